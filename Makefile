@@ -1,0 +1,57 @@
+# make demo   set up, learn the logs in seeds/, show what works
+# make test   set up, run everything that this machine can run
+# make lint | bench | neo4j | docs
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(shell command -v uv 2>/dev/null)
+STAMP := $(VENV)/.stamp
+
+.PHONY: demo test lint bench neo4j docs clean
+
+demo: $(STAMP)-run
+	@$(BIN)/graphmem demo
+
+test: $(STAMP)-test
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: $(STAMP)-lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(STAMP)-test
+	$(BIN)/python -m tests.bench $(ARGS)
+
+neo4j: $(STAMP)-test
+	@$(BIN)/python -m tests.neo4j $(ARGS)
+
+docs: $(STAMP)-docs
+	$(BIN)/mkdocs build --strict
+
+clean:
+	rm -rf $(VENV) site dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+
+# A virtual environment with graphmem in it; each group of tools is added when it is first needed.
+$(STAMP)-run: pyproject.toml
+	@echo "setting up $(VENV)"
+ifdef UV
+	@test -x $(BIN)/python || $(UV) venv -q --python $(PYTHON) $(VENV)
+	@$(UV) pip install -q --python $(BIN)/python -e .
+else
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "graphmem needs Python 3.11 or newer")'
+	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install -q --disable-pip-version-check --upgrade "pip>=25.1"
+	@$(BIN)/pip install -q --disable-pip-version-check -e .
+endif
+	@touch $@
+
+$(STAMP)-%: $(STAMP)-run
+ifdef UV
+	@$(UV) pip install -q --python $(BIN)/python --group $*
+else
+	@$(BIN)/pip install -q --disable-pip-version-check --group $*
+endif
+	@touch $@

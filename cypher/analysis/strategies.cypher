@@ -1,0 +1,99 @@
+// Queries for people. Run one with `graphmem query NAME`, or paste what
+// `graphmem procedures show analysis.NAME` prints into Neo4j Browser.
+
+// name: analysis.what_works
+// mode: read
+// doc: Strategies by the lower bound of their success rate, over all tasks and agents.
+// param: ns string
+// param: z float = 1.96
+// param: limit integer = 20
+// returns: strategy string, trials integer, successes integer, lower float, upper float
+MATCH (s:Strategy)
+WHERE s.ns = $ns AND s.trials > 0
+RETURN s.text AS strategy, s.trials AS trials, s.successes AS successes,
+       wilson_lower(s.successes, s.trials, $z) AS lower, wilson_upper(s.successes, s.trials, $z) AS upper
+ORDER BY lower DESC, trials DESC, strategy
+LIMIT $limit;
+
+// name: analysis.what_fails
+// mode: read
+// doc: Strategies by the upper bound of their success rate: the lowest have been refuted most.
+// param: ns string
+// param: z float = 1.96
+// param: limit integer = 20
+// returns: strategy string, trials integer, failures integer, upper float
+MATCH (s:Strategy)
+WHERE s.ns = $ns AND s.trials > 0
+RETURN s.text AS strategy, s.trials AS trials, s.trials - s.successes AS failures, wilson_upper(s.successes, s.trials, $z) AS upper
+ORDER BY upper, trials DESC, strategy
+LIMIT $limit;
+
+// name: analysis.together
+// mode: read
+// doc: Pairs of strategies that were used in the same episodes, and how often that worked.
+// param: ns string
+// param: at_least integer = 3
+// param: limit integer = 20
+// returns: one string, other string, times integer, successes integer, weight float
+MATCH (x:Strategy)-[c:CO_OCCURS_WITH]->(y:Strategy)
+WHERE x.ns = $ns AND c.count >= $at_least
+RETURN x.text AS one, y.text AS other, c.count AS times, c.successes AS successes, c.weight AS weight
+ORDER BY times DESC, one, other
+LIMIT $limit;
+
+// name: analysis.hard_tasks
+// mode: read
+// doc: Tasks that were attempted most without success.
+// param: ns string
+// param: limit integer = 20
+// returns: key string, task string, attempts integer, successes integer
+MATCH (e:Episode)-[:ATTEMPTED]->(t:Task)
+WHERE t.ns = $ns
+WITH t, count(e) AS attempts, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes
+RETURN t.key AS key, t.description AS task, attempts, successes
+ORDER BY attempts - successes DESC, key
+LIMIT $limit;
+
+// name: analysis.task_types
+// mode: read
+// doc: The types of tasks, with how many episodes succeeded.
+// param: ns string
+// returns: type string, tasks integer, episodes integer, successes integer
+MATCH (e:Episode)-[:ATTEMPTED]->(t:Task)
+WHERE t.ns = $ns
+RETURN t.type AS type, count(DISTINCT t.id) AS tasks, count(e) AS episodes, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes
+ORDER BY type;
+
+// name: analysis.agents
+// mode: read
+// doc: Agents by how often they succeeded.
+// param: ns string
+// returns: agent string, episodes integer, successes integer, rate float
+MATCH (a:Agent)-[:RAN]->(e:Episode)
+WHERE a.ns = $ns
+WITH a.name AS agent, count(e) AS episodes, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes
+RETURN agent, episodes, successes, toFloat(successes) / episodes AS rate
+ORDER BY rate DESC, agent;
+
+// name: analysis.errors
+// mode: read
+// doc: The errors that ended episodes or steps, by how often they came up.
+// param: ns string
+// param: limit integer = 20
+// returns: error string, times integer
+MATCH (e:Episode)-[:HAS_STEP]->(s:Step)
+WHERE e.ns = $ns AND s.error IS NOT NULL
+RETURN s.error AS error, count(*) AS times
+ORDER BY times DESC, error
+LIMIT $limit;
+
+// name: analysis.outcomes
+// mode: read
+// doc: The outcome edges of one task, by its key.
+// param: ns string
+// param: task string
+// returns: strategy string, agent string, trials integer, successes integer, last_at integer
+MATCH (s:Strategy)-[o:OUTCOME]->(t:Task {key: $task})
+WHERE t.ns = $ns
+RETURN s.text AS strategy, o.agent AS agent, o.trials AS trials, o.successes AS successes, o.last_at AS last_at
+ORDER BY successes DESC, trials, strategy, agent;

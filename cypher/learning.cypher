@@ -1,0 +1,316 @@
+// Learning: facts first, then derived counts, in one transaction.
+//
+// Every procedure takes a batch of rows, one an episode:
+//   {id, content_hash, agent, agent_name, task, task_key, description, task_type, at, used_at,
+//    success (0 or 1), score,
+//    facts {task, keyed, task_type, success, score, reward, error, feedback, summary, started_at,
+//      ended_at, duration, step_count, use_count, source_key, source, extra},
+//    steps [{id, index, action_type, action, observation, reward, error, state, next_state,
+//      terminal}], uses [{strategy, text, rank, credit, shown, applied}]}
+// `at` orders episodes (ended, else started, else recorded), `used_at` is null without a date.
+// Rows come in the order of their ids, and nodes are touched in the order of theirs.
+
+// name: learning.claim
+// mode: write
+// doc: Creates the episodes that are new; of the others it returns what they hold already.
+// param: ns string
+// param: now integer
+// param: rows list
+// returns: id string, created boolean, content_hash string
+UNWIND $rows AS row
+MERGE (e:Episode {id: row.id})
+ON CREATE SET e.fresh = true, e.ns = $ns, e.created_at = $now, e.recorded_at = $now, e.content_hash = row.content_hash, e += row.facts
+WITH e, coalesce(e.fresh, false) AS created
+SET e.fresh = null
+RETURN e.id AS id, created, e.content_hash AS content_hash;
+
+// name: learning.agents
+// mode: write
+// doc: The agents of new episodes.
+// param: ns string
+// param: now integer
+// param: rows list
+// returns: agents integer
+UNWIND $rows AS row
+WITH DISTINCT row.agent AS id, row.agent_name AS name ORDER BY id
+MERGE (a:Agent {id: id})
+ON CREATE SET a.ns = $ns, a.name = name, a.created_at = $now
+WITH a, CASE WHEN a.created_at > $now THEN $now ELSE a.created_at END AS created_at
+SET a.created_at = created_at
+RETURN count(*) AS agents;
+
+// name: learning.tasks
+// mode: write
+// doc: The tasks of new episodes; description and type are those of the latest episode that has one.
+// param: ns string
+// param: now integer
+// param: rows list
+// returns: tasks integer
+UNWIND $rows AS row
+WITH row ORDER BY row.task, row.at DESC, row.id DESC
+WITH row.task AS id, collect(row)[0] AS latest, collect(CASE WHEN row.task_type IS NULL THEN null ELSE row END)[0] AS typed
+ORDER BY id
+MERGE (t:Task {id: id})
+ON CREATE SET t.ns = $ns, t.key = latest.task_key, t.type = 'general', t.created_at = $now
+SET t.ns = $ns
+WITH t, latest, typed,
+     CASE WHEN t.created_at > $now THEN $now ELSE t.created_at END AS created_at,
+     t.described_at IS NULL OR latest.at > t.described_at OR (latest.at = t.described_at AND latest.id > t.described_by) AS describes,
+     typed IS NOT NULL AND (t.typed_at IS NULL OR typed.at > t.typed_at OR (typed.at = t.typed_at AND typed.id > t.typed_by)) AS types
+WITH t, created_at,
+     CASE WHEN describes THEN latest.description ELSE t.description END AS description,
+     CASE WHEN describes THEN latest.at ELSE t.described_at END AS described_at,
+     CASE WHEN describes THEN latest.id ELSE t.described_by END AS described_by,
+     CASE WHEN types THEN typed.task_type ELSE t.type END AS type,
+     CASE WHEN types THEN typed.at ELSE t.typed_at END AS typed_at,
+     CASE WHEN types THEN typed.id ELSE t.typed_by END AS typed_by
+SET t.created_at = created_at, t.description = description, t.described_at = described_at, t.described_by = described_by,
+    t.type = type, t.typed_at = typed_at, t.typed_by = typed_by
+RETURN count(*) AS tasks;
+
+// name: learning.strategies
+// mode: write
+// doc: The strategies of new episodes and their counts over all tasks and agents.
+// param: ns string
+// param: now integer
+// param: rows list
+// returns: strategies integer
+UNWIND $rows AS row
+UNWIND row.uses AS use
+WITH use.strategy AS id, use.text AS text,
+     sum(CASE WHEN use.applied THEN 1 ELSE 0 END) AS trials,
+     sum(CASE WHEN use.applied THEN row.success ELSE 0 END) AS successes,
+     sum(CASE WHEN use.applied THEN use.credit ELSE 0.0 END) AS credit_sum,
+     sum(CASE WHEN use.applied THEN use.credit * row.score ELSE 0.0 END) AS score_sum,
+     max(CASE WHEN use.applied THEN row.used_at ELSE null END) AS used_at
+ORDER BY id
+MERGE (s:Strategy {id: id})
+ON CREATE SET s.ns = $ns, s.text = text, s.created_at = $now, s.trials = 0, s.successes = 0, s.credit_sum = 0.0, s.score_sum = 0.0
+SET s.ns = $ns
+WITH s,
+     s.trials + trials AS trials,
+     s.successes + successes AS successes,
+     s.credit_sum + credit_sum AS credit_sum,
+     s.score_sum + score_sum AS score_sum,
+     later(s.last_used_at, used_at) AS last_used_at,
+     CASE WHEN s.created_at > $now THEN $now ELSE s.created_at END AS created_at
+SET s.trials = trials, s.successes = successes, s.credit_sum = credit_sum, s.score_sum = score_sum,
+    s.last_used_at = last_used_at, s.created_at = created_at
+RETURN count(*) AS strategies;
+
+// name: learning.record
+// mode: write
+// doc: The edges of new episodes: who ran it, what it attempted.
+// param: rows list
+// returns: episodes integer
+UNWIND $rows AS row
+MATCH (e:Episode {id: row.id})
+MATCH (a:Agent {id: row.agent})
+MATCH (t:Task {id: row.task})
+CREATE (a)-[:RAN]->(e)
+CREATE (e)-[:ATTEMPTED]->(t)
+RETURN count(*) AS episodes;
+
+// name: learning.uses
+// mode: write
+// doc: The strategies that new episodes used.
+// param: rows list
+// returns: uses integer
+UNWIND $rows AS row
+MATCH (e:Episode {id: row.id})
+UNWIND row.uses AS use
+MATCH (s:Strategy {id: use.strategy})
+CREATE (e)-[:USED {rank: use.rank, credit: use.credit, shown: use.shown, applied: use.applied}]->(s)
+RETURN count(*) AS uses;
+
+// name: learning.steps
+// mode: write
+// doc: The steps of new episodes.
+// param: ns string
+// param: now integer
+// param: rows list
+// returns: steps integer
+UNWIND $rows AS row
+MATCH (e:Episode {id: row.id})
+UNWIND row.steps AS step
+CREATE (e)-[:HAS_STEP]->(:Step {id: step.id, ns: $ns, created_at: $now, index: step.index, action_type: step.action_type, action: step.action,
+  observation: step.observation, reward: step.reward, error: step.error, state: step.state, next_state: step.next_state, terminal: step.terminal})
+RETURN count(*) AS steps;
+
+// name: learning.outcomes
+// mode: write
+// doc: The weighted outcome edges from strategies to tasks, one an agent.
+// param: rows list
+// returns: outcomes integer
+UNWIND $rows AS row
+UNWIND row.uses AS use
+WITH row, use WHERE use.applied
+WITH use.strategy AS strategy, row.task AS task, row.agent_name AS agent,
+     count(*) AS trials, sum(row.success) AS successes, sum(use.credit) AS credit_sum,
+     sum(use.credit * row.score) AS score_sum, max(row.used_at) AS used_at
+ORDER BY strategy, task, agent
+MATCH (s:Strategy {id: strategy})
+MATCH (t:Task {id: task})
+MERGE (s)-[o:OUTCOME {agent: agent}]->(t)
+ON CREATE SET o.trials = 0, o.successes = 0, o.credit_sum = 0.0, o.score_sum = 0.0
+WITH o,
+     o.trials + trials AS trials,
+     o.successes + successes AS successes,
+     o.credit_sum + credit_sum AS credit_sum,
+     o.score_sum + score_sum AS score_sum,
+     later(o.last_at, used_at) AS last_at
+SET o.trials = trials, o.successes = successes, o.credit_sum = credit_sum, o.score_sum = score_sum, o.last_at = last_at
+RETURN count(*) AS outcomes;
+
+// name: learning.pairs
+// mode: write
+// doc: The co-occurrence edges between strategies of one episode, from the smaller id. The weight is a count that decays with the half-life, held at last_at; episodes without a time add 1 that does not decay (kept in undated).
+// param: rows list
+// param: half_life float
+// returns: pairs integer
+UNWIND $rows AS row
+UNWIND row.uses AS a
+UNWIND row.uses AS b
+WITH row, a, b WHERE a.strategy < b.strategy AND a.applied AND b.applied
+WITH a.strategy AS low, b.strategy AS high, count(*) AS times, sum(row.success) AS successes,
+     collect(row.used_at) AS dates, max(row.used_at) AS latest
+ORDER BY low, high
+MATCH (x:Strategy {id: low})
+MATCH (y:Strategy {id: high})
+MERGE (x)-[c:CO_OCCURS_WITH]->(y)
+ON CREATE SET c.count = 0, c.successes = 0, c.undated = 0, c.weight = 0.0
+WITH c, dates, c.count + times AS count, c.successes + successes AS successes,
+     c.undated + times - size(dates) AS undated, c.weight - c.undated AS dated, c.last_at AS before,
+     later(c.last_at, latest) AS last_at
+WITH c, count, successes, undated, last_at,
+     CASE WHEN before IS NULL THEN 0.0 ELSE dated * decayed(before, last_at, $half_life) END
+     + reduce(sum = 0.0, date IN dates | sum + decayed(date, last_at, $half_life)) AS dated
+SET c.count = count, c.successes = successes, c.undated = undated, c.weight = dated + undated, c.last_at = last_at
+RETURN count(*) AS pairs;
+
+// name: learning.episodes
+// mode: read
+// doc: Episodes with everything that was learned of them but their steps and strategies.
+// param: ns string
+// param: ids list
+// returns: id string, agent string, task_key string, facts map
+UNWIND $ids AS id
+MATCH (e:Episode {id: id})
+WHERE e.ns = $ns
+MATCH (a:Agent)-[:RAN]->(e)
+MATCH (e)-[:ATTEMPTED]->(t:Task)
+RETURN e.id AS id, a.name AS agent, t.key AS task_key,
+       {content_hash: e.content_hash, recorded_at: e.recorded_at, task: e.task, keyed: e.keyed, task_type: e.task_type, success: e.success, score: e.score,
+        reward: e.reward, error: e.error, feedback: e.feedback, summary: e.summary, started_at: e.started_at, ended_at: e.ended_at,
+        duration: e.duration, step_count: e.step_count, use_count: e.use_count, source_key: e.source_key, source: e.source, extra: e.extra} AS facts;
+
+// name: learning.uses_of
+// mode: read
+// doc: The strategies that episodes used, by rank.
+// param: ns string
+// param: ids list
+// returns: id string, rank integer, text string, credit float, shown boolean, applied boolean
+UNWIND $ids AS id
+MATCH (e:Episode {id: id})
+WHERE e.ns = $ns
+MATCH (e)-[u:USED]->(s:Strategy)
+RETURN e.id AS id, u.rank AS rank, s.text AS text, u.credit AS credit, u.shown AS shown, u.applied AS applied
+ORDER BY id, rank;
+
+// name: learning.steps_of
+// mode: read
+// doc: The steps of episodes, in order.
+// param: ns string
+// param: ids list
+// returns: id string, index integer, action_type string, action string, observation string, reward float, error string, state string, next_state string, terminal boolean
+UNWIND $ids AS id
+MATCH (e:Episode {id: id})
+WHERE e.ns = $ns
+MATCH (e)-[:HAS_STEP]->(s:Step)
+RETURN e.id AS id, s.index AS index, s.action_type AS action_type, s.action AS action, s.observation AS observation,
+       s.reward AS reward, s.error AS error, s.state AS state, s.next_state AS next_state, s.terminal AS terminal
+ORDER BY id, index;
+
+// name: learning.best
+// mode: read
+// doc: Strategies by the lower bound of their success rate over all tasks and agents.
+// param: ns string
+// param: z float
+// param: prior_successes float
+// param: prior_failures float
+// param: established float
+// param: refuted float
+// param: limit integer
+// returns: id string, text string, trials integer, successes integer, mean float, lower float, upper float, status string, mean_score float, last_used_at integer, tasks integer, agents list
+MATCH (s:Strategy)
+WHERE s.ns = $ns AND s.trials > 0
+WITH s, wilson_lower(s.successes, s.trials, $z) AS lower, posterior_mean(s.successes, s.trials, $prior_successes, $prior_failures) AS mean
+ORDER BY lower DESC, mean DESC, s.id
+LIMIT $limit
+WITH s, lower, mean, wilson_upper(s.successes, s.trials, $z) AS upper
+MATCH (s)-[o:OUTCOME]->(t:Task)
+WITH s, lower, mean, upper, count(DISTINCT t.id) AS tasks, collect(DISTINCT o.agent) AS agents
+RETURN s.id AS id, s.text AS text, s.trials AS trials, s.successes AS successes, mean, lower, upper,
+       status(lower, upper, $established, $refuted) AS status,
+       CASE WHEN s.credit_sum > 0 THEN s.score_sum / s.credit_sum ELSE null END AS mean_score,
+       s.last_used_at AS last_used_at, tasks, agents
+ORDER BY lower DESC, mean DESC, id;
+
+// name: learning.best_on
+// mode: read
+// doc: Strategies by the lower bound of their success rate on one task, or on the tasks of a type (no type: on all), by one agent or by all.
+// param: ns string
+// param: tasks list
+// param: task_type string
+// param: agent string
+// param: z float
+// param: prior_successes float
+// param: prior_failures float
+// param: established float
+// param: refuted float
+// param: limit integer
+// returns: id string, text string, trials integer, successes integer, mean float, lower float, upper float, status string, mean_score float, last_used_at integer, tasks integer, agents list
+UNWIND $tasks AS task
+MATCH (t:Task {id: task})
+WHERE t.ns = $ns AND ($task_type IS NULL OR t.type = $task_type)
+MATCH (s:Strategy)-[o:OUTCOME]->(t)
+WHERE $agent IS NULL OR o.agent = $agent
+WITH s, sum(o.trials) AS trials, sum(o.successes) AS successes, sum(o.credit_sum) AS credit_sum, sum(o.score_sum) AS score_sum,
+     max(o.last_at) AS last_used_at, count(DISTINCT t.id) AS tasks, collect(DISTINCT o.agent) AS agents
+WITH s, trials, successes, credit_sum, score_sum, last_used_at, tasks, agents,
+     posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean,
+     wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper
+RETURN s.id AS id, s.text AS text, trials, successes, mean, lower, upper,
+       status(lower, upper, $established, $refuted) AS status,
+       CASE WHEN credit_sum > 0 THEN score_sum / credit_sum ELSE null END AS mean_score,
+       last_used_at, tasks, agents
+ORDER BY lower DESC, mean DESC, id
+LIMIT $limit;
+
+// name: learning.find_tasks
+// mode: read
+// doc: The ids of the tasks of a namespace with a key or description, of a type; all of them where neither is given.
+// param: ns string
+// param: text string
+// param: task_type string
+// returns: id string
+MATCH (t:Task)
+WHERE t.ns = $ns AND ($text IS NULL OR t.key = $text OR t.description = $text) AND ($task_type IS NULL OR t.type = $task_type)
+RETURN t.id AS id
+ORDER BY id;
+
+// name: learning.evidence
+// mode: read
+// doc: The latest episodes in which a strategy was applied.
+// param: ns string
+// param: strategy string
+// param: limit integer
+// returns: id string, task string, agent string, success boolean, score float, error string, at integer, source_key string
+MATCH (s:Strategy {id: $strategy})
+WHERE s.ns = $ns
+MATCH (a:Agent)-[:RAN]->(e:Episode)-[u:USED]->(s)
+WHERE u.applied
+RETURN e.id AS id, e.task AS task, a.name AS agent, e.success AS success, e.score AS score, e.error AS error,
+       coalesce(e.ended_at, e.started_at) AS at, e.source_key AS source_key
+ORDER BY coalesce(e.ended_at, e.started_at, e.recorded_at) DESC, id
+LIMIT $limit;

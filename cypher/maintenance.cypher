@@ -1,0 +1,418 @@
+// Deriving everything anew from the facts: what verify compares, rebuild writes, and erase needs.
+
+// name: maintenance.ids
+// mode: read
+// doc: The ids of a namespace's strategies, tasks and agents, in order.
+// param: ns string
+// returns: label string, id string
+MATCH (n:Strategy) WHERE n.ns = $ns RETURN 'Strategy' AS label, n.id AS id
+UNION ALL
+MATCH (n:Task) WHERE n.ns = $ns RETURN 'Task' AS label, n.id AS id
+UNION ALL
+MATCH (n:Agent) WHERE n.ns = $ns RETURN 'Agent' AS label, n.id AS id;
+
+// name: maintenance.lock_strategies
+// mode: write
+// doc: Waits for writers of these strategies and keeps them out until the transaction ends.
+// param: ns string
+// param: ids list
+// returns: locked integer
+UNWIND $ids AS id
+MATCH (n:Strategy {id: id})
+WHERE n.ns = $ns
+SET n.ns = $ns
+RETURN count(n) AS locked;
+
+// name: maintenance.lock_tasks
+// mode: write
+// doc: Waits for writers of these tasks and keeps them out until the transaction ends.
+// param: ns string
+// param: ids list
+// returns: locked integer
+UNWIND $ids AS id
+MATCH (n:Task {id: id})
+WHERE n.ns = $ns
+SET n.ns = $ns
+RETURN count(n) AS locked;
+
+// name: maintenance.lock_agents
+// mode: write
+// doc: Waits for writers of these agents and keeps them out until the transaction ends.
+// param: ns string
+// param: ids list
+// returns: locked integer
+UNWIND $ids AS id
+MATCH (n:Agent {id: id})
+WHERE n.ns = $ns
+SET n.ns = $ns
+RETURN count(n) AS locked;
+
+// name: maintenance.derive_strategies
+// mode: read
+// doc: The counts of strategies, from the facts.
+// param: ns string
+// param: ids list
+// returns: id string, uses integer, trials integer, successes integer, credit_sum float, score_sum float, last_used_at integer, created_at integer
+UNWIND $ids AS id
+MATCH (s:Strategy {id: id})
+WHERE s.ns = $ns
+OPTIONAL MATCH (e:Episode)-[u:USED]->(s)
+RETURN s.id AS id, count(e) AS uses,
+       sum(CASE WHEN u.applied THEN 1 ELSE 0 END) AS trials,
+       sum(CASE WHEN u.applied AND e.success THEN 1 ELSE 0 END) AS successes,
+       sum(CASE WHEN u.applied THEN u.credit ELSE 0.0 END) AS credit_sum,
+       sum(CASE WHEN u.applied THEN u.credit * e.score ELSE 0.0 END) AS score_sum,
+       max(CASE WHEN u.applied THEN coalesce(e.ended_at, e.started_at) ELSE null END) AS last_used_at,
+       min(e.recorded_at) AS created_at
+ORDER BY id;
+
+// name: maintenance.derive_outcomes
+// mode: read
+// doc: The outcome edges of strategies, from the facts.
+// param: ns string
+// param: ids list
+// returns: strategy string, task string, agent string, trials integer, successes integer, credit_sum float, score_sum float, last_at integer
+UNWIND $ids AS id
+MATCH (s:Strategy {id: id})
+WHERE s.ns = $ns
+MATCH (e:Episode)-[u:USED]->(s)
+WHERE u.applied
+MATCH (e)-[:ATTEMPTED]->(t:Task)
+MATCH (a:Agent)-[:RAN]->(e)
+RETURN s.id AS strategy, t.id AS task, a.name AS agent, count(*) AS trials,
+       sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes, sum(u.credit) AS credit_sum, sum(u.credit * e.score) AS score_sum,
+       max(coalesce(e.ended_at, e.started_at)) AS last_at
+ORDER BY strategy, task, agent;
+
+// name: maintenance.derive_pairs
+// mode: read
+// doc: The co-occurrence edges from strategies, from the facts.
+// param: ns string
+// param: ids list
+// param: half_life float
+// returns: low string, high string, count integer, successes integer, undated integer, weight float, last_at integer
+UNWIND $ids AS id
+MATCH (x:Strategy {id: id})
+WHERE x.ns = $ns
+MATCH (x)<-[u:USED]-(e:Episode)-[v:USED]->(y:Strategy)
+WHERE u.applied AND v.applied AND x.id < y.id
+WITH x.id AS low, y.id AS high, count(*) AS count, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes,
+     collect(coalesce(e.ended_at, e.started_at)) AS dates, max(coalesce(e.ended_at, e.started_at)) AS last_at
+RETURN low, high, count, successes, count - size(dates) AS undated,
+       reduce(sum = 0.0, date IN dates | sum + decayed(date, last_at, $half_life)) + count - size(dates) AS weight, last_at
+ORDER BY low, high;
+
+// name: maintenance.derive_tasks
+// mode: read
+// doc: Description, type and date of tasks, from the facts.
+// param: ns string
+// param: ids list
+// returns: id string, uses integer, description string, described_at integer, described_by string, type string, typed_at integer, typed_by string, created_at integer
+UNWIND $ids AS id
+MATCH (t:Task {id: id})
+WHERE t.ns = $ns
+OPTIONAL MATCH (e:Episode)-[:ATTEMPTED]->(t)
+WITH t.id AS id, e.id AS episode, e.task AS description, e.task_type AS type, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at, e.recorded_at AS recorded_at
+ORDER BY id, at DESC, episode DESC
+WITH id, count(episode) AS uses, min(recorded_at) AS created_at,
+     collect({id: episode, at: at, text: description})[0] AS latest,
+     collect(CASE WHEN type IS NULL THEN null ELSE {id: episode, at: at, text: type} END)[0] AS typed
+RETURN id, uses, latest.text AS description, latest.at AS described_at, latest.id AS described_by,
+       coalesce(typed.text, 'general') AS type, typed.at AS typed_at, typed.id AS typed_by, created_at
+ORDER BY id;
+
+// name: maintenance.derive_agents
+// mode: read
+// doc: The date of agents, from the facts.
+// param: ns string
+// param: ids list
+// returns: id string, uses integer, created_at integer
+UNWIND $ids AS id
+MATCH (a:Agent {id: id})
+WHERE a.ns = $ns
+OPTIONAL MATCH (a)-[:RAN]->(e:Episode)
+RETURN a.id AS id, count(e) AS uses, min(e.recorded_at) AS created_at
+ORDER BY id;
+
+// name: maintenance.stored_strategies
+// mode: read
+// doc: The counts of strategies as they are stored.
+// param: ns string
+// param: ids list
+// returns: id string, trials integer, successes integer, credit_sum float, score_sum float, last_used_at integer, created_at integer
+UNWIND $ids AS id
+MATCH (s:Strategy {id: id})
+WHERE s.ns = $ns
+RETURN s.id AS id, s.trials AS trials, s.successes AS successes, s.credit_sum AS credit_sum, s.score_sum AS score_sum,
+       s.last_used_at AS last_used_at, s.created_at AS created_at
+ORDER BY id;
+
+// name: maintenance.stored_outcomes
+// mode: read
+// doc: The outcome edges of strategies as they are stored.
+// param: ns string
+// param: ids list
+// returns: strategy string, task string, agent string, trials integer, successes integer, credit_sum float, score_sum float, last_at integer
+UNWIND $ids AS id
+MATCH (s:Strategy {id: id})
+WHERE s.ns = $ns
+MATCH (s)-[o:OUTCOME]->(t:Task)
+RETURN s.id AS strategy, t.id AS task, o.agent AS agent, o.trials AS trials, o.successes AS successes, o.credit_sum AS credit_sum,
+       o.score_sum AS score_sum, o.last_at AS last_at
+ORDER BY strategy, task, agent;
+
+// name: maintenance.stored_pairs
+// mode: read
+// doc: The co-occurrence edges from strategies as they are stored.
+// param: ns string
+// param: ids list
+// returns: low string, high string, count integer, successes integer, undated integer, weight float, last_at integer
+UNWIND $ids AS id
+MATCH (x:Strategy {id: id})
+WHERE x.ns = $ns
+MATCH (x)-[c:CO_OCCURS_WITH]->(y:Strategy)
+RETURN x.id AS low, y.id AS high, c.count AS count, c.successes AS successes, c.undated AS undated, c.weight AS weight, c.last_at AS last_at
+ORDER BY low, high;
+
+// name: maintenance.stored_tasks
+// mode: read
+// doc: Description, type and date of tasks as they are stored.
+// param: ns string
+// param: ids list
+// returns: id string, description string, described_at integer, described_by string, type string, typed_at integer, typed_by string, created_at integer
+UNWIND $ids AS id
+MATCH (t:Task {id: id})
+WHERE t.ns = $ns
+RETURN t.id AS id, t.description AS description, t.described_at AS described_at, t.described_by AS described_by,
+       t.type AS type, t.typed_at AS typed_at, t.typed_by AS typed_by, t.created_at AS created_at
+ORDER BY id;
+
+// name: maintenance.stored_agents
+// mode: read
+// doc: The date of agents as it is stored.
+// param: ns string
+// param: ids list
+// returns: id string, created_at integer
+UNWIND $ids AS id
+MATCH (a:Agent {id: id})
+WHERE a.ns = $ns
+RETURN a.id AS id, a.created_at AS created_at
+ORDER BY id;
+
+// name: maintenance.put_strategies
+// mode: write
+// doc: Writes derived counts of strategies.
+// param: ns string
+// param: rows list
+// returns: written integer
+UNWIND $rows AS row
+MATCH (s:Strategy {id: row.id})
+WHERE s.ns = $ns
+SET s.trials = row.trials, s.successes = row.successes, s.credit_sum = row.credit_sum, s.score_sum = row.score_sum,
+    s.last_used_at = row.last_used_at, s.created_at = row.created_at
+RETURN count(s) AS written;
+
+// name: maintenance.clear_outcomes
+// mode: write
+// doc: Removes the outcome edges of strategies.
+// param: ns string
+// param: ids list
+// returns: removed integer
+UNWIND $ids AS id
+MATCH (s:Strategy {id: id})
+WHERE s.ns = $ns
+MATCH (s)-[o:OUTCOME]->(:Task)
+DELETE o
+RETURN count(*) AS removed;
+
+// name: maintenance.put_outcomes
+// mode: write
+// doc: Writes derived outcome edges, where none are.
+// param: ns string
+// param: rows list
+// returns: written integer
+UNWIND $rows AS row
+MATCH (s:Strategy {id: row.strategy})
+MATCH (t:Task {id: row.task})
+WHERE s.ns = $ns AND t.ns = $ns
+CREATE (s)-[:OUTCOME {agent: row.agent, trials: row.trials, successes: row.successes, credit_sum: row.credit_sum, score_sum: row.score_sum, last_at: row.last_at}]->(t)
+RETURN count(*) AS written;
+
+// name: maintenance.clear_pairs
+// mode: write
+// doc: Removes the co-occurrence edges from strategies.
+// param: ns string
+// param: ids list
+// returns: removed integer
+UNWIND $ids AS id
+MATCH (x:Strategy {id: id})
+WHERE x.ns = $ns
+MATCH (x)-[c:CO_OCCURS_WITH]->(:Strategy)
+DELETE c
+RETURN count(*) AS removed;
+
+// name: maintenance.put_pairs
+// mode: write
+// doc: Writes derived co-occurrence edges, where none are.
+// param: ns string
+// param: rows list
+// returns: written integer
+UNWIND $rows AS row
+MATCH (x:Strategy {id: row.low})
+MATCH (y:Strategy {id: row.high})
+WHERE x.ns = $ns AND y.ns = $ns
+CREATE (x)-[:CO_OCCURS_WITH {count: row.count, successes: row.successes, undated: row.undated, weight: row.weight, last_at: row.last_at}]->(y)
+RETURN count(*) AS written;
+
+// name: maintenance.put_tasks
+// mode: write
+// doc: Writes derived descriptions, types and dates of tasks.
+// param: ns string
+// param: rows list
+// returns: written integer
+UNWIND $rows AS row
+MATCH (t:Task {id: row.id})
+WHERE t.ns = $ns
+SET t.description = row.description, t.described_at = row.described_at, t.described_by = row.described_by,
+    t.type = row.type, t.typed_at = row.typed_at, t.typed_by = row.typed_by, t.created_at = row.created_at
+RETURN count(t) AS written;
+
+// name: maintenance.put_agents
+// mode: write
+// doc: Writes derived dates of agents.
+// param: ns string
+// param: rows list
+// returns: written integer
+UNWIND $rows AS row
+MATCH (a:Agent {id: row.id})
+WHERE a.ns = $ns
+SET a.created_at = row.created_at
+RETURN count(a) AS written;
+
+// name: maintenance.episode
+// mode: read
+// doc: What an episode touches.
+// param: ns string
+// param: id string
+// returns: agent string, task string, strategies list
+MATCH (e:Episode {id: $id})
+WHERE e.ns = $ns
+MATCH (a:Agent)-[:RAN]->(e)
+MATCH (e)-[:ATTEMPTED]->(t:Task)
+MATCH (e)-[:USED]->(s:Strategy)
+WITH a.id AS agent, t.id AS task, s.id AS strategy ORDER BY strategy
+RETURN agent, task, collect(strategy) AS strategies;
+
+// name: maintenance.erase_steps
+// mode: write
+// doc: Removes the steps of an episode.
+// param: ns string
+// param: id string
+// returns: removed integer
+MATCH (e:Episode {id: $id})
+WHERE e.ns = $ns
+MATCH (e)-[:HAS_STEP]->(s:Step)
+DETACH DELETE s
+RETURN count(*) AS removed;
+
+// name: maintenance.erase_episode
+// mode: write
+// doc: Removes an episode and its edges.
+// param: ns string
+// param: id string
+// returns: removed integer
+MATCH (e:Episode {id: $id})
+WHERE e.ns = $ns
+DETACH DELETE e
+RETURN count(*) AS removed;
+
+// name: maintenance.drop_strategies
+// mode: write
+// doc: Removes those of the strategies that no episode used.
+// param: ns string
+// param: ids list
+// returns: removed integer
+UNWIND $ids AS id
+MATCH (n:Strategy {id: id})
+WHERE n.ns = $ns AND NOT (n)<-[:USED]-()
+DETACH DELETE n
+RETURN count(*) AS removed;
+
+// name: maintenance.drop_tasks
+// mode: write
+// doc: Removes those of the tasks that no episode attempted.
+// param: ns string
+// param: ids list
+// returns: removed integer
+UNWIND $ids AS id
+MATCH (n:Task {id: id})
+WHERE n.ns = $ns AND NOT (n)<-[:ATTEMPTED]-()
+DETACH DELETE n
+RETURN count(*) AS removed;
+
+// name: maintenance.drop_agents
+// mode: write
+// doc: Removes those of the agents that ran no episode.
+// param: ns string
+// param: ids list
+// returns: removed integer
+UNWIND $ids AS id
+MATCH (n:Agent {id: id})
+WHERE n.ns = $ns AND NOT (n)-[:RAN]->()
+DETACH DELETE n
+RETURN count(*) AS removed;
+
+// name: maintenance.episode_ids
+// mode: read
+// doc: The ids of a namespace's episodes, in order.
+// param: ns string
+// returns: id string
+MATCH (e:Episode)
+WHERE e.ns = $ns
+RETURN e.id AS id
+ORDER BY id;
+
+// name: maintenance.hashes
+// mode: read
+// doc: The hashes of what was learned of episodes.
+// param: ns string
+// param: ids list
+// returns: id string, content_hash string
+UNWIND $ids AS id
+MATCH (e:Episode {id: id})
+WHERE e.ns = $ns
+RETURN e.id AS id, e.content_hash AS content_hash
+ORDER BY id;
+
+// name: maintenance.stats
+// mode: read
+// doc: Counts of a namespace.
+// param: ns string
+// returns: name string, value integer
+MATCH (e:Episode) WHERE e.ns = $ns RETURN 'episodes' AS name, count(e) AS value
+UNION ALL
+MATCH (e:Episode) WHERE e.ns = $ns RETURN 'successes' AS name, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS value
+UNION ALL
+MATCH (e:Episode) WHERE e.ns = $ns RETURN 'steps' AS name, sum(e.step_count) AS value
+UNION ALL
+MATCH (e:Episode) WHERE e.ns = $ns RETURN 'first_at' AS name, min(coalesce(e.started_at, e.ended_at)) AS value
+UNION ALL
+MATCH (e:Episode) WHERE e.ns = $ns RETURN 'last_at' AS name, max(coalesce(e.ended_at, e.started_at)) AS value
+UNION ALL
+MATCH (t:Task) WHERE t.ns = $ns RETURN 'tasks' AS name, count(t) AS value
+UNION ALL
+MATCH (a:Agent) WHERE a.ns = $ns RETURN 'agents' AS name, count(a) AS value
+UNION ALL
+MATCH (s:Strategy) WHERE s.ns = $ns RETURN 'strategies' AS name, count(s) AS value
+UNION ALL
+MATCH (s:Strategy)-[o:OUTCOME]->(:Task) WHERE s.ns = $ns RETURN 'outcomes' AS name, count(o) AS value
+UNION ALL
+MATCH (s:Strategy)-[c:CO_OCCURS_WITH]->(:Strategy) WHERE s.ns = $ns RETURN 'co_occurrences' AS name, count(c) AS value;
+
+// name: maintenance.namespaces
+// mode: read
+// doc: The namespaces of a store, with their sizes.
+// returns: namespace string, episodes integer
+MATCH (e:Episode)
+RETURN e.ns AS namespace, count(e) AS episodes
+ORDER BY namespace;

@@ -1,0 +1,113 @@
+// Constraints and indexes. Each runs by itself, may run again, and is part of a schema version.
+
+// name: schema.agent_id
+// mode: schema
+// doc: One Agent an id.
+CREATE CONSTRAINT graphmem_agent_id IF NOT EXISTS FOR (n:Agent) REQUIRE n.id IS UNIQUE;
+
+// name: schema.task_id
+// mode: schema
+// doc: One Task an id.
+CREATE CONSTRAINT graphmem_task_id IF NOT EXISTS FOR (n:Task) REQUIRE n.id IS UNIQUE;
+
+// name: schema.episode_id
+// mode: schema
+// doc: One Episode an id: what makes learning idempotent between concurrent writers.
+CREATE CONSTRAINT graphmem_episode_id IF NOT EXISTS FOR (n:Episode) REQUIRE n.id IS UNIQUE;
+
+// name: schema.step_id
+// mode: schema
+// doc: One Step an id.
+CREATE CONSTRAINT graphmem_step_id IF NOT EXISTS FOR (n:Step) REQUIRE n.id IS UNIQUE;
+
+// name: schema.strategy_id
+// mode: schema
+// doc: One Strategy an id.
+CREATE CONSTRAINT graphmem_strategy_id IF NOT EXISTS FOR (n:Strategy) REQUIRE n.id IS UNIQUE;
+
+// name: schema.namespace_id
+// mode: schema
+// doc: One Namespace an id.
+CREATE CONSTRAINT graphmem_namespace_id IF NOT EXISTS FOR (n:Namespace) REQUIRE n.id IS UNIQUE;
+
+// name: schema.schema_id
+// mode: schema
+// doc: One Schema node a store.
+CREATE CONSTRAINT graphmem_schema_id IF NOT EXISTS FOR (n:Schema) REQUIRE n.id IS UNIQUE;
+
+// name: schema.agent_ns
+// mode: schema
+// doc: The agents of a namespace.
+CREATE INDEX graphmem_agent_ns IF NOT EXISTS FOR (n:Agent) ON (n.ns);
+
+// name: schema.task_ns
+// mode: schema
+// doc: The tasks of a namespace.
+CREATE INDEX graphmem_task_ns IF NOT EXISTS FOR (n:Task) ON (n.ns);
+
+// name: schema.episode_ns
+// mode: schema
+// doc: The episodes of a namespace.
+CREATE INDEX graphmem_episode_ns IF NOT EXISTS FOR (n:Episode) ON (n.ns);
+
+// name: schema.strategy_ns
+// mode: schema
+// doc: The strategies of a namespace.
+CREATE INDEX graphmem_strategy_ns IF NOT EXISTS FOR (n:Strategy) ON (n.ns);
+
+// name: schema.version
+// mode: read
+// doc: The schema version that the store holds (no row: none yet).
+// returns: version integer
+MATCH (s:Schema {id: 'graphmem'})
+RETURN s.version AS version;
+
+// name: schema.stamp
+// mode: write
+// doc: Writes the schema version, never a lower one.
+// param: version integer
+// param: now integer
+// returns: version integer
+MERGE (s:Schema {id: 'graphmem'})
+ON CREATE SET s.version = 0, s.created_at = $now
+WITH s, CASE WHEN s.version > $version THEN s.version ELSE $version END AS version
+SET s.version = version
+RETURN version;
+
+// name: schema.namespace
+// mode: read
+// doc: The settings that a namespace was built with (no row: nothing was learned there).
+// param: id string
+// returns: co_occurrence_half_life_days float
+MATCH (n:Namespace {id: $id})
+RETURN n.co_occurrence_half_life_days AS co_occurrence_half_life_days;
+
+// name: schema.settle
+// mode: write
+// doc: Creates the namespace with its settings, or returns those that it has.
+// param: id string
+// param: ns string
+// param: co_occurrence_half_life_days float
+// param: now integer
+// returns: co_occurrence_half_life_days float
+MERGE (n:Namespace {id: $id})
+ON CREATE SET n.ns = $ns, n.created_at = $now, n.co_occurrence_half_life_days = $co_occurrence_half_life_days
+RETURN n.co_occurrence_half_life_days AS co_occurrence_half_life_days;
+
+// name: schema.resettle
+// mode: write
+// doc: Replaces the settings of a namespace; rebuild derives everything anew with them.
+// param: id string
+// param: co_occurrence_half_life_days float
+// returns: co_occurrence_half_life_days float
+MATCH (n:Namespace {id: $id})
+SET n.co_occurrence_half_life_days = $co_occurrence_half_life_days
+RETURN n.co_occurrence_half_life_days AS co_occurrence_half_life_days;
+
+// name: schema.indexes
+// mode: read
+// doc: The indexes that are there (constraints have one each).
+// returns: name string, state string
+SHOW INDEXES YIELD name, state
+RETURN name AS name, state AS state
+ORDER BY name;

@@ -1,0 +1,49 @@
+"""A memory of what works, for agents: episodes in, strategies with evidence out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AsyncMemory",
+    "Episode",
+    "GraphMemError",
+    "Memory",
+    "Settings",
+    "Step",
+    "StrategyUse",
+    "__version__",
+]
+
+if TYPE_CHECKING:
+    from graphmem.config import Settings
+    from graphmem.errors import GraphMemError
+    from graphmem.memory import AsyncMemory, Memory
+    from graphmem.models import Episode, Step, StrategyUse
+
+_HOMES = {
+    "AsyncMemory": "memory",
+    "Episode": "models",
+    "GraphMemError": "errors",
+    "Memory": "memory",
+    "Settings": "config",
+    "Step": "models",
+    "StrategyUse": "models",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used, so that ``graphmem --help`` need not."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"graphmem.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

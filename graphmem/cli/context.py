@@ -1,0 +1,144 @@
+"""What every command shares: the memory that the options name, and how things are printed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from rich.console import Console
+
+    from graphmem.config import Settings
+    from graphmem.memory import Memory
+
+
+@dataclass
+class Context:
+    """The options before the command."""
+
+    url: str | None
+    namespace: str | None
+    as_json: bool
+    wait: float | None
+    debug: bool
+    _memory: Memory | None = field(default=None, repr=False)
+
+    def settings(self) -> Settings:
+        """Return settings from the environment and the options."""
+        from graphmem.memory import load_settings
+
+        given = {"url": self.url, "namespace": self.namespace, "wait": self.wait}
+        return load_settings(**{name: value for name, value in given.items() if value is not None})
+
+    def memory(self, *, must_exist: bool = True) -> Memory:
+        """Open the memory that the options name.
+
+        Raises:
+            NotFoundError: there is none and ``must_exist``.
+        """
+        from graphmem.errors import NotFoundError
+        from graphmem.memory import Memory
+
+        if self._memory is None:
+            settings = self.settings()
+            memory = Memory.open(settings.url, namespace=settings.namespace, settings=settings)
+            if must_exist and not memory.store.exists():
+                memory.close()
+                raise NotFoundError(
+                    f"no memory at {memory.store.url}; create one with `graphmem init` or "
+                    "`graphmem seed`, or name another with --url"
+                )
+            self._memory = memory
+        return self._memory
+
+    def close(self) -> None:
+        """Close the memory, if a command opened it."""
+        if self._memory is not None:
+            memory, self._memory = self._memory, None
+            memory.close()
+
+    def note_snapshot(self) -> None:
+        """Tell on stderr that what was shown may be older than what a writer has."""
+        age = self._memory.store.snapshot_age if self._memory else None
+        if age is not None:
+            click.echo(f"(a snapshot, {age:.1f} s old: another process may be writing)", err=True)
+
+    def show(
+        self, data: BaseModel | Sequence[BaseModel | Mapping[str, Any]], table: Callable[[], None]
+    ) -> None:
+        """Print ``data`` as JSON where that was asked for, else call ``table``."""
+        if self.as_json:
+            print_json(data)
+        else:
+            table()
+        self.note_snapshot()
+
+
+def plain(value: Any) -> Any:
+    """Return ``value`` as what JSON can hold."""
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set):
+        return [plain(item) for item in value]
+    if isinstance(value, str | int | float | bool) or value is None:
+        return value
+    return str(value)
+
+
+def print_json(data: Any) -> None:
+    """Print ``data`` as indented JSON on standard output."""
+    click.echo(json.dumps(plain(data), indent=2, ensure_ascii=False))
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a rich console; without a terminal it is wide enough to keep rows on a line."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(
+        stderr=stderr, width=None if stream.isatty() else 120, highlight=False, soft_wrap=False
+    )
+
+
+def print_table(
+    title: str | None,
+    columns: Sequence[tuple[str, str]],
+    rows: Iterable[Sequence[Any]],
+) -> None:
+    """Print a table; ``columns`` are (heading, "left" or "right")."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading, justify in columns:
+        table.add_column(
+            heading, justify="right" if justify == "right" else "left", overflow="fold"
+        )
+    for row in rows:
+        table.add_row(*(Text(cell(value)) for value in row))
+    console().print(table)
+
+
+def cell(value: Any, limit: int = 400) -> str:
+    """Return ``value`` as a cell: short, without control characters."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M")
+    text = value if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False)
+    text = "".join(char if char.isprintable() else " " for char in text)
+    return text if len(text) <= limit else text[: limit - 1] + "…"

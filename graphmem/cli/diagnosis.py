@@ -1,0 +1,100 @@
+"""What `graphmem doctor` looks at."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+
+from pydantic import BaseModel, ConfigDict
+
+from graphmem import __version__
+from graphmem.cli.context import Context
+from graphmem.errors import GraphMemError
+from graphmem.memory import Memory
+from graphmem.queries import catalog
+from graphmem.store import SCHEMA_VERSION
+
+
+class Finding(BaseModel):
+    """One check: what was found, and what to do where it is not right."""
+
+    model_config = ConfigDict(frozen=True)
+
+    check: str
+    ok: bool
+    found: str
+    remedy: str = ""
+
+
+def examine(context: Context) -> list[Finding]:
+    """Look at the installation, then at the memory that the options name."""
+    versions = " ".join(
+        f"{name} {importlib.metadata.version(name)}" for name in ("kglite", "neo4j", "pydantic")
+    )
+    findings = [
+        Finding(
+            check="graphmem",
+            ok=True,
+            found=f"{__version__} on Python {platform.python_version()}; {versions}",
+        ),
+        Finding(check="procedures", ok=True, found=f"{len(list(catalog()))} in {catalog().folder}"),
+    ]
+    try:
+        memory = context.memory(must_exist=False)
+        return findings + _memory(memory)
+    except GraphMemError as error:
+        failed = Finding(check="memory", ok=False, found=str(error), remedy=_remedy(error))
+        return [*findings, failed]
+
+
+def _memory(memory: Memory) -> list[Finding]:
+    store = memory.store
+    if not store.exists():
+        return [
+            Finding(
+                check="memory",
+                ok=False,
+                found=f"nothing at {store.url}",
+                remedy="graphmem init, or graphmem seed LOG",
+            )
+        ]
+    version = memory.query("schema.version")
+    stored = version[0]["version"] if version else 0
+    expected = {
+        _index(query.text) for query in catalog().subject("schema") if query.mode == "schema"
+    }
+    present = {row["name"] for row in memory.query("schema.indexes") if row["state"] == "ONLINE"}
+    missing = sorted(expected - present)
+    spaces = memory.query("maintenance.namespaces")
+    listed = ", ".join(f"{row['namespace']} ({row['episodes']:,} episodes)" for row in spaces)
+    capabilities = store.capabilities
+    return [
+        Finding(
+            check="engine",
+            ok=True,
+            found=f"{capabilities.engine} {capabilities.version} at {store.url}",
+        ),
+        Finding(
+            check="schema",
+            ok=stored == SCHEMA_VERSION,
+            found=f"version {stored}, this graphmem writes {SCHEMA_VERSION}",
+            remedy="" if stored == SCHEMA_VERSION else "graphmem init",
+        ),
+        Finding(
+            check="indexes",
+            ok=not missing,
+            found=f"{len(expected) - len(missing)} of {len(expected)} online"
+            + (f"; missing: {', '.join(missing)}" if missing else ""),
+            remedy="graphmem init" if missing else "",
+        ),
+        Finding(check="namespaces", ok=True, found=listed or "none yet"),
+    ]
+
+
+def _index(text: str) -> str:
+    words = text.split()
+    return words[words.index("IF") - 1]
+
+
+def _remedy(error: GraphMemError) -> str:
+    return "try again" if error.retryable else "see the message"

@@ -1,0 +1,264 @@
+"""Commands that put something in: init, learn, seed, formats, demo."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from graphmem.cli.context import Context, console, print_json, print_table
+
+if TYPE_CHECKING:
+    from graphmem.seeding import Refusal, SeedReport, Source
+
+
+@click.command()
+@click.pass_obj
+def init(context: Context) -> None:
+    """Create the memory and its constraints and indexes, or bring them up to date.
+
+    \b
+    Example:
+      graphmem --url ./runs.graph init
+    """
+    memory = context.memory(must_exist=False)
+    version = memory.initialize()
+    done = {"url": memory.store.url, "schema_version": version}
+    if context.as_json:
+        print_json(done)
+    else:
+        click.echo(f"{memory.store.url} is ready (schema version {version})")
+
+
+def _moment(_: click.Context, parameter: click.Parameter, value: str | None) -> Any:
+    from datetime import datetime
+
+    if value is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} is no ISO 8601 date and time") from error
+    if moment.tzinfo is None:
+        raise click.BadParameter(f"{value!r} has no time zone; add Z or an offset like +01:00")
+    del parameter
+    return moment
+
+
+@click.command()
+@click.argument("task")
+@click.argument("strategies", nargs=-1, required=True, metavar="STRATEGY...")
+@click.option("--success/--failure", default=None, help="Whether it worked.")
+@click.option("--score", type=float, help="How well it worked, in [0, 1].")
+@click.option("--reward", type=float, help="Any finite number; default: the score.")
+@click.option("--agent", default="default", show_default=True, help="Who did it.")
+@click.option("--task-type", help="A class of tasks.")
+@click.option("--task-key", help="A stable key of the task, where its wording varies.")
+@click.option("--error", help="The error that ended it.")
+@click.option("--feedback", help="What a person or a judge said of it.")
+@click.option("--summary", help="What happened, in short.")
+@click.option("--started-at", callback=_moment, help="ISO 8601 with time zone.")
+@click.option("--ended-at", callback=_moment, help="ISO 8601 with time zone.")
+@click.option("--duration", type=float, help="Seconds.")
+@click.option("--source-key", help="Where it came from; the same key is learned once.")
+@click.pass_obj
+def learn(context: Context, /, task: str, strategies: tuple[str, ...], **outcome: Any) -> None:
+    """Learn what came of one attempt at TASK by STRATEGY (the main one first).
+
+    \b
+    Example:
+      graphmem learn "refund a cancelled flight" "check policy, then refund" \\
+          --success --agent gpt-4o --source-key run-17/3
+    """
+    learned = context.memory(must_exist=False).learn(task, list(strategies), **outcome)
+    if context.as_json:
+        print_json(learned)
+    elif learned.created:
+        click.echo(f"learned episode {learned.episode_id}")
+    else:
+        click.echo(f"known already: episode {learned.episode_id}")
+
+
+@click.command()
+@click.argument("logs", nargs=-1, required=True, metavar="LOG...")
+@click.option("--format", "format_name", metavar="NAME", help="Log format; default: by content.")
+@click.option("--agent", help="Name of the agent, instead of the one that the log tells.")
+@click.option("--batch-size", type=click.IntRange(1, 100_000), default=500, show_default=True)
+@click.option("--limit", type=click.IntRange(1), help="Records of each file at most.")
+@click.option("--strict", is_flag=True, help="Exit with 1 where a record was refused.")
+@click.option(
+    "--refused",
+    type=click.Path(dir_okay=False, writable=True),
+    metavar="FILE",
+    help="Write refused records to FILE as JSON lines (- for standard output).",
+)
+@click.pass_obj
+def seed(
+    context: Context,
+    logs: tuple[str, ...],
+    format_name: str | None,
+    agent: str | None,
+    batch_size: int,
+    limit: int | None,
+    strict: bool,
+    refused: str | None,
+) -> None:
+    """Learn from LOGs: files, folders, patterns, or - for standard input (.gz too).
+
+    A log that was learned before is skipped, so a seeding that was stopped can be run again.
+
+    \b
+    Example:
+      graphmem --url ./airline.graph seed logs/gpt-4o-airline.json --format tau-bench
+    """
+    from graphmem import seeding
+
+    sources = seeding.sources(logs)
+    if format_name:
+        from graphmem.seeding.formats import find
+
+        find(format_name)
+    memory = context.memory(must_exist=False)
+    with ExitStack() as stack:
+        sink = _sink(stack, refused)
+        report = seeding.seed(
+            lambda episodes: memory.learn_many(episodes, batch_size=batch_size, on_error="collect"),
+            sources,
+            format_name=format_name,
+            agent=agent,
+            batch_size=batch_size,
+            limit=limit,
+            progress=stack.enter_context(_Bar(sources)) if _wants_bar(context) else None,
+            on_refusal=(lambda refusal: _write_line(sink, refusal)) if sink else None,
+        )
+    if context.as_json:
+        print_json(report)
+    else:
+        _print_report(report, refused)
+    if strict and report.refused:
+        sys.exit(1)
+
+
+def _sink(stack: ExitStack, refused: str | None) -> IO[str] | None:
+    if refused is None:
+        return None
+    if refused == "-":
+        return sys.stdout
+    return stack.enter_context(Path(refused).open("w", encoding="utf-8"))
+
+
+def _write_line(sink: IO[str], refusal: Refusal) -> None:
+    sink.write(refusal.model_dump_json() + "\n")
+    sink.flush()
+
+
+def _print_report(report: SeedReport, refused: str | None) -> None:
+    click.echo(
+        f"{report.created:,} episodes learned, {report.skipped:,} known already, "
+        f"{report.refused:,} refused, from {report.files} file(s)"
+    )
+    if report.refusals and refused is None:
+        shown = report.refusals[:20]
+        print_table(
+            "Refused records",
+            [("file", "left"), ("record", "right"), ("field", "left"), ("reason", "left")],
+            [(item.file, item.record, item.field, item.reason) for item in shown],
+        )
+        if report.refused > len(shown):
+            click.echo(f"... and {report.refused - len(shown):,} more; --refused FILE lists all")
+
+
+def _wants_bar(context: Context) -> bool:
+    return sys.stderr.isatty() and not context.as_json
+
+
+class _Bar:
+    """A progress bar over files, with the rate of records, on standard error."""
+
+    def __init__(self, sources: list[Source]) -> None:
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            SpinnerColumn,
+            TextColumn,
+            TimeElapsedColumn,
+        )
+
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("files, {task.fields[records]:,} records, {task.fields[rate]}"),
+            TimeElapsedColumn(),
+            console=console(stderr=True),
+        )
+        self._task = self._progress.add_task("", total=len(sources), records=0, rate="")
+        self._records = 0
+
+    def __enter__(self) -> _Bar:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def start(self, source: Source, format_name: str) -> None:
+        self._progress.update(self._task, description=f"{Path(source.name).name} ({format_name})")
+
+    def advance(self, records: int) -> None:
+        self._records += records
+        elapsed = self._progress.tasks[0].elapsed or 0.0
+        rate = f"{self._records / elapsed:,.0f}/s" if elapsed else ""
+        self._progress.update(self._task, records=self._records, rate=rate)
+
+    def finish(self) -> None:
+        self._progress.advance(self._task)
+
+
+@click.command()
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of a line of jsonl.")
+@click.pass_obj
+def formats(context: Context, schema: bool) -> None:
+    """List the log formats that seed understands.
+
+    \b
+    Example:
+      graphmem formats --schema > episode.schema.json
+    """
+    if schema:
+        from graphmem.seeding import jsonl
+
+        print_json(jsonl.schema())
+        return
+    from graphmem.seeding import formats as known
+
+    rows = [{"name": item.name, "doc": item.doc} for item in known().values()]
+    if context.as_json:
+        print_json(rows)
+    else:
+        print_table(
+            None, [("format", "left"), ("what", "left")], [(r["name"], r["doc"]) for r in rows]
+        )
+
+
+@click.command()
+@click.pass_obj
+def demo(context: Context) -> None:
+    """Learn the logs that come with graphmem and show what works, with the evidence.
+
+    Uses a memory of its own in memory, unless --url names one.
+
+    \b
+    Example:
+      graphmem demo
+    """
+    from graphmem.cli.demo import run
+
+    if context.url is None:
+        context.url = "memory:"
+    run(context)

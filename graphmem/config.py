@@ -1,0 +1,106 @@
+"""Settings: every constant that a user may want to change, with where it comes from.
+
+Each field is also read from the environment as ``GRAPHMEM_<NAME>``; ``graphmem config`` shows
+the values in force and where each came from.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+DEFAULT_NAMESPACE = "default"
+
+# Settings that shape what is derived and stored: a memory keeps the value it was built with.
+STORED = ("co_occurrence_half_life_days",)
+
+
+class Settings(BaseSettings):
+    """What a memory can be told. Unknown names are an error."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="GRAPHMEM_", extra="forbid", frozen=True, validate_default=True
+    )
+
+    url: str | None = Field(
+        None,
+        description="where the memory is: a folder, file:, memory:, neo4j:// or bolt://; "
+        "default: a folder in the user's data directory",
+    )
+    namespace: str = Field(
+        DEFAULT_NAMESPACE, min_length=1, max_length=200, description="namespace within the memory"
+    )
+    user: str = Field("neo4j", description="user name on a server")
+    password: SecretStr | None = Field(None, description="password on a server")
+    database: str | None = Field(None, description="database on a server (default: its own)")
+
+    success_threshold: float = Field(
+        0.5, ge=0, le=1, description="a score of at least this is a success where none is given"
+    )
+    z: float = Field(
+        1.96,
+        gt=0,
+        le=10,
+        allow_inf_nan=False,
+        description="normal quantile of the Wilson bounds (Wilson 1927; 1.96 is 95 %)",
+    )
+    prior_successes: float = Field(
+        1.0, gt=0, allow_inf_nan=False, description="Beta prior of the mean (Laplace: 1)"
+    )
+    prior_failures: float = Field(
+        1.0, gt=0, allow_inf_nan=False, description="Beta prior of the mean (Laplace: 1)"
+    )
+    established_above: float = Field(
+        0.6, ge=0, le=1, description="established: the lower bound is over this"
+    )
+    refuted_below: float = Field(
+        0.4, ge=0, le=1, description="refuted: the upper bound is under this"
+    )
+    co_occurrence_half_life_days: float = Field(
+        90.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="days after which a co-occurrence weighs half; kept in the memory",
+    )
+
+    durability: Literal["normal", "full"] = Field(
+        "normal",
+        description="embedded: normal survives the death of the process, full also of the machine",
+    )
+    wait: float = Field(
+        5.0, ge=0, allow_inf_nan=False, description="embedded: seconds to wait for another writer"
+    )
+    snapshot_seconds: float = Field(
+        5.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="embedded: a reader beside a writer takes a new snapshot after this many",
+    )
+    connect_timeout: float = Field(
+        10.0, gt=0, allow_inf_nan=False, description="server: seconds to wait for a connection"
+    )
+    retry_seconds: float = Field(
+        30.0, ge=0, allow_inf_nan=False, description="server: seconds to retry what can be retried"
+    )
+
+    @field_validator("namespace")
+    @classmethod
+    def _printable(cls, namespace: str) -> str:
+        if namespace != namespace.strip() or not namespace.isprintable():
+            raise ValueError("must be printable and have no space at its ends")
+        return namespace
+
+    @property
+    def half_life_ms(self) -> float:
+        """The half-life of co-occurrence weights in milliseconds."""
+        return self.co_occurrence_half_life_days * 86_400_000.0
+
+
+def default_folder() -> Path:
+    """Return the folder of the default memory, in the user's data directory."""
+    from platformdirs import user_data_path
+
+    return user_data_path("graphmem", appauthor=False) / "memory.graph"

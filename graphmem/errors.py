@@ -1,0 +1,148 @@
+"""Everything that graphmem raises on purpose.
+
+    GraphMemError
+    ├── ValidationError        an argument or a record is wrong: field, value, remedy
+    │   └── ConflictError      the same source key was learned with other content
+    ├── NotFoundError          no such episode, procedure, format ...
+    ├── SettingsError          a setting is wrong, or differs from what the memory was built with
+    ├── ProcedureError         a .cypher file, its header or a call of it is wrong
+    ├── SeedingError           a log cannot be read at all (bad records are reported, not raised)
+    └── StoreError             the engine below
+        ├── NotAMemoryError    the path holds something else
+        ├── SchemaVersionError the memory was written by a newer graphmem
+        ├── LockedError        another process writes; retryable
+        ├── UnavailableError   the server is not there or went away; retryable
+        ├── AuthenticationError
+        ├── StorageError       disk full, permission, damaged file
+        ├── ForkedError        used in a child process that inherited it
+        └── QueryError         the engine refused the Cypher
+            └── ReadOnlyError  a query that writes was given where only reading is allowed
+
+``retryable`` says whether the same call can succeed later without a change.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_SHOWN = 200
+
+
+def shown(value: object, limit: int = _SHOWN) -> str:
+    """Return a short printable form of ``value`` for a message (at most about ``limit`` chars)."""
+    text = ascii(value) if _has_surrogate(value) else repr(value)
+    if len(text) <= limit:
+        return text
+    return f"{text[: limit - 20]}... ({len(text):,} characters)"
+
+
+def _has_surrogate(value: object) -> bool:
+    return isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value)
+
+
+class GraphMemError(Exception):
+    """Base of all errors of this library."""
+
+    retryable = False
+
+
+class ValidationError(GraphMemError):
+    """An argument or a record is wrong.
+
+    ``field`` names it (dotted for nested ones), ``value`` is what came, ``remedy`` what to do.
+    """
+
+    def __init__(self, field: str, value: object, problem: str, remedy: str = "") -> None:
+        self.field = field
+        self.value = value
+        self.problem = problem
+        self.remedy = remedy
+        text = f"{field}: {problem} (got {shown(value)})"
+        super().__init__(f"{text}; {remedy}" if remedy else text)
+
+
+class ConflictError(ValidationError):
+    """The same source key was learned before with other content; ``stored`` and ``given`` differ.
+
+    ``differences`` maps each differing field to ``(stored, given)``.
+    """
+
+    def __init__(self, source_key: str, stored: dict[str, Any], given: dict[str, Any]) -> None:
+        self.source_key = source_key
+        self.stored = stored
+        self.given = given
+        self.differences = {
+            name: (stored.get(name), given.get(name))
+            for name in sorted(stored.keys() | given.keys())
+            if stored.get(name) != given.get(name)
+        }
+        both = "; ".join(
+            f"{name} was {shown(old, 80)}, now {shown(new, 80)}"
+            for name, (old, new) in list(self.differences.items())[:5]
+        )
+        super().__init__(
+            "source_key",
+            source_key,
+            f"this key was learned before with other content: {both}",
+            "use another key, or erase the stored episode first",
+        )
+
+
+class NotFoundError(GraphMemError):
+    """What was asked for is not there."""
+
+
+class SettingsError(GraphMemError):
+    """A setting is wrong, or differs from the one that the memory was built with."""
+
+
+class ProcedureError(GraphMemError):
+    """A .cypher file, its header, or a call of a procedure is wrong."""
+
+
+class SeedingError(GraphMemError):
+    """A log cannot be read at all."""
+
+
+class StoreError(GraphMemError):
+    """The engine below failed."""
+
+
+class NotAMemoryError(StoreError):
+    """The path holds something that is not a graphmem memory."""
+
+
+class SchemaVersionError(StoreError):
+    """The memory was written by a newer graphmem than this one."""
+
+
+class LockedError(StoreError):
+    """Another process is writing this memory."""
+
+    retryable = True
+
+
+class UnavailableError(StoreError):
+    """The server is not there, or went away."""
+
+    retryable = True
+
+
+class AuthenticationError(StoreError):
+    """The server refused the user or the password."""
+
+
+class StorageError(StoreError):
+    """The disk is full, a file is damaged, or permission is missing."""
+
+
+class ForkedError(StoreError):
+    """The memory was opened in a parent process; writes of a forked child would be lost."""
+
+
+class QueryError(StoreError):
+    """The engine refused the Cypher."""
+
+
+class ReadOnlyError(QueryError):
+    """A query that writes was given where only reading is allowed."""

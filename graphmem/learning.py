@@ -1,0 +1,476 @@
+"""Learning from episodes, and the strategies that come out of it.
+
+Facts (episode, steps, who used what) and the counts that follow from them are written in one
+transaction by the procedures of ``cypher/learning.cypher``. The time of one call does not depend
+on the size of the history.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
+
+from graphmem.config import Settings
+from graphmem.errors import ConflictError, NotFoundError, SettingsError, ValidationError
+from graphmem.ids import canonical_json, digest, from_millis, node_id
+from graphmem.models import (
+    Episode,
+    Learned,
+    LearnReport,
+    Rejection,
+    Step,
+    StrategyRow,
+    content,
+    millis,
+    resolve,
+)
+from graphmem.queries import procedure
+from graphmem.store.port import Row, Store, Transaction
+
+OnError = Literal["raise", "collect"]
+
+
+def now_millis() -> int:
+    """Return the clock in milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+def strategy_id(namespace: str, text: str) -> str:
+    """Return the id of the Strategy node of a text."""
+    return node_id(namespace, "Strategy", text)
+
+
+def task_id(namespace: str, key: str) -> str:
+    """Return the id of the Task node of a key."""
+    return node_id(namespace, "Task", key)
+
+
+class Learner:
+    """Writes episodes of one namespace and reads what they teach."""
+
+    def __init__(self, store: Store, namespace: str, settings: Settings) -> None:
+        self._store = store
+        self._namespace = namespace
+        self._settings = settings
+        self._namespace_id = node_id(namespace, "Namespace")
+
+    def learn(self, episode: Episode) -> Learned:
+        """Learn one episode, durably, or find that it is known.
+
+        Raises:
+            ValidationError: success and score contradict each other.
+            ConflictError: its source key is known with other content.
+            StoreError: the engine failed; nothing was written.
+        """
+        row = self._row(episode)
+        created = self._write([row], "raise")[0]
+        return Learned.model_construct(episode_id=row["id"], created=created is True)
+
+    def learn_many(
+        self,
+        episodes: Iterable[Episode | Mapping[str, Any]],
+        *,
+        batch_size: int = 500,
+        on_error: OnError = "raise",
+        on_progress: Callable[[int], None] | None = None,
+        on_reject: Callable[[Rejection], None] | None = None,
+    ) -> LearnReport:
+        """Learn episodes in transactions of ``batch_size``.
+
+        With ``on_error="collect"`` a bad record is reported and the others are learned; with
+        ``"raise"`` the first bad record raises, and its batch is not written. Batches before it
+        stay. ``on_progress`` is called with the number of records of each batch that is durable.
+        """
+        if on_error not in ("raise", "collect"):
+            raise ValidationError("on_error", on_error, "is unknown", "give 'raise' or 'collect'")
+        if not isinstance(batch_size, int) or not 1 <= batch_size <= 100_000:
+            raise ValidationError("batch_size", batch_size, "must be from 1 to 100000")
+        report = _Report(on_reject)
+        rows: list[Row] = []
+        places: list[int] = []
+        seen = 0
+
+        def flush() -> None:
+            if rows:
+                for place, row, answer in zip(
+                    places, rows, self._write(rows, on_error), strict=True
+                ):
+                    report.add(place, row, answer)
+            if on_progress:
+                on_progress(seen)
+            rows.clear()
+            places.clear()
+
+        for index, episode in enumerate(episodes):
+            seen += 1
+            try:
+                row = self._row(_episode(episode))
+            except ValidationError as error:
+                if on_error == "raise":
+                    raise
+                report.reject(index, error, getattr(episode, "source_key", None))
+                continue
+            rows.append(row)
+            places.append(index)
+            if len(rows) == batch_size:
+                flush()
+                seen = 0
+        flush()
+        return report.done()
+
+    def best(
+        self,
+        task: str | None,
+        task_type: str | None,
+        agent: str | None,
+        limit: int,
+    ) -> list[StrategyRow]:
+        """Return strategies by the lower Wilson bound of their success rate."""
+        if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+            raise ValidationError("limit", limit, "must be a whole number from 1")
+        settings = self._settings
+        formula = {
+            "ns": self._namespace,
+            "z": settings.z,
+            "prior_successes": settings.prior_successes,
+            "prior_failures": settings.prior_failures,
+            "established": settings.established_above,
+            "refuted": settings.refuted_below,
+            "limit": limit,
+        }
+        if task is None and task_type is None and agent is None:
+            rows = self._store.read(procedure("learning.best"), **formula)
+        else:
+            rows = self._store.read(
+                procedure("learning.best_on"),
+                tasks=self._tasks(task, task_type),
+                task_type=task_type,
+                agent=agent,
+                **formula,
+            )
+        return [_strategy_row(row) for row in rows]
+
+    def evidence(self, strategy: str, limit: int) -> list[Row]:
+        """Return the latest episodes of a strategy (its id or its text)."""
+        rows = self._store.read(
+            procedure("learning.evidence"), ns=self._namespace, strategy=strategy, limit=limit
+        )
+        if rows:
+            return rows
+        known = strategy_id(self._namespace, strategy)
+        return self._store.read(
+            procedure("learning.evidence"), ns=self._namespace, strategy=known, limit=limit
+        )
+
+    def stored(self, episode_id: str) -> dict[str, Any]:
+        """Return the content of an episode as the graph holds it.
+
+        Raises:
+            NotFoundError: there is no such episode.
+        """
+        found = read_contents(
+            lambda name, **params: self._store.read(procedure(name), **params),
+            self._namespace,
+            [episode_id],
+        )
+        if episode_id not in found:
+            raise NotFoundError(f"no episode {episode_id!r} in namespace {self._namespace!r}")
+        return found[episode_id]
+
+    def _tasks(self, task: str | None, task_type: str | None) -> list[str]:
+        if task is not None:
+            return self._find(task, None) or [task_id(self._namespace, task)]
+        return self._find(None, task_type)
+
+    def _find(self, text: str | None, task_type: str | None) -> list[str]:
+        if text is not None:
+            known = task_id(self._namespace, text.strip())
+            rows = self._store.read(
+                procedure("maintenance.stored_tasks"), ns=self._namespace, ids=[known]
+            )
+            if rows:
+                return [known]
+        rows = self._store.read(
+            procedure("learning.find_tasks"), ns=self._namespace, text=text, task_type=task_type
+        )
+        return [row["id"] for row in rows]
+
+    def _row(self, episode: Episode) -> Row:
+        """Return what the procedures need of an episode."""
+        namespace = self._namespace
+        outcome = resolve(episode, self._settings.success_threshold)
+        held = content(episode, outcome)
+        content_hash = digest(canonical_json(held))
+        key = ("key", episode.source_key) if episode.source_key else ("content", content_hash)
+        episode_id = node_id(namespace, "Episode", *key)
+        task_key = episode.task_key or episode.task
+        started, ended = held.get("started_at"), held.get("ended_at")
+        used_at = ended if ended is not None else started
+        facts = {
+            "task": episode.task,
+            "keyed": episode.task_key is not None,
+            "task_type": episode.task_type,
+            "success": outcome.success,
+            "score": outcome.score,
+            "reward": outcome.reward,
+            "error": episode.error,
+            "feedback": episode.feedback,
+            "summary": episode.summary,
+            "started_at": started,
+            "ended_at": ended,
+            "duration": episode.duration,
+            "step_count": len(episode.steps),
+            "use_count": len(episode.strategy),
+            "source_key": episode.source_key,
+            "source": episode.source,
+            "extra": canonical_json(episode.extra) if episode.extra else None,
+        }
+        return {
+            "id": episode_id,
+            "content_hash": content_hash,
+            "agent": node_id(namespace, "Agent", episode.agent),
+            "agent_name": episode.agent,
+            "task": task_id(namespace, task_key),
+            "task_key": task_key,
+            "description": episode.task,
+            "task_type": episode.task_type,
+            "used_at": used_at,
+            "success": int(outcome.success),
+            "score": outcome.score,
+            "facts": {name: value for name, value in facts.items() if value is not None},
+            "steps": [
+                _step_row(node_id(namespace, "Step", episode_id, str(index)), index, step)
+                for index, step in enumerate(episode.steps)
+            ],
+            "uses": [
+                {
+                    "strategy": strategy_id(namespace, use.text),
+                    "text": use.text,
+                    "rank": rank,
+                    "credit": use.credit,
+                    "shown": use.shown,
+                    "applied": use.applied,
+                }
+                for rank, use in enumerate(episode.strategy)
+            ],
+            "_content": held,
+        }
+
+    def _write(self, rows: list[Row], on_error: OnError) -> list[bool | ConflictError]:
+        """Write a batch in one transaction: per row whether it was new, or what it conflicts with.
+
+        Rows go to the procedures in the order of their ids, so that concurrent writers seldom
+        wait for each other crosswise.
+        """
+        first: dict[str, Row] = {}
+        for row in rows:
+            first.setdefault(row["id"], row)
+        unique = [first[key] for key in sorted(first)]
+        now = now_millis()
+        self._store.apply_schema()
+        answers = self._store.transact(lambda tx: self._work(tx, unique, now, on_error))
+        result: list[bool | ConflictError] = []
+        for row in rows:
+            answer = answers[row["id"]]
+            if row is first[row["id"]]:
+                result.append(answer)
+            elif row["content_hash"] == first[row["id"]]["content_hash"]:
+                result.append(False)
+            else:
+                conflict = _conflict(row, first[row["id"]]["_content"])
+                if on_error == "raise":
+                    raise conflict
+                result.append(conflict)
+        return result
+
+    def _work(
+        self, tx: Transaction, rows: list[Row], now: int, on_error: OnError
+    ) -> dict[str, bool | ConflictError]:
+        half_life = self._settled(tx, now)
+        ns = self._namespace
+        claims = [_public(row, "id", "content_hash", "facts") for row in rows]
+        claimed = {
+            answer["id"]: answer
+            for answer in tx.run(procedure("learning.claim"), ns=ns, now=now, rows=claims)
+        }
+        answers: dict[str, bool | ConflictError] = {}
+        fresh: list[Row] = []
+        clashing: list[Row] = []
+        for row in rows:
+            answer = claimed[row["id"]]
+            answers[row["id"]] = bool(answer["created"])
+            if answer["created"]:
+                fresh.append({**row, "at": now if row["used_at"] is None else row["used_at"]})
+            elif answer["content_hash"] != row["content_hash"]:
+                clashing.append(row)
+        if clashing:
+            known = read_contents(
+                lambda name, **params: tx.run(procedure(name), **params),
+                ns,
+                [row["id"] for row in clashing],
+            )
+            for row in clashing:
+                conflict = _conflict(row, known[row["id"]])
+                if on_error == "raise":
+                    raise conflict
+                answers[row["id"]] = conflict
+        if fresh:
+            self._record(tx, fresh, now, half_life)
+        return answers
+
+    def _record(self, tx: Transaction, rows: list[Row], now: int, half_life: float) -> None:
+        """Write the edges, steps and counts of episodes that were just claimed."""
+        ns = self._namespace
+        agents = [_public(row, "agent", "agent_name") for row in rows]
+        tasks = [
+            _public(row, "id", "task", "task_key", "description", "task_type", "at") for row in rows
+        ]
+        used = [
+            _public(row, "id", "task", "agent", "agent_name", "used_at", "success", "score", "uses")
+            for row in rows
+        ]
+        tx.run(procedure("learning.agents"), ns=ns, now=now, rows=agents)
+        tx.run(procedure("learning.tasks"), ns=ns, now=now, rows=tasks)
+        tx.run(procedure("learning.strategies"), ns=ns, now=now, rows=used)
+        tx.run(procedure("learning.record"), rows=used)
+        tx.run(procedure("learning.uses"), rows=used)
+        stepped = [_public(row, "id", "steps") for row in rows if row["steps"]]
+        if stepped:
+            tx.run(procedure("learning.steps"), ns=ns, now=now, rows=stepped)
+        tx.run(procedure("learning.outcomes"), rows=used)
+        paired = [row for row in used if len(row["uses"]) > 1]
+        if paired:
+            tx.run(procedure("learning.pairs"), rows=paired, half_life=half_life)
+
+    def _settled(self, tx: Transaction, now: int) -> float:
+        """Return the half-life (ms) that the namespace was built with, checked against ours."""
+        name = "co_occurrence_half_life_days"
+        rows = tx.run(procedure("schema.namespace"), id=self._namespace_id)
+        if not rows:
+            rows = tx.run(
+                procedure("schema.settle"),
+                id=self._namespace_id,
+                ns=self._namespace,
+                now=now,
+                **{name: self._settings.co_occurrence_half_life_days},
+            )
+        return settled_half_life(rows[0][name], self._settings)
+
+
+def settled_half_life(stored: float, settings: Settings) -> float:
+    """Return the stored half-life in milliseconds.
+
+    Raises:
+        SettingsError: another one was set explicitly.
+    """
+    name = "co_occurrence_half_life_days"
+    wanted = settings.co_occurrence_half_life_days
+    if name in settings.model_fields_set and wanted != stored:
+        raise SettingsError(
+            f"{name} is {wanted:g}, the memory was built with {stored:g}; "
+            "leave the setting out, or derive everything anew with rebuild"
+        )
+    return stored * 86_400_000.0
+
+
+class _Report:
+    def __init__(self, on_reject: Callable[[Rejection], None] | None) -> None:
+        self._created = 0
+        self._skipped = 0
+        self._rejected: list[Rejection] = []
+        self._on_reject = on_reject
+
+    def add(self, index: int, row: Row, answer: bool | ConflictError) -> None:
+        if answer is True:
+            self._created += 1
+        elif answer is False:
+            self._skipped += 1
+        else:
+            self.reject(index, answer, row["facts"].get("source_key"))
+
+    def reject(self, index: int, error: ValidationError, source_key: str | None) -> None:
+        rejection = Rejection(
+            index=index, field=error.field, reason=str(error), source_key=source_key
+        )
+        self._rejected.append(rejection)
+        if self._on_reject:
+            self._on_reject(rejection)
+
+    def done(self) -> LearnReport:
+        rejected = tuple(sorted(self._rejected, key=lambda rejection: rejection.index))
+        return LearnReport(created=self._created, skipped=self._skipped, rejected=rejected)
+
+
+def read_contents(
+    read: Callable[..., list[Row]], namespace: str, ids: list[str]
+) -> dict[str, dict[str, Any]]:
+    """Return the content (as :func:`graphmem.models.content` gives it) of stored episodes."""
+    import json
+
+    found: dict[str, dict[str, Any]] = {}
+    for row in read("learning.episodes", ns=namespace, ids=ids):
+        facts = row["facts"]
+        names = (
+            *("task", "task_type", "success", "score", "reward", "error", "feedback", "summary"),
+            *("started_at", "ended_at", "duration"),
+        )
+        held = {name: facts[name] for name in names}
+        held["agent"] = row["agent"]
+        held["task_key"] = row["task_key"] if facts["keyed"] else None
+        held["extra"] = json.loads(facts["extra"]) if facts["extra"] else None
+        found[row["id"]] = {name: value for name, value in held.items() if value is not None}
+    for row in read("learning.uses_of", ns=namespace, ids=ids):
+        use = {"text": row["text"], "credit": row["credit"], "applied": row["applied"]}
+        if row["shown"] is not None:
+            use["shown"] = row["shown"]
+        found[row["id"]].setdefault("strategy", []).append(use)
+    for row in read("learning.steps_of", ns=namespace, ids=ids):
+        step = {
+            name: json.loads(row[name]) if name in _JSON_FIELDS else row[name]
+            for name in Step.model_fields
+            if row[name] is not None
+        }
+        found[row["id"]].setdefault("steps", []).append(step)
+    return found
+
+
+_JSON_FIELDS = frozenset({"action", "state", "next_state"})
+
+
+def _step_row(identity: str, index: int, step: Step) -> Row:
+    row: Row = {"id": identity, "index": index}
+    for name, value in step.__dict__.items():
+        if value is not None:
+            row[name] = canonical_json(value) if name in _JSON_FIELDS else value
+    return row
+
+
+def _episode(given: Episode | Mapping[str, Any]) -> Episode:
+    if isinstance(given, Episode):
+        return given
+    if isinstance(given, Mapping):
+        return Episode(**given)
+    raise ValidationError("episode", given, "must be an Episode", "build it with Episode(...)")
+
+
+def _public(row: Row, *names: str) -> Row:
+    return {name: row[name] for name in names}
+
+
+def _conflict(row: Row, stored: dict[str, Any]) -> ConflictError:
+    key = row["facts"].get("source_key") or row["id"]
+    return ConflictError(key, stored, row["_content"])
+
+
+def _strategy_row(row: Row) -> StrategyRow:
+    return StrategyRow(
+        **{
+            **row,
+            "last_used_at": from_millis(row["last_used_at"]),
+            "agents": tuple(sorted(row["agents"])),
+        }
+    )
+
+
+__all__ = ["Learner", "OnError", "millis", "read_contents", "settled_half_life"]

@@ -1,0 +1,321 @@
+"""Deriving everything anew from the facts: verify, rebuild, erase; and the counts of a memory.
+
+Work goes in pages of strategies, tasks and agents, each page in a transaction that keeps writers
+of these nodes out. A rebuild that is cut off leaves every page either as it was or as it should
+be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from graphmem.config import Settings
+from graphmem.errors import NotFoundError
+from graphmem.ids import canonical_json, digest, from_millis, node_id
+from graphmem.learning import read_contents, settled_half_life
+from graphmem.models import (
+    Difference,
+    EraseReport,
+    RebuildReport,
+    Stats,
+    VerifyReport,
+)
+from graphmem.queries import procedure
+from graphmem.store.port import SCHEMA_VERSION, Row, Store, Transaction
+
+PAGE = 200
+TOLERANCE = 1e-9
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of derived item: how it is named, keyed, and which nodes it hangs on."""
+
+    name: str
+    label: str
+    key: tuple[str, ...]
+    needs_half_life: bool = False
+    edges: bool = False
+
+    def derive(self, tx: Transaction, ns: str, ids: Sequence[str], half_life: float) -> list[Row]:
+        """Return the items as the facts say."""
+        extra = {"half_life": half_life} if self.needs_half_life else {}
+        return tx.run(procedure(f"maintenance.derive_{self.name}"), ns=ns, ids=list(ids), **extra)
+
+    def stored(self, tx: Transaction, ns: str, ids: Sequence[str]) -> list[Row]:
+        """Return the items as they are stored."""
+        return tx.run(procedure(f"maintenance.stored_{self.name}"), ns=ns, ids=list(ids))
+
+    def put(self, tx: Transaction, ns: str, ids: Sequence[str], rows: list[Row]) -> int:
+        """Store the items in place of what is there; return how many."""
+        if self.edges:
+            tx.run(procedure(f"maintenance.clear_{self.name}"), ns=ns, ids=list(ids))
+        if not rows:
+            return 0
+        written = tx.run(procedure(f"maintenance.put_{self.name}"), ns=ns, rows=rows)
+        return int(written[0]["written"])
+
+
+STRATEGIES = Kind("strategies", "Strategy", ("id",))
+OUTCOMES = Kind("outcomes", "Strategy", ("strategy", "task", "agent"), edges=True)
+PAIRS = Kind("pairs", "Strategy", ("low", "high"), needs_half_life=True, edges=True)
+TASKS = Kind("tasks", "Task", ("id",))
+AGENTS = Kind("agents", "Agent", ("id",))
+KINDS = (STRATEGIES, OUTCOMES, PAIRS, TASKS, AGENTS)
+LABELS = ("Strategy", "Task", "Agent")
+
+
+def _plural(label: str) -> str:
+    return {"Strategy": "strategies", "Task": "tasks", "Agent": "agents"}[label]
+
+
+class Maintainer:
+    """Checks and mends what was derived in one namespace."""
+
+    def __init__(self, store: Store, namespace: str, settings: Settings) -> None:
+        self._store = store
+        self._namespace = namespace
+        self._settings = settings
+        self._namespace_id = node_id(namespace, "Namespace")
+
+    def stats(self) -> Stats:
+        """Return the counts of the namespace."""
+        rows = self._store.read(procedure("maintenance.stats"), ns=self._namespace)
+        counts = {row["name"]: row["value"] for row in rows}
+        first, last = counts.pop("first_at", None), counts.pop("last_at", None)
+        version = self._store.read(procedure("schema.version"))
+        return Stats(
+            url=self._store.url,
+            engine=f"{self._store.capabilities.engine} {self._store.capabilities.version}",
+            namespace=self._namespace,
+            schema_version=version[0]["version"] if version else SCHEMA_VERSION,
+            first_at=from_millis(first),
+            last_at=from_millis(last),
+            snapshot_age=self._store.snapshot_age,
+            **{name: value or 0 for name, value in counts.items()},
+        )
+
+    def verify(self, on_progress: Progress | None = None) -> VerifyReport:
+        """Derive everything from the facts and compare it with what is stored.
+
+        Also compares every episode with the hash of its content, so that a fact that was changed
+        or lost is found. Numbers agree when they differ by at most 1e-9 (relative or absolute).
+        """
+        differences: list[Difference] = []
+        checked = {kind.name: 0 for kind in KINDS}
+        half_life = self._half_life()
+        ids = self._ids()
+        episodes = self._episode_ids()
+        total = sum(map(len, ids.values())) + len(episodes)
+        done = 0
+        for label in LABELS:
+            for page in _pages(ids[label]):
+                found, counted = self._store.view(
+                    lambda tx, label=label, page=page: self._compare(tx, label, page, half_life)  # type: ignore[misc]
+                )
+                differences += found
+                for name, count in counted.items():
+                    checked[name] += count
+                done += len(page)
+                if on_progress:
+                    on_progress(done, total)
+        for page in _pages(episodes):
+            differences += self._store.view(lambda tx, page=page: self._facts(tx, page))  # type: ignore[misc]
+            done += len(page)
+            if on_progress:
+                on_progress(done, total)
+        checked["episodes"] = len(episodes)
+        return VerifyReport(ok=not differences, differences=tuple(differences), checked=checked)
+
+    def rebuild(self, on_progress: Progress | None = None) -> RebuildReport:
+        """Derive everything from the facts and store it, with the settings in force now."""
+        self._store.apply_schema()
+        written = {kind.name: 0 for kind in KINDS}
+        removed = 0
+        half_life = self._store.transact(self._resettle)
+        ids = self._ids()
+        total, done = sum(map(len, ids.values())), 0
+        for label in LABELS:
+            for page in _pages(ids[label]):
+                counted, dropped = self._store.transact(
+                    lambda tx, label=label, page=page: self._derive(tx, label, page, half_life)  # type: ignore[misc]
+                )
+                for name, count in counted.items():
+                    written[name] += count
+                removed += dropped
+                done += len(page)
+                if on_progress:
+                    on_progress(done, total)
+        return RebuildReport(
+            strategies=written["strategies"],
+            tasks=written["tasks"],
+            agents=written["agents"],
+            outcomes=written["outcomes"],
+            co_occurrences=written["pairs"],
+            removed=removed,
+        )
+
+    def erase(self, episode_id: str) -> EraseReport:
+        """Remove an episode and its exact share of every derived number.
+
+        Strategies, tasks and agents that nothing else supports go with it.
+
+        Raises:
+            NotFoundError: there is no such episode in this namespace.
+        """
+        self._store.apply_schema()
+        return self._store.transact(lambda tx: self._erase(tx, episode_id))
+
+    def _erase(self, tx: Transaction, episode_id: str) -> EraseReport:
+        ns = self._namespace
+        found = tx.run(procedure("maintenance.episode"), ns=ns, id=episode_id)
+        if not found:
+            raise NotFoundError(f"no episode {episode_id!r} in namespace {ns!r}")
+        touched = found[0]
+        pages = {
+            "Agent": [touched["agent"]],
+            "Task": [touched["task"]],
+            "Strategy": sorted(touched["strategies"]),
+        }
+        for label in reversed(LABELS):
+            tx.run(procedure(f"maintenance.lock_{_plural(label)}"), ns=ns, ids=pages[label])
+        # Another process may have erased it while this one waited for the locks.
+        if not tx.run(procedure("maintenance.episode"), ns=ns, id=episode_id):
+            raise NotFoundError(f"no episode {episode_id!r} in namespace {ns!r}")
+        steps = tx.run(procedure("maintenance.erase_steps"), ns=ns, id=episode_id)
+        tx.run(procedure("maintenance.erase_episode"), ns=ns, id=episode_id)
+        half_life = self._half_life(tx)
+        removed: list[str] = []
+        for label in LABELS:
+            _, dropped = self._derive(tx, label, pages[label], half_life)
+            removed += [label] * dropped
+        return EraseReport(
+            episode_id=episode_id,
+            steps=int(steps[0]["removed"]) if steps else 0,
+            removed=tuple(removed),
+        )
+
+    def _derive(
+        self, tx: Transaction, label: str, page: Sequence[str], half_life: float
+    ) -> tuple[dict[str, int], int]:
+        """Write what the facts say of a page of nodes; return counts, and how many were dropped."""
+        ns = self._namespace
+        tx.run(procedure(f"maintenance.lock_{_plural(label)}"), ns=ns, ids=list(page))
+        dropped = tx.run(procedure(f"maintenance.drop_{_plural(label)}"), ns=ns, ids=list(page))
+        counted = {}
+        for kind in KINDS:
+            if kind.label == label:
+                rows = kind.derive(tx, ns, page, half_life)
+                counted[kind.name] = kind.put(tx, ns, page, rows)
+        return counted, int(dropped[0]["removed"]) if dropped else 0
+
+    def _compare(
+        self, tx: Transaction, label: str, page: Sequence[str], half_life: float
+    ) -> tuple[list[Difference], dict[str, int]]:
+        ns = self._namespace
+        if self._store.capabilities.server:  # it has no snapshots: keep writers off this page
+            tx.run(procedure(f"maintenance.lock_{_plural(label)}"), ns=ns, ids=list(page))
+        differences: list[Difference] = []
+        counted = {}
+        for kind in KINDS:
+            if kind.label != label:
+                continue
+            expected = {_key(kind, row): row for row in kind.derive(tx, ns, page, half_life)}
+            stored = {_key(kind, row): row for row in kind.stored(tx, ns, page)}
+            for key in [key for key, row in expected.items() if row.get("uses") == 0]:
+                expected.pop(key)
+            counted[kind.name] = len(expected)
+            differences += _differences(kind, stored, expected)
+        return differences, counted
+
+    def _facts(self, tx: Transaction, page: Sequence[str]) -> list[Difference]:
+        """Compare episodes with the hash of what was learned."""
+        contents = read_contents(
+            lambda name, **params: tx.run(procedure(name), **params), self._namespace, list(page)
+        )
+        hashes = tx.run(procedure("maintenance.hashes"), ns=self._namespace, ids=list(page))
+        found = []
+        for row in hashes:
+            held = contents.get(row["id"])
+            actual = digest(canonical_json(held)) if held is not None else None
+            if actual != row["content_hash"]:
+                found.append(
+                    Difference(
+                        kind="episodes",
+                        key=row["id"],
+                        field="content_hash",
+                        stored=actual,
+                        expected=row["content_hash"],
+                    )
+                )
+        return found
+
+    def _ids(self) -> dict[str, list[str]]:
+        ids: dict[str, list[str]] = {label: [] for label in LABELS}
+        for row in self._store.read(procedure("maintenance.ids"), ns=self._namespace):
+            ids[row["label"]].append(row["id"])
+        return {label: sorted(found) for label, found in ids.items()}
+
+    def _episode_ids(self) -> list[str]:
+        rows = self._store.read(procedure("maintenance.episode_ids"), ns=self._namespace)
+        return [row["id"] for row in rows]
+
+    def _half_life(self, tx: Transaction | None = None) -> float:
+        query, params = procedure("schema.namespace"), {"id": self._namespace_id}
+        rows = tx.run(query, **params) if tx else self._store.read(query, **params)
+        if not rows:
+            return self._settings.half_life_ms
+        return settled_half_life(rows[0]["co_occurrence_half_life_days"], self._settings)
+
+    def _resettle(self, tx: Transaction) -> float:
+        """Adopt a half-life that was set explicitly; return the one in force, in milliseconds."""
+        name = "co_occurrence_half_life_days"
+        days = self._settings.co_occurrence_half_life_days
+        if name in self._settings.model_fields_set:
+            tx.run(procedure("schema.resettle"), id=self._namespace_id, **{name: days})
+        return self._half_life(tx)
+
+
+def _pages(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(ids), PAGE):
+        yield ids[start : start + PAGE]
+
+
+def _key(kind: Kind, row: Row) -> str:
+    return " ".join(str(row[name]) for name in kind.key)
+
+
+def _differences(
+    kind: Kind, stored: dict[str, Row], expected: dict[str, Row]
+) -> Iterator[Difference]:
+    for key in sorted(stored.keys() | expected.keys()):
+        was, should = stored.get(key), expected.get(key)
+        if was is None or should is None:
+            yield Difference(
+                kind=kind.name,
+                key=key,
+                field="*",
+                stored=None if was is None else "present",
+                expected=None if should is None else "present",
+            )
+            continue
+        for name, value in should.items():
+            if name not in kind.key and name != "uses" and not _same(was[name], value):
+                yield Difference(
+                    kind=kind.name, key=key, field=name, stored=was[name], expected=value
+                )
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, float) or isinstance(b, float):
+        return (
+            a is not None
+            and b is not None
+            and math.isclose(a, b, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+        )
+    return bool(a == b)

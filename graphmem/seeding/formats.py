@@ -1,0 +1,97 @@
+"""What a log format is, and which ones there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from typing import BinaryIO
+
+from graphmem.errors import NotFoundError, SeedingError
+from graphmem.models import Episode
+
+HEAD = 65_536
+"""Bytes of a file that formats may look at to recognise it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a log comes from: ``name`` as shown, ``stem`` without folder and endings."""
+
+    name: str
+    stem: str
+    agent: str | None = None
+    """Overrides the agent that the format would name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A record that is no episode, and why; ``number`` counts from 1."""
+
+    number: int
+    field: str
+    reason: str
+
+
+Record = tuple[int, Episode] | Refused
+"""An episode with its number in the file (from 1; lines for line formats), or a refusal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A log format.
+
+    ``detect`` says from the first bytes whether a file is of this format; ``read`` yields its
+    records in constant memory, and a :class:`Refused` for each that is no episode.
+    """
+
+    name: str
+    doc: str
+    detect: Callable[[bytes], bool]
+    read: Callable[[BinaryIO, Origin], Iterator[Record]]
+
+
+@cache
+def formats() -> dict[str, Format]:
+    """Return all installed formats by name.
+
+    Raises:
+        SeedingError: an installed format cannot be loaded.
+    """
+    found: dict[str, Format] = {}
+    for entry in entry_points(group="graphmem.formats"):
+        try:
+            loaded = entry.load()
+        except Exception as error:
+            raise SeedingError(f"format {entry.name!r} cannot be loaded: {error}") from error
+        if not isinstance(loaded, Format):
+            raise SeedingError(f"format {entry.name!r}: {entry.value} is not a Format")
+        found[entry.name] = loaded
+    return dict(sorted(found.items()))
+
+
+def find(name: str) -> Format:
+    """Return a format by name.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    try:
+        return formats()[name]
+    except KeyError:
+        raise NotFoundError(f"no log format {name!r}; there are {', '.join(formats())}") from None
+
+
+def detect(head: bytes, name: str) -> Format:
+    """Return the format whose content ``head`` begins.
+
+    Raises:
+        SeedingError: none or several recognise it.
+    """
+    fitting = [format_ for format_ in formats().values() if format_.detect(head)]
+    if len(fitting) == 1:
+        return fitting[0]
+    what = "several formats fit" if fitting else "no known format"
+    names = ", ".join(format_.name for format_ in fitting or formats().values())
+    raise SeedingError(f"{name}: {what}; name one with --format ({names})")

@@ -1,0 +1,132 @@
+"""InterCode SQL result files: a JSON object of runs with their turns.
+
+Mapping: the task is the ``query``, its key the ``task_id``, its type the environment; the file
+name gives the set-up (prompting mode, model, number of turns, handicap), which is the first
+strategy; the kinds of statements (``(no SQL)`` for prose) in order of first use are the others.
+The outcome is ``summary.max_reward`` (1 is a success). The number of turns and the rewards tell
+the outcome and never become a strategy; hardness is kept in ``extra``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import chain, repeat, zip_longest
+from typing import Any, BinaryIO
+
+import ijson
+
+from graphmem.errors import SeedingError, ValidationError
+from graphmem.ids import canonical_json
+from graphmem.models import MAX_TEXT, Episode, Step
+from graphmem.seeding.formats import HEAD, Format, Origin, Record, Refused
+
+ERROR = "Error executing query"
+_MULTITURN = re.compile(
+    r"(?:ic_\w+?_)?multiturn_(?P<model>.+?)[-_](?P<turns>\d+)_turns(?P<handicap>_handicap)?"
+)
+_PREFIX = re.compile(r"^ic_[a-z]+_")
+_WRAPPED = re.compile(r"^\W*(?:execute\s*\[|sql\b)?\W*", re.IGNORECASE)
+_WORD = re.compile(r"[A-Za-z]+")
+VERBS: dict[str, str] = dict.fromkeys(
+    (
+        *("SELECT", "SHOW", "DESCRIBE", "EXPLAIN", "WITH", "USE", "INSERT", "UPDATE", "DELETE"),
+        *("CREATE", "ALTER", "DROP", "SET", "CALL", "SUBMIT"),
+    ),
+    "",
+) | {"DESC": "DESCRIBE"}
+_KNOWN = frozenset({"task_id", "query", "turn_history", "summary", "environment"})
+
+
+def detect(head: bytes) -> bool:
+    """Return whether it is an object of runs with a ``turn_history``."""
+    return head.lstrip().startswith(b"{") and b'"turn_history"' in head
+
+
+def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
+    """Yield the runs of a file, also of one that wraps them in ``logs``."""
+    peek = getattr(stream, "peek", None)
+    if peek is None:
+        raise SeedingError("intercode needs a buffered stream")
+    wrapped = re.match(rb'\s*\{\s*"(meta|logs)"', peek(HEAD)[:HEAD]) is not None
+    runs = ijson.kvitems(stream, "logs" if wrapped else "", use_float=True)
+    for number, (key, run) in enumerate(runs, 1):
+        try:
+            yield number, episode(key, run, origin)
+        except ValidationError as error:
+            yield Refused(number, error.field, str(error))
+        except (KeyError, TypeError, AttributeError) as error:
+            yield Refused(number, "record", f"is no InterCode run: {error!r}")
+
+
+def setup(stem: str) -> tuple[str, str]:
+    """Return the set-up and the agent that a file name tells."""
+    match = _MULTITURN.fullmatch(stem)
+    if match:
+        handicap = ", handicap" if match["handicap"] else ""
+        return f"multiturn {match['model']}, {match['turns']} turns{handicap}", match["model"]
+    name = _PREFIX.sub("", stem).replace("_", " ")
+    return name, name
+
+
+def episode(key: str, run: dict[str, Any], origin: Origin) -> Episode:
+    """Return the episode of one run."""
+    first, agent = setup(origin.stem)
+    history = run["turn_history"]
+    steps = list(_steps(history))
+    kinds = dict.fromkeys(step.action_type for step in steps)
+    kinds.pop(first, None)
+    reward = float(run["summary"]["max_reward"])
+    extra = {name: value for name, value in run.items() if name not in _KNOWN}
+    extra.pop("info", None)  # prompts of the run: hundreds of kB that say nothing of the task
+    return Episode(
+        task=run["query"],
+        task_key=str(run["task_id"]),
+        task_type=run.get("environment"),
+        agent=origin.agent or agent,
+        strategy=[first, *kinds],
+        success=reward >= 1,
+        reward=reward,
+        steps=tuple(steps),
+        source_key=f"{origin.stem}/{key}",
+        source="intercode",
+        extra=extra,
+    )
+
+
+def kind(action: str) -> str:
+    """Return the kind of a statement: its verb in capitals, or ``(no SQL)``.
+
+    The wrappings of agents (``execute[...]``, code fences) are looked through; DESC is DESCRIBE.
+    """
+    match = _WORD.match(_WRAPPED.sub("", action))
+    word = match[0].upper() if match else ""
+    if word in VERBS:
+        return VERBS.get(word) or word
+    return "(no SQL)"
+
+
+def _steps(history: dict[str, Any]) -> Iterator[Step]:
+    columns = ("observations", "rewards", "valid_action", "thoughts")
+    beside = zip_longest(*(history.get(name) or () for name in columns))
+    nothing = repeat((None,) * len(columns))
+    for action, (observation, reward, valid, thought) in zip(
+        history["actions"], chain(beside, nothing), strict=False
+    ):
+        text = action if isinstance(action, str) else canonical_json(action)
+        seen = observation if isinstance(observation, str) else canonical_json(observation)
+        done: dict[str, Any] = {"statement": text}
+        if valid is not None:
+            done["valid"] = valid
+        if thought is not None:
+            done["thought"] = thought
+        yield Step(
+            action_type=kind(text),
+            action=done,
+            observation=None if observation is None else seen[:MAX_TEXT],
+            reward=None if reward is None else float(reward),
+            error=seen if seen.startswith(ERROR) else None,
+        )
+
+
+FORMAT = Format("intercode", "InterCode SQL results: a JSON object of runs", detect, read)

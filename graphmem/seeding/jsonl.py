@@ -1,0 +1,58 @@
+"""graphmem's own format: JSON lines, one episode a line, fields as in :class:`Episode`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from graphmem.errors import ValidationError
+from graphmem.models import Episode
+from graphmem.seeding.formats import Format, Origin, Record, Refused
+
+MAX_LINE = 64 * 1024 * 1024
+
+
+def detect(head: bytes) -> bool:
+    """Return whether the first line is an object with a task and a strategy."""
+    line = head.lstrip().split(b"\n", 1)[0]
+    if not line.startswith(b"{") or b'"turn_history"' in line or b'"traj"' in line:
+        return False
+    return b'"task"' in line and b'"strategy"' in line
+
+
+def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
+    """Yield the episodes of a file; blank lines are passed over."""
+    number = 0
+    while line := stream.readline(MAX_LINE + 1):
+        number += 1
+        if len(line) > MAX_LINE:
+            while line and not line.endswith(b"\n"):
+                line = stream.readline(MAX_LINE)
+            yield Refused(number, "line", f"is longer than {MAX_LINE:,} bytes")
+            continue
+        if not line.strip():
+            continue
+        try:
+            episode = Episode.from_json(line)
+        except ValidationError as error:
+            yield Refused(number, error.field, str(error))
+            continue
+        if origin.agent:
+            episode = episode.model_copy(update={"agent": origin.agent})
+        yield number, episode
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema of a line."""
+    found = Episode.model_json_schema(mode="validation")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found}
+
+
+def dump(episode: Episode) -> str:
+    """Return the line of an episode, without what is not set."""
+    values = episode.model_dump(mode="json", exclude_defaults=True)
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+
+
+FORMAT = Format("jsonl", "graphmem's own JSON lines, one episode a line", detect, read)

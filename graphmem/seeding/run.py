@@ -1,0 +1,167 @@
+"""The loop: read records, learn them in batches, collect what is refused."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import BinaryIO, Protocol
+
+import ijson
+from pydantic import BaseModel, ConfigDict
+
+from graphmem.errors import SeedingError
+from graphmem.models import Episode, LearnReport
+from graphmem.seeding.formats import Format, Origin, Record, Refused, detect, find
+from graphmem.seeding.sources import Source
+
+KEPT = 1_000
+"""Refusals that a report holds; all of them go to ``on_refusal``."""
+
+
+class Refusal(BaseModel):
+    """A record that was not learned: its file, its number there (from 1), the field, the reason."""
+
+    model_config = ConfigDict(frozen=True)
+
+    file: str
+    record: int
+    field: str
+    reason: str
+
+
+class SeedReport(BaseModel):
+    """What came of seeding; ``refusals`` holds the first thousand of ``refused``."""
+
+    model_config = ConfigDict(frozen=True)
+
+    files: int
+    created: int
+    skipped: int
+    refused: int
+    refusals: tuple[Refusal, ...] = ()
+
+
+class Progress(Protocol):
+    """Told what is going on."""
+
+    def start(self, source: Source, format_name: str) -> None:
+        """A file begins."""
+
+    def advance(self, records: int) -> None:
+        """So many more records are durable or refused."""
+
+    def finish(self) -> None:
+        """The file ended."""
+
+
+LearnMany = Callable[[Sequence[Episode]], LearnReport]
+
+
+def seed(
+    learn_many: LearnMany,
+    logs: Sequence[Source],
+    *,
+    format_name: str | None = None,
+    agent: str | None = None,
+    batch_size: int = 500,
+    limit: int | None = None,
+    progress: Progress | None = None,
+    on_refusal: Callable[[Refusal], None] | None = None,
+) -> SeedReport:
+    """Learn the records of logs, in constant memory.
+
+    Seeding again (also after it was killed) skips what is there, so that the graph ends the same.
+
+    Args:
+        learn_many: learns a batch and reports, with refused ones collected.
+        logs: what to read, see :func:`graphmem.seeding.sources.sources`.
+        format_name: None finds it from each file's content.
+        agent: overrides the agent that the format names.
+        batch_size: records in a transaction.
+        limit: records of each file at most.
+        progress: told as batches become durable.
+        on_refusal: called for every refused record.
+
+    Raises:
+        SeedingError: a log cannot be opened or its format is unknown; what was learned stays.
+    """
+    chosen = find(format_name) if format_name else None
+    tally = _Tally(on_refusal)
+    for source in logs:
+        with source.open() as (head, stream):
+            if not head.strip():
+                tally.refuse(source, Refused(1, "file", "is empty"))
+                continue
+            format_ = chosen or detect(head, source.name)
+            if progress:
+                progress.start(source, format_.name)
+            origin = Origin(source.name, source.stem, agent)
+            records = islice(_guarded(format_, stream, origin), limit)
+            while batch := list(islice(records, batch_size)):
+                tally.learn(learn_many, source, batch)
+                if progress:
+                    progress.advance(len(batch))
+            if progress:
+                progress.finish()
+    return tally.report(len(logs))
+
+
+class _Tally:
+    """Counts what came of records."""
+
+    def __init__(self, on_refusal: Callable[[Refusal], None] | None) -> None:
+        self._on_refusal = on_refusal
+        self._created = self._skipped = self._refused = 0
+        self._kept: list[Refusal] = []
+
+    def learn(self, learn_many: LearnMany, source: Source, batch: Sequence[Record]) -> None:
+        episodes: list[Episode] = []
+        numbers: list[int] = []
+        for item in batch:
+            if isinstance(item, Refused):
+                self.refuse(source, item)
+            else:
+                numbers.append(item[0])
+                episodes.append(item[1])
+        report = learn_many(episodes)
+        self._created += report.created
+        self._skipped += report.skipped
+        for bad in report.rejected:
+            self.refuse(source, Refused(numbers[bad.index], bad.field, bad.reason))
+
+    def refuse(self, source: Source, item: Refused) -> None:
+        self._refused += 1
+        refusal = Refusal(
+            file=source.name, record=item.number, field=item.field, reason=item.reason
+        )
+        if len(self._kept) < KEPT:
+            self._kept.append(refusal)
+        if self._on_refusal:
+            self._on_refusal(refusal)
+
+    def report(self, files: int) -> SeedReport:
+        return SeedReport(
+            files=files,
+            created=self._created,
+            skipped=self._skipped,
+            refused=self._refused,
+            refusals=tuple(self._kept),
+        )
+
+
+def _guarded(format_: Format, stream: BinaryIO, origin: Origin) -> Iterator[Record]:
+    """Yield the records; a damaged rest of the file is one more refusal."""
+    number = 0
+    try:
+        for item in format_.read(stream, origin):
+            number = item.number if isinstance(item, Refused) else item[0]
+            yield item
+    except SeedingError as error:
+        yield Refused(number + 1, "file", str(error))
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        yield Refused(number + 1, "file", f"the gzip file is cut off or damaged here: {error}")
+    except ijson.JSONError as error:
+        detail = str(error).splitlines()[0] if str(error) else type(error).__name__
+        yield Refused(number + 1, "file", f"the JSON is cut off or damaged here: {detail}")

@@ -1,0 +1,153 @@
+"""Files, folders, patterns and standard input as streams of plain bytes."""
+
+from __future__ import annotations
+
+import glob
+import gzip
+import io
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from graphmem.errors import SeedingError
+from graphmem.seeding.formats import HEAD
+
+ENDINGS = (".json", ".jsonl", ".ndjson")
+_GZIP = b"\x1f\x8b"
+
+
+class _Rewound(io.RawIOBase):
+    """A stream whose first bytes were read already."""
+
+    def __init__(self, head: bytes, rest: BinaryIO) -> None:
+        self._head = memoryview(head)
+        self._rest = rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        target = cast(memoryview, memoryview(buffer))  # type: ignore[arg-type]
+        if self._head:
+            size = min(len(target), len(self._head))
+            target[:size] = self._head[:size]
+            self._head = self._head[size:]
+            return size
+        data = self._rest.read(len(target))
+        target[: len(data)] = data
+        return len(data)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One log: a path, or ``-`` for standard input."""
+
+    path: str
+
+    @property
+    def name(self) -> str:
+        """How it is shown."""
+        return "standard input" if self.path == "-" else self.path
+
+    @property
+    def stem(self) -> str:
+        """The name without folder and endings."""
+        if self.path == "-":
+            return "stdin"
+        name = Path(self.path).name.removesuffix(".gz")
+        for ending in ENDINGS:
+            name = name.removesuffix(ending)
+        return name
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of the file, as it lies on disk."""
+        try:
+            return None if self.path == "-" else Path(self.path).stat().st_size
+        except OSError:
+            return None
+
+    @contextmanager
+    def open(self) -> Iterator[tuple[bytes, BinaryIO]]:
+        """Yield the first bytes and the whole stream, unpacked where it is gzip.
+
+        Raises:
+            SeedingError: it cannot be opened, or its beginning cannot be read.
+        """
+        try:
+            raw = sys.stdin.buffer if self.path == "-" else _open(self.path)
+        except OSError as error:
+            raise SeedingError(f"{self.path}: {error.strerror or error}") from error
+        try:
+            head = _fill(raw, HEAD)
+            stream: BinaryIO = io.BufferedReader(_Rewound(head, raw), HEAD)
+            if head.startswith(_GZIP):
+                packed = cast(BinaryIO, gzip.GzipFile(fileobj=stream))
+                try:
+                    head = _fill(packed, HEAD)
+                except (EOFError, OSError) as error:
+                    raise SeedingError(f"{self.name}: damaged gzip file: {error}") from error
+                stream = io.BufferedReader(_Rewound(head, packed), HEAD)
+            yield head, stream
+        except IsADirectoryError as error:
+            raise SeedingError(f"{self.path} is a folder") from error
+        finally:
+            if self.path != "-":
+                raw.close()
+
+
+def _open(path: str) -> BinaryIO:
+    return Path(path).open("rb")
+
+
+def _fill(stream: BinaryIO, size: int) -> bytes:
+    parts: list[bytes] = []
+    got = 0
+    while got < size:
+        try:
+            data = stream.read(size - got)
+        except EOFError:
+            if got:  # what is there may hold records; the reader meets the end again
+                break
+            raise
+        if not data:
+            break
+        parts.append(data)
+        got += len(data)
+    return b"".join(parts)
+
+
+def sources(paths: Iterable[str]) -> list[Source]:
+    """Return the logs that ``paths`` name: files, folders (recursively), patterns, ``-``.
+
+    Raises:
+        SeedingError: a path names nothing.
+    """
+    found: list[Source] = []
+    for path in paths:
+        if path == "-":
+            found.append(Source("-"))
+        elif Path(path).is_dir():
+            inside = sorted(
+                str(file)
+                for file in Path(path).rglob("*")
+                if file.is_file() and file.name.removesuffix(".gz").endswith(ENDINGS)
+            )
+            if not inside:
+                raise SeedingError(f"{path}: no {', '.join(ENDINGS)} files (or .gz) in this folder")
+            found += map(Source, inside)
+        elif Path(path).exists():
+            found.append(Source(path))
+        else:
+            names = glob.glob(path, recursive=True)  # noqa: PTH207 - absolute patterns too
+            matching = sorted(file for file in names if Path(file).is_file())
+            if not matching:
+                raise SeedingError(f"{path}: no such file, folder or pattern")
+            found += map(Source, matching)
+    seen = list(dict.fromkeys(found))
+    if not seen:
+        raise SeedingError("no logs given; name files, folders, patterns or - for standard input")
+    return seen

@@ -1,0 +1,392 @@
+"""The embedded engine: kglite, in this process.
+
+One process writes, holding kglite's lease from its first write until it closes; all handles of
+that process on one folder share it. Others read a snapshot: the checkpoint itself where the log
+is empty, else a copy of checkpoint and log opened elsewhere, which shows every acknowledged write.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import kglite
+
+from graphmem.config import Settings
+from graphmem.errors import (
+    ForkedError,
+    GraphMemError,
+    LockedError,
+    NotAMemoryError,
+    QueryError,
+    ReadOnlyError,
+    StorageError,
+    StoreError,
+)
+from graphmem.queries import Query
+from graphmem.store import schema
+from graphmem.store.port import Capabilities, Row, Transaction
+
+T = TypeVar("T")
+
+GRAPH = "graph.kgl"
+LOG = "graph.kgl-wal"
+_POLL = 0.05
+_LOG_HEADER = 8  # bytes; a log without frames has 5
+
+kglite.set_query_warning_policy("silent")  # labels not seen yet are no news
+
+
+class _Writer:
+    """The one writing session of this process on a folder, shared by its handles."""
+
+    def __init__(self, folder: Path | None, session: kglite.Session, scratch: Any = None) -> None:
+        self.folder = folder
+        self.session = session
+        self.schema = _apply(session)
+        self.lock = threading.RLock()
+        self.handles = 0
+        self.pid = os.getpid()
+        self.scratch = scratch
+
+
+_writers: dict[Path, _Writer] = {}
+_writers_lock = threading.Lock()
+
+
+class _Transaction:
+    def __init__(self, inner: kglite.SessionTransaction) -> None:
+        self._inner = inner
+
+    def run(self, query: Query, /, **params: Any) -> list[Row]:
+        bound = query.bind(params)
+        with _translated(query):
+            return _rows(self._inner.cypher(query.text, params=bound))
+
+
+class _View:
+    def __init__(self, graph: kglite.FrozenGraph) -> None:
+        self._graph = graph
+
+    def run(self, query: Query, /, **params: Any) -> list[Row]:
+        return _run(self._graph.cypher, query, params)
+
+
+class EmbeddedStore:
+    """A graph in a folder, or without a folder in memory only."""
+
+    def __init__(self, folder: Path | None, settings: Settings) -> None:
+        self.folder = folder.expanduser().absolute() if folder else None
+        self._settings = settings
+        self._writer: _Writer | None = None
+        self._reader: kglite.Session | None = None
+        self._reader_signature: tuple[Any, ...] = ()
+        self._reader_at = 0.0
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        self._lock = threading.RLock()
+        self._closed = False
+        self._pid = os.getpid()
+        self.capabilities = Capabilities("kglite", kglite.__version__, server=False)
+        if self.folder:
+            _check_folder(self.folder)
+
+    @property
+    def url(self) -> str:
+        """The folder, or ``memory:``."""
+        return str(self.folder) if self.folder else "memory:"
+
+    @property
+    def snapshot_age(self) -> float | None:
+        """Seconds since the copy that is read was taken; None where the folder itself is read."""
+        if self._writer or not self._scratch:
+            return None
+        return time.monotonic() - self._reader_at
+
+    def exists(self) -> bool:
+        """Return whether the folder holds a memory (``memory:`` always does)."""
+        return self.folder is None or _holds_graph(self.folder)
+
+    def read(self, query: Query, /, **params: Any) -> list[Row]:
+        """Run a statement that only reads, on the writer's graph or on a snapshot."""
+        bound = query.bind(params)
+        session = self._readable()
+        with _translated(query):
+            return _rows(session.cypher(query.text, params=bound))
+
+    def transact(self, work: Callable[[Transaction], T]) -> T:
+        """Run ``work`` in one transaction; writers of this process take turns."""
+        writer = self._writable()
+        with writer.lock:
+            with _translated():
+                inner = writer.session.begin()
+            try:
+                answer = work(_Transaction(inner))
+                with _translated():
+                    inner.commit()
+            except BaseException:
+                if inner.active:
+                    inner.rollback()
+                raise
+            return answer
+
+    def view(self, work: Callable[[Transaction], T]) -> T:
+        """Run ``work`` on an immutable snapshot."""
+        return work(_View(self._readable().snapshot()))
+
+    def apply_schema(self, *, repair: bool = False) -> int:
+        """Create constraints and indexes where they are missing; return the schema version."""
+        writer = self._writable()
+        if repair:
+            with writer.lock:
+                writer.schema = _apply(writer.session, repair=True)
+        return writer.schema
+
+    def close(self) -> None:
+        """Write a checkpoint and give the lease back, if this was the last handle."""
+        with self._lock:
+            self._closed = True
+            self._drop_reader()
+            writer, self._writer = self._writer, None
+            if writer is None or writer.pid != os.getpid():
+                return
+            with _writers_lock:
+                writer.handles -= 1
+                if writer.handles:
+                    return
+                if writer.folder:
+                    _writers.pop(writer.folder, None)
+                try:
+                    with _translated(), writer.lock:
+                        writer.session.close()
+                finally:
+                    if writer.scratch:
+                        writer.scratch.cleanup()
+
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise StoreError("the memory is closed; open it again with Memory.open")
+        if self._pid != os.getpid():
+            raise ForkedError(
+                f"the memory {self.url} was opened in process {self._pid}, this is its child "
+                f"{os.getpid()}; open it in the child with Memory.open"
+            )
+
+    def _writable(self) -> _Writer:
+        self._check_usable()
+        if self._writer:
+            return self._writer
+        with self._lock:
+            if self._writer:
+                return self._writer
+            with _writers_lock:
+                writer = _writers.get(self.folder) if self.folder else None
+                if writer is None or writer.pid != os.getpid():
+                    writer = self._open_writer()
+                    if self.folder:
+                        _writers[self.folder] = writer
+                writer.handles += 1
+            self._writer = writer
+            self._drop_reader()
+            return writer
+
+    def _open_writer(self) -> _Writer:
+        scratch = None
+        folder = self.folder
+        if folder is None:
+            scratch = tempfile.TemporaryDirectory(prefix="graphmem-")
+            path = Path(scratch.name) / GRAPH
+        else:
+            _check_folder(folder)
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise StorageError(f"cannot create {folder}: {error.strerror}") from error
+            path = folder / GRAPH
+        durable = "off" if folder is None else self._settings.durability
+        session = self._lease(path, durable)
+        try:
+            return _Writer(folder, session, scratch)
+        except BaseException:
+            session.close()
+            raise
+
+    def _lease(self, path: Path, durable: Any) -> kglite.Session:
+        deadline = time.monotonic() + self._settings.wait
+        while True:
+            try:
+                with _translated(path=path):
+                    return kglite.open_session(str(path), durable=durable)
+            except LockedError:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(_POLL)
+
+    def _readable(self) -> kglite.Session:
+        self._check_usable()
+        if self._writer:
+            return self._writer.session
+        with self._lock:
+            if self._writer:
+                return self._writer.session
+            if self.folder is None:
+                return self._writable().session
+            with _writers_lock:
+                shared = _writers.get(self.folder)
+            if shared and shared.pid == os.getpid():
+                return self._writable().session
+            signature = _signature(self.folder)
+            fresh = time.monotonic() - self._reader_at < self._settings.snapshot_seconds
+            if self._reader and (fresh or signature == self._reader_signature):
+                if signature == self._reader_signature:
+                    self._reader_at = time.monotonic()
+                return self._reader
+            self._drop_reader()
+            self._reader_at = time.monotonic()
+            self._reader = self._open_reader(self.folder)
+            self._reader_signature = signature
+            session = self._reader
+            schema.check(lambda query, **params: _run(session.cypher, query, params))
+            return session
+
+    def _open_reader(self, folder: Path) -> kglite.Session:
+        _check_folder(folder)
+        graph, log = folder / GRAPH, folder / LOG
+        for _ in range(20):
+            before = _stat(graph)
+            if before and _size(log) <= _LOG_HEADER:
+                with _translated(path=graph):
+                    session = kglite.open_session(str(graph))
+                if _stat(graph) == before and _size(log) <= _LOG_HEADER:
+                    return session
+                continue
+            if not before and not log.exists():
+                return _empty()
+            scratch = tempfile.TemporaryDirectory(prefix="graphmem-")
+            copy = Path(scratch.name) / GRAPH
+            # The log first: a checkpoint in between then holds all that the log held, and a
+            # graph file that changed meanwhile is noticed and the copy taken again.
+            try:
+                if log.exists():
+                    shutil.copyfile(log, Path(scratch.name) / LOG)
+                if before:
+                    shutil.copyfile(graph, copy)
+            except FileNotFoundError:
+                scratch.cleanup()
+                continue
+            except OSError as error:
+                scratch.cleanup()
+                raise StorageError(f"cannot copy {folder} to read it: {error}") from error
+            if _stat(graph) != before:
+                scratch.cleanup()
+                continue
+            try:
+                with _translated(path=graph):
+                    session = kglite.open_session(str(copy), durable="normal")
+            except BaseException:
+                scratch.cleanup()
+                raise
+            self._scratch = scratch
+            return session
+        raise LockedError(f"{folder} is being rewritten all the time; try again")
+
+    def _drop_reader(self) -> None:
+        self._reader = None
+        scratch, self._scratch = self._scratch, None
+        if scratch and self._pid == os.getpid():
+            scratch.cleanup()
+
+
+def _apply(session: kglite.Session, *, repair: bool = False) -> int:
+    return schema.apply(
+        lambda query, **params: _run(session.cypher, query, params),
+        lambda query, **params: _run(session.execute, query, params),
+        repair=repair,
+    )
+
+
+def _empty() -> kglite.Session:
+    return kglite.KnowledgeGraph().session()
+
+
+def _run(call: Callable[..., Any], query: Query, params: dict[str, Any]) -> list[Row]:
+    with _translated(query):
+        return _rows(call(query.text, params=query.bind(params)))
+
+
+def _rows(result: Any) -> list[Row]:
+    rows: list[Row] = result.to_list() if hasattr(result, "to_list") else []
+    return rows
+
+
+def _holds_graph(folder: Path) -> bool:
+    return (folder / GRAPH).exists() or (folder / LOG).exists()
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuse what is no memory: a file, or a folder with other things in it."""
+    try:
+        if not folder.exists():
+            return
+        if not folder.is_dir():
+            raise NotAMemoryError(f"{folder} is a file, not a memory folder; give a folder")
+        if not _holds_graph(folder) and any(
+            not entry.name.startswith((GRAPH, ".")) for entry in folder.iterdir()
+        ):
+            raise NotAMemoryError(
+                f"{folder} holds other files and no memory; give an empty or a new folder"
+            )
+    except PermissionError as error:
+        raise StorageError(f"no permission to read {folder}") from error
+
+
+def _stat(path: Path) -> tuple[int, ...] | None:
+    try:
+        stat = path.stat()
+    except FileNotFoundError:
+        return None
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+
+def _size(path: Path) -> int:
+    found = _stat(path)
+    return found[1] if found else 0
+
+
+def _signature(folder: Path) -> tuple[Any, ...]:
+    return _stat(folder / GRAPH), _stat(folder / LOG)
+
+
+@contextlib.contextmanager
+def _translated(query: Query | None = None, path: Path | None = None) -> Iterator[None]:
+    """Turn kglite's errors into ours."""
+    name = f"{query.name}: " if query and query.checked else ""
+    try:
+        yield
+    except GraphMemError:
+        raise
+    except kglite.WriterLeaseHeldError as error:
+        holder = getattr(error, "holder", None) or {}
+        since = f" since {holder['since']}" if holder.get("since") else ""
+        raise LockedError(
+            f"process {holder.get('pid') or 'unknown'} writes this memory{since}; wait for it, "
+            "raise GRAPHMEM_WAIT (--wait), or put the memory on a server (neo4j://)"
+        ) from error
+    except kglite.ArgumentError as error:
+        if "mutation" in str(error).lower() or "read-only" in str(error).lower():
+            raise ReadOnlyError(f"{name}only reading is allowed here: {error}") from error
+        raise QueryError(f"{name}{error}") from error
+    except (kglite.FileFormatError, kglite.FileError) as error:
+        raise StorageError(f"{path or 'the graph file'} is damaged: {error}") from error
+    except (kglite.FileIoError, OSError) as error:
+        raise StorageError(f"{name}cannot write or read the memory: {error}") from error
+    except kglite.CypherError as error:
+        raise QueryError(f"{name}{error}") from error
+    except (kglite.KgError, RuntimeError, ValueError) as error:
+        raise StoreError(f"{name}{error}") from error

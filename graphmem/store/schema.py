@@ -1,0 +1,44 @@
+"""The versioned schema: constraints and indexes from ``cypher/schema.cypher``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from graphmem.errors import SchemaVersionError
+from graphmem.queries import catalog, procedure
+from graphmem.store.port import SCHEMA_VERSION, Row
+
+Run = Callable[..., list[Row]]
+
+
+def check(read: Run) -> int:
+    """Return the version that the store holds (0: none yet).
+
+    Raises:
+        SchemaVersionError: it is newer than this library.
+    """
+    rows = read(procedure("schema.version"))
+    version = int(rows[0]["version"]) if rows else 0
+    if version > SCHEMA_VERSION:
+        raise SchemaVersionError(
+            f"the memory has schema version {version}, this graphmem knows {SCHEMA_VERSION}; "
+            "upgrade graphmem (pip install -U graphmem)"
+        )
+    return version
+
+
+def apply(read: Run, execute: Run, *, repair: bool = False) -> int:
+    """Bring the store to the present version; return it. Doing so again changes nothing.
+
+    With ``repair``, constraints and indexes are looked after also where the version is right.
+    """
+    version = check(read)
+    if version == SCHEMA_VERSION and not repair:
+        return version
+    for query in catalog().subject("schema"):
+        if query.mode == "schema":
+            execute(query)
+    now = int(time.time() * 1000)
+    rows = execute(procedure("schema.stamp"), version=SCHEMA_VERSION, now=now)
+    return int(rows[0]["version"])

@@ -1,0 +1,108 @@
+"""Fixtures: one Neo4j server for the session, and memories on both engines."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import hypothesis
+import pytest
+
+from graphmem import Memory, Settings
+from tests.neo4j.server import Found, Neo4jUnavailable, find_or_start
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+hypothesis.settings.register_profile(
+    "default",
+    deadline=None,
+    max_examples=30,
+    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
+)
+hypothesis.settings.load_profile("default")
+
+Opener = Callable[..., Memory]
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep a person's own settings out of the tests."""
+    for name in list(os.environ):
+        if name.startswith("GRAPHMEM_") and name not in (
+            "GRAPHMEM_REQUIRE_NEO4J",
+            "GRAPHMEM_NEO4J_CACHE",
+        ):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def neo4j() -> Iterator[Found]:
+    """A real Neo4j server, shared by the whole session."""
+    try:
+        found = find_or_start()
+    except Neo4jUnavailable as missing:
+        reasons = "; ".join(missing.reasons)
+        if os.environ.get("GRAPHMEM_REQUIRE_NEO4J") == "1":
+            pytest.fail(f"GRAPHMEM_REQUIRE_NEO4J=1, but there is no Neo4j: {reasons}")
+        print(f"\nNEO4J HALF SKIPPED: {reasons}", file=sys.__stderr__)
+        pytest.skip(f"no Neo4j: {reasons}")
+    with found:
+        yield found
+
+
+@pytest.fixture(params=["embedded", pytest.param("neo4j", marks=pytest.mark.neo4j)])
+def engine(request: pytest.FixtureRequest) -> str:
+    """The engine under test: every behaviour is run on both."""
+    return str(request.param)
+
+
+@pytest.fixture
+def settings(engine: str, request: pytest.FixtureRequest) -> Settings:
+    """Settings that open the engine under test."""
+    if engine == "embedded":
+        return Settings(wait=0.2)
+    found: Found = request.getfixturevalue("neo4j")
+    return Settings(user=found.user, password=found.password)
+
+
+@pytest.fixture
+def url(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where the memory under test is."""
+    if engine == "embedded":
+        return str(tmp_path / "memory.graph")
+    found: Found = request.getfixturevalue("neo4j")
+    return found.uri
+
+
+@pytest.fixture
+def opened(url: str, settings: Settings) -> Iterator[Opener]:
+    """Open memories on the engine under test, by default in a namespace of this test's own."""
+    memories: list[Memory] = []
+    own = f"test-{uuid4().hex[:12]}"
+
+    def open_memory(namespace: str = own, **changes: object) -> Memory:
+        changed = settings.model_copy(update=changes)
+        memory = Memory.open(url, namespace=namespace, settings=changed)
+        memories.append(memory)
+        return memory
+
+    yield open_memory
+    for memory in memories:
+        memory.close()
+
+
+@pytest.fixture
+def memory(opened: Opener) -> Memory:
+    """An empty memory on the engine under test."""
+    return opened()
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Other people's logs, where they are there."""
+    if not (SHARED / "data").is_dir():
+        pytest.skip("the shared logs are not on this machine")
+    return SHARED / "data"

@@ -1,0 +1,50 @@
+"""The formulas against the peers' numbers and against their definitions, on both engines."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import hypothesis
+import hypothesis.strategies as st
+import pytest
+
+from graphmem import Memory
+from graphmem.queries import catalog
+from tests.conftest import SHARED
+
+VECTORS = SHARED / "vectors" / "peers.json"
+
+
+def bounds(memory: Memory, k: int, n: int, z: float = 1.96) -> dict[str, Any]:
+    """Ask the store itself, by the expressions that the procedures use."""
+    text = catalog()["learning.best"].text
+    lower = text[text.index("WITH s, (CASE") + len("WITH s, ") : text.index(" AS lower")]
+    upper = text[text.index("mean, (CASE") + len("mean, ") : text.index(" AS upper")]
+    cypher = f"WITH {{successes: $k, trials: $n}} AS s RETURN {lower} AS lower, {upper} AS upper"
+    return memory.query(cypher, k=k, n=n, z=z)[0]
+
+
+def test_the_wilson_lower_bound_is_the_peers(memory: Memory) -> None:
+    if not VECTORS.exists():
+        pytest.skip("the vectors of the peers are not on this machine")
+    entries = json.loads(VECTORS.read_text())["popoto"]["wilson_ci_lower"]
+    assert entries
+    memory.initialize()
+    for entry in entries:
+        k, n = entry["successes"], entry["total"]
+        expected = max(0.0, entry["expect"])  # a tiny negative is the peer's rounding
+        assert bounds(memory, k, n, entry.get("z", 1.96))["lower"] == pytest.approx(
+            expected, rel=1e-12, abs=1e-15
+        )
+
+
+@hypothesis.given(n=st.integers(0, 10**6), share=st.floats(0, 1), z=st.floats(0.1, 5))
+def test_the_bounds_hold_the_rate_and_stay_in_the_unit_interval(
+    memory: Memory, n: int, share: float, z: float
+) -> None:
+    k = math.floor(n * share)
+    found = bounds(memory, k, n, z)
+    rate = k / n if n else 0.5
+    assert 0 <= found["lower"] <= rate <= found["upper"] <= 1

@@ -1,0 +1,408 @@
+"""What learning promises, on both engines."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from graphmem import Episode, Memory, Step, StrategyUse
+from graphmem.errors import ConflictError, NotFoundError, ReadOnlyError, SettingsError
+from tests.conftest import Opener
+
+DAY = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def wilson(k: int, n: int, z: float = 1.96) -> tuple[float, float]:
+    """The bounds in the form of Wilson's paper, solved from the quadratic equation."""
+    centre = (k + z * z / 2) / (n + z * z)
+    half = z / (n + z * z) * math.sqrt(k * (n - k) / n + z * z / 4)
+    return centre - half, centre + half
+
+
+def test_the_first_result_needs_one_call(memory: Memory) -> None:
+    learned = memory.learn("refund a cancelled flight", "check policy, then refund", success=True)
+
+    assert learned.created
+    [row] = memory.strategies("refund a cancelled flight")
+    assert (row.text, row.trials, row.successes) == ("check policy, then refund", 1, 1)
+    assert row.mean == pytest.approx(2 / 3)
+    assert (row.lower, row.upper) == pytest.approx(wilson(1, 1))
+    assert row.status == "tentative"
+    assert row.agents == ("default",)
+    assert row.last_used_at is None  # no date was given, none is invented
+
+
+def test_bounds_and_status_follow_the_counts(memory: Memory) -> None:
+    for strategy, successes, failures in [("good", 18, 2), ("bad", 2, 18), ("even", 5, 5)]:
+        for number in range(successes + failures):
+            memory.learn(
+                "a task", strategy, success=number < successes, source_key=f"{strategy}/{number}"
+            )
+
+    rows = {row.text: row for row in memory.strategies()}
+    assert [row.text for row in memory.strategies()] == ["good", "even", "bad"]
+    assert {text: row.status for text, row in rows.items()} == {
+        "good": "established",
+        "even": "tentative",
+        "bad": "refuted",
+    }
+    for row in rows.values():
+        assert (row.lower, row.upper) == pytest.approx(wilson(row.successes, row.trials), abs=1e-12)
+        assert row.mean == pytest.approx((row.successes + 1) / (row.trials + 2))
+
+
+def test_a_source_key_is_learned_once(memory: Memory) -> None:
+    first = memory.learn("t", "s", success=True, source_key="run-1/1")
+    again = memory.learn("t", "s", success=True, source_key="run-1/1")
+
+    assert (first.created, again.created) == (True, False)
+    assert first.episode_id == again.episode_id
+    assert memory.strategies()[0].trials == 1
+
+
+def test_without_a_key_the_content_decides(memory: Memory) -> None:
+    first = memory.learn("t", "s", success=True, started_at=DAY)
+    again = memory.learn("t", "s", success=True, started_at=DAY)
+    other = memory.learn("t", "s", success=True, started_at=DAY + timedelta(seconds=1))
+
+    assert (first.created, again.created, other.created) == (True, False, True)
+    assert memory.strategies()[0].trials == 2
+
+
+def test_the_same_key_with_other_content_shows_both(memory: Memory) -> None:
+    memory.learn("t", ["s", "u"], success=True, source_key="k", steps=[Step(action={"a": [1.5]})])
+
+    with pytest.raises(ConflictError) as caught:
+        memory.learn("t", ["s", "v"], success=False, source_key="k")
+
+    assert caught.value.differences["success"] == (True, False)
+    assert caught.value.stored["steps"] == [{"action_type": "action", "action": {"a": [1.5]}}]
+    assert [use["text"] for use in caught.value.given["strategy"]] == ["s", "v"]
+    assert "was True, now False" in str(caught.value)
+    assert {row.text for row in memory.strategies()} == {"s", "u"}  # nothing of it was written
+    assert memory.verify().ok
+
+
+def test_everything_that_was_given_comes_back(memory: Memory) -> None:
+    learned = memory.learn(
+        task="Größe 💡",
+        strategy=[StrategyUse("main", credit=0.5, shown=True), StrategyUse("idle", applied=False)],
+        score=0.75,
+        reward=-3.5,
+        agent="gpt-4o",
+        task_type="sizes",
+        task_key="size/1",
+        steps=[
+            Step(action_type="sql", action={"q": "SELECT 1", "n": [1, 2.5, None]}, reward=0.0),
+            Step(observation="line\nline", error="boom", state={"x": 1}, next_state={"x": 2}),
+            Step(terminal=True, action="plain"),
+        ],
+        error="timeout",
+        feedback="too slow",
+        summary="tried, then gave up",
+        started_at=DAY,
+        ended_at=DAY + timedelta(milliseconds=1500),
+        duration=1.5,
+        source_key="log/1",
+    )
+
+    stored = memory._learner.stored(learned.episode_id)
+    assert stored == {
+        "task": "Größe 💡",
+        "task_key": "size/1",
+        "task_type": "sizes",
+        "agent": "gpt-4o",
+        "strategy": [
+            {"text": "main", "credit": 0.5, "applied": True, "shown": True},
+            {"text": "idle", "credit": 1.0, "applied": False},
+        ],
+        "success": True,
+        "score": 0.75,
+        "reward": -3.5,
+        "steps": [
+            {"action_type": "sql", "action": {"q": "SELECT 1", "n": [1, 2.5, None]}, "reward": 0.0},
+            {
+                "action_type": "action",
+                "observation": "line\nline",
+                "error": "boom",
+                "state": {"x": 1},
+                "next_state": {"x": 2},
+            },
+            {"action_type": "action", "action": "plain", "terminal": True},
+        ],
+        "error": "timeout",
+        "feedback": "too slow",
+        "summary": "tried, then gave up",
+        "started_at": 1772323200000,
+        "ended_at": 1772323201500,
+        "duration": 1.5,
+    }
+    assert memory.verify().ok
+
+
+def test_a_strategy_that_was_not_applied_is_not_tried(memory: Memory) -> None:
+    memory.learn("t", ["used", StrategyUse("ignored", shown=True, applied=False)], success=False)
+
+    assert [row.text for row in memory.strategies()] == ["used"]
+    assert memory.query("analysis.together", at_least=1) == []
+
+
+def test_credit_weighs_the_score_not_the_count(memory: Memory) -> None:
+    memory.learn("t", StrategyUse("s", credit=1.0), score=1.0)
+    memory.learn("t", StrategyUse("s", credit=0.25), score=0.0)
+
+    [row] = memory.strategies()
+    assert (row.trials, row.successes) == (2, 1)
+    assert row.mean_score == pytest.approx(1.0 / 1.25)
+
+
+def test_agents_are_kept_apart(memory: Memory) -> None:
+    memory.learn("t", "s", success=True, agent="anna")
+    memory.learn("t", "s", success=False, agent="ben")
+
+    [both] = memory.strategies("t")
+    [anna] = memory.strategies("t", agent="anna")
+    assert (both.trials, both.successes, both.agents) == (2, 1, ("anna", "ben"))
+    assert (anna.trials, anna.successes, anna.agents) == (1, 1, ("anna",))
+    assert memory.strategies(agent="carl") == []
+
+
+def test_tasks_are_found_by_key_wording_and_type(memory: Memory) -> None:
+    memory.learn("cancel my flight", "ask", success=True, task_key="12", task_type="cancel")
+    memory.learn("book a seat", "ask", success=False, task_type="book")
+
+    for found in (
+        memory.strategies("12"),
+        memory.strategies("cancel my flight"),
+        memory.strategies(task_type="cancel"),
+    ):
+        assert [(row.text, row.successes) for row in found] == [("ask", 1)]
+    assert memory.strategies("cancel my flight", task_type="book") == []
+    assert memory.strategies("unheard of") == []
+
+
+def test_a_task_takes_wording_and_type_from_its_latest_episode(memory: Memory) -> None:
+    late = {"task": "new words", "ended_at": DAY + timedelta(days=1), "task_type": "b"}
+    early = {"task": "old words", "ended_at": DAY, "task_type": "a"}
+    untyped = {"task": "newest words", "ended_at": DAY + timedelta(days=2)}
+    for number, episode in enumerate((late, early, untyped)):
+        memory.learn(strategy="s", success=True, task_key="k", source_key=str(number), **episode)  # type: ignore[arg-type]
+
+    [task] = memory.query(
+        "MATCH (t:Task) WHERE t.ns = $ns RETURN t.description AS text, t.type AS type"
+    )
+    assert task == {"text": "newest words", "type": "b"}
+    assert memory.verify().ok
+
+
+def test_co_occurrence_decays_by_its_half_life_and_takes_late_arrivals(opened: Opener) -> None:
+    expected = 1 + 0.5 + 0.25 + 1  # at the latest date; the last 1 has no date and does not decay
+    dates = [DAY, DAY + timedelta(days=90), DAY + timedelta(days=180), None]
+    ns = opened().namespace
+    for number, order in enumerate(list(itertools.permutations(dates))[::5]):
+        memory = opened(f"{ns}-{number}")
+        for place, date in enumerate(order):
+            memory.learn("t", ["a", "b"], success=place > 1, ended_at=date, source_key=str(place))
+        [edge] = memory.query("analysis.together", at_least=1)
+        assert (edge["times"], edge["successes"]) == (4, 2)
+        assert edge["weight"] == pytest.approx(expected, rel=1e-12)
+        assert memory.verify().ok
+
+
+def test_a_batch_teaches_what_its_episodes_teach_one_by_one(opened: Opener) -> None:
+    episodes = [
+        Episode(
+            task=f"task {number % 3}",
+            strategy=[f"main {number % 2}", "always"],
+            success=number % 3 == 0,
+            agent=f"agent {number % 2}",
+            started_at=DAY + timedelta(hours=number) if number % 4 else None,
+            source_key=str(number),
+        )
+        for number in range(40)
+    ]
+    ns = opened().namespace
+    single, batch, shuffled = (opened(f"{ns}-{name}") for name in ("single", "batch", "mixed"))
+    for episode in episodes:
+        single._learner.learn(episode)
+    assert batch.learn_many(episodes).created == 40
+    mixed = random.Random(7).sample(episodes, len(episodes))
+    assert shuffled.learn_many(mixed, batch_size=7).created == 40
+
+    def picture(memory: Memory) -> list[dict[str, object]]:
+        rows = [row.model_dump(exclude={"id"}) for row in memory.strategies(limit=50)]
+        for pair in memory.query("analysis.together", at_least=1):
+            one, other = sorted((pair["one"], pair["other"]))  # the direction follows the ids
+            rows.append({**pair, "one": one, "other": other})
+        return [
+            {name: round(v, 9) if isinstance(v, float) else v for name, v in row.items()}
+            for row in sorted(rows, key=str)
+        ]
+
+    assert picture(batch) == picture(single)
+    assert picture(shuffled) == picture(single)
+    for memory in (single, batch, shuffled):
+        assert memory.verify().ok
+
+
+def test_a_batch_may_hold_the_same_episode_twice(memory: Memory) -> None:
+    episode = Episode(task="t", strategy="s", success=True, source_key="k")
+    other = Episode(task="t", strategy="s", success=False, source_key="k")
+
+    report = memory.learn_many([episode, episode, other, episode], on_error="collect")
+
+    assert (report.created, report.skipped, len(report.rejected)) == (1, 2, 1)
+    assert (report.rejected[0].index, report.rejected[0].source_key) == (2, "k")
+    assert memory.strategies()[0].trials == 1
+
+
+def test_erasing_leaves_no_trace(memory: Memory) -> None:
+    kept = memory.learn("t", ["a", "b"], success=True, ended_at=DAY, source_key="1")
+    before = _picture(memory)
+    gone = memory.learn(
+        "secret task",
+        ["a", "secret way"],
+        success=False,
+        agent="secret agent",
+        ended_at=DAY + timedelta(days=10),
+        steps=[Step(action="secret step")],
+    )
+    assert _picture(memory) != before
+
+    report = memory.erase(gone.episode_id)
+
+    assert sorted(report.removed) == ["Agent", "Strategy", "Task"]
+    assert report.steps == 1
+    assert _picture(memory) == before
+    assert memory.verify().ok
+    with pytest.raises(NotFoundError, match="no episode"):
+        memory.erase(gone.episode_id)
+    memory.erase(kept.episode_id)
+    assert memory.stats().model_dump(include={"episodes", "tasks", "agents", "strategies"}) == {
+        "episodes": 0,
+        "tasks": 0,
+        "agents": 0,
+        "strategies": 0,
+    }
+
+
+def _picture(memory: Memory) -> list[dict[str, object]]:
+    """Every node and edge of the namespace, as text."""
+    nodes = memory.query(
+        "MATCH (n) WHERE n.ns = $ns RETURN n.id AS id, coalesce(n.text, n.name, n.key) AS a, "
+        "n.trials AS b, n.successes AS c, n.last_used_at AS d, n.created_at AS e ORDER BY id"
+    )
+    edges = memory.query(
+        "MATCH (n)-[r]->(m) WHERE n.ns = $ns RETURN n.id AS id, m.id AS other, type(r) AS a, "
+        "r.trials AS b, r.count AS c, r.weight AS d, r.last_at AS e ORDER BY id, other, a"
+    )
+    return nodes + edges
+
+
+def test_verify_finds_and_rebuild_mends_what_was_tampered_with(memory: Memory) -> None:
+    from graphmem.queries import adhoc
+
+    for number in range(6):
+        memory.learn("t", ["a", "b"], success=number % 2 == 0, source_key=str(number))
+    before = _picture(memory)
+    ns = memory.namespace
+    for damage in (
+        "MATCH (s:Strategy {text: 'a'}) WHERE s.ns = $ns SET s.trials = 99",
+        "MATCH (s:Strategy {text: 'b'})-[o:OUTCOME]->() WHERE s.ns = $ns SET o.successes = 5",
+        "MATCH (s:Strategy)-[c:CO_OCCURS_WITH]->() WHERE s.ns = $ns SET c.weight = c.count * 2.0",
+        "MATCH (t:Task) WHERE t.ns = $ns SET t.description = 'other'",
+        "MATCH (s:Strategy {text: 'a'})-[o:OUTCOME]->() WHERE s.ns = $ns DELETE o",
+    ):
+        query = adhoc(damage, "write")
+        memory.store.transact(lambda tx, query=query: tx.run(query, ns=ns))  # type: ignore[misc]
+        report = memory.verify()
+        assert not report.ok, damage
+        assert len(report.differences) == 1
+        memory.rebuild()
+        assert memory.verify().ok, damage
+        assert _picture(memory) == before
+
+
+def test_verify_finds_a_fact_that_was_changed(memory: Memory) -> None:
+    from graphmem.queries import adhoc
+
+    memory.learn("t", "s", success=True, steps=[Step(observation="seen")], source_key="1")
+    query = adhoc("MATCH (s:Step) WHERE s.ns = $ns SET s.observation = 'forged'", "write")
+    memory.store.transact(lambda tx: tx.run(query, ns=memory.namespace))
+
+    [difference] = memory.verify().differences
+    assert (difference.kind, difference.field) == ("episodes", "content_hash")
+
+
+def test_a_query_may_only_read(memory: Memory) -> None:
+    memory.learn("t", "s", success=True)
+
+    assert memory.query("MATCH (s:Strategy) WHERE s.ns = $ns RETURN s.text AS text LIMIT 5") == [
+        {"text": "s"}
+    ]
+    for writing in (
+        "CREATE (x:Strategy {id: 'x'}) RETURN 1 AS one",
+        "MATCH (s:Strategy) SET s.trials = 7 RETURN 1 AS one",
+        "MATCH (n) DETACH DELETE n RETURN 1 AS one",
+        "maintenance.erase_episode",
+    ):
+        with pytest.raises(ReadOnlyError):
+            memory.query(writing)
+    assert memory.strategies()[0].trials == 1
+
+
+def test_what_was_learned_is_there_after_reopening(opened: Opener) -> None:
+    first = opened()
+    first.learn("t", "s", success=True, source_key="1")
+    first.close()
+
+    again = opened()
+    assert again.strategies()[0].trials == 1
+    assert not again.learn("t", "s", success=True, source_key="1").created
+
+
+def test_a_memory_keeps_the_half_life_it_was_built_with(opened: Opener) -> None:
+    ns = opened().namespace
+    opened(ns, co_occurrence_half_life_days=30.0).learn("t", ["a", "b"], success=True, ended_at=DAY)
+    plain = opened(ns)
+    plain.learn("t", ["a", "b"], success=True, ended_at=DAY + timedelta(days=30))
+    assert plain.query("analysis.together", at_least=1)[0]["weight"] == pytest.approx(1.5)
+
+    other = opened(ns, co_occurrence_half_life_days=10.0)
+    with pytest.raises(SettingsError, match="built with 30"):
+        other.learn("t", ["a", "b"], success=True, source_key="refused")
+    other.rebuild()
+    assert other.query("analysis.together", at_least=1)[0]["weight"] == pytest.approx(1.125)
+    assert other.verify().ok
+
+
+def test_evidence_leads_back_to_the_episodes(memory: Memory) -> None:
+    for number in range(4):
+        memory.learn(
+            "t",
+            "s",
+            success=number == 3,
+            started_at=DAY + timedelta(days=number),
+            source_key=f"run/{number}",
+        )
+
+    rows = memory.evidence("s", limit=2)
+    assert [(row["source_key"], row["success"]) for row in rows] == [
+        ("run/3", True),
+        ("run/2", False),
+    ]
+
+
+def test_a_closed_memory_says_so(memory: Memory) -> None:
+    from graphmem.errors import StoreError
+
+    memory.learn("t", "s", success=True)
+    memory.close()
+    with pytest.raises(StoreError, match="closed"):
+        memory.learn("t", "s", success=True)
+    with pytest.raises(StoreError, match="closed"):
+        memory.stats()

@@ -1,0 +1,142 @@
+"""Whatever is done in whatever order, the stored numbers are those that the facts say."""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import settings as hypothesis_settings
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    invariant,
+    multiple,
+    rule,
+    run_state_machine_as_test,
+)
+
+from graphmem import Episode, Memory, StrategyUse
+from graphmem.errors import ConflictError
+from tests.conftest import Opener
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+uses = st.lists(
+    st.builds(
+        StrategyUse,
+        text=st.sampled_from(["plan", "guess", "retry", "ask"]),
+        credit=st.sampled_from([0.0, 0.3, 1.0]),
+        applied=st.sampled_from([True, True, True, False]),
+    ),
+    min_size=1,
+    max_size=3,
+    unique_by=lambda use: use.text,
+)
+episodes = st.builds(
+    Episode,
+    task=st.sampled_from(["book", "cancel", "refund"]),
+    task_key=st.sampled_from([None, None, "k"]),
+    task_type=st.sampled_from([None, "a", "b"]),
+    strategy=uses,
+    score=st.floats(0, 1),
+    agent=st.sampled_from(["anna", "ben"]),
+    ended_at=st.none() | st.integers(0, 400).map(lambda days: START + timedelta(days=days)),
+    source_key=st.integers(0, 30).map(str),
+)
+
+
+class Machine(RuleBasedStateMachine):
+    """Learn, learn in batches, erase, reopen, rebuild; a plain model counts along."""
+
+    open_memory: Any = None
+    runs = 0
+
+    learned = Bundle("learned")
+
+    def __init__(self) -> None:
+        super().__init__()
+        type(self).runs += 1
+        self.namespace = f"{self.base}-{self.runs}"
+        self.memory: Memory = type(self).open_memory(self.namespace)
+        self.known: dict[str, Episode] = {}
+
+    base = ""
+
+    @rule(target=learned, episode=episodes)
+    def learn(self, episode: Episode) -> Any:
+        key = str(episode.source_key)
+        try:
+            answer = self.memory._learner.learn(episode)
+        except ConflictError:
+            assert self.known[key] != episode
+            return multiple()
+        assert answer.created == (key not in self.known)
+        self.known.setdefault(key, episode)
+        return key
+
+    @rule(target=learned, batch=st.lists(episodes, max_size=6), size=st.integers(1, 4))
+    def learn_many(self, batch: list[Episode], size: int) -> Any:
+        expected = dict(self.known)
+        for episode in batch:
+            expected.setdefault(str(episode.source_key), episode)
+        report = self.memory.learn_many(batch, batch_size=size, on_error="collect")
+        assert report.created == len(expected) - len(self.known)
+        self.known = expected
+        return multiple(*{str(episode.source_key) for episode in batch})
+
+    @rule(key=learned)
+    def erase(self, key: str) -> None:
+        if key in self.known:
+            found = self.memory.query(
+                "MATCH (e:Episode {source_key: $key}) WHERE e.ns = $ns RETURN e.id AS id", key=key
+            )
+            self.memory.erase(found[0]["id"])
+            del self.known[key]
+
+    @rule()
+    def reopen(self) -> None:
+        self.memory.close()
+        self.memory = type(self).open_memory(self.namespace)
+
+    @rule()
+    def rebuild(self) -> None:
+        self.memory.rebuild()
+
+    @invariant()
+    def the_facts_say_so(self) -> None:
+        report = self.memory.verify()
+        assert report.ok, report.differences
+        counted = {row.text: (row.trials, row.successes) for row in self.memory.strategies()}
+        expected: dict[str, tuple[int, int]] = {}
+        for episode in self.known.values():
+            success = (episode.score or 0.0) >= 0.5
+            for use in episode.strategy:
+                if use.applied:
+                    trials, successes = expected.get(use.text, (0, 0))
+                    expected[use.text] = (trials + 1, successes + success)
+        assert counted == expected
+
+    def teardown(self) -> None:
+        with contextlib.suppress(Exception):
+            self.memory.close()
+
+
+@pytest.mark.timeout(900)
+def test_any_order_of_calls_leaves_numbers_that_the_facts_say(opened: Opener, engine: str) -> None:
+    class Running(Machine):
+        pass
+
+    first = opened()
+    Running.base = first.namespace
+    first.close()
+    Running.open_memory = staticmethod(opened)
+    examples, steps = (60, 25) if engine == "embedded" else (8, 12)
+    run_state_machine_as_test(
+        Running,
+        settings=hypothesis_settings(
+            max_examples=examples, stateful_step_count=steps, deadline=None
+        ),
+    )

@@ -1,0 +1,681 @@
+"""Start a real Neo4j 5.26, with APOC and Browser, for as long as this process lives.
+
+    Neo4jUnavailable          no Neo4j can be had here; `.reasons` says why, one line a way
+    Neo4jStartError           a server was started and did not come up; has the tail of its log
+
+`find_or_start()` takes the first way that works: a server named by ``NEO4J_URI``, a container,
+or jars from Maven run by a local Java. `Neo4jServer` is that last way by itself: a server that a
+test may kill and start again on the same data and the same ports.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import hashlib
+import importlib
+import importlib.util
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from neo4j import Driver, GraphDatabase
+from neo4j.exceptions import AuthError, DriverError, Neo4jError
+
+HOST = "127.0.0.1"
+USER = "neo4j"
+# Not a secret: the server listens on the loopback address only.
+PASSWORD = "graphmem-local"  # noqa: S105
+INITIAL_PASSWORD = "neo4j"  # noqa: S105 - what Neo4j itself gives to a new database
+
+START_TIMEOUT = 120.0
+STOP_TIMEOUT = 30.0
+DOWNLOAD_TIMEOUT = 1800.0
+IMAGE = "neo4j:5.26-community"
+MINIMUM_JAVA = 17
+
+POM = Path(__file__).with_name("pom.xml")
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+# Below the range from which systems take the ports of outgoing connections. A client that dials
+# a dead server's port again and again could otherwise be given that very port, and the server
+# could not come back on it.
+PORTS = range(20_000, 32_000)
+
+JVM_OPTIONS = (
+    "-Xmx1g",
+    "-XX:+UseSerialGC",  # quicker to start, fewer threads, and good enough for a heap of 1 GB
+    "-XX:+ExitOnOutOfMemoryError",
+    "-XX:-UsePerfData",
+    "-Djava.awt.headless=true",
+    "--add-opens=java.base/java.nio=ALL-UNNAMED",
+    "--add-opens=java.base/java.io=ALL-UNNAMED",
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+)
+
+# The last two: both databases are closed within a second, but Bolt would wait 5 to 10 s more for
+# clients that may still call.
+NEO4J_CONF = """\
+server.default_listen_address={host}
+server.bolt.listen_address={host}:{bolt_port}
+server.bolt.advertised_address={host}:{bolt_port}
+server.http.listen_address={host}:{http_port}
+server.http.advertised_address={host}:{http_port}
+server.https.enabled=false
+server.memory.pagecache.size=256m
+dbms.usage_report.enabled=false
+dbms.security.procedures.unrestricted=apoc.*
+db.tx_log.preallocate=false
+db.tx_log.rotation.retention_policy=2 files
+internal.dbms.bolt.netty_server_shutdown_quiet_period=0
+internal.server.bolt.thread_pool_shutdown_wait_time=1s
+"""
+
+# APOC looks for newly installed procedures once a minute unless told otherwise.
+APOC_CONF = "apoc.custom.procedures.refresh=1000\n"
+
+# Waits for the end of its input, which comes when the process that started it dies, however it
+# dies. (Linux could do this with PR_SET_PDEATHSIG, but that fires when the starting *thread*
+# ends.) The second argument, if any, is a temporary home to remove.
+GUARD = 'read -r _; kill -9 "$1"; if [ -n "$2" ]; then sleep 1; rm -rf -- "$2"; fi'
+
+
+class Neo4jUnavailable(Exception):  # noqa: N818 - a state of the machine, not an error
+    """No Neo4j can be had here; `reasons` has one line for each way that was tried."""
+
+    def __init__(self, *reasons: str) -> None:
+        super().__init__("no Neo4j: " + "; ".join(reasons))
+        self.reasons = reasons
+
+
+class Neo4jStartError(Exception):
+    """A server was started but did not come up; the message ends with the tail of its log."""
+
+
+class Neo4jServer:
+    """A Neo4j of its own, run by a local Java from Maven's jars.
+
+    Without `home` the data is in a temporary folder that `close()` (or the end of this process)
+    removes. Without ports, free ones are chosen at the first start and kept from then on. The
+    server dies with the process that started it, also when that is killed.
+    """
+
+    def __init__(
+        self,
+        home: Path | None = None,
+        *,
+        password: str = PASSWORD,
+        bolt_port: int = 0,
+        http_port: int = 0,
+        jvm_options: tuple[str, ...] = (),
+    ) -> None:
+        self.user = USER
+        self.password = password
+        self.home = (home or Path(tempfile.mkdtemp(prefix="graphmem-neo4j-"))).absolute()
+        self.bolt_port = bolt_port
+        self.http_port = http_port
+        self._temporary = home is None
+        self._jvm_options = jvm_options
+        self._owner = os.getpid()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._guard: subprocess.Popen[bytes] | None = None
+        atexit.register(self.close)
+
+    @property
+    def uri(self) -> str:
+        return f"neo4j://{HOST}:{self.bolt_port}"
+
+    @property
+    def bolt_uri(self) -> str:
+        """The same server without client-side routing."""
+        return f"bolt://{HOST}:{self.bolt_port}"
+
+    @property
+    def http_url(self) -> str:
+        return f"http://{HOST}:{self.http_port}"
+
+    @property
+    def browser_url(self) -> str:
+        return f"{self.http_url}/browser/"
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process else None
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def driver(self, **config: Any) -> Driver:
+        """A new driver that is signed in; the caller closes it."""
+        return GraphDatabase.driver(self.uri, auth=(self.user, self.password), **config)
+
+    def start(self) -> Neo4jServer:
+        """Start, and return when the server answers with the password set.
+
+        Raises Neo4jUnavailable without Java or Maven, Neo4jStartError if it does not come up.
+        """
+        if self.running:
+            return self
+        self._forget()
+        java = find_java()
+        jars = fetch_jars()
+        options = self._jvm_options or _class_archive_options(java, jars)
+        chosen = not self.bolt_port, not self.http_port
+        for attempts_left in (2, 1, 0):
+            if chosen[0]:
+                self.bolt_port = _free_port()
+            if chosen[1]:
+                self.http_port = _free_port()
+            for port in (self.bolt_port, self.http_port):
+                if not _port_is_free(port):
+                    raise Neo4jStartError(f"port {port} of {HOST} is in use")
+            try:
+                self._spawn(java, jars, options)
+                self._wait()
+            except Neo4jStartError as error:
+                self.kill()
+                # Somebody took a port between our look and Neo4j's.
+                if attempts_left and any(chosen) and "already in use" in str(error):
+                    continue
+                raise
+            except BaseException:
+                self.kill()
+                raise
+            break
+        return self
+
+    def stop(self) -> None:
+        """Shut down in good order. The data and the ports stay, for another `start()`."""
+        if self._process and self.running:
+            self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(STOP_TIMEOUT)
+        self.kill()
+
+    def kill(self) -> None:
+        """Kill at once, as a crash would. What was committed is there after `restart()`."""
+        if self._process:
+            self._process.kill()  # does nothing to a process that has ended
+            self._process.wait()
+        self._forget()
+
+    def restart(self) -> Neo4jServer:
+        """Start on the same data and the same ports; a running server is stopped before."""
+        self.stop()
+        return self.start()
+
+    def close(self) -> None:
+        """Stop for good, and remove a temporary home. May be called twice."""
+        if os.getpid() != self._owner:
+            return  # a forked child runs its copy of the exit handlers; the server is not its own
+        if self._temporary:
+            self.kill()  # nobody will read this data
+            shutil.rmtree(self.home, ignore_errors=True)
+        else:
+            self.stop()
+        atexit.unregister(self.close)
+
+    def __enter__(self) -> Neo4jServer:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def log_tail(self, lines: int = 30) -> str:
+        """The end of what Neo4j wrote since its last start, and of what Java itself printed."""
+        parts = []
+        for name in ("neo4j.log", "console.log"):
+            with contextlib.suppress(OSError):
+                text = (self.home / "logs" / name).read_text(errors="replace")
+                parts.extend(text.splitlines()[-lines:])
+        return "\n".join(parts)
+
+    def _spawn(self, java: Path, jars: Path, options: tuple[str, ...]) -> None:
+        self._prepare_home(jars)
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("NEO4J_")  # APOC would read NEO4J_CONF
+        }
+        # By the environment, because a command line of 230 jars drowns every process list. The
+        # order is fixed, because the class archive is only good for one.
+        environment["CLASSPATH"] = os.pathsep.join(str(jar) for jar in sorted(jars.glob("*.jar")))
+        with (self.home / "logs" / "console.log").open("wb") as console:
+            self._process = subprocess.Popen(
+                [
+                    str(java),
+                    *JVM_OPTIONS,
+                    f"-Djava.io.tmpdir={self.home / 'tmp'}",
+                    *options,
+                    "org.neo4j.server.CommunityEntryPoint",
+                    f"--home-dir={self.home}",
+                    f"--config-dir={self.home / 'conf'}",
+                ],
+                cwd=self.home,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C in a terminal is for us, and we stop it in order
+            )
+        doomed = str(self.home) if self._temporary else ""
+        self._guard = subprocess.Popen(
+            ["/bin/sh", "-c", GUARD, "neo4j-guard", str(self._process.pid), doomed],
+            cwd="/",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def _prepare_home(self, jars: Path) -> None:
+        shutil.rmtree(self.home / "tmp", ignore_errors=True)  # left there by a killed server
+        shutil.rmtree(self.home / "plugins", ignore_errors=True)  # of an earlier version, perhaps
+        for name in ("conf", "logs", "plugins", "tmp"):
+            (self.home / name).mkdir(parents=True, exist_ok=True)
+        for jar in jars.glob("apoc-*.jar"):
+            (self.home / "plugins" / jar.name).symlink_to(jar)
+        conf = NEO4J_CONF.format(host=HOST, bolt_port=self.bolt_port, http_port=self.http_port)
+        (self.home / "conf" / "neo4j.conf").write_text(conf)
+        (self.home / "conf" / "apoc.conf").write_text(APOC_CONF)
+        # One log a start, so that its tail is never about an earlier one.
+        log = self.home / "logs" / "neo4j.log"
+        if log.exists():
+            log.replace(log.with_name("neo4j.previous.log"))
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + START_TIMEOUT
+        last: Exception | None = None
+        while time.monotonic() < deadline:
+            if not self.running:
+                code = self._process.returncode if self._process else None
+                raise Neo4jStartError(f"Neo4j ended with code {code}:\n{self.log_tail()}")
+            try:
+                for port in (self.bolt_port, self.http_port):
+                    socket.create_connection((HOST, port), timeout=1).close()
+                return self._sign_in()
+            except (OSError, DriverError, Neo4jError) as error:
+                last = error
+                time.sleep(0.1)
+        raise Neo4jStartError(
+            f"Neo4j did not answer within {START_TIMEOUT:.0f} s ({last}):\n{self.log_tail()}"
+        )
+
+    def _sign_in(self) -> None:
+        try:
+            _ping(self.bolt_uri, self.user, self.password)
+        except AuthError:
+            self._set_password()
+            _ping(self.bolt_uri, self.user, self.password)
+
+    def _set_password(self) -> None:
+        """A new home has the initial password, and nothing can be done until it is changed."""
+        try:
+            with _driver(self.bolt_uri, self.user, INITIAL_PASSWORD) as driver:
+                driver.execute_query(
+                    "ALTER CURRENT USER SET PASSWORD FROM $old TO $new",
+                    old=INITIAL_PASSWORD,
+                    new=self.password,
+                    database_="system",
+                )
+        except AuthError as error:
+            raise Neo4jStartError(
+                f"the data in {self.home} was made with another password"
+            ) from error
+
+    def _forget(self) -> None:
+        """Let go of a server that has ended, and of its guard.
+
+        The guard kills by process id. That is safe because the id stays taken until the server is
+        waited for, and every wait is followed by this.
+        """
+        if self._guard:
+            self._guard.kill()
+            self._guard.wait()
+            if self._guard.stdin:
+                self._guard.stdin.close()
+        self._guard = None
+        self._process = None
+
+
+@dataclass(frozen=True)
+class Found:
+    """A Neo4j that answers. `close()` ends it if `find_or_start()` started it."""
+
+    uri: str
+    user: str
+    password: str = field(repr=False)
+    source: str  # "NEO4J_URI", "docker" or "maven"
+    browser_url: str | None = None
+    server: Neo4jServer | None = None  # only of source "maven": one that a test may kill
+    passed_over: tuple[str, ...] = ()  # why the ways before this one were not taken
+    _close: Callable[[], object] = field(default=lambda: None, repr=False)
+
+    def close(self) -> None:
+        self._close()
+
+    def __enter__(self) -> Found:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def find_or_start() -> Found:
+    """The first of: the server that ``NEO4J_URI`` names, a container, Maven's jars.
+
+    Raises Neo4jUnavailable with the reason why each was not possible. A server that ``NEO4J_URI``
+    names but that does not answer is an error: tests on another one than asked for would mislead.
+    """
+    if os.environ.get("NEO4J_URI"):
+        return _from_environment(os.environ)
+    reasons = ["NEO4J_URI is not set"]
+    for way in (_from_docker, _from_maven):
+        try:
+            return way(tuple(reasons))
+        except Neo4jUnavailable as error:
+            reasons.extend(error.reasons)
+    raise Neo4jUnavailable(*reasons)
+
+
+def _from_environment(environment: Mapping[str, str]) -> Found:
+    uri = environment["NEO4J_URI"]
+    user = environment.get("NEO4J_USER") or USER
+    password = environment.get("NEO4J_PASSWORD") or PASSWORD
+    try:
+        _ping(uri, user, password)
+    except (DriverError, Neo4jError, ValueError) as error:
+        raise Neo4jUnavailable(f"NEO4J_URI is set, but {_first_line(error)}") from error
+    return Found(uri, user, password, "NEO4J_URI")
+
+
+def _from_docker(passed_over: tuple[str, ...]) -> Found:
+    if not shutil.which("docker"):
+        raise Neo4jUnavailable("Docker is not installed")
+    try:
+        answer = subprocess.run(
+            ["docker", "info"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=5,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Neo4jUnavailable("Docker does not answer") from error
+    # The client ends with 0 in some versions though there is no engine; then it says so.
+    if answer.returncode or b"Cannot connect" in answer.stdout + answer.stderr:
+        raise Neo4jUnavailable("Docker has no running engine")
+    if importlib.util.find_spec("testcontainers") is None:
+        raise Neo4jUnavailable("Docker answers, but testcontainers is not installed")
+
+    bolt_port, http_port = _free_port(), _free_port()
+    uri = f"neo4j://{HOST}:{bolt_port}"
+    container: Any = None
+    try:
+        module: Any = importlib.import_module("testcontainers.core.container")
+        container = module.DockerContainer(IMAGE)
+        # Fixed ports, because Neo4j tells clients (and Browser) an address to come back to.
+        # (Set directly, because with_bind_ports() takes no address, and the password is no secret.)
+        container.ports["7687/tcp"] = (HOST, bolt_port)
+        container.ports["7474/tcp"] = (HOST, http_port)
+        for name, value in {
+            "NEO4J_AUTH": f"{USER}/{PASSWORD}",
+            "NEO4J_PLUGINS": '["apoc", "apoc-extended"]',
+            "NEO4J_server_bolt_advertised__address": f"{HOST}:{bolt_port}",
+            "NEO4J_server_memory_heap_max__size": "1g",
+            "NEO4J_server_memory_pagecache_size": "256m",
+            "NEO4J_dbms_usage__report_enabled": "false",
+            "NEO4J_dbms_security_procedures_unrestricted": "apoc.*",
+            "NEO4J_apoc_custom_procedures_refresh": "1000",
+        }.items():
+            container.with_env(name, value)
+        container.start()
+        _wait_for_container(container, f"bolt://{HOST}:{bolt_port}")
+    except Exception as error:  # the client has many, and whatever it is, the next way is open
+        if container is not None:
+            with contextlib.suppress(Exception):
+                container.stop()
+        raise Neo4jUnavailable(f"Docker could not run {IMAGE}: {_first_line(error)}") from error
+    return Found(
+        uri,
+        USER,
+        PASSWORD,
+        "docker",
+        browser_url=f"http://{HOST}:{http_port}/browser/",
+        passed_over=passed_over,
+        _close=container.stop,
+    )
+
+
+def _wait_for_container(container: Any, uri: str) -> None:
+    deadline = time.monotonic() + START_TIMEOUT
+    while True:
+        try:
+            return _ping(uri, USER, PASSWORD)
+        except (OSError, DriverError, Neo4jError):
+            wrapped = container.get_wrapped_container()
+            wrapped.reload()
+            if wrapped.status == "exited":  # it could not load APOC, for one
+                last = wrapped.logs(tail=1).decode(errors="replace").strip()
+                raise Neo4jStartError(f"it ended: {last}") from None
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)
+
+
+def _from_maven(passed_over: tuple[str, ...]) -> Found:
+    server = Neo4jServer()
+    try:
+        server.start()
+    except Neo4jUnavailable:
+        server.close()
+        raise
+    except (Neo4jStartError, OSError) as error:
+        server.close()
+        raise Neo4jUnavailable(f"Neo4j from Maven did not start: {error}") from error
+    return Found(
+        server.uri,
+        server.user,
+        server.password,
+        "maven",
+        browser_url=server.browser_url,
+        server=server,
+        passed_over=passed_over,
+        _close=server.close,
+    )
+
+
+def find_java() -> Path:
+    """The `java` of JAVA_HOME or of the path; Neo4jUnavailable if missing or too old."""
+    home = os.environ.get("JAVA_HOME")
+    inside = shutil.which("java", path=str(Path(home) / "bin")) if home else None
+    java = inside or shutil.which("java")
+    if not java:
+        raise Neo4jUnavailable(f"Java {MINIMUM_JAVA} or later is not installed")
+    found = re.search(r'version "(\d+)', _java_version(Path(java)))
+    if not found or int(found[1]) < MINIMUM_JAVA:
+        version = found[1] if found else "of an unknown version"
+        raise Neo4jUnavailable(f"Java {MINIMUM_JAVA} or later is needed, and {java} is {version}")
+    return Path(java)
+
+
+def cache_folder() -> Path:
+    """Where the jars are kept: GRAPHMEM_NEO4J_CACHE, else .cache/neo4j of the repository."""
+    override = os.environ.get("GRAPHMEM_NEO4J_CACHE")
+    folder = Path(override).absolute() if override else REPOSITORY / ".cache" / "neo4j"
+    folder.mkdir(parents=True, exist_ok=True)
+    ignore = folder / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("*\n")
+    return folder
+
+
+def fetch_jars() -> Path:
+    """The folder with all jars of pom.xml, downloaded if this pom.xml was never seen before.
+
+    Neo4jUnavailable if they are not there and Maven is missing or fails.
+    """
+    cache = cache_folder()
+    jars = cache / f"jars-{hashlib.sha256(POM.read_bytes()).hexdigest()[:12]}"
+    if jars.is_dir():
+        return jars
+    mvn = shutil.which("mvn")
+    if not mvn:
+        raise Neo4jUnavailable("Maven is not installed")
+    with _locked(cache / "download.lock"):
+        if jars.is_dir():  # another process was quicker
+            return jars
+        print("downloading Neo4j (about 160 MB, once)", file=sys.stderr, flush=True)
+        with tempfile.TemporaryDirectory(prefix="download-", dir=cache) as partial:
+            command = [mvn, "-q", "-B", "-f", str(POM), "dependency:copy-dependencies"]
+            command.append(f"-DoutputDirectory={partial}/jars")
+            try:
+                run = subprocess.run(
+                    command,
+                    cwd=partial,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                    errors="replace",
+                    timeout=DOWNLOAD_TIMEOUT,
+                    check=False,
+                )
+            except (OSError, subprocess.TimeoutExpired) as error:
+                raise Neo4jUnavailable(f"Maven failed: {_first_line(error)}") from error
+            if run.returncode:
+                raise Neo4jUnavailable(f"Maven failed: {_maven_error(run.stdout)}")
+            Path(partial, "jars").rename(jars)
+    return jars
+
+
+def _class_archive_options(java: Path, jars: Path) -> tuple[str, ...]:
+    """Options that let Java map its classes from an archive, which halves the time to start.
+
+    The archive is made once, by a server that is started and stopped for it. Java ignores one
+    that does not fit (other jars, other Java), so that it can only be of no use, never wrong. An
+    empty file says that making it failed.
+    """
+    key = hashlib.sha256(f"{jars}\n{_java_version(java)}".encode()).hexdigest()[:12]
+    archive = jars.parent / f"classes-{key}.jsa"
+    if not archive.exists():
+        with _locked(jars.parent / "archive.lock"):
+            if not archive.exists():
+                _make_class_archive(archive)
+    if archive.stat().st_size:
+        return (f"-XX:SharedArchiveFile={archive}",)
+    return ("-Xshare:auto",)
+
+
+def _make_class_archive(archive: Path) -> None:
+    print("preparing Neo4j for quick starts (about 20 s, once)", file=sys.stderr, flush=True)
+    partial = archive.with_suffix(".partial")
+    partial.unlink(missing_ok=True)
+    server = Neo4jServer(jvm_options=(f"-XX:ArchiveClassesAtExit={partial}",))
+    with contextlib.suppress(Neo4jStartError):
+        server.start()
+        server.stop()
+    server.close()
+    if not partial.exists():
+        partial.touch()
+    partial.replace(archive)
+
+
+def _java_version(java: Path) -> str:
+    try:
+        run = subprocess.run(
+            [str(java), "-version"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=30,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Neo4jUnavailable(f"{java} does not run: {_first_line(error)}") from error
+    return run.stdout
+
+
+def _maven_error(output: str) -> str:
+    errors = [line for line in output.splitlines() if line.startswith("[ERROR]")]
+    return errors[0] if errors else output.strip()[-300:] or "no message"
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold a lock between processes; the system lets go of it when the holder dies."""
+    import fcntl  # not on Windows, where the other ways still work
+
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _free_port() -> int:
+    for port in random.SystemRandom().sample(PORTS, 200):
+        if _port_is_free(port):
+            return port
+    raise Neo4jStartError(f"no free port between {PORTS.start} and {PORTS.stop}")
+
+
+def _port_is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        # As servers do: connections of a server that was killed do not keep its port taken.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True
+
+
+def _driver(uri: str, user: str, password: str) -> Driver:
+    return GraphDatabase.driver(
+        uri, auth=(user, password), connection_timeout=5, max_transaction_retry_time=1
+    )
+
+
+def _ping(uri: str, user: str, password: str) -> None:
+    # Without the driver's own retries, each of which it reports on stderr.
+    with _driver(uri, user, password) as driver, driver.session() as session:
+        session.run("RETURN 1").consume()
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def stop_on_signals() -> None:
+    """Turn the signals that ask a program to end into KeyboardInterrupt, so that it cleans up."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupt)

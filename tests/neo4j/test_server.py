@@ -1,0 +1,236 @@
+"""The server that the other tests rely on: it answers, stays local, and survives a crash."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from neo4j import Driver
+from neo4j.exceptions import ClientError, DriverError, Neo4jError
+
+from tests.neo4j import server as module
+from tests.neo4j.server import (
+    REPOSITORY,
+    Neo4jServer,
+    Neo4jStartError,
+    Neo4jUnavailable,
+    find_or_start,
+)
+
+ORPHAN = """\
+import time
+from tests.neo4j.server import Neo4jServer
+server = Neo4jServer().start()
+print(server.pid, server.home, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Neo4jServer]:
+    local = Neo4jServer()
+    try:
+        local.start()
+    except Neo4jUnavailable as error:
+        local.close()
+        if os.environ.get("GRAPHMEM_REQUIRE_NEO4J") == "1":
+            raise
+        pytest.skip(str(error))
+    with local:
+        yield local
+
+
+@pytest.fixture
+def driver(server: Neo4jServer) -> Iterator[Driver]:
+    server.start()  # a test before this one may have failed with the server down
+    with server.driver() as driver:
+        yield driver
+
+
+@pytest.mark.neo4j
+class TestServer:
+    def test_answers_with_the_version_that_is_tested(self, driver: Driver) -> None:
+        records, _, _ = driver.execute_query("CALL dbms.components() YIELD versions")
+        assert records[0]["versions"][0].startswith("5.26.")
+
+    def test_shows_browser(self, server: Neo4jServer) -> None:
+        with urllib.request.urlopen(server.browser_url, timeout=10) as page:  # noqa: S310
+            assert page.status == 200
+            assert b"<html" in page.read().lower()
+
+    @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads /proc")
+    def test_listens_on_loopback_only(self, server: Neo4jServer) -> None:
+        assert server.pid
+        listening = _listening(server.pid)
+        assert {port for _, port in listening} >= {server.bolt_port, server.http_port}
+        # 127.0.0.1 as /proc writes it, in a socket of either version of IP
+        local = {"0100007F", "0000000000000000FFFF00000100007F"}
+        assert {address for address, _ in listening} <= local
+
+    def test_two_run_side_by_side(self, server: Neo4jServer) -> None:
+        with Neo4jServer() as other, other.driver() as driver:
+            driver.verify_connectivity()
+            assert {other.bolt_port, other.http_port}.isdisjoint(
+                {server.bolt_port, server.http_port}
+            )
+        assert not other.home.exists()
+
+    def test_refuses_a_port_that_is_taken(self, server: Neo4jServer) -> None:
+        other = Neo4jServer(bolt_port=server.bolt_port)
+        with pytest.raises(Neo4jStartError, match=f"port {server.bolt_port} .* is in use"):
+            other.start()
+        other.close()
+        assert server.running
+
+    def test_keeps_committed_data_over_a_crash(self, server: Neo4jServer) -> None:
+        where = server.uri, server.browser_url
+        with server.driver() as driver:
+            driver.execute_query("UNWIND range(1, 1000) AS i CREATE (:CrashTest {i: i})")
+            session = driver.session()
+            unfinished = session.begin_transaction()
+            unfinished.run("CREATE (:CrashTest {i: 0})").consume()
+            server.kill()
+            with pytest.raises((DriverError, Neo4jError)):
+                unfinished.commit()
+            session.close()
+        assert not server.running
+        server.restart()
+        assert (server.uri, server.browser_url) == where
+        with server.driver() as driver:
+            records, _, _ = driver.execute_query(
+                "MATCH (n:CrashTest) RETURN count(n) AS nodes, min(n.i) AS least"
+            )
+            assert records[0].data() == {"nodes": 1000, "least": 1}
+            driver.execute_query("MATCH (n:CrashTest) DELETE n")
+
+    def test_installs_procedures(self, driver: Driver) -> None:
+        driver.execute_query(
+            "CALL apoc.custom.installProcedure($signature, $statement, 'neo4j', 'write', $about)",
+            signature="graphmem.test.twice(value :: INTEGER) :: (doubled :: INTEGER)",
+            statement="RETURN $value * 2 AS doubled",
+            about="for a test",
+            database_="system",
+        )
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                records, _, _ = driver.execute_query("CALL custom.graphmem.test.twice(21)")
+                break
+            except ClientError as error:
+                if "ProcedureNotFound" not in str(error.code) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
+        assert records[0]["doubled"] == 42
+        driver.execute_query(
+            "CALL apoc.custom.dropProcedure('graphmem.test.twice', 'neo4j')", database_="system"
+        )
+
+    def test_dies_with_the_process_that_started_it(self, server: Neo4jServer) -> None:
+        parent = subprocess.Popen(
+            [sys.executable, "-c", ORPHAN], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
+        )
+        assert parent.stdout
+        try:
+            pid, home = parent.stdout.readline().split(maxsplit=1)
+            assert _alive(int(pid))
+        finally:
+            parent.send_signal(signal.SIGKILL)
+            parent.wait()
+            parent.stdout.close()
+        deadline = time.monotonic() + 10
+        while _alive(int(pid)) or Path(home.strip()).exists():
+            assert time.monotonic() < deadline, "the server outlived its parent"
+            time.sleep(0.1)
+
+    def test_keeps_a_given_home(self, server: Neo4jServer, tmp_path: Path) -> None:
+        with Neo4jServer(tmp_path / "home") as first, first.driver() as driver:
+            driver.execute_query("CREATE (:Kept)")
+        assert not first.running
+        with Neo4jServer(tmp_path / "home") as second, second.driver() as driver:
+            assert driver.execute_query("MATCH (n:Kept) RETURN n").records
+        other = Neo4jServer(tmp_path / "home", password="not-that-one")  # noqa: S106
+        with pytest.raises(Neo4jStartError, match="another password"):
+            other.start()
+        assert not other.running
+
+
+class TestFinding:
+    def test_every_reason_is_told(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.setenv("PATH", str(tmp_path))
+        for name in ("NEO4J_URI", "JAVA_HOME"):
+            monkeypatch.delenv(name, raising=False)
+        with pytest.raises(Neo4jUnavailable) as caught:
+            find_or_start()
+        assert caught.value.reasons == (
+            "NEO4J_URI is not set",
+            "Docker is not installed",
+            "Java 17 or later is not installed",
+        )
+
+    def test_missing_maven_is_told(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.setenv("PATH", str(tmp_path))
+        monkeypatch.setenv("GRAPHMEM_NEO4J_CACHE", str(tmp_path / "cache"))
+        with pytest.raises(Neo4jUnavailable, match="Maven is not installed"):
+            module.fetch_jars()
+
+    def test_old_java_is_told(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        java = tmp_path / "bin" / "java"
+        java.parent.mkdir()
+        java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
+        java.chmod(0o755)
+        monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+        with pytest.raises(Neo4jUnavailable, match=r"Java 17 or later is needed, and .* is 11"):
+            module.find_java()
+
+    def test_a_named_server_that_is_down_is_not_replaced(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("NEO4J_URI", "bolt://127.0.0.1:1")
+        with pytest.raises(Neo4jUnavailable, match="NEO4J_URI is set, but"):
+            find_or_start()
+
+    @pytest.mark.neo4j
+    def test_a_named_server_is_taken(
+        self, monkeypatch: pytest.MonkeyPatch, server: Neo4jServer
+    ) -> None:
+        monkeypatch.setenv("NEO4J_URI", server.uri)
+        monkeypatch.delenv("NEO4J_USER", raising=False)
+        monkeypatch.delenv("NEO4J_PASSWORD", raising=False)
+        with find_or_start() as found:
+            assert (found.uri, found.source, found.server) == (server.uri, "NEO4J_URI", None)
+            assert server.password not in repr(found)
+        assert server.running
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    # Nobody may have collected an orphan yet in a container without an init.
+    status = Path(f"/proc/{pid}/stat")
+    with_state = status.read_text() if status.exists() else ""
+    return ") Z " not in with_state
+
+
+def _listening(pid: int) -> set[tuple[str, int]]:
+    """The address (in hexadecimal) and port of every TCP socket on which a process listens."""
+    inodes = {
+        str(link.readlink()).removeprefix("socket:[").removesuffix("]")
+        for link in Path(f"/proc/{pid}/fd").iterdir()
+    }
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            columns = line.split()
+            if columns[3] == "0A" and columns[9] in inodes:
+                address, port = columns[1].split(":")
+                found.add((address, int(port, 16)))
+    return found

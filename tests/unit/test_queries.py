@@ -1,0 +1,127 @@
+"""The loader refuses procedures whose headers do not say the truth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphmem.errors import NotFoundError, ProcedureError
+from graphmem.queries import Catalog, adhoc, catalog
+
+GOOD = """
+// name: things.find
+// mode: read
+// doc: Finds things.
+// param: ns string
+// param: limit integer = 5
+// returns: id string
+MATCH (t:Thing)
+WHERE t.ns = $ns
+RETURN t.id AS id
+ORDER BY id LIMIT $limit;
+"""
+
+
+def load(folder: Path, text: str, formulas: str = "") -> Catalog:
+    (folder / "things.cypher").write_text(text)
+    if formulas:
+        (folder / "formulas.cypher").write_text(formulas)
+    return Catalog(folder)
+
+
+def test_a_good_header_is_kept(tmp_path: Path) -> None:
+    query = load(tmp_path, GOOD)["things.find"]
+    assert (query.mode, query.doc) == ("read", "Finds things.")
+    assert query.bind({"ns": "n"}) == {"ns": "n", "limit": 5}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("// name: things.find\n", "", "lacks '// name"),
+        ("things.find", "find", "lacks '// name"),
+        ("mode: read", "mode: maybe", "must be read, write or schema"),
+        ("// doc: Finds things.\n", "", "'// doc:' is missing"),
+        ("// param: ns string\n", "", r"\$ns is used but not declared"),
+        ("t.ns = $ns", "t.ns = 'n'", "ns is declared but not used"),
+        ("ns string", "ns text", "bad '// param"),
+        ("id string", "id text", "bad '// returns"),
+        ("AS id\n", "AS identity\n", "returns .*identity.*header says .*id"),
+        ("LIMIT $limit;", "LIMIT $limit", "no semicolon"),
+        (GOOD, GOOD + GOOD, "defined twice"),
+    ],
+)
+def test_a_header_that_is_not_true_is_refused(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    assert old in GOOD
+    with pytest.raises(ProcedureError, match=message):
+        load(tmp_path, GOOD.replace(old, new))
+
+
+def test_a_dollar_in_a_string_or_comment_is_no_parameter(tmp_path: Path) -> None:
+    text = GOOD.replace("t.ns = $ns", "t.ns = $ns AND t.price <> '$5' // not $this")
+    assert "things.find" in load(tmp_path, text)
+
+
+def test_formulas_are_expanded_with_their_arguments(tmp_path: Path) -> None:
+    formulas = "// formula: half(a, b)\n// doc: x\na / b + 'a';\n"
+    text = GOOD.replace("RETURN t.id AS id", "RETURN half(t.x + 1, half(2, $limit)) AS id")
+    query = load(tmp_path, text, formulas)["things.find"]
+    assert "((t.x + 1) / ((2 / $limit + 'a')) + 'a')" in query.text
+    with pytest.raises(ProcedureError, match="half takes a, b"):
+        load(tmp_path, text.replace("half(2, $limit)", "half(2)"), formulas)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "ns .* is missing"),
+        ({"ns": 5}, "ns must be string, got int"),
+        ({"ns": "n", "other": 1}, "unknown parameter other"),
+    ],
+)
+def test_a_call_with_other_parameters_is_refused(
+    tmp_path: Path, given: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ProcedureError, match=message):
+        load(tmp_path, GOOD)["things.find"].bind(given)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ; ",
+        "LOAD CSV FROM 'file:///etc/passwd' AS l RETURN l",
+        "load  csv from 'x' as l RETURN l",
+    ],
+)
+def test_a_query_that_is_empty_or_reads_files_is_refused(text: str) -> None:
+    with pytest.raises(ProcedureError):
+        adhoc(text)
+
+
+def test_an_unknown_procedure_says_where_to_look() -> None:
+    with pytest.raises(NotFoundError, match="procedures list"):
+        catalog()["no.such"]
+
+
+def test_every_procedure_that_touches_data_takes_a_namespace_or_claimed_rows() -> None:
+    """The rest either concerns the store, or works on nodes claimed under the namespace."""
+    without = {
+        query.name for query in catalog() if query.mode != "schema" and "ns" not in query.params
+    }
+    assert without == {
+        "schema.version",
+        "schema.stamp",
+        "schema.indexes",
+        "schema.namespace",
+        "schema.resettle",
+        "learning.record",
+        "learning.uses",
+        "learning.outcomes",
+        "learning.pairs",
+        "maintenance.namespaces",
+    }

@@ -196,7 +196,7 @@ RETURN count(*) AS pairs;
 // returns: id string, agent string, task_key string, facts map
 UNWIND $ids AS id
 MATCH (e:Episode {id: id})
-WHERE e.ns = $ns
+WITH e WHERE e.ns = $ns
 MATCH (a:Agent)-[:RAN]->(e)
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 RETURN e.id AS id, a.name AS agent, t.key AS task_key,
@@ -212,7 +212,7 @@ RETURN e.id AS id, a.name AS agent, t.key AS task_key,
 // returns: id string, rank integer, text string, credit float, shown boolean, applied boolean
 UNWIND $ids AS id
 MATCH (e:Episode {id: id})
-WHERE e.ns = $ns
+WITH e WHERE e.ns = $ns
 MATCH (e)-[u:USED]->(s:Strategy)
 RETURN e.id AS id, u.rank AS rank, s.text AS text, u.credit AS credit, u.shown AS shown, u.applied AS applied
 ORDER BY id, rank;
@@ -225,7 +225,7 @@ ORDER BY id, rank;
 // returns: id string, index integer, action_type string, action string, observation string, reward float, error string, state string, next_state string, terminal boolean
 UNWIND $ids AS id
 MATCH (e:Episode {id: id})
-WHERE e.ns = $ns
+WITH e WHERE e.ns = $ns
 MATCH (e)-[:HAS_STEP]->(s:Step)
 RETURN e.id AS id, s.index AS index, s.action_type AS action_type, s.action AS action, s.observation AS observation,
        s.reward AS reward, s.error AS error, s.state AS state, s.next_state AS next_state, s.terminal AS terminal
@@ -272,7 +272,7 @@ ORDER BY lower DESC, mean DESC, id;
 // returns: id string, text string, trials integer, successes integer, mean float, lower float, upper float, status string, mean_score float, last_used_at integer, tasks integer, agents list
 UNWIND $tasks AS task
 MATCH (t:Task {id: task})
-WHERE t.ns = $ns AND ($task_type IS NULL OR t.type = $task_type)
+WITH t WHERE t.ns = $ns AND ($task_type IS NULL OR t.type = $task_type)
 MATCH (s:Strategy)-[o:OUTCOME]->(t)
 WHERE $agent IS NULL OR o.agent = $agent
 WITH s, sum(o.trials) AS trials, sum(o.successes) AS successes, sum(o.credit_sum) AS credit_sum, sum(o.score_sum) AS score_sum,
@@ -307,7 +307,7 @@ ORDER BY id;
 // param: limit integer
 // returns: id string, task string, agent string, success boolean, score float, error string, at integer, source_key string
 MATCH (s:Strategy {id: $strategy})
-WHERE s.ns = $ns
+WITH s WHERE s.ns = $ns
 MATCH (a:Agent)-[:RAN]->(e:Episode)-[u:USED]->(s)
 WHERE u.applied
 RETURN e.id AS id, e.task AS task, a.name AS agent, e.success AS success, e.score AS score, e.error AS error,

@@ -19,7 +19,7 @@ MATCH (n:Agent) WHERE n.ns = $ns RETURN 'Agent' AS label, n.id AS id;
 // returns: locked integer
 UNWIND $ids AS id
 MATCH (n:Strategy {id: id})
-WHERE n.ns = $ns
+WITH n WHERE n.ns = $ns
 SET n.ns = $ns
 RETURN count(n) AS locked;
 
@@ -31,7 +31,7 @@ RETURN count(n) AS locked;
 // returns: locked integer
 UNWIND $ids AS id
 MATCH (n:Task {id: id})
-WHERE n.ns = $ns
+WITH n WHERE n.ns = $ns
 SET n.ns = $ns
 RETURN count(n) AS locked;
 
@@ -43,7 +43,7 @@ RETURN count(n) AS locked;
 // returns: locked integer
 UNWIND $ids AS id
 MATCH (n:Agent {id: id})
-WHERE n.ns = $ns
+WITH n WHERE n.ns = $ns
 SET n.ns = $ns
 RETURN count(n) AS locked;
 
@@ -55,7 +55,7 @@ RETURN count(n) AS locked;
 // returns: id string, uses integer, trials integer, successes integer, credit_sum float, score_sum float, last_used_at integer, created_at integer
 UNWIND $ids AS id
 MATCH (s:Strategy {id: id})
-WHERE s.ns = $ns
+WITH s WHERE s.ns = $ns
 OPTIONAL MATCH (e:Episode)-[u:USED]->(s)
 RETURN s.id AS id, count(e) AS uses,
        sum(CASE WHEN u.applied THEN 1 ELSE 0 END) AS trials,
@@ -74,7 +74,7 @@ ORDER BY id;
 // returns: strategy string, task string, agent string, trials integer, successes integer, credit_sum float, score_sum float, last_at integer
 UNWIND $ids AS id
 MATCH (s:Strategy {id: id})
-WHERE s.ns = $ns
+WITH s WHERE s.ns = $ns
 MATCH (e:Episode)-[u:USED]->(s)
 WHERE u.applied
 MATCH (e)-[:ATTEMPTED]->(t:Task)
@@ -93,7 +93,7 @@ ORDER BY strategy, task, agent;
 // returns: low string, high string, count integer, successes integer, undated integer, weight float, last_at integer
 UNWIND $ids AS id
 MATCH (x:Strategy {id: id})
-WHERE x.ns = $ns
+WITH x WHERE x.ns = $ns
 MATCH (x)<-[u:USED]-(e:Episode)-[v:USED]->(y:Strategy)
 WHERE u.applied AND v.applied AND x.id < y.id
 WITH x.id AS low, y.id AS high, count(*) AS count, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes,
@@ -110,7 +110,7 @@ ORDER BY low, high;
 // returns: id string, uses integer, description string, described_at integer, described_by string, type string, typed_at integer, typed_by string, created_at integer
 UNWIND $ids AS id
 MATCH (t:Task {id: id})
-WHERE t.ns = $ns
+WITH t WHERE t.ns = $ns
 OPTIONAL MATCH (e:Episode)-[:ATTEMPTED]->(t)
 WITH t.id AS id, e.id AS episode, e.task AS description, e.task_type AS type, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at, e.recorded_at AS recorded_at
 ORDER BY id, at DESC, episode DESC
@@ -129,7 +129,7 @@ ORDER BY id;
 // returns: id string, uses integer, created_at integer
 UNWIND $ids AS id
 MATCH (a:Agent {id: id})
-WHERE a.ns = $ns
+WITH a WHERE a.ns = $ns
 OPTIONAL MATCH (a)-[:RAN]->(e:Episode)
 RETURN a.id AS id, count(e) AS uses, min(e.recorded_at) AS created_at
 ORDER BY id;
@@ -142,7 +142,7 @@ ORDER BY id;
 // returns: id string, trials integer, successes integer, credit_sum float, score_sum float, last_used_at integer, created_at integer
 UNWIND $ids AS id
 MATCH (s:Strategy {id: id})
-WHERE s.ns = $ns
+WITH s WHERE s.ns = $ns
 RETURN s.id AS id, s.trials AS trials, s.successes AS successes, s.credit_sum AS credit_sum, s.score_sum AS score_sum,
        s.last_used_at AS last_used_at, s.created_at AS created_at
 ORDER BY id;
@@ -155,7 +155,7 @@ ORDER BY id;
 // returns: strategy string, task string, agent string, trials integer, successes integer, credit_sum float, score_sum float, last_at integer
 UNWIND $ids AS id
 MATCH (s:Strategy {id: id})
-WHERE s.ns = $ns
+WITH s WHERE s.ns = $ns
 MATCH (s)-[o:OUTCOME]->(t:Task)
 RETURN s.id AS strategy, t.id AS task, o.agent AS agent, o.trials AS trials, o.successes AS successes, o.credit_sum AS credit_sum,
        o.score_sum AS score_sum, o.last_at AS last_at
@@ -169,7 +169,7 @@ ORDER BY strategy, task, agent;
 // returns: low string, high string, count integer, successes integer, undated integer, weight float, last_at integer
 UNWIND $ids AS id
 MATCH (x:Strategy {id: id})
-WHERE x.ns = $ns
+WITH x WHERE x.ns = $ns
 MATCH (x)-[c:CO_OCCURS_WITH]->(y:Strategy)
 RETURN x.id AS low, y.id AS high, c.count AS count, c.successes AS successes, c.undated AS undated, c.weight AS weight, c.last_at AS last_at
 ORDER BY low, high;
@@ -182,7 +182,7 @@ ORDER BY low, high;
 // returns: id string, description string, described_at integer, described_by string, type string, typed_at integer, typed_by string, created_at integer
 UNWIND $ids AS id
 MATCH (t:Task {id: id})
-WHERE t.ns = $ns
+WITH t WHERE t.ns = $ns
 RETURN t.id AS id, t.description AS description, t.described_at AS described_at, t.described_by AS described_by,
        t.type AS type, t.typed_at AS typed_at, t.typed_by AS typed_by, t.created_at AS created_at
 ORDER BY id;
@@ -195,7 +195,7 @@ ORDER BY id;
 // returns: id string, created_at integer
 UNWIND $ids AS id
 MATCH (a:Agent {id: id})
-WHERE a.ns = $ns
+WITH a WHERE a.ns = $ns
 RETURN a.id AS id, a.created_at AS created_at
 ORDER BY id;
 
@@ -207,7 +207,7 @@ ORDER BY id;
 // returns: written integer
 UNWIND $rows AS row
 MATCH (s:Strategy {id: row.id})
-WHERE s.ns = $ns
+WITH row, s WHERE s.ns = $ns
 SET s.trials = row.trials, s.successes = row.successes, s.credit_sum = row.credit_sum, s.score_sum = row.score_sum,
     s.last_used_at = row.last_used_at, s.created_at = row.created_at
 RETURN count(s) AS written;
@@ -220,7 +220,7 @@ RETURN count(s) AS written;
 // returns: removed integer
 UNWIND $ids AS id
 MATCH (s:Strategy {id: id})
-WHERE s.ns = $ns
+WITH s WHERE s.ns = $ns
 MATCH (s)-[o:OUTCOME]->(:Task)
 DELETE o
 RETURN count(*) AS removed;
@@ -234,7 +234,7 @@ RETURN count(*) AS removed;
 UNWIND $rows AS row
 MATCH (s:Strategy {id: row.strategy})
 MATCH (t:Task {id: row.task})
-WHERE s.ns = $ns AND t.ns = $ns
+WITH row, s, t WHERE s.ns = $ns AND t.ns = $ns
 CREATE (s)-[:OUTCOME {agent: row.agent, trials: row.trials, successes: row.successes, credit_sum: row.credit_sum, score_sum: row.score_sum, last_at: row.last_at}]->(t)
 RETURN count(*) AS written;
 
@@ -246,7 +246,7 @@ RETURN count(*) AS written;
 // returns: removed integer
 UNWIND $ids AS id
 MATCH (x:Strategy {id: id})
-WHERE x.ns = $ns
+WITH x WHERE x.ns = $ns
 MATCH (x)-[c:CO_OCCURS_WITH]->(:Strategy)
 DELETE c
 RETURN count(*) AS removed;
@@ -260,7 +260,7 @@ RETURN count(*) AS removed;
 UNWIND $rows AS row
 MATCH (x:Strategy {id: row.low})
 MATCH (y:Strategy {id: row.high})
-WHERE x.ns = $ns AND y.ns = $ns
+WITH row, x, y WHERE x.ns = $ns AND y.ns = $ns
 CREATE (x)-[:CO_OCCURS_WITH {count: row.count, successes: row.successes, undated: row.undated, weight: row.weight, last_at: row.last_at}]->(y)
 RETURN count(*) AS written;
 
@@ -272,7 +272,7 @@ RETURN count(*) AS written;
 // returns: written integer
 UNWIND $rows AS row
 MATCH (t:Task {id: row.id})
-WHERE t.ns = $ns
+WITH row, t WHERE t.ns = $ns
 SET t.description = row.description, t.described_at = row.described_at, t.described_by = row.described_by,
     t.type = row.type, t.typed_at = row.typed_at, t.typed_by = row.typed_by, t.created_at = row.created_at
 RETURN count(t) AS written;
@@ -285,7 +285,7 @@ RETURN count(t) AS written;
 // returns: written integer
 UNWIND $rows AS row
 MATCH (a:Agent {id: row.id})
-WHERE a.ns = $ns
+WITH row, a WHERE a.ns = $ns
 SET a.created_at = row.created_at
 RETURN count(a) AS written;
 
@@ -296,7 +296,7 @@ RETURN count(a) AS written;
 // param: id string
 // returns: agent string, task string, strategies list
 MATCH (e:Episode {id: $id})
-WHERE e.ns = $ns
+WITH e WHERE e.ns = $ns
 MATCH (a:Agent)-[:RAN]->(e)
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 MATCH (e)-[:USED]->(s:Strategy)
@@ -310,7 +310,7 @@ RETURN agent, task, collect(strategy) AS strategies;
 // param: id string
 // returns: removed integer
 MATCH (e:Episode {id: $id})
-WHERE e.ns = $ns
+WITH e WHERE e.ns = $ns
 MATCH (e)-[:HAS_STEP]->(s:Step)
 DETACH DELETE s
 RETURN count(*) AS removed;
@@ -322,7 +322,7 @@ RETURN count(*) AS removed;
 // param: id string
 // returns: removed integer
 MATCH (e:Episode {id: $id})
-WHERE e.ns = $ns
+WITH e WHERE e.ns = $ns
 DETACH DELETE e
 RETURN count(*) AS removed;
 
@@ -334,7 +334,7 @@ RETURN count(*) AS removed;
 // returns: removed integer
 UNWIND $ids AS id
 MATCH (n:Strategy {id: id})
-WHERE n.ns = $ns AND NOT (n)<-[:USED]-()
+WITH n WHERE n.ns = $ns AND NOT (n)<-[:USED]-()
 DETACH DELETE n
 RETURN count(*) AS removed;
 
@@ -346,7 +346,7 @@ RETURN count(*) AS removed;
 // returns: removed integer
 UNWIND $ids AS id
 MATCH (n:Task {id: id})
-WHERE n.ns = $ns AND NOT (n)<-[:ATTEMPTED]-()
+WITH n WHERE n.ns = $ns AND NOT (n)<-[:ATTEMPTED]-()
 DETACH DELETE n
 RETURN count(*) AS removed;
 
@@ -358,7 +358,7 @@ RETURN count(*) AS removed;
 // returns: removed integer
 UNWIND $ids AS id
 MATCH (n:Agent {id: id})
-WHERE n.ns = $ns AND NOT (n)-[:RAN]->()
+WITH n WHERE n.ns = $ns AND NOT (n)-[:RAN]->()
 DETACH DELETE n
 RETURN count(*) AS removed;
 
@@ -380,7 +380,7 @@ ORDER BY id;
 // returns: id string, content_hash string
 UNWIND $ids AS id
 MATCH (e:Episode {id: id})
-WHERE e.ns = $ns
+WITH e WHERE e.ns = $ns
 RETURN e.id AS id, e.content_hash AS content_hash
 ORDER BY id;
 

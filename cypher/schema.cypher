@@ -1,37 +1,48 @@
 // Constraints and indexes. Each runs by itself, may run again, and is part of a schema version.
+//
+// Constraints are for servers. The embedded engine keeps (label, id) unique and indexed by itself,
+// and there a constraint, or an index on a label that grows with every episode, is copied by each
+// transaction that creates such a node: learning would slow down with the size of the history.
 
 // name: schema.agent_id
 // mode: schema
+// engine: neo4j
 // doc: One Agent an id.
 CREATE CONSTRAINT graphmem_agent_id IF NOT EXISTS FOR (n:Agent) REQUIRE n.id IS UNIQUE;
 
 // name: schema.task_id
 // mode: schema
+// engine: neo4j
 // doc: One Task an id.
 CREATE CONSTRAINT graphmem_task_id IF NOT EXISTS FOR (n:Task) REQUIRE n.id IS UNIQUE;
 
 // name: schema.episode_id
 // mode: schema
+// engine: neo4j
 // doc: One Episode an id: what makes learning idempotent between concurrent writers.
 CREATE CONSTRAINT graphmem_episode_id IF NOT EXISTS FOR (n:Episode) REQUIRE n.id IS UNIQUE;
 
 // name: schema.step_id
 // mode: schema
+// engine: neo4j
 // doc: One Step an id.
 CREATE CONSTRAINT graphmem_step_id IF NOT EXISTS FOR (n:Step) REQUIRE n.id IS UNIQUE;
 
 // name: schema.strategy_id
 // mode: schema
+// engine: neo4j
 // doc: One Strategy an id.
 CREATE CONSTRAINT graphmem_strategy_id IF NOT EXISTS FOR (n:Strategy) REQUIRE n.id IS UNIQUE;
 
 // name: schema.namespace_id
 // mode: schema
+// engine: neo4j
 // doc: One Namespace an id.
 CREATE CONSTRAINT graphmem_namespace_id IF NOT EXISTS FOR (n:Namespace) REQUIRE n.id IS UNIQUE;
 
 // name: schema.schema_id
 // mode: schema
+// engine: neo4j
 // doc: One Schema node a store.
 CREATE CONSTRAINT graphmem_schema_id IF NOT EXISTS FOR (n:Schema) REQUIRE n.id IS UNIQUE;
 
@@ -47,6 +58,7 @@ CREATE INDEX graphmem_task_ns IF NOT EXISTS FOR (n:Task) ON (n.ns);
 
 // name: schema.episode_ns
 // mode: schema
+// engine: neo4j
 // doc: The episodes of a namespace.
 CREATE INDEX graphmem_episode_ns IF NOT EXISTS FOR (n:Episode) ON (n.ns);
 

@@ -4,6 +4,7 @@ A file holds statements that end in a semicolon at the end of a line, each after
 
     // name: learning.claim
     // mode: read | write | schema
+    // engine: neo4j                     (only for schema, where one engine alone needs it)
     // doc: One sentence.
     // param: ns string                  (type, and after "=" a default where it may be left out)
     // returns: id string, created boolean
@@ -34,7 +35,7 @@ TYPES: dict[str, tuple[type, ...]] = {
     "list": (list, tuple),
     "map": (dict,),
 }
-_HEADER = re.compile(r"//\s*(name|mode|doc|param|returns|formula):\s*(.*)")
+_HEADER = re.compile(r"//\s*(name|mode|engine|doc|param|returns|formula):\s*(.*)")
 _NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 _PARAM = re.compile(r"(\w+)\s+(\w+)(?:\s*=\s*(.+))?")
 _TOKEN = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|`[^`]*`|//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -65,6 +66,7 @@ class Query:
     doc: str = ""
     params: Mapping[str, Parameter] = field(default_factory=dict)
     returns: Mapping[str, str] = field(default_factory=dict)
+    engine: str | None = None
     checked: bool = True
 
     def bind(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,6 +107,15 @@ def adhoc(text: str, mode: Mode = "read") -> Query:
     if _LOAD_CSV.search(bare):
         raise ProcedureError("LOAD CSV reads files of this machine and is refused in queries")
     return Query("query", mode, text.strip().rstrip(";"), checked=False)
+
+
+def schema_of(engine: str) -> list[Query]:
+    """Return the schema statements of an engine (``kglite``, ``neo4j``)."""
+    return [
+        query
+        for query in catalog().subject("schema")
+        if query.mode == "schema" and query.engine in (None, engine)
+    ]
 
 
 def refuse_writing(query: Query) -> ReadOnlyError:
@@ -240,6 +251,9 @@ def _parse(file: Path, formulas: _Formulas) -> Iterator[Query]:
         mode = (headers.get("mode") or [""])[0]
         if mode not in ("read", "write", "schema"):
             raise ProcedureError(f"{name}: '// mode:' must be read, write or schema, not {mode!r}")
+        engine = next(iter(headers.get("engine", [])), None)
+        if engine is not None and mode != "schema":
+            raise ProcedureError(f"{name}: only a schema statement may be for one engine")
         if not headers.get("doc"):
             raise ProcedureError(f"{name}: '// doc:' is missing")
         params = dict(_parameters(name, headers.get("param", [])))
@@ -253,7 +267,8 @@ def _parse(file: Path, formulas: _Formulas) -> Iterator[Query]:
             raise ProcedureError(f"{name}: parameter {unused} is declared but not used")
         if (found := _returned(bare)) != list(returns):
             raise ProcedureError(f"{name}: returns {found}, the header says {list(returns)}")
-        yield Query(name, mode, expanded, " ".join(headers["doc"]), params, returns)  # type: ignore[arg-type]
+        doc = " ".join(headers["doc"])
+        yield Query(name, mode, expanded, doc, params, returns, engine)  # type: ignore[arg-type]
 
 
 def _parameters(name: str, lines: list[str]) -> Iterator[tuple[str, Parameter]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import graphmem
 from graphmem.cli.asking import STRATEGY_COLUMNS, strategy_cells
 from graphmem.cli.context import Context, cell, print_json, print_table
 from graphmem.errors import NotFoundError
+from graphmem.memory import Memory
 from graphmem.seeding import seed, sources
 
 
@@ -30,7 +30,7 @@ def logs() -> list[Path]:
 
 
 def run(context: Context) -> None:
-    """Seed the logs and show what works per task type, with the evidence of one strategy."""
+    """Seed the logs, show what works by kind of task, what does not, and why that is believed."""
     memory = context.memory(must_exist=False)
     started = time.perf_counter()
     report = seed(
@@ -39,37 +39,56 @@ def run(context: Context) -> None:
     )
     seconds = time.perf_counter() - started
     kinds = memory.query("analysis.task_types")
-    best = {row["type"]: memory.strategies(task_type=row["type"], limit=4) for row in kinds}
+    best = {row["type"]: memory.strategies(task_type=row["type"], limit=1) for row in kinds}
+    failing = [row for row in memory.strategies(limit=100) if row.status == "refuted"][::-1]
     checked = memory.verify()
     if context.as_json:
-        print_json({"seeded": report, "best": best, "verified": checked.ok})
+        print_json({"seeded": report, "best": best, "refuted": failing, "verified": checked.ok})
         return
     click.echo(
         f"{report.created + report.skipped:,} episodes from {report.files} logs in {seconds:.1f} s "
-        f"into {memory.store.url} ({memory.store.capabilities.engine}); no model, no server.\n"
+        f"into {memory.store.url} ({memory.store.capabilities.engine}); no model, no server."
     )
-    click.echo("What works? Strategies by the lower 95 % bound of their success rate:\n")
-    for row in kinds:
+    print_table(
+        "\nWhat works best, by kind of task (the strategy with the highest lower bound)",
+        [
+            *(("kind of task", "left"), ("episodes", "right"), ("strategy", "left")),
+            *(("worked", "right"), ("95 % bounds", "right"), ("status", "left")),
+        ],
+        [
+            (
+                kind["type"],
+                kind["episodes"],
+                cell(row.text, 56),
+                f"{row.successes} of {row.trials}",
+                f"{row.lower:.2f} to {row.upper:.2f}",
+                row.status,
+            )
+            for kind in kinds
+            for row in best[kind["type"]]
+        ],
+    )
+    if failing:
         print_table(
-            f"{row['type']} ({row['episodes']} episodes on {row['tasks']} tasks)",
-            STRATEGY_COLUMNS,
-            map(strategy_cells, best[row["type"]]),
+            "What does not work (the upper bound is under .4)",
+            STRATEGY_COLUMNS[:-1],
+            (strategy_cells(row)[:-1] for row in failing[:3]),
         )
-    overall = memory.strategies(limit=1)
-    if overall:
-        chosen = overall[0]
-        click.echo(f'\nWhy "{chosen.text}"? Its latest episodes:\n')
+    _why(memory)
+    verdict = "follows" if checked.ok else "DOES NOT FOLLOW"
+    counted = ", ".join(f"{count:,} {name}" for name, count in checked.checked.items())
+    click.echo(f"Every number {verdict} from the stored episodes ({counted}).")
+    click.echo("\nNext: graphmem --url ./my.graph seed YOUR-LOG.jsonl; graphmem --help")
+
+
+def _why(memory: Memory) -> None:
+    """Show the evidence of the best strategy."""
+    for chosen in memory.strategies(limit=1):
         print_table(
-            None,
+            f'Why "{chosen.text}"? Its latest episodes',
             [("episode", "left"), ("worked", "left"), ("task", "left"), ("source", "left")],
             [
-                (row["id"][:12], row["success"], cell(row["task"], 60), row["source_key"])
+                (row["id"][:12], row["success"], cell(row["task"], 52), row["source_key"])
                 for row in memory.evidence(chosen.text, limit=5)
             ],
         )
-    verdict = "follows" if checked.ok else "DOES NOT FOLLOW"
-    click.echo(
-        f"Every number {verdict} from the stored episodes "
-        f"({json.dumps(dict(checked.checked))[1:-1]})."
-    )
-    click.echo("\nNext: graphmem --url ./my.graph seed YOUR-LOG.jsonl; graphmem --help")

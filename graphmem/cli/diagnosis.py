@@ -11,7 +11,7 @@ from graphmem import __version__
 from graphmem.cli.context import Context
 from graphmem.errors import GraphMemError
 from graphmem.memory import Memory
-from graphmem.queries import catalog
+from graphmem.queries import catalog, schema_of
 from graphmem.store import SCHEMA_VERSION
 
 
@@ -60,9 +60,7 @@ def _memory(memory: Memory) -> list[Finding]:
         ]
     version = memory.query("schema.version")
     stored = version[0]["version"] if version else 0
-    expected = {
-        _index(query.text) for query in catalog().subject("schema") if query.mode == "schema"
-    }
+    expected = {_index(query.text) for query in schema_of(store.capabilities.engine)}
     present = {row["name"] for row in memory.query("schema.indexes") if row["state"] == "ONLINE"}
     missing = sorted(expected - present)
     spaces = memory.query("maintenance.namespaces")

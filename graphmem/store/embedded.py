@@ -36,6 +36,7 @@ from graphmem.store.port import Capabilities, Row, Transaction
 
 T = TypeVar("T")
 
+ENGINE = "kglite"
 GRAPH = "graph.kgl"
 LOG = "graph.kgl-wal"
 _POLL = 0.05
@@ -93,7 +94,7 @@ class EmbeddedStore:
         self._lock = threading.RLock()
         self._closed = False
         self._pid = os.getpid()
-        self.capabilities = Capabilities("kglite", kglite.__version__, server=False)
+        self.capabilities = Capabilities(ENGINE, kglite.__version__, server=False)
         if self.folder:
             _check_folder(self.folder)
 
@@ -305,6 +306,7 @@ class EmbeddedStore:
 
 def _apply(session: kglite.Session, *, repair: bool = False) -> int:
     return schema.apply(
+        ENGINE,
         lambda query, **params: _run(session.cypher, query, params),
         lambda query, **params: _run(session.execute, query, params),
         repair=repair,

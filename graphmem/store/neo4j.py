@@ -29,6 +29,8 @@ from graphmem.store.port import Capabilities, Row, Transaction
 
 T = TypeVar("T")
 
+ENGINE = "neo4j"
+
 
 class _Transaction:
     def __init__(self, inner: neo4j.ManagedTransaction) -> None:
@@ -79,7 +81,7 @@ class Neo4jStore:
             self._driver.close()
             raise
         version = info.agent.rpartition("/")[2]
-        self.capabilities = Capabilities("neo4j", version, server=True)
+        self.capabilities = Capabilities(ENGINE, version, server=True)
         self._bookmarks = neo4j.GraphDatabase.bookmark_manager()
 
     snapshot_age: float | None = None
@@ -108,7 +110,7 @@ class Neo4jStore:
         deadline = time.monotonic() + 30
         while self._schema is None or repair:
             try:
-                self._schema = schema.apply(self.read, self._execute, repair=repair)
+                self._schema = schema.apply(ENGINE, self.read, self._execute, repair=repair)
                 repair = False
             except UnavailableError:  # several processes create the same constraint at once
                 if time.monotonic() > deadline:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from graphmem.errors import SchemaVersionError
-from graphmem.queries import catalog, procedure
+from graphmem.queries import procedure, schema_of
 from graphmem.store.port import SCHEMA_VERSION, Row
 
 Run = Callable[..., list[Row]]
@@ -28,7 +28,7 @@ def check(read: Run) -> int:
     return version
 
 
-def apply(read: Run, execute: Run, *, repair: bool = False) -> int:
+def apply(engine: str, read: Run, execute: Run, *, repair: bool = False) -> int:
     """Bring the store to the present version; return it. Doing so again changes nothing.
 
     With ``repair``, constraints and indexes are looked after also where the version is right.
@@ -36,9 +36,8 @@ def apply(read: Run, execute: Run, *, repair: bool = False) -> int:
     version = check(read)
     if version == SCHEMA_VERSION and not repair:
         return version
-    for query in catalog().subject("schema"):
-        if query.mode == "schema":
-            execute(query)
+    for query in schema_of(engine):
+        execute(query)
     now = int(time.time() * 1000)
     rows = execute(procedure("schema.stamp"), version=SCHEMA_VERSION, now=now)
     return int(rows[0]["version"])

@@ -1,0 +1,327 @@
+"""Seeding from logs: formats, files, refusals, resuming."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphmem import Memory
+from graphmem.errors import NotFoundError, SeedingError
+from graphmem.seeding import Origin, Record, Refusal, Refused, SeedReport, formats, seed, sources
+from graphmem.seeding.formats import find
+from graphmem.seeding.intercode import kind, setup
+from graphmem.seeding.jsonl import dump
+from graphmem.seeding.tau_bench import strategies
+
+SEEDS = Path(__file__).resolve().parents[2] / "seeds" / "logs"
+
+LINE = {"task": "t", "strategy": "s", "success": True}
+
+TAU_RUN = {
+    "task_id": 7,
+    "trial": 2,
+    "reward": 1.0,
+    "flavour": "kept",
+    "info": {
+        "task": {"user_id": "u1", "instruction": "cancel it", "actions": ["GOLD"], "outputs": []},
+        "reward_info": {"gold": "GOLD"},
+    },
+    "traj": [
+        {"role": "system", "content": "policy"},
+        {"role": "user", "content": "hello"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {"id": "c1", "function": {"name": "get_user", "arguments": '{"id": "u1"}'}}
+            ],
+        },
+        {"role": "tool", "tool_call_id": "c1", "name": "get_user", "content": "Error: no user"},
+        {"role": "assistant", "content": "What is your id?"},
+        {"role": "user", "content": "u2"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "c2", "function": {"name": "cancel_x", "arguments": "broken{"}}],
+        },
+        {"role": "tool", "tool_call_id": "c2", "name": "cancel_x", "content": "done"},
+    ],
+}
+INTERCODE_RUN = {
+    "environment": "sql",
+    "task_id": 3,
+    "query": "How many?",
+    "hardness": "easy",
+    "turn_history": {
+        "actions": ["execute[DESC t]", "I think so", "SELECT 1"],
+        "observations": ["Error executing query: no table", None, [[1]]],
+        "rewards": [0.0, 0.0, 1.0],
+        "valid_action": [False, True, True],
+    },
+    "summary": {"max_reward": 1.0, "turns_taken": 3},
+}
+
+
+def records(name: str, content: bytes, stem: str = "log") -> list[Record]:
+    """Read ``content`` by the format ``name``."""
+    stream = io.BufferedReader(io.BytesIO(content))
+    return list(find(name).read(stream, Origin(stem, stem)))
+
+
+def seeded(memory: Memory, *paths: Path | str, **options: Any) -> SeedReport:
+    """Seed a memory, as the command line does."""
+    return seed(
+        lambda episodes: memory.learn_many(episodes, on_error="collect"),
+        sources(str(path) for path in paths),
+        **options,
+    )
+
+
+def test_the_formats_of_graphmem_are_registered() -> None:
+    assert {"jsonl", "tau-bench", "intercode"} <= formats().keys()
+    with pytest.raises(NotFoundError, match="there are intercode"):
+        find("nonsense")
+
+
+def test_jsonl_round_trips_every_field() -> None:
+    line = {
+        **LINE,
+        "strategy": [{"text": "a", "credit": 0.5}, {"text": "b", "applied": False}],
+        "started_at": "2026-01-01T10:00:00+02:00",
+        "steps": [{"action": {"x": [1, None]}, "reward": 0.5, "terminal": True}],
+        "extra": {"seed": 3},
+    }
+    [(number, episode)] = records("jsonl", json.dumps(line).encode())  # type: ignore[misc]
+    assert number == 1
+    assert records("jsonl", dump(episode).encode()) == [(1, episode)]
+
+
+def test_jsonl_refuses_lines_and_names_the_field() -> None:
+    lines = [
+        json.dumps(LINE),
+        "",
+        "{broken",
+        json.dumps({**LINE, "success": "yes"}),
+        json.dumps({**LINE, "colour": "red"}),
+        json.dumps({**LINE, "started_at": "2026-01-01T10:00:00"}),
+        '{"task": "t", "strategy": "s", "success": true, "score": NaN}',
+        json.dumps({**LINE, "task": "\ud800"}),
+    ]
+    found = records("jsonl", "\n".join(lines).encode())
+    refused = {item.number: item.field for item in found if isinstance(item, Refused)}
+    assert refused == {
+        3: "episode",
+        4: "success",
+        5: "colour",
+        6: "started_at",
+        7: "score",
+        8: "episode",
+    }
+    assert len(found) == 7
+
+
+def test_tau_bench_maps_a_run() -> None:
+    [(_, episode)] = records("tau-bench", json.dumps([TAU_RUN]).encode(), "gpt-4o-airline")  # type: ignore[misc]
+
+    assert (episode.agent, episode.task_type, episode.task_key) == ("gpt-4o", "airline", "7")
+    assert episode.task == "cancel it"
+    assert [use.text for use in episode.strategy] == ["writes: cancel_x", "get_user", "cancel_x"]
+    assert (episode.success, episode.reward) == (True, 1.0)
+    assert [step.action_type for step in episode.steps] == ["get_user", "respond", "cancel_x"]
+    assert episode.steps[0].error == "Error: no user"
+    assert (episode.steps[1].action, episode.steps[1].observation) == ("What is your id?", "u2")
+    assert episode.steps[2].action == "broken{"
+    assert episode.extra == {"flavour": "kept", "trial": 2, "user_id": "u1"}
+    assert episode.source_key == "gpt-4o-airline/7/2"
+    assert "GOLD" not in dump(episode)
+
+
+def test_tau_bench_collapses_repeats_of_writing_tools() -> None:
+    assert strategies(["get_x", "think"]) == ["(none)", "get_x", "think"]
+    assert strategies(["update_a", "get_x", "update_a", "send_b", "update_a"]) == [
+        "writes: update_a > send_b > update_a",
+        "update_a",
+        "get_x",
+        "send_b",
+    ]
+
+
+def test_intercode_maps_a_run() -> None:
+    stem = "ic_sql_multiturn_gpt-4_10_turns"
+    [(_, episode)] = records("intercode", json.dumps({"0": INTERCODE_RUN}).encode(), stem)  # type: ignore[misc]
+
+    assert (episode.task, episode.task_key, episode.task_type) == ("How many?", "3", "sql")
+    assert (episode.agent, episode.source_key) == ("gpt-4", f"{stem}/0")
+    assert [use.text for use in episode.strategy] == [
+        "multiturn gpt-4, 10 turns",
+        "DESCRIBE",
+        "(no SQL)",
+        "SELECT",
+    ]
+    assert episode.steps[0].error == "Error executing query: no table"
+    assert [step.observation for step in episode.steps] == [
+        "Error executing query: no table",
+        None,
+        "[[1]]",
+    ]
+    assert episode.extra == {"hardness": "easy"}
+    wrapped = json.dumps({"meta": {}, "logs": {"852": INTERCODE_RUN}}).encode()
+    assert len(records("intercode", wrapped, "ic_sql_plan_solve")) == 1
+
+
+@pytest.mark.parametrize(
+    ("stem", "expected"),
+    [
+        ("ic_sql_multiturn_gpt-3.5-1_turns", ("multiturn gpt-3.5, 1 turns", "gpt-3.5")),
+        (
+            "ic_sql_multiturn_chat-bison-001_10_turns_handicap",
+            ("multiturn chat-bison-001, 10 turns, handicap", "chat-bison-001"),
+        ),
+        ("ic_sql_react_10_turns", ("react 10 turns", "react 10 turns")),
+    ],
+)
+def test_intercode_reads_the_set_up_from_the_file_name(
+    stem: str, expected: tuple[str, str]
+) -> None:
+    assert setup(stem) == expected
+
+
+@pytest.mark.parametrize(
+    ("action", "expected"),
+    [
+        ("select 1", "SELECT"),
+        ("execute[SELECT 1]", "SELECT"),
+        ("```sql\nDESC t", "DESCRIBE"),
+        ("The answer is 4", "(no SQL)"),
+        ("submit", "SUBMIT"),
+        ("", "(no SQL)"),
+    ],
+)
+def test_intercode_names_the_kind_of_a_statement(action: str, expected: str) -> None:
+    assert kind(action) == expected
+
+
+def test_a_record_that_is_no_run_is_refused_and_the_others_are_read() -> None:
+    found = records("tau-bench", json.dumps([{"task_id": 1}, TAU_RUN, 5]).encode())
+    assert [isinstance(item, Refused) for item in found] == [True, False, True]
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """A folder with a log of each format, plain and packed."""
+    folder = tmp_path / "logs"
+    (folder / "inner").mkdir(parents=True)
+    lines = "".join(json.dumps({**LINE, "source_key": f"own/{n}"}) + "\n" for n in range(5))
+    (folder / "own.jsonl").write_text(lines)
+    (folder / "gpt-4o-airline.json").write_text(json.dumps([TAU_RUN]))
+    packed = gzip.compress(json.dumps({"0": INTERCODE_RUN}).encode())
+    (folder / "inner" / "ic_sql_multiturn_gpt-4_10_turns.json.gz").write_bytes(packed)
+    (folder / "notes.txt").write_text("not a log")
+    return folder
+
+
+def test_a_folder_is_read_whatever_formats_are_in_it(memory: Memory, logs: Path) -> None:
+    report = seeded(memory, logs)
+    assert (report.files, report.created, report.refused) == (3, 7, 0)
+    again = seeded(memory, logs / "*.json*", logs / "inner")
+    assert (again.files, again.created, again.skipped) == (3, 0, 7)
+    assert memory.verify().ok
+
+
+def test_what_is_damaged_is_refused_and_the_rest_is_learned(memory: Memory, tmp_path: Path) -> None:
+    packed = gzip.compress(
+        b"".join(
+            json.dumps({**LINE, "source_key": f"k/{n}", "summary": f"{n * 7919}" * 9}).encode()
+            + b"\n"
+            for n in range(2000)
+        )
+    )
+    (tmp_path / "cut.jsonl.gz").write_bytes(packed[: len(packed) // 2])
+    (tmp_path / "cut.json").write_text(json.dumps([TAU_RUN, TAU_RUN])[:-300])
+    (tmp_path / "empty.json").write_text("")
+    told: list[Refusal] = []
+
+    report = seeded(
+        memory,
+        tmp_path / "cut.jsonl.gz",
+        tmp_path / "cut.json",
+        tmp_path / "empty.json",
+        on_refusal=told.append,
+    )
+
+    assert report.created > 100
+    assert {Path(item.file).name for item in told} == {
+        "cut.jsonl.gz",
+        "cut.json",
+        "empty.json",
+    }
+    reasons = {Path(item.file).name: item.reason for item in told}
+    assert "cut off" in reasons["cut.json"]
+    assert reasons["empty.json"] == "is empty"
+    assert memory.verify().ok
+
+
+def test_unknown_content_asks_for_a_format(memory: Memory, tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text('{"hello": "world"}')
+    with pytest.raises(SeedingError, match="no known format; name one with --format"):
+        seeded(memory, tmp_path / "other.json")
+    with pytest.raises(SeedingError, match="no such file"):
+        seeded(memory, tmp_path / "missing.json")
+    (tmp_path / "void").mkdir()
+    with pytest.raises(SeedingError, match="in this folder"):
+        seeded(memory, tmp_path / "void")
+
+
+def test_the_own_logs_seed_into_both_engines(memory: Memory) -> None:
+    report = seeded(memory, SEEDS)
+    assert report.created >= 500
+    assert report.refused == 0
+    assert memory.verify().ok
+    assert memory.stats().steps > 1000
+
+
+def test_tau_bench_airline_seeds_as_its_readme_counts(memory: Memory, shared_data: Path) -> None:
+    report = seeded(memory, shared_data / "tau_airline")
+
+    assert (report.created, report.refused) == (200, 0)
+    stats = memory.stats()
+    assert (stats.episodes, stats.successes, stats.tasks) == (200, 84, 50)
+    calls = memory.query(
+        "MATCH (s:Step) WHERE s.ns = $ns AND s.action_type <> 'respond' "
+        "RETURN count(s) AS calls, count(DISTINCT s.action_type) AS tools, "
+        "sum(CASE WHEN s.error IS NULL THEN 0 ELSE 1 END) AS errors"
+    )
+    assert calls == [{"calls": 1164, "tools": 14, "errors": 73}]
+    by_trial: dict[int, int] = {}
+    for row in memory.query(
+        "MATCH (e:Episode) WHERE e.ns = $ns AND e.success RETURN e.extra AS extra"
+    ):
+        trial = json.loads(str(row["extra"]))["trial"]
+        by_trial[trial] = by_trial.get(trial, 0) + 1
+    assert by_trial == {0: 21, 1: 22, 2: 20, 3: 21}
+    assert memory.verify().ok
+
+
+def test_intercode_seeds_as_its_readme_counts(memory: Memory, shared_data: Path) -> None:
+    report = seeded(memory, shared_data / "intercode_sql")
+    assert (report.created, report.skipped, report.refused) == (15_552, 0, 0)
+    stats = memory.stats()
+    assert (stats.tasks, stats.steps) == (1_034, 83_797)
+    assert stats.successes / stats.episodes == pytest.approx(0.377, abs=0.001)
+    [errors] = memory.query(
+        "MATCH (s:Step) WHERE s.ns = $ns AND s.error IS NOT NULL RETURN count(s) AS n"
+    )
+    assert errors == {"n": 54_320}
+    rates = {
+        row.text: row.successes / row.trials
+        for row in memory.strategies(limit=200)
+        if row.text.startswith("multiturn")
+    }
+    assert rates["multiturn vicuna, 10 turns"] == pytest.approx(0.063, abs=0.001)
+    assert rates["multiturn gpt-4, 10 turns"] == pytest.approx(0.737, abs=0.001)
+    assert memory.verify().ok

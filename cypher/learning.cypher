@@ -1,47 +1,78 @@
-// Learning: facts first, then derived counts, in one transaction.
+// Learning: facts and the counts that follow from them, in one transaction.
+//
+// Nodes are created with all their properties at once: the embedded engine copies a label whose
+// nodes got theirs by SET in every later transaction. Where two writers of a server create the
+// same node, a constraint stops one of them, and its transaction is run again.
 //
 // Every procedure takes a batch of rows, one an episode:
-//   {id, content_hash, agent, agent_name, task, task_key, description, task_type, at, used_at,
-//    success (0 or 1), score,
-//    facts {task, keyed, task_type, success, score, reward, error, feedback, summary, started_at,
-//      ended_at, duration, step_count, use_count, source_key, source, extra},
+//   {id, content_hash, agent, agent_name, task, task_key, keyed, description, task_type, at,
+//    used_at, success (0 or 1), score, reward, error, feedback, summary, started_at, ended_at,
+//    duration, step_count, use_count, source_key, source, extra,
 //    steps [{id, index, action_type, action, observation, reward, error, state, next_state,
 //      terminal}], uses [{strategy, text, rank, credit, shown, applied}]}
 // `at` orders episodes (ended, else started, else recorded), `used_at` is null without a date.
-// Rows come in the order of their ids, and nodes are touched in the order of theirs.
+// Rows come in the order of their ids, and nodes are touched in the order of theirs: agents,
+// tasks, strategies. Each is locked, by a SET, before it is read.
 
-// name: learning.claim
+// name: learning.known
+// mode: read
+// doc: Which episodes are known, and what they hold.
+// param: ns string
+// param: ids list
+// returns: id string, content_hash string
+MATCH (e:Episode)
+WHERE e.id IN $ids AND e.ns = $ns
+RETURN e.id AS id, e.content_hash AS content_hash;
+
+// name: learning.entities
 // mode: write
-// doc: Creates the episodes that are new; of the others it returns what they hold already.
+// doc: Creates the agents, tasks and strategies of new episodes that are not there yet.
 // param: ns string
 // param: now integer
 // param: rows list
-// returns: id string, created boolean, content_hash string
+// returns: agents integer, tasks integer, strategies integer
 UNWIND $rows AS row
-MERGE (e:Episode {id: row.id})
-ON CREATE SET e.fresh = true, e.ns = $ns, e.created_at = $now, e.recorded_at = $now, e.content_hash = row.content_hash, e += row.facts
-WITH e, coalesce(e.fresh, false) AS created
-SET e.fresh = null
-RETURN e.id AS id, created, e.content_hash AS content_hash;
+WITH DISTINCT row.agent AS id, row.agent_name AS name
+ORDER BY id
+OPTIONAL MATCH (a:Agent {id: id})
+WITH id, name, a WHERE a IS NULL
+CREATE (:Agent {id: id, ns: $ns, name: name, created_at: $now})
+WITH count(*) AS agents
+UNWIND $rows AS row
+WITH agents, row.task AS id, collect(row)[0] AS any
+ORDER BY id
+OPTIONAL MATCH (t:Task {id: id})
+WITH agents, id, any, t WHERE t IS NULL
+CREATE (:Task {id: id, ns: $ns, key: any.task_key, description: any.description, described_at: any.at, described_by: any.id,
+  type: 'general', typed_at: null, typed_by: null, created_at: $now})
+WITH max(agents) AS agents, count(*) AS tasks
+UNWIND $rows AS row
+UNWIND row.uses AS use
+WITH DISTINCT agents, tasks, use.strategy AS id, use.text AS text
+ORDER BY id
+OPTIONAL MATCH (s:Strategy {id: id})
+WITH agents, tasks, id, text, s WHERE s IS NULL
+CREATE (:Strategy {id: id, ns: $ns, text: text, created_at: $now, trials: 0, successes: 0, credit_sum: 0.0, score_sum: 0.0, last_used_at: null})
+RETURN coalesce(max(agents), 0) AS agents, coalesce(max(tasks), 0) AS tasks, count(*) AS strategies;
 
 // name: learning.agents
 // mode: write
-// doc: The agents of new episodes.
+// doc: The date of agents is that of their first episode.
 // param: ns string
 // param: now integer
 // param: rows list
 // returns: agents integer
 UNWIND $rows AS row
-WITH DISTINCT row.agent AS id, row.agent_name AS name ORDER BY id
-MERGE (a:Agent {id: id})
-ON CREATE SET a.ns = $ns, a.name = name, a.created_at = $now
+WITH DISTINCT row.agent AS id ORDER BY id
+MATCH (a:Agent {id: id})
+SET a.ns = $ns
 WITH a, CASE WHEN a.created_at > $now THEN $now ELSE a.created_at END AS created_at
 SET a.created_at = created_at
 RETURN count(*) AS agents;
 
 // name: learning.tasks
 // mode: write
-// doc: The tasks of new episodes; description and type are those of the latest episode that has one.
+// doc: What tasks say of themselves: description and type are those of the latest episode that has one.
 // param: ns string
 // param: now integer
 // param: rows list
@@ -50,12 +81,11 @@ UNWIND $rows AS row
 WITH row ORDER BY row.task, row.at DESC, row.id DESC
 WITH row.task AS id, collect(row)[0] AS latest, collect(CASE WHEN row.task_type IS NULL THEN null ELSE row END)[0] AS typed
 ORDER BY id
-MERGE (t:Task {id: id})
-ON CREATE SET t.ns = $ns, t.key = latest.task_key, t.type = 'general', t.created_at = $now
+MATCH (t:Task {id: id})
 SET t.ns = $ns
 WITH t, latest, typed,
      CASE WHEN t.created_at > $now THEN $now ELSE t.created_at END AS created_at,
-     t.described_at IS NULL OR latest.at > t.described_at OR (latest.at = t.described_at AND latest.id > t.described_by) AS describes,
+     latest.at > t.described_at OR (latest.at = t.described_at AND latest.id > t.described_by) AS describes,
      typed IS NOT NULL AND (t.typed_at IS NULL OR typed.at > t.typed_at OR (typed.at = t.typed_at AND typed.id > t.typed_by)) AS types
 WITH t, created_at,
      CASE WHEN describes THEN latest.description ELSE t.description END AS description,
@@ -70,22 +100,21 @@ RETURN count(*) AS tasks;
 
 // name: learning.strategies
 // mode: write
-// doc: The strategies of new episodes and their counts over all tasks and agents.
+// doc: The counts of strategies over all tasks and agents.
 // param: ns string
 // param: now integer
 // param: rows list
 // returns: strategies integer
 UNWIND $rows AS row
 UNWIND row.uses AS use
-WITH use.strategy AS id, use.text AS text,
+WITH use.strategy AS id,
      sum(CASE WHEN use.applied THEN 1 ELSE 0 END) AS trials,
      sum(CASE WHEN use.applied THEN row.success ELSE 0 END) AS successes,
      sum(CASE WHEN use.applied THEN use.credit ELSE 0.0 END) AS credit_sum,
      sum(CASE WHEN use.applied THEN use.credit * row.score ELSE 0.0 END) AS score_sum,
      max(CASE WHEN use.applied THEN row.used_at ELSE null END) AS used_at
 ORDER BY id
-MERGE (s:Strategy {id: id})
-ON CREATE SET s.ns = $ns, s.text = text, s.created_at = $now, s.trials = 0, s.successes = 0, s.credit_sum = 0.0, s.score_sum = 0.0
+MATCH (s:Strategy {id: id})
 SET s.ns = $ns
 WITH s,
      s.trials + trials AS trials,
@@ -100,14 +129,18 @@ RETURN count(*) AS strategies;
 
 // name: learning.record
 // mode: write
-// doc: The edges of new episodes: who ran it, what it attempted.
+// doc: New episodes, who ran them, and what they attempted.
+// param: ns string
+// param: now integer
 // param: rows list
 // returns: episodes integer
 UNWIND $rows AS row
-MATCH (e:Episode {id: row.id})
 MATCH (a:Agent {id: row.agent})
 MATCH (t:Task {id: row.task})
-CREATE (a)-[:RAN]->(e)
+CREATE (a)-[:RAN]->(e:Episode {id: row.id, ns: $ns, created_at: $now, recorded_at: $now, content_hash: row.content_hash, task: row.description,
+  keyed: row.keyed, task_type: row.task_type, success: row.success = 1, score: row.score, reward: row.reward, error: row.error,
+  feedback: row.feedback, summary: row.summary, started_at: row.started_at, ended_at: row.ended_at, duration: row.duration,
+  step_count: row.step_count, use_count: row.use_count, source_key: row.source_key, source: row.source, extra: row.extra})
 CREATE (e)-[:ATTEMPTED]->(t)
 RETURN count(*) AS episodes;
 
@@ -162,12 +195,12 @@ WITH o,
 SET o.trials = trials, o.successes = successes, o.credit_sum = credit_sum, o.score_sum = score_sum, o.last_at = last_at
 RETURN count(*) AS outcomes;
 
-// name: learning.pairs
+// name: learning.co_occurrences
 // mode: write
 // doc: The co-occurrence edges between strategies of one episode, from the smaller id. The weight is a count that decays with the half-life, held at last_at; episodes without a time add 1 that does not decay (kept in undated).
 // param: rows list
 // param: half_life float
-// returns: pairs integer
+// returns: co_occurrences integer
 UNWIND $rows AS row
 UNWIND row.uses AS a
 UNWIND row.uses AS b
@@ -186,7 +219,7 @@ WITH c, count, successes, undated, last_at,
      CASE WHEN before IS NULL THEN 0.0 ELSE dated * decayed(before, last_at, $half_life) END
      + reduce(sum = 0.0, date IN dates | sum + decayed(date, last_at, $half_life)) AS dated
 SET c.count = count, c.successes = successes, c.undated = undated, c.weight = dated + undated, c.last_at = last_at
-RETURN count(*) AS pairs;
+RETURN count(*) AS co_occurrences;
 
 // name: learning.episodes
 // mode: read
@@ -194,9 +227,8 @@ RETURN count(*) AS pairs;
 // param: ns string
 // param: ids list
 // returns: id string, agent string, task_key string, facts map
-UNWIND $ids AS id
-MATCH (e:Episode {id: id})
-WITH e WHERE e.ns = $ns
+MATCH (e:Episode)
+WHERE e.id IN $ids AND e.ns = $ns
 MATCH (a:Agent)-[:RAN]->(e)
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 RETURN e.id AS id, a.name AS agent, t.key AS task_key,
@@ -210,9 +242,8 @@ RETURN e.id AS id, a.name AS agent, t.key AS task_key,
 // param: ns string
 // param: ids list
 // returns: id string, rank integer, text string, credit float, shown boolean, applied boolean
-UNWIND $ids AS id
-MATCH (e:Episode {id: id})
-WITH e WHERE e.ns = $ns
+MATCH (e:Episode)
+WHERE e.id IN $ids AND e.ns = $ns
 MATCH (e)-[u:USED]->(s:Strategy)
 RETURN e.id AS id, u.rank AS rank, s.text AS text, u.credit AS credit, u.shown AS shown, u.applied AS applied
 ORDER BY id, rank;
@@ -223,9 +254,8 @@ ORDER BY id, rank;
 // param: ns string
 // param: ids list
 // returns: id string, index integer, action_type string, action string, observation string, reward float, error string, state string, next_state string, terminal boolean
-UNWIND $ids AS id
-MATCH (e:Episode {id: id})
-WITH e WHERE e.ns = $ns
+MATCH (e:Episode)
+WHERE e.id IN $ids AND e.ns = $ns
 MATCH (e)-[:HAS_STEP]->(s:Step)
 RETURN e.id AS id, s.index AS index, s.action_type AS action_type, s.action AS action, s.observation AS observation,
        s.reward AS reward, s.error AS error, s.state AS state, s.next_state AS next_state, s.terminal AS terminal
@@ -270,9 +300,8 @@ ORDER BY lower DESC, mean DESC, id;
 // param: refuted float
 // param: limit integer
 // returns: id string, text string, trials integer, successes integer, mean float, lower float, upper float, status string, mean_score float, last_used_at integer, tasks integer, agents list
-UNWIND $tasks AS task
-MATCH (t:Task {id: task})
-WITH t WHERE t.ns = $ns AND ($task_type IS NULL OR t.type = $task_type)
+MATCH (t:Task)
+WHERE t.id IN $tasks AND t.ns = $ns AND ($task_type IS NULL OR t.type = $task_type)
 MATCH (s:Strategy)-[o:OUTCOME]->(t)
 WHERE $agent IS NULL OR o.agent = $agent
 WITH s, sum(o.trials) AS trials, sum(o.successes) AS successes, sum(o.credit_sum) AS credit_sum, sum(o.score_sum) AS score_sum,
@@ -306,8 +335,8 @@ ORDER BY id;
 // param: strategy string
 // param: limit integer
 // returns: id string, task string, agent string, success boolean, score float, error string, at integer, source_key string
-MATCH (s:Strategy {id: $strategy})
-WITH s WHERE s.ns = $ns
+MATCH (s:Strategy)
+WHERE s.id = $strategy AND s.ns = $ns
 MATCH (a:Agent)-[:RAN]->(e:Episode)-[u:USED]->(s)
 WHERE u.applied
 RETURN e.id AS id, e.task AS task, a.name AS agent, e.success AS success, e.score AS score, e.error AS error,

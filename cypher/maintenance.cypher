@@ -17,9 +17,8 @@ MATCH (n:Agent) WHERE n.ns = $ns RETURN 'Agent' AS label, n.id AS id;
 // param: ns string
 // param: ids list
 // returns: locked integer
-UNWIND $ids AS id
-MATCH (n:Strategy {id: id})
-WITH n WHERE n.ns = $ns
+MATCH (n:Strategy)
+WHERE n.id IN $ids AND n.ns = $ns
 SET n.ns = $ns
 RETURN count(n) AS locked;
 
@@ -29,9 +28,8 @@ RETURN count(n) AS locked;
 // param: ns string
 // param: ids list
 // returns: locked integer
-UNWIND $ids AS id
-MATCH (n:Task {id: id})
-WITH n WHERE n.ns = $ns
+MATCH (n:Task)
+WHERE n.id IN $ids AND n.ns = $ns
 SET n.ns = $ns
 RETURN count(n) AS locked;
 
@@ -41,9 +39,8 @@ RETURN count(n) AS locked;
 // param: ns string
 // param: ids list
 // returns: locked integer
-UNWIND $ids AS id
-MATCH (n:Agent {id: id})
-WITH n WHERE n.ns = $ns
+MATCH (n:Agent)
+WHERE n.id IN $ids AND n.ns = $ns
 SET n.ns = $ns
 RETURN count(n) AS locked;
 
@@ -53,9 +50,8 @@ RETURN count(n) AS locked;
 // param: ns string
 // param: ids list
 // returns: id string, uses integer, trials integer, successes integer, credit_sum float, score_sum float, last_used_at integer, created_at integer
-UNWIND $ids AS id
-MATCH (s:Strategy {id: id})
-WITH s WHERE s.ns = $ns
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND s.ns = $ns
 OPTIONAL MATCH (e:Episode)-[u:USED]->(s)
 RETURN s.id AS id, count(e) AS uses,
        sum(CASE WHEN u.applied THEN 1 ELSE 0 END) AS trials,
@@ -72,9 +68,8 @@ ORDER BY id;
 // param: ns string
 // param: ids list
 // returns: strategy string, task string, agent string, trials integer, successes integer, credit_sum float, score_sum float, last_at integer
-UNWIND $ids AS id
-MATCH (s:Strategy {id: id})
-WITH s WHERE s.ns = $ns
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND s.ns = $ns
 MATCH (e:Episode)-[u:USED]->(s)
 WHERE u.applied
 MATCH (e)-[:ATTEMPTED]->(t:Task)
@@ -84,16 +79,15 @@ RETURN s.id AS strategy, t.id AS task, a.name AS agent, count(*) AS trials,
        max(coalesce(e.ended_at, e.started_at)) AS last_at
 ORDER BY strategy, task, agent;
 
-// name: maintenance.derive_pairs
+// name: maintenance.derive_co_occurrences
 // mode: read
 // doc: The co-occurrence edges from strategies, from the facts.
 // param: ns string
 // param: ids list
 // param: half_life float
 // returns: low string, high string, count integer, successes integer, undated integer, weight float, last_at integer
-UNWIND $ids AS id
-MATCH (x:Strategy {id: id})
-WITH x WHERE x.ns = $ns
+MATCH (x:Strategy)
+WHERE x.id IN $ids AND x.ns = $ns
 MATCH (x)<-[u:USED]-(e:Episode)-[v:USED]->(y:Strategy)
 WHERE u.applied AND v.applied AND x.id < y.id
 WITH x.id AS low, y.id AS high, count(*) AS count, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes,
@@ -108,9 +102,8 @@ ORDER BY low, high;
 // param: ns string
 // param: ids list
 // returns: id string, uses integer, description string, described_at integer, described_by string, type string, typed_at integer, typed_by string, created_at integer
-UNWIND $ids AS id
-MATCH (t:Task {id: id})
-WITH t WHERE t.ns = $ns
+MATCH (t:Task)
+WHERE t.id IN $ids AND t.ns = $ns
 OPTIONAL MATCH (e:Episode)-[:ATTEMPTED]->(t)
 WITH t.id AS id, e.id AS episode, e.task AS description, e.task_type AS type, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at, e.recorded_at AS recorded_at
 ORDER BY id, at DESC, episode DESC
@@ -127,9 +120,8 @@ ORDER BY id;
 // param: ns string
 // param: ids list
 // returns: id string, uses integer, created_at integer
-UNWIND $ids AS id
-MATCH (a:Agent {id: id})
-WITH a WHERE a.ns = $ns
+MATCH (a:Agent)
+WHERE a.id IN $ids AND a.ns = $ns
 OPTIONAL MATCH (a)-[:RAN]->(e:Episode)
 RETURN a.id AS id, count(e) AS uses, min(e.recorded_at) AS created_at
 ORDER BY id;
@@ -140,9 +132,8 @@ ORDER BY id;
 // param: ns string
 // param: ids list
 // returns: id string, trials integer, successes integer, credit_sum float, score_sum float, last_used_at integer, created_at integer
-UNWIND $ids AS id
-MATCH (s:Strategy {id: id})
-WITH s WHERE s.ns = $ns
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND s.ns = $ns
 RETURN s.id AS id, s.trials AS trials, s.successes AS successes, s.credit_sum AS credit_sum, s.score_sum AS score_sum,
        s.last_used_at AS last_used_at, s.created_at AS created_at
 ORDER BY id;
@@ -153,23 +144,21 @@ ORDER BY id;
 // param: ns string
 // param: ids list
 // returns: strategy string, task string, agent string, trials integer, successes integer, credit_sum float, score_sum float, last_at integer
-UNWIND $ids AS id
-MATCH (s:Strategy {id: id})
-WITH s WHERE s.ns = $ns
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND s.ns = $ns
 MATCH (s)-[o:OUTCOME]->(t:Task)
 RETURN s.id AS strategy, t.id AS task, o.agent AS agent, o.trials AS trials, o.successes AS successes, o.credit_sum AS credit_sum,
        o.score_sum AS score_sum, o.last_at AS last_at
 ORDER BY strategy, task, agent;
 
-// name: maintenance.stored_pairs
+// name: maintenance.stored_co_occurrences
 // mode: read
 // doc: The co-occurrence edges from strategies as they are stored.
 // param: ns string
 // param: ids list
 // returns: low string, high string, count integer, successes integer, undated integer, weight float, last_at integer
-UNWIND $ids AS id
-MATCH (x:Strategy {id: id})
-WITH x WHERE x.ns = $ns
+MATCH (x:Strategy)
+WHERE x.id IN $ids AND x.ns = $ns
 MATCH (x)-[c:CO_OCCURS_WITH]->(y:Strategy)
 RETURN x.id AS low, y.id AS high, c.count AS count, c.successes AS successes, c.undated AS undated, c.weight AS weight, c.last_at AS last_at
 ORDER BY low, high;
@@ -180,9 +169,8 @@ ORDER BY low, high;
 // param: ns string
 // param: ids list
 // returns: id string, description string, described_at integer, described_by string, type string, typed_at integer, typed_by string, created_at integer
-UNWIND $ids AS id
-MATCH (t:Task {id: id})
-WITH t WHERE t.ns = $ns
+MATCH (t:Task)
+WHERE t.id IN $ids AND t.ns = $ns
 RETURN t.id AS id, t.description AS description, t.described_at AS described_at, t.described_by AS described_by,
        t.type AS type, t.typed_at AS typed_at, t.typed_by AS typed_by, t.created_at AS created_at
 ORDER BY id;
@@ -193,9 +181,8 @@ ORDER BY id;
 // param: ns string
 // param: ids list
 // returns: id string, created_at integer
-UNWIND $ids AS id
-MATCH (a:Agent {id: id})
-WITH a WHERE a.ns = $ns
+MATCH (a:Agent)
+WHERE a.id IN $ids AND a.ns = $ns
 RETURN a.id AS id, a.created_at AS created_at
 ORDER BY id;
 
@@ -207,7 +194,7 @@ ORDER BY id;
 // returns: written integer
 UNWIND $rows AS row
 MATCH (s:Strategy {id: row.id})
-WITH row, s WHERE s.ns = $ns
+WITH row, s, s.ns AS ns WHERE ns = $ns
 SET s.trials = row.trials, s.successes = row.successes, s.credit_sum = row.credit_sum, s.score_sum = row.score_sum,
     s.last_used_at = row.last_used_at, s.created_at = row.created_at
 RETURN count(s) AS written;
@@ -218,9 +205,8 @@ RETURN count(s) AS written;
 // param: ns string
 // param: ids list
 // returns: removed integer
-UNWIND $ids AS id
-MATCH (s:Strategy {id: id})
-WITH s WHERE s.ns = $ns
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND s.ns = $ns
 MATCH (s)-[o:OUTCOME]->(:Task)
 DELETE o
 RETURN count(*) AS removed;
@@ -234,24 +220,23 @@ RETURN count(*) AS removed;
 UNWIND $rows AS row
 MATCH (s:Strategy {id: row.strategy})
 MATCH (t:Task {id: row.task})
-WITH row, s, t WHERE s.ns = $ns AND t.ns = $ns
+WITH row, s, t, s.ns AS ns, t.ns AS other WHERE ns = $ns AND other = $ns
 CREATE (s)-[:OUTCOME {agent: row.agent, trials: row.trials, successes: row.successes, credit_sum: row.credit_sum, score_sum: row.score_sum, last_at: row.last_at}]->(t)
 RETURN count(*) AS written;
 
-// name: maintenance.clear_pairs
+// name: maintenance.clear_co_occurrences
 // mode: write
 // doc: Removes the co-occurrence edges from strategies.
 // param: ns string
 // param: ids list
 // returns: removed integer
-UNWIND $ids AS id
-MATCH (x:Strategy {id: id})
-WITH x WHERE x.ns = $ns
+MATCH (x:Strategy)
+WHERE x.id IN $ids AND x.ns = $ns
 MATCH (x)-[c:CO_OCCURS_WITH]->(:Strategy)
 DELETE c
 RETURN count(*) AS removed;
 
-// name: maintenance.put_pairs
+// name: maintenance.put_co_occurrences
 // mode: write
 // doc: Writes derived co-occurrence edges, where none are.
 // param: ns string
@@ -260,7 +245,7 @@ RETURN count(*) AS removed;
 UNWIND $rows AS row
 MATCH (x:Strategy {id: row.low})
 MATCH (y:Strategy {id: row.high})
-WITH row, x, y WHERE x.ns = $ns AND y.ns = $ns
+WITH row, x, y, x.ns AS ns, y.ns AS other WHERE ns = $ns AND other = $ns
 CREATE (x)-[:CO_OCCURS_WITH {count: row.count, successes: row.successes, undated: row.undated, weight: row.weight, last_at: row.last_at}]->(y)
 RETURN count(*) AS written;
 
@@ -272,7 +257,7 @@ RETURN count(*) AS written;
 // returns: written integer
 UNWIND $rows AS row
 MATCH (t:Task {id: row.id})
-WITH row, t WHERE t.ns = $ns
+WITH row, t, t.ns AS ns WHERE ns = $ns
 SET t.description = row.description, t.described_at = row.described_at, t.described_by = row.described_by,
     t.type = row.type, t.typed_at = row.typed_at, t.typed_by = row.typed_by, t.created_at = row.created_at
 RETURN count(t) AS written;
@@ -285,7 +270,7 @@ RETURN count(t) AS written;
 // returns: written integer
 UNWIND $rows AS row
 MATCH (a:Agent {id: row.id})
-WITH row, a WHERE a.ns = $ns
+WITH row, a, a.ns AS ns WHERE ns = $ns
 SET a.created_at = row.created_at
 RETURN count(a) AS written;
 
@@ -295,8 +280,8 @@ RETURN count(a) AS written;
 // param: ns string
 // param: id string
 // returns: agent string, task string, strategies list
-MATCH (e:Episode {id: $id})
-WITH e WHERE e.ns = $ns
+MATCH (e:Episode)
+WHERE e.id = $id AND e.ns = $ns
 MATCH (a:Agent)-[:RAN]->(e)
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 MATCH (e)-[:USED]->(s:Strategy)
@@ -309,8 +294,8 @@ RETURN agent, task, collect(strategy) AS strategies;
 // param: ns string
 // param: id string
 // returns: removed integer
-MATCH (e:Episode {id: $id})
-WITH e WHERE e.ns = $ns
+MATCH (e:Episode)
+WHERE e.id = $id AND e.ns = $ns
 MATCH (e)-[:HAS_STEP]->(s:Step)
 DETACH DELETE s
 RETURN count(*) AS removed;
@@ -321,8 +306,8 @@ RETURN count(*) AS removed;
 // param: ns string
 // param: id string
 // returns: removed integer
-MATCH (e:Episode {id: $id})
-WITH e WHERE e.ns = $ns
+MATCH (e:Episode)
+WHERE e.id = $id AND e.ns = $ns
 DETACH DELETE e
 RETURN count(*) AS removed;
 
@@ -332,9 +317,8 @@ RETURN count(*) AS removed;
 // param: ns string
 // param: ids list
 // returns: removed integer
-UNWIND $ids AS id
-MATCH (n:Strategy {id: id})
-WITH n WHERE n.ns = $ns AND NOT (n)<-[:USED]-()
+MATCH (n:Strategy)
+WHERE n.id IN $ids AND n.ns = $ns AND NOT (n)<-[:USED]-()
 DETACH DELETE n
 RETURN count(*) AS removed;
 
@@ -344,9 +328,8 @@ RETURN count(*) AS removed;
 // param: ns string
 // param: ids list
 // returns: removed integer
-UNWIND $ids AS id
-MATCH (n:Task {id: id})
-WITH n WHERE n.ns = $ns AND NOT (n)<-[:ATTEMPTED]-()
+MATCH (n:Task)
+WHERE n.id IN $ids AND n.ns = $ns AND NOT (n)<-[:ATTEMPTED]-()
 DETACH DELETE n
 RETURN count(*) AS removed;
 
@@ -356,9 +339,8 @@ RETURN count(*) AS removed;
 // param: ns string
 // param: ids list
 // returns: removed integer
-UNWIND $ids AS id
-MATCH (n:Agent {id: id})
-WITH n WHERE n.ns = $ns AND NOT (n)-[:RAN]->()
+MATCH (n:Agent)
+WHERE n.id IN $ids AND n.ns = $ns AND NOT (n)-[:RAN]->()
 DETACH DELETE n
 RETURN count(*) AS removed;
 
@@ -378,9 +360,8 @@ ORDER BY id;
 // param: ns string
 // param: ids list
 // returns: id string, content_hash string
-UNWIND $ids AS id
-MATCH (e:Episode {id: id})
-WITH e WHERE e.ns = $ns
+MATCH (e:Episode)
+WHERE e.id IN $ids AND e.ns = $ns
 RETURN e.id AS id, e.content_hash AS content_hash
 ORDER BY id;
 

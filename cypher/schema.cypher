@@ -67,6 +67,46 @@ CREATE INDEX graphmem_episode_ns IF NOT EXISTS FOR (n:Episode) ON (n.ns);
 // doc: The strategies of a namespace.
 CREATE INDEX graphmem_strategy_ns IF NOT EXISTS FOR (n:Strategy) ON (n.ns);
 
+// name: schema.episode_properties
+// mode: schema
+// engine: kglite
+// doc: Tells the engine what episodes may hold: after a replay of its log it refuses names it has not seen.
+MERGE (n:Episode {id: 'properties'})
+ON CREATE SET n.ns = '', n.created_at = 0, n.recorded_at = 0, n.content_hash = '', n.task = '', n.keyed = true, n.task_type = '', n.success = true,
+  n.score = 0.0, n.reward = 0.0, n.error = '', n.feedback = '', n.summary = '', n.started_at = 0, n.ended_at = 0, n.duration = 0.0, n.step_count = 0,
+  n.use_count = 0, n.source_key = '', n.source = '', n.extra = ''
+WITH n
+DETACH DELETE n;
+
+// name: schema.step_properties
+// mode: schema
+// engine: kglite
+// doc: Tells the engine what steps may hold: after a replay of its log it refuses names it has not seen.
+MERGE (n:Step {id: 'properties'})
+ON CREATE SET n.ns = '', n.created_at = 0, n.index = 0, n.action_type = '', n.action = '', n.observation = '', n.reward = 0.0, n.error = '',
+  n.state = '', n.next_state = '', n.terminal = true
+WITH n
+DETACH DELETE n;
+
+// name: schema.task_properties
+// mode: schema
+// engine: kglite
+// doc: Tells the engine what tasks may hold: after a replay of its log it refuses names it has not seen.
+MERGE (n:Task {id: 'properties'})
+ON CREATE SET n.ns = '', n.created_at = 0, n.key = '', n.description = '', n.described_at = 0, n.described_by = '', n.type = '', n.typed_at = 0,
+  n.typed_by = ''
+WITH n
+DETACH DELETE n;
+
+// name: schema.strategy_properties
+// mode: schema
+// engine: kglite
+// doc: Tells the engine what strategys may hold: after a replay of its log it refuses names it has not seen.
+MERGE (n:Strategy {id: 'properties'})
+ON CREATE SET n.ns = '', n.created_at = 0, n.text = '', n.trials = 0, n.successes = 0, n.credit_sum = 0.0, n.score_sum = 0.0, n.last_used_at = 0
+WITH n
+DETACH DELETE n;
+
 // name: schema.version
 // mode: read
 // doc: The schema version that the store holds (no row: none yet).

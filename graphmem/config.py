@@ -7,10 +7,13 @@ the values in force and where each came from.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+import pydantic
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from graphmem.errors import SettingsError, shown
 
 DEFAULT_NAMESPACE = "default"
 
@@ -19,7 +22,12 @@ STORED = ("co_occurrence_half_life_days",)
 
 
 class Settings(BaseSettings):
-    """What a memory can be told. Unknown names are an error."""
+    """What a memory can be told.
+
+    Raises:
+        SettingsError: a setting is wrong, or an argument has an unknown name; the message names
+            it, its value and where it came from.
+    """
 
     model_config = SettingsConfigDict(
         env_prefix="GRAPHMEM_", extra="forbid", frozen=True, validate_default=True
@@ -85,6 +93,18 @@ class Settings(BaseSettings):
     retry_seconds: float = Field(
         30.0, ge=0, allow_inf_nan=False, description="server: seconds to retry what can be retried"
     )
+
+    def __init__(self, **given: Any) -> None:
+        try:
+            super().__init__(**given)
+        except pydantic.ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            name = ".".join(str(part) for part in first["loc"])
+            where = name if name in given else f"GRAPHMEM_{name.upper()}"
+            raise SettingsError(
+                f"setting {where}: {first['msg'].removeprefix('Value error, ')} "
+                f"(got {shown(first['input'])}); `graphmem config` shows all settings"
+            ) from None
 
     @field_validator("namespace")
     @classmethod

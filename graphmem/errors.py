@@ -30,13 +30,17 @@ _SHOWN = 200
 
 def shown(value: object, limit: int = _SHOWN) -> str:
     """Return a short printable form of ``value`` for a message (at most about ``limit`` chars)."""
-    text = ascii(value) if _has_surrogate(value) else repr(value)
+    try:
+        text = ascii(value) if has_surrogate(value) else repr(value)
+    except Exception:  # noqa: BLE001 - a number too long, a nesting too deep, a broken __repr__
+        text = f"a {type(value).__name__} that cannot be shown"
     if len(text) <= limit:
         return text
     return f"{text[: limit - 20]}... ({len(text):,} characters)"
 
 
-def _has_surrogate(value: object) -> bool:
+def has_surrogate(value: object) -> bool:
+    """Return whether it is a text that UTF-8 cannot hold."""
     return isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value)
 
 

@@ -12,7 +12,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 from graphmem.config import Settings
-from graphmem.errors import ConflictError, NotFoundError, SettingsError, ValidationError
+from graphmem.errors import (
+    ConflictError,
+    NotFoundError,
+    SettingsError,
+    ValidationError,
+    has_surrogate,
+)
 from graphmem.ids import canonical_json, digest, from_millis, node_id
 from graphmem.models import (
     Episode,
@@ -29,6 +35,11 @@ from graphmem.queries import procedure
 from graphmem.store.port import Row, Store, Transaction
 
 OnError = Literal["raise", "collect"]
+_NESTED = ("steps", "uses", "_content")
+_USED = (
+    *("id", "agent", "agent_name", "task", "task_key", "description", "at", "used_at", "success"),
+    *("score", "uses"),
+)
 
 
 def now_millis() -> int:
@@ -84,8 +95,10 @@ class Learner:
         """
         if on_error not in ("raise", "collect"):
             raise ValidationError("on_error", on_error, "is unknown", "give 'raise' or 'collect'")
-        if not isinstance(batch_size, int) or not 1 <= batch_size <= 100_000:
+        if type(batch_size) is not int or not 1 <= batch_size <= 100_000:
             raise ValidationError("batch_size", batch_size, "must be from 1 to 100000")
+        if not isinstance(episodes, Iterable):
+            raise ValidationError("episodes", episodes, "must be a list of episodes")
         report = _Report(on_reject)
         rows: list[Row] = []
         places: list[int] = []
@@ -109,7 +122,7 @@ class Learner:
             except ValidationError as error:
                 if on_error == "raise":
                     raise
-                report.reject(index, error, getattr(episode, "source_key", None))
+                report.reject(index, error, _key_of(episode))
                 continue
             rows.append(row)
             places.append(index)
@@ -127,8 +140,10 @@ class Learner:
         limit: int,
     ) -> list[StrategyRow]:
         """Return strategies by the lower Wilson bound of their success rate."""
-        if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-            raise ValidationError("limit", limit, "must be a whole number from 1")
+        _check_limit(limit)
+        for name, value in (("task", task), ("task_type", task_type), ("agent", agent)):
+            if value is not None:
+                check_text(name, value)
         settings = self._settings
         formula = {
             "ns": self._namespace,
@@ -153,6 +168,8 @@ class Learner:
 
     def evidence(self, strategy: str, limit: int) -> list[Row]:
         """Return the latest episodes of a strategy (its id or its text)."""
+        _check_limit(limit)
+        check_text("strategy", strategy)
         rows = self._store.read(
             procedure("learning.evidence"), ns=self._namespace, strategy=strategy, limit=limit
         )
@@ -207,11 +224,18 @@ class Learner:
         task_key = episode.task_key or episode.task
         started, ended = held.get("started_at"), held.get("ended_at")
         used_at = ended if ended is not None else started
-        facts = {
-            "task": episode.task,
+        return {
+            "id": episode_id,
+            "content_hash": content_hash,
+            "agent": node_id(namespace, "Agent", episode.agent),
+            "agent_name": episode.agent,
+            "task": task_id(namespace, task_key),
+            "task_key": task_key,
             "keyed": episode.task_key is not None,
+            "description": episode.task,
             "task_type": episode.task_type,
-            "success": outcome.success,
+            "used_at": used_at,
+            "success": int(outcome.success),
             "score": outcome.score,
             "reward": outcome.reward,
             "error": episode.error,
@@ -225,20 +249,6 @@ class Learner:
             "source_key": episode.source_key,
             "source": episode.source,
             "extra": canonical_json(episode.extra) if episode.extra else None,
-        }
-        return {
-            "id": episode_id,
-            "content_hash": content_hash,
-            "agent": node_id(namespace, "Agent", episode.agent),
-            "agent_name": episode.agent,
-            "task": task_id(namespace, task_key),
-            "task_key": task_key,
-            "description": episode.task,
-            "task_type": episode.task_type,
-            "used_at": used_at,
-            "success": int(outcome.success),
-            "score": outcome.score,
-            "facts": {name: value for name, value in facts.items() if value is not None},
             "steps": [
                 _step_row(node_id(namespace, "Step", episode_id, str(index)), index, step)
                 for index, step in enumerate(episode.steps)
@@ -287,61 +297,58 @@ class Learner:
     def _work(
         self, tx: Transaction, rows: list[Row], now: int, on_error: OnError
     ) -> dict[str, bool | ConflictError]:
-        half_life = self._settled(tx, now)
-        ns = self._namespace
-        claims = [_public(row, "id", "content_hash", "facts") for row in rows]
-        claimed = {
-            answer["id"]: answer
-            for answer in tx.run(procedure("learning.claim"), ns=ns, now=now, rows=claims)
+        """Write what is new; return for each id whether it was, or what it conflicts with."""
+        found = tx.run(
+            procedure("learning.known"), ns=self._namespace, ids=[row["id"] for row in rows]
+        )
+        known = {row["id"]: row["content_hash"] for row in found}
+        answers: dict[str, bool | ConflictError] = {
+            row["id"]: row["id"] not in known for row in rows
         }
-        answers: dict[str, bool | ConflictError] = {}
-        fresh: list[Row] = []
-        clashing: list[Row] = []
-        for row in rows:
-            answer = claimed[row["id"]]
-            answers[row["id"]] = bool(answer["created"])
-            if answer["created"]:
-                fresh.append({**row, "at": now if row["used_at"] is None else row["used_at"]})
-            elif answer["content_hash"] != row["content_hash"]:
-                clashing.append(row)
+        clashing = [
+            row for row in rows if known.get(row["id"], row["content_hash"]) != row["content_hash"]
+        ]
         if clashing:
-            known = read_contents(
+            stored = read_contents(
                 lambda name, **params: tx.run(procedure(name), **params),
-                ns,
+                self._namespace,
                 [row["id"] for row in clashing],
             )
             for row in clashing:
-                conflict = _conflict(row, known[row["id"]])
+                conflict = _conflict(row, stored[row["id"]])
                 if on_error == "raise":
                     raise conflict
                 answers[row["id"]] = conflict
+        fresh = [
+            {**row, "at": now if row["used_at"] is None else row["used_at"]}
+            for row in rows
+            if row["id"] not in known
+        ]
         if fresh:
-            self._record(tx, fresh, now, half_life)
+            self._record(tx, fresh, now)
         return answers
 
-    def _record(self, tx: Transaction, rows: list[Row], now: int, half_life: float) -> None:
-        """Write the edges, steps and counts of episodes that were just claimed."""
+    def _record(self, tx: Transaction, rows: list[Row], now: int) -> None:
+        """Write new episodes and what follows from them."""
         ns = self._namespace
-        agents = [_public(row, "agent", "agent_name") for row in rows]
-        tasks = [
-            _public(row, "id", "task", "task_key", "description", "task_type", "at") for row in rows
+        episodes = [
+            {name: value for name, value in row.items() if name not in _NESTED} for row in rows
         ]
-        used = [
-            _public(row, "id", "task", "agent", "agent_name", "used_at", "success", "score", "uses")
-            for row in rows
-        ]
-        tx.run(procedure("learning.agents"), ns=ns, now=now, rows=agents)
-        tx.run(procedure("learning.tasks"), ns=ns, now=now, rows=tasks)
+        used = [{name: row[name] for name in _USED} for row in rows]
+        tx.run(procedure("learning.entities"), ns=ns, now=now, rows=used)
+        tx.run(procedure("learning.agents"), ns=ns, now=now, rows=used)
+        tx.run(procedure("learning.tasks"), ns=ns, now=now, rows=episodes)
         tx.run(procedure("learning.strategies"), ns=ns, now=now, rows=used)
-        tx.run(procedure("learning.record"), rows=used)
+        tx.run(procedure("learning.record"), ns=ns, now=now, rows=episodes)
         tx.run(procedure("learning.uses"), rows=used)
-        stepped = [_public(row, "id", "steps") for row in rows if row["steps"]]
+        stepped = [{"id": row["id"], "steps": row["steps"]} for row in rows if row["steps"]]
         if stepped:
             tx.run(procedure("learning.steps"), ns=ns, now=now, rows=stepped)
         tx.run(procedure("learning.outcomes"), rows=used)
         paired = [row for row in used if len(row["uses"]) > 1]
         if paired:
-            tx.run(procedure("learning.pairs"), rows=paired, half_life=half_life)
+            half_life = self._settled(tx, now)
+            tx.run(procedure("learning.co_occurrences"), rows=paired, half_life=half_life)
 
     def _settled(self, tx: Transaction, now: int) -> float:
         """Return the half-life (ms) that the namespace was built with, checked against ours."""
@@ -387,7 +394,7 @@ class _Report:
         elif answer is False:
             self._skipped += 1
         else:
-            self.reject(index, answer, row["facts"].get("source_key"))
+            self.reject(index, answer, row["source_key"])
 
     def reject(self, index: int, error: ValidationError, source_key: str | None) -> None:
         rejection = Rejection(
@@ -450,16 +457,40 @@ def _episode(given: Episode | Mapping[str, Any]) -> Episode:
     if isinstance(given, Episode):
         return given
     if isinstance(given, Mapping):
+        for name in given:
+            if not isinstance(name, str):
+                raise ValidationError("episode", name, "is no name of a field", "give a text")
         return Episode(**given)
     raise ValidationError("episode", given, "must be an Episode", "build it with Episode(...)")
 
 
-def _public(row: Row, *names: str) -> Row:
-    return {name: row[name] for name in names}
+def check_text(name: str, value: object) -> None:
+    """Refuse what no engine can be asked for.
+
+    Raises:
+        ValidationError: it is no text, or one with lone surrogates.
+    """
+    if not isinstance(value, str) or has_surrogate(value):
+        raise ValidationError(name, value, "is no text, or holds a lone surrogate")
+
+
+def _check_limit(limit: int) -> None:
+    if type(limit) is not int or limit < 1:
+        raise ValidationError("limit", limit, "must be a whole number from 1")
+
+
+def _key_of(given: object) -> str | None:
+    """Return the source key of a refused record, where it is a key at all."""
+    key = (
+        given.get("source_key")
+        if isinstance(given, Mapping)
+        else getattr(given, "source_key", None)
+    )
+    return key[:200] if isinstance(key, str) and not has_surrogate(key) else None
 
 
 def _conflict(row: Row, stored: dict[str, Any]) -> ConflictError:
-    key = row["facts"].get("source_key") or row["id"]
+    key = row["source_key"] or row["id"]
     return ConflictError(key, stored, row["_content"])
 
 

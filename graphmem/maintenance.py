@@ -15,7 +15,7 @@ from typing import Any
 from graphmem.config import Settings
 from graphmem.errors import NotFoundError
 from graphmem.ids import canonical_json, digest, from_millis, node_id
-from graphmem.learning import read_contents, settled_half_life
+from graphmem.learning import check_text, read_contents, settled_half_life
 from graphmem.models import (
     Difference,
     EraseReport,
@@ -63,10 +63,12 @@ class Kind:
 
 STRATEGIES = Kind("strategies", "Strategy", ("id",))
 OUTCOMES = Kind("outcomes", "Strategy", ("strategy", "task", "agent"), edges=True)
-PAIRS = Kind("pairs", "Strategy", ("low", "high"), needs_half_life=True, edges=True)
+CO_OCCURRENCES = Kind(
+    "co_occurrences", "Strategy", ("low", "high"), needs_half_life=True, edges=True
+)
 TASKS = Kind("tasks", "Task", ("id",))
 AGENTS = Kind("agents", "Agent", ("id",))
-KINDS = (STRATEGIES, OUTCOMES, PAIRS, TASKS, AGENTS)
+KINDS = (STRATEGIES, OUTCOMES, CO_OCCURRENCES, TASKS, AGENTS)
 LABELS = ("Strategy", "Task", "Agent")
 
 
@@ -156,7 +158,7 @@ class Maintainer:
             tasks=written["tasks"],
             agents=written["agents"],
             outcomes=written["outcomes"],
-            co_occurrences=written["pairs"],
+            co_occurrences=written["co_occurrences"],
             removed=removed,
         )
 
@@ -168,6 +170,7 @@ class Maintainer:
         Raises:
             NotFoundError: there is no such episode in this namespace.
         """
+        check_text("episode_id", episode_id)
         self._store.apply_schema()
         return self._store.transact(lambda tx: self._erase(tx, episode_id))
 

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-import pydantic
 from pydantic import JsonValue
 
 from graphmem import queries
 from graphmem.config import DEFAULT_NAMESPACE, Settings
-from graphmem.errors import SettingsError
 from graphmem.learning import Learner, OnError
 from graphmem.maintenance import Maintainer
 from graphmem.models import (
@@ -37,24 +43,6 @@ from graphmem.store import Row, Store, open_store
 P = ParamSpec("P")
 R = TypeVar("R")
 Uses = str | StrategyUse | Sequence[str | StrategyUse]
-
-
-def load_settings(**given: Any) -> Settings:
-    """Return settings from the environment (``GRAPHMEM_*``), overridden by ``given``.
-
-    Raises:
-        SettingsError: a setting is wrong; the message names it, its value and its source.
-    """
-    try:
-        return Settings(**given)
-    except pydantic.ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        name = ".".join(str(part) for part in first["loc"])
-        where = name if name in given else f"GRAPHMEM_{name.upper()}"
-        raise SettingsError(
-            f"setting {where}: {first['msg'].removeprefix('Value error, ')} "
-            f"(got {first['input']!r}); `graphmem config` shows all settings"
-        ) from None
 
 
 class Memory:
@@ -84,17 +72,18 @@ class Memory:
             url: a folder, ``file:``, ``memory:``, ``neo4j://`` or ``bolt://``; None takes
                 ``GRAPHMEM_URL``, else a folder in the user's data directory.
             namespace: what is read and written; others in the same store stay untouched.
+                "default" means that of the settings (``GRAPHMEM_NAMESPACE``).
             settings: default: from the environment.
 
         Raises:
             SettingsError: a setting, the url or the namespace is wrong.
             StoreError: the engine cannot be opened; see :mod:`graphmem.errors`.
         """
-        settings = settings or load_settings()
+        settings = settings or Settings()
         if namespace == DEFAULT_NAMESPACE:
             namespace = settings.namespace
         else:
-            load_settings(namespace=namespace)
+            Settings(namespace=namespace)
         return cls(open_store(url, settings), namespace, settings)
 
     def learn(
@@ -116,6 +105,8 @@ class Memory:
         ended_at: datetime | None = None,
         duration: float | None = None,
         source_key: str | None = None,
+        source: str | None = None,
+        extra: Mapping[str, JsonValue] | None = None,
     ) -> Learned:
         """Learn what came of one attempt, in one durable transaction.
 
@@ -138,7 +129,9 @@ class Memory:
             started_at: with time zone.
             ended_at: with time zone.
             duration: seconds.
-            source_key: where it came from, unique in the namespace.
+            source_key: what it is known by, unique in the namespace.
+            source: where it came from, for people; no part of the content.
+            extra: anything else, as JSON.
 
         Raises:
             ValidationError: a field is wrong; it names the field, the value and the remedy.
@@ -154,7 +147,7 @@ class Memory:
             agent=agent,
             task_type=task_type,
             task_key=task_key,
-            steps=tuple(steps),
+            steps=tuple(steps) if isinstance(steps, Iterator) else steps,
             error=error,
             feedback=feedback,
             summary=summary,
@@ -162,6 +155,8 @@ class Memory:
             ended_at=ended_at,
             duration=duration,
             source_key=source_key,
+            source=source,
+            extra=dict(extra or {}),
         )
         return self._learner.learn(episode)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 import pydantic
@@ -57,6 +57,8 @@ def _finite_json(value: JsonValue) -> JsonValue:
     else:
         try:
             text = canonical_json(value)
+        except RecursionError:
+            raise ValueError("is nested too deeply") from None
         except ValueError as error:
             raise ValueError(f"must be JSON without NaN or infinity ({error})") from None
     if len(text) > MAX_TEXT:
@@ -80,6 +82,16 @@ Unit = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 class _Input(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
 
+    def __init__(self, /, **data: Any) -> None:
+        try:
+            super().__init__(**data)
+        except pydantic.ValidationError as error:
+            raise explain(error) from None
+
+    # Not a constructor of its own in pydantic's eyes: parts of an episode then keep their place
+    # in an error, and JSON is validated as JSON.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
 
 class StrategyUse(_Input):
     """One strategy in an episode.
@@ -96,6 +108,8 @@ class StrategyUse(_Input):
     def __init__(self, text: str | None = None, /, **data: Any) -> None:
         super().__init__(**(data if text is None else {"text": text, **data}))
 
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
 
 class Step(_Input):
     """One step of an episode; ``state``, ``next_state`` and ``terminal`` make it a transition."""
@@ -108,6 +122,13 @@ class Step(_Input):
     state: JsonObject | None = None
     next_state: JsonObject | None = None
     terminal: bool | None = None
+
+
+_Uses = (
+    str
+    | StrategyUse
+    | Annotated[list[str | StrategyUse], Field(min_length=1, max_length=MAX_STRATEGIES)]
+)
 
 
 def _uses(value: object) -> object:
@@ -129,7 +150,7 @@ class Episode(_Input):
     task: Name
     strategy: Annotated[
         tuple[StrategyUse, ...],
-        BeforeValidator(_uses, json_schema_input_type=str | StrategyUse | list[str | StrategyUse]),
+        BeforeValidator(_uses, json_schema_input_type=_Uses),
         Field(min_length=1, max_length=MAX_STRATEGIES),
     ]
     success: bool | None = None
@@ -149,11 +170,10 @@ class Episode(_Input):
     source: Name | None = None
     extra: JsonObject = {}
 
-    def __init__(self, **data: Any) -> None:
-        try:
-            super().__init__(**data)
-        except pydantic.ValidationError as error:
-            raise explain(error) from None
+    def __init__(self, /, **data: Any) -> None:
+        super().__init__(**data)
+
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     @classmethod
     def from_json(cls, line: str | bytes) -> Episode:
@@ -176,6 +196,13 @@ class Episode(_Input):
                 "the outcome is unknown",
                 "give success=True or False, or a score in [0, 1]",
             )
+        for name in ("started_at", "ended_at"):
+            moment = getattr(self, name)
+            try:
+                if moment is not None:
+                    moment.astimezone(UTC)
+            except OverflowError:
+                raise ValidationError(name, moment, "is outside years 1 to 9999 in UTC") from None
         if self.started_at and self.ended_at and self.started_at > self.ended_at:
             raise ValidationError(
                 "ended_at", self.ended_at, f"lies before started_at {self.started_at.isoformat()}"
@@ -224,13 +251,20 @@ def resolve(episode: Episode, threshold: float) -> Outcome:
     return Outcome.model_construct(success=bool(success), score=score + 0.0, reward=reward + 0.0)
 
 
+def _short(part: str | int) -> str:
+    """Return a part of a place, which may be the name of an unknown field: short and printable."""
+    text = ascii(part)[1:-1] if isinstance(part, str) and not part.isprintable() else str(part)
+    return text if len(text) <= 100 else f"{text[:80]}..."
+
+
 def explain(error: pydantic.ValidationError, prefix: str = "") -> ValidationError:
     """Turn pydantic's report into one clear error about its first finding."""
     first = error.errors(include_url=False)[0]
     context = first.get("ctx", {}).get("error")
     if isinstance(context, ValidationError):
         return context
-    where = ".".join(str(part) for part in first["loc"]) or "episode"
+    parts = [_short(part) for part in first["loc"]]
+    where = ".".join(parts[:8] + ["..."] * (len(parts) > 8)) or "episode"
     kind, value = first["type"], first["input"]
     problem = first["msg"].removeprefix("Value error, ")
     problem = problem[:1].lower() + problem[1:]

@@ -81,9 +81,12 @@ ORDER BY rate DESC, agent;
 // param: ns string
 // param: limit integer = 20
 // returns: error string, times integer
-MATCH (e:Episode)-[:HAS_STEP]->(s:Step)
-WHERE e.ns = $ns AND s.error IS NOT NULL
-RETURN s.error AS error, count(*) AS times
+MATCH (e:Episode)
+WHERE e.ns = $ns
+OPTIONAL MATCH (e)-[:HAS_STEP]->(s:Step)
+WITH e, collect(s.error) AS met
+UNWIND CASE WHEN e.error IS NULL THEN met ELSE met + [e.error] END AS error
+RETURN error, count(*) AS times
 ORDER BY times DESC, error
 LIMIT $limit;
 

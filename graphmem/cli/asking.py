@@ -70,7 +70,7 @@ def strategies(
 @click.option("--limit", type=click.IntRange(1), default=5, show_default=True)
 @click.pass_obj
 def evidence(context: Context, strategy: str, limit: int) -> None:
-    """Show the latest episodes in which STRATEGY (its text or id) was used.
+    """Show the latest episodes in which STRATEGY (its text or id) was applied.
 
     \b
     Example:
@@ -80,7 +80,7 @@ def evidence(context: Context, strategy: str, limit: int) -> None:
 
     def table() -> None:
         if not rows:
-            click.echo("no episode used this strategy")
+            click.echo("no episode applied this strategy")
             return
         print_table(
             None,

@@ -32,10 +32,10 @@ class Context:
 
     def settings(self) -> Settings:
         """Return settings from the environment and the options."""
-        from graphmem.memory import load_settings
+        from graphmem.config import Settings
 
         given = {"url": self.url, "namespace": self.namespace, "wait": self.wait}
-        return load_settings(**{name: value for name, value in given.items() if value is not None})
+        return Settings(**{name: value for name, value in given.items() if value is not None})
 
     def memory(self, *, must_exist: bool = True) -> Memory:
         """Open the memory that the options name.
@@ -127,6 +127,11 @@ def print_table(
     for row in rows:
         table.add_row(*(Text(cell(value)) for value in row))
     console().print(table)
+
+
+def listed(counts: Mapping[str, int]) -> str:
+    """Return counts as words: "3 strategies, 1 co-occurrences"."""
+    return ", ".join(f"{count:,} {name.replace('_', '-')}" for name, count in counts.items())
 
 
 def cell(value: Any, limit: int = 400) -> str:

@@ -9,7 +9,7 @@ import click
 
 import graphmem
 from graphmem.cli.asking import STRATEGY_COLUMNS, strategy_cells
-from graphmem.cli.context import Context, cell, print_json, print_table
+from graphmem.cli.context import Context, cell, listed, print_json, print_table
 from graphmem.errors import NotFoundError
 from graphmem.memory import Memory
 from graphmem.seeding import seed, sources
@@ -59,7 +59,7 @@ def run(context: Context) -> None:
             (
                 kind["type"],
                 kind["episodes"],
-                cell(row.text, 56),
+                cell(row.text, 44),
                 f"{row.successes} of {row.trials}",
                 f"{row.lower:.2f} to {row.upper:.2f}",
                 row.status,
@@ -76,8 +76,7 @@ def run(context: Context) -> None:
         )
     _why(memory)
     verdict = "follows" if checked.ok else "DOES NOT FOLLOW"
-    counted = ", ".join(f"{count:,} {name}" for name, count in checked.checked.items())
-    click.echo(f"Every number {verdict} from the stored episodes ({counted}).")
+    click.echo(f"Every number {verdict} from the stored episodes ({listed(checked.checked)}).")
     click.echo("\nNext: graphmem --url ./my.graph seed YOUR-LOG.jsonl; graphmem --help")
 
 

@@ -60,7 +60,8 @@ def _memory(memory: Memory) -> list[Finding]:
         ]
     version = memory.query("schema.version")
     stored = version[0]["version"] if version else 0
-    expected = {_index(query.text) for query in schema_of(store.capabilities.engine)}
+    schema = [query.text for query in schema_of(store.capabilities.engine)]
+    expected = {_index(text) for text in schema if text.startswith("CREATE")}
     present = {row["name"] for row in memory.query("schema.indexes") if row["state"] == "ONLINE"}
     missing = sorted(expected - present)
     spaces = memory.query("maintenance.namespaces")

@@ -116,6 +116,8 @@ def seed(
     """
     from graphmem import seeding
 
+    if context.as_json and refused == "-":
+        raise click.UsageError("--json and --refused - both print on standard output")
     sources = seeding.sources(logs)
     if format_name:
         from graphmem.seeding.formats import find

@@ -70,7 +70,13 @@ for _command in (
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; exit with 2 for wrong usage, 1 for a failure."""
-    from graphmem.errors import GraphMemError, NotFoundError, SettingsError, ValidationError
+    from graphmem.errors import (
+        GraphMemError,
+        NotFoundError,
+        ProcedureError,
+        SettingsError,
+        ValidationError,
+    )
 
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in arguments
@@ -86,7 +92,8 @@ def main(arguments: list[str] | None = None) -> None:
         if debug:
             raise
         click.echo(f"Error: {error}", err=True)
-        code = 2 if isinstance(error, ValidationError | SettingsError | NotFoundError) else 1
+        usage = ValidationError | SettingsError | NotFoundError | ProcedureError
+        code = 2 if isinstance(error, usage) else 1
     except BrokenPipeError:
         sys.stderr.close()
         code = 1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.context import Context, console, print_json, print_table
+from graphmem.cli.context import Context, console, listed, print_json, print_table
 
 if TYPE_CHECKING:
     from graphmem.config import Settings
@@ -41,7 +41,7 @@ def verify(context: Context) -> None:
         report = context.memory().verify(on_progress=progress)
 
     def table() -> None:
-        counts = ", ".join(f"{count:,} {name}" for name, count in report.checked.items())
+        counts = listed(report.checked)
         if report.ok:
             click.echo(f"all numbers follow from the facts ({counts})")
             return

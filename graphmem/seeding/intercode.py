@@ -55,7 +55,7 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
             yield number, episode(key, run, origin)
         except ValidationError as error:
             yield Refused(number, error.field, str(error))
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             yield Refused(number, "record", f"is no InterCode run: {error!r}")
 
 

@@ -10,12 +10,13 @@ from graphmem.errors import ValidationError
 from graphmem.models import Episode
 from graphmem.seeding.formats import Format, Origin, Record, Refused
 
+BOM = b"\xef\xbb\xbf"
 MAX_LINE = 64 * 1024 * 1024
 
 
 def detect(head: bytes) -> bool:
     """Return whether the first line is an object with a task and a strategy."""
-    line = head.lstrip().split(b"\n", 1)[0]
+    line = head.removeprefix(BOM).lstrip().split(b"\n", 1)[0]
     if not line.startswith(b"{") or b'"turn_history"' in line or b'"traj"' in line:
         return False
     return b'"task"' in line and b'"strategy"' in line
@@ -26,6 +27,8 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     number = 0
     while line := stream.readline(MAX_LINE + 1):
         number += 1
+        if number == 1:
+            line = line.removeprefix(BOM)
         if len(line) > MAX_LINE:
             while line and not line.endswith(b"\n"):
                 line = stream.readline(MAX_LINE)

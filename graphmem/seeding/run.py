@@ -88,6 +88,8 @@ def seed(
         SeedingError: a log cannot be opened or its format is unknown; what was learned stays.
     """
     chosen = find(format_name) if format_name else None
+    if agent is not None:  # refused as in an episode, before anything is read
+        agent = Episode(task="-", strategy="-", success=True, agent=agent).agent
     tally = _Tally(on_refusal)
     for source in logs:
         with source.open() as (head, stream):

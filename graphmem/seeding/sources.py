@@ -6,6 +6,7 @@ import glob
 import gzip
 import io
 import sys
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -88,7 +89,7 @@ class Source:
                 packed = cast(BinaryIO, gzip.GzipFile(fileobj=stream))
                 try:
                     head = _fill(packed, HEAD)
-                except (EOFError, OSError) as error:
+                except (EOFError, OSError, zlib.error) as error:
                     raise SeedingError(f"{self.name}: damaged gzip file: {error}") from error
                 stream = io.BufferedReader(_Rewound(head, packed), HEAD)
             yield head, stream

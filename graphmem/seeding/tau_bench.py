@@ -38,7 +38,7 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
             yield number, episode(run, origin)
         except ValidationError as error:
             yield Refused(number, error.field, str(error))
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             yield Refused(number, "record", f"is no tau-bench run: {error!r}")
 
 
@@ -110,7 +110,7 @@ def _steps(chat: list[dict[str, Any]]) -> Iterator[Step]:
 def _arguments(text: Any) -> Any:
     try:
         return json.loads(text)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         return text
 
 

@@ -8,11 +8,13 @@ is empty, else a copy of checkpoint and log opened elsewhere, which shows every 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import shutil
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -42,6 +44,8 @@ LOG = "graph.kgl-wal"
 _POLL = 0.05
 _LOG_HEADER = 8  # bytes; a log without frames has 5
 
+_log = logging.getLogger(__name__)
+
 kglite.set_query_warning_policy("silent")  # labels not seen yet are no news
 
 
@@ -51,7 +55,8 @@ class _Writer:
     def __init__(self, folder: Path | None, session: kglite.Session, scratch: Any = None) -> None:
         self.folder = folder
         self.session = session
-        self.schema = _apply(session)
+        # Each time: what a replay of the log did not show must be made known again.
+        self.schema = _apply(session, repair=True)
         self.lock = threading.RLock()
         self.handles = 0
         self.pid = os.getpid()
@@ -223,7 +228,7 @@ class EmbeddedStore:
         while True:
             try:
                 with _translated(path=path):
-                    return kglite.open_session(str(path), durable=durable)
+                    return _recover(path, durable)
             except LockedError:
                 if time.monotonic() >= deadline:
                     raise
@@ -289,7 +294,7 @@ class EmbeddedStore:
                 continue
             try:
                 with _translated(path=graph):
-                    session = kglite.open_session(str(copy), durable="normal")
+                    session = _recover(copy, "normal")
             except BaseException:
                 scratch.cleanup()
                 raise
@@ -311,6 +316,47 @@ def _apply(session: kglite.Session, *, repair: bool = False) -> int:
         lambda query, **params: _run(session.execute, query, params),
         repair=repair,
     )
+
+
+def _recover(path: Path, durable: Any) -> kglite.Session:
+    """Open a graph with its log; damage inside the log means that acknowledged work is lost."""
+    with _quiet_recovery(_size(path.parent / LOG) > _LOG_HEADER):
+        session = kglite.open_session(str(path), durable=durable)
+    aside = sorted(path.parent.glob(f"{LOG}.quarantine-*"))
+    if aside:
+        session.close()
+        raise StorageError(
+            f"the log of {path.parent} is damaged and acknowledged episodes are missing; "
+            f"what was cut out is in {aside[-1].name}: move that file away to go on with the rest"
+        )
+    return session
+
+
+@contextlib.contextmanager
+def _quiet_recovery(needed: bool) -> Iterator[None]:
+    """Log what kglite says of a torn end of the log, which is what a crash leaves.
+
+    kglite warns, and prints to file descriptor 2 itself: that is caught, and whatever else was
+    written there meanwhile is passed on.
+    """
+    if not needed:
+        yield
+        return
+    with warnings.catch_warnings(), tempfile.TemporaryFile() as caught:
+        warnings.simplefilter("ignore", UserWarning)
+        kept = os.dup(2)
+        os.dup2(caught.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            caught.seek(0)
+            for line in caught:
+                if line.startswith(b"[kglite]"):
+                    _log.info("%s", line.decode(errors="replace").strip())
+                else:
+                    os.write(2, line)
 
 
 def _empty() -> kglite.Session:
@@ -351,7 +397,7 @@ def _check_folder(folder: Path) -> None:
 def _stat(path: Path) -> tuple[int, ...] | None:
     try:
         stat = path.stat()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     return stat.st_ino, stat.st_size, stat.st_mtime_ns
 

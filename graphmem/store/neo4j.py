@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 import neo4j
 from neo4j import exceptions
@@ -32,6 +32,10 @@ T = TypeVar("T")
 ENGINE = "neo4j"
 
 
+class _TakenError(StoreError):
+    """A constraint stopped a node that another writer created first."""
+
+
 class _Transaction:
     def __init__(self, inner: neo4j.ManagedTransaction) -> None:
         self._inner = inner
@@ -52,7 +56,10 @@ class Neo4jStore:
         user, password = settings.user, settings.password
         secret = password.get_secret_value() if password else None
         if parts.username:
-            user, secret = parts.username, parts.password or secret
+            user = unquote(parts.username)
+            secret = unquote(parts.password) if parts.password else secret
+        if not parts.hostname:
+            raise SettingsError(f"url {url!r} names no host; for instance neo4j://localhost:7687")
         self.url = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
         if secret is None:
             raise SettingsError(
@@ -60,6 +67,7 @@ class Neo4jStore:
             )
         self._database = settings.database
         self._closed = False
+        self._retry_seconds = settings.retry_seconds
         self._schema: int | None = None
         logging.getLogger("neo4j.notifications").setLevel(logging.ERROR)
         logging.getLogger("neo4j.pool").setLevel(logging.CRITICAL)
@@ -98,8 +106,14 @@ class Neo4jStore:
 
     def transact(self, work: Callable[[Transaction], T]) -> T:
         """Run ``work`` in one managed transaction, again where that can help."""
-        with self._session(neo4j.WRITE_ACCESS) as session:
-            return session.execute_write(lambda inner: work(_Transaction(inner)))
+        deadline = time.monotonic() + self._retry_seconds
+        while True:
+            try:
+                with self._session(neo4j.WRITE_ACCESS) as session:
+                    return session.execute_write(lambda inner: work(_Transaction(inner)))
+            except _TakenError as error:  # another writer created a node that was not there
+                if time.monotonic() > deadline:
+                    raise UnavailableError(str(error)) from error
 
     def view(self, work: Callable[[Transaction], T]) -> T:
         """Run ``work`` in a writing transaction: reads are only consistent under locks here."""
@@ -107,7 +121,7 @@ class Neo4jStore:
 
     def apply_schema(self, *, repair: bool = False) -> int:
         """Create constraints and indexes where they are missing; return the schema version."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + self._retry_seconds
         while self._schema is None or repair:
             try:
                 self._schema = schema.apply(ENGINE, self.read, self._execute, repair=repair)
@@ -153,8 +167,12 @@ class Neo4jStore:
         except (exceptions.AuthError, exceptions.TokenExpired) as error:
             raise AuthenticationError(
                 f"{self.url} refused the user or password; check GRAPHMEM_USER and "
-                f"GRAPHMEM_PASSWORD ({_first_line(error)})"
+                "GRAPHMEM_PASSWORD"
             ) from error
+        except (ValueError, exceptions.ConfigurationError) as error:
+            raise SettingsError(f"{self.url}: {error}") from error
+        except exceptions.ConstraintError as error:
+            raise _TakenError(error.message or str(error)) from error
         except exceptions.ClientError as error:
             code = error.code or ""
             if code.endswith("AccessMode"):
@@ -173,8 +191,6 @@ class Neo4jStore:
                 f"{self.url} is not there or went away; is the server running? "
                 f"({_first_line(error)})"
             ) from error
-        except (ValueError, exceptions.ConfigurationError) as error:
-            raise SettingsError(f"{self.url}: {error}") from error
 
 
 def _run(inner: neo4j.ManagedTransaction, query: Query, bound: dict[str, Any]) -> list[Row]:

@@ -62,7 +62,7 @@ def arguments(query: Query, ns: str, target: Memory) -> dict[str, Any]:
             for s in ids(target, "Strategy")
             for t in ids(target, "Task")
         ],
-        "maintenance.put_pairs": [
+        "maintenance.put_co_occurrences": [
             {"low": low, "high": high, "count": 77} for low, high in [ids(target, "Strategy")]
         ],
         "maintenance.put_tasks": [

@@ -119,9 +119,8 @@ def test_every_procedure_that_touches_data_takes_a_namespace_or_claimed_rows() -
         "schema.indexes",
         "schema.namespace",
         "schema.resettle",
-        "learning.record",
         "learning.uses",
         "learning.outcomes",
-        "learning.pairs",
+        "learning.co_occurrences",
         "maintenance.namespaces",
     }

@@ -1,0 +1,265 @@
+"""Write the parts of the reference that follow from the code: ``python docs/generate.py``.
+
+A generated part stands between ``<!-- generated: NAME -->`` and ``<!-- end -->``. A test compares
+what is in the pages with what this script would write.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import types
+import typing
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+
+from graphmem import AsyncMemory, Memory, Settings, errors, models, seeding
+from graphmem.queries import catalog
+from graphmem.seeding import jsonl
+from graphmem.seeding.formats import Format, Origin, Refused
+
+DOCS = Path(__file__).resolve().parent
+INPUT: tuple[type[BaseModel], ...] = (models.Episode, models.StrategyUse, models.Step)
+OUTPUT: tuple[type[BaseModel], ...] = (
+    *(models.Learned, models.LearnReport, models.Rejection, models.StrategyRow, models.Stats),
+    *(models.VerifyReport, models.Difference, models.RebuildReport, models.EraseReport),
+)
+_PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_SECTION = re.compile(r"^(Args|Raises|Returns):$", re.MULTILINE)
+
+_SHORT = {"NoneType": "None", "Ellipsis": "...", "SecretStr": "str", "AwareDatetime": "datetime"}
+
+
+def main() -> None:
+    """Write every generated part."""
+    for path, text in files().items():
+        path.write_text(text, encoding="utf-8")
+
+
+def files() -> dict[Path, str]:
+    """Return each file with generated parts as it should be."""
+    found = {DOCS / "reference" / "episode.schema.json": schema()}
+    for path in sorted(DOCS.rglob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        if _PART.search(text):
+            found[path] = _PART.sub(
+                lambda part: f"{part[1]}\n{PARTS[part[2]]()}\n\n{part[3]}", text
+            )
+    return found
+
+
+def schema() -> str:
+    """Return the JSON Schema of a line of jsonl, as `graphmem formats --schema` prints it."""
+    return json.dumps(jsonl.schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def settings() -> str:
+    """Return the table of settings."""
+    lines = ["| variable | type | default | what |", "|---|---|---|---|"]
+    for name, field in Settings.model_fields.items():
+        default = "none" if field.default is None else f"`{field.default}`"
+        what = _cell(field.description or "")
+        lines.append(
+            f"| `GRAPHMEM_{name.upper()}` | {_type(field.annotation)} | {default} | {what} |"
+        )
+    return "\n".join(lines)
+
+
+def error_tree() -> str:
+    """Return the tree of errors, and what each says of itself."""
+    tree = inspect.cleandoc(errors.__doc__ or "").split("\n\n")[1]
+    lines = ["```text", inspect.cleandoc("\n" + tree), "```", ""]
+    lines += ["| error | retryable | what |", "|---|---|---|"]
+    for name, value in vars(errors).items():
+        if inspect.isclass(value) and issubclass(value, errors.GraphMemError):
+            first = inspect.cleandoc(value.__doc__ or "").split("\n\n")[0]
+            lines.append(f"| `{name}` | {'yes' if value.retryable else 'no'} | {_cell(first)} |")
+    return "\n".join(lines)
+
+
+def procedures() -> str:
+    """Return all procedures, by subject."""
+    lines: list[str] = []
+    subject = ""
+    for query in sorted(catalog(), key=lambda query: query.name.partition(".")[0]):
+        if query.name.partition(".")[0] != subject:
+            subject = query.name.partition(".")[0]
+            lines += ["", f"### {subject}"] if lines else [f"### {subject}"]
+        mode = f"{query.mode}, only {query.engine}" if query.engine else query.mode
+        lines += ["", f"`{query.name}` ({mode})", f":   {query.doc}"]
+        params = [
+            f"`{param.name}` {param.type}"
+            + ("" if param.default is ... else f" = {json.dumps(param.default)}")
+            for param in query.params.values()
+        ]
+        returns = [f"`{name}` {kind}" for name, kind in query.returns.items()]
+        if params:
+            lines += ["", f"    Parameters: {', '.join(params)}."]
+        if returns:
+            lines += ["", f"    Returns: {', '.join(returns)}."]
+    return "\n".join(lines)
+
+
+def formulas() -> str:
+    """Return the formulas that procedures share."""
+    text = (catalog().folder / "formulas.cypher").read_text(encoding="utf-8")
+    found = re.findall(r"// formula: (.+)\n// doc: (.+)\n", text)
+    return "\n".join(
+        [
+            "| formula | what |",
+            "|---|---|",
+            *(f"| `{call}` | {_cell(doc)} |" for call, doc in found),
+        ]
+    )
+
+
+def memory() -> str:
+    """Return the methods of Memory."""
+    return _class(Memory)
+
+
+def async_memory() -> str:
+    """Return the methods of AsyncMemory: those of its own in full, the others by name."""
+    own = [_method(AsyncMemory, name) for name in ("open", "session")]
+    same = ", ".join(
+        f"`{name}`" for name, _ in _methods(AsyncMemory) if name not in ("open", "session")
+    )
+    return "\n\n".join([_doc(AsyncMemory), *own, f"As in `Memory`, awaited: {same}."])
+
+
+def inputs() -> str:
+    """Return the models that go in."""
+    return "\n\n".join(_model(kind) for kind in INPUT)
+
+
+def outputs() -> str:
+    """Return the models that come out."""
+    return "\n\n".join(_model(kind) for kind in OUTPUT)
+
+
+def seeding_part() -> str:
+    """Return what graphmem.seeding offers."""
+    parts = [_function(seeding.seed), _function(seeding.sources), _function(seeding.formats)]
+    parts += [_model(seeding.SeedReport), _model(seeding.Refusal)]
+    parts += [f"### {kind.__name__}\n\n{_doc(kind)}" for kind in (Format, Origin, Refused)]
+    return "\n\n".join(parts)
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "settings": settings,
+    "errors": error_tree,
+    "procedures": procedures,
+    "formulas": formulas,
+    "memory": memory,
+    "async-memory": async_memory,
+    "inputs": inputs,
+    "outputs": outputs,
+    "seeding": seeding_part,
+}
+
+
+def _class(kind: type) -> str:
+    return "\n\n".join([_doc(kind), *(_method(kind, name) for name, _ in _methods(kind))])
+
+
+def _methods(kind: type) -> Iterator[tuple[str, Any]]:
+    for name, value in vars(kind).items():
+        if not name.startswith("_"):
+            yield name, value
+
+
+def _method(kind: type, name: str) -> str:
+    value = inspect.getattr_static(kind, name)
+    if isinstance(value, property):
+        return f"### {kind.__name__}.{name}\n\nAttribute. {_doc(value)}"
+    return _function(getattr(kind, name), f"{kind.__name__}.{name}")
+
+
+def _function(value: Any, name: str = "") -> str:
+    name = name or value.__name__
+    signature = inspect.signature(value)
+    given = [param for param in signature.parameters.values() if param.name not in ("self", "cls")]
+    kinds = [param.kind for param in given]
+    params = list(map(_parameter, given))
+    if inspect.Parameter.KEYWORD_ONLY in kinds:
+        params.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
+    if inspect.Parameter.POSITIONAL_ONLY in kinds:
+        params.insert(kinds.count(inspect.Parameter.POSITIONAL_ONLY), "/")
+    answer = str(signature.return_annotation)
+    line = f"{name}({', '.join(params)}) -> {answer}"
+    if len(line) > 90:
+        line = "\n".join([f"{name}(", *(f"    {param}," for param in params), f") -> {answer}"])
+    return f"### {name}\n\n```text\n{line}\n```\n\n{_doc(value)}"
+
+
+def _parameter(param: inspect.Parameter) -> str:
+    """Return a parameter with its annotation as it is written in the code."""
+    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    prefix = next((text for kind, text in stars.items() if kind is param.kind), "")
+    text = f"{prefix}{param.name}: {param.annotation}"
+    return text if param.default is param.empty else f"{text} = {param.default!r}"
+
+
+def _doc(value: Any) -> str:
+    """Return a docstring as Markdown: sections become lists."""
+    text = inspect.cleandoc(value.__doc__ or "")
+    text = re.sub(r":(?:class|meth|mod|func):`[~.]?([\w.]+)`", r"`\1`", text).replace("``", "`")
+    pieces = _SECTION.split(text)
+    done = [pieces[0].strip()]
+    for title, body in zip(pieces[1::2], pieces[2::2], strict=True):
+        items: list[str] = []
+        for line in inspect.cleandoc(body).splitlines():
+            match = re.match(r"([\w, ]+): (.*)", line)
+            if match and not line.startswith(" "):
+                items.append(f"- `{match[1]}`: {match[2]}")
+            elif line.strip():
+                items[-1] += " " + line.strip()
+        heading = {"Args": "Arguments", "Raises": "Errors"}.get(title, title)
+        done.append("\n".join([f"{heading}:", "", *items]))
+    return "\n\n".join(done)
+
+
+def _model(kind: type[BaseModel]) -> str:
+    lines = [
+        f"### {kind.__name__}",
+        "",
+        _doc(kind),
+        "",
+        "| field | type | default |",
+        "|---|---|---|",
+    ]
+    for name, field in kind.model_fields.items():
+        default = "required" if field.default is PydanticUndefined else f"`{field.default!r}`"
+        lines.append(f"| `{name}` | {_type(field.annotation)} | {default} |")
+    return "\n".join(lines)
+
+
+def _type(annotation: Any) -> str:
+    return f"`{_plain(annotation)}`".replace("|", "\\|")
+
+
+def _plain(annotation: Any) -> str:
+    """Return a type without the checks that hang on it."""
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Annotated:
+        return _plain(args[0])
+    if origin in (typing.Union, types.UnionType):
+        return " | ".join(map(_plain, args))
+    if origin is typing.Literal:
+        return " | ".join(json.dumps(arg) for arg in args)
+    name = getattr(origin or annotation, "__name__", str(annotation))
+    name = _SHORT.get(name, name)
+    return f"{name}[{', '.join(map(_plain, args))}]" if args else name
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("``", "`").split()).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    main()

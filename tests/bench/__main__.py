@@ -1,0 +1,76 @@
+"""Run the benchmarks, each in a process of its own, and print a Markdown table.
+
+python -m tests.bench [NAME ...] [--scale 0.1] [--json FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.bench.report import Result, table
+
+EMBEDDED = ("learn", "learn_full", "learn_many", "reopen", "intercode")
+SERVER = ("neo4j_learn", "neo4j_learn_many")
+
+
+def run(name: str, scale: float, environment: dict[str, str]) -> list[Result]:
+    """Run one benchmark in a process of its own, so that its memory is its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.bench.one", name, str(scale)],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+        env=environment,
+    )
+    if done.returncode:
+        print(f"{name}: failed with exit code {done.returncode}", file=sys.stderr)
+        return [Result(name, "failed", "", "", "")]
+    return [Result(**entry) for entry in json.loads(done.stdout.splitlines()[-1])]
+
+
+def main() -> None:
+    """Parse the arguments, run, print."""
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{EMBEDDED + SERVER}")
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the full sizes")
+    parser.add_argument("--json", type=Path, help="also write the results to a file")
+    options = parser.parse_args()
+    names = options.names or [*EMBEDDED, *SERVER]
+    environment = dict(os.environ)
+    results: list[Result] = []
+    found = None
+    if any(name in SERVER for name in names):
+        from tests.neo4j.server import Neo4jUnavailable, find_or_start
+
+        try:
+            found = find_or_start()
+        except Neo4jUnavailable as missing:
+            print(f"no Neo4j, its half is left out: {missing}", file=sys.stderr)
+            names = [name for name in names if name not in SERVER]
+        else:
+            environment |= {
+                "NEO4J_URI": found.uri,
+                "GRAPHMEM_USER": found.user,
+                "GRAPHMEM_PASSWORD": found.password,
+            }
+    try:
+        for name in names:
+            print(f"running {name} ...", file=sys.stderr, flush=True)
+            results += run(name, options.scale, environment)
+    finally:
+        if found:
+            found.close()
+    print(f"Python {platform.python_version()}, {os.cpu_count()} cores, scale {options.scale:g}\n")
+    print(table(results))
+    if options.json:
+        options.json.write_text(json.dumps([entry.__dict__ for entry in results], indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,197 @@
+"""The embedded engine."""
+
+from __future__ import annotations
+
+import os
+import resource
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import kglite
+
+from graphmem import Memory, Settings
+from graphmem.learning import Learner
+from graphmem.seeding import seed, sources
+from tests.bench.report import Result
+from tests.bench.workload import episodes, single
+from tests.conftest import SHARED
+
+HISTORY = 100_000
+CALLS = 1_000
+
+# What a loop without graphmem would send to write the same nodes and edges.
+BARE = (
+    "UNWIND $rows AS row MERGE (a:Agent {id: row.agent}) "
+    "ON CREATE SET a.ns = $ns, a.name = row.agent_name",
+    "UNWIND $rows AS row MERGE (t:Task {id: row.task}) "
+    "ON CREATE SET t.ns = $ns, t.key = row.task_key, t.description = row.description",
+    "UNWIND $rows AS row UNWIND row.uses AS use MERGE (s:Strategy {id: use.strategy}) "
+    "ON CREATE SET s.ns = $ns, s.text = use.text",
+    "UNWIND $rows AS row MATCH (a:Agent {id: row.agent}) MATCH (t:Task {id: row.task}) "
+    "CREATE (a)-[:RAN]->(e:Episode {id: row.id, ns: $ns, task: row.description, "
+    "success: row.success, score: row.score, reward: row.reward, "
+    "source_key: row.source_key, content_hash: row.content_hash, "
+    "step_count: row.step_count, use_count: row.use_count, "
+    "created_at: $now, recorded_at: $now, keyed: false})-[:ATTEMPTED]->(t)",
+    "UNWIND $rows AS row MATCH (e:Episode {id: row.id}) UNWIND row.steps AS step "
+    "CREATE (e)-[:HAS_STEP]->(:Step {id: step.id, ns: $ns, created_at: $now, index: step.index, "
+    "action_type: step.action_type, action: step.action, observation: step.observation, "
+    "reward: step.reward})",
+    "UNWIND $rows AS row MATCH (e:Episode {id: row.id}) UNWIND row.uses AS use "
+    "MATCH (s:Strategy {id: use.strategy}) "
+    "CREATE (e)-[:USED {rank: use.rank, credit: use.credit, applied: use.applied}]->(s)",
+    "UNWIND $rows AS row UNWIND row.uses AS use MATCH (s:Strategy {id: use.strategy}) "
+    "MATCH (t:Task {id: row.task}) MERGE (s)-[o:OUTCOME {agent: row.agent_name}]->(t) "
+    "ON CREATE SET o.trials = 1, o.successes = row.success "
+    "ON MATCH SET o.trials = o.trials + 1, o.successes = o.successes + row.success",
+    "UNWIND $rows AS row UNWIND row.uses AS a UNWIND row.uses AS b "
+    "WITH a, b WHERE a.strategy < b.strategy MATCH (x:Strategy {id: a.strategy}) "
+    "MATCH (y:Strategy {id: b.strategy}) MERGE (x)-[c:CO_OCCURS_WITH]->(y) "
+    "ON CREATE SET c.count = 1 ON MATCH SET c.count = c.count + 1",
+)
+
+
+def _rate(memory: Memory, tag: str, calls: int) -> float:
+    started = time.perf_counter()
+    for number in range(calls):
+        memory.learn(**single(number, tag))  # type: ignore[arg-type]
+    return calls / (time.perf_counter() - started)
+
+
+def _learn(folder: Path, scale: float, durability: str, asked: str) -> list[Result]:
+    settings = Settings(durability=durability)
+    small, large = 1_000, max(2_000, int(HISTORY * scale))
+    with Memory.open(folder / "g", settings=settings) as memory:
+        memory.learn_many(episodes(0, small))
+        early = statistics.median(_rate(memory, f"early{i}", CALLS // 3) for i in range(3))
+        memory.learn_many(episodes(small, large))
+        late = statistics.median(_rate(memory, f"late{i}", CALLS // 3) for i in range(3))
+    return [
+        Result(
+            f"`learn`, durability {durability}, after {large:,} episodes",
+            f"{late:,.0f}/s",
+            f"after {small:,} episodes: {early:,.0f}/s",
+            f"{late / early:.2f}",
+            asked,
+        )
+    ]
+
+
+def learn(folder: Path, scale: float) -> list[Result]:
+    """Calls of ``learn`` after a short and after a long history."""
+    return _learn(folder, scale, "normal", "1,000/s; .67")
+
+
+def learn_full(folder: Path, scale: float) -> list[Result]:
+    """The same with a flush to disk in every call."""
+    results = _learn(folder, scale, "full", "500/s")
+    with (folder / "raw").open("ab", buffering=0) as file:
+        started = time.perf_counter()
+        for _ in range(CALLS):
+            file.write(b"x" * 2_000)
+            os.fdatasync(file.fileno())
+        raw = CALLS / (time.perf_counter() - started)
+    return [
+        *results,
+        Result("appending 2 kB and fdatasync, on this disk", f"{raw:,.0f}/s", "", "", ""),
+    ]
+
+
+def learn_many(folder: Path, scale: float) -> list[Result]:
+    """Batches of 500 against a bare loop of UNWIND statements, round by round."""
+    size, rounds = max(1_000, int(10_000 * scale)), 4
+    learner = Learner(None, "default", Settings())  # type: ignore[arg-type]
+    bare = kglite.open_session(str(folder / "bare.kgl"), durable="normal")
+    for label in ("Agent", "Task", "Strategy"):
+        bare.execute(f"CREATE INDEX {label} IF NOT EXISTS FOR (n:{label}) ON (n.ns)")
+    memory = Memory.open(folder / "g", settings=Settings())
+    ours: list[float] = []
+    theirs: list[float] = []
+    for round_ in range(rounds):
+        batch = list(episodes(round_ * size, (round_ + 1) * size))
+        started = time.perf_counter()
+        memory.learn_many(batch)
+        ours.append(time.perf_counter() - started)
+        rows: list[dict[str, Any]] = [learner._row(episode) for episode in batch]
+        for row in rows:
+            row.pop("_content")
+        started = time.perf_counter()
+        for place in range(0, size, 500):
+            params = {"rows": rows[place : place + 500], "ns": "default", "now": 0}
+            for statement in BARE:
+                bare.execute(statement, params=params)
+        theirs.append(time.perf_counter() - started)
+    memory.close()
+    bare.close()
+    return [
+        Result(
+            f"`learn_many`, {rounds * size:,} episodes of five steps and three strategies",
+            f"{rounds * size / sum(ours):,.0f} episodes/s",
+            f"bare UNWIND loop, same nodes and edges: {rounds * size / sum(theirs):,.0f}/s",
+            f"{sum(theirs) / sum(ours):.2f}",
+            "2,000/s; .4",
+        )
+    ]
+
+
+def reopen(folder: Path, scale: float) -> list[Result]:
+    """Opening a long history and the first answer."""
+    size = max(2_000, int(HISTORY * scale))
+    with Memory.open(folder / "g", settings=Settings()) as memory:
+        memory.learn_many(episodes(0, size))
+    started = time.perf_counter()
+    with Memory.open(folder / "g", settings=Settings()) as memory:
+        memory.strategies()
+        reading = time.perf_counter() - started
+    started = time.perf_counter()
+    with Memory.open(folder / "g", settings=Settings()) as memory:
+        memory.learn("task 1", "strategy 1", success=True)
+        memory.strategies()
+        writing = time.perf_counter() - started
+    what = f"reopening {size:,} episodes and the first `strategies`"
+    return [
+        Result(what, f"{reading:.2f} s", "", "", "2 s"),
+        Result(f"{what}, after a `learn`", f"{writing:.2f} s", "", "", ""),
+    ]
+
+
+def intercode(folder: Path, scale: float) -> list[Result]:
+    """Seeding all of InterCode SQL, where its logs are there."""
+    logs = SHARED / "data" / "intercode_sql"
+    if not logs.is_dir():
+        return [Result("seeding InterCode SQL", "its logs are not here", "", "", "400 MB")]
+    before = _peak()
+    memory = Memory.open(folder / "g", settings=Settings())
+    started = time.perf_counter()
+    report = seed(
+        lambda batch: memory.learn_many(batch, on_error="collect"),
+        sources([str(logs)]),
+        limit=None if scale >= 1 else max(1, int(1_034 * scale)),
+    )
+    seconds = time.perf_counter() - started
+    memory.close()
+    return [
+        Result(
+            f"seeding InterCode SQL ({report.created:,} episodes)",
+            f"peak {_peak()} MB, {report.created / seconds:,.0f} episodes/s",
+            f"before opening: {before} MB",
+            "",
+            "400 MB",
+        )
+    ]
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+
+BENCHMARKS: dict[str, Callable[[Path, float], list[Result]]] = {
+    "learn": learn,
+    "learn_full": learn_full,
+    "learn_many": learn_many,
+    "reopen": reopen,
+    "intercode": intercode,
+}

@@ -1,0 +1,325 @@
+"""The reference says what the code does: nothing is missing, and nothing is made up."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import runpy
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import jsonschema
+import pytest
+
+from graphmem import AsyncMemory, Episode, Memory, Settings, Step, StrategyUse, errors
+from graphmem.cli.main import cli
+from graphmem.errors import ValidationError
+from graphmem.queries import catalog
+from graphmem.seeding import formats, jsonl
+from tests.docs.snippets import CONSOLE, blocks, commands
+
+ROOT = Path(__file__).resolve().parents[2]
+REFERENCE = ROOT / "docs" / "reference"
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+ENGINES_OWN = {"title", "type"}
+"""Properties that the embedded engine adds to every node."""
+
+
+def read(name: str) -> str:
+    return (REFERENCE / name).read_text(encoding="utf-8")
+
+
+def section(text: str, heading: str) -> str:
+    """Return what stands under a heading, up to the next one of its level or above."""
+    level = heading.index(" ")
+    found: list[str] | None = None
+    fenced = False
+    for line in text.splitlines(keepends=True):
+        fenced ^= line.startswith("```")
+        if found is None:
+            found = [] if line.rstrip() == heading else None
+        elif not fenced and re.match(rf"#{{1,{level}}} ", line):
+            break
+        else:
+            found.append(line)
+    assert found, f"no section {heading!r}"
+    return "".join(found)
+
+
+@pytest.fixture(scope="module")
+def schema() -> Any:
+    return json.loads((REFERENCE / "episode.schema.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def graph() -> Iterator[Memory]:
+    """A memory in which every label, edge and property occurs."""
+    moment = datetime(2025, 3, 3, tzinfo=UTC)
+    step = Step(
+        action={"a": 1},
+        observation="o",
+        reward=1.0,
+        error="e",
+        state={},
+        next_state={},
+        terminal=True,
+    )
+    with Memory.open("memory:", settings=Settings()) as memory:
+        memory.learn(
+            "t",
+            [StrategyUse("a", shown=True), "b"],
+            task_key="k",
+            task_type="type",
+            score=0.9,
+            reward=2.0,
+            error="e",
+            feedback="f",
+            summary="s",
+            started_at=moment,
+            ended_at=moment,
+            duration=1.0,
+            source_key="1",
+            steps=[step],
+        )
+        memory.learn_many(
+            [{"task": "u", "strategy": "a", "score": 1.0, "source": "x", "extra": {"a": 1}}]
+        )
+        yield memory
+
+
+def test_generated_parts_are_up_to_date() -> None:
+    render: Callable[[], dict[Path, str]] = runpy.run_path(str(ROOT / "docs" / "generate.py"))[
+        "files"
+    ]
+    expected = render()
+    assert {path.name for path in expected} >= {
+        *("settings.md", "procedures.md", "errors.md", "python.md", "episode.schema.json"),
+    }
+    for path, text in expected.items():
+        assert path.read_text(encoding="utf-8") == text, (
+            f"{path.name} is out of date; run: python docs/generate.py"
+        )
+
+
+def test_every_setting_is_there() -> None:
+    for name in Settings.model_fields:
+        assert f"| `GRAPHMEM_{name.upper()}` |" in read("settings.md")
+        short = f"`{name.upper()}`"
+        assert short in read("settings.md").partition("When each setting takes effect")[2]
+
+
+def test_every_procedure_is_there() -> None:
+    page = read("procedures.md")
+    named = set(re.findall(r"^`([a-z_.]+)` \((?:read|write|schema)", page, re.MULTILINE))
+    assert named == {query.name for query in catalog()}
+
+
+def test_every_error_is_there() -> None:
+    known = {
+        name
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, errors.GraphMemError)
+    }
+    page = read("errors.md")
+    tree = next(block for block in blocks(page) if block.language == "text").text
+    assert set(re.findall(r"\b([A-Z]\w+Error)\b", tree)) == known
+    assert set(re.findall(r"^\| `(\w+Error)` \|", page, re.MULTILINE)) == known
+
+
+def test_every_public_method_is_there() -> None:
+    page = read("python.md")
+    for name in vars(Memory):
+        if not name.startswith("_"):
+            assert f"### Memory.{name}\n" in page
+    for name in vars(AsyncMemory):
+        if not name.startswith("_"):
+            assert f"`{name}`" in page or f"### AsyncMemory.{name}\n" in page
+
+
+def test_the_limits_are_those_of_the_models() -> None:
+    from graphmem import models
+
+    table = section(read("python.md"), "## What goes in")
+    rows = [row for row in table.splitlines() if row.startswith("| ") and "at most" not in row]
+    numbers = [row.split("|")[2].strip() for row in rows[:4]]
+    limits = (models.MAX_KEY, models.MAX_TEXT, models.MAX_STRATEGIES, models.MAX_STEPS)
+    assert numbers == [f"{limit:,}" for limit in limits]
+
+
+class TestCommandLine:
+    @staticmethod
+    def walk(
+        group: click.Group, path: tuple[str, ...] = ("graphmem",)
+    ) -> Iterator[tuple[str, click.Command]]:
+        for name, command in group.commands.items():
+            yield " ".join((*path, name)), command
+            if isinstance(command, click.Group):
+                yield from TestCommandLine.walk(command, (*path, name))
+
+    def heading(self, name: str) -> str:
+        return f"{'#' * len(name.split(' '))} {name}"
+
+    def test_every_command_has_a_section_with_an_example(self) -> None:
+        page = read("command-line.md")
+        for name, command in self.walk(cli):
+            text = section(page, self.heading(name))
+            examples = [
+                found.text
+                for block in blocks(text)
+                if block.language in CONSOLE
+                for found in commands(block.text)
+            ]
+            words = name.removeprefix("graphmem ")
+            assert any(
+                re.search(rf"graphmem\b.* {re.escape(words)}\b", example.replace("\\\n", " "))
+                for example in examples
+            ), f"no example of {name}"
+            assert command.help
+
+    def test_every_option_is_named(self) -> None:
+        page = read("command-line.md")
+        beginning = page.partition("\n## ")[0]
+        for name, command in [("", cli), *self.walk(cli)]:
+            text = section(page, self.heading(name)) if name else beginning
+            for parameter in command.params:
+                if isinstance(parameter, click.Option):
+                    for option in (*parameter.opts, *parameter.secondary_opts):
+                        assert re.search(rf"`{re.escape(option)}[ `]", text), f"{name} {option}"
+
+    def test_no_option_is_made_up(self) -> None:
+        known = {"-h", "--help"}
+        for _, command in [("", cli), *self.walk(cli)]:
+            for parameter in command.params:
+                known |= {*parameter.opts, *parameter.secondary_opts}
+        for page in PAGES[3:]:
+            text = page.read_text(encoding="utf-8")
+            for line in re.findall(r"^\$ (graphmem .*)", text, re.MULTILINE):
+                bare = re.sub(r"'[^']*'|\"[^\"]*\"|\|.*", "", line)
+                options = set(re.findall(r" (--[a-z][\w-]*)", bare))
+                assert options <= known, f"{page.name}: {line}"
+
+    def test_no_command_is_missing_in_the_code(self) -> None:
+        named = set(re.findall(r"^#+ (graphmem [\w -]+)$", read("command-line.md"), re.MULTILINE))
+        assert named == {name for name, _ in self.walk(cli)}
+
+
+class TestFormats:
+    def test_every_format_has_a_section(self) -> None:
+        headings = re.findall(r"^## (.+)$", read("formats.md"), re.MULTILINE)
+        assert set(headings) - {"Your own"} == set(formats())
+
+    def test_every_field_of_a_line_is_there(self) -> None:
+        text = section(read("formats.md"), "## jsonl")
+        for model in (Episode, Step, StrategyUse):
+            for name in model.model_fields:
+                assert f"`{name}`" in text, name
+
+
+GOOD = [
+    {"task": "t", "strategy": "s", "success": True},
+    {"task": "t", "strategy": ["a", {"text": "b", "credit": 0.5, "shown": None}], "score": 1},
+    {
+        "task": "t",
+        "strategy": "s",
+        "score": 0.5,
+        "ended_at": "2025-03-03T09:30:00Z",
+        "steps": [{"action": {"any": ["json", None]}, "state": {"x": 1}, "terminal": True}],
+        "extra": {"free": [1, 2]},
+    },
+]
+BAD = [
+    {"task": "t", "success": True},
+    {"task": "t", "strategy": "s", "success": "yes"},
+    {"task": "t", "strategy": "s", "score": 1.5},
+    {"task": "t", "strategy": "s", "success": True, "outcome": "fine"},
+    {"task": "t", "strategy": {"text": "s", "credit": 2}, "success": True},
+    {"task": "t", "strategy": "s", "success": True, "steps": [{"tool": "x"}]},
+    {"task": "t" * 10_001, "strategy": "s", "success": True},
+]
+BEYOND = [
+    {"task": "t", "strategy": "s"},
+    {"task": "t", "strategy": [], "success": True},
+    {"task": "t", "strategy": ["s", "s"], "success": True},
+    {"task": "t", "strategy": "s", "success": True, "ended_at": "2025-03-03T09:30:00"},
+]
+"""What the schema cannot say, as formats.md tells."""
+
+
+class TestSchema:
+    def test_is_that_of_the_model(self, schema: Any) -> None:
+        assert schema == jsonl.schema()
+        jsonschema.Draft202012Validator.check_schema(schema)
+
+    @pytest.mark.parametrize("line", GOOD)
+    def test_takes_what_the_model_takes(self, schema: Any, line: dict[str, Any]) -> None:
+        jsonschema.validate(line, schema, jsonschema.Draft202012Validator)
+        Episode.from_json(json.dumps(line))
+
+    @pytest.mark.parametrize("line", BAD)
+    def test_refuses_what_the_model_refuses(self, schema: Any, line: dict[str, Any]) -> None:
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(line, schema, jsonschema.Draft202012Validator)
+        with pytest.raises(ValidationError):
+            Episode.from_json(json.dumps(line))
+
+    @pytest.mark.parametrize("line", BEYOND)
+    def test_the_model_refuses_more(self, line: dict[str, Any]) -> None:
+        with pytest.raises(ValidationError):
+            Episode.from_json(json.dumps(line))
+
+    def test_takes_the_logs_of_this_project(self, schema: Any) -> None:
+        validator = jsonschema.Draft202012Validator(schema)
+        logs = sorted((ROOT / "seeds" / "logs").glob("*.jsonl.gz"))
+        assert logs
+        for log in logs:
+            with gzip.open(log, "rt", encoding="utf-8") as lines:
+                for _, line in zip(range(50), lines, strict=False):
+                    validator.validate(json.loads(line))
+
+
+class TestGraph:
+    def documented(self, heading: str) -> set[str]:
+        rows = re.findall(r"^\| (`.*?) \|", section(read("graph.md"), heading), re.MULTILINE)
+        return {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+
+    def test_every_label_and_property(self, graph: Memory) -> None:
+        found: dict[str, set[str]] = {}
+        for row in graph.query("MATCH (n) RETURN labels(n) AS labels, keys(n) AS names"):
+            assert len(row["labels"]) == 1
+            found.setdefault(row["labels"][0], set()).update(row["names"])
+        headings = re.findall(r"^### (.+)$", section(read("graph.md"), "## Nodes"), re.MULTILINE)
+        assert set(headings) == set(found)
+        for label, names in found.items():
+            own = ENGINES_OWN - {"type"} if label == "Task" else ENGINES_OWN
+            assert self.documented(f"### {label}") == names - own, label
+
+    def test_every_edge_and_property(self, graph: Memory) -> None:
+        found: dict[str, set[str]] = {}
+        ends: dict[str, str] = {}
+        for row in graph.query(
+            "MATCH (a)-[r]->(b) "
+            "RETURN type(r) AS type, keys(r) AS names, labels(a) AS a, labels(b) AS b"
+        ):
+            found.setdefault(row["type"], set()).update(row["names"])
+            ends[row["type"]] = f"(:{row['a'][0]})-[:{row['type']}]->(:{row['b'][0]})"
+        headings = re.findall(r"^### (.+)$", section(read("graph.md"), "## Edges"), re.MULTILINE)
+        assert set(headings) == set(found)
+        for kind, names in found.items():
+            assert self.documented(f"### {kind}") == names - ENGINES_OWN, kind
+            assert f"`{ends[kind]}`" in section(read("graph.md"), f"### {kind}")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_page_is_tidy(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert not re.search(r"/(?:work|tmp|root|home)/", text), "a path of somebody's machine"
+    assert len(re.findall(r"^```", text, re.MULTILINE)) % 2 == 0
+    if page.suffix == ".md" and page.parent != ROOT:
+        assert len(re.findall(r"^# ", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.M)) == 1

@@ -1,0 +1,98 @@
+"""Every example of the documentation runs, and prints what the page says."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from neo4j import GraphDatabase
+
+from tests.docs.snippets import CONSOLE, Runner, blocks, commands, same
+from tests.neo4j.server import Found
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SERVER = "neo4j://localhost:7687"
+NAMESPACES = ("airline", "docs")
+"""The namespaces that pages use on a server; they are emptied before and after."""
+
+
+def _needs_server(page: Path) -> bool:
+    return any(
+        SERVER in block.text and block.language in ("python", *CONSOLE)
+        for block in blocks(page.read_text(encoding="utf-8"))
+    )
+
+
+def _parameters() -> Iterator[object]:
+    for page in PAGES:
+        marks = [pytest.mark.neo4j] if _needs_server(page) else []
+        yield pytest.param(page, id=str(page.relative_to(ROOT)), marks=marks)
+
+
+@pytest.mark.parametrize("page", list(_parameters()))
+def test_page(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    environment = {
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "HOME": str(tmp_path / "home"),
+        "XDG_DATA_HOME": str(tmp_path / "home" / "data"),
+        "PYTHONIOENCODING": "utf-8",
+        "TERM": "dumb",
+    }
+    given: dict[str, str] = {}
+    if _needs_server(page):
+        found: Found = request.getfixturevalue("neo4j")
+        environment |= {"GRAPHMEM_USER": found.user, "GRAPHMEM_PASSWORD": found.password}
+        given[SERVER] = found.uri
+        _empty(found)
+        request.addfinalizer(lambda: _empty(found))
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    folder = tmp_path / "page"
+    folder.mkdir()
+    (folder / "seeds").symlink_to(ROOT / "seeds")
+    runner = Runner(folder, environment, given)
+    for block in blocks(page.read_text(encoding="utf-8")):
+        try:
+            runner.run(block)
+        except Exception as error:
+            raise AssertionError(f"{page.relative_to(ROOT)}:{block.line}: {error!r}") from error
+
+
+def _empty(found: Found) -> None:
+    with GraphDatabase.driver(found.uri, auth=(found.user, found.password)) as driver:
+        driver.execute_query(
+            "MATCH (n) WHERE n.ns IN $names DETACH DELETE n", names=list(NAMESPACES)
+        )
+
+
+class TestComparing:
+    @pytest.mark.parametrize(
+        ("expected", "printed"),
+        [
+            ("a  b", "a b\n\n"),
+            ("id ... end", "id 12 34 end"),
+            ("a\n...\nb", "a\nb"),
+            ("a\n...\nb", "a\nx\ny\nb"),
+            (" ──── ", "──"),
+        ],
+    )
+    def test_equal(self, expected: str, printed: str) -> None:
+        assert same(expected, printed)
+
+    @pytest.mark.parametrize(
+        ("expected", "printed"),
+        [("", "a"), ("a", ""), ("a", "a\nb"), ("id ... end", "id\nend"), ("1.5", "1x5")],
+    )
+    def test_different(self, expected: str, printed: str) -> None:
+        assert not same(expected, printed)
+
+    def test_commands(self) -> None:
+        first, second = commands("$ cat > f <<'END'\nx\nEND\n$ a \\\n  b  # exit 2\nout\n")
+        assert (first.text, first.expected, first.code) == ("cat > f <<'END'\nx\nEND", "", 0)
+        assert (second.text, second.expected, second.code) == ("a \\\n  b  # exit 2", "out", 2)

@@ -1,0 +1,164 @@
+"""A process of its own that learns small batches and says which of them are durable.
+
+    GRAPHMEM_URL=... python -m tests.faults.learner FIRST LAST [hold]
+
+It prints ``ready``, then ``<batch> <created>`` as soon as a batch is acknowledged, then ``done``.
+With ``hold`` it then keeps the memory open until its standard input ends.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from graphmem import Episode, Memory, Settings, Step
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+BATCH = 20
+FIRST_DAY = datetime(2026, 1, 1, tzinfo=UTC)
+STRATEGIES = ("ask first", "just do it", "look it up")
+
+
+def episode(number: int) -> Episode:
+    """The episode of a number: always the same, so that anybody can tell what must be there."""
+    return Episode(
+        task=f"task {number % 7}",
+        task_type="even" if number % 2 else "odd",
+        strategy=[STRATEGIES[number % 3], STRATEGIES[(number + 1) % 3]],
+        success=number % 4 != 0,
+        agent=f"agent {number % 2}",
+        steps=[Step(observation=f"page {number}"), Step(action={"press": number}, reward=0.5)],
+        started_at=FIRST_DAY + timedelta(hours=number),
+        source_key=f"run/{number}",
+    )
+
+
+def batch(number: int) -> list[Episode]:
+    """The episodes of a batch."""
+    return [episode(place) for place in range(number * BATCH, (number + 1) * BATCH)]
+
+
+def content(memory: Memory) -> dict[str, Any]:
+    """What a memory holds and derived, without what tells one memory from another.
+
+    Ids hold the namespace, and what is equally good comes in the order of ids: so both are left
+    out. Weights are sums of floats, which depend on the order of summing in the last digits.
+    """
+    stats = memory.stats().model_dump(exclude={"url", "engine", "namespace", "snapshot_age"})
+    strategies = [row.model_dump(exclude={"id"}) for row in memory.strategies(limit=1000)]
+    pairs = memory.query("analysis.together", at_least=1, limit=1000)
+    return {
+        "stats": stats,
+        "strategies": {row["text"]: row for row in strategies},
+        "together": {
+            " + ".join(sorted((row["one"], row["other"]))): (
+                row["times"],
+                row["successes"],
+                round(row["weight"], 9),
+            )
+            for row in pairs
+        },
+    }
+
+
+def keys(memory: Memory) -> list[str]:
+    """The source keys of all episodes in the namespace, as often as they are there."""
+    rows = memory.query("MATCH (e:Episode) WHERE e.ns = $ns RETURN e.source_key AS key")
+    return sorted(row["key"] for row in rows)
+
+
+def environment(url: str, namespace: str, settings: Settings, **more: str) -> dict[str, str]:
+    """The environment in which another process opens the same memory."""
+    given = {"GRAPHMEM_URL": url, "GRAPHMEM_NAMESPACE": namespace, "GRAPHMEM_WAIT": "10", **more}
+    if settings.password:
+        given["GRAPHMEM_USER"] = settings.user
+        given["GRAPHMEM_PASSWORD"] = settings.password.get_secret_value()
+    return {**os.environ, **given}
+
+
+class Learner:
+    """The process, seen from the test."""
+
+    def __init__(self, environment: dict[str, str], first: int, last: int, *more: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.learner", str(first), str(last), *more],
+            cwd=REPOSITORY,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.acknowledged: dict[int, int] = {}
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def lines(self) -> Iterator[str]:
+        """Yield what it prints, and note the batches that it reports as durable."""
+        assert self._process.stdout
+        for line in self._process.stdout:
+            words = line.split()
+            if words[0].isdigit():
+                self.acknowledged[int(words[0])] = int(words[1])
+            yield line.strip()
+
+    def wait_for(self, wanted: str) -> None:
+        """Return when it has printed a line that begins so."""
+        for line in self.lines():
+            if line.startswith(wanted):
+                return
+        raise AssertionError(f"the learner ended with {self._process.wait()} before {wanted!r}")
+
+    def kill(self) -> None:
+        """Kill it at once; what it printed before is noted."""
+        self._process.kill()
+        self.finish()
+
+    def let_go(self) -> None:
+        """End its standard input, for which a holding one waits."""
+        assert self._process.stdin
+        self._process.stdin.close()
+
+    def finish(self) -> int:
+        """Read the rest of what it prints, and return its exit code."""
+        assert self._process.stdout
+        assert self._process.stdin
+        if not self._process.stdout.closed:
+            for _ in self.lines():
+                pass
+        self._process.stdout.close()
+        self._process.stdin.close()
+        return self._process.wait(60)
+
+
+@contextmanager
+def learning(environment: dict[str, str], first: int, last: int, *more: str) -> Iterator[Learner]:
+    """Run a learner for the length of a block."""
+    learner = Learner(environment, first, last, *more)
+    try:
+        yield learner
+    finally:
+        learner.kill()
+
+
+def main() -> None:
+    first, last = int(sys.argv[1]), int(sys.argv[2])
+    with Memory.open() as memory:
+        print("ready", flush=True)
+        for number in range(first, last):
+            report = memory.learn_many(batch(number))
+            print(number, report.created, flush=True)
+        print("done", flush=True)
+        if "hold" in sys.argv:
+            sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,251 @@
+"""Many at once: nothing is lost, nothing is counted twice, and whoever must wait is told why."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from graphmem import Memory, Settings
+from graphmem.errors import LockedError
+from tests.conftest import Opener
+from tests.faults.learner import (
+    BATCH,
+    REPOSITORY,
+    Learner,
+    batch,
+    content,
+    environment,
+    episode,
+    keys,
+    learning,
+)
+
+THREADS = 16
+EACH = 6
+
+
+def in_threads(work: Callable[[int], int]) -> int:
+    """Run ``work`` with the numbers of 16 threads that start together; return the sum."""
+    together = threading.Barrier(THREADS)
+
+    def run(number: int) -> int:
+        together.wait(30)
+        return work(number)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        return sum(pool.map(run, range(THREADS)))
+
+
+def check_exactly(memory: Memory, episodes: int, opened: Opener) -> None:
+    """The memory holds the first ``episodes`` once each, as if one had learned them in order."""
+    assert keys(memory) == sorted(f"run/{number}" for number in range(episodes))
+    report = memory.verify()
+    assert report.ok, report.differences
+    alone = opened(f"alone-{uuid4().hex}") if memory.store.capabilities.server else None
+    with alone or Memory.open("memory:") as one:
+        one.learn_many([episode(number) for number in range(episodes)])
+        assert content(memory) == content(one)
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["one memory", "a memory each"])
+def test_threads_that_learn_different_things(memory: Memory, opened: Opener, shared: bool) -> None:
+    memories = [memory if shared else opened() for _ in range(THREADS)]
+
+    def learn(thread: int) -> int:
+        numbers = range(thread * EACH, (thread + 1) * EACH)
+        return sum(memories[thread].learn_many([episode(n)]).created for n in numbers)
+
+    assert in_threads(learn) == THREADS * EACH
+    check_exactly(memory, THREADS * EACH, opened)
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["one memory", "a memory each"])
+def test_threads_that_learn_the_same_things(memory: Memory, opened: Opener, shared: bool) -> None:
+    memories = [memory if shared else opened() for _ in range(THREADS)]
+
+    def learn(thread: int) -> int:  # in another order each, some alone, some in batches
+        start = thread * 5 % 24
+        everything = [episode((start + place) % 24) for place in range(24)]
+        return memories[thread].learn_many(everything, batch_size=1 + thread % 8).created
+
+    assert in_threads(learn) == 24  # each is created exactly once, whoever came first
+    check_exactly(memory, 24, opened)
+
+
+def test_handles_that_come_and_go_while_others_work(url: str, settings: Settings) -> None:
+    """Whoever closes last writes the checkpoint; nobody is left with a closed engine."""
+    namespace = f"test-{uuid4().hex}"
+
+    def learn(thread: int) -> int:
+        created = 0
+        for place in range(3):
+            with Memory.open(url, namespace=namespace, settings=settings) as memory:
+                created += memory.learn_many([episode(thread * 3 + place)]).created
+                assert memory.stats().episodes >= 1
+        return created
+
+    assert in_threads(learn) == THREADS * 3
+    with Memory.open(url, namespace=namespace, settings=settings) as memory:
+        assert len(keys(memory)) == THREADS * 3
+        assert memory.verify().ok
+
+
+def test_readers_beside_a_writing_thread_see_whole_batches_only(memory: Memory) -> None:
+    stop = threading.Event()
+    seen: list[int] = []
+
+    def read() -> None:
+        while not stop.is_set():
+            seen.append(memory.stats().episodes)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        for number in range(5):
+            memory.learn_many(batch(number))
+    finally:
+        stop.set()
+        reader.join()
+    assert seen == sorted(seen)
+    assert all(count % BATCH == 0 for count in seen)
+
+
+@pytest.mark.neo4j
+@pytest.mark.parametrize("engine", ["neo4j"], indirect=True)
+def test_processes_that_learn_overlapping_things_on_a_server(
+    url: str, settings: Settings, opened: Opener
+) -> None:
+    namespace = f"test-{uuid4().hex}"
+    surroundings = environment(url, namespace, settings)
+    learners = [Learner(surroundings, first, first + 4) for first in (0, 1, 2, 2)]
+
+    assert [learner.finish() for learner in learners] == [0, 0, 0, 0]
+    assert sum(sum(learner.acknowledged.values()) for learner in learners) == 6 * BATCH
+    check_exactly(opened(namespace), 6 * BATCH, opened)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    return str(tmp_path / "memory.graph")
+
+
+def test_a_second_writing_process_is_told_who_writes_and_what_to_do(folder: str) -> None:
+    with learning(environment(folder, "default", Settings()), 0, 1, "hold") as holder:
+        holder.wait_for("done")
+        with Memory.open(folder, settings=Settings(wait=0.3)) as memory:
+            started = time.monotonic()
+            with pytest.raises(LockedError) as caught:
+                memory.learn("a task", "a strategy", success=True)
+            assert 0.3 <= time.monotonic() - started < 3
+
+    assert caught.value.retryable
+    assert str(holder.pid) in str(caught.value)
+    for remedy in ("GRAPHMEM_WAIT", "--wait", "neo4j://"):
+        assert remedy in str(caught.value)
+
+
+def test_a_writer_gets_in_when_the_other_closes_within_the_wait(folder: str) -> None:
+    with learning(environment(folder, "default", Settings()), 0, 1, "hold") as holder:
+        holder.wait_for("done")
+        closer = threading.Timer(0.5, holder.let_go)
+        closer.start()
+        with Memory.open(folder, settings=Settings(wait=20)) as memory:
+            assert memory.learn_many(batch(1)).created == BATCH
+            assert len(keys(memory)) == 2 * BATCH
+        closer.join()
+
+
+def test_a_writer_gets_in_at_once_when_the_other_was_killed(folder: str) -> None:
+    with learning(environment(folder, "default", Settings()), 0, 1, "hold") as holder:
+        holder.wait_for("done")
+        holder.kill()
+    with Memory.open(folder, settings=Settings(wait=0)) as memory:
+        assert memory.learn_many(batch(1)).created == BATCH
+        assert memory.verify().ok
+
+
+def test_a_reader_beside_a_writing_process_sees_what_was_acknowledged(folder: str) -> None:
+    settings = Settings(snapshot_seconds=0)
+    with learning(environment(folder, "default", Settings()), 0, 5, "hold") as writer:
+        with Memory.open(folder, settings=settings) as reader:
+            for line in writer.lines():
+                if line == "done":
+                    break
+                acknowledged = len(writer.acknowledged)
+                found = reader.stats()
+                assert acknowledged * BATCH <= found.episodes <= 5 * BATCH
+                assert found.episodes % BATCH == 0
+                if acknowledged:
+                    assert found.snapshot_age is not None
+                    assert 0 <= found.snapshot_age < 5
+            assert len(keys(reader)) == 5 * BATCH
+            assert reader.verify().ok
+
+
+def test_a_snapshot_says_its_true_age(folder: str) -> None:
+    settings = Settings(snapshot_seconds=60)
+    with learning(environment(folder, "default", Settings()), 0, 1, "hold") as writer:
+        writer.wait_for("done")
+        with Memory.open(folder, settings=settings) as reader:
+            reader.stats()
+            time.sleep(0.3)
+            age = reader.stats().snapshot_age
+            assert age is None or age < 60  # nobody wrote: it may count as fresh
+    with Memory.open(folder) as memory:
+        memory.learn("a task", "a strategy", success=True)
+        assert memory.stats().snapshot_age is None  # a writer reads what it writes
+
+
+FORKING = """
+import os
+from graphmem import Memory
+from graphmem.errors import ForkedError
+
+memory = Memory.open()
+memory.learn("a task", "before the fork", success=True)
+child = os.fork()
+if child == 0:
+    for call in (lambda: memory.learn("a task", "in the child", success=True), memory.stats):
+        try:
+            call()
+        except ForkedError as error:
+            print("ForkedError", error.retryable, "Memory.open" in str(error), flush=True)
+    memory.close()
+    {ending}
+else:
+    os.waitpid(child, 0)
+    memory.learn("a task", "after the fork", success=True)
+    print(sorted(row.text for row in memory.strategies()), memory.verify().ok, flush=True)
+    memory.close()
+"""
+
+
+@pytest.mark.parametrize("ending", ["os._exit(0)", "pass"], ids=["at once", "in good order"])
+def test_a_forked_child_is_refused_and_does_no_harm(folder: str, ending: str) -> None:
+    answer = subprocess.run(
+        [sys.executable, "-c", FORKING.format(ending=ending)],
+        cwd=REPOSITORY,
+        env=environment(folder, "default", Settings()),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert answer.stderr == ""
+    assert answer.stdout.splitlines() == [
+        "ForkedError False True",
+        "ForkedError False True",
+        "['after the fork', 'before the fork'] True",
+    ]
+    with Memory.open(folder) as memory:
+        assert memory.stats().episodes == 2
+        assert memory.learn("a task", "later", success=True).created
+        assert memory.verify().ok

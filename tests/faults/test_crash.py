@@ -1,0 +1,174 @@
+"""What was acknowledged is there after a crash, whole; what was cut off can be learned again."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from graphmem import Memory, Settings
+from graphmem.errors import UnavailableError
+from tests.conftest import Opener
+from tests.faults.learner import (
+    BATCH,
+    batch,
+    content,
+    environment,
+    episode,
+    keys,
+    learning,
+)
+from tests.neo4j.server import Neo4jServer, Neo4jUnavailable
+
+BATCHES = 8
+ROUNDS = 20
+CHANCE = 20_260_101
+
+
+def check_whole_batches(memory: Memory, acknowledged: int) -> int:
+    """Every acknowledged batch is there, at most one more, none in part; return how many."""
+    found = keys(memory)
+    batches = len(found) // BATCH
+    assert acknowledged <= batches <= acknowledged + 1
+    assert found == sorted(f"run/{number}" for number in range(batches * BATCH))
+
+    stats = memory.stats()
+    assert (stats.episodes, stats.steps) == (batches * BATCH, 2 * batches * BATCH)
+    assert sum(row.trials for row in memory.strategies()) == 2 * batches * BATCH
+    report = memory.verify()
+    assert report.ok, report.differences
+    return batches
+
+
+def check_the_rest_can_be_learned(memory: Memory, batches: int, clean: object) -> None:
+    """The whole input again gives the graph of a run that nobody killed."""
+    everything = [episode(number) for number in range(BATCHES * BATCH)]
+    report = memory.learn_many(everything, batch_size=BATCH)
+    assert (report.created, report.skipped) == ((BATCHES - batches) * BATCH, batches * BATCH)
+    assert content(memory) == clean
+    assert memory.verify().ok
+
+
+@pytest.fixture
+def clean(opened: Opener) -> object:
+    """The content of a memory that learned everything undisturbed."""
+    memory = opened("crash-undisturbed")
+    for number in range(BATCHES):
+        memory.learn_many(batch(number))
+    return content(memory)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("round_", range(ROUNDS))
+def test_a_killed_process_loses_nothing_that_was_acknowledged(
+    url: str, settings: Settings, opened: Opener, clean: object, tmp_path: Path, round_: int
+) -> None:
+    chance = random.Random(CHANCE + round_)
+    where = url if settings.password else str(tmp_path / "crashed.graph")
+    surroundings = environment(where, f"crash-{CHANCE}-{round_}-{time.time_ns()}", settings)
+
+    with learning(surroundings, 0, BATCHES) as learner:
+        learner.wait_for(chance.choice(["ready", *map(str, range(BATCHES - 1))]))
+        time.sleep(chance.uniform(0, 0.04))  # into a batch, a commit, or the moment after one
+        learner.kill()
+    assert sorted(learner.acknowledged) == list(range(len(learner.acknowledged)))
+
+    namespace = surroundings["GRAPHMEM_NAMESPACE"]
+    with Memory.open(where, namespace=namespace, settings=settings) as memory:
+        batches = check_whole_batches(memory, len(learner.acknowledged))
+        check_the_rest_can_be_learned(memory, batches, clean)
+
+
+def test_a_memory_can_be_read_and_written_after_each_of_many_crashes(tmp_path: Path) -> None:
+    """No crash leaves a state that the next writer chokes on, whatever the log holds."""
+    url = str(tmp_path / "memory.graph")
+    surroundings = environment(url, "default", Settings())
+    for number in range(4):
+        with learning(surroundings, number, number + 2, "hold") as learner:
+            learner.wait_for("done")  # acknowledged, but never closed: all is in the log only
+        with Memory.open(url) as reader:
+            assert len(keys(reader)) == (number + 2) * BATCH
+
+    with Memory.open(url) as memory:
+        assert check_whole_batches(memory, 5) == 5
+
+
+@pytest.fixture
+def own_server() -> Iterator[Neo4jServer]:
+    """A Neo4j that only this test uses, so that it may be killed."""
+    server = Neo4jServer()
+    try:
+        server.start()
+    except Neo4jUnavailable as missing:
+        server.close()
+        pytest.skip(f"a server that may be killed needs Java and Maven: {missing}")
+    with server:
+        yield server
+
+
+def learn_on(memory: Memory, acknowledged: set[int]) -> None:
+    """Learn one batch after the other, round and round, until something fails."""
+    for number in itertools.cycle(range(BATCHES)):
+        if number not in acknowledged:
+            memory.learn_many(batch(number))
+            acknowledged.add(number)
+        elif len(acknowledged) == BATCHES:  # all are there: go on until the kill
+            memory.learn_many(batch(number))
+
+
+@pytest.mark.neo4j
+@pytest.mark.slow
+def test_a_killed_server_loses_nothing_that_was_acknowledged(own_server: Neo4jServer) -> None:
+    settings = Settings(
+        user=own_server.user, password=own_server.password, retry_seconds=1, connect_timeout=2
+    )
+    with Memory.open(own_server.uri, namespace="undisturbed", settings=settings) as memory:
+        for number in range(BATCHES):
+            memory.learn_many(batch(number))
+        undisturbed = content(memory)
+
+    for round_ in range(3):
+        chance = random.Random(CHANCE + round_)
+        with Memory.open(own_server.uri, namespace=f"r{round_}", settings=settings) as memory:
+            acknowledged = set(range(chance.randrange(1, BATCHES - 2)))
+            for number in acknowledged:
+                memory.learn_many(batch(number))
+
+            killer = threading.Timer(chance.uniform(0, 0.03), own_server.kill)
+            killer.start()
+            with pytest.raises(UnavailableError) as caught:
+                learn_on(memory, acknowledged)
+            killer.join()
+            assert caught.value.retryable
+
+            started = time.monotonic()
+            with pytest.raises(UnavailableError) as caught:  # the outage goes on
+                memory.learn_many(batch(0))
+            with pytest.raises(UnavailableError):
+                Memory.open(own_server.uri, settings=settings)
+            assert time.monotonic() - started < 15
+            assert "password" not in str(caught.value).lower()
+
+            own_server.restart()
+            batches = check_whole_batches(memory, len(acknowledged))  # the same object goes on
+            check_the_rest_can_be_learned(memory, batches, undisturbed)
+
+
+@pytest.mark.neo4j
+@pytest.mark.slow
+def test_a_first_write_during_an_outage_keeps_to_the_retry_time(own_server: Neo4jServer) -> None:
+    """The first write also brings the schema up to date; that must not retry for longer."""
+    settings = Settings(
+        user=own_server.user, password=own_server.password, retry_seconds=1, connect_timeout=2
+    )
+    with Memory.open(own_server.uri, settings=settings) as memory:
+        own_server.kill()
+        started = time.monotonic()
+        with pytest.raises(UnavailableError):
+            memory.learn("a task", "a strategy", success=True)
+        assert time.monotonic() - started < 15

@@ -1,0 +1,300 @@
+"""Full disks, damaged files, closed doors: a clear error, and nothing that was learned is lost."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import kglite
+import pytest
+
+from graphmem import Memory, Settings
+from graphmem.errors import (
+    AuthenticationError,
+    GraphMemError,
+    NotAMemoryError,
+    SchemaVersionError,
+    SettingsError,
+    StorageError,
+    UnavailableError,
+)
+from tests.faults.learner import BATCH, REPOSITORY, batch, environment, keys, learning
+from tests.neo4j.server import Found
+
+FULL_DISK = """
+import resource, signal
+from graphmem import Memory
+from graphmem.errors import StorageError
+from tests.faults.learner import batch
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # so that writing fails as it does on a full disk
+resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, resource.RLIM_INFINITY))
+memory = Memory.open()
+try:
+    for number in range(1_000):
+        memory.learn_many(batch(number))
+        print("acknowledged", number + 1, flush=True)
+except StorageError as error:
+    print("StorageError", flush=True)
+print("readable", memory.stats().episodes, memory.verify().ok, flush=True)
+try:
+    memory.learn_many(batch(number))
+except StorageError:
+    print("StorageError", flush=True)
+{ending}
+"""
+
+
+@pytest.mark.parametrize("durability", ["normal", "full"])
+@pytest.mark.parametrize(
+    "ending", ["memory.close()", "import os; os._exit(0)"], ids=["closed", "left open"]
+)
+def test_a_full_disk_is_told_and_loses_nothing(
+    tmp_path: Path, durability: str, ending: str
+) -> None:
+    url = str(tmp_path / "memory.graph")
+    answer = subprocess.run(
+        [sys.executable, "-c", FULL_DISK.format(ending=ending)],
+        cwd=REPOSITORY,
+        env=environment(url, "default", Settings(), GRAPHMEM_DURABILITY=durability),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    lines = answer.stdout.splitlines()
+    acknowledged = sum(line.startswith("acknowledged") for line in lines)
+    assert acknowledged >= 1
+    assert lines[acknowledged:] == [
+        "StorageError",
+        f"readable {acknowledged * BATCH} True",  # the batch that failed left nothing
+        "StorageError",
+    ]
+    assert "Traceback" not in answer.stderr
+
+    with Memory.open(url) as memory:  # now there is room
+        assert len(keys(memory)) == acknowledged * BATCH
+        assert memory.learn_many(batch(acknowledged)).created == BATCH
+        assert memory.verify().ok
+
+
+@pytest.fixture
+def closed(tmp_path: Path) -> Path:
+    """A memory in good order: one graph file."""
+    folder = tmp_path / "closed.graph"
+    with Memory.open(folder) as memory:
+        memory.learn_many(batch(0))
+    return folder
+
+
+@pytest.fixture
+def crashed(tmp_path: Path) -> Path:
+    """A memory whose writer was killed: what it learned is in the log."""
+    folder = tmp_path / "crashed.graph"
+    with learning(environment(str(folder), "default", Settings()), 0, 3, "hold") as learner:
+        learner.wait_for("done")
+    return folder
+
+
+def half(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+def nothing(_: bytes) -> bytes:
+    return b""
+
+
+def noise(data: bytes) -> bytes:
+    return random.Random(1).randbytes(len(data))
+
+
+def flipped(data: bytes) -> bytes:
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 0xFF]) + data[middle + 1 :]
+
+
+@pytest.mark.parametrize("damage", [half, nothing, noise, flipped])
+def test_a_damaged_graph_file_is_told_and_left_as_it_is(
+    closed: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    file = closed / "graph.kgl"
+    file.write_bytes(damaged := damage(file.read_bytes()))
+
+    with Memory.open(closed) as memory:
+        with pytest.raises(StorageError, match="damaged") as caught:
+            memory.stats()
+        assert str(file) in str(caught.value)
+        with pytest.raises(StorageError, match="damaged"):
+            memory.learn("a task", "a strategy", success=True)
+    assert file.read_bytes() == damaged
+
+
+def test_the_torn_end_of_a_log_is_what_a_crash_leaves(
+    crashed: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A last entry that was being written was never acknowledged: it is passed over in silence."""
+    with (crashed / "graph.kgl-wal").open("ab") as log:
+        log.write(b"half an entry")
+
+    with Memory.open(crashed) as memory:
+        assert len(keys(memory)) == 3 * BATCH
+        assert memory.learn_many(batch(3)).created == BATCH
+        assert memory.verify().ok
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("damage", [noise, flipped])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_damage_inside_a_log_is_told_because_acknowledged_work_is_lost(
+    crashed: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    log = crashed / "graph.kgl-wal"
+    log.write_bytes(damage(log.read_bytes()))
+
+    with Memory.open(crashed) as memory:
+        with pytest.raises(StorageError):
+            memory.stats()
+        with pytest.raises(StorageError):
+            memory.learn("a task", "a strategy", success=True)
+
+
+def test_a_memory_of_a_newer_version_is_refused_with_the_remedy(closed: Path) -> None:
+    session = kglite.open_session(str(closed / "graph.kgl"), durable="normal")
+    session.execute("MATCH (s:Schema) SET s.version = 99")
+    session.close()
+
+    with Memory.open(closed) as memory:
+        for call in (memory.stats, lambda: memory.learn("t", "s", success=True)):
+            with pytest.raises(SchemaVersionError, match="pip install -U graphmem") as caught:
+                call()
+            assert "99" in str(caught.value)
+            assert not caught.value.retryable
+
+
+def test_what_is_no_memory_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (file := tmp_path / "notes.txt").write_text("dear diary")
+    with pytest.raises(NotAMemoryError, match="is a file"):
+        Memory.open(file)
+    (folder := tmp_path / "photos").mkdir()
+    (folder / "cat.jpg").write_bytes(b"meow")
+    with pytest.raises(NotAMemoryError, match="other files"):
+        Memory.open(folder)
+
+    assert file.read_text() == "dear diary"
+    assert [entry.name for entry in folder.iterdir()] == ["cat.jpg"]
+
+
+def test_a_folder_below_a_file_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("dear diary")
+    with Memory.open(tmp_path / "notes.txt" / "memory.graph") as memory:
+        assert memory.stats().episodes == 0  # as in any folder that is not there yet
+        with pytest.raises(StorageError, match="cannot create"):
+            memory.learn("a task", "a strategy", success=True)
+
+
+def test_reading_creates_nothing(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "memory.graph") as memory:
+        assert memory.stats().episodes == 0
+        assert memory.strategies() == []
+        assert memory.verify().ok
+    assert list(tmp_path.iterdir()) == []
+
+
+@contextmanager
+def an_ordinary_user() -> Iterator[None]:
+    """Root may do anything, so give that up for the length of a block."""
+    if os.geteuid():
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.fixture
+def foreign(closed: Path) -> Iterator[Path]:
+    """A memory that belongs to somebody else, in a folder that all may enter."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        folder = Path(name) / "memory.graph"
+        shutil.copytree(closed, folder)
+        yield folder
+        folder.chmod(0o755)
+
+
+def test_a_folder_without_permission_is_told(foreign: Path) -> None:
+    foreign.chmod(0)
+    with an_ordinary_user():
+        with pytest.raises(StorageError, match="permission"):
+            with Memory.open(foreign) as memory:
+                memory.stats()
+
+
+def test_a_folder_that_may_only_be_read_can_be_read(foreign: Path) -> None:
+    for file in foreign.iterdir():
+        file.chmod(0o444)
+    foreign.chmod(0o555)
+    with an_ordinary_user():
+        with Memory.open(foreign) as memory:
+            assert len(keys(memory)) == BATCH
+            with pytest.raises(StorageError, match=r"(?i)permission"):
+                memory.learn("a task", "a strategy", success=True)
+            assert memory.verify().ok
+        with pytest.raises(StorageError, match=r"(?i)permission"):
+            with Memory.open(foreign.parent / "another.graph") as memory:
+                memory.learn("a task", "a strategy", success=True)
+
+
+@pytest.mark.neo4j
+def test_a_wrong_password_is_told_without_showing_it(neo4j: Found) -> None:
+    with pytest.raises(AuthenticationError, match="GRAPHMEM_PASSWORD") as caught:
+        Memory.open(neo4j.uri, settings=Settings(user=neo4j.user, password="no-such-secret"))  # noqa: S106
+    assert not caught.value.retryable
+    assert "no-such-secret" not in str(caught.value)
+
+    with pytest.raises(AuthenticationError) as caught:
+        Memory.open(neo4j.uri.replace("://", "://somebody:no-such-secret@"))
+    assert "no-such-secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("scheme", ["neo4j", "bolt"])
+def test_a_server_that_is_not_there_is_told_quickly(scheme: str) -> None:
+    started = time.monotonic()
+    with pytest.raises(UnavailableError, match="is the server running") as caught:
+        Memory.open(f"{scheme}://127.0.0.1:1", settings=Settings(password="x"))  # noqa: S106
+    assert time.monotonic() - started < 5
+    assert caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("mysql://localhost/runs", "unknown scheme"),
+        ("http://localhost:7474", "unknown scheme"),
+        ("", "empty"),
+        ("   ", "empty"),
+        ("neo4j://127.0.0.1:1", "GRAPHMEM_PASSWORD"),
+        ("bolt://somebody@127.0.0.1:1", "GRAPHMEM_PASSWORD"),
+    ],
+)
+def test_an_url_that_says_nothing_useful_is_refused(url: str, says: str) -> None:
+    with pytest.raises(SettingsError, match=says):
+        Memory.open(url)
+
+
+@pytest.mark.parametrize("url", ["bolt://127.0.0.1:1/?policy=x", "neo4j://127.0.0.1:port"])
+def test_an_url_that_can_never_work_is_not_called_retryable(url: str) -> None:
+    with pytest.raises(GraphMemError) as caught:
+        Memory.open(url, settings=Settings(password="x"))  # noqa: S106
+    assert isinstance(caught.value, SettingsError)
+    assert not caught.value.retryable

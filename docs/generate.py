@@ -125,7 +125,7 @@ def memory() -> str:
 
 def async_memory() -> str:
     """Return the methods of AsyncMemory: those of its own in full, the others by name."""
-    own = [_method(AsyncMemory, name) for name in ("open", "session")]
+    own = [_method(AsyncMemory, name) for name in ("open",)]
     same = ", ".join(
         f"`{name}`" for name, _ in _methods(AsyncMemory) if name not in ("open", "session")
     )

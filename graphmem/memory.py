@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import (
-    AsyncIterator,
     Callable,
     Coroutine,
     Iterable,
@@ -13,7 +12,6 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -297,7 +295,10 @@ def _in_thread(
 
 
 class AsyncMemory:
-    """The same methods as :class:`Memory`, awaited; each call runs in a worker thread."""
+    """The same methods as :class:`Memory`, awaited; each call runs in a worker thread.
+
+    ``async with await AsyncMemory.open(...) as memory:`` closes it at the end.
+    """
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
@@ -313,14 +314,6 @@ class AsyncMemory:
         """Open a memory, as :meth:`Memory.open` does."""
         memory = await asyncio.to_thread(Memory.open, url, namespace=namespace, settings=settings)
         return cls(memory)
-
-    @classmethod
-    @asynccontextmanager
-    async def session(cls, url: str | Path | None = None, **options: Any) -> AsyncIterator[Self]:
-        """Open a memory for an ``async with`` block."""
-        memory = await cls.open(url, **options)
-        async with memory:
-            yield memory
 
     learn = _in_thread(Memory.learn)
     learn_many = _in_thread(Memory.learn_many)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import random
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
@@ -114,6 +115,7 @@ class Neo4jStore:
             except _TakenError as error:  # another writer created a node that was not there
                 if time.monotonic() > deadline:
                     raise UnavailableError(str(error)) from error
+                time.sleep(random.uniform(0.005, 0.05))  # noqa: S311 - not to meet again
 
     def view(self, work: Callable[[Transaction], T]) -> T:
         """Run ``work`` in a writing transaction: reads are only consistent under locks here."""

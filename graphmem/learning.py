@@ -8,6 +8,7 @@ on the size of the history.
 from __future__ import annotations
 
 import time
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
@@ -35,6 +36,8 @@ from graphmem.queries import procedure
 from graphmem.store.port import Row, Store, Transaction
 
 OnError = Literal["raise", "collect"]
+STEPS_IN_A_BATCH = 20_000
+"""A batch is written when its episodes have this many steps, so that memory stays bounded."""
 _NESTED = ("steps", "uses", "_content")
 _USED = (
     *("id", "agent", "agent_name", "task", "task_key", "description", "at", "used_at", "success"),
@@ -87,7 +90,7 @@ class Learner:
         on_progress: Callable[[int], None] | None = None,
         on_reject: Callable[[Rejection], None] | None = None,
     ) -> LearnReport:
-        """Learn episodes in transactions of ``batch_size``.
+        """Learn episodes in transactions of ``batch_size`` (fewer where they have many steps).
 
         With ``on_error="collect"`` a bad record is reported and the others are learned; with
         ``"raise"`` the first bad record raises, and its batch is not written. Batches before it
@@ -102,7 +105,7 @@ class Learner:
         report = _Report(on_reject)
         rows: list[Row] = []
         places: list[int] = []
-        seen = 0
+        seen = steps = 0
 
         def flush() -> None:
             if rows:
@@ -126,9 +129,10 @@ class Learner:
                 continue
             rows.append(row)
             places.append(index)
-            if len(rows) == batch_size:
+            steps += len(row["steps"])
+            if len(rows) == batch_size or steps >= STEPS_IN_A_BATCH:
                 flush()
-                seen = 0
+                seen = steps = 0
         flush()
         return report.done()
 
@@ -175,7 +179,7 @@ class Learner:
         )
         if rows:
             return rows
-        known = strategy_id(self._namespace, strategy)
+        known = strategy_id(self._namespace, unicodedata.normalize("NFC", strategy).strip())
         return self._store.read(
             procedure("learning.evidence"), ns=self._namespace, strategy=known, limit=limit
         )
@@ -202,7 +206,7 @@ class Learner:
 
     def _find(self, text: str | None, task_type: str | None) -> list[str]:
         if text is not None:
-            known = task_id(self._namespace, text.strip())
+            known = task_id(self._namespace, unicodedata.normalize("NFC", text).strip())
             rows = self._store.read(
                 procedure("maintenance.stored_tasks"), ns=self._namespace, ids=[known]
             )
@@ -276,23 +280,21 @@ class Learner:
         first: dict[str, Row] = {}
         for row in rows:
             first.setdefault(row["id"], row)
+        twins = {
+            index: _conflict(row, first[row["id"]]["_content"])
+            for index, row in enumerate(rows)
+            if row["content_hash"] != first[row["id"]]["content_hash"]
+        }
+        if on_error == "raise" and twins:
+            raise next(iter(twins.values()))
         unique = [first[key] for key in sorted(first)]
         now = now_millis()
         self._store.apply_schema()
         answers = self._store.transact(lambda tx: self._work(tx, unique, now, on_error))
-        result: list[bool | ConflictError] = []
-        for row in rows:
-            answer = answers[row["id"]]
-            if row is first[row["id"]]:
-                result.append(answer)
-            elif row["content_hash"] == first[row["id"]]["content_hash"]:
-                result.append(False)
-            else:
-                conflict = _conflict(row, first[row["id"]]["_content"])
-                if on_error == "raise":
-                    raise conflict
-                result.append(conflict)
-        return result
+        return [
+            twins.get(index, answers[row["id"]] if row is first[row["id"]] else False)
+            for index, row in enumerate(rows)
+        ]
 
     def _work(
         self, tx: Transaction, rows: list[Row], now: int, on_error: OnError

@@ -260,6 +260,33 @@ def test_a_batch_may_hold_the_same_episode_twice(memory: Memory) -> None:
     assert memory.strategies()[0].trials == 1
 
 
+def test_a_batch_with_a_conflict_in_it_is_not_written(memory: Memory) -> None:
+    episode = Episode(task="t", strategy="s", success=True, source_key="k")
+    other = Episode(task="t", strategy="s", success=False, source_key="k")
+    late = Episode(task="t", strategy="s", success=False, source_key="late")
+
+    with pytest.raises(ConflictError):
+        memory.learn_many([episode, other])
+    assert memory.stats().episodes == 0
+    memory.learn_many([episode])
+    with pytest.raises(ConflictError):
+        memory.learn_many([late, other])
+    assert memory.stats().episodes == 1
+
+
+def test_episodes_of_many_steps_are_written_in_smaller_batches(memory: Memory) -> None:
+    written: list[int] = []
+    memory.learn_many(
+        (
+            Episode(task="t", strategy="s", success=True, source_key=str(n), steps=[Step()] * 9_000)
+            for n in range(4)
+        ),
+        on_progress=written.append,
+    )
+    assert written == [3, 1]
+    assert memory.stats().steps == 36_000
+
+
 def test_erasing_leaves_no_trace(memory: Memory) -> None:
     kept = memory.learn("t", ["a", "b"], success=True, ended_at=DAY, source_key="1")
     before = _picture(memory)

@@ -86,7 +86,7 @@ def learn(context: Context, /, task: str, strategies: tuple[str, ...], **outcome
 @click.argument("logs", nargs=-1, required=True, metavar="LOG...")
 @click.option("--format", "format_name", metavar="NAME", help="Log format; default: by content.")
 @click.option("--agent", help="Name of the agent, instead of the one that the log tells.")
-@click.option("--batch-size", type=click.IntRange(1, 100_000), default=500, show_default=True)
+@click.option("--batch-size", type=click.IntRange(1, 100_000), default=100, show_default=True)
 @click.option("--limit", type=click.IntRange(1), help="Records of each file at most.")
 @click.option("--strict", is_flag=True, help="Exit with 1 where a record was refused.")
 @click.option(

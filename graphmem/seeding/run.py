@@ -16,6 +16,8 @@ from graphmem.models import Episode, LearnReport
 from graphmem.seeding.formats import Format, Origin, Record, Refused, detect, find
 from graphmem.seeding.sources import Source
 
+BATCH = 100
+"""Records in a transaction: more are hardly faster, and need more memory."""
 KEPT = 1_000
 """Refusals that a report holds; all of them go to ``on_refusal``."""
 
@@ -65,7 +67,7 @@ def seed(
     *,
     format_name: str | None = None,
     agent: str | None = None,
-    batch_size: int = 500,
+    batch_size: int = BATCH,
     limit: int | None = None,
     progress: Progress | None = None,
     on_refusal: Callable[[Refusal], None] | None = None,

@@ -17,9 +17,9 @@ from graphmem.learning import Learner
 from graphmem.seeding import seed, sources
 from tests.bench.report import Result
 from tests.bench.workload import episodes, single
-from tests.conftest import SHARED
 
 HISTORY = 100_000
+SHARED = Path(__file__).resolve().parents[3] / "shared"
 CALLS = 1_000
 
 # What a loop without graphmem would send to write the same nodes and edges.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import shutil
@@ -26,6 +27,7 @@ from graphmem.errors import (
     StorageError,
     UnavailableError,
 )
+from graphmem.store import embedded
 from tests.faults.learner import BATCH, REPOSITORY, batch, environment, keys, learning
 from tests.neo4j.server import Found
 
@@ -298,3 +300,20 @@ def test_an_url_that_can_never_work_is_not_called_retryable(url: str) -> None:
         Memory.open(url, settings=Settings(password="x"))  # noqa: S106
     assert isinstance(caught.value, SettingsError)
     assert not caught.value.retryable
+
+
+def test_a_log_that_has_grown_is_folded_into_the_graph_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "CHECKPOINT_BYTES", 50_000)
+    folder = tmp_path / "memory.graph"
+    sizes = []
+    with Memory.open(folder) as memory:
+        for number in range(400):
+            memory.learn("t", f"s {number % 9}", success=True, source_key=str(number))
+            sizes.append((folder / embedded.LOG).stat().st_size)
+        assert max(sizes) < 100_000
+        assert sum(b < a for a, b in itertools.pairwise(sizes)) >= 2
+        assert (memory.stats().episodes, memory.verify().ok) == (400, True)
+    with Memory.open(folder) as memory:
+        assert (memory.stats().episodes, memory.verify().ok) == (400, True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import BinaryIO, Protocol
@@ -14,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from graphmem.errors import SeedingError
 from graphmem.models import Episode, LearnReport
 from graphmem.seeding.formats import Format, Origin, Record, Refused, detect, find
-from graphmem.seeding.sources import Source
+from graphmem.seeding.sources import Source, damage
 
 BATCH = 100
 """Records in a transaction: more are hardly faster, and need more memory."""
@@ -164,8 +162,9 @@ def _guarded(format_: Format, stream: BinaryIO, origin: Origin) -> Iterator[Reco
             yield item
     except SeedingError as error:
         yield Refused(number + 1, "file", str(error))
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        yield Refused(number + 1, "file", f"the gzip file is cut off or damaged here: {error}")
     except ijson.JSONError as error:
-        detail = str(error).splitlines()[0] if str(error) else type(error).__name__
-        yield Refused(number + 1, "file", f"the JSON is cut off or damaged here: {detail}")
+        if damage(stream) is None:
+            detail = str(error).splitlines()[0] if str(error) else type(error).__name__
+            yield Refused(number + 1, "file", f"the JSON is cut off or damaged here: {detail}")
+    if (found := damage(stream)) is not None:
+        yield Refused(number + 1, "file", f"the gzip file is cut off or damaged here: {found}")

@@ -21,11 +21,15 @@ _GZIP = b"\x1f\x8b"
 
 
 class _Rewound(io.RawIOBase):
-    """A stream whose first bytes were read already."""
+    """A stream whose first bytes were read already.
+
+    It ends where a packed file is damaged, so that what stands before is read; ``damage`` says so.
+    """
 
     def __init__(self, head: bytes, rest: BinaryIO) -> None:
         self._head = memoryview(head)
         self._rest = rest
+        self.damage: Exception | None = None
 
     def readable(self) -> bool:
         return True
@@ -37,9 +41,19 @@ class _Rewound(io.RawIOBase):
             target[:size] = self._head[:size]
             self._head = self._head[size:]
             return size
-        data = self._rest.read(len(target))
+        try:
+            data = _some(self._rest, len(target))
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            self.damage = error
+            return 0
         target[: len(data)] = data
         return len(data)
+
+
+def damage(stream: BinaryIO) -> Exception | None:
+    """Return what was wrong with the packed file that ``stream`` read, if anything was."""
+    found = getattr(getattr(stream, "raw", None), "damage", None)
+    return found if isinstance(found, Exception) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +114,12 @@ class Source:
                 raw.close()
 
 
+def _some(stream: BinaryIO, size: int) -> bytes:
+    """Return what one read gives: of a packed file that is cut off, all that is there."""
+    read = getattr(stream, "read1", stream.read)
+    return bytes(read(size))
+
+
 def _open(path: str) -> BinaryIO:
     return Path(path).open("rb")
 
@@ -109,7 +129,7 @@ def _fill(stream: BinaryIO, size: int) -> bytes:
     got = 0
     while got < size:
         try:
-            data = stream.read(size - got)
+            data = _some(stream, size - got)
         except EOFError:
             if got:  # what is there may hold records; the reader meets the end again
                 break

@@ -266,6 +266,21 @@ def test_what_is_damaged_is_refused_and_the_rest_is_learned(memory: Memory, tmp_
     assert memory.verify().ok
 
 
+def test_what_stands_before_the_cut_of_a_small_file_is_learned(
+    memory: Memory, tmp_path: Path
+) -> None:
+    runs = {str(n): {**INTERCODE_RUN, "query": f"{n * 7919**9}"} for n in range(40)}
+    packed = gzip.compress(json.dumps(runs).encode())
+    log = tmp_path / "ic_sql_react_10_turns.json.gz"
+    log.write_bytes(packed[: len(packed) * 3 // 4])
+
+    report = seeded(memory, log)
+    assert 10 < report.created < 40
+    [refusal] = report.refusals
+    assert refusal.record == report.created + 1
+    assert "the gzip file is cut off" in refusal.reason
+
+
 def test_unknown_content_asks_for_a_format(memory: Memory, tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text('{"hello": "world"}')
     with pytest.raises(SeedingError, match="no known format; name one with --format"):

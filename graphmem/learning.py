@@ -33,7 +33,7 @@ from graphmem.models import (
     resolve,
 )
 from graphmem.queries import procedure
-from graphmem.store.port import Row, Store, Transaction
+from graphmem.store.port import ChangedError, Row, Store, Transaction
 
 OnError = Literal["raise", "collect"]
 STEPS_IN_A_BATCH = 20_000
@@ -341,8 +341,11 @@ class Learner:
         tx.run(procedure("learning.agents"), ns=ns, now=now, rows=used)
         tx.run(procedure("learning.tasks"), ns=ns, now=now, rows=episodes)
         tx.run(procedure("learning.strategies"), ns=ns, now=now, rows=used)
-        tx.run(procedure("learning.record"), ns=ns, now=now, rows=episodes)
-        tx.run(procedure("learning.uses"), rows=used)
+        recorded = tx.run(procedure("learning.record"), ns=ns, now=now, rows=episodes)
+        linked = tx.run(procedure("learning.uses"), rows=used)
+        expected = (len(rows), sum(len(row["uses"]) for row in rows))
+        if (recorded[0]["episodes"], linked[0]["uses"]) != expected:
+            raise ChangedError("a task, agent or strategy was erased while this was written")
         stepped = [{"id": row["id"], "steps": row["steps"]} for row in rows if row["steps"]]
         if stepped:
             tx.run(procedure("learning.steps"), ns=ns, now=now, rows=stepped)

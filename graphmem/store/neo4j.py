@@ -26,15 +26,11 @@ from graphmem.errors import (
 )
 from graphmem.queries import Query
 from graphmem.store import schema
-from graphmem.store.port import Capabilities, Row, Transaction
+from graphmem.store.port import Capabilities, ChangedError, Row, Transaction
 
 T = TypeVar("T")
 
 ENGINE = "neo4j"
-
-
-class _TakenError(StoreError):
-    """A constraint stopped a node that another writer created first."""
 
 
 class _Transaction:
@@ -112,7 +108,7 @@ class Neo4jStore:
             try:
                 with self._session(neo4j.WRITE_ACCESS) as session:
                     return session.execute_write(lambda inner: work(_Transaction(inner)))
-            except _TakenError as error:  # another writer created a node that was not there
+            except ChangedError as error:
                 if time.monotonic() > deadline:
                     raise UnavailableError(str(error)) from error
                 time.sleep(random.uniform(0.005, 0.05))  # noqa: S311 - not to meet again
@@ -173,12 +169,14 @@ class Neo4jStore:
             ) from error
         except (ValueError, exceptions.ConfigurationError) as error:
             raise SettingsError(f"{self.url}: {error}") from error
-        except exceptions.ConstraintError as error:
-            raise _TakenError(error.message or str(error)) from error
+        except exceptions.ConstraintError as error:  # another writer created the same node first
+            raise ChangedError(error.message or str(error)) from error
         except exceptions.ClientError as error:
             code = error.code or ""
             if code.endswith("AccessMode"):
                 raise ReadOnlyError(f"only reading is allowed here: {error.message}") from error
+            if code.endswith("EntityNotFound"):  # another writer erased it meanwhile
+                raise ChangedError(error.message or str(error)) from error
             if "EquivalentSchemaRuleAlreadyExists" in code:
                 raise UnavailableError(_first_line(error)) from error
             raise QueryError(error.message or str(error)) from error

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from graphmem.errors import StoreError
 from graphmem.queries import Query
 
 SCHEMA_VERSION = 1
@@ -23,6 +24,12 @@ class Capabilities:
     version: str
     server: bool
     """Several processes may write at once, and Cypher users can connect."""
+
+
+class ChangedError(StoreError):
+    """Another writer changed what this transaction built on; run from the start it can succeed."""
+
+    retryable = True
 
 
 class Transaction(Protocol):
@@ -63,7 +70,8 @@ class Store(Protocol):
         """Run ``work`` in one transaction and return its answer.
 
         An exception rolls everything back. ``work`` is run again where the engine says that a
-        retry can help (a deadlock, a change of leader), so it must have no other effects.
+        retry can help (a deadlock, a change of leader) and after a ChangedError, so it must have
+        no other effects.
         """
         ...
 

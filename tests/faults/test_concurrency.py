@@ -249,3 +249,39 @@ def test_a_forked_child_is_refused_and_does_no_harm(folder: str, ending: str) ->
         assert memory.stats().episodes == 2
         assert memory.learn("a task", "later", success=True).created
         assert memory.verify().ok
+
+
+def test_learning_and_erasing_the_same_things_at_once_loses_nothing(memory: Memory) -> None:
+    """What one thread erases may be what another has just found and builds on."""
+    rounds, threads = 40, 3
+
+    def work(number: int) -> int:
+        done = 0
+        for turn in range(rounds):
+            learned = memory.learn(
+                "rare task",
+                ["rare strategy", "other"],
+                success=True,
+                agent="rare agent",
+                source_key=f"{number}/{turn}",
+            )
+            assert learned.created
+            if turn < rounds - 1:
+                memory.erase(learned.episode_id)
+                done += 1
+        return done
+
+    with ThreadPoolExecutor(threads) as pool:
+        erased = sum(pool.map(work, range(threads)))
+    left = rounds * threads - erased
+    assert memory.stats().episodes == left
+    assert {row.text: row.trials for row in memory.strategies()} == {
+        "rare strategy": left,
+        "other": left,
+    }
+    report = memory.verify()
+    assert report.ok, report.differences
+    for row in memory.evidence("rare strategy", limit=left):
+        memory.erase(row["id"])
+    stats = memory.stats()
+    assert (stats.episodes, stats.strategies, stats.tasks, stats.agents) == (0, 0, 0, 0)

@@ -8,14 +8,8 @@ import sys
 import time
 from pathlib import Path
 
-from tests.neo4j.server import (
-    PASSWORD,
-    Neo4jServer,
-    Neo4jStartError,
-    Neo4jUnavailable,
-    cache_folder,
-    stop_on_signals,
-)
+from tests.neo4j.jars import Neo4jUnavailable, cache_folder
+from tests.neo4j.server import PASSWORD, Neo4jServer, Neo4jStartError, stop_on_signals
 
 READY = """\
 Neo4j is running; its data is in {home}{kept}.

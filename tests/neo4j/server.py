@@ -12,20 +12,17 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import hashlib
 import importlib
 import importlib.util
 import os
 import random
-import re
 import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -33,6 +30,24 @@ from typing import Any
 
 from neo4j import Driver, GraphDatabase
 from neo4j.exceptions import AuthError, DriverError, Neo4jError
+
+from tests.neo4j.jars import (
+    Neo4jUnavailable,
+    class_archive_options,
+    fetch_jars,
+    find_java,
+    first_line,
+)
+
+__all__ = [
+    "PASSWORD",
+    "Found",
+    "Neo4jServer",
+    "Neo4jStartError",
+    "Neo4jUnavailable",
+    "find_or_start",
+    "stop_on_signals",
+]
 
 HOST = "127.0.0.1"
 USER = "neo4j"
@@ -42,12 +57,7 @@ INITIAL_PASSWORD = "neo4j"  # noqa: S105 - what Neo4j itself gives to a new data
 
 START_TIMEOUT = 120.0
 STOP_TIMEOUT = 30.0
-DOWNLOAD_TIMEOUT = 1800.0
 IMAGE = "neo4j:5.26-community"
-MINIMUM_JAVA = 17
-
-POM = Path(__file__).with_name("pom.xml")
-REPOSITORY = Path(__file__).resolve().parents[2]
 
 # Below the range from which systems take the ports of outgoing connections. A client that dials
 # a dead server's port again and again could otherwise be given that very port, and the server
@@ -91,14 +101,6 @@ APOC_CONF = "apoc.custom.procedures.refresh=1000\n"
 # dies. (Linux could do this with PR_SET_PDEATHSIG, but that fires when the starting *thread*
 # ends.) The second argument, if any, is a temporary home to remove.
 GUARD = 'read -r _; kill -9 "$1"; if [ -n "$2" ]; then sleep 1; rm -rf -- "$2"; fi'
-
-
-class Neo4jUnavailable(Exception):  # noqa: N818 - a state of the machine, not an error
-    """No Neo4j can be had here; `reasons` has one line for each way that was tried."""
-
-    def __init__(self, *reasons: str) -> None:
-        super().__init__("no Neo4j: " + "; ".join(reasons))
-        self.reasons = reasons
 
 
 class Neo4jStartError(Exception):
@@ -173,7 +175,7 @@ class Neo4jServer:
         self._forget()
         java = find_java()
         jars = fetch_jars()
-        options = self._jvm_options or _class_archive_options(java, jars)
+        options = self._jvm_options or class_archive_options(java, jars, _run_once)
         chosen = not self.bolt_port, not self.http_port
         for attempts_left in (2, 1, 0):
             if chosen[0]:
@@ -409,7 +411,7 @@ def _from_environment(environment: Mapping[str, str]) -> Found:
     try:
         _ping(uri, user, password)
     except (DriverError, Neo4jError, ValueError) as error:
-        raise Neo4jUnavailable(f"NEO4J_URI is set, but {_first_line(error)}") from error
+        raise Neo4jUnavailable(f"NEO4J_URI is set, but {first_line(error)}") from error
     return Found(uri, user, password, "NEO4J_URI")
 
 
@@ -459,7 +461,7 @@ def _from_docker(passed_over: tuple[str, ...]) -> Found:
         if container is not None:
             with contextlib.suppress(Exception):
                 container.stop()
-        raise Neo4jUnavailable(f"Docker could not run {IMAGE}: {_first_line(error)}") from error
+        raise Neo4jUnavailable(f"Docker could not run {IMAGE}: {first_line(error)}") from error
     return Found(
         uri,
         USER,
@@ -509,132 +511,13 @@ def _from_maven(passed_over: tuple[str, ...]) -> Found:
     )
 
 
-def find_java() -> Path:
-    """The `java` of JAVA_HOME or of the path; Neo4jUnavailable if missing or too old."""
-    home = os.environ.get("JAVA_HOME")
-    inside = shutil.which("java", path=str(Path(home) / "bin")) if home else None
-    java = inside or shutil.which("java")
-    if not java:
-        raise Neo4jUnavailable(f"Java {MINIMUM_JAVA} or later is not installed")
-    found = re.search(r'version "(\d+)', _java_version(Path(java)))
-    if not found or int(found[1]) < MINIMUM_JAVA:
-        version = found[1] if found else "of an unknown version"
-        raise Neo4jUnavailable(f"Java {MINIMUM_JAVA} or later is needed, and {java} is {version}")
-    return Path(java)
-
-
-def cache_folder() -> Path:
-    """Where the jars are kept: GRAPHMEM_NEO4J_CACHE, else .cache/neo4j of the repository."""
-    override = os.environ.get("GRAPHMEM_NEO4J_CACHE")
-    folder = Path(override).absolute() if override else REPOSITORY / ".cache" / "neo4j"
-    folder.mkdir(parents=True, exist_ok=True)
-    ignore = folder / ".gitignore"
-    if not ignore.exists():
-        ignore.write_text("*\n")
-    return folder
-
-
-def fetch_jars() -> Path:
-    """The folder with all jars of pom.xml, downloaded if this pom.xml was never seen before.
-
-    Neo4jUnavailable if they are not there and Maven is missing or fails.
-    """
-    cache = cache_folder()
-    jars = cache / f"jars-{hashlib.sha256(POM.read_bytes()).hexdigest()[:12]}"
-    if jars.is_dir():
-        return jars
-    mvn = shutil.which("mvn")
-    if not mvn:
-        raise Neo4jUnavailable("Maven is not installed")
-    with _locked(cache / "download.lock"):
-        if jars.is_dir():  # another process was quicker
-            return jars
-        print("downloading Neo4j (about 160 MB, once)", file=sys.stderr, flush=True)
-        with tempfile.TemporaryDirectory(prefix="download-", dir=cache) as partial:
-            command = [mvn, "-q", "-B", "-f", str(POM), "dependency:copy-dependencies"]
-            command.append(f"-DoutputDirectory={partial}/jars")
-            try:
-                run = subprocess.run(
-                    command,
-                    cwd=partial,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    text=True,
-                    errors="replace",
-                    timeout=DOWNLOAD_TIMEOUT,
-                    check=False,
-                )
-            except (OSError, subprocess.TimeoutExpired) as error:
-                raise Neo4jUnavailable(f"Maven failed: {_first_line(error)}") from error
-            if run.returncode:
-                raise Neo4jUnavailable(f"Maven failed: {_maven_error(run.stdout)}")
-            Path(partial, "jars").rename(jars)
-    return jars
-
-
-def _class_archive_options(java: Path, jars: Path) -> tuple[str, ...]:
-    """Options that let Java map its classes from an archive, which halves the time to start.
-
-    The archive is made once, by a server that is started and stopped for it. Java ignores one
-    that does not fit (other jars, other Java), so that it can only be of no use, never wrong. An
-    empty file says that making it failed.
-    """
-    key = hashlib.sha256(f"{jars}\n{_java_version(java)}".encode()).hexdigest()[:12]
-    archive = jars.parent / f"classes-{key}.jsa"
-    if not archive.exists():
-        with _locked(jars.parent / "archive.lock"):
-            if not archive.exists():
-                _make_class_archive(archive)
-    if archive.stat().st_size:
-        return (f"-XX:SharedArchiveFile={archive}",)
-    return ("-Xshare:auto",)
-
-
-def _make_class_archive(archive: Path) -> None:
-    print("preparing Neo4j for quick starts (about 20 s, once)", file=sys.stderr, flush=True)
-    partial = archive.with_suffix(".partial")
-    partial.unlink(missing_ok=True)
-    server = Neo4jServer(jvm_options=(f"-XX:ArchiveClassesAtExit={partial}",))
+def _run_once(jvm_options: tuple[str, ...]) -> None:
+    """Start a server of its own and stop it; that it does not come up is for its caller to see."""
+    server = Neo4jServer(jvm_options=jvm_options)
     with contextlib.suppress(Neo4jStartError):
         server.start()
         server.stop()
     server.close()
-    if not partial.exists():
-        partial.touch()
-    partial.replace(archive)
-
-
-def _java_version(java: Path) -> str:
-    try:
-        run = subprocess.run(
-            [str(java), "-version"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=30,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise Neo4jUnavailable(f"{java} does not run: {_first_line(error)}") from error
-    return run.stdout
-
-
-def _maven_error(output: str) -> str:
-    errors = [line for line in output.splitlines() if line.startswith("[ERROR]")]
-    return errors[0] if errors else output.strip()[-300:] or "no message"
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock between processes; the system lets go of it when the holder dies."""
-    import fcntl  # not on Windows, where the other ways still work
-
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _free_port() -> int:
@@ -665,10 +548,6 @@ def _ping(uri: str, user: str, password: str) -> None:
     # Without the driver's own retries, each of which it reports on stderr.
     with _driver(uri, user, password) as driver, driver.session() as session:
         session.run("RETURN 1").consume()
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def stop_on_signals() -> None:

@@ -15,14 +15,8 @@ import pytest
 from neo4j import Driver
 from neo4j.exceptions import ClientError, DriverError, Neo4jError
 
-from tests.neo4j import server as module
-from tests.neo4j.server import (
-    REPOSITORY,
-    Neo4jServer,
-    Neo4jStartError,
-    Neo4jUnavailable,
-    find_or_start,
-)
+from tests.neo4j.jars import REPOSITORY, fetch_jars, find_java
+from tests.neo4j.server import Neo4jServer, Neo4jStartError, Neo4jUnavailable, find_or_start
 
 ORPHAN = """\
 import time
@@ -178,7 +172,7 @@ class TestFinding:
         monkeypatch.setenv("PATH", str(tmp_path))
         monkeypatch.setenv("GRAPHMEM_NEO4J_CACHE", str(tmp_path / "cache"))
         with pytest.raises(Neo4jUnavailable, match="Maven is not installed"):
-            module.fetch_jars()
+            fetch_jars()
 
     def test_old_java_is_told(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         java = tmp_path / "bin" / "java"
@@ -187,7 +181,7 @@ class TestFinding:
         java.chmod(0o755)
         monkeypatch.setenv("JAVA_HOME", str(tmp_path))
         with pytest.raises(Neo4jUnavailable, match=r"Java 17 or later is needed, and .* is 11"):
-            module.find_java()
+            find_java()
 
     def test_a_named_server_that_is_down_is_not_replaced(
         self, monkeypatch: pytest.MonkeyPatch

@@ -1,0 +1,271 @@
+"""Every command, run as a person runs it: its output, its exit codes and its help."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from graphmem.cli.main import cli
+from tests.cli.running import HUSH, good, run, start
+
+# Every command on real input
+
+
+def test_init_creates_a_memory_once(url: str) -> None:
+    assert "is ready (schema version 1)" in good("--url", url, "init").out
+    assert good("--url", url, "--json", "init").json == {"url": url, "schema_version": 1}
+
+
+def test_learn_and_learn_again(url: str) -> None:
+    command = ("learn", "refund a flight", "ask first", "refund", "--success", "--agent", "anna",
+               "--started-at", "2026-05-01T10:00:00Z", "--source-key", "run/1")  # fmt: skip
+    assert "learned episode" in good("--url", url, *command).out
+    assert "known already" in good("--url", url, *command).out
+    again = good("--url", url, "--json", *command).json
+    assert again["created"] is False
+
+    [row] = good("--url", url, "--json", "evidence", "refund").json
+    assert (row["id"], row["agent"], row["success"]) == (again["episode_id"], "anna", True)
+
+
+def test_strategies_as_table_and_json(seeded: str) -> None:
+    table = good("--url", seeded, "strategies").out
+    assert "ask first" in table
+    assert "15 of 20" in table
+
+    rows = good("--url", seeded, "--json", "strategies", "--limit", "2").json
+    assert len(rows) == 2
+    assert rows[0]["trials"] == 20
+    assert {"text", "mean", "lower", "upper", "status", "agents"} <= rows[0].keys()
+    assert good("--url", seeded, "--json", "strategies", "--task", "no such task").json == []
+    assert "nothing is known" in good("--url", seeded, "strategies", "--agent", "nobody").out
+
+
+def test_evidence_as_table_and_json(seeded: str) -> None:
+    assert len(good("--url", seeded, "--json", "evidence", "ask first").json) == 5
+    assert "agent 1" in good("--url", seeded, "evidence", "ask first", "--limit", "20").out
+    assert "no episode" in good("--url", seeded, "evidence", "no such strategy").out
+
+
+def test_stats_as_table_and_json(seeded: str) -> None:
+    found = good("--url", seeded, "--json", "stats").json
+    assert (found["episodes"], found["steps"], found["strategies"]) == (30, 60, 3)
+    assert found["url"] == seeded
+    assert "2026-01-01" in good("--url", seeded, "stats").out
+
+
+def test_query_as_table_json_and_csv(seeded: str, tmp_path: Path) -> None:
+    cypher = "MATCH (s:Strategy) WHERE s.ns = $ns AND s.trials >= $at_least RETURN s.text AS text, s.trials AS trials ORDER BY text"  # noqa: E501
+    (file := tmp_path / "ask.cypher").write_text(cypher)
+    expected = [{"text": text, "trials": 20} for text in ("ask first", "just do it", "look it up")]
+
+    asked = ("query", "-e", cypher, "-p", "at_least=5")
+    assert good("--url", seeded, "--json", *asked).json == expected
+    assert "look it up" in good("--url", seeded, *asked).out
+    rows = csv.DictReader(io.StringIO(good("--url", seeded, *asked, "--csv").out))
+    assert [row["text"] for row in rows] == [row["text"] for row in expected]
+    from_file = ("query", "--file", str(file), "-p", "at_least=5")
+    assert good("--url", seeded, "--json", *from_file).json == expected
+    stdin = ("--json", "query", "--file", "-", "-p", "at_least=99")
+    assert good("--url", seeded, *stdin, text=cypher).json == []
+    assert "no rows" in good("--url", seeded, "query", "-e", cypher, "-p", "at_least=99").out
+    named = good("--url", seeded, "--json", "query", "what_works").json
+    assert [row["trials"] for row in named] == [20, 20, 20]
+
+
+def test_verify_rebuild_and_erase(seeded: str) -> None:
+    assert "all numbers follow from the facts" in good("--url", seeded, "verify").out
+    assert good("--url", seeded, "--json", "verify").json["ok"] is True
+    assert "3 strategies" in good("--url", seeded, "rebuild").out
+    assert good("--url", seeded, "--json", "rebuild").json["removed"] == 0
+
+    [episode_id] = [
+        row["id"] for row in good("--url", seeded, "--json", "evidence", "ask first").json[:1]
+    ]
+    refused = run("--url", seeded, "erase", episode_id)
+    assert refused.code == 2
+    assert "--yes" in refused.err
+    assert run("--url", seeded, "--json", "erase", episode_id).code == 2
+
+    [report] = good("--url", seeded, "--json", "erase", episode_id, "--yes").json
+    assert (report["episode_id"], report["steps"]) == (episode_id, 2)
+    assert good("--url", seeded, "--json", "stats").json["episodes"] == 29
+    assert good("--url", seeded, "verify").code == 0
+    missing = run("--url", seeded, "erase", episode_id, "--yes")
+    assert (missing.code, episode_id in missing.err) == (2, True)
+
+
+def test_verify_exits_with_1_on_a_difference(seeded: str) -> None:
+    import kglite
+
+    session = kglite.open_session(f"{seeded}/graph.kgl", durable="normal")
+    session.execute("MATCH (s:Strategy) WHERE s.text = 'ask first' SET s.successes = 1")
+    session.close()
+
+    done = run("--url", seeded, "verify")
+    assert done.code == 1
+    assert "graphmem rebuild" in done.out
+    report = run("--url", seeded, "--json", "verify")
+    assert (report.code, report.json["ok"]) == (1, False)
+    assert report.json["differences"][0]["field"] == "successes"
+    good("--url", seeded, "rebuild")
+    good("--url", seeded, "verify")
+
+
+def test_demo_needs_nothing_but_itself(tmp_path: Path) -> None:
+    shown = good("--json", "demo", GRAPHMEM_URL=str(tmp_path / "untouched.graph")).json
+    assert shown["verified"] is True
+    assert shown["seeded"]["created"] > 0
+    assert shown["seeded"]["refused"] == 0
+    assert all(shown["best"].values())
+    table = good("demo").out
+    best = next(iter(shown["best"].values()))[0]
+    assert best["text"][:20] in table
+    assert f"{best['successes']} of {best['trials']}" in table
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_formats_and_procedures(url: str) -> None:
+    names = [row["name"] for row in good("--json", "formats").json]
+    assert {"jsonl", "tau-bench", "intercode"} <= set(names)
+    assert "tau-bench" in good("formats").out
+    assert "strategy" in good("formats", "--schema").json["properties"]
+    listed = good("--json", "procedures", "list").json
+    assert "learning.best" in [row["name"] for row in listed]
+    assert "analysis.what_works" in good("procedures", "list", "--subject", "analysis").out
+    shown = good("procedures", "show", "learning.best")
+    assert "MATCH (s:Strategy)" in shown.out
+    assert good("--json", "procedures", "show", "learning.best").json["mode"] == "read"
+    assert run("procedures", "show", "no.such").code == 2
+
+
+# Exit codes
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("no-such-command",),
+        ("--no-such-option", "stats"),
+        ("learn", "only a task"),
+        ("seed",),
+        ("erase", "--yes"),
+        ("query",),
+        ("query", "what_works", "-e", "RETURN 1 AS one"),
+        ("query", "no_such_query"),
+        ("query", "--file", "no-such-file.cypher"),
+        ("query", "what_works", "-p", "nonsense"),
+        ("query", "what_works", "-p", "no_such_parameter=1"),
+        ("strategies", "--limit", "0"),
+        ("learn", "t", "s"),
+        ("learn", "t", "s", "--score", "1.5"),
+        ("learn", "t", "s", "--score", "nan"),
+        ("learn", "t", "s", "--success", "--reward", "inf"),
+        ("learn", "t", "s", "s", "--success"),
+        ("learn", " ", "s", "--success"),
+        ("learn", "t", "s", "--success", "--started-at", "yesterday"),
+        ("learn", "t", "s", "--success", "--started-at", "2026-05-01T10:00:00"),
+        ("seed", "--format", "no-such-format", "-"),
+        ("--wait", "-1", "stats"),
+        ("--wait", "nan", "stats"),
+        ("--namespace", " spaced ", "stats"),
+        ("--url", "mysql://localhost", "stats"),
+        ("--url", "", "stats"),
+        ("--url", "neo4j://127.0.0.1:1", "stats"),  # no password
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_exits_with_2_and_says_what_is_wrong(
+    seeded: str, arguments: tuple[str, ...]
+) -> None:
+    done = run(*arguments, GRAPHMEM_URL=seeded)
+    assert (done.code, done.out) == (2, "")
+    assert "Error" in done.err
+    assert len(done.err) < 1_000
+    assert good("--url", seeded, "--json", "stats").json["episodes"] == 30
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("query", "-e", "CREATE (n:Strategy {id: '1'})"),
+        ("query", "-e", "MATCH (n RETURN n"),
+        ("seed", "no-such-file.jsonl"),
+        ("seed", "no-such-folder/*.jsonl"),
+        ("seed", "-", "--refused", "no-such-folder/refused.jsonl"),
+        ("--url", "bolt://127.0.0.1:1", "stats"),
+    ],
+    ids=" ".join,
+)
+def test_a_failure_exits_with_1(seeded: str, arguments: tuple[str, ...]) -> None:
+    done = run(*arguments, GRAPHMEM_URL=seeded, **HUSH)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("Error: ")
+    assert good("--url", seeded, "--json", "stats").json["episodes"] == 30
+
+
+def test_a_traceback_is_shown_with_debug_only(seeded: str) -> None:
+    process = start("--debug", "--url", seeded, "query", "-e", "MATCH (n RETURN n")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert b"Traceback" in err
+
+
+# Help
+
+
+def commands(group: click.Group = cli, *path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, *path, name)
+        else:
+            yield (*path, name), command
+
+
+COMMANDS = dict(commands())
+
+
+def examples(command: click.Command) -> list[str]:
+    """The command lines under "Example:" in the help of a command."""
+    _, found, text = (command.help or "").partition("Example")
+    joined = text.partition(":")[2].replace("\\\n", " ")
+    return [line.strip() for line in joined.splitlines() if "graphmem" in line] if found else []
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_every_command_has_an_example_that_parses(path: tuple[str, ...]) -> None:
+    shown = examples(COMMANDS[path])
+    assert shown
+    for line in shown:
+        words = shlex.split(line.partition(" > ")[0])
+        words = words[words.index("graphmem") + 1 :]
+        context = cli.make_context("graphmem", list(words), resilient_parsing=False)
+        group: click.Group = cli
+        rest = [*context._protected_args, *context.args]
+        for name in path:
+            found, command, rest = group.resolve_command(context, rest)
+            assert command is not None
+            assert (found, command) == (name, group.commands[name])
+            if isinstance(command, click.Group):
+                group = command
+            else:
+                command.make_context(name, rest, parent=context)
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_every_command_and_option_is_explained(path: tuple[str, ...]) -> None:
+    command = COMMANDS[path]
+    assert command.get_short_help_str()
+    for parameter in command.params:
+        if isinstance(parameter, click.Option) and parameter.name not in ("limit", "batch_size"):
+            assert parameter.help, parameter.name
+    text = good(*path, "--help").out
+    assert "Usage: graphmem" in text
+    assert max(map(len, text.splitlines())) <= 100

@@ -1,0 +1,330 @@
+"""Seeding from the command line: where logs come from, their formats, and what is refused."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphmem import Memory
+from graphmem.errors import SeedingError
+from graphmem.seeding import Format, detect
+from graphmem.seeding.jsonl import dump
+from tests.cli.running import good, lines, run, start
+from tests.faults.learner import content, episode
+
+
+def seed(url: str, *arguments: str, text: bytes = b"") -> Any:
+    return good("--url", url, "--json", "seed", *arguments, text=text).json
+
+
+def test_seeding_twice_learns_once(url: str, log: Path) -> None:
+    assert seed(url, str(log))["created"] == 12
+    again = seed(url, str(log))
+    assert (again["created"], again["skipped"], again["refused"]) == (0, 12, 0)
+    table = good("--url", url, "seed", str(log)).out
+    assert "0 episodes learned, 12 known already, 0 refused, from 1 file(s)" in table
+
+
+def test_seeding_from_packed_files_folders_patterns_and_standard_input(
+    url: str, tmp_path: Path
+) -> None:
+    logs = tmp_path / "logs"
+    (logs / "deep").mkdir(parents=True)
+    (logs / "a.jsonl").write_bytes(lines(0, 1))
+    (logs / "deep" / "b.jsonl.gz").write_bytes(gzip.compress(lines(2, 3, 4)))
+    (logs / "notes.txt").write_text("not a log")
+    (tmp_path / "c1.ndjson").write_bytes(lines(5))
+    (tmp_path / "c2.ndjson").write_bytes(lines(6))
+
+    assert seed(url, str(logs))["created"] == 5
+    assert seed(url, str(tmp_path / "c*.ndjson"))["created"] == 2
+    assert seed(url, "-", text=lines(7, 8))["created"] == 2
+    assert seed(url, "-", text=gzip.compress(lines(9)))["created"] == 1
+    everything = seed(url, str(logs), "-", str(tmp_path / "c?.ndjson"), text=lines(10))
+    assert (everything["files"], everything["created"], everything["skipped"]) == (5, 1, 7)
+    assert good("--url", url, "verify").code == 0
+
+
+def test_seeding_with_limit_agent_and_batch_size(url: str, log: Path) -> None:
+    assert seed(url, str(log), "--limit", "5", "--batch-size", "2")["created"] == 5
+    other = good("--url", url, "--namespace", "n", "--json", "seed", str(log), "--agent", "zoe")
+    assert other.json["created"] == 12
+    [row] = good("--url", url, "--namespace", "n", "--json", "strategies", "--limit", "1").json
+    assert row["agents"] == ["zoe"]
+
+
+def test_a_blank_agent_is_refused(url: str, log: Path) -> None:
+    done = run("--url", url, "seed", str(log), "--agent", " ")
+    assert done.code == 2
+    assert "agent" in done.err
+
+
+TAU = [
+    {
+        "task_id": 1,
+        "reward": 1.0,
+        "info": {"task": {"instruction": "Cancel my flight."}},
+        "traj": [
+            {"role": "assistant", "content": None, "tool_calls": [
+                {"id": "a", "function": {"name": "cancel_reservation", "arguments": "{}"}}]},
+            {"role": "tool", "tool_call_id": "a", "content": "cancelled"},
+        ],
+        "trial": 0,
+    }
+]  # fmt: skip
+
+
+INTERCODE = {
+    "0": {
+        "environment": "sql",
+        "task_id": 7,
+        "query": "How many singers?",
+        "turn_history": {"actions": ["SELECT 1"], "observations": ["[(1,)]"], "rewards": [1.0]},
+        "summary": {"max_reward": 1.0},
+    }
+}
+
+
+def test_the_format_is_found_by_content(url: str, tmp_path: Path) -> None:
+    (tmp_path / "one.json").write_text(json.dumps(TAU))
+    (tmp_path / "two.json").write_text(json.dumps(INTERCODE))
+    (tmp_path / "three.json").write_bytes(lines(0))
+    report = seed(url, str(tmp_path / "*.json"))
+    assert (report["files"], report["created"], report["refused"]) == (3, 3, 0)
+    texts = {row["text"] for row in good("--url", url, "--json", "strategies").json}
+    assert {"writes: cancel_reservation", "SELECT", "ask first"} <= texts
+
+
+@pytest.mark.parametrize("text", [b"hello\n", b"\x00\x01\xfe\xff" * 500, b"[]", b"{}", b"12"])
+def test_unknown_content_is_told_with_the_formats_there_are(
+    url: str, tmp_path: Path, text: bytes
+) -> None:
+    (file := tmp_path / "strange.json").write_bytes(text)
+    done = run("--url", url, "seed", str(file))
+    assert done.code == 1
+    assert str(file) in done.err
+    for part in ("--format", "jsonl", "tau-bench"):
+        assert part in done.err
+
+
+def test_content_that_fits_several_formats_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = {name: Format(name, "", lambda _: True, lambda *_: iter(())) for name in ("a", "b")}
+    monkeypatch.setattr(sys.modules[detect.__module__], "formats", lambda: both)
+    with pytest.raises(SeedingError, match=r"several formats fit.*--format \(a, b\)"):
+        detect(b"...", "some.log")
+
+
+def refusals(url: str, file: Path, *more: str) -> tuple[Any, list[dict[str, Any]]]:
+    """Seed a file; return the report and what --refused wrote."""
+    sink = file.parent / "refused.out"
+    report = seed(url, str(file), "--refused", str(sink), *more)
+    return report, [json.loads(line) for line in sink.read_text().splitlines()]
+
+
+def test_bad_lines_are_reported_and_the_others_learned(url: str, tmp_path: Path) -> None:
+    bad = [
+        b'{"task": "t", "strategy": "s", "success": "Success"}',
+        b'{"task": "t", "strategy": "s"}',
+        b'{"task": "t", "strategy": "s", "score": 1.5}',
+        b'{"task": "t", "strategy": "s", "success": true, "reward": NaN}',
+        b'{"task": "t", "strategy": "s", "success": true, "colour": "red"}',
+        b'{"task": "t", "strategy": "s", "success": true',
+        b'["a list"]',
+        b"\xff\xfe\x00",
+        b'{"task": "t", "strategy": "s", "success": true, "self": 1}',
+        b'{"task": "t", "strategy": "s", "success": true, "started_at": "2026-05-01T00:00:00"}',
+        b'{"task": "t", "strategy": "s", "success": true, "extra": {"a": %s}}'
+        % (b"[" * 5_000 + b"]" * 5_000),
+        dump(episode(0)).replace("true", "false").replace("page 0", "page 1").encode(),
+    ]
+    file = tmp_path / "mixed.jsonl"
+    file.write_bytes(lines(0) + b"\n" + b"\n".join(bad) + b"\n" + lines(1))
+
+    report, written = refusals(url, file)
+    assert (report["created"], report["refused"]) == (2, len(bad))
+    assert [item["record"] for item in written] == list(range(3, 3 + len(bad)))
+    assert report["refusals"] == written
+    assert {item["file"] for item in written} == {str(file)}
+    fields = [item["field"] for item in written]
+    assert fields[:5] == ["success", "success", "score", "reward", "colour"]
+    assert fields[8:10] == ["self", "started_at"]
+    assert fields[11] == "source_key"
+    assert all(item["reason"] and len(item["reason"]) < 1_000 for item in written)
+
+    shown = good("--url", url, "seed", str(file)).out
+    assert f"{len(bad)} refused" in shown
+    assert "colour" in shown
+    assert run("--url", url, "seed", str(file), "--strict").code == 1
+    assert good("--url", url, "--json", "stats").json["episodes"] == 2
+
+
+def test_strict_succeeds_where_nothing_was_refused(url: str, log: Path) -> None:
+    assert good("--url", url, "seed", str(log), "--strict").code == 0
+
+
+def packed(data: bytes) -> bytes:
+    return gzip.compress(data, mtime=0)
+
+
+def corrupt(data: bytes) -> bytes:
+    middle = len(data) // 2
+    wrong = bytes(byte ^ 0xFF for byte in data[middle : middle + 64])
+    return data[:middle] + wrong + data[middle + 64 :]
+
+
+@pytest.mark.parametrize("size", [40, 4_000], ids=["short", "long"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: packed(text)[: len(packed(text)) // 2],
+        lambda text: packed(text)[:-4],
+        lambda text: corrupt(packed(text)),
+        lambda text: packed(text)[:10] + b"\xff" * 64 + packed(text)[74:],
+        lambda text: packed(text) + b"garbage",
+    ],
+    ids=["half", "without its end", "wrong inside", "wrong at the start", "more after it"],
+)
+def test_a_damaged_gzip_file_is_told(
+    url: str, tmp_path: Path, size: int, damage: Callable[[bytes], bytes]
+) -> None:
+    (file := tmp_path / "runs.jsonl.gz").write_bytes(damage(lines(*range(size))))
+    done = run("--url", url, "--json", "seed", str(file), "--strict")
+    assert done.code == 1
+    assert "gzip" in done.out + done.err
+    assert str(file) in done.out + done.err
+    if Path(url).exists():
+        assert good("--url", url, "verify").code == 0
+
+
+def test_truncated_json_keeps_the_runs_before_the_end(url: str, tmp_path: Path) -> None:
+    runs = json.dumps([{**TAU[0], "task_id": number} for number in range(5)])
+    (file := tmp_path / "runs.json").write_text(runs[:-200])
+    report, [last] = refusals(url, file)
+    assert report["created"] == 4
+    assert (last["record"], last["field"]) == (5, "file")
+    assert "cut off" in last["reason"]
+
+
+@pytest.mark.parametrize("text", [b"", b"  \n\n"])
+def test_an_empty_file_is_told(url: str, tmp_path: Path, text: bytes) -> None:
+    (file := tmp_path / "empty.jsonl").write_bytes(text)
+    report, [only] = refusals(url, file)
+    assert (report["created"], only["field"], only["reason"]) == (0, "file", "is empty")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"reward": "n/a"},
+        {"reward": None},
+        {"traj": None},
+        {"traj": "text"},
+        {"traj": [5]},
+        {"traj": [{"role": "assistant", "content": ["a", "list"]}]},
+        {"traj": [{"role": "assistant", "content": "hi"}, {"role": "user", "content": {"a": 1}}]},
+        {"traj": [{"role": "assistant", "tool_calls": [{"function": {"name": ""}}]}]},
+        {"traj": [{"role": "assistant", "tool_calls": [
+            {"function": {"name": "t", "arguments": "{\"a\": NaN}"}}]}]},
+        {"traj": [{"role": "assistant", "tool_calls": [
+            {"function": {"name": "t", "arguments": "[" * 100_000}}]}]},
+        {"info": 7},
+        {"task_id": None, "info": None, "reward": {}},
+    ],
+    ids=lambda change: json.dumps(change)[:60],
+)  # fmt: skip
+def test_a_run_that_is_not_as_it_should_be_does_not_stop_the_others(
+    url: str, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    """Refused or learned as far as it goes, but the file is read to its end."""
+    runs = [TAU[0], {**TAU[0], "task_id": 2, **change}, {**TAU[0], "task_id": 3}]
+    (file := tmp_path / "runs.json").write_text(json.dumps(runs))
+    report = seed(url, str(file), "--format", "tau-bench")
+    assert report["created"] + report["refused"] == 3
+    assert report["created"] >= 2
+    assert all(item["record"] == 2 for item in report["refusals"])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"summary": {"max_reward": "n/a"}},
+        {"summary": None},
+        {"query": 5},
+        {"query": ""},
+        {"turn_history": []},
+        {"turn_history": {"actions": 5}},
+        {"turn_history": {"actions": ["SELECT 1"], "rewards": ["n/a"]}},
+        {"turn_history": {"actions": ["SELECT 1"], "observations": 5}},
+        {"turn_history": {"actions": ["x" * 2_000_000]}},
+        {"environment": 5},
+    ],
+    ids=lambda change: json.dumps(change)[:60],
+)
+def test_an_intercode_run_that_is_not_as_it_should_be_does_not_stop_the_others(
+    url: str, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    good_one = INTERCODE["0"]
+    runs = {"0": good_one, "1": {**good_one, **change}, "2": good_one}
+    (file := tmp_path / "runs.json").write_text(json.dumps(runs))
+    report = seed(url, str(file), "--format", "intercode")
+    assert report["created"] + report["refused"] == 3
+    assert report["created"] >= 2
+    assert all(item["record"] == 2 for item in report["refusals"])
+
+
+def test_a_seeding_that_was_killed_can_be_run_again(tmp_path: Path) -> None:
+    (file := tmp_path / "big.jsonl").write_bytes(lines(*range(3_000)))
+    clean, killed = str(tmp_path / "clean.graph"), str(tmp_path / "killed.graph")
+    seed(clean, str(file))
+
+    process = start("--url", killed, "seed", str(file), "--batch-size", "20")
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and _size(Path(killed) / "graph.kgl-wal") < 200_000:
+        time.sleep(0.002)
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+
+    report = seed(killed, str(file))
+    assert report["created"] + report["skipped"] == 3_000
+    assert 0 < report["skipped"] < 3_000
+    with Memory.open(clean) as one, Memory.open(killed) as other:
+        assert content(other) == content(one)
+        assert other.verify().ok
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def test_a_log_with_dates_keeps_them(url: str) -> None:
+    assert seed(url, "-", text=lines(0, 5))["refused"] == 0
+    stats = good("--url", url, "--json", "stats").json
+    assert stats["first_at"] == "2026-01-01T00:00:00Z"
+    assert stats["last_at"] == "2026-01-01T05:00:00Z"
+
+
+def test_interrupting_a_seeding_says_so_and_keeps_what_was_learned(tmp_path: Path) -> None:
+    (file := tmp_path / "big.jsonl").write_bytes(lines(*range(3_000)))
+    url = str(tmp_path / "runs.graph")
+    process = start("--url", url, "seed", str(file), "--batch-size", "20")
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and _size(Path(url) / "graph.kgl-wal") < 200_000:
+        time.sleep(0.002)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"stopped" in err
+    assert b"Traceback" not in err
+    assert good("--url", url, "--json", "stats").json["episodes"] % 20 == 0

@@ -1,0 +1,199 @@
+"""What is around a command: the environment, other processes, pipes, damage and odd text."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from graphmem import Settings
+from tests.cli.running import CODE, HUSH, good, run, start
+from tests.faults.learner import BATCH, environment, learning
+
+# Settings from the environment
+
+
+def test_config_says_where_each_value_comes_from(url: str) -> None:
+    rows = good("--url", url, "--json", "config", GRAPHMEM_Z="1.64", **HUSH).json
+    found = {row["setting"]: (row["value"], row["from"]) for row in rows}
+    assert found["GRAPHMEM_Z"] == (1.64, "environment")
+    assert found["GRAPHMEM_URL"] == (url, "--url")
+    assert found["GRAPHMEM_WAIT"] == (5.0, "default")
+    assert "hush" not in json.dumps(rows)
+    assert "hush" not in good("config", **HUSH).out
+
+
+def test_the_namespace_and_url_may_come_from_the_environment(url: str) -> None:
+    good("learn", "t", "s", "--success", GRAPHMEM_URL=url, GRAPHMEM_NAMESPACE="team")
+    both = {"GRAPHMEM_URL": url, "GRAPHMEM_NAMESPACE": "team"}
+    assert good("--json", "stats", **both).json["episodes"] == 1
+    assert good("--url", url, "--json", "stats").json["episodes"] == 0
+    assert good("--url", url, "--namespace", "team", "--json", "stats").json["episodes"] == 1
+    overridden = good("--namespace", "other", "--json", "stats", **both).json
+    assert (overridden["namespace"], overridden["episodes"]) == ("other", 0)
+
+
+def test_a_bad_setting_in_the_environment_is_named(seeded: str) -> None:
+    for value in ("abc", "-1", "nan"):
+        done = run("--url", seeded, "stats", GRAPHMEM_Z=value)
+        assert done.code == 2
+        assert "GRAPHMEM_Z" in done.err
+        assert value in done.err
+
+
+# Starting
+
+
+def test_help_and_version_load_nothing_heavy() -> None:
+    code = (
+        "import sys\n"
+        "from graphmem.cli import main\n"
+        "try:\n    main([sys.argv[1]])\n"
+        "finally:\n"
+        "    heavy = {'pydantic', 'kglite', 'neo4j', 'rich', 'ijson'} & sys.modules.keys()\n"
+        "    print('loaded:', sorted(heavy))\n"
+    )
+    for option in ("--help", "--version"):
+        answer = subprocess.run(
+            [sys.executable, "-c", code, option], capture_output=True, text=True, check=False
+        )
+        assert answer.returncode == 0
+        assert "graphmem" in answer.stdout
+        assert answer.stdout.splitlines()[-1] == "loaded: []"
+
+
+# Other processes and pipes
+
+
+def test_asking_beside_a_writing_process_works_and_says_that_it_is_a_snapshot(url: str) -> None:
+    with learning(environment(url, "default", Settings()), 0, 2, "hold") as writer:
+        writer.wait_for("done")
+        done = run("--url", url, "--json", "stats")
+        assert (done.code, done.json["episodes"]) == (0, 2 * BATCH)
+        assert re.search(r"snapshot, \d+\.\d s old", done.err)
+        for command in (("strategies",), ("verify",), ("evidence", "ask first"), ("doctor",)):
+            beside = run("--url", url, *command)
+            assert (beside.code, "snapshot" in beside.err) == (0, True)
+        blocked = run("--url", url, "--wait", "0.2", "learn", "t", "s", "--success")
+        assert blocked.code == 1
+        assert str(writer.pid) in blocked.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("procedures", "list"),
+        ("--json", "procedures", "list"),
+        ("--json", "strategies"),
+        ("stats",),
+        ("query", "--csv", "-e", "UNWIND range(1, 5) AS x RETURN x"),
+        ("query", "--csv", "-e", "UNWIND range(1, 100000) AS x RETURN x"),
+        ("seed", "-", "--refused", "-"),
+    ],
+    ids=" ".join,
+)
+def test_a_reader_that_went_away_is_no_error_to_shout_about(
+    seeded: str, arguments: tuple[str, ...]
+) -> None:
+    """As in ``graphmem ... | head -1``, when head has had enough."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = start("--url", seeded, *arguments, stdout=writing, stdin=subprocess.PIPE)
+    os.close(writing)
+    _, err = process.communicate(b'{"task": 1, "strategy": 2}\n' * 3, timeout=60)
+    assert b"Traceback" not in err
+    assert b"Exception" not in err
+    assert b"BrokenPipe" not in err
+    assert process.returncode in (0, 1, -signal.SIGPIPE, 128 + signal.SIGPIPE)
+
+
+# Memories that are missing or damaged
+
+
+def test_where_there_is_no_memory_asking_says_how_to_make_one(url: str) -> None:
+    for command in (("stats",), ("strategies",), ("verify",), ("evidence", "s"), ("rebuild",)):
+        done = run("--url", url, *command)
+        assert (done.code, done.out) == (2, "")
+        assert "graphmem init" in done.err
+    assert not Path(url).exists()
+
+
+def test_doctor_on_a_good_memory(seeded: str) -> None:
+    findings = {item["check"]: item for item in good("--url", seeded, "--json", "doctor").json}
+    assert all(item["ok"] for item in findings.values())
+    assert "kglite" in findings["engine"]["found"]
+    assert "default (30 episodes)" in findings["namespaces"]["found"]
+    assert "WRONG" not in good("--url", seeded, "doctor").out
+
+
+def test_doctor_where_there_is_no_memory(url: str) -> None:
+    done = run("--url", url, "doctor")
+    assert done.code == 1
+    assert "graphmem init" in done.out
+    assert not Path(url).exists()
+
+
+def test_doctor_on_a_damaged_memory_and_on_other_things(seeded: str, tmp_path: Path) -> None:
+    file = Path(seeded) / "graph.kgl"
+    file.write_bytes(file.read_bytes()[:500])
+    done = run("--url", seeded, "--json", "doctor")
+    assert done.code == 1
+    [wrong] = [item for item in done.json if not item["ok"]]
+    assert "damaged" in wrong["found"]
+    assert wrong["remedy"]
+
+    (tmp_path / "notes.txt").write_text("dear diary")
+    assert "WRONG" in run("--url", str(tmp_path / "notes.txt"), "doctor").out
+    assert "WRONG" in run("--url", "bolt://127.0.0.1:1", "doctor", **HUSH).out
+
+
+# Text that is odd, in and out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("learn", b"task \xff", "s", "--success"),
+        ("learn", "t", b"\xff", "--success"),
+        ("strategies", "--task", b"\xff"),
+        ("evidence", b"\xff"),
+        ("erase", b"\xff", "--yes"),
+        ("query", "-e", b"RETURN '\xff' AS x"),
+        ("query", "what_works", "-p", b"limit=\xff"),
+    ],
+)
+def test_bytes_that_are_no_text_are_refused_like_other_bad_values(
+    seeded: str, arguments: tuple[str | bytes, ...]
+) -> None:
+    process = subprocess.run(
+        [sys.executable, "-c", CODE, "--url", seeded, *arguments],
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert process.returncode in (1, 2)
+    assert b"Traceback" not in process.stderr
+    assert b"Error" in process.stderr
+
+
+def test_odd_text_is_shown_without_control_characters(url: str) -> None:
+    good("--url", url, "learn", "a\x1b[31m task", "tab\there\nand there", "--success")
+    table = good("--url", url, "strategies").out
+    assert "\x1b" not in table
+    assert "\t" not in table
+    assert good("--url", url, "--json", "strategies").json[0]["text"] == "tab\there\nand there"
+    good("--url", url, "learn", "[bold]t[/bold]", "[red]s[/nonsense]", "--success")
+    assert "[red]s[/nonsense]" in good("--url", url, "strategies").out
+
+
+def test_output_is_utf8_whatever_the_locale(url: str) -> None:
+    good("--url", url, "learn", "T\u00e2che", "\u7b56\u7565", "--success")
+    for locale in ("C", "C.UTF-8", "POSIX"):
+        table = good("--url", url, "strategies", LC_ALL=locale, PYTHONIOENCODING="")
+        assert "\u7b56\u7565" in table.out

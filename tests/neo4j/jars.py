@@ -1,0 +1,165 @@
+"""What a Neo4j run by a local Java needs: that Java, the jars, and an archive of their classes.
+
+The jars of pom.xml are downloaded with Maven, once, and kept; so is the class archive.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+DOWNLOAD_TIMEOUT = 1800.0
+MINIMUM_JAVA = 17
+
+POM = Path(__file__).with_name("pom.xml")
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+# Starts a server with these options of Java, and stops it.
+RunOnce = Callable[[tuple[str, ...]], None]
+
+
+class Neo4jUnavailable(Exception):  # noqa: N818 - a state of the machine, not an error
+    """No Neo4j can be had here; `reasons` has one line for each way that was tried."""
+
+    def __init__(self, *reasons: str) -> None:
+        super().__init__("no Neo4j: " + "; ".join(reasons))
+        self.reasons = reasons
+
+
+def find_java() -> Path:
+    """The `java` of JAVA_HOME or of the path; Neo4jUnavailable if missing or too old."""
+    home = os.environ.get("JAVA_HOME")
+    inside = shutil.which("java", path=str(Path(home) / "bin")) if home else None
+    java = inside or shutil.which("java")
+    if not java:
+        raise Neo4jUnavailable(f"Java {MINIMUM_JAVA} or later is not installed")
+    found = re.search(r'version "(\d+)', _java_version(Path(java)))
+    if not found or int(found[1]) < MINIMUM_JAVA:
+        version = found[1] if found else "of an unknown version"
+        raise Neo4jUnavailable(f"Java {MINIMUM_JAVA} or later is needed, and {java} is {version}")
+    return Path(java)
+
+
+def cache_folder() -> Path:
+    """Where the jars are kept: GRAPHMEM_NEO4J_CACHE, else .cache/neo4j of the repository."""
+    override = os.environ.get("GRAPHMEM_NEO4J_CACHE")
+    folder = Path(override).absolute() if override else REPOSITORY / ".cache" / "neo4j"
+    folder.mkdir(parents=True, exist_ok=True)
+    ignore = folder / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("*\n")
+    return folder
+
+
+def fetch_jars() -> Path:
+    """The folder with all jars of pom.xml, downloaded if this pom.xml was never seen before.
+
+    Neo4jUnavailable if they are not there and Maven is missing or fails.
+    """
+    cache = cache_folder()
+    jars = cache / f"jars-{hashlib.sha256(POM.read_bytes()).hexdigest()[:12]}"
+    if jars.is_dir():
+        return jars
+    mvn = shutil.which("mvn")
+    if not mvn:
+        raise Neo4jUnavailable("Maven is not installed")
+    with _locked(cache / "download.lock"):
+        if jars.is_dir():  # another process was quicker
+            return jars
+        print("downloading Neo4j (about 160 MB, once)", file=sys.stderr, flush=True)
+        with tempfile.TemporaryDirectory(prefix="download-", dir=cache) as partial:
+            command = [mvn, "-q", "-B", "-f", str(POM), "dependency:copy-dependencies"]
+            command.append(f"-DoutputDirectory={partial}/jars")
+            try:
+                run = subprocess.run(
+                    command,
+                    cwd=partial,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                    errors="replace",
+                    timeout=DOWNLOAD_TIMEOUT,
+                    check=False,
+                )
+            except (OSError, subprocess.TimeoutExpired) as error:
+                raise Neo4jUnavailable(f"Maven failed: {first_line(error)}") from error
+            if run.returncode:
+                raise Neo4jUnavailable(f"Maven failed: {_maven_error(run.stdout)}")
+            Path(partial, "jars").rename(jars)
+    return jars
+
+
+def class_archive_options(java: Path, jars: Path, run_once: RunOnce) -> tuple[str, ...]:
+    """Options that let Java map its classes from an archive, which halves the time to start.
+
+    The archive is made once, by a server that `run_once` starts and stops with the options it is
+    given. Java ignores one that does not fit (other jars, other Java), so that it can only be of
+    no use, never wrong. An empty file says that making it failed.
+    """
+    key = hashlib.sha256(f"{jars}\n{_java_version(java)}".encode()).hexdigest()[:12]
+    archive = jars.parent / f"classes-{key}.jsa"
+    if not archive.exists():
+        with _locked(jars.parent / "archive.lock"):
+            if not archive.exists():
+                _make_class_archive(archive, run_once)
+    if archive.stat().st_size:
+        return (f"-XX:SharedArchiveFile={archive}",)
+    return ("-Xshare:auto",)
+
+
+def _make_class_archive(archive: Path, run_once: RunOnce) -> None:
+    print("preparing Neo4j for quick starts (about 20 s, once)", file=sys.stderr, flush=True)
+    partial = archive.with_suffix(".partial")
+    partial.unlink(missing_ok=True)
+    run_once((f"-XX:ArchiveClassesAtExit={partial}",))
+    if not partial.exists():
+        partial.touch()
+    partial.replace(archive)
+
+
+def _java_version(java: Path) -> str:
+    try:
+        run = subprocess.run(
+            [str(java), "-version"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=30,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Neo4jUnavailable(f"{java} does not run: {first_line(error)}") from error
+    return run.stdout
+
+
+def _maven_error(output: str) -> str:
+    errors = [line for line in output.splitlines() if line.startswith("[ERROR]")]
+    return errors[0] if errors else output.strip()[-300:] or "no message"
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold a lock between processes; the system lets go of it when the holder dies."""
+    try:
+        import fcntl  # not on Windows, where the other ways still work
+    except ImportError as error:
+        raise Neo4jUnavailable("Neo4j from Maven needs file locks that Windows lacks") from error
+
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -12,8 +12,6 @@ from graphmem.seeding.jsonl import dump
 from tests.faults.learner import episode
 
 HUSH = {"GRAPHMEM_PASSWORD": "hush"}  # of no server
-
-
 CODE = "from graphmem.cli import main; main()"
 
 

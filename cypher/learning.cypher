@@ -184,15 +184,17 @@ WITH use.strategy AS strategy, row.task AS task, row.agent_name AS agent,
 ORDER BY strategy, task, agent
 MATCH (s:Strategy {id: strategy})
 MATCH (t:Task {id: task})
-MERGE (s)-[o:OUTCOME {agent: agent}]->(t)
-ON CREATE SET o.trials = 0, o.successes = 0, o.credit_sum = 0.0, o.score_sum = 0.0
-WITH o,
-     o.trials + trials AS trials,
-     o.successes + successes AS successes,
-     o.credit_sum + credit_sum AS credit_sum,
-     o.score_sum + score_sum AS score_sum,
+OPTIONAL MATCH (t)<-[o:OUTCOME {agent: agent}]-(s)
+WITH s, t, o, agent,
+     coalesce(o.trials, 0) + trials AS trials,
+     coalesce(o.successes, 0) + successes AS successes,
+     coalesce(o.credit_sum, 0.0) + credit_sum AS credit_sum,
+     coalesce(o.score_sum, 0.0) + score_sum AS score_sum,
      later(o.last_at, used_at) AS last_at
-SET o.trials = trials, o.successes = successes, o.credit_sum = credit_sum, o.score_sum = score_sum, o.last_at = last_at
+FOREACH (ignored IN CASE WHEN o IS NULL THEN [1] ELSE [] END |
+  CREATE (s)-[:OUTCOME {agent: agent, trials: trials, successes: successes, credit_sum: credit_sum, score_sum: score_sum, last_at: last_at}]->(t))
+FOREACH (edge IN CASE WHEN o IS NULL THEN [] ELSE [o] END |
+  SET edge.trials = trials, edge.successes = successes, edge.credit_sum = credit_sum, edge.score_sum = score_sum, edge.last_at = last_at)
 RETURN count(*) AS outcomes;
 
 // name: learning.co_occurrences
@@ -210,15 +212,17 @@ WITH a.strategy AS low, b.strategy AS high, count(*) AS times, sum(row.success) 
 ORDER BY low, high
 MATCH (x:Strategy {id: low})
 MATCH (y:Strategy {id: high})
-MERGE (x)-[c:CO_OCCURS_WITH]->(y)
-ON CREATE SET c.count = 0, c.successes = 0, c.undated = 0, c.weight = 0.0
-WITH c, dates, c.count + times AS count, c.successes + successes AS successes,
-     c.undated + times - size(dates) AS undated, c.weight - c.undated AS dated, c.last_at AS before,
+OPTIONAL MATCH (x)-[c:CO_OCCURS_WITH]->(y)
+WITH x, y, c, dates, coalesce(c.count, 0) + times AS count, coalesce(c.successes, 0) + successes AS successes,
+     coalesce(c.undated, 0) + times - size(dates) AS undated, coalesce(c.weight - c.undated, 0.0) AS dated, c.last_at AS before,
      later(c.last_at, latest) AS last_at
-WITH c, count, successes, undated, last_at,
-     CASE WHEN before IS NULL THEN 0.0 ELSE dated * decayed(before, last_at, $half_life) END
-     + reduce(sum = 0.0, date IN dates | sum + decayed(date, last_at, $half_life)) AS dated
-SET c.count = count, c.successes = successes, c.undated = undated, c.weight = dated + undated, c.last_at = last_at
+WITH x, y, c, count, successes, undated, last_at,
+     undated + CASE WHEN before IS NULL THEN 0.0 ELSE dated * decayed(before, last_at, $half_life) END
+     + reduce(sum = 0.0, date IN dates | sum + decayed(date, last_at, $half_life)) AS weight
+FOREACH (ignored IN CASE WHEN c IS NULL THEN [1] ELSE [] END |
+  CREATE (x)-[:CO_OCCURS_WITH {count: count, successes: successes, undated: undated, weight: weight, last_at: last_at}]->(y))
+FOREACH (edge IN CASE WHEN c IS NULL THEN [] ELSE [c] END |
+  SET edge.count = count, edge.successes = successes, edge.undated = undated, edge.weight = weight, edge.last_at = last_at)
 RETURN count(*) AS co_occurrences;
 
 // name: learning.episodes

@@ -64,15 +64,17 @@ ORDER BY id;
 
 // name: maintenance.derive_outcomes
 // mode: read
-// doc: The outcome edges of strategies, from the facts.
+// doc: The outcome edges of strategies, from the facts; only those to one task where it is given.
 // param: ns string
 // param: ids list
+// param: task string = null
 // returns: strategy string, task string, agent string, trials integer, successes integer, credit_sum float, score_sum float, last_at integer
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND s.ns = $ns
 MATCH (e:Episode)-[u:USED]->(s)
 WHERE u.applied
 MATCH (e)-[:ATTEMPTED]->(t:Task)
+WHERE $task IS NULL OR t.id = $task
 MATCH (a:Agent)-[:RAN]->(e)
 RETURN s.id AS strategy, t.id AS task, a.name AS agent, count(*) AS trials,
        sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes, sum(u.credit) AS credit_sum, sum(u.credit * e.score) AS score_sum,
@@ -81,15 +83,16 @@ ORDER BY strategy, task, agent;
 
 // name: maintenance.derive_co_occurrences
 // mode: read
-// doc: The co-occurrence edges from strategies, from the facts.
+// doc: The co-occurrence edges from strategies, from the facts; only those to others where these are given.
 // param: ns string
 // param: ids list
 // param: half_life float
+// param: others list = null
 // returns: low string, high string, count integer, successes integer, undated integer, weight float, last_at integer
 MATCH (x:Strategy)
 WHERE x.id IN $ids AND x.ns = $ns
 MATCH (x)<-[u:USED]-(e:Episode)-[v:USED]->(y:Strategy)
-WHERE u.applied AND v.applied AND x.id < y.id
+WHERE u.applied AND v.applied AND x.id < y.id AND ($others IS NULL OR y.id IN $others)
 WITH x.id AS low, y.id AS high, count(*) AS count, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes,
      collect(coalesce(e.ended_at, e.started_at)) AS dates, max(coalesce(e.ended_at, e.started_at)) AS last_at
 RETURN low, high, count, successes, count - size(dates) AS undated,
@@ -204,10 +207,12 @@ RETURN count(s) AS written;
 // doc: Removes the outcome edges of strategies.
 // param: ns string
 // param: ids list
+// param: task string = null
 // returns: removed integer
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND s.ns = $ns
-MATCH (s)-[o:OUTCOME]->(:Task)
+MATCH (s)-[o:OUTCOME]->(t:Task)
+WHERE $task IS NULL OR t.id = $task
 DELETE o
 RETURN count(*) AS removed;
 
@@ -229,10 +234,12 @@ RETURN count(*) AS written;
 // doc: Removes the co-occurrence edges from strategies.
 // param: ns string
 // param: ids list
+// param: others list = null
 // returns: removed integer
 MATCH (x:Strategy)
 WHERE x.id IN $ids AND x.ns = $ns
-MATCH (x)-[c:CO_OCCURS_WITH]->(:Strategy)
+MATCH (x)-[c:CO_OCCURS_WITH]->(y:Strategy)
+WHERE $others IS NULL OR y.id IN $others
 DELETE c
 RETURN count(*) AS removed;
 

@@ -8,8 +8,9 @@ be.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from graphmem.config import Settings
@@ -42,19 +43,24 @@ class Kind:
     needs_half_life: bool = False
     edges: bool = False
 
-    def derive(self, tx: Transaction, ns: str, ids: Sequence[str], half_life: float) -> list[Row]:
-        """Return the items as the facts say."""
+    def derive(
+        self, tx: Transaction, ns: str, ids: Sequence[str], half_life: float, **only: Any
+    ) -> list[Row]:
+        """Return the items as the facts say; ``only`` narrows edges (``task``, ``others``)."""
         extra = {"half_life": half_life} if self.needs_half_life else {}
-        return tx.run(procedure(f"maintenance.derive_{self.name}"), ns=ns, ids=list(ids), **extra)
+        query = procedure(f"maintenance.derive_{self.name}")
+        return tx.run(query, ns=ns, ids=list(ids), **extra, **only)
 
     def stored(self, tx: Transaction, ns: str, ids: Sequence[str]) -> list[Row]:
         """Return the items as they are stored."""
         return tx.run(procedure(f"maintenance.stored_{self.name}"), ns=ns, ids=list(ids))
 
-    def put(self, tx: Transaction, ns: str, ids: Sequence[str], rows: list[Row]) -> int:
+    def put(
+        self, tx: Transaction, ns: str, ids: Sequence[str], rows: list[Row], **only: Any
+    ) -> int:
         """Store the items in place of what is there; return how many."""
         if self.edges:
-            tx.run(procedure(f"maintenance.clear_{self.name}"), ns=ns, ids=list(ids))
+            tx.run(procedure(f"maintenance.clear_{self.name}"), ns=ns, ids=list(ids), **only)
         if not rows:
             return 0
         written = tx.run(procedure(f"maintenance.put_{self.name}"), ns=ns, rows=rows)
@@ -194,8 +200,12 @@ class Maintainer:
         tx.run(procedure("maintenance.erase_episode"), ns=ns, id=episode_id)
         half_life = self._half_life(tx)
         removed: list[str] = []
+        only = {
+            OUTCOMES.name: {"task": touched["task"]},
+            CO_OCCURRENCES.name: {"others": touched["strategies"]},
+        }
         for label in LABELS:
-            _, dropped = self._derive(tx, label, pages[label], half_life)
+            _, dropped = self._derive(tx, label, pages[label], half_life, only)
             removed += [label] * dropped
         return EraseReport(
             episode_id=episode_id,
@@ -204,17 +214,26 @@ class Maintainer:
         )
 
     def _derive(
-        self, tx: Transaction, label: str, page: Sequence[str], half_life: float
+        self,
+        tx: Transaction,
+        label: str,
+        page: Sequence[str],
+        half_life: float,
+        only: Mapping[str, dict[str, Any]] = MappingProxyType({}),
     ) -> tuple[dict[str, int], int]:
-        """Write what the facts say of a page of nodes; return counts, and how many were dropped."""
+        """Write what the facts say of a page of nodes; return counts, and how many were dropped.
+
+        ``only`` narrows the edges of a kind to those that can have changed.
+        """
         ns = self._namespace
         tx.run(procedure(f"maintenance.lock_{_plural(label)}"), ns=ns, ids=list(page))
         dropped = tx.run(procedure(f"maintenance.drop_{_plural(label)}"), ns=ns, ids=list(page))
         counted = {}
         for kind in KINDS:
             if kind.label == label:
-                rows = kind.derive(tx, ns, page, half_life)
-                counted[kind.name] = kind.put(tx, ns, page, rows)
+                narrow = only.get(kind.name, {})
+                rows = kind.derive(tx, ns, page, half_life, **narrow)
+                counted[kind.name] = kind.put(tx, ns, page, rows, **narrow)
         return counted, int(dropped[0]["removed"]) if dropped else 0
 
     def _compare(

@@ -7,6 +7,7 @@ on the size of the history.
 
 from __future__ import annotations
 
+import json
 import time
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
@@ -29,7 +30,6 @@ from graphmem.models import (
     Step,
     StrategyRow,
     content,
-    millis,
     resolve,
 )
 from graphmem.queries import procedure
@@ -199,12 +199,8 @@ class Learner:
             raise NotFoundError(f"no episode {episode_id!r} in namespace {self._namespace!r}")
         return found[episode_id]
 
-    def _tasks(self, task: str | None, task_type: str | None) -> list[str]:
-        if task is not None:
-            return self._find(task, None) or [task_id(self._namespace, task)]
-        return self._find(None, task_type)
-
-    def _find(self, text: str | None, task_type: str | None) -> list[str]:
+    def _tasks(self, text: str | None, task_type: str | None) -> list[str]:
+        """Return the ids of the task with a key or wording, or else of the tasks of a type."""
         if text is not None:
             known = task_id(self._namespace, unicodedata.normalize("NFC", text).strip())
             rows = self._store.read(
@@ -212,6 +208,7 @@ class Learner:
             )
             if rows:
                 return [known]
+            task_type = None  # the caller filters by it; here only the wording counts
         rows = self._store.read(
             procedure("learning.find_tasks"), ns=self._namespace, text=text, task_type=task_type
         )
@@ -418,8 +415,6 @@ def read_contents(
     read: Callable[..., list[Row]], namespace: str, ids: list[str]
 ) -> dict[str, dict[str, Any]]:
     """Return the content (as :func:`graphmem.models.content` gives it) of stored episodes."""
-    import json
-
     found: dict[str, dict[str, Any]] = {}
     for row in read("learning.episodes", ns=namespace, ids=ids):
         facts = row["facts"]
@@ -507,6 +502,3 @@ def _strategy_row(row: Row) -> StrategyRow:
             "agents": tuple(sorted(row["agents"])),
         }
     )
-
-
-__all__ = ["Learner", "OnError", "millis", "read_contents", "settled_half_life"]

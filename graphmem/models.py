@@ -257,7 +257,7 @@ def _short(part: str | int) -> str:
     return text if len(text) <= 100 else f"{text[:80]}..."
 
 
-def explain(error: pydantic.ValidationError, prefix: str = "") -> ValidationError:
+def explain(error: pydantic.ValidationError) -> ValidationError:
     """Turn pydantic's report into one clear error about its first finding."""
     first = error.errors(include_url=False)[0]
     context = first.get("ctx", {}).get("error")
@@ -269,10 +269,10 @@ def explain(error: pydantic.ValidationError, prefix: str = "") -> ValidationErro
     problem = first["msg"].removeprefix("Value error, ")
     problem = problem[:1].lower() + problem[1:]
     if kind in {"missing", "missing_argument"}:
-        return ValidationError(prefix + where, None, "is missing", "this field is required")
+        return ValidationError(where, None, "is missing", "this field is required")
     if kind == "extra_forbidden":
         return ValidationError(
-            prefix + where, value, "is not a known field", "put free data into extra={...}"
+            where, value, "is not a known field", "put free data into extra={...}"
         )
     if kind == "string_unicode":
         problem = "holds a lone surrogate, which is no text"
@@ -282,7 +282,7 @@ def explain(error: pydantic.ValidationError, prefix: str = "") -> ValidationErro
     more = error.error_count() - 1
     if more:
         remedy = f"{remedy}; {more} more problem(s)" if remedy else f"{more} more problem(s)"
-    return ValidationError(prefix + where, value, problem, remedy)
+    return ValidationError(where, value, problem, remedy)
 
 
 _REMEDIES = {

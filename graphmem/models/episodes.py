@@ -1,0 +1,225 @@
+"""Episodes: what an agent did once, and what came of it."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import Annotated, Any
+
+import pydantic
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from graphmem.errors import ValidationError
+from graphmem.models.fields import (
+    MAX_STEPS,
+    MAX_STRATEGIES,
+    Finite,
+    Input,
+    Json,
+    JsonObject,
+    Moment,
+    Name,
+    Text,
+    Unit,
+    explain,
+    millis,
+)
+
+
+class StrategyUse(Input):
+    """One strategy in an episode.
+
+    ``credit`` in [0, 1] weighs the score; ``shown`` says whether the memory offered it;
+    a strategy that was not ``applied`` is recorded but not counted as tried.
+    """
+
+    text: Name
+    credit: Unit = 1.0
+    shown: bool | None = None
+    applied: bool = True
+
+    def __init__(self, text: str | None = None, /, **data: Any) -> None:
+        super().__init__(**(data if text is None else {"text": text, **data}))
+
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+
+class Step(Input):
+    """One step of an episode; ``state``, ``next_state`` and ``terminal`` make it a transition."""
+
+    action_type: Name = "action"
+    action: Json = None
+    observation: Text | None = None
+    reward: Finite | None = None
+    error: Text | None = None
+    state: JsonObject | None = None
+    next_state: JsonObject | None = None
+    terminal: bool | None = None
+
+
+_Uses = (
+    str
+    | StrategyUse
+    | Annotated[list[str | StrategyUse], Field(min_length=1, max_length=MAX_STRATEGIES)]
+)
+
+
+def _uses(value: object) -> object:
+    items = list(value) if isinstance(value, list | tuple) else [value]
+    return tuple({"text": item} if isinstance(item, str) else item for item in items)
+
+
+def _steps(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+class Episode(Input):
+    """What an agent did once, and what came of it.
+
+    One of ``success`` and ``score`` must be given; ``score`` is in [0, 1], ``reward`` is any
+    finite number (default: the score). Datetimes must carry a time zone.
+    """
+
+    task: Name
+    strategy: Annotated[
+        tuple[StrategyUse, ...],
+        BeforeValidator(_uses, json_schema_input_type=_Uses),
+        Field(min_length=1, max_length=MAX_STRATEGIES),
+    ]
+    success: bool | None = None
+    score: Unit | None = None
+    reward: Finite | None = None
+    agent: Name = "default"
+    task_type: Name | None = None
+    task_key: Name | None = None
+    steps: Annotated[tuple[Step, ...], BeforeValidator(_steps), Field(max_length=MAX_STEPS)] = ()
+    error: Text | None = None
+    feedback: Text | None = None
+    summary: Text | None = None
+    started_at: Moment | None = None
+    ended_at: Moment | None = None
+    duration: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    source_key: Name | None = None
+    source: Name | None = None
+    extra: JsonObject = {}  # noqa: RUF012 - pydantic copies it
+
+    def __init__(self, /, **data: Any) -> None:
+        super().__init__(**data)
+
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    @classmethod
+    def from_json(cls, line: str | bytes) -> Episode:
+        """Return the episode of one JSON object.
+
+        Raises:
+            ValidationError: it is not JSON, or a field is wrong.
+        """
+        try:
+            return cls.model_validate_json(line)
+        except pydantic.ValidationError as error:
+            raise explain(error) from None
+
+    def model_post_init(self, _: Any, /) -> None:
+        """Check what concerns several fields."""
+        if self.success is None and self.score is None:
+            raise ValidationError(
+                "success",
+                None,
+                "the outcome is unknown",
+                "give success=True or False, or a score in [0, 1]",
+            )
+        for name in ("started_at", "ended_at"):
+            moment = getattr(self, name)
+            try:
+                if moment is not None:
+                    moment.astimezone(UTC)
+            except OverflowError:
+                raise ValidationError(name, moment, "is outside years 1 to 9999 in UTC") from None
+        if self.started_at and self.ended_at and self.started_at > self.ended_at:
+            raise ValidationError(
+                "ended_at", self.ended_at, f"lies before started_at {self.started_at.isoformat()}"
+            )
+        seen = set()
+        for use in self.strategy:
+            if use.text in seen:
+                raise ValidationError(
+                    "strategy", use.text, "is given twice in one episode", "give it once"
+                )
+            seen.add(use.text)
+
+
+class Outcome(BaseModel):
+    """The outcome of an episode, resolved."""
+
+    model_config = ConfigDict(frozen=True)
+
+    success: bool
+    score: float
+    reward: float
+
+
+def resolve(episode: Episode, threshold: float) -> Outcome:
+    """Return success, score and reward of ``episode``.
+
+    Success is the given one, else ``score >= threshold``; the score of an episode that has only a
+    success is 1 or 0; the reward defaults to the score.
+
+    Raises:
+        ValidationError: success and score contradict each other.
+    """
+    score, success = episode.score, episode.success
+    if score is None:
+        score = 1.0 if success else 0.0
+    elif success is None:
+        success = score >= threshold
+    elif success != (score >= threshold):
+        raise ValidationError(
+            "success",
+            success,
+            f"contradicts score {score} (a score of {threshold} or more is a success)",
+            "give one of them, or put the other measure into reward",
+        )
+    reward = score if episode.reward is None else episode.reward
+    return Outcome.model_construct(success=bool(success), score=score + 0.0, reward=reward + 0.0)
+
+
+def content(episode: Episode, outcome: Outcome) -> dict[str, Any]:
+    """Return what makes an episode the same episode: everything but where it was read from.
+
+    Times are milliseconds; missing things are left out, so that a field added later to the
+    models does not change the content of old episodes.
+    """
+    values: dict[str, Any] = {
+        "task": episode.task,
+        "task_key": episode.task_key,
+        "task_type": episode.task_type,
+        "agent": episode.agent,
+        "strategy": [use_content(use) for use in episode.strategy],
+        "success": outcome.success,
+        "score": outcome.score,
+        "reward": outcome.reward,
+        "steps": [step_content(step) for step in episode.steps] or None,
+        "error": episode.error,
+        "feedback": episode.feedback,
+        "summary": episode.summary,
+        "started_at": millis(episode.started_at),
+        "ended_at": millis(episode.ended_at),
+        "duration": episode.duration,
+        "extra": episode.extra or None,
+    }
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def use_content(use: StrategyUse) -> dict[str, Any]:
+    """Return a use of a strategy as it is hashed and compared."""
+    values = {"text": use.text, "credit": use.credit, "applied": use.applied}
+    return values if use.shown is None else {**values, "shown": use.shown}
+
+
+_STEP_FIELDS = tuple(Step.model_fields)
+
+
+def step_content(step: Step) -> dict[str, Any]:
+    """Return a step as it is hashed and compared."""
+    values = step.__dict__
+    return {name: values[name] for name in _STEP_FIELDS if values[name] is not None}

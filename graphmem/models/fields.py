@@ -1,0 +1,153 @@
+"""What the models share: types of fields, the base classes, and errors in words.
+
+Input models are strict, frozen and refuse unknown fields. Errors are turned into
+:class:`graphmem.errors.ValidationError`, which names the field, the value and the remedy.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from datetime import datetime
+from typing import Annotated, Any
+
+import pydantic
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+)
+
+from graphmem.errors import ValidationError
+from graphmem.ids import canonical_json, to_millis
+
+MAX_KEY = 10_000
+"""Characters in a task, strategy, agent or key."""
+MAX_TEXT = 1_000_000
+"""Characters in an observation, error, feedback, summary or one JSON value."""
+MAX_STRATEGIES = 200
+"""Strategies in one episode (its co-occurrence edges grow with the square)."""
+MAX_STEPS = 20_000
+"""Steps in one episode."""
+
+
+def _normal(text: str) -> str:
+    text = unicodedata.normalize("NFC", text).strip()
+    if not text:
+        raise ValueError("must not be empty")
+    return text
+
+
+def _moment(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return datetime.fromisoformat(value)
+    except ValueError:
+        raise ValueError("is no ISO 8601 date and time") from None
+
+
+def _finite_json(value: JsonValue) -> JsonValue:
+    if isinstance(value, str):
+        text = value
+    else:
+        try:
+            text = canonical_json(value)
+        except RecursionError:
+            raise ValueError("is nested too deeply") from None
+        except ValueError as error:
+            raise ValueError(f"must be JSON without NaN or infinity ({error})") from None
+    if len(text) > MAX_TEXT:
+        raise ValueError(f"must have at most {MAX_TEXT:,} characters as JSON")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("must not hold lone surrogates") from None
+    return value
+
+
+Name = Annotated[str, Field(max_length=MAX_KEY), AfterValidator(_normal)]
+Text = Annotated[str, Field(max_length=MAX_TEXT)]
+Json = Annotated[JsonValue, AfterValidator(_finite_json)]
+JsonObject = Annotated[dict[str, JsonValue], AfterValidator(_finite_json)]
+Moment = Annotated[AwareDatetime, BeforeValidator(_moment, json_schema_input_type=AwareDatetime)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Unit = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
+class Input(BaseModel):
+    """Base of what goes in."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+
+    def __init__(self, /, **data: Any) -> None:
+        try:
+            super().__init__(**data)
+        except pydantic.ValidationError as error:
+            raise explain(error) from None
+
+    # Not a constructor of its own in pydantic's eyes: parts of an episode then keep their place
+    # in an error, and JSON is validated as JSON.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+
+class Output(BaseModel):
+    """Base of what comes out."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+def _short(part: str | int) -> str:
+    """Return a part of a place, which may be the name of an unknown field: short and printable."""
+    text = ascii(part)[1:-1] if isinstance(part, str) and not part.isprintable() else str(part)
+    return text if len(text) <= 100 else f"{text[:80]}..."
+
+
+def explain(error: pydantic.ValidationError) -> ValidationError:
+    """Turn pydantic's report into one clear error about its first finding."""
+    first = error.errors(include_url=False)[0]
+    context = first.get("ctx", {}).get("error")
+    if isinstance(context, ValidationError):
+        return context
+    parts = [_short(part) for part in first["loc"]]
+    where = ".".join(parts[:8] + ["..."] * (len(parts) > 8)) or "episode"
+    kind, value = first["type"], first["input"]
+    problem = first["msg"].removeprefix("Value error, ")
+    problem = problem[:1].lower() + problem[1:]
+    if kind in {"missing", "missing_argument"}:
+        return ValidationError(where, None, "is missing", "this field is required")
+    if kind == "extra_forbidden":
+        return ValidationError(
+            where, value, "is not a known field", "put free data into extra={...}"
+        )
+    if kind == "string_unicode":
+        problem = "holds a lone surrogate, which is no text"
+    remedy = _REMEDIES.get(kind, "")
+    if kind == "bool_type" or where == "success":
+        remedy = "give True or False, or a score in [0, 1]"
+    more = error.error_count() - 1
+    if more:
+        remedy = f"{remedy}; {more} more problem(s)" if remedy else f"{more} more problem(s)"
+    return ValidationError(where, value, problem, remedy)
+
+
+_REMEDIES = {
+    "timezone_aware": "give a time zone, for instance datetime.now(timezone.utc)",
+    "datetime_type": "give a datetime with a time zone",
+    "finite_number": "give a finite number",
+    "string_too_long": "shorten it",
+    "tuple_too_long": "split the episode",
+    "too_long": "split the episode",
+    "greater_than_equal": "scale it",
+    "less_than_equal": "scale it",
+    "string_type": "give a text",
+    "model_type": "give a text, a StrategyUse or a Step",
+}
+
+
+def millis(moment: datetime | None) -> int | None:
+    """Return ``moment`` in milliseconds since the epoch, or None."""
+    return None if moment is None else to_millis(moment)

@@ -39,12 +39,12 @@ $(STAMP)-run: pyproject.toml
 	@echo "setting up $(VENV)"
 ifdef UV
 	@test -x $(BIN)/python || $(UV) venv -q --python $(PYTHON) $(VENV)
-	@$(UV) pip install -q --python $(BIN)/python -e .
+	@$(UV) pip install -q --python $(BIN)/python -e '.[plot]'
 else
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "graphmem needs Python 3.11 or newer")'
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install -q --disable-pip-version-check --upgrade "pip>=25.1"
-	@$(BIN)/pip install -q --disable-pip-version-check -e .
+	@$(BIN)/pip install -q --disable-pip-version-check -e '.[plot]'
 endif
 	@touch $@
 

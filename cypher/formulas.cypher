@@ -24,3 +24,31 @@ exp((from - to) * 0.6931471805599453 / half_life);
 // formula: later(a, b)
 // doc: The later of two times, either of which may be missing.
 CASE WHEN a IS NULL THEN b WHEN b IS NULL THEN a WHEN a > b THEN a ELSE b END;
+
+// formula: td_error(reward, gamma, best, q)
+// doc: TD(0): reward plus the discounted value of the next state, less the value so far (Sutton & Barto 2018, ch. 6).
+reward + gamma * best - q;
+
+// formula: best_next(given, actions, known, found)
+// doc: The value of the next state: the one given, or the best of its policies, else 0; where it is known how many actions it has, those never tried count with 0.
+coalesce(given, CASE WHEN known < actions AND found < 0 THEN 0.0 ELSE found END, 0.0);
+
+// formula: aged(q, days, rate, confidence, strength, neutral)
+// doc: A value that decays with the days since its last update, more slowly where confidence is high (no confidence: at the plain rate).
+sign(q) * abs(q) * (CASE WHEN days < 0.01 THEN 0.01 ELSE days END) ^ (0.0 - rate) * (CASE WHEN days < 1.0 THEN 1.0 ELSE days END) ^ (rate - rate * 2.0 ^ (strength * 2.0 * (neutral - coalesce(confidence, neutral))));
+
+// formula: swing(amplitude, period, phase, clock)
+// doc: What a cycle adds at a clock time (seconds); it peaks at its phase.
+CASE WHEN period > 0 THEN amplitude * cos(6.283185307179586 * (clock - phase) / period) ELSE 0.0 END;
+
+// formula: pressed(rate, days)
+// doc: What waiting adds: the rate for each day.
+rate * CASE WHEN days < 0.0 THEN 0.0 ELSE days END;
+
+// formula: moved(confidence, signals, signal, cap)
+// doc: A running mean of signals in which the next one weighs 1/(signals + 2), but never less than 1/(cap + 1).
+confidence + (signal - confidence) / (CASE WHEN signals < cap THEN signals + 2 ELSE cap + 1 END);
+
+// formula: bond(weight, held, trials)
+// doc: A co-occurrence weight: 5 % less for every trial of either end in which the other took no part.
+weight * 0.95 ^ (trials - held);

@@ -52,7 +52,8 @@ WITH DISTINCT agents, tasks, use.strategy AS id, use.text AS text
 ORDER BY id
 OPTIONAL MATCH (s:Strategy {id: id})
 WITH agents, tasks, id, text, s WHERE s IS NULL
-CREATE (:Strategy {id: id, ns: $ns, text: text, created_at: $now, trials: 0, successes: 0, credit_sum: 0.0, score_sum: 0.0, last_used_at: null})
+CREATE (:Strategy {id: id, ns: $ns, text: text, created_at: $now, trials: 0, successes: 0, credit_sum: 0.0, score_sum: 0.0, last_used_at: null,
+  reads: 0, last_read_at: null})
 RETURN coalesce(max(agents), 0) AS agents, coalesce(max(tasks), 0) AS tasks, count(*) AS strategies;
 
 // name: learning.agents
@@ -267,14 +268,15 @@ ORDER BY id, index;
 
 // name: learning.best
 // mode: read
+// install: best_strategies
 // doc: Strategies by the lower bound of their success rate over all tasks and agents.
 // param: ns string
-// param: z float
-// param: prior_successes float
-// param: prior_failures float
-// param: established float
-// param: refuted float
-// param: limit integer
+// param: z float = 1.96
+// param: prior_successes float = 1.0
+// param: prior_failures float = 1.0
+// param: established float = 0.6
+// param: refuted float = 0.4
+// param: limit integer = 20
 // returns: id string, text string, trials integer, successes integer, mean float, lower float, upper float, status string, mean_score float, last_used_at integer, tasks integer, agents list
 MATCH (s:Strategy)
 WHERE s.ns = $ns AND s.trials > 0
@@ -292,17 +294,18 @@ ORDER BY lower DESC, mean DESC, id;
 
 // name: learning.best_on
 // mode: read
+// install: best_strategies_on
 // doc: Strategies by the lower bound of their success rate on one task, or on the tasks of a type (no type: on all), by one agent or by all.
 // param: ns string
 // param: tasks list
-// param: task_type string
-// param: agent string
-// param: z float
-// param: prior_successes float
-// param: prior_failures float
-// param: established float
-// param: refuted float
-// param: limit integer
+// param: task_type string = null
+// param: agent string = null
+// param: z float = 1.96
+// param: prior_successes float = 1.0
+// param: prior_failures float = 1.0
+// param: established float = 0.6
+// param: refuted float = 0.4
+// param: limit integer = 20
 // returns: id string, text string, trials integer, successes integer, mean float, lower float, upper float, status string, mean_score float, last_used_at integer, tasks integer, agents list
 MATCH (t:Task)
 WHERE t.id IN $tasks AND t.ns = $ns AND ($task_type IS NULL OR t.type = $task_type)
@@ -334,16 +337,31 @@ ORDER BY id;
 
 // name: learning.evidence
 // mode: read
+// install: evidence
 // doc: The latest episodes in which a strategy was applied.
 // param: ns string
 // param: strategy string
 // param: limit integer
 // returns: id string, task string, agent string, success boolean, score float, error string, at integer, source_key string
-MATCH (s:Strategy)
-WHERE s.id = $strategy AND s.ns = $ns
+MATCH (s:Strategy {id: $strategy})
+WITH s, s.ns AS ns WHERE ns = $ns
 MATCH (a:Agent)-[:RAN]->(e:Episode)-[u:USED]->(s)
 WHERE u.applied
 RETURN e.id AS id, e.task AS task, a.name AS agent, e.success AS success, e.score AS score, e.error AS error,
        coalesce(e.ended_at, e.started_at) AS at, e.source_key AS source_key
 ORDER BY coalesce(e.ended_at, e.started_at, e.recorded_at) DESC, id
 LIMIT $limit;
+
+// name: learning.count_reads
+// mode: write
+// doc: Adds reads of strategies that were counted beside the graph. Rows: {id, reads, at}.
+// param: ns string
+// param: rows list
+// returns: items integer
+UNWIND $rows AS row
+MATCH (s:Strategy {id: row.id})
+WITH row, s, s.ns AS ns WHERE ns = $ns
+SET s.ns = $ns
+WITH s, coalesce(s.reads, 0) + row.reads AS reads, later(s.last_read_at, row.at) AS last_read_at
+SET s.reads = reads, s.last_read_at = last_read_at
+RETURN count(*) AS items;

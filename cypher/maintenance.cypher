@@ -286,14 +286,14 @@ RETURN count(a) AS written;
 // doc: What an episode touches.
 // param: ns string
 // param: id string
-// returns: agent string, task string, strategies list
-MATCH (e:Episode)
-WHERE e.id = $id AND e.ns = $ns
+// returns: agent string, agent_name string, task string, strategies list
+MATCH (e:Episode {id: $id})
+WITH e, e.ns AS ns WHERE ns = $ns
 MATCH (a:Agent)-[:RAN]->(e)
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 MATCH (e)-[:USED]->(s:Strategy)
-WITH a.id AS agent, t.id AS task, s.id AS strategy ORDER BY strategy
-RETURN agent, task, collect(strategy) AS strategies;
+WITH a.id AS agent, a.name AS agent_name, t.id AS task, s.id AS strategy ORDER BY strategy
+RETURN agent, agent_name, task, collect(strategy) AS strategies;
 
 // name: maintenance.erase_steps
 // mode: write
@@ -301,8 +301,8 @@ RETURN agent, task, collect(strategy) AS strategies;
 // param: ns string
 // param: id string
 // returns: removed integer
-MATCH (e:Episode)
-WHERE e.id = $id AND e.ns = $ns
+MATCH (e:Episode {id: $id})
+WITH e, e.ns AS ns WHERE ns = $ns
 MATCH (e)-[:HAS_STEP]->(s:Step)
 DETACH DELETE s
 RETURN count(*) AS removed;
@@ -313,8 +313,8 @@ RETURN count(*) AS removed;
 // param: ns string
 // param: id string
 // returns: removed integer
-MATCH (e:Episode)
-WHERE e.id = $id AND e.ns = $ns
+MATCH (e:Episode {id: $id})
+WITH e, e.ns AS ns WHERE ns = $ns
 DETACH DELETE e
 RETURN count(*) AS removed;
 
@@ -374,6 +374,7 @@ ORDER BY id;
 
 // name: maintenance.stats
 // mode: read
+// install: stats
 // doc: Counts of a namespace.
 // param: ns string
 // returns: name string, value integer
@@ -395,6 +396,12 @@ MATCH (s:Strategy) WHERE s.ns = $ns RETURN 'strategies' AS name, count(s) AS val
 UNION ALL
 MATCH (s:Strategy)-[o:OUTCOME]->(:Task) WHERE s.ns = $ns RETURN 'outcomes' AS name, count(o) AS value
 UNION ALL
+MATCH (t:Stream) WHERE t.ns = $ns RETURN 'events' AS name, sum(t.last) AS value
+UNION ALL
+MATCH (p:Policy) WHERE p.ns = $ns RETURN 'policies' AS name, count(p) AS value
+UNION ALL
+MATCH (s:State) WHERE s.ns = $ns RETURN 'states' AS name, count(s) AS value
+UNION ALL
 MATCH (s:Strategy)-[c:CO_OCCURS_WITH]->(:Strategy) WHERE s.ns = $ns RETURN 'co_occurrences' AS name, count(c) AS value;
 
 // name: maintenance.namespaces
@@ -404,3 +411,141 @@ MATCH (s:Strategy)-[c:CO_OCCURS_WITH]->(:Strategy) WHERE s.ns = $ns RETURN 'co_o
 MATCH (e:Episode)
 RETURN e.ns AS namespace, count(e) AS episodes
 ORDER BY namespace;
+
+// name: maintenance.stored_policies
+// mode: read
+// doc: The policies of a stream as they are stored.
+// param: ns string
+// param: stream string
+// returns: id string, created_at integer, state string, q float, updates integer, trials integer, successes integer, confidence float, signals integer, active boolean, crystallized boolean, q_set boolean, last_updated_at integer
+MATCH (p:Policy)
+WHERE p.ns = $ns AND p.stream = $stream
+RETURN p.id AS id, p.created_at AS created_at, p.state AS state, p.q AS q, p.updates AS updates, p.trials AS trials, p.successes AS successes,
+       p.confidence AS confidence, p.signals AS signals, p.active AS active, p.crystallized AS crystallized, p.q_set AS q_set, p.last_updated_at AS last_updated_at
+ORDER BY id;
+
+// name: maintenance.stored_links
+// mode: read
+// doc: The co-occurrence edges among the policies of a stream as they are stored.
+// param: ns string
+// param: stream string
+// returns: low string, high string, count integer, weight float, held integer
+MATCH (x:Policy)
+WHERE x.ns = $ns AND x.stream = $stream
+MATCH (x)-[c:CO_OCCURS_WITH]->(y:Policy)
+RETURN x.id AS low, y.id AS high, c.count AS count, c.weight AS weight, c.held AS held
+ORDER BY low, high;
+
+// name: maintenance.stored_took
+// mode: read
+// doc: The policies that episodes took, as they are stored.
+// param: ns string
+// param: ids list
+// returns: episode string, policy string, steps integer, first integer
+MATCH (e:Episode)
+WHERE e.id IN $ids AND e.ns = $ns
+MATCH (e)-[k:TOOK]->(p:Policy)
+RETURN e.id AS episode, p.id AS policy, k.steps AS steps, k.first AS first
+ORDER BY episode, first;
+
+// name: maintenance.drop_policies
+// mode: write
+// doc: Removes policies, with their cycles and edges.
+// param: ns string
+// param: ids list
+// returns: removed integer
+MATCH (p:Policy)
+WHERE p.id IN $ids AND p.ns = $ns
+OPTIONAL MATCH (p)-[:HAS_CYCLE]->(c:Cycle)
+WITH p, collect(c) AS cycles
+FOREACH (gone IN cycles | DETACH DELETE gone)
+DETACH DELETE p
+RETURN count(*) AS removed;
+
+// name: maintenance.drop_states
+// mode: write
+// doc: Removes those of the states that no policy is in and no transition led to.
+// param: ns string
+// param: ids list
+// returns: removed integer
+MATCH (s:State)
+WHERE s.id IN $ids AND s.ns = $ns AND NOT (s)<-[:IN_STATE]-() AND NOT (s)-[:REACHED_BY]->()
+DETACH DELETE s
+RETURN count(*) AS removed;
+
+// name: maintenance.erase_events
+// mode: write
+// doc: Removes the event of an episode and the transitions that were taken from it.
+// param: ns string
+// param: id string
+// returns: removed integer
+MATCH (e:Episode {id: $id})
+WITH e, e.ns AS ns WHERE ns = $ns
+OPTIONAL MATCH (x:Event)-[:ABOUT]->(e)
+WITH e, collect(x) AS events
+OPTIONAL MATCH (t:Transition)-[:OF]->(e)
+WITH events, collect(t) AS transitions
+FOREACH (gone IN events | DETACH DELETE gone)
+FOREACH (gone IN transitions | DETACH DELETE gone)
+RETURN size(events) + size(transitions) AS removed;
+
+// name: maintenance.experience
+// mode: read
+// doc: The stream of an episode's agent, and the states and policies that hang on the episode.
+// param: ns string
+// param: id string
+// returns: took list, states list, transitions integer
+MATCH (e:Episode {id: $id})
+WITH e, e.ns AS ns WHERE ns = $ns
+OPTIONAL MATCH (e)-[:TOOK]->(p:Policy)
+OPTIONAL MATCH (p)-[:IN_STATE]->(home:State)
+WITH e, collect(p.id) AS took, collect(DISTINCT home.id) AS states
+OPTIONAL MATCH (t:Transition)-[:OF]->(e)
+OPTIONAL MATCH (s:State)-[:REACHED_BY]->(t)
+WITH took, states, collect(DISTINCT s.id) AS others, count(t) AS transitions
+RETURN took, states + others AS states, transitions;
+
+// name: maintenance.drop_stream
+// mode: write
+// doc: Removes a stream with its events and the places of groups in it. Ids: those of its events.
+// param: ns string
+// param: stream string
+// param: ids list
+// returns: removed integer
+MATCH (t:Stream {id: $stream})
+WITH t, t.ns AS ns WHERE ns = $ns
+OPTIONAL MATCH (x:Event)
+WHERE x.id IN $ids AND x.ns = $ns
+WITH t, collect(x) AS events
+OPTIONAL MATCH (c:Cursor)-[:READS]->(t)
+WITH t, events, collect(c) AS cursors
+OPTIONAL MATCH (k:Claim)
+WHERE k.stream = $stream AND k.ns = $ns
+WITH t, events, cursors, collect(k) AS claims
+FOREACH (gone IN events + cursors + claims | DETACH DELETE gone)
+DETACH DELETE t
+RETURN size(events) AS removed;
+
+// name: maintenance.erase_crystallizations
+// mode: write
+// doc: Removes what crystallizing said of policies; the next one decides anew.
+// param: ns string
+// param: ids list
+// returns: removed integer
+MATCH (p:Policy)
+WHERE p.id IN $ids AND p.ns = $ns
+MATCH (x:Event)-[:ABOUT]->(p)
+WHERE x.kind IN ['crystallized', 'taken_back']
+DETACH DELETE x
+RETURN count(*) AS removed;
+
+// name: maintenance.noted
+// mode: read
+// doc: Which episodes have an event; those of a memory of schema version 1 have none, and count for no policy.
+// param: ns string
+// param: ids list
+// returns: id string
+MATCH (e:Episode)
+WHERE e.id IN $ids AND e.ns = $ns
+MATCH (e)<-[:ABOUT]-(x:Event)
+RETURN DISTINCT e.id AS id;

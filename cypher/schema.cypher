@@ -46,6 +46,60 @@ CREATE CONSTRAINT graphmem_namespace_id IF NOT EXISTS FOR (n:Namespace) REQUIRE 
 // doc: One Schema node a store.
 CREATE CONSTRAINT graphmem_schema_id IF NOT EXISTS FOR (n:Schema) REQUIRE n.id IS UNIQUE;
 
+// name: schema.stream_id
+// mode: schema
+// engine: neo4j
+// doc: One Stream an agent.
+CREATE CONSTRAINT graphmem_stream_id IF NOT EXISTS FOR (n:Stream) REQUIRE n.id IS UNIQUE;
+
+// name: schema.state_id
+// mode: schema
+// engine: neo4j
+// doc: One State a fingerprint.
+CREATE CONSTRAINT graphmem_state_id IF NOT EXISTS FOR (n:State) REQUIRE n.id IS UNIQUE;
+
+// name: schema.policy_id
+// mode: schema
+// engine: neo4j
+// doc: One Policy an agent, state and action, also between concurrent writers.
+CREATE CONSTRAINT graphmem_policy_id IF NOT EXISTS FOR (n:Policy) REQUIRE n.id IS UNIQUE;
+
+// name: schema.transition_id
+// mode: schema
+// engine: neo4j
+// doc: One Transition a number of a stream.
+CREATE CONSTRAINT graphmem_transition_id IF NOT EXISTS FOR (n:Transition) REQUIRE n.id IS UNIQUE;
+
+// name: schema.event_id
+// mode: schema
+// engine: neo4j
+// doc: One Event a number of a stream.
+CREATE CONSTRAINT graphmem_event_id IF NOT EXISTS FOR (n:Event) REQUIRE n.id IS UNIQUE;
+
+// name: schema.cursor_id
+// mode: schema
+// engine: neo4j
+// doc: One Cursor a group and stream.
+CREATE CONSTRAINT graphmem_cursor_id IF NOT EXISTS FOR (n:Cursor) REQUIRE n.id IS UNIQUE;
+
+// name: schema.claim_id
+// mode: schema
+// engine: neo4j
+// doc: One Claim an id.
+CREATE CONSTRAINT graphmem_claim_id IF NOT EXISTS FOR (n:Claim) REQUIRE n.id IS UNIQUE;
+
+// name: schema.prediction_id
+// mode: schema
+// engine: neo4j
+// doc: One Prediction an id.
+CREATE CONSTRAINT graphmem_prediction_id IF NOT EXISTS FOR (n:Prediction) REQUIRE n.id IS UNIQUE;
+
+// name: schema.cycle_id
+// mode: schema
+// engine: neo4j
+// doc: One Cycle a subject, kind and time zone.
+CREATE CONSTRAINT graphmem_cycle_id IF NOT EXISTS FOR (n:Cycle) REQUIRE n.id IS UNIQUE;
+
 // name: schema.agent_ns
 // mode: schema
 // doc: The agents of a namespace.
@@ -66,6 +120,41 @@ CREATE INDEX graphmem_episode_ns IF NOT EXISTS FOR (n:Episode) ON (n.ns);
 // mode: schema
 // doc: The strategies of a namespace.
 CREATE INDEX graphmem_strategy_ns IF NOT EXISTS FOR (n:Strategy) ON (n.ns);
+
+// name: schema.stream_ns
+// mode: schema
+// doc: The streams of a namespace.
+CREATE INDEX graphmem_stream_ns IF NOT EXISTS FOR (n:Stream) ON (n.ns);
+
+// name: schema.policy_ns
+// mode: schema
+// engine: neo4j
+// doc: The policies of a namespace.
+CREATE INDEX graphmem_policy_ns IF NOT EXISTS FOR (n:Policy) ON (n.ns);
+
+// name: schema.claim_ns
+// mode: schema
+// engine: neo4j
+// doc: What is pending in a namespace.
+CREATE INDEX graphmem_claim_ns IF NOT EXISTS FOR (n:Claim) ON (n.ns);
+
+// name: schema.cursor_ns
+// mode: schema
+// engine: neo4j
+// doc: The places of groups in a namespace.
+CREATE INDEX graphmem_cursor_ns IF NOT EXISTS FOR (n:Cursor) ON (n.ns);
+
+// name: schema.prediction_ns
+// mode: schema
+// engine: neo4j
+// doc: The predictions of a namespace.
+CREATE INDEX graphmem_prediction_ns IF NOT EXISTS FOR (n:Prediction) ON (n.ns);
+
+// name: schema.cycle_ns
+// mode: schema
+// engine: neo4j
+// doc: The cycles of a namespace.
+CREATE INDEX graphmem_cycle_ns IF NOT EXISTS FOR (n:Cycle) ON (n.ns);
 
 // name: schema.episode_properties
 // mode: schema
@@ -101,9 +190,92 @@ DETACH DELETE n;
 // name: schema.strategy_properties
 // mode: schema
 // engine: kglite
-// doc: Tells the engine what strategys may hold: after a replay of its log it refuses names it has not seen.
+// doc: Tells the engine what strategies may hold: after a replay of its log it refuses names it has not seen.
 MERGE (n:Strategy {id: 'properties'})
-ON CREATE SET n.ns = '', n.created_at = 0, n.text = '', n.trials = 0, n.successes = 0, n.credit_sum = 0.0, n.score_sum = 0.0, n.last_used_at = 0
+ON CREATE SET n.ns = '', n.created_at = 0, n.text = '', n.trials = 0, n.successes = 0, n.credit_sum = 0.0, n.score_sum = 0.0, n.last_used_at = 0,
+  n.reads = 0, n.last_read_at = 0
+WITH n
+DETACH DELETE n;
+
+// name: schema.stream_properties
+// mode: schema
+// engine: kglite
+// doc: Tells the engine what streams may hold: after a replay of its log it refuses names it has not seen.
+MERGE (n:Stream {id: 'properties'})
+ON CREATE SET n.ns = '', n.created_at = 0, n.agent = '', n.last = 0, n.unrecorded = 0
+WITH n
+DETACH DELETE n;
+
+// name: schema.state_properties
+// mode: schema
+// engine: kglite
+// doc: Tells the engine what states may hold: after a replay of its log it refuses names it has not seen.
+MERGE (n:State {id: 'properties'})
+ON CREATE SET n.ns = '', n.created_at = 0, n.fingerprint = '', n.features = ''
+WITH n
+DETACH DELETE n;
+
+// name: schema.policy_properties
+// mode: schema
+// engine: kglite
+// doc: Tells the engine what policies may hold: after a replay of its log it refuses names it has not seen.
+MERGE (n:Policy {id: 'properties'})
+ON CREATE SET n.ns = '', n.created_at = 0, n.stream = '', n.agent = '', n.state = '', n.action_type = '', n.action_spec = '', n.q = 0.0, n.updates = 0, n.trials = 0, n.successes = 0, n.confidence = 0.0, n.signals = 0, n.active = true, n.crystallized = true, n.q_set = true, n.last_updated_at = 0, n.reads = 0, n.last_read_at = 0
+WITH n
+DETACH DELETE n;
+
+// name: schema.transition_properties
+// mode: schema
+// engine: kglite
+// doc: Tells the engine what transitions may hold: after a replay of its log it refuses names it has not seen.
+MERGE (n:Transition {id: 'properties'})
+ON CREATE SET n.ns = '', n.created_at = 0, n.stream = '', n.seq = 0, n.reward = 0.0, n.alpha = 0.0, n.gamma = 0.0, n.terminal = true, n.next_max = 0.0, n.next_actions = 0, n.success = true, n.at = 0
+WITH n
+DETACH DELETE n;
+
+// name: schema.event_properties
+// mode: schema
+// engine: kglite
+// doc: Tells the engine what events may hold: after a replay of its log it refuses names it has not seen.
+MERGE (n:Event {id: 'properties'})
+ON CREATE SET n.ns = '', n.created_at = 0, n.stream = '', n.seq = 0, n.kind = '', n.subject = '', n.other = '', n.value = 0.0, n.success = true, n.at = 0, n.data = ''
+WITH n
+DETACH DELETE n;
+
+// name: schema.cursor_properties
+// mode: schema
+// engine: kglite
+// doc: Tells the engine what cursors may hold: after a replay of its log it refuses names it has not seen.
+MERGE (n:Cursor {id: 'properties'})
+ON CREATE SET n.ns = '', n.created_at = 0, n.group = '', n.stream = '', n.position = 0
+WITH n
+DETACH DELETE n;
+
+// name: schema.claim_properties
+// mode: schema
+// engine: kglite
+// doc: Tells the engine what claims may hold: after a replay of its log it refuses names it has not seen.
+MERGE (n:Claim {id: 'properties'})
+ON CREATE SET n.ns = '', n.created_at = 0, n.group = '', n.stream = '', n.consumer = '', n.pending = [0], n.claimed_at = 0, n.deliveries = 0
+WITH n
+DETACH DELETE n;
+
+// name: schema.prediction_properties
+// mode: schema
+// engine: kglite
+// doc: Tells the engine what predictions may hold: after a replay of its log it refuses names it has not seen.
+MERGE (n:Prediction {id: 'properties'})
+ON CREATE SET n.ns = '', n.created_at = 0, n.subject = '', n.kind = '', n.agent = '', n.probability = 0.0, n.expected = '', n.status = '', n.at = 0, n.due_at = 0, n.resolved_at = 0, n.actual = '', n.error = 0.0, n.happened = true, n.how = ''
+WITH n
+DETACH DELETE n;
+
+// name: schema.cycle_properties
+// mode: schema
+// engine: kglite
+// doc: Tells the engine what cycles may hold: after a replay of its log it refuses names it has not seen.
+MERGE (n:Cycle {id: 'properties'})
+ON CREATE SET n.ns = '', n.created_at = 0, n.subject = '', n.kind = '', n.period = 0.0, n.amplitude = 0.0, n.phase = 0.0, n.p_value = 0.0, n.chi2 = 0.0, n.peak = 0, n.timezone = '', n.events = 0,
+  n.buckets = [0], n.expected = [0.0], n.only = '', n.alpha = 0.0, n.correction = '', n.at_least = 0
 WITH n
 DETACH DELETE n;
 

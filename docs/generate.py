@@ -6,29 +6,61 @@ what is in the pages with what this script would write.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import re
 import types
 import typing
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from graphmem import AsyncMemory, Memory, Settings, errors, models, seeding
+from graphmem import (
+    AsyncMemory,
+    Memory,
+    Settings,
+    cycles,
+    errors,
+    fingerprint,
+    installing,
+    models,
+    seeding,
+)
+from graphmem.cycles import Cycles
+from graphmem.events import Consumer, Events
+from graphmem.policies import Policies
+from graphmem.predictions import Predictions
 from graphmem.queries import catalog
 from graphmem.seeding import jsonl
 from graphmem.seeding.formats import Format, Origin, Refused
 
 DOCS = Path(__file__).resolve().parent
-INPUT: tuple[type[BaseModel], ...] = (models.Episode, models.StrategyUse, models.Step)
-OUTPUT: tuple[type[BaseModel], ...] = (
+INPUT: tuple[type, ...] = (
+    *(models.Episode, models.StrategyUse, models.Step),
+    *(models.Transition, models.Observation),
+)
+OUTPUT: tuple[type, ...] = (
     *(models.Learned, models.LearnReport, models.Rejection, models.StrategyRow, models.Stats),
     *(models.VerifyReport, models.Difference, models.RebuildReport, models.EraseReport),
+    *(models.Policy, models.TDUpdate, models.EpisodesLearned, models.LinkedPolicy, models.Point),
+    *(models.Candidate, models.CrystallizeReport, models.Event, models.Pending),
+    *(models.Prediction, models.Reliability, models.ReliabilityBin),
+    *(models.Cycle, models.CycleReport, models.CycleTest),
 )
+MEMBERS: dict[str, type] = {
+    "memory.policies": Policies,
+    "memory.events": Events,
+    "memory.predictions": Predictions,
+    "memory.cycles": Cycles,
+}
+"""What a memory offers under a name of its own."""
+HIDDEN = {"Cycles.renew"}
+"""Public for other modules of the package, but of no use outside: it takes their transaction."""
 _PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _SECTION = re.compile(r"^(Args|Raises|Returns):$", re.MULTILINE)
 
@@ -102,6 +134,10 @@ def procedures() -> str:
             lines += ["", f"    Parameters: {', '.join(params)}."]
         if returns:
             lines += ["", f"    Returns: {', '.join(returns)}."]
+        if called := installing.called(query):
+            renamed = [f"`{old}` is `{new}`" for old, new in installing.renames(query).items()]
+            there = f"; there {', '.join(renamed)}" if renamed else ""
+            lines += ["", f"    On a server: `{called}`{there}."]
     return "\n".join(lines)
 
 
@@ -132,6 +168,33 @@ def async_memory() -> str:
     return "\n\n".join([_doc(AsyncMemory), *own, f"As in `Memory`, awaited: {same}."])
 
 
+def member(name: str) -> Callable[[], str]:
+    """Return what writes the methods of a part of a memory."""
+    return lambda: _class(MEMBERS[name], name)
+
+
+def consumer() -> str:
+    """Return what a consumer of events does."""
+    return "\n\n".join(
+        [_doc(Consumer), f"Iterating: {_doc(Consumer.__iter__)}", *_all_methods(Consumer)]
+    )
+
+
+def functions() -> str:
+    """Return the functions beside a memory."""
+    return "\n\n".join(
+        [
+            _function(fingerprint, "graphmem.fingerprint"),
+            _function(cycles.clock, "graphmem.cycles.clock"),
+            _function(cycles.chi_squared_uniform, "graphmem.cycles.chi_squared_uniform"),
+            _function(installing.install, "graphmem.installing.install"),
+            _function(installing.uninstall, "graphmem.installing.uninstall"),
+            _function(installing.script, "graphmem.installing.script"),
+            _model(installing.Installed),
+        ]
+    )
+
+
 def inputs() -> str:
     """Return the models that go in."""
     return "\n\n".join(_model(kind) for kind in INPUT)
@@ -156,6 +219,9 @@ PARTS: dict[str, Callable[[], str]] = {
     "procedures": procedures,
     "formulas": formulas,
     "memory": memory,
+    **{name.replace(".", "-"): member(name) for name in MEMBERS},
+    "consumer": consumer,
+    "functions": functions,
     "async-memory": async_memory,
     "inputs": inputs,
     "outputs": outputs,
@@ -163,21 +229,30 @@ PARTS: dict[str, Callable[[], str]] = {
 }
 
 
-def _class(kind: type) -> str:
-    return "\n\n".join([_doc(kind), *(_method(kind, name) for name, _ in _methods(kind))])
+def _class(kind: type, called: str = "") -> str:
+    return "\n\n".join([_doc(kind), *_all_methods(kind, called)])
+
+
+def _all_methods(kind: type, called: str = "") -> list[str]:
+    return [_method(kind, name, called) for name, _ in _methods(kind)]
 
 
 def _methods(kind: type) -> Iterator[tuple[str, Any]]:
-    for name, value in vars(kind).items():
-        if not name.startswith("_"):
-            yield name, value
+    """Yield the public methods of a class, its own before those of its bases."""
+    seen: set[str] = set()
+    for base in kind.__mro__[:-1]:
+        for name, value in vars(base).items():
+            if not (name.startswith("_") or name in seen or f"{kind.__name__}.{name}" in HIDDEN):
+                seen.add(name)
+                yield name, value
 
 
-def _method(kind: type, name: str) -> str:
+def _method(kind: type, name: str, called: str = "") -> str:
     value = inspect.getattr_static(kind, name)
+    heading = f"{called or kind.__name__}.{name}"
     if isinstance(value, property):
-        return f"### {kind.__name__}.{name}\n\nAttribute. {_doc(value)}"
-    return _function(getattr(kind, name), f"{kind.__name__}.{name}")
+        return f"### {heading}\n\nAttribute. {_doc(value)}"
+    return _function(getattr(kind, name), heading)
 
 
 def _function(value: Any, name: str = "") -> str:
@@ -207,8 +282,7 @@ def _parameter(param: inspect.Parameter) -> str:
 
 def _doc(value: Any) -> str:
     """Return a docstring as Markdown: sections become lists."""
-    text = inspect.cleandoc(value.__doc__ or "")
-    text = re.sub(r":(?:class|meth|mod|func):`[~.]?([\w.]+)`", r"`\1`", text).replace("``", "`")
+    text = _marked(inspect.cleandoc(value.__doc__ or ""))
     pieces = _SECTION.split(text)
     done = [pieces[0].strip()]
     for title, body in zip(pieces[1::2], pieces[2::2], strict=True):
@@ -224,19 +298,52 @@ def _doc(value: Any) -> str:
     return "\n\n".join(done)
 
 
-def _model(kind: type[BaseModel]) -> str:
-    lines = [
-        f"### {kind.__name__}",
-        "",
-        _doc(kind),
-        "",
-        "| field | type | default |",
-        "|---|---|---|",
+def _model(kind: type) -> str:
+    """Return the fields of a model or a named tuple, with what is said below each in the code."""
+    said = _said(kind)
+    rows = [
+        [f"`{name}`", _type(annotation), default, said.get(name, "")]
+        for name, annotation, default in _fields(kind)
     ]
-    for name, field in kind.model_fields.items():
-        default = "required" if field.default is PydanticUndefined else f"`{field.default!r}`"
-        lines.append(f"| `{name}` | {_type(field.annotation)} | {default} |")
-    return "\n".join(lines)
+    heads = ["field", "type", "default", "what"]
+    if not any(row[2] for row in rows):
+        heads, rows = [*heads[:2], heads[3]], [[*row[:2], row[3]] for row in rows]
+    if not any(row[-1] for row in rows):
+        heads, rows = heads[:-1], [row[:-1] for row in rows]
+    lines = [f"### {kind.__name__}", "", _doc(kind), ""]
+    lines += [f"| {' | '.join(row)} |" for row in (heads, *rows)]
+    lines.insert(5, f"|{'---|' * len(heads)}")
+    for name, value in vars(kind).items():
+        if isinstance(value, property) and name != "model_fields_set":
+            lines += ["", f"`{name}`: {_doc(value)}"]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _fields(kind: type) -> Iterator[tuple[str, Any, str]]:
+    """Yield name, type and default of each field."""
+    if issubclass(kind, BaseModel):
+        for name, field in kind.model_fields.items():
+            missing = field.default is PydanticUndefined
+            yield name, field.annotation, "required" if missing else f"`{field.default!r}`"
+    else:
+        for name, annotation in typing.get_type_hints(kind).items():
+            yield name, annotation, ""
+
+
+def _said(kind: type) -> dict[str, str]:
+    """Return the texts that stand below the fields of a class."""
+    [body] = [
+        node.body for node in ast.parse(inspect.getsource(kind)).body if hasattr(node, "body")
+    ]
+    found = {}
+    for node, after in pairwise(body):
+        match node, after:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str() as text)),
+            ):
+                found[name] = _cell(text)
+    return found
 
 
 def _type(annotation: Any) -> str:
@@ -257,8 +364,13 @@ def _plain(annotation: Any) -> str:
     return f"{name}[{', '.join(map(_plain, args))}]" if args else name
 
 
+def _marked(text: str) -> str:
+    """Return the text of a docstring with its marks as those of Markdown."""
+    return re.sub(r":(?:class|meth|mod|func):`[~.]?([\w.]+)`", r"`\1`", text).replace("``", "`")
+
+
 def _cell(text: str) -> str:
-    return " ".join(text.replace("``", "`").split()).replace("|", "\\|")
+    return " ".join(_marked(text).split()).replace("|", "\\|")
 
 
 if __name__ == "__main__":

@@ -14,14 +14,17 @@ __all__ = [
     "Settings",
     "Step",
     "StrategyUse",
+    "Transition",
     "__version__",
+    "fingerprint",
 ]
 
 if TYPE_CHECKING:
     from graphmem.config import Settings
     from graphmem.errors import GraphMemError
+    from graphmem.ids import fingerprint
     from graphmem.memory import AsyncMemory, Memory
-    from graphmem.models import Episode, Step, StrategyUse
+    from graphmem.models import Episode, Step, StrategyUse, Transition
 
 _HOMES = {
     "AsyncMemory": "memory",
@@ -31,6 +34,8 @@ _HOMES = {
     "Settings": "config",
     "Step": "models",
     "StrategyUse": "models",
+    "Transition": "models",
+    "fingerprint": "ids",
 }
 
 

@@ -74,6 +74,30 @@ class Settings(BaseSettings):
         description="days after which a co-occurrence weighs half; kept in the memory",
     )
 
+    alpha: float = Field(
+        0.1, gt=0, le=1, allow_inf_nan=False, description="TD(0): learning rate in (0, 1]"
+    )
+    gamma: float = Field(
+        0.95, ge=0, le=1, allow_inf_nan=False, description="TD(0): discount of what comes next"
+    )
+    record_transitions: bool = Field(
+        True, description="keep every TD update as a fact, so that values can be derived anew"
+    )
+    min_events: int = Field(3, ge=1, description="crystallize: trials that a policy needs")
+    crystallize_above: float = Field(
+        0.6, ge=0, lt=1, description="crystallize: the lower bound must be over this"
+    )
+    decay_rate: float = Field(
+        0.1, ge=0, le=10, allow_inf_nan=False, description="values: exponent of the decay by days"
+    )
+    decay_strength: float = Field(
+        0.5, ge=0, le=10, allow_inf_nan=False, description="values: how much confidence slows it"
+    )
+
+    count_reads: bool = Field(
+        True, description="count how often policies and strategies are read, and when last"
+    )
+
     durability: Literal["normal", "full"] = Field(
         "normal",
         description="embedded: normal survives the death of the process, full also of the machine",

@@ -71,7 +71,15 @@ class ConflictError(ValidationError):
     ``differences`` maps each differing field to ``(stored, given)``.
     """
 
-    def __init__(self, source_key: str, stored: dict[str, Any], given: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        source_key: str,
+        stored: dict[str, Any],
+        given: dict[str, Any],
+        *,
+        field: str = "source_key",
+        remedy: str = "use another key, or erase the stored episode first",
+    ) -> None:
         self.source_key = source_key
         self.stored = stored
         self.given = given
@@ -85,10 +93,7 @@ class ConflictError(ValidationError):
             for name, (old, new) in list(self.differences.items())[:5]
         )
         super().__init__(
-            "source_key",
-            source_key,
-            f"this key was learned before with other content: {both}",
-            "use another key, or erase the stored episode first",
+            field, source_key, f"this key was learned before with other content: {both}", remedy
         )
 
 

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
+
+from graphmem.errors import ValidationError, has_surrogate
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _encoder = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
 )
+
+_quoted = json.encoder.encode_basestring_ascii
+_CONSTANTS = {None: "null", True: "true", False: "false"}
 
 
 def canonical_json(value: Any) -> str:
@@ -35,6 +43,108 @@ def node_id(namespace: str, label: str, *key: str) -> str:
     The parts are joined with their lengths, so that no two different keys read the same.
     """
     return digest("".join([f"{len(part)}:{part}" for part in (namespace, label, *key)]))
+
+
+def fingerprint(
+    features: Mapping[str, Any],
+    include: Iterable[str] | None = None,
+    hour_bucket: bool | datetime = False,
+) -> str:
+    """Return the fingerprint of a state: the first 16 hex digits of a SHA-256 over its features.
+
+    Hashed is their JSON as Python writes it by default, with sorted keys; so 1 and 1.0 differ.
+
+    Args:
+        features: what describes the state, by name: texts, numbers, booleans, None, and lists
+            and dicts of them.
+        include: only these features count.
+        hour_bucket: True adds the present hour, a datetime (with time zone) its hour, so that the
+            same features are another state in another hour.
+
+    Raises:
+        ValidationError: JSON cannot hold a feature exactly, or ``include`` names one that is
+            not there.
+    """
+    if not isinstance(features, Mapping):
+        raise ValidationError("state", features, "must be a dict of features")
+    chosen = dict(features)
+    if include is not None:
+        names = list(include)
+        for name in names:
+            if name not in chosen:
+                raise ValidationError("include", name, "is none of the features", "leave it out")
+        chosen = {name: chosen[name] for name in names}
+    if hour_bucket is not False:
+        moment = datetime.now(UTC) if hour_bucket is True else hour_bucket
+        if moment.tzinfo is None:
+            raise ValidationError("hour_bucket", moment, "has no time zone")
+        chosen["__hour_bucket__"] = to_millis(moment) // 3_600_000
+    return hashed(features_json(chosen))
+
+
+def features_json(features: Mapping[str, Any], name: str = "state") -> str:
+    """Return the JSON text of features, which is what is hashed; errors name the field so.
+
+    Raises:
+        ValidationError: JSON cannot hold one of them exactly.
+    """
+    try:
+        text = _json(features, name)
+    except RecursionError:
+        raise ValidationError(name, None, "is nested too deeply") from None
+    except ValueError:  # Python writes out 4,300 digits at most
+        raise ValidationError(name, None, "holds a number with too many digits") from None
+    if "\\ud" in text:  # a surrogate: half of a pair, or alone
+        _whole(features, name)
+    return text
+
+
+@lru_cache(maxsize=65_536)
+def hashed(text: str) -> str:
+    """Return the first 16 hex digits of the SHA-256 of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _json(value: Any, where: str) -> str:
+    """Return what ``json.dumps(value, sort_keys=True)`` does, of exactly what JSON can hold."""
+    kind = type(value)
+    if kind is str:
+        return _quoted(value)
+    if kind is int:
+        return int.__repr__(value)
+    if value is None or kind is bool:
+        return _CONSTANTS[value]
+    if kind is float and math.isfinite(value):
+        return float.__repr__(value)
+    if kind is list:
+        parts = [_json(item, f"{where}.{index}") for index, item in enumerate(value)]
+        return f"[{', '.join(parts)}]"
+    if isinstance(value, Mapping):
+        for name in value:
+            if type(name) is not str:
+                raise ValidationError(where, name, "is a name that is no text", "give texts")
+        pairs = [
+            f"{_quoted(name)}: {_json(value[name], f'{where}.{name}')}" for name in sorted(value)
+        ]
+        return f"{{{', '.join(pairs)}}}"
+    raise ValidationError(
+        where,
+        value,
+        f"is a {kind.__name__} that JSON cannot hold exactly",
+        "give texts, finite numbers, booleans, None, lists and dicts of them",
+    )
+
+
+def _whole(value: Any, where: str) -> None:
+    if has_surrogate(value):
+        raise ValidationError(where, value, "holds a lone surrogate, which is no text")
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            _whole(name, where)
+            _whole(item, f"{where}.{name}")
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            _whole(item, f"{where}.{index}")
 
 
 def to_millis(moment: datetime) -> int:

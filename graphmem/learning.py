@@ -32,13 +32,15 @@ from graphmem.models import (
     content,
     resolve,
 )
+from graphmem.models.fields import Input, Name
 from graphmem.queries import procedure
 from graphmem.store.port import ChangedError, Row, Store, Transaction
+from graphmem.streams import load, lock, open_nodes, store, stream_id, took
 
 OnError = Literal["raise", "collect"]
 STEPS_IN_A_BATCH = 20_000
 """A batch is written when its episodes have this many steps, so that memory stays bounded."""
-_NESTED = ("steps", "uses", "_content")
+_NESTED = ("steps", "uses", "_content", "_took", "_place", "stream")
 _USED = (
     *("id", "agent", "agent_name", "task", "task_key", "description", "at", "used_at", "success"),
     *("score", "uses"),
@@ -265,6 +267,12 @@ class Learner:
                 }
                 for rank, use in enumerate(episode.strategy)
             ],
+            "stream": stream_id(namespace, episode.agent),
+            "_took": took(
+                namespace,
+                episode.agent,
+                ((step.state, step.action_type, step.action) for step in episode.steps),
+            ),
             "_content": held,
         }
 
@@ -284,7 +292,8 @@ class Learner:
         }
         if on_error == "raise" and twins:
             raise next(iter(twins.values()))
-        unique = [first[key] for key in sorted(first)]
+        places = {key: place for place, key in enumerate(first)}
+        unique = [{**first[key], "_place": places[key]} for key in sorted(first)]
         now = now_millis()
         self._store.apply_schema()
         answers = self._store.transact(lambda tx: self._work(tx, unique, now, on_error))
@@ -347,10 +356,67 @@ class Learner:
         if stepped:
             tx.run(procedure("learning.steps"), ns=ns, now=now, rows=stepped)
         tx.run(procedure("learning.outcomes"), rows=used)
+        self._note(tx, rows, now)
         paired = [row for row in used if len(row["uses"]) > 1]
         if paired:
             half_life = self._settled(tx, now)
             tx.run(procedure("learning.co_occurrences"), rows=paired, half_life=half_life)
+
+    def _note(self, tx: Transaction, rows: list[Row], now: int) -> None:
+        """Write the events of new episodes, in the order given, and what they say of policies."""
+        ns = self._namespace
+        rows = sorted(rows, key=lambda row: int(row["_place"]))
+        by_stream: dict[str, list[Row]] = {}
+        for row in rows:
+            by_stream.setdefault(row["stream"], []).append(row)
+
+        def note(streams: Iterable[str]) -> int:
+            noted = [
+                {
+                    "stream": stream,
+                    "events": [
+                        {"place": place, "episode": row["id"]}
+                        for place, row in enumerate(by_stream[stream], 1)
+                    ],
+                }
+                for stream in sorted(streams)
+            ]
+            query = procedure("events.note_episodes")
+            return int(tx.run(query, ns=ns, now=now, rows=noted)[0]["events"])
+
+        if note(by_stream) != len(rows):
+            missing = by_stream.keys() - lock(tx, ns, by_stream).keys()
+            agents = [by_stream[stream][0]["agent_name"] for stream in missing]
+            open_nodes(tx, ns, now, [], agents=agents)
+            note(missing)
+        deciding = [row for row in rows if row["_took"]]
+        if deciding:
+            self._decide(tx, deciding, now)
+
+    def _decide(self, tx: Transaction, rows: list[Row], now: int) -> None:
+        """Count new episodes as trials of the policies that they took."""
+        ns = self._namespace
+        open_nodes(tx, ns, now, [key for row in rows for key, _, _ in row["_took"]])
+        taken = [
+            {
+                "episode": row["id"],
+                "policies": [
+                    {"id": key.id, "steps": steps, "first": first}
+                    for key, steps, first in row["_took"]
+                ],
+            }
+            for row in rows
+        ]
+        tx.run(procedure("policies.took"), ns=ns, rows=taken)
+        policies: dict[str, dict[str, None]] = {}
+        for row in rows:
+            known = policies.setdefault(row["stream"], {})
+            known.update((key.id, None) for key, _, _ in row["_took"])
+        tables = load(tx, ns, {stream: list(ids) for stream, ids in policies.items()}, links=True)
+        for row in rows:
+            ids = [key.id for key, _, _ in row["_took"]]
+            tables[row["stream"]].episode(ids, bool(row["success"]), now)
+        store(tx, ns, tables.values())
 
     def _settled(self, tx: Transaction, now: int) -> float:
         """Return the half-life (ms) that the namespace was built with, checked against ours."""
@@ -472,6 +538,19 @@ def check_text(name: str, value: object) -> None:
     """
     if not isinstance(value, str) or has_surrogate(value):
         raise ValidationError(name, value, "is no text, or holds a lone surrogate")
+
+
+class _Agent(Input):
+    agent: Name
+
+
+def checked_agent(agent: str | None) -> str | None:
+    """Return the name of an agent as it is stored, or None for all agents.
+
+    Raises:
+        ValidationError: it is no name.
+    """
+    return None if agent is None else _Agent(agent=agent).agent
 
 
 def _check_limit(limit: int) -> None:

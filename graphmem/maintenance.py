@@ -13,10 +13,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from graphmem import derivation
 from graphmem.config import Settings
+from graphmem.cycles import Cycles
+from graphmem.derivation import Derived
 from graphmem.errors import NotFoundError
 from graphmem.ids import canonical_json, digest, from_millis, node_id
-from graphmem.learning import check_text, read_contents, settled_half_life
+from graphmem.learning import check_text, now_millis, read_contents, settled_half_life
 from graphmem.models import (
     Difference,
     EraseReport,
@@ -26,6 +29,7 @@ from graphmem.models import (
 )
 from graphmem.queries import procedure
 from graphmem.store.port import SCHEMA_VERSION, Row, Store, Transaction
+from graphmem.streams import lock, stream_id, took
 
 PAGE = 200
 TOLERANCE = 1e-9
@@ -76,6 +80,9 @@ TASKS = Kind("tasks", "Task", ("id",))
 AGENTS = Kind("agents", "Agent", ("id",))
 KINDS = (STRATEGIES, OUTCOMES, CO_OCCURRENCES, TASKS, AGENTS)
 LABELS = ("Strategy", "Task", "Agent")
+# Derived stream by stream, see derivation.py.
+POLICIES = Kind("policies", "Policy", ("id",))
+POLICY_LINKS = Kind("policy_links", "Policy", ("low", "high"), edges=True)
 
 
 def _plural(label: str) -> str:
@@ -90,6 +97,7 @@ class Maintainer:
         self._namespace = namespace
         self._settings = settings
         self._namespace_id = node_id(namespace, "Namespace")
+        self._cycles = Cycles(store, namespace, settings)
 
     def stats(self) -> Stats:
         """Return the counts of the namespace."""
@@ -115,11 +123,13 @@ class Maintainer:
         or lost is found. Numbers agree when they differ by at most 1e-9 (relative or absolute).
         """
         differences: list[Difference] = []
-        checked = {kind.name: 0 for kind in KINDS}
+        checked = {kind.name: 0 for kind in KINDS} | {"policies": 0, "policy_links": 0}
         half_life = self._half_life()
         ids = self._ids()
         episodes = self._episode_ids()
+        streams = self._streams()
         total = sum(map(len, ids.values())) + len(episodes)
+        total += sum(stream["last"] for stream in streams)
         done = 0
         for label in LABELS:
             for page in _pages(ids[label]):
@@ -132,6 +142,16 @@ class Maintainer:
                 done += len(page)
                 if on_progress:
                     on_progress(done, total)
+        for stream in streams:
+            derived = self._store.view(lambda tx, stream=stream: self._derived(tx, stream))  # type: ignore[misc]
+            if derived is None:
+                continue
+            differences += _policy_differences(derived)
+            checked["policies"] += len(derived.stored)
+            checked["policy_links"] += len(derived.stored_links)
+            done += stream["last"]
+            if on_progress:
+                on_progress(done, total)
         for page in _pages(episodes):
             differences += self._store.view(lambda tx, page=page: self._facts(tx, page))  # type: ignore[misc]
             done += len(page)
@@ -147,7 +167,8 @@ class Maintainer:
         removed = 0
         half_life = self._store.transact(self._resettle)
         ids = self._ids()
-        total, done = sum(map(len, ids.values())), 0
+        streams = self._streams()
+        total, done = sum(map(len, ids.values())) + sum(row["last"] for row in streams), 0
         for label in LABELS:
             for page in _pages(ids[label]):
                 counted, dropped = self._store.transact(
@@ -159,7 +180,21 @@ class Maintainer:
                 done += len(page)
                 if on_progress:
                     on_progress(done, total)
+        policies = links = 0
+        for stream in streams:
+            counts = self._store.transact(
+                lambda tx, stream=stream: self._rebuild_stream(tx, stream["stream"])  # type: ignore[misc]
+            )
+            policies, links, removed = policies + counts[0], links + counts[1], removed + counts[2]
+            done += stream["last"]
+            if on_progress:
+                on_progress(done, total)
+        self._store.transact(self._cycles.renew)
+        query = procedure("predictions.drop_about")
+        self._store.transact(lambda tx: tx.run(query, ns=self._namespace))
         return RebuildReport(
+            policies=policies,
+            policy_links=links,
             strategies=written["strategies"],
             tasks=written["tasks"],
             agents=written["agents"],
@@ -196,6 +231,10 @@ class Maintainer:
         # Another process may have erased it while this one waited for the locks.
         if not tx.run(procedure("maintenance.episode"), ns=ns, id=episode_id):
             raise NotFoundError(f"no episode {episode_id!r} in namespace {ns!r}")
+        stream = stream_id(ns, touched["agent_name"])
+        experience = tx.run(procedure("maintenance.experience"), ns=ns, id=episode_id)[0]
+        lock(tx, ns, [stream])
+        tx.run(procedure("maintenance.erase_events"), ns=ns, id=episode_id)
         steps = tx.run(procedure("maintenance.erase_steps"), ns=ns, id=episode_id)
         tx.run(procedure("maintenance.erase_episode"), ns=ns, id=episode_id)
         half_life = self._half_life(tx)
@@ -207,11 +246,51 @@ class Maintainer:
         for label in LABELS:
             _, dropped = self._derive(tx, label, pages[label], half_life, only)
             removed += [label] * dropped
+        if experience["took"]:
+            # Else their bounds, and values that start at these, would tell of what was erased.
+            query = procedure("maintenance.erase_crystallizations")
+            tx.run(query, ns=ns, ids=experience["took"])
+        if experience["took"] or experience["transitions"]:
+            removed += ["Policy"] * self._rebuild_stream(tx, stream)[2]
+            tx.run(procedure("maintenance.drop_states"), ns=ns, ids=experience["states"])
+        subjects = [*touched["strategies"], *experience["took"]]
+        self._cycles.renew(tx, subjects)
+        tx.run(procedure("predictions.drop_about"), ns=ns, ids=subjects)
+        self._note_erased(tx, stream, gone="Agent" in removed)
         return EraseReport(
             episode_id=episode_id,
             steps=int(steps[0]["removed"]) if steps else 0,
             removed=tuple(removed),
         )
+
+    def _rebuild_stream(self, tx: Transaction, stream: str) -> tuple[int, int, int]:
+        """Derive the policies of a stream anew; return counts of them, of edges, of those gone."""
+        row = lock(tx, self._namespace, [stream]).get(stream)
+        if row is None:
+            return 0, 0, 0
+        derived = derivation.derive(tx, self._namespace, row)
+        return derivation.write(tx, self._namespace, derived)
+
+    def _derived(self, tx: Transaction, stream: Row) -> Derived | None:
+        if self._store.capabilities.server:  # it has no snapshots: keep writers off this stream
+            locked = lock(tx, self._namespace, [stream["stream"]]).get(stream["stream"])
+        else:
+            rows = tx.run(procedure("events.streams"), ns=self._namespace, agent=stream["agent"])
+            locked = rows[0] if rows else None
+        return derivation.derive(tx, self._namespace, locked) if locked else None
+
+    def _note_erased(self, tx: Transaction, stream: str, *, gone: bool) -> None:
+        """Tell readers of the stream that something was erased, or erase a stream left empty."""
+        ns = self._namespace
+        row = lock(tx, ns, [stream]).get(stream)
+        if row is None:
+            return
+        if gone and not tx.run(procedure("maintenance.stored_policies"), ns=ns, stream=stream):
+            ids = derivation.event_ids(stream, 1, row["last"])
+            tx.run(procedure("maintenance.drop_stream"), ns=ns, stream=stream, ids=ids)
+            return
+        query = procedure("events.append_erased")
+        tx.run(query, ns=ns, now=now_millis(), stream=stream, seq=int(row["last"]) + 1)
 
     def _derive(
         self,
@@ -260,8 +339,9 @@ class Maintainer:
         contents = read_contents(
             lambda name, **params: tx.run(procedure(name), **params), self._namespace, list(page)
         )
-        hashes = tx.run(procedure("maintenance.hashes"), ns=self._namespace, ids=list(page))
-        found = []
+        ns = self._namespace
+        hashes = tx.run(procedure("maintenance.hashes"), ns=ns, ids=list(page))
+        found = list(self._took_differences(tx, page, contents))
         for row in hashes:
             held = contents.get(row["id"])
             actual = digest(canonical_json(held)) if held is not None else None
@@ -276,6 +356,36 @@ class Maintainer:
                     )
                 )
         return found
+
+    def _took_differences(
+        self, tx: Transaction, page: Sequence[str], contents: Mapping[str, dict[str, Any]]
+    ) -> Iterator[Difference]:
+        """Compare the policies that episodes took with their steps."""
+        ns = self._namespace
+        expected = {}
+        noted = tx.run(procedure("maintenance.noted"), ns=ns, ids=list(page))
+        for episode in (row["id"] for row in noted):
+            held = contents.get(episode, {"agent": ""})
+            steps = (
+                (step.get("state"), step.get("action_type"), step.get("action"))
+                for step in held.get("steps", ())
+            )
+            for taken, count, first in took(ns, held["agent"], steps):
+                expected[f"{episode} {taken.id}"] = (count, first)
+        rows = tx.run(procedure("maintenance.stored_took"), ns=ns, ids=list(page))
+        stored = {f"{row['episode']} {row['policy']}": (row["steps"], row["first"]) for row in rows}
+        for key in sorted(stored.keys() | expected.keys()):
+            if stored.get(key) != expected.get(key):
+                yield Difference(
+                    kind="took",
+                    key=key,
+                    field="steps",
+                    stored=list(stored.get(key, ())),
+                    expected=list(expected.get(key, ())),
+                )
+
+    def _streams(self) -> list[Row]:
+        return self._store.read(procedure("events.streams"), ns=self._namespace)
 
     def _ids(self) -> dict[str, list[str]]:
         ids: dict[str, list[str]] = {label: [] for label in LABELS}
@@ -331,6 +441,18 @@ def _differences(
                 yield Difference(
                     kind=kind.name, key=key, field=name, stored=was[name], expected=value
                 )
+
+
+def _policy_differences(derived: Derived) -> Iterator[Difference]:
+    """Compare the policies and edges of a stream with what its events say."""
+    gone = set(derived.without_evidence())
+    policies = {
+        key: {name: getattr(entry, name) for name in ("id", *derived.fields)}
+        for key, entry in derived.table.entries.items()
+        if key not in gone
+    }
+    yield from _differences(POLICIES, derived.stored, policies)
+    yield from _differences(POLICY_LINKS, derived.stored_links, derived.links())
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -21,9 +21,13 @@ from pydantic import JsonValue
 
 from graphmem import queries
 from graphmem.config import DEFAULT_NAMESPACE, Settings
+from graphmem.crystallization import Crystallizer
+from graphmem.cycles import Cycles
+from graphmem.events import Events
 from graphmem.learning import Learner, OnError
 from graphmem.maintenance import Maintainer
 from graphmem.models import (
+    CrystallizeReport,
     Episode,
     EraseReport,
     Learned,
@@ -36,6 +40,9 @@ from graphmem.models import (
     StrategyUse,
     VerifyReport,
 )
+from graphmem.policies import Policies
+from graphmem.predictions import Predictions
+from graphmem.reads import Reads
 from graphmem.store import Row, Store, open_store
 
 P = ParamSpec("P")
@@ -53,7 +60,17 @@ class Memory:
         self.namespace = namespace
         self.settings = settings
         self._store = store
+        self._reads = Reads(store, namespace, enabled=settings.count_reads)
         self._learner = Learner(store, namespace, settings)
+        self._crystallizer = Crystallizer(store, namespace, settings)
+        self.policies = Policies(store, namespace, settings, self._reads)
+        """What to do in a state: see :class:`graphmem.policies.Policies`."""
+        self.events = Events(store, namespace)
+        """Every change, as a stream: see :class:`graphmem.events.Events`."""
+        self.predictions = Predictions(store, namespace, settings)
+        """What was expected, and what came: see :class:`graphmem.predictions.Predictions`."""
+        self.cycles = Cycles(store, namespace, settings)
+        """When things happen: see :class:`graphmem.cycles.Cycles`."""
         self._maintainer = Maintainer(store, namespace, settings)
 
     @classmethod
@@ -205,11 +222,39 @@ class Memory:
             agent: only what this agent did.
             limit: rows at most.
         """
-        return self._learner.best(task, task_type, agent, limit)
+        rows = self._learner.best(task, task_type, agent, limit)
+        self._reads.note_all("Strategy", [row.id for row in rows])
+        return rows
 
     def evidence(self, strategy: str, *, limit: int = 5) -> list[Row]:
         """Return the latest episodes in which a strategy (its text or id) was applied."""
         return self._learner.evidence(strategy, limit)
+
+    def crystallize(
+        self,
+        agent: str | None = None,
+        *,
+        min_events: int | None = None,
+        threshold: float | None = None,
+        z: float | None = None,
+    ) -> CrystallizeReport:
+        """Make policies of actions that worked often enough, and take back those that no longer do.
+
+        Counted are episodes with steps that have a state (each once for every action that it
+        took in a state), outcomes given to ``policies.observe``, and updates with ``success``.
+        A policy that was never updated nor set gets its lower bound as its value.
+
+        Args:
+            agent: only this agent's; default: all agents, each by itself.
+            min_events: trials that it needs; default: the setting (3).
+            threshold: its Wilson lower bound must be over this; default: the setting (0.6).
+            z: normal quantile of the bound; default: the setting (1.96). 3 successes of 3 have a
+                lower bound of .438 at 1.96; the report says how many trials a threshold needs.
+
+        Raises:
+            ValidationError: a threshold is out of range.
+        """
+        return self._crystallizer.crystallize(agent, min_events, threshold, z)
 
     def query(
         self, cypher: str, params: Mapping[str, JsonValue] | None = None, /, **named: JsonValue
@@ -266,8 +311,17 @@ class Memory:
         """The engine below, for what this class does not offer."""
         return self._store
 
+    def flush(self) -> int:
+        """Write the counts of reads to the graph; return for how many items.
+
+        This happens by itself every few seconds and when the memory is closed; a crash before
+        that loses these counts, and nothing else.
+        """
+        return self._reads.flush()
+
     def close(self) -> None:
         """Let go of the engine; what was learned is kept."""
+        self._reads.close()
         self._store.close()
 
     def __enter__(self) -> Self:
@@ -294,6 +348,28 @@ def _in_thread(
     return call  # type: ignore[return-value]
 
 
+class Awaited:
+    """The same methods as a part of a memory, awaited; each call runs in a worker thread.
+
+    What a call returns is as it is: iterate over a consumer of events in a thread of your own.
+    """
+
+    def __init__(self, part: object) -> None:
+        self._part = part
+
+    def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+        """Return a method as one to be awaited."""
+        method = getattr(self._part, name)
+        if name.startswith("_") or not callable(method):
+            raise AttributeError(name)
+
+        @functools.wraps(method)
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            return await asyncio.to_thread(method, *args, **kwargs)
+
+        return call
+
+
 class AsyncMemory:
     """The same methods as :class:`Memory`, awaited; each call runs in a worker thread.
 
@@ -302,6 +378,10 @@ class AsyncMemory:
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
+        self.policies = Awaited(memory.policies)
+        self.events = Awaited(memory.events)
+        self.predictions = Awaited(memory.predictions)
+        self.cycles = Awaited(memory.cycles)
 
     @classmethod
     async def open(
@@ -324,6 +404,8 @@ class AsyncMemory:
     verify = _in_thread(Memory.verify)
     rebuild = _in_thread(Memory.rebuild)
     erase = _in_thread(Memory.erase)
+    crystallize = _in_thread(Memory.crystallize)
+    flush = _in_thread(Memory.flush)
     initialize = _in_thread(Memory.initialize)
     close = _in_thread(Memory.close)
 

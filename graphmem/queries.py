@@ -5,6 +5,7 @@ A file holds statements that end in a semicolon at the end of a line, each after
     // name: learning.claim
     // mode: read | write | schema
     // engine: neo4j                     (only for schema, where one engine alone needs it)
+    // install: claim                    (only where it is of use to Cypher users: its name there)
     // doc: One sentence.
     // param: ns string                  (type, and after "=" a default where it may be left out)
     // returns: id string, created boolean
@@ -35,8 +36,9 @@ TYPES: dict[str, tuple[type, ...]] = {
     "list": (list, tuple),
     "map": (dict,),
 }
-_HEADER = re.compile(r"//\s*(name|mode|engine|doc|param|returns|formula):\s*(.*)")
+_HEADER = re.compile(r"//\s*(name|mode|engine|install|doc|param|returns|formula):\s*(.*)")
 _NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
+_INSTALLED = re.compile(r"[a-z][a-z0-9_]+")
 _PARAM = re.compile(r"(\w+)\s+(\w+)(?:\s*=\s*(.+))?")
 _TOKEN = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|`[^`]*`|//[^\n]*|/\*.*?\*/", re.DOTALL)
 _USED = re.compile(r"\$(\w+)")
@@ -68,6 +70,8 @@ class Query:
     returns: Mapping[str, str] = field(default_factory=dict)
     engine: str | None = None
     checked: bool = True
+    install: str | None = None
+    """Name under which Cypher users of a server can call it, after ``custom.graphmem.``"""
 
     def bind(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters to send: the given ones and the defaults.
@@ -133,12 +137,20 @@ class Catalog:
         if not files:
             raise ProcedureError(f"no .cypher files in {folder}; reinstall graphmem")
         formulas = _Formulas(folder / "formulas.cypher")
+        taken: dict[str | None, str] = {}
         for file in files:
             if file.name == "formulas.cypher":
                 continue
             for query in _parse(file, formulas):
                 if query.name in self._queries:
                     raise ProcedureError(f"{file.name}: {query.name} is defined twice")
+                if query.install in taken:
+                    raise ProcedureError(
+                        f"{query.name}: install name {query.install} is that of "
+                        f"{taken[query.install]}; give another"
+                    )
+                if query.install is not None:
+                    taken[query.install] = query.name
                 self._queries[query.name] = query
 
     def __getitem__(self, name: str) -> Query:
@@ -254,6 +266,7 @@ def _parse(file: Path, formulas: _Formulas) -> Iterator[Query]:
         engine = next(iter(headers.get("engine", [])), None)
         if engine is not None and mode != "schema":
             raise ProcedureError(f"{name}: only a schema statement may be for one engine")
+        install = _install(name, mode, headers.get("install", []))
         if not headers.get("doc"):
             raise ProcedureError(f"{name}: '// doc:' is missing")
         params = dict(_parameters(name, headers.get("param", [])))
@@ -268,7 +281,29 @@ def _parse(file: Path, formulas: _Formulas) -> Iterator[Query]:
         if (found := _returned(bare)) != list(returns):
             raise ProcedureError(f"{name}: returns {found}, the header says {list(returns)}")
         doc = " ".join(headers["doc"])
-        yield Query(name, mode, expanded, doc, params, returns, engine)  # type: ignore[arg-type]
+        yield Query(
+            name,
+            mode,  # type: ignore[arg-type]
+            expanded,
+            doc,
+            params,
+            returns,
+            engine,
+            install=install,
+        )
+
+
+def _install(name: str, mode: str, lines: list[str]) -> str | None:
+    if not lines:
+        return None
+    if len(lines) > 1 or not _INSTALLED.fullmatch(lines[0]):
+        raise ProcedureError(
+            f"{name}: bad '// install: {', '.join(lines)}' (one name of two letters or more: "
+            "small letters, digits and _)"
+        )
+    if mode == "schema":
+        raise ProcedureError(f"{name}: a schema statement cannot be installed")
+    return lines[0]
 
 
 def _parameters(name: str, lines: list[str]) -> Iterator[tuple[str, Parameter]]:

@@ -3,6 +3,7 @@
 
 // name: analysis.what_works
 // mode: read
+// install: what_works
 // doc: Strategies by the lower bound of their success rate, over all tasks and agents.
 // param: ns string
 // param: z float = 1.96
@@ -17,6 +18,7 @@ LIMIT $limit;
 
 // name: analysis.what_fails
 // mode: read
+// install: what_fails
 // doc: Strategies by the upper bound of their success rate: the lowest have been refuted most.
 // param: ns string
 // param: z float = 1.96
@@ -30,6 +32,7 @@ LIMIT $limit;
 
 // name: analysis.together
 // mode: read
+// install: together
 // doc: Pairs of strategies that were used in the same episodes, and how often that worked.
 // param: ns string
 // param: at_least integer = 3
@@ -43,6 +46,7 @@ LIMIT $limit;
 
 // name: analysis.hard_tasks
 // mode: read
+// install: hard_tasks
 // doc: Tasks that were attempted most without success.
 // param: ns string
 // param: limit integer = 20
@@ -56,6 +60,7 @@ LIMIT $limit;
 
 // name: analysis.task_types
 // mode: read
+// install: task_types
 // doc: The types of tasks, with how many episodes succeeded.
 // param: ns string
 // returns: type string, tasks integer, episodes integer, successes integer
@@ -66,6 +71,7 @@ ORDER BY type;
 
 // name: analysis.agents
 // mode: read
+// install: agents
 // doc: Agents by how often they succeeded.
 // param: ns string
 // returns: agent string, episodes integer, successes integer, rate float
@@ -77,6 +83,7 @@ ORDER BY rate DESC, agent;
 
 // name: analysis.errors
 // mode: read
+// install: errors
 // doc: The errors that ended episodes or steps, by how often they came up.
 // param: ns string
 // param: limit integer = 20
@@ -92,6 +99,7 @@ LIMIT $limit;
 
 // name: analysis.outcomes
 // mode: read
+// install: outcomes
 // doc: The outcome edges of one task, by its key.
 // param: ns string
 // param: task string

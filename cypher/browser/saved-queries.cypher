@@ -26,3 +26,55 @@ MATCH p = (:Agent)-[:RAN]->(e:Episode {id: $id})-[:ATTEMPTED]->(:Task) WHERE e.n
 OPTIONAL MATCH q = (e)-[:HAS_STEP]->(:Step)
 OPTIONAL MATCH r = (e)-[:USED]->(:Strategy)
 RETURN p, q, r;
+
+// Who does what where: the states with most policies, and the policies in them
+MATCH (s:State)<-[:IN_STATE]-(p:Policy) WHERE s.ns = $ns AND p.active
+WITH s, count(p) AS actions ORDER BY actions DESC, s.id LIMIT 10
+MATCH q = (s)<-[:IN_STATE]-(:Policy)
+RETURN q;
+
+// What an agent learned last, from state to state
+//   :param agent => "default"
+MATCH (t:Stream {agent: $agent}) WHERE t.ns = $ns
+UNWIND range(t.last, CASE WHEN t.last > 25 THEN t.last - 24 ELSE 1 END, -1) AS seq
+MATCH (x:Transition {id: t.id + ':' + seq})
+MATCH q = (x)-[:UPDATED]->(:Policy)-[:IN_STATE]->(:State)
+OPTIONAL MATCH r = (:State)-[:REACHED_BY]->(x)
+RETURN q, r;
+
+// The latest events of an agent, with what they are about
+//   :param agent => "default"
+MATCH (t:Stream {agent: $agent}) WHERE t.ns = $ns
+UNWIND range(t.last, CASE WHEN t.last > 25 THEN t.last - 24 ELSE 1 END, -1) AS seq
+MATCH (x:Event {id: t.id + ':' + seq})
+OPTIONAL MATCH q = (x)-[:ABOUT]->()
+RETURN x, q;
+
+// One policy, and the facts that it follows from
+//   :param policy => "the id of a policy"
+MATCH p = (x:Policy {id: $policy})-[:IN_STATE]->(:State) WHERE x.ns = $ns
+OPTIONAL MATCH q = (x)<-[:TOOK]-(:Episode)-[:ATTEMPTED]->(:Task)
+WITH p, x, collect(q)[..10] AS episodes
+OPTIONAL MATCH r = (x)<-[:UPDATED]-(:Transition)
+WITH p, x, episodes, collect(r)[..25] AS transitions
+OPTIONAL MATCH e = (x)<-[:ABOUT]-(:Event)
+RETURN p, episodes, transitions, collect(e)[..25] AS events;
+
+// Policies that go together
+MATCH p = (x:Policy)-[c:CO_OCCURS_WITH]->(:Policy) WHERE x.ns = $ns
+WITH p, c ORDER BY c.weight DESC LIMIT 40
+RETURN p;
+
+// What is pending with whom, and where each group stands
+MATCH p = (c:Cursor)-[:READS]->(:Stream) WHERE c.ns = $ns
+OPTIONAL MATCH q = (:Claim)-[:UNDER]->(c)
+RETURN p, q;
+
+// Predictions, and what they are about
+MATCH p = (x:Prediction)-[:ABOUT_ITEM]->() WHERE x.ns = $ns
+WITH p, x ORDER BY x.created_at DESC LIMIT 40
+RETURN p;
+
+// The cycles that were found
+MATCH p = ()-[:HAS_CYCLE]->(c:Cycle) WHERE c.ns = $ns
+RETURN p LIMIT 40;

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -48,7 +49,9 @@ class Context:
 
         if self._memory is None:
             settings = self.settings()
-            memory = Memory.open(settings.url, namespace=settings.namespace, settings=settings)
+            # What a person looks at is no read by an agent, and looking need not write.
+            quiet = settings.model_copy(update={"count_reads": False})
+            memory = Memory.open(settings.url, namespace=settings.namespace, settings=quiet)
             if must_exist and not memory.store.exists():
                 memory.close()
                 raise NotFoundError(
@@ -122,7 +125,10 @@ def print_table(
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for heading, justify in columns:
         table.add_column(
-            heading, justify="right" if justify == "right" else "left", overflow="fold"
+            heading,
+            justify="right" if justify == "right" else "left",
+            overflow="fold",
+            no_wrap=heading == "procedure",
         )
     for row in rows:
         table.add_row(*(Text(cell(value)) for value in row))
@@ -147,3 +153,32 @@ def cell(value: Any, limit: int = 400) -> str:
     text = value if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False)
     text = "".join(char if char.isprintable() else " " for char in text)
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def moment(_: click.Context, parameter: click.Parameter, value: str | None) -> Any:
+    """Return the datetime of an option, as a callback of click."""
+    from datetime import datetime
+
+    if value is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} is no ISO 8601 date and time") from error
+    if moment.tzinfo is None:
+        raise click.BadParameter(f"{value!r} has no time zone; add Z or an offset like +01:00")
+    del parameter
+    return moment
+
+
+@contextmanager
+def progress(label: str, context: Context) -> Iterator[Callable[[int, int | None], None] | None]:
+    """Yield a callback (done, total) that draws a bar on a terminal, else None."""
+    if context.as_json or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.progress import Progress
+
+    with Progress(console=console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

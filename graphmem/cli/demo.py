@@ -10,8 +10,10 @@ import click
 import graphmem
 from graphmem.cli.asking import STRATEGY_COLUMNS, strategy_cells
 from graphmem.cli.context import Context, cell, listed, print_json, print_table
+from graphmem.cli.policies import described, named
 from graphmem.errors import NotFoundError
 from graphmem.memory import Memory
+from graphmem.models import EpisodesLearned, Policy
 from graphmem.seeding import seed, sources
 
 
@@ -38,12 +40,15 @@ def run(context: Context) -> None:
         sources(map(str, logs())),
     )
     seconds = time.perf_counter() - started
+    studied = memory.policies.learn_episodes()
     kinds = memory.query("analysis.task_types")
     best = {row["type"]: memory.strategies(task_type=row["type"], limit=1) for row in kinds}
     failing = [row for row in memory.strategies(limit=100) if row.status == "refuted"][::-1]
+    policies = memory.policies.top(limit=3)
     checked = memory.verify()
     if context.as_json:
-        print_json({"seeded": report, "best": best, "refuted": failing, "verified": checked.ok})
+        shown = {"seeded": report, "best": best, "refuted": failing, "policies": policies}
+        print_json({**shown, "verified": checked.ok})
         return
     click.echo(
         f"{report.created + report.skipped:,} episodes from {report.files} logs in {seconds:.1f} s "
@@ -74,10 +79,29 @@ def run(context: Context) -> None:
             STRATEGY_COLUMNS[:-1],
             (strategy_cells(row)[:-1] for row in failing[:3]),
         )
+    _what_to_do(policies, studied)
     _why(memory)
     verdict = "follows" if checked.ok else "DOES NOT FOLLOW"
     click.echo(f"Every number {verdict} from the stored episodes ({listed(checked.checked)}).")
     click.echo("\nNext: graphmem --url ./my.graph seed YOUR-LOG.jsonl; graphmem --help")
+
+
+def _what_to_do(policies: list[Policy], studied: EpisodesLearned) -> None:
+    """Show the policies with the highest values."""
+    steps = f"from {studied.transitions:,} steps " if studied.transitions else ""
+    print_table(
+        f"What to do in a state, learned {steps}by TD(0) (the highest values)",
+        [("state", "left"), ("action", "left"), ("value", "right"), ("worked", "right")],
+        [
+            (
+                cell(described(row), 76),
+                named(row),
+                row.q,
+                f"{row.successes} of {row.trials}",
+            )
+            for row in policies
+        ],
+    )
 
 
 def _why(memory: Memory) -> None:

@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.context import Context, console, print_json, print_table
+from graphmem.cli.context import Context, console, moment, print_json, print_table
 
 if TYPE_CHECKING:
     from graphmem.seeding import Refusal, SeedReport, Source
@@ -33,21 +33,6 @@ def init(context: Context) -> None:
         click.echo(f"{memory.store.url} is ready (schema version {version})")
 
 
-def _moment(_: click.Context, parameter: click.Parameter, value: str | None) -> Any:
-    from datetime import datetime
-
-    if value is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(value)
-    except ValueError as error:
-        raise click.BadParameter(f"{value!r} is no ISO 8601 date and time") from error
-    if moment.tzinfo is None:
-        raise click.BadParameter(f"{value!r} has no time zone; add Z or an offset like +01:00")
-    del parameter
-    return moment
-
-
 @click.command()
 @click.argument("task")
 @click.argument("strategies", nargs=-1, required=True, metavar="STRATEGY...")
@@ -60,8 +45,8 @@ def _moment(_: click.Context, parameter: click.Parameter, value: str | None) -> 
 @click.option("--error", help="The error that ended it.")
 @click.option("--feedback", help="What a person or a judge said of it.")
 @click.option("--summary", help="What happened, in short.")
-@click.option("--started-at", callback=_moment, help="ISO 8601 with time zone.")
-@click.option("--ended-at", callback=_moment, help="ISO 8601 with time zone.")
+@click.option("--started-at", callback=moment, help="ISO 8601 with time zone.")
+@click.option("--ended-at", callback=moment, help="ISO 8601 with time zone.")
 @click.option("--duration", type=float, help="Seconds.")
 @click.option("--source-key", help="Where it came from; the same key is learned once.")
 @click.pass_obj

@@ -7,7 +7,17 @@ import sys
 import click
 
 from graphmem import __version__
-from graphmem.cli import asking, learning, procedures, upkeep
+from graphmem.cli import (
+    asking,
+    crystallize,
+    cycles,
+    events,
+    learning,
+    policies,
+    predictions,
+    procedures,
+    upkeep,
+)
 from graphmem.cli.context import Context
 
 
@@ -58,6 +68,11 @@ for _command in (
     asking.stats,
     asking.query,
     asking.evidence,
+    policies.policies,
+    crystallize.crystallize,
+    cycles.cycles,
+    predictions.predictions,
+    events.events,
     upkeep.verify,
     upkeep.rebuild,
     upkeep.erase,

@@ -1,10 +1,17 @@
-"""Commands on the procedures: list and show them."""
+"""Commands on the procedures: list and show them, install them into a server."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from graphmem.cli.context import Context, print_json, print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from graphmem.installing import Installed
 
 
 @click.group()
@@ -18,18 +25,24 @@ def procedures() -> None:
 def list_(context: Context, subject: str | None) -> None:
     """List the procedures.
 
+    The column custom.graphmem. says what `procedures install` makes of them; names in brackets
+    are those that parameters have there.
+
     \b
     Example:
       graphmem procedures list --subject analysis
     """
+    from graphmem.installing import CALLED, PREFIX, called, renames
     from graphmem.queries import catalog
 
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "name": query.name,
             "mode": query.mode,
             "parameters": {name: param.type for name, param in query.params.items()},
             "returns": dict(query.returns),
+            "install": called(query),
+            "renamed": renames(query) if query.install else {},
             "doc": query.doc,
         }
         for query in (catalog().subject(subject) if subject else catalog())
@@ -39,9 +52,28 @@ def list_(context: Context, subject: str | None) -> None:
         return
     print_table(
         None,
-        [("procedure", "left"), ("mode", "left"), ("parameters", "left"), ("what", "left")],
-        [(row["name"], row["mode"], ", ".join(row["parameters"]), row["doc"]) for row in rows],
+        [
+            ("procedure", "left"),
+            ("mode", "left"),
+            ("parameters", "left"),
+            (CALLED + PREFIX, "left"),
+            ("what", "left"),
+        ],
+        [
+            (
+                row["name"],
+                row["mode"],
+                ", ".join(_renamed(name, row["renamed"]) for name in row["parameters"]),
+                (row["install"] or "").rpartition(".")[2],
+                row["doc"],
+            )
+            for row in rows
+        ],
     )
+
+
+def _renamed(name: str, others: dict[str, str]) -> str:
+    return f"{name} ({others[name]})" if name in others else name
 
 
 @procedures.command()
@@ -65,3 +97,90 @@ def show(context: Context, name: str) -> None:
         default = "" if param.default is ... else f" = {param.default!r}"
         click.echo(f"// ${param.name}: {param.type}{default}")
     click.echo(f"{query.text};")
+
+
+@procedures.command()
+@click.option("--print", "print_", is_flag=True, help="Print the Cypher that does it; do nothing.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    help="Wait until all can be called; 0: do not wait [180].",
+)
+@click.pass_obj
+def install(context: Context, print_: bool, timeout: float | None) -> None:
+    """Install procedures into a Neo4j server, for Cypher users.
+
+    The server needs APOC Extended, and the user the right to administer it. Each procedure becomes
+    custom.graphmem.NAME; `graphmem procedures list` shows which and how. Run it again after
+    upgrading graphmem: what changed is replaced, the rest left alone.
+
+    \b
+    Example:
+      graphmem --url neo4j://localhost:7687 procedures install
+    """
+    from graphmem import installing
+
+    if print_:
+        text = installing.script(context.settings().database or "neo4j")
+        if context.as_json:
+            print_json({"text": text})
+        else:
+            click.echo(text, nl=False)
+        return
+    report = installing.install(
+        context.memory(must_exist=False).store,
+        timeout=installing.TIMEOUT if timeout is None else timeout,
+        progress=_progress("can be called"),
+    )
+    _print_report(context, report)
+
+
+@procedures.command()
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    help="Wait until none can be called; 0: do not wait [180].",
+)
+@click.pass_obj
+def uninstall(context: Context, timeout: float | None) -> None:
+    """Drop the procedures that graphmem installed into a Neo4j server, and no others.
+
+    \b
+    Example:
+      graphmem --url neo4j://localhost:7687 procedures uninstall
+    """
+    from graphmem import installing
+
+    report = installing.uninstall(
+        context.memory(must_exist=False).store,
+        timeout=installing.TIMEOUT if timeout is None else timeout,
+        progress=_progress("are gone"),
+    )
+    _print_report(context, report)
+
+
+def _progress(what: str) -> Callable[[int, int], None]:
+    """Return what tells, on standard error, how far it is, whenever that changes."""
+    told: list[int] = []
+
+    def tell(done: int, total: int) -> None:
+        if total and done not in told:
+            told.append(done)
+            click.echo(f"{done} of {total} procedures {what}", err=True)
+
+    return tell
+
+
+def _print_report(context: Context, report: Sequence[Installed]) -> None:
+    if context.as_json:
+        print_json(report)
+    elif not report:
+        click.echo("none were installed")
+    else:
+        print_table(
+            None,
+            [("procedure", "left"), ("done", "left"), ("signature", "left")],
+            [(item.name, item.done, item.short.removeprefix(item.name)) for item in report],
+        )

@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.context import Context, console, listed, print_json, print_table
+from graphmem.cli.context import Context, listed, print_json, print_table, progress
 
 if TYPE_CHECKING:
     from graphmem.config import Settings
-
-
-@contextmanager
-def _progress(label: str, context: Context) -> Iterator[Callable[[int, int], None] | None]:
-    """Yield a callback (done, total) that draws a bar on a terminal, else None."""
-    if context.as_json or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.progress import Progress
-
-    with Progress(console=console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 @click.command()
@@ -37,8 +23,8 @@ def verify(context: Context) -> None:
     Example:
       graphmem --url ./airline.graph verify
     """
-    with _progress("verifying", context) as progress:
-        report = context.memory().verify(on_progress=progress)
+    with progress("verifying", context) as advance:
+        report = context.memory().verify(on_progress=advance)
 
     def table() -> None:
         counts = listed(report.checked)
@@ -68,8 +54,8 @@ def rebuild(context: Context) -> None:
     Example:
       graphmem --url ./airline.graph rebuild
     """
-    with _progress("rebuilding", context) as progress:
-        report = context.memory().rebuild(on_progress=progress)
+    with progress("rebuilding", context) as advance:
+        report = context.memory().rebuild(on_progress=advance)
     context.show(
         report,
         lambda: click.echo(

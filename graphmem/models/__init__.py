@@ -1,5 +1,6 @@
 """What goes in and what comes out, as pydantic models."""
 
+from graphmem.models.cycles import Cycle, CycleReport, CycleTest
 from graphmem.models.episodes import (
     Episode,
     Outcome,
@@ -10,6 +11,7 @@ from graphmem.models.episodes import (
     step_content,
     use_content,
 )
+from graphmem.models.events import Event, Pending
 from graphmem.models.fields import (
     MAX_KEY,
     MAX_STEPS,
@@ -18,6 +20,18 @@ from graphmem.models.fields import (
     explain,
     millis,
 )
+from graphmem.models.policies import (
+    Candidate,
+    CrystallizeReport,
+    EpisodesLearned,
+    LinkedPolicy,
+    Observation,
+    Point,
+    Policy,
+    TDUpdate,
+    Transition,
+)
+from graphmem.models.predictions import Prediction, Reliability, ReliabilityBin
 from graphmem.models.reports import (
     Difference,
     EraseReport,
@@ -36,19 +50,36 @@ __all__ = [
     "MAX_STEPS",
     "MAX_STRATEGIES",
     "MAX_TEXT",
+    "Candidate",
+    "CrystallizeReport",
+    "Cycle",
+    "CycleReport",
+    "CycleTest",
     "Difference",
     "Episode",
+    "EpisodesLearned",
     "EraseReport",
+    "Event",
     "LearnReport",
     "Learned",
+    "LinkedPolicy",
+    "Observation",
     "Outcome",
+    "Pending",
+    "Point",
+    "Policy",
+    "Prediction",
     "RebuildReport",
     "Rejection",
+    "Reliability",
+    "ReliabilityBin",
     "Stats",
     "Status",
     "Step",
     "StrategyRow",
     "StrategyUse",
+    "TDUpdate",
+    "Transition",
     "VerifyReport",
     "content",
     "explain",

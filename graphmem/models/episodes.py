@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC
 from typing import Annotated, Any
 
 import pydantic
@@ -20,6 +19,7 @@ from graphmem.models.fields import (
     Name,
     Text,
     Unit,
+    Value,
     explain,
     millis,
 )
@@ -49,7 +49,7 @@ class Step(Input):
     action_type: Name = "action"
     action: Json = None
     observation: Text | None = None
-    reward: Finite | None = None
+    reward: Value | None = None
     error: Text | None = None
     state: JsonObject | None = None
     next_state: JsonObject | None = None
@@ -128,13 +128,6 @@ class Episode(Input):
                 "the outcome is unknown",
                 "give success=True or False, or a score in [0, 1]",
             )
-        for name in ("started_at", "ended_at"):
-            moment = getattr(self, name)
-            try:
-                if moment is not None:
-                    moment.astimezone(UTC)
-            except OverflowError:
-                raise ValidationError(name, moment, "is outside years 1 to 9999 in UTC") from None
         if self.started_at and self.ended_at and self.started_at > self.ended_at:
             raise ValidationError(
                 "ended_at", self.ended_at, f"lies before started_at {self.started_at.isoformat()}"

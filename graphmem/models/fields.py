@@ -7,7 +7,7 @@ Input models are strict, frozen and refuse unknown fields. Errors are turned int
 from __future__ import annotations
 
 import unicodedata
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import pydantic
@@ -28,6 +28,8 @@ MAX_KEY = 10_000
 """Characters in a task, strategy, agent or key."""
 MAX_TEXT = 1_000_000
 """Characters in an observation, error, feedback, summary or one JSON value."""
+MAX_VALUE = 1e100
+"""Largest reward and value (either sign) to learn from: no number of updates then overflows."""
 MAX_STRATEGIES = 200
 """Strategies in one episode (its co-occurrence edges grow with the square)."""
 MAX_STEPS = 20_000
@@ -48,6 +50,20 @@ def _moment(value: object) -> object:
         return datetime.fromisoformat(value)
     except ValueError:
         raise ValueError("is no ISO 8601 date and time") from None
+
+
+def _moderate(value: float) -> float:
+    if not -MAX_VALUE <= value <= MAX_VALUE:
+        raise ValueError(f"must be from -{MAX_VALUE:g} to {MAX_VALUE:g}")
+    return value
+
+
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        moment.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("is outside years 1 to 9999 in UTC") from None
+    return moment
 
 
 def _finite_json(value: JsonValue) -> JsonValue:
@@ -73,8 +89,13 @@ Name = Annotated[str, Field(max_length=MAX_KEY), AfterValidator(_normal)]
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
 Json = Annotated[JsonValue, AfterValidator(_finite_json)]
 JsonObject = Annotated[dict[str, JsonValue], AfterValidator(_finite_json)]
-Moment = Annotated[AwareDatetime, BeforeValidator(_moment, json_schema_input_type=AwareDatetime)]
+Moment = Annotated[
+    AwareDatetime,
+    BeforeValidator(_moment, json_schema_input_type=AwareDatetime),
+    AfterValidator(_in_utc),
+]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+Value = Annotated[float, Field(allow_inf_nan=False), AfterValidator(_moderate)]
 Unit = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 

@@ -75,6 +75,10 @@ class Stats(Output):
     strategies: int = 0
     outcomes: int = 0
     co_occurrences: int = 0
+    states: int = 0
+    policies: int = 0
+    events: int = 0
+    """Changes of strategies and policies so far, those erased since included."""
     first_at: datetime | None = None
     last_at: datetime | None = None
     snapshot_age: float | None = None
@@ -107,6 +111,8 @@ class RebuildReport(Output):
     agents: int
     outcomes: int
     co_occurrences: int
+    policies: int
+    policy_links: int
     removed: int
 
 

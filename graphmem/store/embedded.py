@@ -42,6 +42,8 @@ ENGINE = "kglite"
 GRAPH = "graph.kgl"
 LOG = "graph.kgl-wal"
 CHECKPOINT_BYTES = 64 * 1024 * 1024
+CHECKPOINT_EVERY = 64
+"""Single statements between two looks at the size of the log, each of which costs 1 % of one."""
 _POLL = 0.05
 _LOG_HEADER = 8  # bytes; a log without frames has 5
 
@@ -55,11 +57,13 @@ class _Writer:
 
     def __init__(self, folder: Path | None, session: kglite.Session, scratch: Any = None) -> None:
         self.folder = folder
+        self._log = str(folder / LOG) if folder else None
         self.session = session
         # Each time: what a replay of the log did not show must be made known again.
         self.schema = _apply(session, repair=True)
         self.lock = threading.RLock()
         self.handles = 0
+        self.writes = 0
         self.pid = os.getpid()
         self.scratch = scratch
 
@@ -69,9 +73,12 @@ class _Writer:
         Here, between two transactions: kglite's own checkpoints run beside the writer, which then
         copies the whole graph. The share keeps the cost of a transaction constant on average.
         """
-        if self.folder is None:
+        if self._log is None or self.folder is None:
             return
-        size = _size(self.folder / LOG)
+        try:
+            size = os.stat(self._log).st_size  # noqa: PTH116 - at every write: a Path costs more
+        except OSError:
+            return
         if size > CHECKPOINT_BYTES and size > _size(self.folder / GRAPH) // 2:
             # The transaction is in the log already: a disk that is full now is not its failure.
             with contextlib.suppress(kglite.KgError, OSError):
@@ -130,6 +137,19 @@ class EmbeddedStore:
             return None
         return time.monotonic() - self._reader_at
 
+    @property
+    def writing(self) -> bool:
+        """Whether this handle has written, so that this process holds the lease."""
+        return self._writer is not None and not self._closed
+
+    def try_writing(self) -> bool:
+        """Become a writer unless another process is one, without waiting; return whether it is."""
+        try:
+            self._writable(wait=0.0)
+        except StoreError:
+            return False
+        return True
+
     def exists(self) -> bool:
         """Return whether the folder holds a memory (``memory:`` always does)."""
         return self.folder is None or _holds_graph(self.folder)
@@ -140,6 +160,21 @@ class EmbeddedStore:
         session = self._readable()
         with _translated(query):
             return _rows(session.cypher(query.text, params=bound))
+
+    def write(self, query: Query, /, **params: Any) -> list[Row]:
+        """Run one statement; cheaper than a transaction, which copies what it changes."""
+        bound = query.bind(params)
+        writer = self._writable()
+        with writer.lock:
+            try:
+                rows = _rows(writer.session.execute(query.text, params=bound))
+            except Exception:
+                with _translated(query):
+                    raise
+            writer.writes += 1
+            if writer.writes % CHECKPOINT_EVERY == 0:
+                writer.checkpoint()
+            return rows
 
     def transact(self, work: Callable[[Transaction], T]) -> T:
         """Run ``work`` in one transaction; writers of this process take turns."""
@@ -200,7 +235,7 @@ class EmbeddedStore:
                 f"{os.getpid()}; open it in the child with Memory.open"
             )
 
-    def _writable(self) -> _Writer:
+    def _writable(self, wait: float | None = None) -> _Writer:
         self._check_usable()
         if self._writer:
             return self._writer
@@ -210,7 +245,7 @@ class EmbeddedStore:
             with _writers_lock:
                 writer = _writers.get(self.folder) if self.folder else None
                 if writer is None or writer.pid != os.getpid():
-                    writer = self._open_writer()
+                    writer = self._open_writer(wait)
                     if self.folder:
                         _writers[self.folder] = writer
                 writer.handles += 1
@@ -218,7 +253,7 @@ class EmbeddedStore:
             self._drop_reader()
             return writer
 
-    def _open_writer(self) -> _Writer:
+    def _open_writer(self, wait: float | None) -> _Writer:
         scratch = None
         folder = self.folder
         if folder is None:
@@ -232,15 +267,15 @@ class EmbeddedStore:
                 raise StorageError(f"cannot create {folder}: {error.strerror}") from error
             path = folder / GRAPH
         durable = "off" if folder is None else self._settings.durability
-        session = self._lease(path, durable)
+        session = self._lease(path, durable, self._settings.wait if wait is None else wait)
         try:
             return _Writer(folder, session, scratch)
         except BaseException:
             session.close()
             raise
 
-    def _lease(self, path: Path, durable: Any) -> kglite.Session:
-        deadline = time.monotonic() + self._settings.wait
+    def _lease(self, path: Path, durable: Any, wait: float) -> kglite.Session:
+        deadline = time.monotonic() + wait
         while True:
             try:
                 with _translated(path=path):

@@ -31,6 +31,7 @@ from graphmem.store.port import Capabilities, ChangedError, Row, Transaction
 T = TypeVar("T")
 
 ENGINE = "neo4j"
+SYSTEM = "system"
 
 
 class _Transaction:
@@ -86,10 +87,19 @@ class Neo4jStore:
             self._driver.close()
             raise
         version = info.agent.rpartition("/")[2]
-        self.capabilities = Capabilities(ENGINE, version, server=True)
+        self.capabilities = Capabilities(ENGINE, version, server=True, system=True)
         self._bookmarks = neo4j.GraphDatabase.bookmark_manager()
 
     snapshot_age: float | None = None
+
+    @property
+    def writing(self) -> bool:
+        """Whether it is open: a server takes the writes of several processes."""
+        return not self._closed
+
+    def try_writing(self) -> bool:
+        """Return whether it is open."""
+        return self.writing
 
     def exists(self) -> bool:
         """Return whether the server answers (it did when this was opened)."""
@@ -100,6 +110,10 @@ class Neo4jStore:
         bound = query.bind(params)
         with self._session(neo4j.READ_ACCESS) as session:
             return session.execute_read(lambda inner: _run(inner, query, bound))
+
+    def write(self, query: Query, /, **params: Any) -> list[Row]:
+        """Run one statement in a managed transaction."""
+        return self.transact(lambda tx: tx.run(query, **params))
 
     def transact(self, work: Callable[[Transaction], T]) -> T:
         """Run ``work`` in one managed transaction, again where that can help."""
@@ -135,6 +149,12 @@ class Neo4jStore:
         with self._session(neo4j.WRITE_ACCESS) as session:
             return session.execute_write(lambda inner: _run(inner, query, bound))
 
+    def administer(self, query: Query, /, **params: Any) -> list[Row]:
+        """Run a statement in the database ``system``, again where that can help."""
+        bound = query.bind(params)
+        with self._session(neo4j.WRITE_ACCESS, SYSTEM) as session, permitted(self.url):
+            return session.execute_write(lambda inner: _run(inner, query, bound))
+
     def close(self) -> None:
         """Close the driver's connections."""
         if not self._closed:
@@ -142,13 +162,13 @@ class Neo4jStore:
             self._driver.close()
 
     @contextlib.contextmanager
-    def _session(self, access: str) -> Iterator[neo4j.Session]:
+    def _session(self, access: str, database: str | None = None) -> Iterator[neo4j.Session]:
         if self._closed:
             raise StoreError("the memory is closed; open it again with Memory.open")
         with (
             self._translated(),
             self._driver.session(
-                database=self._database,
+                database=database or self._database,
                 default_access_mode=access,
                 bookmark_manager=self._bookmarks,
             ) as session,
@@ -191,6 +211,18 @@ class Neo4jStore:
                 f"{self.url} is not there or went away; is the server running? "
                 f"({_first_line(error)})"
             ) from error
+
+
+@contextlib.contextmanager
+def permitted(url: str) -> Iterator[None]:
+    """Turn the refusal of a user who may not administer the server into an error that says so."""
+    try:
+        yield
+    except exceptions.Forbidden as error:
+        raise AuthenticationError(
+            f"{url} does not let this user administer it; set GRAPHMEM_USER to one who may "
+            f"({error.message})"
+        ) from error
 
 
 def _run(inner: neo4j.ManagedTransaction, query: Query, bound: dict[str, Any]) -> list[Row]:

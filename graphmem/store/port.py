@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 from graphmem.errors import StoreError
 from graphmem.queries import Query
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Version of the graph that this library writes."""
 
 Row = dict[str, Any]
@@ -24,6 +24,8 @@ class Capabilities:
     version: str
     server: bool
     """Several processes may write at once, and Cypher users can connect."""
+    system: bool = False
+    """It has a database ``system`` beside the graph; its store is an ``AdministeredStore``."""
 
 
 class ChangedError(StoreError):
@@ -58,12 +60,25 @@ class Store(Protocol):
         """Seconds since what is read was taken, where another process may write; else None."""
         ...
 
+    @property
+    def writing(self) -> bool:
+        """Whether a write needs no lock that another process may hold."""
+        ...
+
+    def try_writing(self) -> bool:
+        """Take that lock if nobody holds it, without waiting; return whether it is held."""
+        ...
+
     def exists(self) -> bool:
         """Return whether there is a memory at all."""
         ...
 
     def read(self, query: Query, /, **params: Any) -> list[Row]:
         """Run a statement that only reads; one that writes raises ReadOnlyError."""
+        ...
+
+    def write(self, query: Query, /, **params: Any) -> list[Row]:
+        """Run one statement in a transaction of its own and return its rows."""
         ...
 
     def transact(self, work: Callable[[Transaction], T]) -> T:
@@ -94,4 +109,16 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Let go of the engine. Reading and writing afterwards is an error."""
+        ...
+
+
+class AdministeredStore(Store, Protocol):
+    """A store on a server that is administered through a database of its own."""
+
+    def administer(self, query: Query, /, **params: Any) -> list[Row]:
+        """Run a statement in the database ``system``; it must do no harm when run again.
+
+        Raises:
+            AuthenticationError: the user has no right to do that.
+        """
         ...

@@ -37,6 +37,9 @@ def test_calls_run_at_once_and_count_exactly(url: str, settings: Settings) -> No
             assert report.created == 1
             [row] = await memory.strategies("t")
             assert (row.trials, row.successes) == (21, 20)
+            step = await memory.policies.update({"place": 1}, "go", 1.0, terminal=True)
+            assert (await memory.policies.best({"place": 1})).q == step.q
+            assert len(await memory.events.tail(100)) == 22
             assert (await memory.verify()).ok
             assert (await memory.erase(learned[0].episode_id)).steps == 0
             assert (await memory.stats()).episodes == 20

@@ -6,18 +6,26 @@ import gzip
 import json
 import re
 import runpy
+import typing
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import click
 import jsonschema
 import pytest
+from pydantic import BaseModel
 
-from graphmem import AsyncMemory, Episode, Memory, Settings, Step, StrategyUse, errors
+import graphmem
+from graphmem import AsyncMemory, Episode, Memory, Settings, Step, StrategyUse, errors, models
 from graphmem.cli.main import cli
+from graphmem.cycles import Cycles
 from graphmem.errors import ValidationError
+from graphmem.events import Consumer, Events
+from graphmem.models.events import EventKind
+from graphmem.policies import Policies
+from graphmem.predictions import Predictions
 from graphmem.queries import catalog
 from graphmem.seeding import formats, jsonl
 from tests.docs.snippets import CONSOLE, blocks, commands
@@ -30,6 +38,13 @@ PAGES = [
 ]
 ENGINES_OWN = {"title", "type"}
 """Properties that the embedded engine adds to every node."""
+MEMBERS = {
+    "memory.policies": Policies,
+    "memory.events": Events,
+    "memory.predictions": Predictions,
+    "memory.cycles": Cycles,
+    "Consumer": Consumer,
+}
 
 
 def read(name: str) -> str:
@@ -91,7 +106,35 @@ def graph() -> Iterator[Memory]:
         memory.learn_many(
             [{"task": "u", "strategy": "a", "score": 1.0, "source": "x", "extra": {"a": 1}}]
         )
+        learn_policies(memory, moment)
         yield memory
+
+
+def learn_policies(memory: Memory, moment: datetime) -> None:
+    """Make every node and edge around policies, with all of their properties."""
+    policies = memory.policies
+    policies.learn_episodes()
+    go = policies.update(
+        {"x": 1}, "go", 1.0, next_state={"x": 2}, next_actions=2, success=True, at=moment
+    ).policy_id
+    policies.update({"x": 1}, "go", 1.0, next_max_q=0.5, spec={"far": True})
+    for week in range(12):
+        later = moment + timedelta(weeks=week)
+        stay = policies.observe({"x": 1}, "stay", True, at=later)
+        memory.learn("weekly", "c", success=True, ended_at=later)
+    policies.signal({"x": 1}, "go", 0.9)
+    policies.strengthen(go, stay)
+    for subject in (stay, "c"):
+        assert memory.cycles.discover(subject, only="success")
+    for subject in (go, "a", "anything"):
+        known = memory.predictions.expect(
+            subject, probability=0.5, outcome={"a": 1}, at=moment, due=moment + timedelta(days=1)
+        )
+        memory.predictions.resolve(known.id, actual={"a": 1})
+    list(memory.events.consume("group", "consumer", limit=3))
+    policies.best({"x": 1})
+    memory.strategies()
+    memory.flush()
 
 
 def test_generated_parts_are_up_to_date() -> None:
@@ -141,11 +184,41 @@ def test_every_public_method_is_there() -> None:
     for name in vars(AsyncMemory):
         if not name.startswith("_"):
             assert f"`{name}`" in page or f"### AsyncMemory.{name}\n" in page
+    for prefix, kind in MEMBERS.items():
+        named = {name for name in dir(kind) if not name.startswith("_")} - {"renew"}
+        assert named == set(re.findall(rf"^### {re.escape(prefix)}\.(\w+)$", page, re.MULTILINE))
+    with Memory.open("memory:") as memory:
+        for name in MEMBERS.keys() - {"Consumer"}:
+            assert isinstance(getattr(memory, name.partition(".")[2]), MEMBERS[name])
+
+
+def test_every_public_name_is_there() -> None:
+    page = read("python.md")
+    for name in graphmem.__all__:
+        assert name in page
+
+
+def test_every_model_is_there_with_its_fields() -> None:
+    page = read("python.md")
+    for name in models.__all__:
+        model = getattr(models, name)
+        if name == "Outcome" or not isinstance(model, type):
+            continue
+        if issubclass(model, BaseModel):
+            fields = list(model.model_fields)
+        else:
+            fields = list(typing.get_type_hints(model))
+        named = re.findall(r"^\| `(\w+)` \|", section(page, f"### {name}"), re.MULTILINE)
+        assert named == fields, name
+
+
+def test_every_kind_of_event_is_there() -> None:
+    table = section(read("python.md"), "## memory.events").partition("<!-- generated")[0]
+    named = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
+    assert set(named) == set(typing.get_args(EventKind))
 
 
 def test_the_limits_are_those_of_the_models() -> None:
-    from graphmem import models
-
     table = section(read("python.md"), "## What goes in")
     rows = [row for row in table.splitlines() if row.startswith("| ") and "at most" not in row]
     numbers = [row.split("|")[2].strip() for row in rows[:4]]
@@ -302,18 +375,20 @@ class TestGraph:
 
     def test_every_edge_and_property(self, graph: Memory) -> None:
         found: dict[str, set[str]] = {}
-        ends: dict[str, str] = {}
+        ends: dict[str, set[str]] = {}
         for row in graph.query(
             "MATCH (a)-[r]->(b) "
             "RETURN type(r) AS type, keys(r) AS names, labels(a) AS a, labels(b) AS b"
         ):
             found.setdefault(row["type"], set()).update(row["names"])
-            ends[row["type"]] = f"(:{row['a'][0]})-[:{row['type']}]->(:{row['b'][0]})"
+            end = f"`(:{row['a'][0]})-[:{row['type']}]->(:{row['b'][0]})`"
+            ends.setdefault(row["type"], set()).add(end)
         headings = re.findall(r"^### (.+)$", section(read("graph.md"), "## Edges"), re.MULTILINE)
         assert set(headings) == set(found)
         for kind, names in found.items():
             assert self.documented(f"### {kind}") == names - ENGINES_OWN, kind
-            assert f"`{ends[kind]}`" in section(read("graph.md"), f"### {kind}")
+            text = section(read("graph.md"), f"### {kind}")
+            assert set(re.findall(r"`\(:\w+\)-\[:\w+\]->\(:\w+\)`", text)) == ends[kind], kind
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

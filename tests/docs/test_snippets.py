@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from neo4j import GraphDatabase
 
+from graphmem import Memory, Settings, installing
 from tests.docs.snippets import CONSOLE, Runner, blocks, commands, same
 from tests.neo4j.server import Found
 
@@ -51,6 +52,9 @@ def test_page(
         given[SERVER] = found.uri
         _empty(found)
         request.addfinalizer(lambda: _empty(found))
+        if _installs(page):
+            _check_apoc(found)
+            request.addfinalizer(lambda: _uninstall(found))
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     folder = tmp_path / "page"
@@ -62,6 +66,28 @@ def test_page(
             runner.run(block)
         except Exception as error:
             raise AssertionError(f"{page.relative_to(ROOT)}:{block.line}: {error!r}") from error
+
+
+def _installs(page: Path) -> bool:
+    return f"{SERVER} procedures install\n" in page.read_text(encoding="utf-8")
+
+
+def _check_apoc(found: Found) -> None:
+    """Pass over a page that installs procedures where the server cannot have them."""
+    with GraphDatabase.driver(found.uri, auth=(found.user, found.password)) as driver:
+        there = driver.execute_query(
+            "SHOW PROCEDURES YIELD name WHERE name = 'apoc.custom.installProcedure' RETURN name"
+        ).records
+    if not there:
+        if os.environ.get("GRAPHMEM_REQUIRE_NEO4J") == "1":
+            pytest.fail("the Neo4j has no APOC Extended")
+        pytest.skip("the Neo4j has no APOC Extended")
+
+
+def _uninstall(found: Found) -> None:
+    settings = Settings(user=found.user, password=found.password)
+    with Memory.open(found.uri, settings=settings) as memory:
+        installing.uninstall(memory.store, timeout=0)
 
 
 def _empty(found: Found) -> None:

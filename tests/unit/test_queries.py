@@ -60,6 +60,43 @@ def test_a_header_that_is_not_true_is_refused(
         load(tmp_path, GOOD.replace(old, new))
 
 
+def test_an_install_header_names_it_for_cypher_users(tmp_path: Path) -> None:
+    assert load(tmp_path, GOOD)["things.find"].install is None
+    named = GOOD.replace("// doc", "// install: find_things\n// doc")
+    assert load(tmp_path, named)["things.find"].install == "find_things"
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("// install: f", "bad '// install: f'"),
+        ("// install: Find", "bad '// install: Find'"),
+        ("// install: graphmem.find", "bad '// install"),
+        ("// install:", "bad '// install"),
+        ("// install: find\n// install: found", "bad '// install: find, found'"),
+    ],
+)
+def test_an_install_header_that_is_no_name_is_refused(
+    tmp_path: Path, header: str, message: str
+) -> None:
+    with pytest.raises(ProcedureError, match=message):
+        load(tmp_path, GOOD.replace("// doc", f"{header}\n// doc"))
+
+
+def test_a_schema_statement_cannot_be_installed(tmp_path: Path) -> None:
+    schema = GOOD.replace("mode: read", "mode: schema").replace(
+        "// doc", "// install: find\n// doc"
+    )
+    with pytest.raises(ProcedureError, match="schema statement cannot be installed"):
+        load(tmp_path, schema)
+
+
+def test_two_procedures_cannot_be_installed_under_one_name(tmp_path: Path) -> None:
+    one = GOOD.replace("// doc", "// install: find\n// doc")
+    with pytest.raises(ProcedureError, match=r"things.seek: install name find is .* things.find"):
+        load(tmp_path, one + one.replace("things.find", "things.seek"))
+
+
 def test_a_dollar_in_a_string_or_comment_is_no_parameter(tmp_path: Path) -> None:
     text = GOOD.replace("t.ns = $ns", "t.ns = $ns AND t.price <> '$5' // not $this")
     assert "things.find" in load(tmp_path, text)

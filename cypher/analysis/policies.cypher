@@ -1,0 +1,127 @@
+// Queries for people on policies: what agents do in which state, and how sure that is.
+// Run one with `graphmem query NAME`, or paste what `graphmem procedures show analysis.NAME` prints
+// into Neo4j Browser. A state is shown as the JSON of its features, or as its fingerprint where that
+// is all that is known.
+
+// name: analysis.best_actions
+// mode: read
+// install: best_actions
+// doc: The action with the highest value in every state, for each agent by itself.
+// param: ns string
+// param: limit integer = 20
+// returns: state string, agent string, action string, spec string, value float, updates integer, trials integer, actions integer
+MATCH (p:Policy)
+WHERE p.ns = $ns AND p.active
+MATCH (p)-[:IN_STATE]->(s:State)
+WITH coalesce(s.features, s.fingerprint) AS state, p
+ORDER BY p.q DESC, p.id
+WITH state, p.agent AS agent, count(p) AS actions,
+     collect({action: p.action_type, spec: p.action_spec, value: p.q, updates: p.updates, trials: p.trials}) AS ranked
+WITH state, agent, actions, ranked[0] AS best
+RETURN state, agent, best.action AS action, best.spec AS spec, best.value AS value, best.updates AS updates, best.trials AS trials, actions
+ORDER BY value DESC, state, agent
+LIMIT $limit;
+
+// name: analysis.undecided
+// mode: read
+// install: undecided
+// doc: States in which it is not known which action works best: the bounds of another one reach over the lower bound of the first. Those with most trials come first.
+// param: ns string
+// param: at_least integer = 3
+// param: z float = 1.96
+// param: limit integer = 20
+// returns: state string, agent string, action string, lower float, rival string, rival_upper float, trials integer
+MATCH (p:Policy)
+WHERE p.ns = $ns AND p.trials >= $at_least
+MATCH (p)-[:IN_STATE]->(s:State)
+WITH coalesce(s.features, s.fingerprint) AS state, p.agent AS agent, p.id AS id, p.trials AS trials,
+     p.action_type + CASE WHEN p.action_spec IS NULL THEN '' ELSE ' ' + p.action_spec END AS action,
+     wilson_lower(p.successes, p.trials, $z) AS lower, wilson_upper(p.successes, p.trials, $z) AS upper
+ORDER BY lower DESC, trials DESC, id
+WITH state, agent, collect({action: action, lower: lower, upper: upper, trials: trials}) AS ranked
+WITH state, agent, ranked[0] AS best, ranked[1..] AS others
+UNWIND others AS other
+WITH state, agent, best, other
+WHERE other.upper > best.lower
+RETURN state, agent, best.action AS action, best.lower AS lower, other.action AS rival, other.upper AS rival_upper, best.trials + other.trials AS trials
+ORDER BY trials DESC, state, agent, action, rival
+LIMIT $limit;
+
+// name: analysis.agents_disagree
+// mode: read
+// install: agents_disagree
+// doc: States in which agents have different best actions: at least so many of them.
+// param: ns string
+// param: at_least integer = 2
+// param: limit integer = 20
+// returns: state string, agents integer, favourites integer, held list
+MATCH (p:Policy)
+WHERE p.ns = $ns AND p.active
+MATCH (p)-[:IN_STATE]->(s:State)
+WITH coalesce(s.features, s.fingerprint) AS state, p
+ORDER BY p.q DESC, p.id
+WITH state, p.agent AS agent,
+     collect(p.action_type + CASE WHEN p.action_spec IS NULL THEN '' ELSE ' ' + p.action_spec END) AS ranked
+WITH state, agent, ranked[0] AS favourite
+ORDER BY agent
+WITH state, count(agent) AS agents, count(DISTINCT favourite) AS favourites, collect(agent + ': ' + favourite) AS held
+WHERE favourites >= $at_least
+RETURN state, agents, favourites, held
+ORDER BY favourites DESC, agents DESC, state
+LIMIT $limit;
+
+// name: analysis.taken_back
+// mode: read
+// install: taken_back
+// doc: Policies with trials, by how often crystallizing took them back; the bounds say where they stand now.
+// param: ns string
+// param: z float = 1.96
+// param: limit integer = 20
+// returns: state string, agent string, action string, taken_back integer, crystallized boolean, trials integer, successes integer, lower float
+MATCH (p:Policy)
+WHERE p.ns = $ns AND p.trials > 0
+MATCH (p)-[:IN_STATE]->(s:State)
+OPTIONAL MATCH (x:Event)-[:ABOUT]->(p)
+WITH s, p, sum(CASE WHEN x.kind = 'taken_back' THEN 1 ELSE 0 END) AS taken_back
+RETURN coalesce(s.features, s.fingerprint) AS state, p.agent AS agent,
+       p.action_type + CASE WHEN p.action_spec IS NULL THEN '' ELSE ' ' + p.action_spec END AS action, taken_back,
+       p.crystallized AS crystallized, p.trials AS trials, p.successes AS successes, wilson_lower(p.successes, p.trials, $z) AS lower
+ORDER BY taken_back DESC, trials DESC, state, agent, action
+LIMIT $limit;
+
+// name: analysis.rewarding_steps
+// mode: read
+// install: rewarding_steps
+// doc: From state to state: how often each step was taken, and the mean of its rewards; no next state where it was the last one or none was given.
+// param: ns string
+// param: at_least integer = 1
+// param: limit integer = 20
+// returns: state string, action string, next_state string, agent string, times integer, mean_reward float
+MATCH (p:Policy)
+WHERE p.ns = $ns
+MATCH (p)-[:IN_STATE]->(s:State)
+MATCH (p)<-[:UPDATED]-(t:Transition)
+OPTIONAL MATCH (n:State)-[:REACHED_BY]->(t)
+WITH coalesce(s.features, s.fingerprint) AS state, p.agent AS agent, coalesce(n.features, n.fingerprint) AS next_state, t.reward AS reward,
+     p.action_type + CASE WHEN p.action_spec IS NULL THEN '' ELSE ' ' + p.action_spec END AS action
+WITH state, action, next_state, agent, count(*) AS times, sum(reward) / count(*) AS mean_reward
+WHERE times >= $at_least
+RETURN state, action, next_state, agent, times, mean_reward
+ORDER BY mean_reward DESC, times DESC, state, action, next_state, agent
+LIMIT $limit;
+
+// name: analysis.never_read
+// mode: read
+// install: never_read
+// doc: Policies that were learned and never read since, those with most updates and trials first.
+// param: ns string
+// param: limit integer = 20
+// returns: state string, agent string, action string, value float, updates integer, trials integer
+MATCH (p:Policy)
+WHERE p.ns = $ns AND p.active AND p.reads = 0
+MATCH (p)-[:IN_STATE]->(s:State)
+RETURN coalesce(s.features, s.fingerprint) AS state, p.agent AS agent,
+       p.action_type + CASE WHEN p.action_spec IS NULL THEN '' ELSE ' ' + p.action_spec END AS action, p.q AS value,
+       p.updates AS updates, p.trials AS trials
+ORDER BY updates + trials DESC, value DESC, state, agent, action
+LIMIT $limit;

@@ -1,0 +1,218 @@
+// Predictions: what was expected of a policy, a strategy or anything else, what came of it, and how
+// far off that was.
+//
+// A prediction is about its subject: the id of a policy or of a strategy, to which an edge leads, or
+// any other text. It changes once: from open to resolved, or to expired.
+
+// name: predictions.subject
+// mode: read
+// install: prediction_subject
+// doc: Which of some ids are those of a policy or a strategy; of a policy also its agent.
+// param: ns string
+// param: ids list
+// returns: id string, kind string, owner string
+MATCH (x:Policy) WHERE x.id IN $ids AND x.ns = $ns RETURN x.id AS id, 'policy' AS kind, x.agent AS owner
+UNION ALL
+MATCH (x:Strategy) WHERE x.id IN $ids AND x.ns = $ns RETURN x.id AS id, 'strategy' AS kind, null AS owner;
+
+// name: predictions.expect
+// mode: write
+// install: expect
+// doc: Stores an open prediction about a subject (kind: policy, strategy or free) with the probability that it comes true, what is expected (JSON), or both. No row: the id is taken, or the subject is not there.
+// param: ns string
+// param: now integer
+// param: id string
+// param: subject string
+// param: kind string
+// param: agent string
+// param: probability float = null
+// param: expected string = null
+// param: at integer = null
+// param: due_at integer = null
+// returns: id string
+OPTIONAL MATCH (p:Prediction {id: $id})
+WITH p WHERE p IS NULL
+OPTIONAL MATCH (x:Policy {id: $subject})
+OPTIONAL MATCH (s:Strategy {id: $subject})
+WITH CASE WHEN $kind = 'policy' AND x.ns = $ns THEN [x] ELSE [] END AS policies,
+     CASE WHEN $kind = 'strategy' AND s.ns = $ns THEN [s] ELSE [] END AS strategies
+WHERE $kind = 'free' OR size(policies) + size(strategies) = 1
+FOREACH (item IN policies | SET item.ns = $ns)
+FOREACH (item IN strategies | SET item.ns = $ns)
+CREATE (p:Prediction {id: $id, ns: $ns, created_at: $now, subject: $subject, kind: $kind, agent: $agent, probability: $probability, expected: $expected,
+  status: 'open', at: $at, due_at: $due_at, resolved_at: null, actual: null, error: null, happened: null, how: null})
+FOREACH (item IN policies | CREATE (p)-[:ABOUT_ITEM]->(item))
+FOREACH (item IN strategies | CREATE (p)-[:ABOUT_ITEM]->(item))
+RETURN p.id AS id;
+
+// name: predictions.get
+// mode: read
+// install: predictions_by_id
+// doc: Predictions by their ids, the older first; owner is the agent of the policy that one is about.
+// param: ns string
+// param: ids list
+// returns: id string, subject string, kind string, text string, owner string, agent string, probability float, expected string, status string, created_at integer, at integer, due_at integer, resolved_at integer, actual string, error float, happened boolean, how string
+MATCH (p:Prediction)
+WHERE p.id IN $ids AND p.ns = $ns
+OPTIONAL MATCH (p)-[:ABOUT_ITEM]->(x)
+RETURN p.id AS id, p.subject AS subject, p.kind AS kind, coalesce(x.text, x.action_type, p.subject) AS text, x.agent AS owner, p.agent AS agent,
+       p.probability AS probability, p.expected AS expected, p.status AS status, p.created_at AS created_at, p.at AS at, p.due_at AS due_at,
+       p.resolved_at AS resolved_at, p.actual AS actual, p.error AS error, p.happened AS happened, p.how AS how
+ORDER BY created_at, id;
+
+// name: predictions.list
+// mode: read
+// install: predictions
+// doc: The latest predictions; of a status, or about any of some subjects.
+// param: ns string
+// param: status string = null
+// param: subjects list = null
+// param: limit integer = 100
+// returns: id string, subject string, kind string, text string, owner string, agent string, probability float, expected string, status string, created_at integer, at integer, due_at integer, resolved_at integer, actual string, error float, happened boolean, how string
+MATCH (p:Prediction)
+WHERE p.ns = $ns AND ($status IS NULL OR p.status = $status) AND ($subjects IS NULL OR p.subject IN $subjects)
+WITH p ORDER BY p.created_at DESC, p.id LIMIT $limit
+OPTIONAL MATCH (p)-[:ABOUT_ITEM]->(x)
+RETURN p.id AS id, p.subject AS subject, p.kind AS kind, coalesce(x.text, x.action_type, p.subject) AS text, x.agent AS owner, p.agent AS agent,
+       p.probability AS probability, p.expected AS expected, p.status AS status, p.created_at AS created_at, p.at AS at, p.due_at AS due_at,
+       p.resolved_at AS resolved_at, p.actual AS actual, p.error AS error, p.happened AS happened, p.how AS how
+ORDER BY created_at DESC, id;
+
+// name: predictions.open_about
+// mode: read
+// install: open_predictions
+// doc: The open predictions about any of some subjects; owner is the agent of the policy that one is about.
+// param: ns string
+// param: subjects list
+// returns: id string, owner string
+MATCH (p:Prediction)
+WHERE p.ns = $ns AND p.subject IN $subjects AND p.status = 'open'
+OPTIONAL MATCH (p)-[:ABOUT_ITEM]->(x)
+RETURN p.id AS id, x.agent AS owner
+ORDER BY id;
+
+// name: predictions.lock
+// mode: write
+// install: lock_predictions
+// doc: Waits for others who resolve these predictions, and keeps them out until the transaction ends.
+// param: ns string
+// param: ids list
+// returns: locked integer
+MATCH (p:Prediction)
+WHERE p.id IN $ids AND p.ns = $ns
+WITH p ORDER BY p.id
+SET p.ns = $ns
+RETURN count(*) AS locked;
+
+// name: predictions.resolve
+// mode: write
+// install: resolve_prediction
+// doc: Resolves an open prediction by what came, and returns its error in [0, 1] and the signal that this is for the confidence in a policy (which it does not move). Pairs hold for each name in what was expected or came {p, a: both values, where both are numbers; predicted, actual: else their JSON texts, null where one lacks the name}; without them the error is the distance from the probability. No row: it is not open, or there is nothing to compare.
+// param: ns string
+// param: now integer
+// param: id string
+// param: pairs list = null
+// param: happened boolean = null
+// param: actual string = null
+// param: threshold float = 0.7
+// param: low_signal float = 0.2
+// returns: id string, error float, happened boolean, signal float
+MATCH (p:Prediction {id: $id})
+WITH p, p.ns AS ns WHERE ns = $ns
+SET p.ns = $ns
+WITH p, p.status AS status,
+     CASE WHEN $pairs IS NULL THEN abs(p.probability - CASE WHEN $happened IS NULL THEN null WHEN $happened THEN 1.0 ELSE 0.0 END)
+          WHEN size($pairs) = 0 THEN 0.0
+          ELSE reduce(total = 0.0, pair IN $pairs | total +
+            CASE WHEN pair.p IS NULL OR pair.a IS NULL THEN CASE WHEN pair.predicted = pair.actual THEN 0.0 ELSE 1.0 END
+                 // Relative to the larger one, or to 1; never over 1, also where the signs differ.
+                 ELSE reduce(part = 1.0, ratio IN [abs(pair.p - pair.a) / reduce(scale = 1.0, size IN [abs(pair.p), abs(pair.a)] |
+                        CASE WHEN size > scale THEN size ELSE scale END)] | CASE WHEN ratio < part THEN ratio ELSE part END) END
+          ) / size($pairs) END AS error
+WHERE status = 'open' AND error IS NOT NULL
+WITH p, error, CASE WHEN $happened IS NULL THEN error < 0.5 ELSE $happened END AS happened,
+     CASE WHEN error > $threshold THEN $low_signal ELSE 1.0 - error END AS signal
+SET p.status = 'resolved', p.resolved_at = $now, p.actual = $actual, p.error = error, p.happened = happened,
+    p.how = CASE WHEN $pairs IS NULL THEN 'happened' ELSE 'outcome' END
+RETURN p.id AS id, error, happened, signal;
+
+// name: predictions.feedback
+// mode: write
+// install: resolve_by_feedback
+// doc: Resolves open predictions by what somebody did with their subject, with the error in [0, 1] that this stands for (happened: null where it does not tell), and returns for each the signal that this is for the confidence in a policy (which it does not move).
+// param: ns string
+// param: now integer
+// param: ids list
+// param: how string
+// param: error float
+// param: happened boolean = null
+// param: threshold float = 0.7
+// param: low_signal float = 0.2
+// returns: id string, signal float
+MATCH (l:Prediction)
+WHERE l.id IN $ids AND l.ns = $ns
+WITH l ORDER BY l.id
+SET l.ns = $ns
+WITH count(*) AS locked
+MATCH (p:Prediction)
+WHERE p.id IN $ids AND p.ns = $ns AND p.status = 'open'
+SET p.status = 'resolved', p.resolved_at = $now, p.error = $error, p.happened = $happened, p.how = $how
+RETURN p.id AS id, CASE WHEN $error > $threshold THEN $low_signal ELSE 1.0 - $error END AS signal
+ORDER BY id;
+
+// name: predictions.expire
+// mode: write
+// install: expire_predictions
+// doc: Open predictions that are due expire.
+// param: ns string
+// param: now integer
+// returns: expired integer
+MATCH (l:Prediction)
+WHERE l.ns = $ns AND l.status = 'open' AND l.due_at <= $now
+WITH l ORDER BY l.id
+SET l.ns = $ns
+WITH collect(l.id) AS locked
+MATCH (p:Prediction)
+WHERE p.id IN locked AND p.status = 'open'
+SET p.status = 'expired'
+RETURN count(*) AS expired;
+
+// name: predictions.drop_about
+// mode: write
+// install: drop_predictions
+// doc: Removes the predictions about those of some policies and strategies that are no longer there (no ids: about all such).
+// param: ns string
+// param: ids list = null
+// returns: removed integer
+MATCH (p:Prediction)
+WHERE p.ns = $ns AND p.kind <> 'free' AND ($ids IS NULL OR p.subject IN $ids) AND NOT (p)-[:ABOUT_ITEM]->()
+DETACH DELETE p
+RETURN count(*) AS removed;
+
+// name: predictions.reliability
+// mode: read
+// install: prediction_reliability
+// doc: How well probabilities were met, over the resolved predictions that had one: bins of equal width with their mean probability and the bounds of the share that happened, Brier score (Brier 1950), logarithmic loss, expected calibration error (Naeini et al. 2015), and the Brier score of always saying the base rate.
+// param: ns string
+// param: bins integer = 10
+// param: subjects list = null
+// param: agent string = null
+// param: z float = 1.96
+// returns: count integer, happened integer, base_rate float, brier float, baseline float, log_loss float, calibration_error float, places list
+MATCH (p:Prediction)
+WHERE p.ns = $ns AND p.status = 'resolved' AND p.probability IS NOT NULL AND p.happened IS NOT NULL
+  AND ($subjects IS NULL OR p.subject IN $subjects) AND ($agent IS NULL OR p.agent = $agent)
+WITH p.probability AS probability, CASE WHEN p.happened THEN 1 ELSE 0 END AS came, toInteger(p.probability * $bins) AS near
+// A product can round to the other side of a border; 1 belongs to the last bin.
+WITH probability, came, CASE WHEN came = 1 THEN probability ELSE 1.0 - probability END AS given,
+     CASE WHEN near >= $bins THEN $bins - 1 WHEN probability < toFloat(near) / $bins THEN near - 1
+          WHEN probability >= toFloat(near + 1) / $bins THEN near + 1 ELSE near END AS place
+WITH place, count(*) AS count, avg(probability) AS mean, sum(came) AS happened, sum((probability - came) * (probability - came)) AS squares,
+     sum(0.0 - log(CASE WHEN given < 1e-15 THEN 1e-15 WHEN given > 1.0 - 1e-15 THEN 1.0 - 1e-15 ELSE given END)) AS losses
+ORDER BY place
+WITH collect({place: place, count: count, mean: mean, happened: happened, share: toFloat(happened) / count,
+              lower: wilson_lower(happened, count, $z), upper: wilson_upper(happened, count, $z)}) AS places,
+     sum(count) AS total, sum(happened) AS came, sum(squares) AS squares, sum(losses) AS losses, sum(abs(mean * count - happened)) AS gaps
+WITH places, total, came, squares, losses, gaps, CASE WHEN total = 0 THEN null ELSE toFloat(total) END AS n
+RETURN total AS count, came AS happened, came / n AS base_rate, squares / n AS brier, came / n * (1.0 - came / n) AS baseline,
+       losses / n AS log_loss, gaps / n AS calibration_error, places;

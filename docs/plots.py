@@ -1,0 +1,128 @@
+"""Draw the picture of docs/explanation/policies.md: ``python docs/plots.py [FOLDER]``.
+
+All numbers in it come out of a memory.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import matplotlib as mpl
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from graphmem import Memory
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FOLDER = Path(__file__).resolve().parent / "explanation"
+NAME = "td-learning.svg"
+STATE = {"page": "cart"}
+ALPHAS = {0.03: "#7a9cc6", 0.1: "#3b6ea5", 0.3: "#d1682e"}
+UPDATES = 150
+RATE = 0.7
+"""How often an action earns 1 in the upper part; else it earns 0."""
+GOOD, BAD = 24, 14
+"""Trials in the lower part: first the action works often, then it no longer does."""
+_GREY, _BLUE = "#333333", "#3b6ea5"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What was known after a trial, and what crystallizing made of it."""
+
+    mean: float
+    lower: float
+    upper: float
+    crystallized: bool
+
+
+def main(folder: Path = FOLDER) -> Path:
+    """Draw the picture into a folder; return the file."""
+    figure = Figure(figsize=(10, 7), layout="constrained")
+    FigureCanvasAgg(figure)
+    above, below = figure.subplots(2, 1)
+    _draw_values(above)
+    _draw_bounds(below)
+    for axes in (above, below):
+        axes.grid(visible=True, alpha=0.25)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    file = folder / NAME
+    # Nothing of the machine or the day, so that the same numbers give the same file.
+    with mpl.rc_context({"svg.hashsalt": "graphmem", "svg.fonttype": "none"}):
+        figure.savefig(file, format="svg", metadata={"Date": None})
+    return file
+
+
+def values(alpha: float) -> list[float]:
+    """Return the values of an action that earns 1 in 70 % of its steps, update by update."""
+    chance = random.Random(5)  # noqa: S311 - no secret
+    with Memory.open("memory:") as memory:
+        return [0.0] + [
+            memory.policies.update(
+                STATE, "remind", float(chance.random() < RATE), terminal=True, alpha=alpha
+            ).q
+            for _ in range(UPDATES)
+        ]
+
+
+def trials() -> tuple[list[Trial], float]:
+    """Return what is known of an action trial by trial, and the threshold of crystallizing."""
+    found = []
+    with Memory.open("memory:") as memory:
+        for number in range(GOOD + BAD):
+            memory.policies.observe(STATE, "offer", number < GOOD and number not in (2, 11))
+            threshold = memory.crystallize().threshold
+            [known] = memory.policies.values(STATE)
+            found.append(Trial(known.mean, known.lower, known.upper, known.crystallized))
+    return found, threshold
+
+
+def _draw_values(axes: Axes) -> None:
+    axes.axhline(RATE, color=_GREY, linestyle="--", linewidth=1, label="mean of the rewards, 0.7")
+    for alpha, colour in ALPHAS.items():
+        axes.plot(values(alpha), color=colour, linewidth=1.3, label=f"alpha {alpha:g}")
+    axes.set_title("The value of an action that earns 1 in 70 % of its steps", loc="left")
+    axes.set_xlabel("updates")
+    axes.set_ylabel("value (Q)")
+    axes.set_ylim(-0.03, 1.03)
+    _legend(axes)
+
+
+def _draw_bounds(axes: Axes) -> None:
+    found, threshold = trials()
+    places = range(1, len(found) + 1)
+    lower, upper = [trial.lower for trial in found], [trial.upper for trial in found]
+    axes.fill_between(places, lower, upper, color=_BLUE, alpha=0.15, label="Wilson bounds, 95 %")
+    axes.plot(places, [trial.mean for trial in found], color=_BLUE, label="posterior mean")
+    axes.axhline(
+        threshold, color=_GREY, linestyle="--", linewidth=1, label=f"threshold {threshold:g}"
+    )
+    held = [
+        (place, trial.lower)
+        for place, trial in zip(places, found, strict=True)
+        if trial.crystallized
+    ]
+    axes.plot(*zip(*held, strict=True), "o", color="#d1682e", markersize=4, label="crystallized")
+    axes.axvline(GOOD + 0.5, color=_GREY, linewidth=0.8, alpha=0.5)
+    axes.text(GOOD + 0.8, 0.03, "from here on it fails", fontsize=9)
+    axes.set_title("The success rate of another one: its bounds decide", loc="left")
+    axes.set_xlabel("trials")
+    axes.set_ylabel("success rate")
+    axes.set_ylim(-0.03, 1.03)
+    _legend(axes)
+
+
+def _legend(axes: Axes) -> None:
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{main(*map(Path, sys.argv[1:2]))}\n")

@@ -1,0 +1,200 @@
+"""Commands on the event streams: look at them, and consume them as one of a group."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import click
+
+from graphmem.cli.context import Context, cell
+from graphmem.cli.policies import described, named
+
+if TYPE_CHECKING:
+    from graphmem.memory import Memory
+    from graphmem.models import Event
+
+SECONDS = 0.5
+"""Between two looks at what is new."""
+PAGE = 1_000
+MAX_LIMIT = 10_000
+_WORDS = {
+    "set": "value",
+    "signal": "signal",
+    "crystallized": "lower bound",
+    "taken_back": "lower bound",
+    "linked": "weight",
+    "strengthened": "weight +",
+    "weakened": "weight *",
+}
+
+
+@click.group()
+def events() -> None:
+    """Every change of a policy or a strategy, numbered in the stream of its agent."""
+
+
+@events.command()
+@click.option("--limit", type=click.IntRange(1, MAX_LIMIT), default=20, show_default=True)
+@click.option("--agent", help="Only this agent's stream.")
+@click.option("--follow", is_flag=True, help="Print new events as they come, until Ctrl-C.")
+@click.pass_obj
+def tail(context: Context, limit: int, agent: str | None, follow: bool) -> None:
+    """Print the latest events, one on a line, the latest last.
+
+    With --json (before the command) each line is JSON. Times are UTC, of when it was recorded.
+
+    \b
+    Example:
+      graphmem --url ./ops.graph events tail --limit 3
+    """
+    memory = context.memory()
+    lines = _Lines(context, memory)
+    places = memory.events.positions() if follow else {}
+    found = memory.events.tail(limit, agent=agent)
+    lines.print(found)
+    if not follow:
+        if not found and not context.as_json:
+            click.echo("there are no events yet")
+        context.note_snapshot()
+        return
+    shown = {event.id for event in found}
+    try:
+        while True:
+            new, places = _new(memory, places)
+            lines.print(
+                event
+                for event in new
+                if event.id not in shown and (agent is None or event.agent == agent)
+            )
+            if not new:
+                time.sleep(SECONDS)
+    except KeyboardInterrupt:
+        return
+
+
+def _new(memory: Memory, places: dict[str, int]) -> tuple[list[Event], dict[str, int]]:
+    """Return a page of events after some places, and the places after it."""
+    ends = memory.events.positions()
+    # A stream that was erased and begun again counts from 1 anew.
+    places = {name: seq for name, seq in places.items() if seq <= ends.get(name, 0)}
+    found = memory.events.since(places, PAGE)
+    after = {name: min(end, places.get(name, 0) + PAGE) for name, end in ends.items()}
+    for event in found:  # what came since the ends were read
+        after[event.agent] = max(after.get(event.agent, 0), event.seq)
+    return found, after
+
+
+@events.command()
+@click.option("--group", required=True, help="Each event goes to one consumer of a group.")
+@click.option("--consumer", required=True, help="A name that is this consumer's own.")
+@click.option("--limit", type=click.IntRange(1, MAX_LIMIT), default=100, show_default=True)
+@click.option("--no-ack", is_flag=True, help="Leave them pending with this consumer.")
+@click.option(
+    "--reclaim",
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    help="First take over what is pending with any consumer of the group for so long.",
+)
+@click.pass_obj
+def consume(
+    context: Context,
+    group: str,
+    consumer: str,
+    limit: int,
+    no_ack: bool,
+    reclaim: float | None,
+) -> None:
+    """Print the next events of a group as JSON lines, then acknowledge them.
+
+    They are acknowledged together, after all were written. If that fails, all stay pending, until
+    a consumer of the group takes them over with --reclaim.
+
+    \b
+    Example:
+      graphmem --url ./ops.graph events consume --group audit --consumer one
+    """
+    from graphmem.errors import ValidationError
+
+    reader = context.memory().events.consume(group, consumer, limit=limit)
+    taken = [] if reclaim is None else reader.reclaim(idle=reclaim)
+    taken += reader
+    for event in taken:
+        sys.stdout.write(event.model_dump_json() + "\n")
+    sys.stdout.flush()
+    if taken and not no_ack:
+        try:
+            reader.ack(*taken)
+        except ValidationError as error:  # no wrong usage: another consumer was given them
+            raise click.ClickException(str(error)) from error
+    context.note_snapshot()
+
+
+class _Lines:
+    """Prints events, with the names of the policies that they are about."""
+
+    def __init__(self, context: Context, memory: Memory) -> None:
+        self._as_json = context.as_json
+        self._memory = memory
+        self._names: dict[str, str] = {}
+
+    def print(self, found: Iterable[Event]) -> None:
+        for event in found:
+            click.echo(event.model_dump_json() if self._as_json else self._line(event))
+
+    def _line(self, event: Event) -> str:
+        moment = event.recorded_at.strftime("%Y-%m-%d %H:%M:%S")
+        parts = (moment, cell(event.agent, 40), str(event.seq), event.kind, self._what(event))
+        return "  ".join(part for part in parts if part)
+
+    def _what(self, event: Event) -> str:
+        if event.subject is None:
+            return ""
+        if event.kind == "episode":
+            return event.subject
+        text = self._name(event.subject)
+        if event.other is not None:
+            text += f" with {self._name(event.other)}"
+        details = _details(event)
+        return f"{text}: {details}" if details else text
+
+    def _name(self, policy_id: str) -> str:
+        from graphmem.errors import NotFoundError
+
+        if policy_id not in self._names:
+            try:
+                policy = self._memory.policies.by_id(policy_id)
+                self._names[policy_id] = cell(f"{named(policy)} in {described(policy)}", 120)
+            except NotFoundError:  # erased meanwhile
+                return policy_id
+        return self._names[policy_id]
+
+
+def _details(event: Event) -> str:
+    """Return what an event says of its policy, in words."""
+    if event.kind == "transition":
+        return _transition(event)
+    if event.kind == "outcome":
+        return _worked(event)
+    word = _WORDS.get(event.kind, "")
+    return word if event.value is None else f"{word} {event.value:.6g}"
+
+
+def _transition(event: Event) -> str:
+    facts = event.facts
+    parts = [f"reward {facts['reward']:.6g}"]
+    if facts["terminal"]:
+        parts.append("the last step")
+    elif facts["next_state"] is not None:
+        parts.append(f"then state {facts['next_state']}")
+    if facts["next_max"] is not None:
+        parts.append(f"best value there {facts['next_max']:.6g}")
+    if event.success is not None:
+        parts.append(_worked(event))
+    return ", ".join(parts)
+
+
+def _worked(event: Event) -> str:
+    return "worked" if event.success else "did not work"

@@ -1,0 +1,65 @@
+"""What every picture shares: its file is checked first, drawn without a display, then saved.
+
+matplotlib is imported when a picture is wanted, and not before.
+"""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from graphmem.errors import SettingsError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ENDINGS = (".png", ".svg")
+
+
+def check(file: str) -> None:
+    """Refuse what cannot be drawn before anything is done.
+
+    Raises:
+        UsageError: the name of the file has another ending.
+        SettingsError: matplotlib is not installed.
+    """
+    if Path(file).suffix.lower() not in ENDINGS:
+        raise click.UsageError(f"--plot {file}: give a name that ends in {' or '.join(ENDINGS)}")
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise SettingsError("--plot needs matplotlib; pip install 'graphmem[plot]'") from None
+
+
+def blank(width: float, height: float) -> Figure:
+    """Return an empty figure of a size in inches, without a window."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=110, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def save(figure: Figure, file: str | Path) -> None:
+    """Write a figure in the format that the ending of the file names.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a font that lacks a letter
+        figure.savefig(file, format=Path(file).suffix[1:].lower())
+
+
+def plain(text: str, limit: int = 80) -> str:
+    """Return text that is drawn as it is, on one line of at most ``limit`` characters.
+
+    A dollar sign would begin mathematics.
+    """
+    shown = "".join(char if char.isprintable() else " " for char in text)
+    shown = shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
+    return shown.replace("$", r"\$")

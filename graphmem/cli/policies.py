@@ -1,0 +1,490 @@
+"""Commands on policies: what to do in a state, and learning it step by step."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from itertools import cycle
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from graphmem.cli import plotting
+from graphmem.cli.context import Context, cell, moment, print_json, print_table, progress
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from graphmem.models import Point, Policy
+
+AGENT = click.option("--agent", default="default", show_default=True, help="Whose policies.")
+SPEC = click.option("--spec", metavar="JSON", help="What specifies the action.")
+AT = click.option("--at", callback=moment, metavar="TIME", help="Values at this ISO 8601 time.")
+STATE = click.argument("state", nargs=-1, required=True, metavar="STATE...")
+SUCCESS = click.Choice(["yes", "no"])
+DRAWN = 12
+"""Actions in one picture; more lines could not be told apart."""
+
+
+@click.group()
+def policies() -> None:
+    """What to do in a state, learned from rewards and outcomes.
+
+    STATE is JSON ('{"task": "deploy"}'), a fingerprint (16 hex digits), or NAME=VALUE for each
+    feature (task=deploy replicas=3); values are JSON where they parse as JSON, else text.
+    """
+
+
+@policies.command()
+@STATE
+@AGENT
+@click.option(
+    "--explore",
+    type=click.Choice(["ucb", "epsilon"]),
+    help="Prefer what was tried little, or now and then take anything.",
+)
+@AT
+@click.pass_obj
+def best(
+    context: Context,
+    state: tuple[str, ...],
+    agent: str,
+    explore: Literal["ucb", "epsilon"] | None,
+    at: datetime | None,
+) -> None:
+    """Show the action with the highest value in STATE.
+
+    \b
+    Example:
+      graphmem --url ./ops.graph policies best task=deploy env=staging
+    """
+    place = state_of(state)
+    memory = context.memory()
+    found = memory.policies.best(place, agent=agent, explore=explore, at=at)
+    if context.as_json:
+        print_json(found)
+    elif found is not None:
+        print_policies([found], at=at)
+    elif observed := len(memory.policies.values(place, agent=agent)):
+        click.echo(
+            f"no action has a value in this state (agent {cell(agent)}); "
+            f"{observed} known without one, see `graphmem policies show`"
+        )
+    else:
+        click.echo(f"nothing is known of this state (agent {cell(agent)})")
+    context.note_snapshot()
+
+
+@policies.command("list")
+@click.option("--agent", help="Only this agent's; default: all agents.")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
+@click.pass_obj
+def list_(context: Context, agent: str | None, limit: int) -> None:
+    """List policies by value, the highest first.
+
+    \b
+    Example:
+      graphmem --url ./ops.graph policies list --agent ada --limit 5
+    """
+    found = context.memory().policies.top(agent=agent, limit=limit)
+
+    def table() -> None:
+        if found:
+            print_policies(found, states=True)
+        else:
+            click.echo("there are no policies yet")
+
+    context.show(found, table)
+
+
+@policies.command()
+@STATE
+@click.option("--agent", help="Only this agent's; default: all agents.")
+@click.option("--action", help="Only this action.")
+@AT
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Draw how they came about into FILE, a .png or .svg.",
+)
+@click.pass_obj
+def show(
+    context: Context,
+    state: tuple[str, ...],
+    agent: str | None,
+    action: str | None,
+    at: datetime | None,
+    plot: str | None,
+) -> None:
+    """Show all that is known of the actions in STATE.
+
+    \b
+    Example:
+      graphmem --url ./ops.graph policies show task=deploy --at 2026-05-01T09:00:00Z
+    """
+    place = state_of(state)
+    if plot is not None:
+        plotting.check(plot)
+    memory = context.memory()
+    found = [
+        policy
+        for policy in memory.policies.values(place, agent=agent, at=at)
+        if action is None or policy.action == action
+    ]
+    gaps = 0
+    if plot is not None and found:
+        histories = memory.policies.history_many(found[:DRAWN])
+        gaps = _unrecorded(found[:DRAWN], histories)
+        draw(found, histories, plot)
+
+    def table() -> None:
+        if not found:
+            click.echo("nothing is known of this")
+            return
+        click.echo(f"state {described(found[0])}")
+        print_policies(found, at=at)
+        if plot is not None:
+            note = f"; {gaps:,} update(s) made without a record are missing" if gaps else ""
+            click.echo(f"drawn in {plot}{note}")
+
+    context.show(found, table)
+
+
+@policies.command()
+@STATE
+@click.argument("action")
+@click.option("--reward", type=float, required=True, help="Any finite number.")
+@click.option(
+    "--next",
+    "after",
+    multiple=True,
+    metavar="STATE",
+    help="The state that followed; NAME=VALUE may be given several times.",
+)
+@click.option("--next-max-q", type=float, help="The value of the best action in the next state.")
+@click.option("--terminal", is_flag=True, help="Nothing followed.")
+@SPEC
+@click.option("--agent", default="default", show_default=True, help="Who learns.")
+@click.option("--alpha", type=float, help="Learning rate in (0, 1]; default: the setting.")
+@click.option("--gamma", type=float, help="Discount in [0, 1]; default: the setting.")
+@click.option("--success", type=SUCCESS, help="Also count the step as a trial that worked or not.")
+@click.pass_obj
+def update(
+    context: Context,
+    /,
+    state: tuple[str, ...],
+    action: str,
+    reward: float,
+    after: tuple[str, ...],
+    next_max_q: float | None,
+    terminal: bool,
+    spec: str | None,
+    success: str | None,
+    **given: Any,
+) -> None:
+    """Learn one step: the reward of ACTION in STATE, and what came next.
+
+    One of --next, --next-max-q and --terminal is needed.
+
+    \b
+    Example:
+      graphmem --url ./ops.graph policies update task=deploy run_playbook \\
+          --reward 1 --next task=verify
+    """
+    if (after != ()) + (next_max_q is not None) + terminal != 1:
+        raise click.UsageError("give one of --next STATE, --next-max-q Q and --terminal")
+    arguments = {
+        "state": state_of(state),
+        "next_state": state_of(after, "--next") if after else None,
+        "spec": _spec(spec),
+        "success": None if success is None else success == "yes",
+    }
+    done = context.memory(must_exist=False).policies.update(
+        action=action, reward=reward, next_max_q=next_max_q, terminal=terminal, **arguments, **given
+    )
+    if context.as_json:
+        print_json(done._asdict())
+        return
+    click.echo(
+        f"value {done.q:.6g} (TD error {done.td_error:.6g}), "
+        f"event {done.seq} of agent {cell(given['agent'])}, policy {done.policy_id}"
+    )
+
+
+@policies.command()
+@STATE
+@click.argument("action")
+@click.option("--success", type=SUCCESS, required=True, help="Whether it worked.")
+@SPEC
+@click.option("--agent", default="default", show_default=True, help="Who did it.")
+@click.pass_obj
+def observe(
+    context: Context,
+    state: tuple[str, ...],
+    action: str,
+    success: str,
+    spec: str | None,
+    agent: str,
+) -> None:
+    """Record that ACTION worked in STATE, or did not; the value stays as it is.
+
+    `graphmem crystallize` makes policies of what worked often enough.
+
+    \b
+    Example:
+      graphmem --url ./ops.graph policies observe task=deploy run_playbook --success yes
+    """
+    place, details = state_of(state), _spec(spec)
+    known = context.memory(must_exist=False).policies
+    found = known.by_id(known.observe(place, action, success == "yes", spec=details, agent=agent))
+    context.show(
+        found,
+        lambda: click.echo(
+            f"{named(found)} worked in {found.successes:,} of {found.trials:,} trials "
+            f"(bounds {found.lower:.2f} to {found.upper:.2f}), policy {found.id}"
+        ),
+    )
+
+
+# What is given
+
+
+@policies.command()
+@click.option("--agent", help="Only this agent's episodes; default: all agents.")
+@click.option("--alpha", type=float, help="Learning rate in (0, 1]; default: the setting.")
+@click.option("--gamma", type=float, help="Discount in [0, 1]; default: the setting.")
+@click.pass_obj
+def learn(context: Context, agent: str | None, alpha: float | None, gamma: float | None) -> None:
+    """Learn from the steps of recorded episodes that have a state, by TD(0), each episode once.
+
+    \b
+    Example:
+      graphmem --url ./grid.graph policies learn
+    """
+    memory = context.memory()
+    with progress("learning", context) as advance:
+        report = memory.policies.learn_episodes(
+            agent,
+            alpha=alpha,
+            gamma=gamma,
+            on_progress=None if advance is None else lambda done: advance(done, None),
+        )
+
+    def table() -> None:
+        click.echo(
+            f"{report.transitions:,} transitions of {report.episodes:,} episodes learned"
+            + (f"; incomplete steps: {report.incomplete:,}" if report.incomplete else "")
+        )
+
+    context.show(report, table)
+
+
+def state_of(words: Sequence[str], name: str = "STATE") -> dict[str, Any] | str:
+    """Return the features that words name, or the fingerprint that they are.
+
+    Raises:
+        UsageError: they are neither JSON, nor a fingerprint, nor NAME=VALUE.
+    """
+    forms = "give JSON, a fingerprint (16 hex digits), or NAME=VALUE for each feature"
+    if len(words) == 1 and words[0].lstrip().startswith("{"):
+        try:
+            features = _json(words[0])
+        except ValueError as error:
+            raise click.UsageError(f"{name} {words[0]!r} is no JSON ({error}); {forms}") from error
+        assert isinstance(features, dict)  # noqa: S101 - it begins with a brace
+        return features
+    if len(words) == 1 and "=" not in words[0]:
+        if len(words[0]) != 16:
+            raise click.UsageError(f"{name} {words[0]!r}: {forms}")
+        return words[0]
+    found: dict[str, Any] = {}
+    for word in words:
+        feature, equals, value = word.partition("=")
+        if not equals or not feature:
+            raise click.UsageError(f"{name} {word!r}: {forms}")
+        if feature in found:
+            raise click.UsageError(f"{name}: {feature!r} is given twice")
+        try:
+            found[feature] = _json(value)
+        except ValueError:
+            found[feature] = value
+    return found
+
+
+def _spec(text: str | None) -> Any:
+    if text is None:
+        return None
+    try:
+        return _json(text)
+    except ValueError as error:
+        raise click.UsageError(f"--spec {text!r} is no JSON ({error})") from error
+
+
+def _json(text: str) -> Any:
+    """Parse JSON; NaN and Infinity, which Python takes, are none."""
+
+    def refuse(name: str) -> Any:
+        raise ValueError(f"{name} is no number that JSON has")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+# What is shown
+
+
+def print_policies(
+    found: Sequence[Policy], *, states: bool = False, at: datetime | None = None
+) -> None:
+    """Print a table of policies; either with their states, or with confidence and dates.
+
+    Where ``at`` is given, their values at that time are beside the stored ones.
+    """
+    columns = [("action", "left"), ("agent", "left"), ("q", "right"), ("updates", "right")]
+    columns += [("worked", "right"), ("bounds", "right"), ("status", "left")]
+    if states:
+        columns.insert(0, ("state", "left"))
+    else:
+        columns += [("confidence", "right"), ("last update", "left")]
+    if at is not None:
+        columns.insert(3, ("value then", "right"))
+    rows = []
+    for policy in found:
+        row: list[Any] = [named(policy), policy.agent, policy.q, policy.updates]
+        row += [f"{policy.successes} of {policy.trials}"]
+        row += [f"{policy.lower:.2f} to {policy.upper:.2f}"]
+        row += [policy.status + (", crystallized" if policy.crystallized else "")]
+        if states:
+            row.insert(0, described(policy))
+        else:
+            row += [policy.confidence if policy.signals else "no signals"]
+            row += [policy.last_updated_at.strftime("%Y-%m-%d") if policy.last_updated_at else ""]
+        if at is not None:
+            row.insert(3, policy.score)
+        rows.append(row)
+    print_table(None, columns, rows)
+
+
+def described(policy: Policy) -> str:
+    """Return the state of a policy as NAME=VALUE, or its fingerprint where that is all."""
+    if not policy.features:
+        return policy.state
+    return " ".join(f"{name}={_value(value)}" for name, value in policy.features.items())
+
+
+def named(policy: Policy) -> str:
+    """Return the action of a policy, with what specifies it."""
+    return policy.action if policy.spec is None else f"{policy.action} {_value(policy.spec)}"
+
+
+def _value(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+# The picture
+
+
+def draw(found: Sequence[Policy], histories: Mapping[str, Sequence[Point]], file: str) -> None:
+    """Draw the values over updates, and the success rates with their bounds over trials.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    shown = found[:DRAWN]
+    figure = plotting.blank(11, 8)
+    above, below = figure.subplots(2, 1)
+    several = len({policy.agent for policy in shown}) > 1
+    for policy, colour in zip(shown, cycle(_colours()), strict=False):
+        name = plotting.plain(named(policy) + (f" ({policy.agent})" if several else ""), 40)
+        points = histories[policy.id]
+        _draw_values(above, points, name, colour)
+        _draw_rates(below, points, colour)
+    _finish(above, "Value", "updates of the action", "value (Q)")
+    signals = any(point.kind == "signal" for policy in shown for point in histories[policy.id])
+    counted = "trials and signals" if signals else "trials"
+    _finish(below, "Success rate and confidence", f"{counted} of the action", "rate")
+    if not below.has_data():
+        below.text(0.5, 0.5, "no trials yet", transform=below.transAxes, ha="center")
+    below.set_ylim(-0.03, 1.03)
+    heading = plotting.plain(f"What was learned in state {described(shown[0])}", 100)
+    if len(found) > len(shown):
+        heading += f"\nthe best {len(shown)} of {len(found)} actions"
+    figure.suptitle(heading, fontsize=12)
+    figure.legend(*above.get_legend_handles_labels(), loc="outside right upper", title="action")
+    figure.legend(*_key(), loc="outside lower center", ncols=3, frameon=False)
+    plotting.save(figure, file)
+
+
+def _draw_values(axes: Axes, points: Sequence[Point], name: str, colour: Any) -> None:
+    """Draw a line from the value that was set, or from 0."""
+    known = [(point.updates, point.q) for point in points]
+    if not known or known[0][0] > 0:
+        known.insert(0, (0, 0.0))
+    few = len(known) <= 60
+    style, width = ("o-", 1.5) if few else ("-", 0.8)
+    places, values = zip(*known, strict=True)
+    axes.plot(places, values, style, color=colour, label=name, markersize=3, linewidth=width)
+
+
+def _draw_rates(axes: Axes, points: Sequence[Point], colour: Any) -> None:
+    """Draw what is known after each trial and signal; other events change neither."""
+    trials = signals = 0
+    rates: list[tuple[int, Point]] = []
+    trust: list[tuple[int, float]] = []
+    for point in points:
+        counted, trials = point.trials - trials, point.trials
+        signals += point.kind == "signal"
+        place = trials + signals
+        if counted:
+            rates.append((place, point))
+        if counted or point.kind == "signal":
+            trust.append((place, point.confidence))
+    style = "o" if len(rates) <= 60 else ""
+    places = [place for place, _ in rates]
+    lower, upper = [p.lower for _, p in rates], [p.upper for _, p in rates]
+    if rates:
+        axes.plot(places, [p.mean for _, p in rates], f"{style}-", color=colour, markersize=3)
+        axes.fill_between(places, lower, upper, color=colour, alpha=0.15, linewidth=0)
+    if signals:
+        axes.plot(*zip(*trust, strict=True), f"{style}:", color=colour, markersize=2)
+
+
+def _finish(axes: Axes, title: str, below: str, left: str) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axes.set_title(title, fontsize=10, loc="left")
+    axes.set_xlabel(below)
+    axes.set_ylabel(left)
+    if axes.get_xlim()[1] < 1:  # nothing but what was there at first
+        axes.set_xlim(-0.05, 1)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.grid(visible=True, alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _key() -> tuple[list[Any], list[str]]:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    handles = [
+        Line2D([], [], color="#333333"),
+        Patch(color="#333333", alpha=0.15, linewidth=0),
+        Line2D([], [], color="#333333", linestyle=":"),
+    ]
+    return handles, ["posterior mean", "Wilson bounds", "confidence (where signals were given)"]
+
+
+def _colours() -> Sequence[Any]:
+    from matplotlib import colormaps
+
+    map_ = colormaps["tab20"]
+    return [map_(place) for place in (*range(0, 20, 2), *range(1, 20, 2))]
+
+
+def _unrecorded(found: Sequence[Policy], histories: Mapping[str, Sequence[Point]]) -> int:
+    """Return how many updates of policies no event tells of."""
+    return sum(
+        policy.updates - (histories[policy.id][-1].updates if histories[policy.id] else 0)
+        for policy in found
+    )

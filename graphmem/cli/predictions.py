@@ -1,0 +1,286 @@
+"""The commands of the prediction ledger, and the picture of how well probabilities were met."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from graphmem.cli import plotting
+from graphmem.cli.context import Context, cell, moment, print_json, print_table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from graphmem.models.predictions import Prediction, Reliability, ReliabilityBin
+
+COLUMNS = (
+    ("id", "left"),
+    ("about", "left"),
+    ("expected", "left"),
+    ("status", "left"),
+    ("error", "right"),
+)
+BIN_COLUMNS = (
+    ("probability", "left"),
+    ("mean", "right"),
+    ("happened", "right"),
+    ("share", "right"),
+    ("bounds", "right"),
+)
+_BLUE, _GREY, _PALE = "#3b6ea5", "#333333", "#9db8d6"
+
+
+def _object(_: click.Context, parameter: click.Parameter, value: str | None) -> Any:
+    """Return the JSON object that an option holds."""
+    del parameter
+    if value is None:
+        return None
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError) as error:
+        raise click.BadParameter(f"{value!r} is no JSON ({error})") from error
+    if not isinstance(found, dict):
+        raise click.BadParameter(f"{value!r} is no JSON object, such as '{{\"seconds\": 30}}'")
+    return found
+
+
+@click.group()
+def predictions() -> None:
+    """What was expected, what came, and how well that was foreseen."""
+
+
+@predictions.command()
+@click.argument("subject")
+@click.option("--probability", type=float, metavar="P", help="That it comes true, from 0 to 1.")
+@click.option(
+    "--outcome", callback=_object, metavar="JSON", help="What is expected, a JSON object."
+)
+@click.option("--agent", help="Who expects it [the agent of the policy; default].")
+@click.option("--due", callback=moment, help="When it expires: ISO 8601 with time zone.")
+@click.option("--key", help="What it is known by; the same key is stored once.")
+@click.pass_obj
+def expect(context: Context, /, subject: str, **expected: Any) -> None:
+    """Store what is expected of SUBJECT: a policy's id, a strategy's id or text, or any text.
+
+    \b
+    Examples:
+      graphmem --url ./airline.graph predictions expect cancel_reservation --probability 0.7
+      graphmem --url ./airline.graph predictions expect "night build" \\
+          --outcome '{"minutes": 12, "green": true}' --due 2026-12-01T06:00:00Z
+    """
+    made = context.memory(must_exist=False).predictions.expect(subject, **expected)
+
+    def line() -> None:
+        done = "stored" if made.created else "known already:"
+        about = "something else" if made.kind == "free" else f"a {made.kind}"
+        click.echo(f"{done} prediction {made.id} about {about}")
+
+    context.show(made, line)
+
+
+@predictions.command()
+@click.argument("prediction_id", metavar="ID")
+@click.option("--actual", callback=_object, metavar="JSON", help="What came, a JSON object.")
+@click.option("--happened", type=click.Choice(["yes", "no"]), help="Whether it came true.")
+@click.pass_obj
+def resolve(
+    context: Context,
+    prediction_id: str,
+    actual: dict[str, Any] | None,
+    happened: Literal["yes", "no"] | None,
+) -> None:
+    """Store what came of the prediction ID, and show how far off it was.
+
+    \b
+    Examples:
+      graphmem --url ./airline.graph predictions resolve \\
+          5d0c7be39b1c5a6e8b4d1d0a9a2c7f31 --happened yes
+      graphmem --url ./airline.graph predictions resolve \\
+          5d0c7be39b1c5a6e8b4d1d0a9a2c7f31 --actual '{"minutes": 15, "green": true}'
+    """
+    if actual is None and happened is None:
+        raise click.UsageError("give --actual JSON, --happened yes or --happened no")
+    made = context.memory().predictions.resolve(
+        prediction_id, actual=actual, happened=None if happened is None else happened == "yes"
+    )
+    came = "it happened" if made.happened else "it did not happen"
+    context.show(made, lambda: click.echo(f"error {made.error:.3f}, {came}"))
+
+
+@predictions.command("list")
+@click.option("--status", type=click.Choice(["open", "resolved", "expired"]), help="Only these.")
+@click.option("--subject", help="Only those about this.")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
+@click.pass_obj
+def list_(
+    context: Context,
+    status: Literal["open", "resolved", "expired"] | None,
+    subject: str | None,
+    limit: int,
+) -> None:
+    """Show the latest predictions.
+
+    \b
+    Example:
+      graphmem --url ./airline.graph predictions list --status open
+    """
+    rows = context.memory().predictions.list(status, subject, limit)
+
+    def table() -> None:
+        if rows:
+            print_table(None, COLUMNS, map(_cells, rows))
+        else:
+            click.echo("no such predictions")
+
+    context.show(rows, table)
+
+
+def _cells(row: Prediction) -> tuple[Any, ...]:
+    expected = [] if row.probability is None else [f"{row.probability:g}"]
+    if row.outcome is not None:
+        expected.append(cell(row.outcome))
+    # Short, so that the id, which one copies, stays on a line.
+    return row.id, cell(row.text, 25), cell(", ".join(expected), 25), _status(row), row.error
+
+
+def _status(row: Prediction) -> str:
+    if row.status == "open" and row.due is not None:
+        return f"open, due {row.due:%Y-%m-%d}"
+    if row.happened is not None:
+        return "happened" if row.happened else "did not happen"
+    return row.how or row.status
+
+
+@predictions.command()
+@click.pass_obj
+def expire(context: Context) -> None:
+    """Let open predictions expire that are due.
+
+    \b
+    Example:
+      graphmem --url ./airline.graph predictions expire
+    """
+    count = context.memory().predictions.expire()
+    if context.as_json:
+        print_json({"expired": count})
+    else:
+        click.echo(f"{count:,} prediction{'' if count == 1 else 's'} expired")
+
+
+@predictions.command()
+@click.option(
+    "--bins",
+    type=click.IntRange(1, 1_000),
+    default=10,
+    show_default=True,
+    help="Equal parts of the range of probabilities.",
+)
+@click.option("--subject", help="Only predictions about this.")
+@click.option("--agent", help="Only what this agent expected.")
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Draw the reliability diagram into FILE, a .png or .svg.",
+)
+@click.pass_obj
+def reliability(
+    context: Context, bins: int, subject: str | None, agent: str | None, plot: str | None
+) -> None:
+    """Show how often what was given a probability happened.
+
+    \b
+    Example:
+      graphmem --url ./airline.graph predictions reliability --bins 5
+    """
+    if plot is not None:
+        plotting.check(plot)
+    found = context.memory().predictions.reliability(bins=bins, subject=subject, agent=agent)
+    if plot is not None:
+        draw(found, Path(plot))
+
+    def table() -> None:
+        if found.count:
+            print_table(None, BIN_COLUMNS, [_bin_cells(one) for one in found.bins if one.count])
+        for line in summary(found):
+            click.echo(line)
+        if plot is not None:
+            click.echo(f"drawn in {plot}")
+
+    context.show(found, table)
+
+
+def _bin_cells(row: ReliabilityBin) -> tuple[Any, ...]:
+    return (
+        f"{row.low:.3g} to {row.high:.3g}",
+        row.mean,
+        f"{row.happened} of {row.count}",
+        row.share,
+        f"{row.lower:.2f} to {row.upper:.2f}",
+    )
+
+
+def summary(found: Reliability) -> list[str]:
+    """Return the scores in words."""
+    if not found.count:
+        return ["no prediction with a probability was resolved yet"]
+    return [
+        f"{found.happened:,} of {found.count:,} happened (base rate {found.base_rate:.3f})",
+        f"Brier score {found.brier:.3f} (always saying the base rate: {found.baseline:.3f})",
+        f"log loss {found.log_loss:.3f}, expected calibration error {found.calibration_error:.3f}",
+    ]
+
+
+# The picture
+
+
+def draw(found: Reliability, file: Path) -> None:
+    """Draw the share that happened by probability, against the diagonal, over the counts.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    figure = plotting.blank(6.5, 7.5)
+    shares, counts = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
+    _draw_shares(shares, found)
+    _draw_counts(counts, found)
+    figure.suptitle("\n".join(["Reliability of predictions", *summary(found)]), fontsize=10)
+    plotting.save(figure, file)
+
+
+def _draw_shares(axes: Axes, found: Reliability) -> None:
+    axes.plot([0, 1], [0, 1], color=_GREY, linestyle="--", linewidth=1.2, label="as predicted")
+    if found.base_rate is not None:
+        axes.axhline(found.base_rate, color=_PALE, linewidth=1.2, label="base rate")
+    known = [one for one in found.bins if one.count]
+    means = [one.mean or 0.0 for one in known]
+    shares = [one.share or 0.0 for one in known]
+    bounds = (
+        [max(0.0, share - one.lower) for share, one in zip(shares, known, strict=True)],
+        [max(0.0, one.upper - share) for share, one in zip(shares, known, strict=True)],
+    )
+    words = f"share that happened, bounds at z {found.z:g}"
+    axes.errorbar(means, shares, yerr=bounds, fmt="o", color=_BLUE, capsize=3, label=words)
+    axes.set_xlim(-0.02, 1.02)
+    axes.set_ylim(-0.02, 1.02)
+    axes.set_ylabel("share that happened")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(loc="upper left", frameon=False, fontsize=9)
+
+
+def _draw_counts(axes: Axes, found: Reliability) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    edges = [one.low for one in found.bins] + [1.0]
+    widths = [high - low for low, high in pairwise(edges)]
+    heights = [one.count for one in found.bins]
+    axes.bar(edges[:-1], heights, width=widths, align="edge", color=_PALE, edgecolor="white")
+    axes.set_ylim(bottom=0, top=max(*heights, 1) * 1.08)
+    axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+    axes.set_ylabel("predictions")
+    axes.set_xlabel("probability that was predicted")
+    axes.spines[["top", "right"]].set_visible(False)

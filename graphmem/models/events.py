@@ -1,0 +1,59 @@
+"""Events: every change of a policy or a strategy, numbered in the stream of its agent."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import JsonValue
+
+from graphmem.models.fields import Output
+
+EventKind = Literal[
+    "episode",
+    "erased",
+    "transition",
+    "outcome",
+    "set",
+    "signal",
+    "crystallized",
+    "taken_back",
+    "linked",
+    "strengthened",
+    "weakened",
+    "unlinked",
+]
+
+
+class Event(Output):
+    """One change.
+
+    ``subject`` is the id of the policy or episode that it is about (``episode``: the strategies
+    that the episode used changed), ``other`` that of the policy at the other end of an edge;
+    ``facts`` holds what a transition has: next_state, reward, alpha, gamma, terminal ...
+    """
+
+    id: str
+    agent: str
+    seq: int
+    """Number in the agent's stream, from 1 without gaps but for what was erased."""
+    kind: EventKind
+    subject: str | None
+    other: str | None = None
+    value: float | None = None
+    success: bool | None = None
+    recorded_at: datetime
+    at: datetime | None = None
+    facts: dict[str, JsonValue] = {}  # noqa: RUF012 - pydantic copies it
+    deliveries: int = 1
+    """How often it was given to a consumer of the group; more than 1 after a re-claim."""
+
+
+class Pending(Output):
+    """Events that a consumer was given and has not acknowledged."""
+
+    consumer: str
+    agent: str
+    count: int
+    claimed_at: datetime
+    deliveries: int

@@ -1,0 +1,182 @@
+"""Policies: what is learned of an action in a state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Field, JsonValue
+
+from graphmem.errors import ValidationError
+from graphmem.models.fields import Input, Json, Moment, Name, Output, Unit, Value
+from graphmem.models.reports import Status
+
+MAX_ACTIONS = 1_000_000
+"""Actions of one state that may be declared."""
+
+State = Mapping[str, Any] | str
+"""The features of a state by name, or their fingerprint (16 hex digits)."""
+
+
+class Transition(Input):
+    """One step of an agent: what it did in a state, the reward, and what came next.
+
+    What came next is ``next_state`` (features or fingerprint), ``next_max_q`` (the value of the
+    best action there, where the caller knows it) or ``terminal=True``. ``next_actions`` says how
+    many actions the next state has: those never tried count with a value of 0. ``success`` counts
+    the step as a trial; ``alpha`` in (0, 1] and ``gamma`` in [0, 1] default to the settings.
+    """
+
+    state: Any
+    action: Name
+    reward: Value
+    spec: Json = None
+    next_state: Any = None
+    next_max_q: Value | None = None
+    terminal: bool = False
+    next_actions: Annotated[int, Field(ge=1, le=MAX_ACTIONS)] | None = None
+    alpha: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
+    gamma: Unit | None = None
+    success: bool | None = None
+    agent: Name = "default"
+    at: Moment | None = None
+
+    def model_post_init(self, _: Any, /) -> None:
+        """Check what concerns several fields."""
+        if self.terminal:
+            for name in ("next_state", "next_max_q", "next_actions"):
+                value = getattr(self, name)
+                if value is not None:
+                    raise ValidationError(
+                        name, value, "comes after a terminal step", "leave out one of the two"
+                    )
+        elif self.next_state is None and self.next_max_q is None:
+            raise ValidationError(
+                "next_state",
+                None,
+                "is missing, so what came next is unknown",
+                "give next_state, next_max_q or terminal=True",
+            )
+
+
+class Observation(Input):
+    """That an action worked in a state, or did not: evidence without a reward."""
+
+    state: Any
+    action: Name
+    success: bool
+    spec: Json = None
+    agent: Name = "default"
+    at: Moment | None = None
+
+
+class Policy(Output):
+    """What is known of an action of an agent in a state.
+
+    ``q`` is the learned value, ``score`` what it was ranked by. ``trials`` are the episodes and
+    outcomes in which it was tried; ``mean``, ``lower`` and ``upper`` are the posterior mean and
+    the Wilson bounds of its success rate in [0, 1]; ``confidence`` is the running mean of
+    ``signals`` signals.
+    """
+
+    id: str
+    agent: str
+    state: str
+    """Fingerprint of the state."""
+    features: dict[str, JsonValue] | None
+    action: str
+    spec: JsonValue = None
+    q: float
+    score: float
+    updates: int
+    trials: int
+    successes: int
+    mean: float
+    lower: float
+    upper: float
+    status: Status
+    confidence: float
+    signals: int
+    crystallized: bool
+    last_updated_at: datetime | None
+
+
+class TDUpdate(NamedTuple):
+    """The answer of an update: the new value, the TD error, and where it stands in the stream."""
+
+    q: float
+    td_error: float
+    policy_id: str
+    seq: int
+    """Number in the agent's stream (of an unrecorded update: of the event before it)."""
+
+
+class EpisodesLearned(Output):
+    """The answer of ``learn_episodes``: how many episodes and transitions were applied."""
+
+    episodes: int
+    transitions: int
+    incomplete: int
+    """Steps with a state that lack a reward, or what came next."""
+
+
+class LinkedPolicy(Output):
+    """A policy that is linked with another one, and how strongly, in [0, 1]."""
+
+    id: str
+    weight: float
+    count: int
+    """Episodes that took both."""
+
+
+class Point(Output):
+    """One event in the history of a policy, and what the policy was after it."""
+
+    seq: int
+    kind: str
+    at: datetime
+    q: float
+    td_error: float | None
+    updates: int
+    trials: int
+    successes: int
+    mean: float
+    lower: float
+    upper: float
+    confidence: float
+
+
+class Candidate(Output):
+    """A policy that crystallizing looked at; ``missing`` is how far it is below the threshold."""
+
+    id: str
+    agent: str
+    state: str
+    action: str
+    spec: JsonValue = None
+    trials: int
+    successes: int
+    lower: float
+    missing: float
+    more: int
+    """Successes in a row that would be enough."""
+
+
+class CrystallizeReport(Output):
+    """The answer of ``crystallize``.
+
+    ``needed`` is the smallest number of trials that, all successful, pass these thresholds.
+    """
+
+    created: tuple[Candidate, ...]
+    updated: tuple[Candidate, ...]
+    taken_back: tuple[Candidate, ...]
+    kept: int
+    below: tuple[Candidate, ...]
+    """The nearest of those that did not qualify."""
+    below_count: int
+    min_events: int
+    threshold: float
+    z: float
+    needed: int

@@ -1,0 +1,350 @@
+"""What is known of policies: the best in a state, values at a time, history."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+from graphmem import replay
+from graphmem.crystallization import Thresholds
+from graphmem.cycles import clocks
+from graphmem.derivation import blank, replayed
+from graphmem.errors import ValidationError
+from graphmem.ids import from_millis, to_millis
+from graphmem.learning import check_text
+from graphmem.models.fields import Input, Moment
+from graphmem.models.policies import Point, Policy, State
+from graphmem.policies.base import Action, PolicyBase, finite, policy_of, positive, split, unit
+from graphmem.queries import procedure
+from graphmem.store.port import Row, Transaction
+from graphmem.streams import PolicyKey, StateKey, lock, stream_id
+
+Explore = Literal["ucb", "epsilon"]
+_OF_EDGES = ("linked", "strengthened", "weakened", "unlinked")
+"""Kinds of events that leave the policies at both ends as they are."""
+
+
+class _Dated(Input):
+    at: Moment | None = None
+
+
+class Asking(PolicyBase):
+    """Reads policies; what ``best`` and ``get`` return is counted as read."""
+
+    def get(
+        self, state: State, action: str, *, spec: Any = None, agent: str = "default"
+    ) -> Policy | None:
+        """Return a policy, or None where this was never tried or set."""
+        key = self._key(agent, state, action, spec)
+        rows = self._store.read(
+            procedure("policies.get"), ns=self._namespace, id=key.id, **self._formula
+        )
+        if not rows:
+            return None
+        self._reads.note("Policy", key.id)
+        return policy_of(rows[0])
+
+    def by_id(self, policy_id: str) -> Policy:
+        """Return a policy by its id.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        check_text("policy_id", policy_id)
+        return self._get(policy_id)
+
+    def best(
+        self,
+        state: State,
+        *,
+        agent: str = "default",
+        actions: Sequence[Action] | None = None,
+        explore: Explore | None = None,
+        epsilon: float = 0.1,
+        width: float = 1.0,
+        at: datetime | None = None,
+        rng: random.Random | None = None,
+    ) -> Policy | None:
+        """Return the best action that is known in a state, or None where nothing is known.
+
+        Args:
+            state: features or fingerprint.
+            agent: whose policies.
+            actions: what can be done; actions never tried then stand with a value of 0, and
+                others are left out.
+            explore: "ucb" adds ``width * sqrt(ln(all tries) / own tries)``; "epsilon" takes any
+                action with probability ``epsilon``.
+            epsilon: in [0, 1].
+            width: from 0; of the exploration bonus.
+            at: rank by the values at this time (:meth:`values`) and not by what is stored.
+            rng: source of chance; default: Python's.
+
+        Raises:
+            ValidationError: an argument is wrong.
+        """
+        if explore not in (None, "ucb", "epsilon"):
+            raise ValidationError("explore", explore, "is unknown", "give 'ucb' or 'epsilon'")
+        place = StateKey.of(self._namespace, state)
+        agent = self._agent(agent)
+        chance = rng or random
+        found: Policy | None
+        if explore == "ucb":
+            if at is not None:
+                raise ValidationError("at", at, "does not go with explore='ucb'", "leave out one")
+            found = self._explored(place, agent, actions, positive("width", width))
+        elif explore == "epsilon" and chance.random() < unit("epsilon", epsilon):
+            known = self._candidates(place, agent, actions, at)
+            found = chance.choice(known) if known else None
+        elif actions is not None or at is not None:
+            known = self._candidates(place, agent, actions, at)
+            found = max(known, key=lambda policy: policy.score) if known else None
+        else:
+            found = self._one("policies.best", place, agent)
+        if found is not None:
+            self._reads.note("Policy", found.id)
+        return found
+
+    def _one(self, name: str, place: StateKey, agent: str, **more: Any) -> Policy | None:
+        rows = self._store.read(
+            procedure(name),
+            ns=self._namespace,
+            state_id=place.id,
+            agent=agent,
+            **self._formula,
+            **more,
+        )
+        return policy_of(rows[0]) if rows else None
+
+    def _explored(
+        self, place: StateKey, agent: str, actions: Sequence[Action] | None, width: float
+    ) -> Policy | None:
+        """Return the action with the highest bound; one that was never tried comes first."""
+        ids = None
+        if actions is not None:
+            known = self._candidates(place, agent, actions, None)
+            for policy in known:
+                if policy.updates + policy.trials == 0:
+                    return policy
+            ids = [policy.id for policy in known]
+        return self._one("policies.explore", place, agent, width=width, ids=ids)
+
+    def _candidates(
+        self,
+        place: StateKey,
+        agent: str,
+        actions: Sequence[Action] | None,
+        at: datetime | None,
+    ) -> list[Policy]:
+        """Return what can be done in a state, the tried ones best first."""
+        known = self._values(place, agent, at, only_active=True)
+        if actions is None:
+            return known
+        by_id = {policy.id: policy for policy in known}
+        found, untried = [], []
+        for action in actions:
+            name, spec = split(action)
+            key = self._key(agent, place.fingerprint, name, spec)
+            if key.id in by_id:
+                found.append(by_id[key.id])
+            else:
+                untried.append(self._untried(key))
+        found.sort(key=lambda policy: -policy.score)
+        return [*found, *untried]
+
+    def _untried(self, key: PolicyKey) -> Policy:
+        settings = self._settings
+        prior = settings.prior_successes / (settings.prior_successes + settings.prior_failures)
+        return Policy(
+            id=key.id,
+            agent=key.agent,
+            state=key.state.fingerprint,
+            features=None,
+            action=key.action,
+            spec=json.loads(key.spec) if key.spec else None,
+            q=0.0,
+            score=0.0,
+            updates=0,
+            trials=0,
+            successes=0,
+            mean=prior,
+            lower=0.0,
+            upper=1.0,
+            status="tentative",
+            confidence=replay.INITIAL_CONFIDENCE,
+            signals=0,
+            crystallized=False,
+            last_updated_at=None,
+        )
+
+    def values(
+        self,
+        state: State,
+        *,
+        at: datetime | None = None,
+        agent: str | None = None,
+        pressure: float = 0.0,
+    ) -> list[Policy]:
+        """Return all policies in a state, best first, with their values at a time as ``score``.
+
+        A value decays with the days since its last update: at ``decay_rate``, more slowly where
+        confidence is high; its cycles (:meth:`Memory.cycles`) and ``pressure`` (for each day of
+        waiting) are added. Stored values are not touched. Without ``at`` the score is the value.
+
+        Raises:
+            ValidationError: an argument is wrong.
+        """
+        place = StateKey.of(self._namespace, state)
+        if agent is not None:
+            agent = self._agent(agent)
+        return self._values(place, agent, at, pressure=finite("pressure", pressure))
+
+    def _values(
+        self,
+        place: StateKey,
+        agent: str | None,
+        at: datetime | None,
+        *,
+        pressure: float = 0.0,
+        only_active: bool = False,
+    ) -> list[Policy]:
+        hands: list[dict[str, Any]] = []
+        moment = _Dated(at=at).at
+        if moment is not None:
+            zones = self._store.read(
+                procedure("cycles.timezones_in"), ns=self._namespace, state_id=place.id
+            )
+            hands = clocks(moment, [row["timezone"] for row in zones])
+        rows = self._store.read(
+            procedure("policies.values"),
+            ns=self._namespace,
+            state_id=place.id,
+            agent=agent,
+            at=None if moment is None else to_millis(moment),
+            rate=self._settings.decay_rate,
+            strength=self._settings.decay_strength,
+            pressure=pressure,
+            clocks=hands,
+            only_active=only_active,
+            **self._formula,
+        )
+        return [policy_of(row) for row in rows]
+
+    def top(self, *, agent: str | None = None, limit: int = 20) -> list[Policy]:
+        """Return the policies of the namespace with the highest values."""
+        if type(limit) is not int or limit < 1:
+            raise ValidationError("limit", limit, "must be a whole number from 1")
+        rows = self._store.read(
+            procedure("policies.list"),
+            ns=self._namespace,
+            agent=None if agent is None else self._agent(agent),
+            limit=limit,
+            **self._formula,
+        )
+        return [policy_of(row) for row in rows]
+
+    def seen(
+        self,
+        state: State,
+        action: str | None = None,
+        *,
+        spec: Any = None,
+        agent: str = "default",
+    ) -> bool:
+        """Return whether an agent tried an action in a state (without an action: anything there).
+
+        The answer is looked up in the graph by an index: it is never wrong.
+        """
+        if action is None:
+            rows = self._store.read(
+                procedure("policies.seen_state"),
+                ns=self._namespace,
+                state_id=StateKey.of(self._namespace, state).id,
+                agent=self._agent(agent),
+            )
+            return bool(rows and rows[0]["seen"])
+        return self.seen_many([(state, (action, spec))], agent=agent)[0]
+
+    def seen_many(
+        self, pairs: Iterable[tuple[State, Action]], *, agent: str = "default"
+    ) -> list[bool]:
+        """Return for each (state, action) whether an agent tried it."""
+        ids = []
+        for state, action in pairs:
+            name, spec = split(action)
+            ids.append(self._key(agent, state, name, spec).id)
+        rows = self._store.read(procedure("policies.seen"), ns=self._namespace, ids=ids)
+        known = {row["id"] for row in rows}
+        return [identity in known for identity in ids]
+
+    def history(self, policy: Policy | str) -> list[Point]:
+        """Return what every event made of a policy (or its id), the first event first.
+
+        All events of the agent's stream are replayed, because a value depends on those of other
+        states; so the time grows with the stream. Episodes are events of the policies that they
+        took; events of edges are left out. ``at`` is when it happened, or else was recorded.
+        What was erased, and updates that were not recorded, are missing.
+
+        Raises:
+            NotFoundError: the policy is not there.
+        """
+        [points] = self.history_many([policy]).values()
+        return points
+
+    def history_many(self, policies: Iterable[Policy | str]) -> dict[str, list[Point]]:
+        """Return the histories of policies by id, with one replay for each of their agents.
+
+        Raises:
+            NotFoundError: a policy is not there.
+        """
+        agents: dict[str, list[str]] = {}
+        found: dict[str, list[Point]] = {}
+        for policy in policies:
+            known = self.by_id(policy.id if isinstance(policy, Policy) else policy)
+            found[known.id] = []
+            agents.setdefault(known.agent, []).append(known.id)
+        for agent, ids in agents.items():
+            found |= self._store.view(lambda tx, agent=agent, ids=ids: self._points(tx, agent, ids))  # type: ignore[misc]
+        return found
+
+    def _points(self, tx: Transaction, agent: str, ids: Sequence[str]) -> dict[str, list[Point]]:
+        found: dict[str, list[Point]] = {identity: [] for identity in ids}
+        ns, stream = self._namespace, stream_id(self._namespace, agent)
+        if self._store.capabilities.server:  # it has no snapshots: keep writers off this stream
+            row = lock(tx, ns, [stream]).get(stream)
+        else:
+            rows = tx.run(procedure("events.streams"), ns=ns, agent=agent)
+            row = rows[0] if rows else None
+        if row is None:
+            return found
+        table = blank(tx.run(procedure("maintenance.stored_policies"), ns=ns, stream=stream))
+        for event, error in replayed(tx, ns, row, table):
+            about = event["policies"] if event["kind"] == "episode" else (event["subject"],)
+            for identity in found.keys() & about:
+                if event["kind"] not in _OF_EDGES and identity in table.entries:
+                    found[identity].append(self._point(event, error, table.entries[identity]))
+        return found
+
+    def _point(self, event: Row, error: float | None, entry: replay.Entry) -> Point:
+        settings = self._settings
+        limits = Thresholds(settings.min_events, settings.crystallize_above, settings.z)
+        successes, trials = entry.successes, entry.trials
+        prior = settings.prior_successes + settings.prior_failures
+        at = from_millis(event["created_at"] if event["at"] is None else event["at"])
+        assert at is not None  # noqa: S101 - every event has one
+        return Point(
+            seq=event["seq"],
+            kind=event["kind"],
+            at=at,
+            q=entry.q,
+            td_error=error,
+            updates=entry.updates,
+            trials=trials,
+            successes=successes,
+            mean=(successes + settings.prior_successes) / (trials + prior),
+            lower=limits.lower(successes, trials),
+            upper=1.0 - limits.lower(trials - successes, trials),  # of failures, seen from above
+            confidence=entry.confidence,
+        )

@@ -1,0 +1,167 @@
+"""What the parts of ``memory.policies`` share: keys, checks, and how changes are written."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from graphmem.config import Settings
+from graphmem.errors import ValidationError
+from graphmem.ids import from_millis
+from graphmem.learning import now_millis
+from graphmem.models.fields import MAX_VALUE, Input, Json, Name
+from graphmem.models.policies import Policy, State
+from graphmem.queries import procedure
+from graphmem.reads import Reads
+from graphmem.store.port import Row, Store, Transaction
+from graphmem.streams import Draft, PolicyKey, StateKey, apply, missing
+
+Action = str | tuple[str, Any]
+"""An action type, or a pair of it and what specifies it (JSON)."""
+Change = tuple[PolicyKey, str, dict[str, Any]]
+"""A policy, the kind of event about it, and what the event holds."""
+I = TypeVar("I", bound=Input)  # noqa: E741
+
+
+class _Named(Input):
+    action: Name = "-"
+    spec: Json = None
+    agent: Name = "default"
+
+
+class PolicyBase:
+    """The policies of one namespace."""
+
+    def __init__(self, store: Store, namespace: str, settings: Settings, reads: Reads) -> None:
+        self._store = store
+        self._namespace = namespace
+        self._settings = settings
+        self._reads = reads
+        self._formula = {
+            "z": settings.z,
+            "prior_successes": settings.prior_successes,
+            "prior_failures": settings.prior_failures,
+            "established": settings.established_above,
+            "refuted": settings.refuted_below,
+        }
+
+    def _key(self, agent: str, state: State, action: str, spec: Any) -> PolicyKey:
+        """Return the key of a policy, its parts checked."""
+        named = _Named(action=action, spec=spec, agent=agent)
+        place = StateKey.of(self._namespace, state)
+        return PolicyKey.of(self._namespace, named.agent, place, named.action, named.spec)
+
+    @staticmethod
+    def _agent(agent: str) -> str:
+        return _Named(agent=agent).agent
+
+    def _get(self, policy_id: str) -> Policy:
+        rows = self._store.read(
+            procedure("policies.get"), ns=self._namespace, id=policy_id, **self._formula
+        )
+        if not rows:
+            raise missing(policy_id, self._namespace)
+        return policy_of(rows[0])
+
+    def _change(self, changes: Sequence[Change]) -> None:
+        """Write events about policies, and what they make of them, in one transaction."""
+        drafts: dict[str, Draft] = {}
+        for key, kind, fact in changes:
+            draft = drafts.setdefault(key.agent, Draft(key.agent))
+            draft.events.append((kind, {"subject": key.id, **fact}))
+        keys = {key.id: key for key, _, _ in changes}
+        now = now_millis()
+
+        def work(tx: Transaction) -> None:
+            apply(tx, self._namespace, now, drafts.values(), keys)
+
+        self._store.apply_schema()
+        self._store.transact(work)
+
+
+def policy_of(row: Row) -> Policy:
+    """Return the policy of a row of the procedures."""
+    return Policy(
+        id=row["id"],
+        agent=row["agent"],
+        state=row["state"],
+        features=json.loads(row["features"]) if row["features"] else None,
+        action=row["action_type"],
+        spec=json.loads(row["action_spec"]) if row["action_spec"] else None,
+        q=row["q_value"],
+        score=row["score"],
+        updates=row["updates"],
+        trials=row["trials"],
+        successes=row["successes"],
+        mean=row["mean"],
+        lower=row["lower"],
+        upper=row["upper"],
+        status=row["status"],
+        confidence=row["confidence"],
+        signals=row["signals"],
+        crystallized=row["crystallized"],
+        last_updated_at=from_millis(row["last_updated_at"]),
+    )
+
+
+def split(action: Action) -> tuple[str, Any]:
+    """Return the type of an action and what specifies it."""
+    if isinstance(action, tuple):
+        if len(action) != 2:
+            raise ValidationError("action", action, "must be a type, or a pair of type and spec")
+        return action[0], action[1]
+    return action, None
+
+
+def numbered(model: type[I], item: I | Mapping[str, Any], index: int) -> I:
+    """Return an item of a batch as a model; an error says which item it is."""
+    if isinstance(item, model):
+        return item
+    if not isinstance(item, Mapping):
+        raise ValidationError(str(index), item, f"must be a {model.__name__} or a dict")
+    for name in item:
+        if not isinstance(name, str):
+            raise ValidationError(f"{index}.field", name, "is no name of a field", "give a text")
+    try:
+        return model(**item)
+    except ValidationError as error:
+        raise placed(error, index, 0) from None
+
+
+def placed(error: ValidationError, first: int | None, index: int) -> ValidationError:
+    """Return an error that says which item of a batch it is about (no ``first``: not a batch)."""
+    if first is None:
+        return error
+    field = f"{first + index}.{error.field}"
+    return ValidationError(field, error.value, error.problem, error.remedy)
+
+
+def finite(name: str, value: float) -> float:
+    """Return a finite number as a float, or raise ValidationError."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not abs(value) <= sys.float_info.max:  # a whole number can be larger
+        raise ValidationError(name, value, "must be a finite number")
+    return float(value)
+
+
+def value(name: str, given: float) -> float:
+    """Return a value of an action, or raise ValidationError."""
+    if not abs(finite(name, given)) <= MAX_VALUE:
+        raise ValidationError(name, given, f"must be from -{MAX_VALUE:g} to {MAX_VALUE:g}")
+    return float(given)
+
+
+def unit(name: str, value: float) -> float:
+    """Return a number in [0, 1], or raise ValidationError."""
+    if not 0.0 <= finite(name, value) <= 1.0:
+        raise ValidationError(name, value, "must be in [0, 1]")
+    return float(value)
+
+
+def positive(name: str, value: float) -> float:
+    """Return a number from 0, or raise ValidationError."""
+    if finite(name, value) < 0.0:
+        raise ValidationError(name, value, "must not be negative")
+    return float(value)

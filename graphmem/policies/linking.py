@@ -1,0 +1,173 @@
+"""Co-occurrence of policies: edges with a weight in [0, 1], and spreading over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from graphmem.errors import ValidationError
+from graphmem.learning import check_text, now_millis
+from graphmem.models.policies import LinkedPolicy, Policy
+from graphmem.policies.base import PolicyBase, finite, positive, unit
+from graphmem.queries import procedure
+from graphmem.replay import DECAY, INITIAL_WEIGHT, STRENGTHEN
+from graphmem.store.port import Transaction
+from graphmem.streams import Draft, apply
+
+MAX_DEPTH = 10
+ALL = 1_000_000
+"""More edges than a policy has."""
+
+
+class Linking(PolicyBase):
+    """Links policies of one agent with each other, by hand; episodes do so by themselves.
+
+    A policy is given as a Policy or its id. An edge belongs to both ends alike.
+    """
+
+    def link(self, a: Policy | str, b: Policy | str, *, weight: float = INITIAL_WEIGHT) -> float:
+        """Link two policies; one that is there keeps its weight. Returns the weight in [0, 1].
+
+        Raises:
+            ValidationError: they are the same, of different agents, or the weight is outside
+                [0, 1].
+            NotFoundError: one is not there.
+        """
+        return self._join("linked", a, b, unit("weight", weight))
+
+    def strengthen(self, a: Policy | str, b: Policy | str, *, delta: float = STRENGTHEN) -> float:
+        """Add to the weight of an edge, to 1 at most; make it where there is none.
+
+        Raises:
+            ValidationError: ``delta`` is not over 0.
+            NotFoundError: a policy is not there.
+        """
+        if positive("delta", delta) == 0.0:
+            raise ValidationError("delta", delta, "must be over 0")
+        return self._join("strengthened", a, b, float(delta))
+
+    def weaken(
+        self, a: Policy | str, b: Policy | str | None = None, *, factor: float = DECAY
+    ) -> float:
+        """Multiply the weight of an edge, or without ``b`` of all edges of ``a``, by a factor.
+
+        An edge that then weighs less than 0.001 goes. Returns the weight of the edge (0 where it
+        went), or without ``b`` the number of edges that went.
+
+        Raises:
+            ValidationError: the factor is outside [0, 1].
+            NotFoundError: a policy is not there.
+        """
+        factor = unit("factor", factor)
+        if b is not None:
+            return self._join("weakened", a, b, factor)
+        first = self._known(a)
+        others = [policy.id for policy in self.linked(first, limit=ALL)]
+        if others:
+            self._write(first.agent, "weakened", first.id, others, factor)
+        return float(len(others) - len(self.linked(first, limit=ALL)))
+
+    def unlink(self, a: Policy | str, b: Policy | str) -> None:
+        """Remove the edge between two policies, if there is one.
+
+        Raises:
+            NotFoundError: a policy is not there.
+        """
+        self._join("unlinked", a, b, None)
+
+    def linked(self, policy: Policy | str, *, limit: int = 100) -> list[LinkedPolicy]:
+        """Return the policies linked with one, strongest first.
+
+        Raises:
+            NotFoundError: the policy is not there.
+        """
+        if type(limit) is not int or limit < 1:
+            raise ValidationError("limit", limit, "must be a whole number from 1")
+        found = self._known(policy)
+        rows = self._store.read(
+            procedure("policies.linked"), ns=self._namespace, id=found.id, limit=limit
+        )
+        return [LinkedPolicy(**row) for row in rows]
+
+    def propagate(
+        self,
+        policies: Iterable[Policy | str],
+        *,
+        depth: int = 1,
+        decay_per_hop: float = 0.5,
+        threshold: float = 0.0,
+    ) -> dict[str, float]:
+        """Spread activation from policies over their edges; return what reaches others, by id.
+
+        Each hop multiplies by the weight of the edge and ``decay_per_hop``; of several ways the
+        strongest counts. At depth 0 the policies themselves are returned.
+
+        Args:
+            policies: where it starts, with an activation of 1 each.
+            depth: hops, from 0 to 10.
+            decay_per_hop: in [0, 1).
+            threshold: less is not passed on nor returned.
+
+        Raises:
+            ValidationError: an argument is wrong.
+            NotFoundError: a policy is not there.
+        """
+        if type(depth) is not int or not 0 <= depth <= MAX_DEPTH:
+            raise ValidationError("depth", depth, f"must be from 0 to {MAX_DEPTH}")
+        if not unit("decay_per_hop", decay_per_hop) < 1.0:
+            raise ValidationError("decay_per_hop", decay_per_hop, "must be under 1")
+        floor = finite("threshold", threshold)
+        reached = {self._known(policy).id: 1.0 for policy in policies}
+        seeds = set(reached)
+        frontier: Mapping[str, float] = dict(reached)
+        for _ in range(depth):
+            rows = self._store.read(
+                procedure("policies.spread"),
+                ns=self._namespace,
+                rows=[{"id": key, "energy": energy} for key, energy in sorted(frontier.items())],
+                decay=float(decay_per_hop),
+            )
+            frontier = {
+                row["id"]: row["energy"]
+                for row in rows
+                if row["energy"] > max(reached.get(row["id"], 0.0), 0.0) and row["energy"] >= floor
+            }
+            reached.update(frontier)
+            if not frontier:
+                break
+        if depth == 0:
+            return reached
+        return {key: energy for key, energy in reached.items() if key not in seeds}
+
+    def _known(self, policy: Policy | str) -> Policy:
+        if isinstance(policy, Policy):
+            policy = policy.id
+        check_text("policy", policy)
+        return self._get(policy)
+
+    def _join(self, kind: str, a: Policy | str, b: Policy | str, value: float | None) -> float:
+        first, second = self._known(a), self._known(b)
+        if first.id == second.id:
+            raise ValidationError("b", second.id, "is the same policy", "give two different ones")
+        if first.agent != second.agent:
+            raise ValidationError(
+                "b", second.agent, f"is of another agent than {first.agent!r}", "agents do not mix"
+            )
+        self._write(first.agent, kind, first.id, [second.id], value)
+        for row in self.linked(first.id, limit=ALL):
+            if row.id == second.id:
+                return row.weight
+        return 0.0
+
+    def _write(
+        self, agent: str, kind: str, policy: str, others: list[str], value: float | None
+    ) -> None:
+        draft = Draft(agent)
+        for other in others:
+            draft.events.append((kind, {"subject": policy, "other": other, "value": value}))
+        now = now_millis()
+
+        def work(tx: Transaction) -> None:
+            apply(tx, self._namespace, now, [draft])
+
+        self._store.apply_schema()
+        self._store.transact(work)

@@ -1,0 +1,162 @@
+"""TD learning from the episodes that a memory holds, each once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from graphmem.derivation import event_ids
+from graphmem.ids import node_id
+from graphmem.learning import now_millis
+from graphmem.models.fields import Input, Unit
+from graphmem.models.policies import EpisodesLearned
+from graphmem.policies.base import PolicyBase
+from graphmem.queries import procedure
+from graphmem.store.port import Row, Transaction
+from graphmem.streams import Draft, PolicyKey, StateKey, apply, lock, open_nodes
+
+GROUP = "graphmem: learn episodes"
+"""The group whose place in a stream says up to where its episodes were learned."""
+PAGE = 100
+
+
+class Rates(Input):
+    """The parameters of TD(0)."""
+
+    alpha: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+    gamma: Unit
+
+
+class Studying(PolicyBase):
+    """Makes transitions of the steps of episodes."""
+
+    def learn_episodes(
+        self,
+        agent: str | None = None,
+        *,
+        alpha: float | None = None,
+        gamma: float | None = None,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> EpisodesLearned:
+        """Apply TD(0) to the steps of recorded episodes, in the order in which they were learned.
+
+        A step counts that has a state, a reward, and a next state or ``terminal``. Each episode
+        is applied once, whoever calls this and how often, and goes with the episode when that is
+        erased. The time that a call takes depends on what is new.
+
+        Args:
+            agent: only this agent's episodes; default: all agents, each by itself.
+            alpha: learning rate in (0, 1]; default: the setting (0.1).
+            gamma: discount in [0, 1]; default: the setting (0.95).
+            on_progress: called with the number of events looked at, transaction by transaction.
+
+        Raises:
+            ValidationError: alpha or gamma is out of range.
+        """
+        rates = self._rates(alpha, gamma)
+        name = None if agent is None else self._agent(agent)
+        pending = self._store.read(
+            procedure("events.cursors"), ns=self._namespace, group=GROUP, agent=name
+        )
+        episodes = transitions = incomplete = looked = 0
+        if pending:
+            self._store.apply_schema()
+        for stream in pending:
+            more = True
+            while more:
+                done, counts = self._store.transact(
+                    lambda tx, stream=stream: self._page(tx, stream, rates)  # type: ignore[misc]
+                )
+                episodes, transitions = episodes + counts[0], transitions + counts[1]
+                incomplete, looked = incomplete + counts[2], looked + done
+                more = done == PAGE
+                if on_progress:
+                    on_progress(looked)
+        return EpisodesLearned(episodes=episodes, transitions=transitions, incomplete=incomplete)
+
+    def _page(
+        self, tx: Transaction, stream: Row, rates: Mapping[str, float]
+    ) -> tuple[int, tuple[int, int, int]]:
+        """Apply the episodes among the next events; return how many events there were."""
+        ns, now = self._namespace, now_millis()
+        cursor = node_id(ns, "Cursor", GROUP, stream["stream"])
+        query = procedure("events.open_cursor")
+        tx.run(query, ns=ns, now=now, id=cursor, group=GROUP, stream=stream["stream"])
+        lock(tx, ns, [stream["stream"]])
+        here = tx.run(procedure("events.cursors"), ns=ns, group=GROUP, agent=stream["agent"])
+        if not here:
+            return 0, (0, 0, 0)
+        first = here[0]["position"] + 1
+        last = min(here[0]["last"], first + PAGE - 1)
+        events = tx.run(
+            procedure("events.read"), ns=ns, ids=event_ids(stream["stream"], first, last)
+        )
+        ids = [
+            event["subject"]
+            for event in sorted(events, key=lambda event: int(event["seq"]))
+            if event["kind"] == "episode"
+        ]
+        counts = self._learn(tx, stream["agent"], ids, rates, now) if ids else (0, 0, 0)
+        tx.run(procedure("events.move_cursor"), ns=ns, id=cursor, position=last)
+        return last - first + 1, counts
+
+    def _learn(
+        self, tx: Transaction, agent: str, ids: list[str], rates: Mapping[str, float], now: int
+    ) -> tuple[int, int, int]:
+        ns = self._namespace
+        steps: dict[str, list[Row]] = {}
+        for row in tx.run(procedure("learning.steps_of"), ns=ns, ids=ids):
+            if row["state"] is not None:
+                steps.setdefault(row["id"], []).append(row)
+        draft = Draft(agent)
+        keys: dict[str, PolicyKey] = {}
+        states: dict[str, StateKey] = {}
+        incomplete = 0
+        for episode in ids:
+            for step in steps.get(episode, ()):
+                ends = bool(step["terminal"])
+                if step["reward"] is None or (step["next_state"] is None and not ends):
+                    incomplete += 1
+                    continue
+                key, after, fact = self._transition(agent, step, rates)
+                keys[key.id] = key
+                if after is not None:
+                    states[after.id] = after
+                draft.events.append(("transition", {**fact, "episode": episode}))
+        if draft.events:
+            open_nodes(tx, ns, now, keys.values(), states.values())
+            apply(tx, ns, now, [draft], keys, states)
+        return len(steps), len(draft.events), incomplete
+
+    def _transition(
+        self, agent: str, step: Row, rates: Mapping[str, float]
+    ) -> tuple[PolicyKey, StateKey | None, dict[str, Any]]:
+        ns = self._namespace
+        place = StateKey.of(ns, json.loads(step["state"]))
+        action = None if step["action"] is None else json.loads(step["action"])
+        key = PolicyKey.of(ns, agent, place, step["action_type"], action)
+        ends = bool(step["terminal"])
+        after = None if ends else StateKey.of(ns, json.loads(step["next_state"]), "next_state")
+        fact: dict[str, Any] = {
+            "subject": key.id,
+            "next_id": after.id if after else None,
+            "next_state": after.fingerprint if after else None,
+            "reward": float(step["reward"]),
+            "terminal": ends,
+            "next_max": None,
+            "next_actions": None,
+            "success": None,
+            "at": None,
+            **rates,
+        }
+        return key, after, fact
+
+    def _rates(self, alpha: float | None, gamma: float | None) -> dict[str, float]:
+        rates = Rates(
+            alpha=self._settings.alpha if alpha is None else alpha,
+            gamma=self._settings.gamma if gamma is None else gamma,
+        )
+        return {"alpha": rates.alpha, "gamma": rates.gamma}

@@ -1,0 +1,617 @@
+"""Crystallization on both engines: evidence in any order, what passes, what is taken back."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+import random
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
+
+from graphmem import Episode, Memory, Step
+from graphmem.errors import ValidationError
+from graphmem.models import CrystallizeReport, Policy
+from tests.conftest import Opener
+
+HERE: dict[str, Any] = {"task": "deploy"}
+MAY = datetime(2026, 5, 1, tzinfo=UTC)
+Outcome = tuple[str, int, str, bool]
+"""Agent, number of the state, action, and whether it worked."""
+
+
+def lower_bound(successes: int, trials: int, z: float = 1.96) -> float:
+    """Wilson's score bound in the form of his paper."""
+    centre = successes + z * z / 2
+    spread = z * math.sqrt(successes * (trials - successes) / trials + z * z / 4)
+    return (centre - spread) / (trials + z * z)
+
+
+def observe(memory: Memory, action: str, successes: int, failures: int = 0, **more: Any) -> None:
+    memory.policies.observe_many(
+        {"state": HERE, "action": action, "success": success, **more}
+        for success in [True] * successes + [False] * failures
+    )
+
+
+def actions(found: Iterable[Any]) -> list[str]:
+    return [candidate.action for candidate in found]
+
+
+def policy(memory: Memory, action: str, **more: Any) -> Policy:
+    found = memory.policies.get(HERE, action, **more)
+    assert found is not None
+    return found
+
+
+# What comes out
+
+
+def test_what_worked_often_enough_becomes_a_policy_worth_its_lower_bound(memory: Memory) -> None:
+    observe(memory, "run", 10, 1)
+    observe(memory, "wait", 3)
+    assert memory.policies.best(HERE) is None
+    report = memory.crystallize()
+    assert actions(report.created) == ["run"]
+    [created] = report.created
+    assert (created.trials, created.successes, created.missing, created.more) == (11, 10, 0.0, 0)
+    assert created.lower == pytest.approx(lower_bound(10, 11), rel=1e-12)
+    best = memory.policies.best(HERE)
+    assert best is not None
+    assert best.id == created.id
+    assert best.crystallized
+    assert best.q == created.lower
+    assert memory.verify().ok
+
+
+def test_crystallizing_again_changes_nothing(memory: Memory) -> None:
+    observe(memory, "run", 10)
+    memory.crystallize()
+    events, before = memory.stats().events, policy(memory, "run")
+    again = memory.crystallize()
+    assert (again.created, again.updated, again.taken_back, again.kept) == ((), (), (), 1)
+    assert (memory.stats().events, policy(memory, "run")) == (events, before)
+
+
+def test_of_an_empty_memory_or_an_unknown_agent_nothing_is_made(memory: Memory) -> None:
+    for agent in (None, "nobody"):
+        report = memory.crystallize(agent)
+        assert (report.created, report.below, report.below_count, report.kept) == ((), (), 0, 0)
+        observe(memory, "run", 10)
+    assert not policy(memory, "run").crystallized
+
+
+def test_what_does_not_qualify_is_listed_nearest_first_with_its_distance(memory: Memory) -> None:
+    observe(memory, "three of three", 3)
+    observe(memory, "five of five", 5)
+    observe(memory, "never", 0, 5)
+    observe(memory, "seven of eight", 7, 1)
+    report = memory.crystallize()
+    assert report.created == ()
+    assert actions(report.below) == ["five of five", "seven of eight", "three of three", "never"]
+    distances = {c.action: (round(c.lower, 3), round(c.missing, 3), c.more) for c in report.below}
+    assert distances["three of three"] == (0.438, 0.162, 3)  # six of six pass
+    assert distances["five of five"] == (0.566, 0.034, 1)
+    assert distances["never"][0] == 0.0
+    assert distances["never"][1] == 0.6
+    for candidate in report.below:
+        ks, n = candidate.successes, candidate.trials
+        passing = (more for more in itertools.count() if lower_bound(ks + more, n + more) > 0.6)
+        assert candidate.more == next(passing)
+        assert candidate.missing == pytest.approx(0.6 - candidate.lower)
+
+
+def test_only_the_nearest_twenty_are_listed_and_all_are_counted(memory: Memory) -> None:
+    for number in range(23):
+        observe(memory, f"action {number}", 1, number)
+    report = memory.crystallize()
+    assert (len(report.below), report.below_count) == (20, 23)
+    assert report.below[0].action == "action 0"
+
+
+def test_later_failures_take_a_policy_back_and_successes_bring_it_again(memory: Memory) -> None:
+    observe(memory, "run", 10)
+    memory.crystallize()
+    observe(memory, "run", 0, 1)
+    updated = memory.crystallize()
+    assert actions(updated.updated) == ["run"]
+    assert policy(memory, "run").q == updated.updated[0].lower < lower_bound(10, 10)
+
+    observe(memory, "run", 0, 2)
+    back = memory.crystallize()
+    assert actions(back.taken_back) == ["run"]
+    assert back.taken_back[0].more > 0
+    assert not policy(memory, "run").crystallized
+    assert memory.policies.best(HERE) is None
+
+    observe(memory, "run", 10)
+    assert actions(memory.crystallize().created) == ["run"]
+    kinds = [p.kind for p in memory.policies.history(policy(memory, "run")) if p.kind != "outcome"]
+    assert kinds == ["crystallized", "crystallized", "taken_back", "crystallized"]
+    assert memory.verify().ok
+
+
+@pytest.mark.parametrize("how", ["updated", "set"])
+def test_a_value_that_was_learned_or_set_is_nobody_elses(memory: Memory, how: str) -> None:
+    if how == "updated":
+        memory.policies.update(HERE, "run", -1.0, terminal=True)
+    else:
+        memory.policies.set_q(HERE, "run", -0.1)
+    observe(memory, "run", 10)
+    assert actions(memory.crystallize().created) == ["run"]
+    assert policy(memory, "run").q == -0.1
+    observe(memory, "run", 0, 10)
+    assert actions(memory.crystallize().taken_back) == ["run"]
+    best = memory.policies.best(HERE)
+    assert best is not None  # it was there before, and stays
+    assert (best.q, best.crystallized) == (-0.1, False)
+
+
+def test_learning_goes_on_from_the_value_that_crystallizing_gave(memory: Memory) -> None:
+    observe(memory, "run", 10)
+    lower = memory.crystallize().created[0].lower
+    assert memory.policies.update(HERE, "run", 0.0, terminal=True, alpha=0.5).q == lower / 2
+    observe(memory, "run", 1)
+    assert memory.crystallize().kept == 1
+    assert policy(memory, "run").q == lower / 2
+    assert memory.verify().ok
+
+
+def test_an_episode_counts_once_for_each_action_that_it_took_in_a_state(memory: Memory) -> None:
+    again = [Step(action_type="run", state=HERE)] * 3
+    other = [
+        Step(action_type="run", state={"task": "verify"}),
+        Step(action_type="run", action={"fast": True}, state=HERE),
+        Step(action_type="run"),  # in no state
+    ]
+    for number in range(8):
+        memory.learn("t", "s", success=number != 7, steps=again + other, source_key=str(number))
+    report = memory.crystallize()
+    assert report.below_count == 3
+    assert {(c.trials, c.successes) for c in report.below} == {(8, 7)}
+    taken = memory.query(
+        "MATCH (e:Episode)-[k:TOOK]->(:Policy) WHERE e.ns = $ns AND e.source_key = '0' "
+        "RETURN k.steps AS steps, k.first AS first ORDER BY first"
+    )
+    assert [(row["steps"], row["first"]) for row in taken] == [(3, 0), (1, 3), (1, 4)]
+
+
+def test_an_outcome_keeps_the_date_that_was_given_and_gets_none_otherwise(memory: Memory) -> None:
+    memory.policies.observe(HERE, "run", True, at=MAY)
+    memory.policies.observe(HERE, "run", True)
+    found = memory.query(
+        "MATCH (x:Event) WHERE x.ns = $ns AND x.kind = 'outcome' RETURN x.at AS at ORDER BY x.seq"
+    )
+    assert [row["at"] for row in found] == [int(MAY.timestamp() * 1000), None]
+    assert policy(memory, "run").last_updated_at is None  # the value was not touched
+
+
+# Thresholds
+
+
+def test_thresholds_are_those_of_the_call_else_of_the_settings(opened: Opener) -> None:
+    memory = opened(min_events=5, crystallize_above=0.3, z=1.0)
+    observe(memory, "four", 4)
+    observe(memory, "five", 5)
+    report = memory.crystallize()
+    assert actions(report.created) == ["five"]
+    assert (report.min_events, report.threshold, report.z) == (5, 0.3, 1.0)
+    assert report.below[0].missing == 0.0  # its bound would do, there are too few
+    assert report.below[0].more == 1
+
+    strict = memory.crystallize(threshold=0.9)
+    assert actions(strict.taken_back) == ["five"]
+    lenient = memory.crystallize(min_events=1, threshold=0.0, z=2.0)
+    assert sorted(actions(lenient.created)) == ["five", "four"]
+    assert (lenient.min_events, lenient.threshold, lenient.z) == (1, 0.0, 2.0)
+
+
+@given(least=st.integers(1, 300), threshold=st.floats(0, 0.99), z=st.floats(0.1, 4))
+def test_the_report_says_how_many_trials_the_thresholds_need(
+    memory: Memory, least: int, threshold: float, z: float
+) -> None:
+    needed = memory.crystallize(min_events=least, threshold=threshold, z=z).needed
+
+    def enough(n: int) -> bool:  # n of n: the bound is n / (n + z^2)
+        return n >= least and n / (n + z * z) > threshold
+
+    assert enough(needed) or n_is_at_the_edge(needed, threshold, z)
+    assert needed == least or not enough(needed - 1)
+
+
+def n_is_at_the_edge(n: int, threshold: float, z: float) -> bool:
+    return math.isclose(n / (n + z * z), threshold, rel_tol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    {
+        "min_events": (0, -1, 1.5, True, "3"),
+        "threshold": (-0.1, 1.0, 2, math.nan, math.inf, "0.6", True, 10**400),
+        "z": (0, -1.96, 10.1, math.nan, math.inf, "1.96", True, 10**400),
+        "agent": (3, "half of \ud83d"),
+    }.items(),
+)
+def test_a_threshold_that_makes_no_sense_is_refused(
+    memory: Memory, name: str, values: Sequence[Any]
+) -> None:
+    observe(memory, "run", 10)
+    for value in values:
+        with pytest.raises(ValidationError) as caught:
+            memory.crystallize(**{name: value})
+        assert caught.value.field == name
+    assert not policy(memory, "run").crystallized
+
+
+def test_the_agents_are_not_mixed(memory: Memory) -> None:
+    observe(memory, "run", 4, agent="ada")
+    observe(memory, "run", 4, agent="ben")
+    assert memory.crystallize().created == ()  # of eight successes, four are each one's own
+    observe(memory, "run", 3, agent="ada")
+    observe(memory, "run", 9, agent="ben")
+    only = memory.crystallize("ada")
+    assert [(c.agent, c.action) for c in only.created] == [("ada", "run")]
+    assert not policy(memory, "run", agent="ben").crystallized
+    observe(memory, "run", 0, 9, agent="ada")
+    both = memory.crystallize()
+    assert [c.agent for c in both.created] == ["ben"]
+    assert [c.agent for c in both.taken_back] == ["ada"]
+    assert memory.policies.best(HERE, agent="ada") is None
+
+
+# Order, batches and writers
+
+outcomes = st.lists(
+    st.tuples(
+        st.sampled_from(["ada", "ben"]),
+        st.integers(0, 1),
+        st.sampled_from("ab"),
+        st.sampled_from([True, True, True, True, True, True, False]),
+    ),
+    max_size=80,
+)
+Final = dict[tuple[str, int, str], tuple[int, int, bool, bool, Any]]
+
+
+def expected(found: Sequence[Outcome]) -> Final:
+    """What all outcomes together say, whoever recorded them when."""
+    counts: dict[tuple[str, int, str], list[bool]] = {}
+    for agent, state, action, success in found:
+        counts.setdefault((agent, state, action), []).append(success)
+    answer: Final = {}
+    for key, those in counts.items():
+        lower = lower_bound(sum(those), len(those))
+        holds = len(those) >= 3 and lower > 0.6
+        q = lower if holds else 0.0
+        answer[key] = (len(those), sum(those), holds, holds, pytest.approx(q, rel=1e-12))
+    return answer
+
+
+def final(memory: Memory, prefix: str) -> Final:
+    found = memory.query(
+        "MATCH (p:Policy)-[:IN_STATE]->(s:State) WHERE p.ns = $ns AND p.agent STARTS WITH $prefix "
+        "RETURN p.agent AS agent, s.features AS state, p.action_type AS action, "
+        "[p.trials, p.successes] AS counts, p.crystallized AS made, p.active AS active, p.q AS q",
+        prefix=prefix,
+    )
+    return {
+        (row["agent"].removeprefix(prefix), int(row["state"][-2]), row["action"]): (
+            *row["counts"],
+            row["made"],
+            row["active"],
+            row["q"],
+        )
+        for row in found
+    }
+
+
+def record(memory: Memory, prefix: str, one: Outcome, key: str, how: str) -> None:
+    """Record an outcome in one of the ways in which it can come."""
+    agent, state, action, success = one
+    name = f"{prefix}{agent}"
+    features: dict[str, Any] = {"s": state}
+    if how == "episode":
+        step = Step(action_type=action, state=features)
+        memory.learn("t", "s", success=success, steps=[step, step], agent=name, source_key=key)
+    else:
+        memory.policies.observe(features, action, success, agent=name)
+
+
+def test_order_batches_and_calls_in_between_make_no_difference(memory: Memory, engine: str) -> None:
+    turns = itertools.count()
+
+    @hypothesis_settings(max_examples=40 if engine == "embedded" else 8, deadline=None)
+    @given(found=outcomes, data=st.data())
+    def check(found: list[Outcome], data: st.DataObject) -> None:
+        prefix = f"{next(turns)} "
+        shuffled = data.draw(st.permutations(found))
+        start = 0
+        while start < len(shuffled):
+            size = data.draw(st.integers(1, 30))
+            part, how = shuffled[start : start + size], data.draw(st.sampled_from("eom"))
+            if how == "m":
+                memory.policies.observe_many(
+                    (
+                        {
+                            "state": {"s": s},
+                            "action": a,
+                            "success": success,
+                            "agent": prefix + agent,
+                        }
+                        for agent, s, a, success in part
+                    ),
+                    batch_size=data.draw(st.integers(1, 10)),
+                )
+            elif how == "o" or len(part) > 5:
+                for one in part:
+                    record(memory, prefix, one, "", "outcome")
+            else:
+                for place, one in enumerate(part, start):
+                    record(memory, prefix, one, f"{prefix}{place}", "episode")
+            start += size
+            if data.draw(st.booleans()):
+                memory.crystallize(data.draw(st.sampled_from([None, prefix + "ada"])))
+        memory.crystallize()
+        assert final(memory, prefix) == expected(found)
+
+    check()
+    report = memory.verify()
+    assert report.ok, report.differences
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["one memory", "a memory each"])
+def test_the_number_of_writers_makes_no_difference(
+    memory: Memory, opened: Opener, shared: bool
+) -> None:
+    rng = random.Random(7)
+    found: list[Outcome] = [
+        (rng.choice(["ada", "ben"]), rng.randrange(2), rng.choice("ab"), rng.random() < 0.9)
+        for _ in range(240)
+    ]
+    for writers in (1, 2, 8):
+        prefix = f"{writers} "
+        handles = [memory if shared else opened() for _ in range(writers)]
+
+        def work(
+            number: int, writers: int = writers, prefix: str = prefix, handles: Any = handles
+        ) -> None:
+            for place in range(number, len(found), writers):
+                how = "episode" if place % 3 == 0 else "outcome"
+                record(handles[number], prefix, found[place], f"{prefix}{place}", how)
+                if place % 20 == 0:
+                    handles[number].crystallize()
+
+        with ThreadPoolExecutor(writers) as pool:
+            list(pool.map(work, range(writers)))
+        memory.crystallize()
+        assert final(memory, prefix) == expected(found)
+    report = memory.verify()
+    assert report.ok, report.differences
+
+
+# Whatever is done in whatever order
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One thing that speaks for a policy, and the episode that it came with."""
+
+    key: tuple[str, int, str]
+    kind: str
+    success: bool | None = None
+    episode: str | None = None
+
+
+agents = st.sampled_from(["ada", "ben"])
+numbers = st.integers(0, 1)
+names = st.sampled_from("ab")
+rewards = st.floats(-10, 10)
+keys = st.tuples(agents, numbers, names)
+items = st.fixed_dictionaries(
+    {"key": keys, "reward": rewards, "after": st.sampled_from([0, 1, 7, None])},
+    optional={"success": st.booleans()},
+)
+steps = st.lists(
+    st.tuples(numbers, names, st.none() | rewards, st.sampled_from([0, 1, 8, None, "end"])),
+    max_size=4,
+)
+
+
+class Machine(RuleBasedStateMachine):
+    """Everything that concerns policies, while a list of facts is kept beside."""
+
+    open_memory: Any = None
+    base = ""
+    runs = 0
+
+    episodes = Bundle("episodes")
+
+    def __init__(self) -> None:
+        super().__init__()
+        type(self).runs += 1
+        self.namespace = f"{self.base}-{self.runs}"
+        self.memory: Memory = type(self).open_memory(self.namespace)
+        self.facts: list[Fact] = []
+        self.waiting: dict[str, list[Fact]] = {}
+        self.learned = 0
+        self.report: CrystallizeReport | None = None
+
+    @staticmethod
+    def update_of(item: dict[str, Any]) -> dict[str, Any]:
+        agent, state, action = item["key"]
+        after = item["after"]
+        follows = {"terminal": True} if after is None else {"next_state": {"s": after}}
+        return {
+            "state": {"s": state},
+            "action": action,
+            "agent": agent,
+            "reward": item["reward"],
+            "success": item.get("success"),
+            **follows,
+        }
+
+    def knows(self, *found: Fact) -> None:
+        self.facts += found
+        self.report = None
+
+    @rule(item=items)
+    def update(self, item: dict[str, Any]) -> None:
+        self.memory.policies.update(**self.update_of(item))
+        self.knows(Fact(item["key"], "update", item.get("success")))
+
+    @rule(batch=st.lists(items, max_size=5), size=st.integers(1, 3))
+    def update_many(self, batch: list[dict[str, Any]], size: int) -> None:
+        given = [self.update_of(item) for item in batch]
+        self.memory.policies.update_many(given, batch_size=size)
+        self.knows(*(Fact(item["key"], "update", item.get("success")) for item in batch))
+
+    @rule(key=keys, success=st.booleans(), times=st.integers(1, 8))
+    def observe(self, key: tuple[str, int, str], success: bool, times: int) -> None:
+        agent, state, action = key
+        one = {"state": {"s": state}, "action": action, "success": success, "agent": agent}
+        self.memory.policies.observe_many([one] * times)
+        self.knows(*[Fact(key, "outcome", success)] * times)
+
+    @rule(key=keys, q=rewards)
+    def set_q(self, key: tuple[str, int, str], q: float) -> None:
+        self.memory.policies.set_q({"s": key[1]}, key[2], q, agent=key[0])
+        self.knows(Fact(key, "set"))
+
+    @rule(data=st.data(), signal=st.floats(0, 1))
+    def signal(self, data: st.DataObject, signal: float) -> None:
+        known = self.memory.policies.top()
+        if known:
+            one = data.draw(st.sampled_from(known))
+            self.memory.policies.signal(one.state, one.action, signal, agent=one.agent)
+
+    @rule(data=st.data(), how=st.sampled_from(["link", "strengthen", "weaken", "unlink"]))
+    def link(self, data: st.DataObject, how: str) -> None:
+        known = self.memory.policies.top(agent=data.draw(agents))
+        if len(known) > 1:
+            ids = [policy.id for policy in known]
+            pair = data.draw(st.lists(st.sampled_from(ids), min_size=2, max_size=2, unique=True))
+            getattr(self.memory.policies, how)(*pair)
+
+    @rule(target=episodes, agent=agents, taken=steps, success=st.booleans())
+    def learn(self, agent: str, taken: Any, success: bool) -> Any:
+        self.learned += 1
+        learned = self.memory._learner.learn(
+            Episode(
+                task="t",
+                strategy=["s"],
+                agent=agent,
+                success=success,
+                source_key=str(self.learned),
+                steps=[
+                    Step(
+                        state={"s": state},
+                        action_type=action,
+                        reward=reward,
+                        next_state={"s": after} if isinstance(after, int) else None,
+                        terminal=after == "end" or None,
+                    )
+                    for state, action, reward, after in taken
+                ],
+            )
+        )
+        identity = learned.episode_id
+        places = dict.fromkeys((agent, state, action) for state, action, _, _ in taken)
+        self.knows(*(Fact(key, "trial", success, identity) for key in places))
+        self.waiting[identity] = [
+            Fact((agent, state, action), "update", None, identity)
+            for state, action, reward, after in taken
+            if reward is not None and after is not None
+        ]
+        return identity
+
+    @rule()
+    def learn_episodes(self) -> None:
+        answer = self.memory.policies.learn_episodes()
+        found = [fact for facts in self.waiting.values() for fact in facts]
+        assert answer.transitions == len(found)
+        self.waiting.clear()
+        self.knows(*found)
+
+    @rule(identity=episodes)
+    def erase(self, identity: str) -> None:
+        if any(identity in row.values() for row in self.memory.query(EPISODES)):
+            self.memory.erase(identity)
+            self.facts = [fact for fact in self.facts if fact.episode != identity]
+            self.waiting.pop(identity, None)
+            self.report = None
+
+    @rule()
+    def crystallize(self) -> None:
+        self.report = self.memory.crystallize()
+
+    @rule()
+    def rebuild(self) -> None:
+        self.memory.rebuild()
+
+    @rule()
+    def reopen(self) -> None:
+        self.memory.close()
+        self.memory = type(self).open_memory(self.namespace)
+
+    @invariant()
+    def the_facts_say_so(self) -> None:
+        report = self.memory.verify()
+        assert report.ok, report.differences
+        counted: dict[tuple[str, int, str], tuple[int, int, int]] = {}
+        for fact in self.facts:
+            updates, trials, successes = counted.get(fact.key, (0, 0, 0))
+            counted[fact.key] = (
+                updates + (fact.kind == "update"),
+                trials + (fact.success is not None),
+                successes + (fact.success is True),
+            )
+        stored = {
+            (p.agent, (p.features or {})["s"], p.action): p
+            for p in self.memory.policies.top(limit=100)
+        }
+        found = {key: (p.updates, p.trials, p.successes) for key, p in stored.items()}
+        assert found == counted
+        if self.report is not None:
+            for p in stored.values():
+                holds = p.trials >= 3 and lower_bound(p.successes, p.trials) > 0.6
+                assert p.crystallized == holds
+
+    def teardown(self) -> None:
+        with contextlib.suppress(Exception):
+            self.memory.close()
+
+
+EPISODES = "MATCH (e:Episode) WHERE e.ns = $ns RETURN e.id AS id"
+
+
+@pytest.mark.timeout(900)
+def test_any_order_of_calls_leaves_policies_that_the_facts_say(opened: Opener, engine: str) -> None:
+    class Running(Machine):
+        pass
+
+    first = opened()
+    Running.base = first.namespace
+    first.close()
+    Running.open_memory = staticmethod(opened)
+    examples, length = (50, 25) if engine == "embedded" else (6, 12)
+    run_state_machine_as_test(
+        Running,
+        settings=hypothesis_settings(
+            max_examples=examples, stateful_step_count=length, deadline=None
+        ),
+    )

@@ -1,0 +1,323 @@
+"""Temporal discovery over what a memory holds, on both engines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from graphmem import Memory, Step, StrategyUse
+from graphmem.errors import NotFoundError, ReadOnlyError, ValidationError
+from graphmem.ids import node_id, to_millis
+from graphmem.queries import adhoc, procedure
+from tests.conftest import Opener
+
+MONDAY = datetime(2025, 1, 6, 9, tzinfo=UTC)
+DAY = timedelta(days=1)
+WEEK = timedelta(weeks=1)
+
+POLICY = """
+CREATE (:Policy {id: $id, ns: $ns, created_at: 0, agent: 'a', state: 's', action_type: 'retry', q: 0.0, active: true})
+"""  # noqa: E501
+TRANSITIONS = """
+MATCH (p:Policy {id: $id}) UNWIND $rows AS row
+CREATE (:Transition {id: row.id, ns: $ns, created_at: 0, at: row.at, success: row.success})-[:UPDATED]->(p)
+"""  # noqa: E501
+EVENTS = """
+MATCH (p:Policy {id: $id}) UNWIND $rows AS row
+CREATE (:Event {id: row.id, ns: $ns, created_at: 0, kind: row.kind, at: row.at, success: row.success})-[:ABOUT]->(p)
+"""  # noqa: E501
+TOOK = """
+MATCH (p:Policy {id: $id}) MATCH (e:Episode {id: $episode}) CREATE (e)-[:TOOK {steps: 2, first: 0}]->(p)
+"""  # noqa: E501
+OF = "MATCH (x:Transition {id: $id}) MATCH (e:Episode {id: $episode}) CREATE (x)-[:OF]->(e)"
+COUNT = adhoc(
+    "MATCH (n)-[r:HAS_CYCLE]->(c:Cycle) WHERE c.ns = $ns RETURN labels(n)[0] AS label, c.id AS id, "
+    "c.created_at AS created_at, c.alpha AS alpha, c.correction AS correction ORDER BY id"
+)
+
+
+def write(memory: Memory, cypher: str, **params: Any) -> None:
+    memory.initialize()
+    query = adhoc(cypher, "write")
+    memory.store.transact(lambda tx: tx.run(query, ns=memory.namespace, **params))
+
+
+def policy(memory: Memory, name: str = "p") -> str:
+    """A policy with no facts about it."""
+    identity = node_id(memory.namespace, "Policy", name)
+    write(memory, POLICY, id=identity)
+    return identity
+
+
+def rows(
+    identity: str, dates: Iterable[datetime | None], success: bool | None = True, **more: Any
+) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": f"{identity}:{more}:{success}:{index}",
+            "at": None if date is None else to_millis(date),
+            "success": success,
+            **more,
+        }
+        for index, date in enumerate(dates)
+    ]
+
+
+def weekly(number: int, start: datetime = MONDAY) -> list[datetime]:
+    return [start + WEEK * week for week in range(number)]
+
+
+def learn(
+    memory: Memory, strategy: Any, dates: Iterable[datetime | None], **more: Any
+) -> list[str]:
+    ids = []
+    for index, date in enumerate(dates):
+        outcome = {"success": True, "source_key": f"{strategy} {index} {more}", **more}
+        ids.append(memory.learn("t", strategy, ended_at=date, **outcome).episode_id)
+    return ids
+
+
+def test_a_strategy_that_is_used_on_mondays(memory: Memory) -> None:
+    learn(memory, "weekly report", [*weekly(20), None])
+    strategy = memory.strategies()[0]
+
+    report = memory.cycles.examine("weekly report")
+    assert (report.subject, report.events, report.undated) == (strategy.id, 20, 1)
+    [cycle] = report.cycles
+    assert (cycle.kind, cycle.when, cycle.phase) == ("day of week", "Monday", 388_800)
+    assert (cycle.buckets, cycle.amplitude, cycle.id) == ((20, 0, 0, 0, 0, 0, 0), 0.5, None)
+    assert cycle.expected == pytest.approx([20 / 7] * 7)
+    assert memory.cycles.list() == []  # nothing is stored by looking
+
+    for same in (strategy.id, strategy, " weekly report "):
+        assert memory.cycles.examine(same) == report
+
+
+def test_what_was_discovered_is_kept_with_its_subject(memory: Memory) -> None:
+    learn(memory, "weekly report", weekly(20))
+    learn(memory, "other", [MONDAY])
+    [cycle] = memory.cycles.discover("weekly report")
+
+    assert memory.cycles.list() == [cycle]
+    assert memory.cycles.list("weekly report") == [cycle]
+    assert memory.cycles.list("other") == []
+    assert cycle.id == node_id(memory.namespace, "Cycle", str(cycle.subject), cycle.kind, "UTC")
+    [row] = memory.store.read(COUNT, ns=memory.namespace)
+    assert (row["label"], row["id"], row["alpha"]) == ("Strategy", cycle.id, 0.05)
+    assert row["created_at"] == to_millis(weekly(20)[-1])  # of the evidence, not of the clock
+
+
+def test_cycles_are_there_when_the_memory_is_opened_again(opened: Opener) -> None:
+    memory = opened()
+    learn(memory, "weekly report", weekly(20))
+    found = memory.cycles.discover("weekly report")
+    memory.close()
+
+    assert opened().cycles.list("weekly report") == found
+
+
+def test_a_new_discovery_takes_the_place_of_the_last_in_its_zone(memory: Memory) -> None:
+    learn(memory, "report", weekly(8))
+    [monday] = memory.cycles.discover("report")
+    [tokyo] = memory.cycles.discover("report", timezone="Asia/Tokyo")
+    assert memory.cycles.list("report") == [tokyo, monday]
+
+    learn(memory, "report", weekly(15, MONDAY + 2 * DAY), agent="b")
+    [wednesday] = memory.cycles.discover("report", correction="bonferroni")
+    assert (wednesday.id, wednesday.when, wednesday.events) == (monday.id, "Wednesday", 23)
+    assert memory.cycles.list("report") == [tokyo, wednesday]
+    corrections = {row["correction"] for row in memory.store.read(COUNT, ns=memory.namespace)}
+    assert corrections == {"holm", "bonferroni"}
+
+    assert memory.cycles.discover("report", at_least=1000) == []
+    assert memory.cycles.list("report") == [tokyo]
+
+
+def test_all_facts_about_a_policy_count(memory: Memory) -> None:
+    identity = policy(memory)
+    write(memory, TRANSITIONS, id=identity, rows=rows(identity, [*weekly(5), None]))
+    outcomes = rows(identity, weekly(6, MONDAY + WEEK * 5), kind="outcome")
+    signals = rows(identity, weekly(50, MONDAY + DAY), kind="signal")  # says nothing of when
+    write(memory, EVENTS, id=identity, rows=outcomes + signals)
+    for episode in learn(memory, "s", weekly(7, MONDAY + WEEK * 11)):
+        write(memory, TOOK, id=identity, episode=episode)
+
+    report = memory.cycles.examine(identity)
+    assert (report.events, report.undated) == (18, 1)
+    [cycle] = memory.cycles.discover(SimpleNamespace(id=identity))
+    assert (cycle.subject, cycle.when, cycle.events) == (identity, "Monday", 18)
+    [row] = memory.store.read(COUNT, ns=memory.namespace)
+    assert (row["label"], row["created_at"]) == ("Policy", to_millis(weekly(18)[-1]))
+
+
+def test_an_episode_counts_once_however_many_steps_it_has(memory: Memory) -> None:
+    """Steps of one episode have one date; counted each, they would look like a crowd."""
+    identity = policy(memory)
+    other = policy(memory, "other")
+    [taken, elsewhere] = learn(memory, "s", [MONDAY, MONDAY + DAY])
+    steps = rows(identity, [MONDAY, MONDAY, MONDAY + DAY, MONDAY + 2 * DAY])
+    write(memory, TRANSITIONS, id=identity, rows=steps)
+    write(memory, TOOK, id=identity, episode=taken)
+    write(memory, TOOK, id=other, episode=elsewhere)
+    for step, episode in zip(steps[:3], (taken, taken, elsewhere), strict=True):
+        write(memory, OF, id=step["id"], episode=episode)
+
+    # The episode; a transition out of one that did not take this policy; one by itself.
+    assert memory.cycles.examine(identity).events == 3
+    assert memory.cycles.examine(other).events == 1
+
+
+def test_a_strategy_counts_only_where_it_was_applied(memory: Memory) -> None:
+    learn(memory, [StrategyUse("used"), StrategyUse("seen", applied=False)], weekly(9))
+    assert memory.cycles.examine("used").events == 9
+    assert memory.cycles.examine("seen").events == 0
+
+
+def test_one_can_ask_when_something_works_and_when_it_fails(memory: Memory) -> None:
+    learn(memory, "deploy", weekly(20), success=True)
+    learn(memory, "deploy", weekly(20, MONDAY + 4 * DAY), success=False)
+    identity = policy(memory)
+    facts = [(True, MONDAY), (False, MONDAY + 4 * DAY), (None, MONDAY + 5 * DAY)]
+    for success, start in facts:
+        dated = rows(identity, [*weekly(20, start), None], success)
+        write(memory, TRANSITIONS, id=identity, rows=dated)
+
+    for subject, undated, unjudged in (("deploy", 0, 0), (identity, 1, 21)):
+        works = memory.cycles.examine(subject, only="success")
+        fails = memory.cycles.examine(subject, only="failure")
+        assert [cycle.when for cycle in works.cycles] == ["Monday"]
+        assert [cycle.when for cycle in fails.cycles] == ["Friday"]
+        assert (works.events, works.undated, works.unjudged) == (20, undated, unjudged)
+        assert (fails.cycles[0].only, fails.events) == ("failure", 20)
+
+
+def test_cycles_of_failures_are_not_kept(memory: Memory) -> None:
+    """A stored cycle adds to a value at its peak: nothing is worth most when it fails."""
+    learn(memory, "deploy", weekly(20), success=False)
+    [cycle] = memory.cycles.discover("deploy", only="failure")
+    assert (cycle.when, cycle.id) == ("Monday", None)
+    assert memory.cycles.list() == []
+    with pytest.raises(ValidationError, match="only: is not kept"):
+        memory.cycles.examine("deploy", only="failure", keep=True)
+
+
+def test_datetimes_are_answered_without_storing(memory: Memory) -> None:
+    [cycle] = memory.cycles.discover(weekly(20))
+    assert (cycle.subject, cycle.id, cycle.when) == (None, None, "Monday")
+    assert memory.cycles.list() == []
+
+
+def test_too_little_evidence_is_said_and_nothing_stored(memory: Memory) -> None:
+    learn(memory, "new", [MONDAY, None])
+    report = memory.cycles.examine("new", keep=True)
+    assert (report.events, report.undated, report.cycles) == (1, 1, ())
+    assert {test.reason for test in report.tests} == {"too little evidence: 1 dated event"}
+    assert memory.store.read(COUNT, ns=memory.namespace) == []
+
+
+@pytest.mark.parametrize("subject", ["nobody knows this", "0" * 32, " ", ""])
+def test_an_unknown_subject_is_not_found(memory: Memory, subject: str) -> None:
+    learn(memory, "s", [MONDAY])
+    for ask in (memory.cycles.discover, memory.cycles.examine, memory.cycles.list):
+        with pytest.raises(NotFoundError, match="no policy or strategy"):
+            ask(subject)
+
+
+@pytest.mark.parametrize("subject", [5, None, {"id": 1}, "\ud800", SimpleNamespace(id=7)], ids=str)
+def test_what_can_be_no_subject_is_named(memory: Memory, subject: Any) -> None:
+    with pytest.raises(ValidationError, match="subject"):
+        memory.cycles.discover(subject)
+
+
+def test_namespaces_do_not_see_each_others_cycles(opened: Opener) -> None:
+    ours = opened()
+    theirs = opened(f"{ours.namespace}-other")
+    learn(theirs, "report", weekly(20))
+    learn(ours, "report", [MONDAY])
+    [cycle] = theirs.cycles.discover("report", timezone="Asia/Tokyo")
+
+    assert ours.cycles.discover("report", timezone="Asia/Tokyo") == []
+    assert ours.cycles.list() == []
+    with pytest.raises(NotFoundError):
+        ours.cycles.discover(str(cycle.subject))
+    for name, given in (
+        ("cycles.clear", {"ids": [cycle.id]}),
+        ("cycles.lock", {"id": cycle.subject}),
+        ("cycles.store", {"subject": cycle.subject, "rows": [{"id": "x"}]}),
+    ):
+        ours.store.transact(
+            lambda tx, name=name, given=given: tx.run(procedure(name), ns=ours.namespace, **given)  # type: ignore[misc]
+        )
+    for name in ("cycles.dates", "cycles.of", "cycles.subject"):
+        assert ours.query(name, ids=[cycle.subject]) == []
+    assert theirs.cycles.list() == [cycle]
+
+
+def test_cycles_can_be_found_anew_when_facts_went(memory: Memory) -> None:
+    """As they were asked for; what the facts no longer show goes, as does what lost its subject."""
+    ids = learn(memory, "report", weekly(20))
+    learn(memory, "other", weekly(20, MONDAY + DAY))
+    learn(memory, "gone", weekly(20), agent="b")
+    asked: dict[str, Any] = {
+        "timezone": "Asia/Tokyo",
+        "correction": "bonferroni",
+        "only": "success",
+    }
+    for subject in ("report", "other", "gone"):
+        memory.cycles.discover(subject, **asked)
+    before = memory.cycles.list()
+    assert memory.store.transact(memory.cycles.renew) == 3
+    assert memory.cycles.list() == before
+
+    for episode in ids[6:]:
+        memory.erase(episode)
+    write(memory, "MATCH (s:Strategy) WHERE s.ns = $ns AND s.text = 'gone' DETACH DELETE s")
+    [other] = memory.cycles.list("other")
+    assert memory.store.transact(lambda tx: memory.cycles.renew(tx, [str(other.subject)])) == 1
+    assert memory.store.transact(memory.cycles.renew) == 1
+    assert memory.cycles.list() == [other]
+
+
+def test_the_zones_of_stored_cycles_are_known(memory: Memory) -> None:
+    """What a value needs clocks for."""
+    identity = policy(memory)
+    write(memory, TRANSITIONS, id=identity, rows=rows(identity, weekly(20)))
+    write(
+        memory,
+        "MATCH (p:Policy {id: $id}) CREATE (p)-[:IN_STATE]->(:State {id: $id + 's', ns: $ns})",
+        id=identity,
+    )
+    for timezone in ("UTC", "Asia/Tokyo"):
+        memory.cycles.discover(identity, timezone=timezone)
+    zones = [{"timezone": "Asia/Tokyo"}, {"timezone": "UTC"}]
+    assert memory.query("cycles.timezones_in", state_id=f"{identity}s") == zones
+    assert memory.query("cycles.timezones_in", state_id="no such state") == []
+
+
+def test_a_policy_of_mondays_is_worth_more_on_mondays(memory: Memory) -> None:
+    """From episodes with steps to a value: two steps each Monday are one event, not three."""
+    step: dict[str, Any] = {
+        "action_type": "retry",
+        "state": {"page": 1},
+        "next_state": {"page": 2},
+        "reward": 0.0,
+    }
+    steps = [Step(**step), Step(**step, terminal=True)]
+    learn(memory, "weekly report", weekly(20), steps=steps)
+    [found] = memory.policies.values({"page": 1})
+    [cycle] = memory.cycles.discover(found)
+    assert (cycle.subject, cycle.when, cycle.events) == (found.id, "Monday", 20)
+
+    week = [MONDAY + WEEK * 20 + DAY * day for day in range(7)]
+    scores = [memory.policies.values({"page": 1}, at=day)[0].score for day in week]
+    assert max(scores) == scores[0] > 0 > min(scores)
+    assert max(map(abs, scores)) <= cycle.amplitude
+
+
+def test_a_procedure_that_stores_is_no_query(memory: Memory) -> None:
+    with pytest.raises(ReadOnlyError):
+        memory.query("cycles.clear", ids=[])

@@ -1,0 +1,614 @@
+"""Every change is an event; a group of consumers gets each event once; reads are counted beside.
+
+Several at once, and those that are killed, are in ``tests/faults/test_consumers.py``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from graphmem import Episode, Memory, Step
+from graphmem.errors import GraphMemError, SettingsError, ValidationError
+from graphmem.models.events import Event
+from graphmem.models.policies import Policy
+from tests.conftest import Opener
+
+DEPLOY: dict[str, Any] = {"task": "deploy"}
+VERIFY: dict[str, Any] = {"task": "verify"}
+NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+
+def written(memory: Memory) -> list[Event]:
+    """All events, each agent's in the order of their numbers."""
+    return sorted(memory.events.since({}), key=lambda event: (event.agent, event.seq))
+
+
+def kinds(memory: Memory) -> list[str]:
+    return [event.kind for event in written(memory)]
+
+
+def numbers(events: list[Event]) -> list[int]:
+    return [event.seq for event in events]
+
+
+def known(memory: Memory, state: dict[str, Any], action: str) -> Policy:
+    found = memory.policies.get(state, action)
+    assert found is not None
+    return found
+
+
+def outcomes(memory: Memory, count: int, agent: str = "default") -> None:
+    """Write events with the numbers 1, 2, 3 ... into the stream of an agent."""
+    memory.policies.observe_many(
+        {"state": DEPLOY, "action": "run", "success": True, "agent": agent} for _ in range(count)
+    )
+
+
+# Every change is an event
+
+
+def test_a_new_episode_is_an_event_and_a_known_one_is_none(memory: Memory) -> None:
+    before = datetime.now(UTC)
+    first = memory.learn("a task", "a strategy", success=True, agent="anna", source_key="1")
+    memory.learn("a task", "a strategy", success=True, agent="anna", source_key="1")
+    [event] = written(memory)
+    assert (event.agent, event.seq, event.kind, event.subject) == ("anna", 1, "episode", first.episode_id)  # noqa: E501  # fmt: skip
+    assert (event.other, event.value, event.success, event.at, event.facts) == (None, None, None, None, {})  # noqa: E501  # fmt: skip
+    assert abs((event.recorded_at - before).total_seconds()) < 60
+
+
+def test_each_agent_counts_for_itself(memory: Memory) -> None:
+    memory.learn_many(
+        [
+            Episode(task="t", strategy="s", success=True, agent="ab"[n % 2], source_key=str(n))
+            for n in range(7)
+        ],
+        batch_size=3,
+    )
+    memory.policies.observe(DEPLOY, "run", True, agent="b")
+    events = written(memory)
+    assert [(event.agent, event.seq) for event in events] == [
+        ("a", 1), ("a", 2), ("a", 3), ("a", 4), ("b", 1), ("b", 2), ("b", 3), ("b", 4)]  # fmt: skip
+    assert memory.events.positions() == {"a": 4, "b": 4}
+    assert len({event.id for event in events}) == 8
+
+
+def test_an_update_is_a_transition_with_its_facts(memory: Memory) -> None:
+    done = memory.policies.update(
+        DEPLOY, "run", 2.0, next_state=VERIFY, alpha=0.5, gamma=0.25, next_actions=3, at=NOON
+    )
+    last = memory.policies.update(VERIFY, "check", -1.0, terminal=True, success=False)
+    first, second = written(memory)
+    assert (first.kind, first.subject, first.seq, first.at) == (
+        "transition",
+        done.policy_id,
+        done.seq,
+        NOON,
+    )
+    place = known(memory, VERIFY, "check").state
+    assert first.facts == {
+        "next_state": place, "reward": 2.0, "alpha": 0.5, "gamma": 0.25, "terminal": False,
+        "next_max": None, "next_actions": 3}  # fmt: skip
+    assert (second.kind, second.subject, second.seq) == ("transition", last.policy_id, 2)
+    assert (second.facts["terminal"], second.facts["next_state"]) == (True, None)
+    assert (first.success, second.success) == (None, False)
+
+
+def test_a_batch_of_updates_has_the_numbers_that_it_answers(memory: Memory) -> None:
+    answers = memory.policies.update_many(
+        [
+            {"state": DEPLOY, "action": "run", "reward": float(n), "terminal": True,
+             "agent": "ab"[n % 2]}
+            for n in range(5)
+        ],
+        batch_size=2,
+    )  # fmt: skip
+    assert [answer.seq for answer in answers] == [1, 1, 2, 2, 3]
+    assert [event.facts["reward"] for event in written(memory)] == [0.0, 2.0, 4.0, 1.0, 3.0]
+
+
+def test_what_is_said_of_a_policy_is_an_event_with_what_was_said(memory: Memory) -> None:
+    policies = memory.policies
+    identity = policies.observe(DEPLOY, "run", False, at=NOON)
+    policies.set_q(DEPLOY, "run", 0.25)
+    policies.signal(DEPLOY, "run", 0.75)
+    memory.predictions.resolve(
+        memory.predictions.expect(identity, probability=1.0).id, happened=True
+    )
+    events = written(memory)
+    assert [(event.kind, event.value, event.success, event.at) for event in events] == [
+        ("outcome", None, False, NOON),
+        ("set", 0.25, None, None),
+        ("signal", 0.75, None, None),
+        ("signal", 1.0, None, None),
+    ]
+    assert {event.subject for event in events} == {identity}
+
+
+def test_crystallizing_and_taking_back_are_events_only_where_something_changes(
+    memory: Memory,
+) -> None:
+    policies = memory.policies
+    for _ in range(3):
+        identity = policies.observe(DEPLOY, "run", True)
+    [made] = memory.crystallize(threshold=0.4).created
+    memory.crystallize(threshold=0.4)  # kept as it is
+    policies.observe(DEPLOY, "run", False)
+    [gone] = memory.crystallize(threshold=0.4).taken_back
+    memory.crystallize(threshold=0.4)
+    assert kinds(memory) == ["outcome"] * 3 + ["crystallized", "outcome", "taken_back"]
+    events = written(memory)
+    assert (events[3].subject, events[3].value) == (identity, made.lower)
+    assert (events[5].subject, events[5].value) == (identity, gone.lower)
+
+
+def test_changes_of_edges_are_events_about_both_ends(memory: Memory) -> None:
+    policies = memory.policies
+    for state in (DEPLOY, VERIFY):
+        policies.set_q(state, "run", 1.0)
+    a, b = known(memory, DEPLOY, "run"), known(memory, VERIFY, "run")
+    policies.link(a, b)
+    policies.strengthen(a, b, delta=0.5)
+    policies.weaken(b, a, factor=0.5)
+    policies.weaken(a)
+    policies.unlink(a, b)
+    events = written(memory)[2:]
+    assert [(event.kind, event.value) for event in events] == [
+        ("linked", 0.1), ("strengthened", 0.5), ("weakened", 0.5), ("weakened", 0.95),
+        ("unlinked", None)]  # fmt: skip
+    assert all({event.subject, event.other} == {a.id, b.id} for event in events)
+
+
+def test_erasing_takes_events_away_and_says_so(memory: Memory) -> None:
+    first = memory.learn("t", "s", success=True, source_key="1")
+    memory.learn("t", "s", success=True, source_key="2")
+    memory.erase(first.episode_id)
+    events = written(memory)
+    assert [(event.seq, event.kind) for event in events] == [(2, "episode"), (3, "erased")]
+    assert (events[1].subject, events[1].facts) == (None, {})  # nothing of what it was
+    assert memory.learn("t", "s", success=True, source_key="1").created
+    assert numbers(written(memory)) == [2, 3, 4]  # no number is used twice
+
+
+def test_an_update_without_a_record_is_no_event(memory: Memory) -> None:
+    memory.policies.update(DEPLOY, "run", 1.0, terminal=True)
+    assert memory.policies.update(DEPLOY, "run", 1.0, terminal=True, record=False).seq == 1
+    assert numbers(written(memory)) == [1]
+
+
+FAILING: dict[str, Callable[[Memory], object]] = {
+    "an update that says nothing of what came next": lambda m: m.policies.update(DEPLOY, "run", 1),
+    "a batch with a bad update": lambda m: m.policies.update_many(
+        [
+            {"state": DEPLOY, "action": "run", "reward": 1.0, "terminal": True},
+            {"state": DEPLOY, "action": "run", "reward": float("nan"), "terminal": True},
+        ]
+    ),
+    "a batch with a bad outcome": lambda m: m.policies.observe_many(
+        [
+            {"state": DEPLOY, "action": "run", "success": True},
+            {"state": DEPLOY, "action": "run", "success": 1},
+        ]
+    ),
+    "a signal about nothing": lambda m: m.policies.signal(VERIFY, "new", 1.0),
+    "a link to nothing": lambda m: m.policies.link(known(m, DEPLOY, "run"), "no policy"),
+    "an episode with another outcome": lambda m: m.learn("t", "s", success=False, source_key="1"),
+    "a batch of episodes with such a one": lambda m: m.learn_many(
+        [
+            Episode(task="t", strategy="s", success=True, source_key="2"),
+            Episode(task="t", strategy="s", success=False, source_key="1"),
+        ]
+    ),
+    "erasing nothing": lambda m: m.erase("no episode"),
+}
+
+
+@pytest.mark.parametrize("call", FAILING.values(), ids=FAILING)
+def test_a_failed_call_leaves_no_event(memory: Memory, call: Callable[[Memory], object]) -> None:
+    memory.learn("t", "s", success=True, source_key="1")
+    memory.policies.observe(DEPLOY, "run", True)
+    with pytest.raises(GraphMemError):
+        call(memory)
+    assert kinds(memory) == ["episode", "outcome"]
+    assert memory.events.positions() == {"default": 2}
+
+
+def test_an_event_is_rolled_back_with_its_change(memory: Memory, opened: Opener) -> None:
+    """This call fails after its event was written, in the same transaction."""
+    memory.learn("t", ["s", "r"], success=True)
+    other = opened(co_occurrence_half_life_days=1.0)
+    with pytest.raises(SettingsError):
+        other.learn("t", ["s", "r"], success=False, agent="default")
+    with pytest.raises(SettingsError):
+        other.learn("t", ["s", "r"], success=False, agent="new")
+    assert memory.events.positions() == {"default": 1}
+    assert kinds(memory) == ["episode"]
+
+
+def test_a_clock_that_steps_back_does_no_harm(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it is for a writer, too, that read the clock before it waited for another one."""
+    for now in (2_000, 1_000):
+        monkeypatch.setattr("graphmem.policies.now_millis", lambda now=now: now)
+        memory.policies.update(DEPLOY, "run", 1.0, terminal=True)
+    report = memory.verify()
+    assert report.ok, report.differences
+
+
+# Looking at events without consuming them
+
+
+def test_tail_shows_the_latest_events_the_latest_last(memory: Memory) -> None:
+    assert memory.events.tail() == []
+    outcomes(memory, 3, "a")
+    time.sleep(0.01)
+    outcomes(memory, 2, "b")
+    assert [(event.agent, event.seq) for event in memory.events.tail(3)] == [
+        ("a", 3), ("b", 1), ("b", 2)]  # fmt: skip
+    assert numbers(memory.events.tail(2, agent="a")) == [2, 3]
+    assert memory.events.tail(agent="nobody") == []
+    assert len(list(memory.events.consume("group", "one"))) == 5  # looking gave them to nobody
+
+
+def test_since_continues_after_positions(memory: Memory) -> None:
+    outcomes(memory, 2, "a")
+    places = memory.events.positions()
+    assert memory.events.since(places) == []
+    outcomes(memory, 3, "a")
+    outcomes(memory, 1, "b")
+    assert [(event.agent, event.seq) for event in memory.events.since(places)] == [
+        ("a", 3), ("a", 4), ("a", 5), ("b", 1)]  # fmt: skip
+    assert numbers(memory.events.since({"a": 1, "b": 1}, limit=2)) == [2, 3]
+
+
+def test_a_namespace_has_its_own_events_and_groups(memory: Memory, opened: Opener) -> None:
+    outcomes(memory, 2)
+    other = opened(f"{memory.namespace}-other")
+    assert list(other.events.consume("group", "one")) == []
+    outcomes(other, 1)
+    assert len(list(memory.events.consume("group", "one"))) == 2
+    assert other.events.pending("group") == []
+    assert other.events.consume("group", "two").reclaim(idle=0) == []
+
+
+# Consumers
+
+
+def test_a_group_gets_each_event_once(memory: Memory) -> None:
+    outcomes(memory, 5)
+    one = memory.events.consume("group", "one", limit=3)
+    two = memory.events.consume("group", "two", limit=3)
+    assert (numbers(list(one)), numbers(list(two))) == ([1, 2, 3], [4, 5])
+    assert (list(one), list(two)) == ([], [])
+    outcomes(memory, 1)
+    assert (numbers(list(two)), list(one)) == ([6], [])
+
+
+def test_each_group_gets_all_events(memory: Memory) -> None:
+    outcomes(memory, 3)
+    first, second = (memory.events.consume(group, "one") for group in ("first", "second"))
+    assert numbers(list(first)) == numbers(list(second)) == [1, 2, 3]
+    first.ack()
+    assert [row.count for row in memory.events.pending("second")] == [3]
+
+
+def test_an_iteration_claims_at_most_its_limit_over_all_agents(memory: Memory) -> None:
+    for agent in "abc":
+        outcomes(memory, 2, agent)
+    consumer = memory.events.consume("group", "one", limit=5)
+    assert [event.agent for event in consumer] == ["a", "a", "b", "b", "c"]
+    assert [event.agent for event in consumer] == ["c"]
+
+
+def test_a_consumer_of_one_agent_gets_that_stream_only(memory: Memory) -> None:
+    for agent in "ab":
+        outcomes(memory, 2, agent)
+    only_b = memory.events.consume("group", "one", agent="b")
+    assert {event.agent for event in only_b} == {"b"}
+    all_of_them = memory.events.consume("group", "two")
+    assert {event.agent for event in all_of_them} == {"a"}
+    assert {event.agent for event in only_b.reclaim(idle=0)} == {"b"}
+    only_b.ack()
+    assert [(row.consumer, row.agent) for row in memory.events.pending("group")] == [("two", "a")]
+
+
+def test_what_was_given_is_pending_until_it_is_acknowledged(memory: Memory) -> None:
+    outcomes(memory, 4)
+    before = datetime.now(UTC)
+    consumer = memory.events.consume("group", "one", limit=3)
+    first, *_ = consumer
+    [row] = memory.events.pending("group")
+    assert (row.consumer, row.agent, row.count, row.deliveries) == ("one", "default", 3, 1)
+    assert abs((row.claimed_at - before).total_seconds()) < 60
+    assert consumer.ack(first) == 1
+    assert [row.count for row in memory.events.pending("group")] == [2]
+    assert consumer.ack() == 2  # all others that it holds
+    assert memory.events.pending("group") == []
+    assert consumer.ack() == 0
+
+
+def test_what_was_claimed_but_not_seen_is_not_acknowledged(memory: Memory) -> None:
+    outcomes(memory, 3)
+    consumer = memory.events.consume("group", "one")
+    for event in consumer:
+        assert event.seq == 1
+        break
+    assert consumer.ack() == 1
+    assert [row.count for row in memory.events.pending("group")] == [2]
+    assert numbers(consumer.reclaim(idle=0)) == [2, 3]
+
+
+def test_a_restarted_consumer_gets_back_what_it_did_not_acknowledge(opened: Opener) -> None:
+    with opened() as memory:
+        outcomes(memory, 5)
+        consumer = memory.events.consume("group", "one", limit=4)
+        events = list(consumer)
+        consumer.ack(events[0], events[2])
+        with pytest.raises(ValidationError):  # another handle holds nothing
+            memory.events.consume("group", "one").ack(events[1])
+
+    again = opened().events.consume("group", "one")
+    back = again.reclaim(idle=0)
+    assert [(event.seq, event.deliveries) for event in back] == [(2, 2), (4, 2)]
+    assert [(event.seq, event.deliveries) for event in again] == [(5, 1)]
+    assert again.ack() == 3
+    assert again.reclaim(idle=0) == []
+
+
+def test_reclaiming_takes_over_what_was_idle_for_so_long(memory: Memory) -> None:
+    outcomes(memory, 2)
+    one, two = (memory.events.consume("group", name) for name in ("one", "two"))
+    events = list(one)
+    assert two.reclaim() == []
+    assert two.reclaim(idle=30) == []
+    time.sleep(0.25)
+    assert numbers(two.reclaim(idle=0.2)) == [1, 2]
+    assert one.reclaim(idle=5) == []  # it is not idle any more
+    [row] = memory.events.pending("group")
+    assert (row.consumer, row.count, row.deliveries) == ("two", 2, 2)
+    with pytest.raises(ValidationError):
+        one.ack(*events)
+    assert two.ack() == 2
+
+
+def test_deliveries_are_counted(memory: Memory) -> None:
+    outcomes(memory, 1)
+    consumers = [memory.events.consume("group", name) for name in "abc"]
+    [event] = consumers[0]
+    assert event.deliveries == 1
+    for count, consumer in enumerate(consumers, 2):
+        [event] = consumer.reclaim(idle=0)
+        assert event.deliveries == count
+    assert [row.deliveries for row in memory.events.pending("group")] == [4]
+
+
+def test_acknowledging_what_is_not_ones_own_is_an_error_and_the_rest_is_done(
+    memory: Memory,
+) -> None:
+    outcomes(memory, 6)
+    one = memory.events.consume("group", "one", limit=4)
+    two = memory.events.consume("group", "two", limit=2)
+    a, b, c, d = one
+    foreign, _ = two
+    with pytest.raises(ValidationError) as caught:
+        one.ack(a, foreign, b)
+    assert (caught.value.field, caught.value.value) == ("event", foreign.id)
+    assert "'one' of group 'group'" in str(caught.value)
+    with pytest.raises(ValidationError):  # twice
+        one.ack(b, c)
+    assert one.ack(d, d) == 1
+    counts = {row.consumer: row.count for row in memory.events.pending("group")}
+    assert counts == {"two": 2}
+
+
+def test_acknowledging_what_another_took_over_is_an_error_and_the_rest_is_done(
+    memory: Memory,
+) -> None:
+    outcomes(memory, 2)
+    one, two = (memory.events.consume("group", name) for name in ("one", "two"))
+    taken = list(one)
+    two.reclaim(idle=0)
+    outcomes(memory, 1)
+    [kept] = one
+    with pytest.raises(ValidationError):
+        one.ack()
+    assert [row.consumer for row in memory.events.pending("group")] == ["two"]
+    with pytest.raises(ValidationError):  # it is gone for good
+        one.ack(kept)
+    assert two.ack(*taken) == 2
+    assert memory.events.pending("group") == []
+
+
+def test_what_was_erased_is_skipped_and_not_left_pending(memory: Memory) -> None:
+    learned = [memory.learn("t", "s", success=True, source_key=str(n)) for n in range(4)]
+    memory.erase(learned[1].episode_id)
+    one, two = (memory.events.consume("group", name) for name in ("one", "two"))
+    events = list(one)
+    assert numbers(events) == [1, 3, 4, 5]
+    assert [row.count for row in memory.events.pending("group")] == [4]
+    one.ack(events[0])
+
+    memory.erase(learned[2].episode_id)  # while it is pending
+    assert numbers(two.reclaim(idle=0)) == [4, 5]
+    assert [row.count for row in memory.events.pending("group")] == [2]
+    assert two.ack() == 2
+    assert [(event.seq, event.kind) for event in one] == [(6, "erased")]
+
+
+def test_erased_events_do_not_end_a_loop_over_what_is_left(memory: Memory) -> None:
+    learned = [memory.learn("t", "s", success=True, source_key=str(n)) for n in range(4)]
+    for episode in learned[:3]:
+        memory.erase(episode.episode_id)
+    consumer = memory.events.consume("group", "one", limit=2)
+    seen: list[int] = []
+    while events := list(consumer):
+        assert len(events) <= 2
+        seen += numbers(events)
+        consumer.ack()
+    assert seen == [4, 5, 6, 7]
+
+
+def test_a_stream_that_was_erased_whole_begins_anew(memory: Memory) -> None:
+    learned = memory.learn("t", "s", success=True)
+    one, two = (memory.events.consume("group", name) for name in ("one", "two"))
+    [old] = one
+    memory.erase(learned.episode_id)
+    assert memory.events.positions() == {}
+    assert memory.events.pending("group") == []
+    assert two.reclaim(idle=0) == []
+    outcomes(memory, 2)
+    assert numbers(list(two)) == [1, 2]
+    with pytest.raises(ValidationError):  # the number is the same, the event is not
+        one.ack(old)
+    assert two.ack() == 2
+
+
+WRONG: dict[str, Callable[[Memory], object]] = {
+    "no group": lambda m: m.events.consume("", "one"),
+    "no consumer": lambda m: m.events.consume("group", " "),
+    "a group that is no text": lambda m: m.events.consume(7, "one"),  # type: ignore[arg-type]
+    "an empty agent": lambda m: m.events.consume("group", "one", agent=""),
+    "a lone surrogate": lambda m: m.events.consume("group", "\ud800"),
+    "limit 0": lambda m: m.events.consume("group", "one", limit=0),
+    "a limit over 10000": lambda m: m.events.consume("group", "one", limit=10_001),
+    "limit True": lambda m: m.events.consume("group", "one", limit=True),
+    "limit 2.0": lambda m: m.events.consume("group", "one", limit=2.0),  # type: ignore[arg-type]
+    "tail 0": lambda m: m.events.tail(0),
+    "pending of no group": lambda m: m.events.pending(""),
+    "negative idle": lambda m: m.events.consume("group", "one").reclaim(idle=-0.001),
+    "idle NaN": lambda m: m.events.consume("group", "one").reclaim(idle=float("nan")),
+    "idle True": lambda m: m.events.consume("group", "one").reclaim(idle=True),
+    "idle as text": lambda m: m.events.consume("group", "one").reclaim(idle="1"),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("call", WRONG.values(), ids=WRONG)
+def test_bad_input_is_an_error_and_claims_nothing(
+    memory: Memory, call: Callable[[Memory], object]
+) -> None:
+    outcomes(memory, 2)
+    with pytest.raises(ValidationError):
+        call(memory)
+    assert memory.events.pending("group") == []
+    assert numbers(list(memory.events.consume("group", "two"))) == [1, 2]
+
+
+@pytest.mark.parametrize("idle", [float("inf"), 1e300, 10**400, 10**10])
+def test_nothing_is_idle_for_ages(memory: Memory, idle: float) -> None:
+    outcomes(memory, 1)
+    consumer = memory.events.consume("group", "one")
+    list(consumer)
+    assert consumer.reclaim(idle=idle) == []
+    assert len(consumer.reclaim(idle=0)) == 1
+
+
+# Reads are counted beside the graph
+
+
+def held(memory: Memory) -> list[Any]:
+    """What a read could change: counts of reads, values and streams."""
+    found: list[Any] = [memory.stats(), memory.events.positions()]
+    for label, columns in (("Policy", "n.q AS q"), ("Strategy", "n.trials AS trials")):
+        found += memory.query(
+            f"MATCH (n:{label}) WHERE n.ns = $ns RETURN n.id AS id, {columns}, "
+            "coalesce(n.reads, 0) AS reads, n.last_read_at AS last_read_at ORDER BY n.id"
+        )
+    return found
+
+
+def reads(memory: Memory, label: str) -> dict[str, int]:
+    rows = memory.query(
+        f"MATCH (n:{label}) WHERE n.ns = $ns RETURN n.id AS id, coalesce(n.reads, 0) AS reads"
+    )
+    return {row["id"]: row["reads"] for row in rows}
+
+
+def test_a_read_does_not_write_and_flush_does(memory: Memory) -> None:
+    policies = memory.policies
+    policies.set_q(DEPLOY, "run", 1.0)
+    policies.set_q(DEPLOY, "wait", 0.5)
+    memory.learn("t", "s", success=True)
+    before = held(memory)
+    for _ in range(3):
+        policies.best(DEPLOY)
+    policies.get(DEPLOY, "wait")
+    policies.get(VERIFY, "run")  # there is none
+    [strategy] = memory.strategies()
+    assert held(memory) == before
+
+    run, wait = known(memory, DEPLOY, "run"), known(memory, DEPLOY, "wait")
+    started = time.time_ns() // 1_000_000
+    assert memory.flush() == 3
+    assert reads(memory, "Policy") == {run.id: 4, wait.id: 2}  # `known` reads, too
+    assert reads(memory, "Strategy") == {strategy.id: 1}
+    rows = memory.query("MATCH (p:Policy) WHERE p.ns = $ns RETURN p.last_read_at AS at")
+    assert all(0 <= started - row["at"] < 60_000 for row in rows)
+    assert memory.flush() == 0
+    assert memory.events.positions() == {"default": 3}  # a read is no event
+    assert memory.verify().ok
+
+
+def test_closing_flushes_and_handles_add_up(memory: Memory, opened: Opener) -> None:
+    memory.policies.set_q(DEPLOY, "run", 1.0)
+    other = opened()
+    for handle, times in ((memory, 2), (other, 3)):
+        for _ in range(times):
+            handle.policies.best(DEPLOY)
+    other.close()
+    assert list(reads(memory, "Policy").values()) == [3]
+    memory.close()
+    assert list(reads(opened(), "Policy").values()) == [5]
+
+
+def test_reads_in_threads_are_all_counted(memory: Memory, opened: Opener) -> None:
+    memory.policies.set_q(DEPLOY, "run", 1.0)
+    handles = [memory, memory, opened(), opened()]
+
+    def read(handle: Memory) -> None:
+        for n in range(20):
+            handle.policies.best(DEPLOY)
+            if n % 7 == 0:
+                handle.flush()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(read, handles))
+    for handle in handles:
+        handle.flush()
+    assert list(reads(memory, "Policy").values()) == [80]
+
+
+def test_reads_of_what_was_erased_are_dropped(memory: Memory) -> None:
+    learned = memory.learn("t", "s", success=True, steps=[Step(state=DEPLOY, action_type="run")])
+    memory.strategies()
+    known(memory, DEPLOY, "run")
+    memory.erase(learned.episode_id)
+    assert memory.flush() == 0
+
+
+def test_a_restarted_consumer_takes_only_its_own_back(memory: Memory) -> None:
+    for _ in range(4):
+        memory.policies.observe({"x": 1}, "a", True)
+    live = memory.events.consume("group", "live", limit=2)
+    work = list(live)
+    dead = list(memory.events.consume("group", "dead", limit=2))
+
+    back = memory.events.consume("group", "dead").reclaim(idle=0, own=True)
+    assert [event.seq for event in back] == [event.seq for event in dead]
+    assert live.ack(*work) == 2
+
+
+def test_events_of_an_agent_keep_their_order_where_the_clock_steps_back(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for now in (2_000, 1_000):
+        monkeypatch.setattr("graphmem.policies.base.now_millis", lambda now=now: now)
+        memory.policies.observe({"x": 1}, "a", True)
+    assert [event.seq for event in memory.events.since({})] == [1, 2]
+    assert [event.seq for event in memory.events.tail(1)] == [2]

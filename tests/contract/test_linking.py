@@ -1,0 +1,321 @@
+"""Co-occurrence of policies on both engines: by episodes and by hand, spreading, exact erasing."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+
+from graphmem import Episode, Memory, Step
+from graphmem.errors import NotFoundError, ValidationError
+from tests.conftest import Opener
+
+HERE: dict[str, Any] = {"task": "deploy"}
+
+
+def episode(actions: str, *, success: bool = True, **more: Any) -> Episode:
+    """An episode that took these actions, one letter each, in this order."""
+    steps = [Step(action_type=action, state=HERE) for action in actions]
+    return Episode(task="t", strategy=["s"], success=success, steps=steps, **more)
+
+
+def learn(memory: Memory, actions: str, **more: Any) -> None:
+    memory.learn_many([episode(actions, **more)])
+
+
+def ids(memory: Memory, agent: str | None = None) -> dict[str, str]:
+    return {p.action: p.id for p in memory.policies.values(HERE, agent=agent)}
+
+
+def weights(memory: Memory, agent: str | None = None) -> dict[str, dict[str, float]]:
+    """The edges as each end sees them: {action: {other action: weight}}."""
+    known = ids(memory, agent)
+    names = {identity: action for action, identity in known.items()}
+    return {
+        action: {names[row.id]: row.weight for row in memory.policies.linked(identity)}
+        for action, identity in known.items()
+    }
+
+
+@pytest.fixture
+def abcd(memory: Memory) -> dict[str, str]:
+    """Four policies that nothing links yet: their ids."""
+    memory.policies.set_many((HERE, action, 0.0) for action in "abcd")
+    return ids(memory)
+
+
+# By episodes
+
+
+def test_what_one_episode_takes_is_linked_and_both_ends_agree(memory: Memory) -> None:
+    learn(memory, "aba", source_key="1")
+    assert weights(memory) == {"a": {"b": 0.05}, "b": {"a": 0.05}}
+    learn(memory, "ba", success=False, source_key="2")
+    assert weights(memory) == {"a": {"b": 0.1}, "b": {"a": 0.1}}
+    [linked] = memory.policies.linked(ids(memory)["a"])
+    assert linked.count == 2
+    assert memory.verify().ok
+
+
+def test_each_trial_of_one_end_without_the_other_takes_five_per_cent(memory: Memory) -> None:
+    learn(memory, "ab", source_key="0")
+    learn(memory, "a", source_key="1")
+    assert weights(memory)["a"]["b"] == pytest.approx(0.05 * 0.95)
+    learn(memory, "bc", source_key="2")
+    memory.policies.observe(HERE, "a", False)
+    memory.policies.update(HERE, "b", 1.0, terminal=True, success=True)
+    assert weights(memory)["b"]["a"] == pytest.approx(0.05 * 0.95**4)
+    memory.policies.update(HERE, "b", 1.0, terminal=True)  # no trial
+    learn(memory, "ab", source_key="3")
+    assert weights(memory)["b"]["a"] == pytest.approx(0.05 * 0.95**4 + 0.05)
+    assert memory.verify().ok
+
+
+def test_a_weight_is_never_over_one_and_fades_to_nothing(memory: Memory) -> None:
+    for number in range(30):
+        learn(memory, "ab", source_key=str(number))
+    assert weights(memory)["a"]["b"] == 1.0
+    least = math.ceil(math.log(0.001) / math.log(0.95))
+    memory.policies.observe_many([{"state": HERE, "action": "a", "success": True}] * (least - 1))
+    assert 0.001 <= weights(memory)["a"]["b"] < 0.0011
+    memory.policies.observe(HERE, "a", True)
+    assert weights(memory)["a"] == weights(memory)["b"] == {}
+    learn(memory, "ab", source_key="again")  # a new link
+    assert weights(memory)["a"]["b"] == pytest.approx(0.05)
+    assert memory.verify().ok
+
+
+def test_an_action_is_linked_with_the_next_ten_of_its_episode(memory: Memory) -> None:
+    actions = "abcdefghijklmno"
+    learn(memory, actions, source_key="long")
+    found = weights(memory)
+    assert set(found["a"]) == set("bcdefghijk")
+    assert set(found["o"]) == set("efghijklmn")
+    assert sum(map(len, found.values())) == 2 * sum(min(10, 14 - n) for n in range(15))
+
+
+def test_the_agents_keep_their_own_links(memory: Memory) -> None:
+    learn(memory, "ab", agent="ada", source_key="1")
+    learn(memory, "bc", agent="ben", source_key="2")
+    assert weights(memory, "ada") == {"a": {"b": 0.05}, "b": {"a": 0.05}}
+    assert weights(memory, "ben") == {"b": {"c": 0.05}, "c": {"b": 0.05}}
+    a, b = ids(memory, "ada")["a"], ids(memory, "ben")["c"]
+    with pytest.raises(ValidationError, match="agents do not mix"):
+        memory.policies.link(a, b)
+
+
+episodes = st.lists(
+    st.tuples(
+        st.text(alphabet="abcd", min_size=1, max_size=5),
+        st.booleans(),
+        st.sampled_from(["ada", "ben"]),
+        st.sampled_from([True, True, False]),
+    ),
+    max_size=20,
+)
+
+
+def test_batches_and_erasing_leave_the_links_of_the_episodes_that_are_left(
+    opened: Opener, engine: str
+) -> None:
+    """Learned one by one, or in batches with others that are erased: the same edges."""
+    base = opened().namespace
+    turns = itertools.count()
+
+    @hypothesis_settings(max_examples=25 if engine == "embedded" else 5, deadline=None)
+    @given(found=episodes, size=st.integers(1, 12))
+    def check(found: list[tuple[str, bool, str, bool]], size: int) -> None:
+        turn = next(turns)
+        one, many = opened(f"{base}-one-{turn}"), opened(f"{base}-many-{turn}")
+        items = [
+            episode(actions, success=success, agent=agent, source_key=f"{number} {stays}")
+            for number, (actions, success, agent, stays) in enumerate(found)
+        ]
+        staying = [item for item, (*_, stays) in zip(items, found, strict=True) if stays]
+        one.learn_many(staying, batch_size=1)
+        many.learn_many(items, batch_size=size)
+        for row in many.query(
+            "MATCH (e:Episode) WHERE e.ns = $ns AND e.source_key ENDS WITH 'False' "
+            "RETURN e.id AS id"
+        ):
+            many.erase(row["id"])
+        for agent in ("ada", "ben"):
+            alone, together = weights(one, agent), weights(many, agent)
+            assert together.keys() == alone.keys()
+            for action, links in alone.items():
+                assert together[action] == pytest.approx(links, rel=1e-9)
+        for memory in (one, many):
+            report = memory.verify()
+            assert report.ok, report.differences
+            memory.close()
+
+    check()
+
+
+# By hand
+
+
+def test_a_first_link_has_its_weight_and_a_second_changes_nothing(
+    memory: Memory, abcd: dict[str, str]
+) -> None:
+    policies = memory.policies
+    assert policies.link(abcd["a"], abcd["b"]) == 0.1
+    assert policies.link(abcd["b"], abcd["a"], weight=0.9) == 0.1
+    assert policies.link(abcd["a"], abcd["c"], weight=1) == 1.0
+    assert [row.count for row in policies.linked(abcd["a"])] == [0, 0]  # no episode took both
+    assert weights(memory)["a"] == {"c": 1.0, "b": 0.1}
+    assert list(weights(memory)["a"]) == ["c", "b"]  # strongest first
+    assert [row.id for row in policies.linked(abcd["a"], limit=1)] == [abcd["c"]]
+
+
+def test_links_are_strengthened_to_one_weakened_to_nothing_and_cut(
+    memory: Memory, abcd: dict[str, str]
+) -> None:
+    policies = memory.policies
+    a, b, c, d = (abcd[name] for name in "abcd")
+    assert policies.strengthen(a, b) == 0.05
+    assert policies.strengthen(b, a, delta=7) == 1.0
+    assert policies.weaken(a, b) == 0.95
+    assert policies.weaken(a, b, factor=0.0011) == pytest.approx(0.95 * 0.0011)
+    assert policies.weaken(b, a, factor=0.5) == 0.0
+    assert policies.weaken(b, a) == 0.0  # there is none
+    for other, weight in ((b, 0.5), (c, 0.002), (d, 0.001)):
+        policies.link(a, other, weight=weight)
+    policies.link(b, c, weight=0.2)
+    assert policies.weaken(a, factor=0.5) == 1  # that with d
+    assert weights(memory)["a"] == {"b": 0.25, "c": 0.001}
+    policies.unlink(b, a)
+    policies.unlink(b, a)
+    assert weights(memory) == {"a": {"c": 0.001}, "b": {"c": 0.2}, "c": {"b": 0.2, "a": 0.001}, "d": {}}  # noqa: E501  # fmt: skip
+    before = weights(memory)
+    assert memory.verify().ok
+    memory.rebuild()
+    assert weights(memory) == before
+
+
+def test_a_link_made_by_hand_fades_with_trials_too(memory: Memory, abcd: dict[str, str]) -> None:
+    policies = memory.policies
+    policies.link(abcd["a"], abcd["b"], weight=0.5)
+    policies.observe(HERE, "a", True)
+    assert weights(memory)["b"]["a"] == pytest.approx(0.475)
+    assert policies.link(abcd["a"], abcd["b"]) == pytest.approx(0.475)
+    assert policies.strengthen(abcd["a"], abcd["b"]) == pytest.approx(0.525)
+    assert memory.verify().ok
+
+
+def test_many_at_once_strengthen_one_link_exactly(memory: Memory, abcd: dict[str, str]) -> None:
+    def work(_: int) -> None:
+        for _ in range(5):
+            memory.policies.strengthen(abcd["a"], abcd["b"], delta=1 / 64)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+    assert weights(memory)["a"]["b"] == 40 / 64
+    assert memory.verify().ok
+
+
+# Spreading
+
+
+def test_activation_spreads_over_the_strongest_way(memory: Memory, abcd: dict[str, str]) -> None:
+    policies = memory.policies
+    policies.link(abcd["a"], abcd["b"], weight=0.8)
+    policies.link(abcd["b"], abcd["c"], weight=0.5)
+    policies.link(abcd["a"], abcd["c"], weight=0.1)
+    names = {identity: action for action, identity in abcd.items()}
+
+    def spread(*start: str, **more: Any) -> dict[str, float]:
+        found = policies.propagate([abcd[name] for name in start], **more)
+        return {names[identity]: energy for identity, energy in found.items()}
+
+    assert spread("a", depth=0) == {"a": 1.0}
+    assert spread("a") == pytest.approx({"b": 0.4, "c": 0.05})
+    assert spread("a", depth=2) == pytest.approx({"b": 0.4, "c": 0.1})  # over b
+    assert spread("a", depth=10) == spread("a", depth=2)  # a circle does not add up
+    assert spread("a", depth=2, threshold=0.2) == pytest.approx({"b": 0.4})
+    assert spread("a", "b") == pytest.approx({"c": 0.25})
+    assert spread("d", depth=5) == {}
+    assert spread() == {}
+    assert spread("a", depth=2, decay_per_hop=0.0) == {}
+
+
+def test_only_the_strongest_hundred_edges_spread(memory: Memory) -> None:
+    policies = memory.policies
+    policies.set_many([(HERE, "hub", 0.0), *((HERE, f"leaf {n}", 0.0) for n in range(103))])
+    known = ids(memory)
+    for number in range(103):
+        policies.link(known["hub"], known[f"leaf {number}"], weight=0.5 + number / 1000)
+    assert len(policies.linked(known["hub"])) == 100
+    assert len(policies.linked(known["hub"], limit=200)) == 103
+    reached = policies.propagate([known["hub"]])
+    assert len(reached) == 100
+    assert not {known["leaf 0"], known["leaf 1"], known["leaf 2"]} & reached.keys()
+    assert policies.propagate([known["leaf 0"]]) == {known["hub"]: 0.25}
+
+
+def test_activation_stays_with_the_agent(memory: Memory) -> None:
+    learn(memory, "ab", agent="ada", source_key="1")
+    learn(memory, "ab", agent="ben", source_key="2")
+    reached = memory.policies.propagate([ids(memory, "ada")["a"]], depth=3)
+    assert reached.keys() == {ids(memory, "ada")["b"]}
+
+
+# What is wrong
+
+
+def test_what_is_wrong_is_named_and_nothing_is_written(
+    memory: Memory, abcd: dict[str, str]
+) -> None:
+    policies, (a, b, *_) = memory.policies, abcd.values()
+    nan = math.nan
+    calls: list[tuple[str, Callable[[], object]]] = [
+        ("b", lambda: policies.link(a, a)),
+        ("policy", lambda: policies.link(a, 3)),  # type: ignore[arg-type]
+        ("policy", lambda: policies.linked("half of \ud83d")),
+        *(("weight", lambda w=w: policies.link(a, b, weight=w)) for w in (-0.1, 1.1, nan, True)),
+        *(("delta", lambda d=d: policies.strengthen(a, b, delta=d)) for d in (0, -1, nan, "1")),
+        *(("factor", lambda f=f: policies.weaken(a, b, factor=f)) for f in (-0.1, 1.1, nan)),
+        ("factor", lambda: policies.weaken(a, factor=2)),
+        *(("limit", lambda n=n: policies.linked(a, limit=n)) for n in (0, 1.5, True)),
+        *(("depth", lambda n=n: policies.propagate([a], depth=n)) for n in (-1, 11, 1.0)),
+        *(
+            ("decay_per_hop", lambda d=d: policies.propagate([a], decay_per_hop=d))
+            for d in (1, -0.1, nan)
+        ),
+        ("threshold", lambda: policies.propagate([a], threshold=nan)),
+    ]
+    events = memory.stats().events
+    for field, call in calls:
+        with pytest.raises(ValidationError) as caught:
+            call()
+        assert caught.value.field == field
+    missing: list[Callable[[], object]] = [
+        lambda: policies.link(a, "nobody"),
+        lambda: policies.strengthen("nobody", a),
+        lambda: policies.weaken("nobody"),
+        lambda: policies.unlink(a, "nobody"),
+        lambda: policies.linked("nobody"),
+        lambda: policies.propagate([a, "nobody"]),
+    ]
+    for call in missing:
+        with pytest.raises(NotFoundError, match="no policy 'nobody'"):
+            call()
+    assert memory.stats().events == events
+    assert weights(memory)["a"] == {}
+
+
+def test_another_namespace_has_its_own_policies(opened: Opener) -> None:
+    ours, theirs = opened(), opened(f"{opened().namespace}-theirs")
+    learn(theirs, "ab", source_key="1")
+    known = ids(theirs)
+    for call in (ours.policies.linked, ours.policies.weaken, ours.policies.by_id):
+        with pytest.raises(NotFoundError):
+            call(known["a"])
+    assert weights(theirs)["a"] == {"b": 0.05}

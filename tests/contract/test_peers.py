@@ -1,0 +1,285 @@
+"""What the peers' own functions answered, and where this library answers otherwise on purpose."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from graphmem import Memory, fingerprint
+from graphmem.crystallization import Thresholds
+from graphmem.errors import ValidationError
+from graphmem.queries import _Formulas, catalog
+from tests.conftest import SHARED, Opener
+
+VECTORS = SHARED / "vectors" / "peers.json"
+STATE = {"task": "deploy"}
+NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
+
+pytestmark = pytest.mark.skipif(
+    not VECTORS.exists(), reason=f"PEERS SKIPPED: their vectors are not at {VECTORS}"
+)
+
+
+@functools.cache
+def vectors() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(VECTORS.read_text(encoding="utf-8"))["popoto"]
+    return found
+
+
+def exactly(expected: Any) -> Any:
+    """Within a relative error of 1e-12, which is what the vectors ask for."""
+    return pytest.approx(expected, rel=1e-12, abs=1e-15)
+
+
+def evaluate(memory: Memory, formula: str, **given: float | None) -> float:
+    """Let the store compute a formula of cypher/formulas.cypher."""
+    formulas = _Formulas(catalog().folder / "formulas.cypher")
+    expression = formulas.expand(formula, "a test")
+    value: float = memory.query(f"RETURN {expression} AS value", dict(given))[0]["value"]
+    return value
+
+
+def test_fingerprints_are_the_peers() -> None:
+    for entry in vectors()["compute_fingerprint"]:
+        found = fingerprint(entry["features"], include=entry["include_fields"])
+        assert found == entry["expect"], entry
+
+
+def test_the_hour_counts_where_it_is_asked_for() -> None:
+    for entry in vectors()["compute_fingerprint_hour_bucket"]:
+        moment = datetime.fromtimestamp(entry["now"], UTC)
+        assert fingerprint(entry["features"], hour_bucket=moment) == entry["expect"]
+        assert fingerprint(entry["equals_features"]) == entry["expect"]
+
+
+def test_a_date_among_the_features_is_an_error_and_not_hashed_as_python_prints_it() -> None:
+    """There str() of a datetime was hashed: two spellings of one moment were two states."""
+    [entry] = vectors()["compute_fingerprint_default_str"]
+    text = json.loads(entry["canonical"])["t"]
+    with pytest.raises(ValidationError, match=r"state\.t: is a datetime") as caught:
+        fingerprint({"t": datetime.fromisoformat(text)})
+    assert caught.value.field == "state.t"
+    assert fingerprint({"t": text}) == entry["expect"]  # the text itself can be given
+
+
+def test_the_wilson_bound_in_python_is_the_peers() -> None:
+    for entry in vectors()["wilson_ci_lower"]:
+        limits = Thresholds(1, 0.0, entry["z"])
+        expected = max(0.0, entry["expect"])  # a tiny negative is the peer's rounding
+        assert limits.lower(entry["successes"], entry["total"]) == exactly(expected)
+
+
+def test_the_wilson_bound_in_the_store_is_the_peers(memory: Memory) -> None:
+    by_z: dict[float, dict[str, Any]] = {}
+    for entry in vectors()["wilson_ci_lower"]:
+        by_z.setdefault(entry["z"], {})[f"{entry['successes']} of {entry['total']}"] = entry
+    for z, entries in by_z.items():
+        agent = f"z = {z}"
+        observe(memory, agent, {name: (e["successes"], e["total"]) for name, e in entries.items()})
+        report = memory.crystallize(agent, z=z)
+        lower = {found.action: found.lower for found in (*report.created, *report.below)}
+        for name, entry in entries.items():
+            if entry["total"]:
+                assert lower[name] == exactly(max(0.0, entry["expect"])), name
+
+
+def observe(memory: Memory, agent: str, counts: dict[str, tuple[int, int]]) -> None:
+    """Record for each action how often it worked, and of how many times."""
+    memory.policies.observe_many(
+        {"state": STATE, "action": action, "success": number < successes, "agent": agent}
+        for action, (successes, trials) in counts.items()
+        for number in range(trials)
+    )
+
+
+def test_crystallizing_decides_as_the_peer_did_and_starts_at_the_lower_bound(
+    memory: Memory,
+) -> None:
+    entries = {f"{e['successes']}/{e['total']}": e for e in vectors()["crystallize_decision"]}
+    observe(memory, "default", {n: (e["successes"], e["total"]) for n, e in entries.items()})
+    report = memory.crystallize()
+    created = {found.action: found.lower for found in report.created}
+    below = {found.action: found.lower for found in report.below}
+    for name, entry in entries.items():
+        policy = memory.policies.get(STATE, name)
+        assert policy is not None
+        assert policy.crystallized == entry["crystallized"] == (name in created)
+        assert {**created, **below}[name] == pytest.approx(entry["ci_lower"], rel=1e-12)
+        expected = float(entry["q_value"]) if entry["crystallized"] else 0.0
+        assert policy.q == pytest.approx(expected, rel=1e-12)
+    best = memory.policies.best(STATE)
+    assert best is not None
+    assert best.action == "10/10"
+
+
+def test_td_updates_are_the_peers(memory: Memory) -> None:
+    for number, entry in enumerate(vectors()["td_update"]):
+        action = f"case {number}"
+        memory.policies.set_q(STATE, action, float(entry["q0"]))
+        for step in entry["steps"]:
+            rates = {"alpha": step["alpha"], "gamma": step["gamma"]}
+            best = step["max_future_q"]
+            if step["alpha"] == 0.0:  # there an update that could learn nothing was let through
+                with pytest.raises(ValidationError, match="alpha"):
+                    memory.policies.update(STATE, action, step["reward"], next_max_q=best, **rates)
+                continue
+            answer = memory.policies.update(STATE, action, step["reward"], next_max_q=best, **rates)
+            assert answer.td_error == exactly(step["td_error"])
+            assert answer.q == exactly(float(step["q_after"]))
+
+
+def test_signals_move_confidence_as_they_moved_the_peers(memory: Memory) -> None:
+    tried = 0
+    for number, entry in enumerate(vectors()["confidence_update"]):
+        if (entry["initial_confidence"], entry["evidence_cap"]) != (0.5, 20):
+            continue
+        tried += 1
+        action = f"case {number}"
+        memory.policies.set_q(STATE, action, 0.0)
+        after = [memory.policies.signal(STATE, action, signal) for signal in entry["signals"]]
+        assert after == pytest.approx(entry["confidence_after_each"], rel=1e-12)
+        policy = memory.policies.get(STATE, action)
+        assert policy is not None
+        assert policy.confidence == pytest.approx(entry["data"]["confidence"], rel=1e-12)
+        assert policy.signals == entry["data"]["evidence_count"]
+    assert tried == 4
+
+
+def test_the_formula_of_confidence_is_the_peers_at_any_start_and_cap(memory: Memory) -> None:
+    memory.initialize()
+    for entry in vectors()["confidence_update"]:
+        confidence, cap = entry["initial_confidence"], entry["evidence_cap"]
+        for n, signal in enumerate(entry["signals"]):
+            confidence = evaluate(
+                memory, "moved($c, $n, $signal, $cap)", c=confidence, n=n, signal=signal, cap=cap
+            )
+            assert confidence == pytest.approx(entry["confidence_after_each"][n], rel=1e-12)
+
+
+AGED = "aged($base, $days, $rate, $confidence, $strength, $neutral)"
+
+
+def test_decayed_values_are_the_peers(memory: Memory) -> None:
+    memory.initialize()
+    for case in vectors()["decay_score"]["cases"]:
+        found = evaluate(
+            memory,
+            AGED,
+            base=case["base"],
+            days=float(case["elapsed_days"]),
+            rate=case["decay_rate"],
+            confidence=case["confidence"],
+            strength=case["s"],
+            neutral=case["c0"],
+        )
+        assert found == pytest.approx(case["expect"], rel=case["rel_tol"]), case
+
+
+def test_policies_decay_as_the_peers_did(opened: Opener) -> None:
+    """The cases whose confidence a policy can have: none, or one neutral signal."""
+    cases = [c for c in vectors()["decay_score"]["cases"] if c["confidence"] in (None, 0.5)]
+    assert len(cases) == 6
+    for number, case in enumerate(cases):
+        memory = opened(decay_rate=case["decay_rate"], decay_strength=case["s"])
+        state = {"case": number}
+        memory.policies.update(state, "a", case["base"], terminal=True, alpha=1.0, at=NOON)
+        if case["confidence"] is not None:
+            assert memory.policies.signal(state, "a", 0.5) == case["confidence"]
+        at = NOON + timedelta(days=case["elapsed_days"])
+        [policy] = memory.policies.values(state, at=at)
+        assert policy.score == pytest.approx(case["expect"], rel=case["rel_tol"])
+        assert policy.q == case["base"]
+        memory.close()
+
+
+def test_cycles_and_waiting_add_what_they_added_to_the_peers(memory: Memory) -> None:
+    memory.initialize()
+    for case in vectors()["cyclic_decay_score"]["cases"]:
+        days, rate = float(case["elapsed_days"]), case["decay_rate"]
+        plain = {"confidence": None, "strength": 0.5, "neutral": 0.5}
+        total = evaluate(memory, AGED, base=case["base"], days=days, rate=rate, **plain)
+        for period, amplitude, phase in case["cycles"]:
+            total += evaluate(
+                memory,
+                "swing($amplitude, $period, $phase, $clock)",
+                amplitude=amplitude,
+                period=period,
+                phase=phase,
+                clock=case["now"],
+            )
+        if waited := case["pressure"]:
+            total += evaluate(
+                memory, "pressed($rate, $days)", rate=waited["rate"], days=waited["unresolved_days"]
+            )
+        assert total == pytest.approx(case["expect"], abs=case["abs_tol"]), case
+
+
+def test_links_answer_as_the_peers_in_order(memory: Memory) -> None:
+    """Two answers differ on purpose.
+
+    There ``link`` returned 0, here the weight. There ``weaken_all`` reached one end of an edge
+    and left the other as it was; here an edge is one, and both ends always agree.
+    """
+    policies = memory.policies
+    names = named_policies(memory)
+    ids = {name: identity for identity, name in names.items()}
+    weights = {"a": 0.5}  # what the other end of an edge weighs here after weaken_all of b
+    weakened = False
+
+    for entry in vectors()["co_occurrence"]["ops_in_order"]:
+        given, more, expected = entry["args"], entry["kwargs"], entry["returns"]
+        if entry["op"] == "link":
+            weight = policies.link(ids["a"], ids["b"], weight=more.get("initial_weight", 0.1))
+            assert weight == 0.1  # a second link changes nothing
+        elif entry["op"] == "strengthen":
+            found = policies.strengthen(*(ids[name] for name in given), **more)
+            assert found == exactly(expected)
+        elif entry["op"] == "get_linked":
+            linked = [(names[row.id], row.weight) for row in policies.linked(ids[given[0]])]
+            if given == ["a"] and weakened and expected:
+                assert expected == [["b", 1.0]]
+                expected = [["b", weights["a"]]]
+            assert [name for name, _ in linked] == [name for name, _ in expected]
+            assert [w for _, w in linked] == exactly([w for _, w in expected])
+        elif entry["op"] == "propagate":
+            reached = policies.propagate([ids[name] for name in given[0]], **more)
+            assert {names[key]: energy for key, energy in reached.items()} == exactly(expected)
+        elif entry["op"] == "weaken_all":
+            assert policies.weaken(ids["b"], **more) == expected
+            weakened = True
+        else:
+            assert entry["op"] == "unlink"
+            policies.unlink(*(ids[name] for name in given))
+    assert memory.verify().ok
+
+
+def named_policies(memory: Memory) -> dict[str, str]:
+    """Four policies of one state; return their names by id."""
+    memory.policies.set_many((STATE, name, 0.0) for name in "abcd")
+    return {policy.id: policy.action for policy in memory.policies.values(STATE)}
+
+
+def test_what_was_an_error_of_links_is_an_error_that_names_the_field(memory: Memory) -> None:
+    a, b, *_ = named_policies(memory)
+    calls: dict[str, tuple[str, Callable[[], object]]] = {
+        "link(a,a)": ("b", lambda: memory.policies.link(a, a)),
+        "link weight 1.5": ("weight", lambda: memory.policies.link(a, b, weight=1.5)),
+        "strengthen delta 0": ("delta", lambda: memory.policies.strengthen(a, b, delta=0)),
+        "weaken factor 1.1": ("factor", lambda: memory.policies.weaken(a, b, factor=1.1)),
+        "propagate decay_per_hop=1.0": (
+            "decay_per_hop",
+            lambda: memory.policies.propagate([a], decay_per_hop=1.0),
+        ),
+    }
+    errors = vectors()["co_occurrence"]["errors"]
+    assert {entry["op"] for entry in errors} == calls.keys()
+    for field, call in calls.values():
+        with pytest.raises(ValidationError) as caught:
+            call()
+        assert caught.value.field == field
+    assert memory.policies.linked(a) == []

@@ -1,0 +1,664 @@
+"""Policies on both engines: TD learning, asking, exact replay, erasing, many writers at once."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import subprocess
+import sys
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+
+from graphmem import Memory, Settings, Step, Transition, fingerprint
+from graphmem.errors import NotFoundError, ValidationError
+from graphmem.models import Policy
+from graphmem.queries import adhoc
+from tests.conftest import Opener
+from tests.faults.learner import REPOSITORY, environment
+
+HERE: dict[str, Any] = {"task": "deploy", "load": 0.5, "tags": ["a", None, {"deep": True}]}
+THERE: dict[str, Any] = {"task": "verify"}
+NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+def known(memory: Memory, state: Any, action: str, **more: Any) -> Policy:
+    found = memory.policies.get(state, action, **more)
+    assert found is not None
+    return found
+
+
+def rows(memory: Memory, agent: str | None = None) -> dict[tuple[str, ...], dict[str, Any]]:
+    """All that the graph holds of policies, but what tells one memory or agent from another."""
+    found = memory.query(
+        """
+        MATCH (p:Policy)-[:IN_STATE]->(s:State)
+        WHERE p.ns = $ns AND ($agent IS NULL OR p.agent = $agent)
+        RETURN p.agent AS agent, s.fingerprint AS state, s.features AS features,
+               p.action_type AS action, p.action_spec AS spec, p.q AS q, p.updates AS updates,
+               p.trials AS trials, p.successes AS successes, p.confidence AS confidence,
+               p.signals AS signals, p.active AS active, p.crystallized AS crystallized,
+               p.q_set AS q_set, p.last_updated_at AS last_updated_at
+        """,
+        agent=agent,
+    )
+    keys = [(*(() if agent else (r["agent"],)), r["state"], r["action"], r["spec"]) for r in found]
+    return {
+        key: {name: value for name, value in row.items() if name != "agent"}
+        for key, row in zip(keys, found, strict=True)
+    }
+
+
+# One update
+
+
+def test_the_first_update_starts_at_zero_and_says_what_it_did(memory: Memory) -> None:
+    answer = memory.policies.update(HERE, "run", 1.0, terminal=True)
+    assert (answer.q, answer.td_error, answer.seq) == (0.1, 1.0, 1)
+    again = memory.policies.update(HERE, "run", 1, terminal=True, alpha=0.5)
+    assert (again.q, again.td_error, again.seq) == (0.55, 0.9, 2)
+
+    policy = known(memory, HERE, "run")
+    assert policy.id == answer.policy_id == again.policy_id
+    assert memory.policies.by_id(policy.id) == policy
+    assert (policy.q, policy.updates, policy.state) == (0.55, 2, fingerprint(HERE))
+    assert policy.features == HERE
+    assert (policy.trials, policy.mean, policy.status) == (0, 0.5, "tentative")
+
+
+def test_rates_are_those_of_the_call_else_of_the_settings(opened: Opener) -> None:
+    memory = opened(alpha=0.25, gamma=0.5)
+    assert memory.policies.update(HERE, "a", 1.0, next_max_q=2.0).q == 0.5
+    assert memory.policies.update(HERE, "b", 1.0, next_max_q=2.0, alpha=1.0, gamma=1.0).q == 3.0
+
+
+@pytest.mark.parametrize("there", [THERE, fingerprint(THERE)], ids=["features", "fingerprint"])
+def test_the_next_state_is_worth_the_best_of_its_policies(memory: Memory, there: Any) -> None:
+    policies = memory.policies
+    policies.set_many([(THERE, "good", 2.0), (THERE, ("good", {"slow": True}), 1.0)])
+    policies.set_q(THERE, "best", 99.0, agent="somebody else")  # agents are not mixed
+    policies.observe(THERE, "watched", True)  # evidence, but no value yet
+    assert policies.update(HERE, "run", 0.0, next_state=there).td_error == 0.95 * 2.0
+    # What the caller knows better counts; after the end there is nothing.
+    assert policies.update(HERE, "b", 0.0, next_state=there, next_max_q=-1.0).td_error == -0.95
+    assert policies.update(HERE, "c", 0.0, terminal=True).td_error == 0.0
+
+
+def test_a_next_state_of_which_nothing_is_known_is_worth_nothing(memory: Memory) -> None:
+    assert memory.policies.update(HERE, "a", 1.0, next_state=THERE).td_error == 1.0
+    assert memory.policies.update(HERE, "b", 1.0, next_state=HERE).td_error == 1.0 + 0.95 * 0.1
+
+
+def test_actions_never_tried_count_with_zero_where_their_number_is_known(memory: Memory) -> None:
+    policies = memory.policies
+    policies.set_many([(THERE, "bad", -2.0), (THERE, "worse", -3.0)])
+    errors = [
+        policies.update(HERE, name, 0.0, next_state=THERE, next_actions=actions).td_error
+        for name, actions in {"a": None, "b": 3, "c": ["bad", "worse", "new"], "d": 2}.items()
+    ]
+    assert errors == [0.95 * -2.0, 0.0, 0.0, 0.95 * -2.0]
+
+
+def test_a_state_may_follow_itself(memory: Memory) -> None:
+    first = memory.policies.update(HERE, "wait", 1.0, next_state=HERE)
+    second = memory.policies.update(HERE, "wait", 1.0, next_state=HERE)
+    assert first.td_error == 1.0
+    assert second.td_error == 1.0 + 0.95 * 0.1 - 0.1
+
+
+def test_an_action_is_its_type_and_what_specifies_it(memory: Memory) -> None:
+    policies = memory.policies
+    specs: list[Any] = [None, 1, 1.0, True, "", "null", [], {"b": 1, "a": [None]}]
+    for number, spec in enumerate(specs):
+        policies.set_q(HERE, "run", float(number), spec=spec)
+    policies.set_q(HERE, "run", 100.0, spec={"a": [None], "b": 1})  # the same
+    assert len(policies.values(HERE)) == len(specs)
+    assert known(memory, HERE, "run").q == 0.0
+    assert known(memory, HERE, "run", spec={"b": 1, "a": [None]}).q == 100.0
+    assert [(type(p.spec), p.spec) for p in policies.values(HERE)][1:] == [
+        (type(spec), spec) for spec in reversed(specs[:-1])
+    ]
+
+
+def test_a_success_given_with_the_reward_counts_as_a_trial(memory: Memory) -> None:
+    for success in (True, False, None, True):
+        memory.policies.update(HERE, "run", 1.0, terminal=True, success=success)
+    policy = known(memory, HERE, "run")
+    assert (policy.updates, policy.trials, policy.successes) == (4, 3, 2)
+    assert policy.mean == pytest.approx(3 / 5)
+    with pytest.raises(ValidationError, match="record: does not go with success"):
+        memory.policies.update(HERE, "run", 1.0, terminal=True, success=True, record=False)
+
+
+def test_a_value_that_was_set_is_learned_on_from(memory: Memory) -> None:
+    memory.policies.set_q(HERE, "run", 10.0)
+    assert known(memory, HERE, "run").updates == 0
+    assert memory.policies.update(HERE, "run", 0.0, terminal=True).q == 9.0
+
+
+def test_no_other_evidence_erases_a_learned_value(memory: Memory) -> None:
+    policies = memory.policies
+    learned = policies.update(HERE, "run", 1.0, terminal=True, alpha=0.7).q
+    for _ in range(8):
+        policies.observe(HERE, "run", True)
+    policies.signal(HERE, "run", 0.25)
+    memory.crystallize()
+    memory.learn("t", "s", success=True, steps=[Step(action_type="run", state=HERE)])
+    memory.rebuild()
+    policy = known(memory, HERE, "run")
+    assert (policy.q, policy.crystallized, policy.trials) == (learned, True, 9)
+    assert policy.confidence == 0.375
+
+
+def test_confidence_moves_only_where_there_is_a_policy(memory: Memory) -> None:
+    with pytest.raises(NotFoundError, match="no policy"):
+        memory.policies.signal(HERE, "run", 1.0)
+    assert memory.stats().events == 0
+
+
+# Asking
+
+
+def test_of_what_was_never_seen_nothing_is_known(memory: Memory) -> None:
+    policies = memory.policies
+    for _ in range(2):  # in an empty memory, and in one that holds something else
+        assert policies.get(HERE, "run") is None
+        assert policies.best(HERE) is None
+        assert policies.best(HERE, explore="ucb") is None
+        assert policies.best(HERE, explore="epsilon", epsilon=1.0) is None
+        assert policies.best(HERE, actions=[]) is None
+        assert policies.values(HERE, at=NOON) == []
+        assert not policies.seen(HERE)
+        assert not policies.seen(HERE, "run")
+        policies.update(THERE, "run", 1.0, terminal=True)
+    with pytest.raises(NotFoundError):
+        policies.by_id("nobody")
+
+
+def test_the_best_action_is_that_with_the_highest_value_in_this_state(memory: Memory) -> None:
+    policies = memory.policies
+    policies.set_many([(HERE, "a", 1.0), (HERE, "b", 3.0), (HERE, "c", -1.0), (THERE, "d", 9.0)])
+    policies.set_q(HERE, "e", 99.0, agent="ada")
+    policies.observe(HERE, "f", True)  # has no value yet
+    best = policies.best(HERE)
+    assert best is not None
+    assert (best.action, best.score) == ("b", 3.0)
+    assert best == policies.best(fingerprint(HERE))
+    assert [p.action for p in policies.values(HERE, agent="default")] == ["b", "a", "f", "c"]
+    assert [p.action for p in policies.values(HERE)] == ["e", "b", "a", "f", "c"]
+    assert [p.action for p in policies.top(limit=2)] == ["e", "d"]
+    assert [p.action for p in policies.top(agent="default", limit=2)] == ["d", "b"]
+
+
+def test_of_the_actions_that_can_be_done_those_never_tried_stand_with_zero(memory: Memory) -> None:
+    policies = memory.policies
+
+    def best(*actions: Any) -> tuple[str, float]:
+        found = policies.best(HERE, actions=actions)
+        assert found is not None
+        return found.action, found.q
+
+    assert best("new", "newer") == ("new", 0.0)
+    policies.set_many([(HERE, "good", 1.0), (HERE, ("bad", 3), -1.0)])
+    assert best("new", "good") == ("good", 1.0)
+    assert best("new", ("bad", 3)) == ("new", 0.0)
+    assert best(("bad", 3), ("bad", 4)) == ("bad", 0.0)  # another spec, another action
+    assert best(("bad", 3)) == ("bad", -1.0)  # "good" cannot be done now
+    assert memory.stats().policies == 2  # asking made none
+
+
+def test_epsilon_takes_any_action_now_and_then_as_the_given_chance_says(memory: Memory) -> None:
+    policies = memory.policies
+    policies.set_many(
+        (HERE, name, value) for name, value in zip("abcd", (4.0, 3, 2, 1), strict=True)
+    )
+
+    def drawn(seed: int, **more: Any) -> Counter[str]:
+        rng = random.Random(seed)
+        found = [policies.best(HERE, explore="epsilon", rng=rng, **more) for _ in range(200)]
+        return Counter(policy.action for policy in found if policy)
+
+    assert drawn(1, epsilon=0.0) == {"a": 200}
+    assert drawn(1, epsilon=0.4) == drawn(1, epsilon=0.4)
+    shares = drawn(1, epsilon=0.4)
+    assert 100 < shares["a"] < 180  # 0.6 + 0.4 / 4 of 200 are 140
+    assert set(shares) == {"a", "b", "c", "d"}
+    assert set(drawn(2, epsilon=1.0, actions=["a", "new"])) == {"a", "new"}
+
+
+def test_ucb_tries_what_was_tried_least_until_its_value_speaks(memory: Memory) -> None:
+    policies = memory.policies
+    tries = {"often": (50, 1.0), "seldom": (2, 0.4)}
+    for action, (count, reward) in tries.items():
+        policies.update_many([after_the_end(HERE, action, reward, alpha=1.0)] * count)
+    policies.observe(HERE, "seldom", True)  # a trial is a try, too
+    bounds = {"often": 1.0 + math.sqrt(math.log(53) / 50), "seldom": 0.4 + math.sqrt(math.log(53) / 3)}  # noqa: E501  # fmt: skip
+
+    found = policies.best(HERE, explore="ucb")
+    assert found is not None
+    assert (found.action, found.q) == ("seldom", 0.4)
+    assert found.score == pytest.approx(bounds["seldom"], rel=1e-12)
+    narrow = policies.best(HERE, explore="ucb", width=0.0)
+    assert narrow is not None
+    assert (narrow.action, narrow.score) == ("often", 1.0)
+    only = policies.best(HERE, explore="ucb", actions=["often"])
+    assert only is not None
+    assert only.score == pytest.approx(1.0 + math.sqrt(math.log(50) / 50), rel=1e-12)
+    for _ in range(2):
+        untried = policies.best(HERE, explore="ucb", actions=["often", "new", "seldom"])
+        assert untried is not None
+        assert untried.action == "new"
+        policies.set_q(HERE, "new", -5.0)  # set, but still never tried
+    with pytest.raises(ValidationError, match="explore"):
+        policies.best(HERE, explore="thompson")  # type: ignore[arg-type]
+
+
+def after_the_end(state: Any, action: str, reward: float, **more: Any) -> dict[str, Any]:
+    return {"state": state, "action": action, "reward": reward, "terminal": True, **more}
+
+
+def test_values_fade_with_the_days_more_slowly_where_confidence_is_high(memory: Memory) -> None:
+    policies = memory.policies
+    policies.update_many(
+        after_the_end(HERE, action, 1.0, alpha=1.0, at=NOON)
+        for action in ("plain", "sure", "vague")
+    )
+    policies.update(HERE, "fresh", 0.9, terminal=True, alpha=1.0, at=NOON + 100 * DAY)
+    for _ in range(5):
+        policies.signal(HERE, "sure", 1.0)
+        policies.signal(HERE, "vague", 0.0)
+    later = NOON + 100 * DAY
+    scores = {policy.action: policy.score for policy in policies.values(HERE, at=later)}
+    assert scores["fresh"] > scores["sure"] > scores["plain"] > scores["vague"] > 0
+    assert scores["plain"] == pytest.approx(100**-0.1, rel=1e-12)
+    best = policies.best(HERE, at=later)
+    assert best is not None
+    assert (best.action, best.q) == ("fresh", 0.9)
+    waited = {p.action: p.score for p in policies.values(HERE, at=later, pressure=0.01)}
+    assert waited["plain"] == pytest.approx(scores["plain"] + 1.0, rel=1e-12)
+    # Asking changes nothing, and without a time the values are those that are stored.
+    assert scores == {policy.action: policy.score for policy in policies.values(HERE, at=later)}
+    assert sorted(p.score for p in policies.values(HERE)) == [0.9, 1.0, 1.0, 1.0]
+
+
+def test_whether_something_was_tried_is_answered_for_each_agent(memory: Memory) -> None:
+    policies = memory.policies
+    policies.update(HERE, "updated", 1.0, terminal=True)
+    policies.observe(HERE, "observed", False)
+    policies.set_q(HERE, "set", 1.0)  # nobody tried that
+    pairs: list[Any] = [(HERE, a) for a in ("updated", "observed", "set", "new")]
+    assert policies.seen_many([*pairs, (THERE, "updated"), (HERE, ("updated", 1))]) == [
+        *(True, True, False, False),
+        *(False, False),
+    ]
+    assert policies.seen_many(pairs, agent="ada") == [False] * 4
+    assert policies.seen(HERE)
+    assert not policies.seen(HERE, agent="ada")
+    assert not policies.seen(THERE)
+
+
+def test_reads_are_counted_beside_the_graph_and_written_when_flushed(memory: Memory) -> None:
+    policies = memory.policies
+    policies.set_many([(HERE, "a", 1.0), (HERE, "b", 0.0)])
+    for _ in range(3):
+        policies.best(HERE)
+    policies.get(HERE, "b")
+    policies.best(HERE, actions=["new"])  # is in no graph
+    memory.flush()
+    found = memory.query(
+        "MATCH (p:Policy) WHERE p.ns = $ns RETURN p.action_type AS name, p.reads AS reads, "
+        "p.last_read_at > 0 AS dated"
+    )
+    assert {row["name"]: (row["reads"], row["dated"]) for row in found} == {
+        "a": (3, True),
+        "b": (1, True),
+    }
+    assert memory.flush() == 0
+    assert memory.verify().ok
+
+
+# Many updates
+
+numbers = st.floats(-1e6, 1e6)
+states = st.integers(0, 3).map(lambda number: {"s": number})
+nexts = st.one_of(
+    st.just({"terminal": True}),
+    st.fixed_dictionaries({"next_max_q": numbers}, optional={"next_state": states}),
+    st.fixed_dictionaries(
+        {"next_state": st.one_of(states, states.map(fingerprint))},
+        optional={"next_actions": st.integers(1, 4)},
+    ),
+)
+transitions = st.builds(
+    lambda after, **item: {**item, **after},
+    after=nexts,
+    state=st.one_of(states, states.map(fingerprint)),
+    action=st.sampled_from("ab"),
+    spec=st.sampled_from([None, {"x": 1}]),
+    reward=numbers,
+    alpha=st.none() | st.floats(0, 1, exclude_min=True),
+    gamma=st.none() | st.floats(0, 1),
+    success=st.sampled_from([None, None, True, False]),
+    agent=st.sampled_from(["ada", "ben"]),
+    at=st.integers(0, 100).map(lambda days: NOON + timedelta(days=days)),
+)
+
+
+def test_many_updates_give_what_single_ones_give_to_the_last_bit(
+    memory: Memory, engine: str
+) -> None:
+    turns = itertools.count()
+
+    @hypothesis_settings(max_examples=60 if engine == "embedded" else 12, deadline=None)
+    @given(items=st.lists(transitions, max_size=40), size=st.integers(1, 15))
+    def check(items: list[dict[str, Any]], size: int) -> None:
+        turn = next(turns)
+
+        def by(how: str) -> list[dict[str, Any]]:
+            return [{**item, "agent": f"{how} {item['agent']} {turn}"} for item in items]
+
+        one_by_one = [memory.policies.update(**item) for item in by("one")]
+        at_once = memory.policies.update_many(
+            (Transition(**item) if n % 2 else item for n, item in enumerate(by("many"))),
+            batch_size=size,
+        )
+        assert [(a.q, a.td_error, a.seq) for a in at_once] == [
+            (a.q, a.td_error, a.seq) for a in one_by_one
+        ]
+        for agent in {item["agent"] for item in items}:
+            assert rows(memory, f"many {agent} {turn}") == rows(memory, f"one {agent} {turn}")
+
+    check()
+    report = memory.verify()
+    assert report.ok, report.differences
+    before = rows(memory)
+    memory.rebuild()
+    assert rows(memory) == before
+
+
+def test_a_batch_with_a_bad_item_is_not_written_and_the_error_says_which(memory: Memory) -> None:
+    good = [after_the_end({"n": n}, "run", 1.0) for n in range(5)]
+    with pytest.raises(ValidationError) as caught:
+        memory.policies.update_many([*good, after_the_end(HERE, "run", math.nan)], batch_size=2)
+    assert caught.value.field == "5.reward"
+    assert memory.stats().policies == 4
+    with pytest.raises(ValidationError) as caught:
+        memory.policies.observe_many(
+            [{"state": HERE, "action": "run", "success": True}, {3: "nothing"}],  # type: ignore[dict-item]
+        )
+    assert caught.value.field.startswith("1.")
+    assert memory.stats().policies == 4
+    assert memory.verify().ok
+
+
+def test_an_update_without_a_record_counts_and_says_so(memory: Memory) -> None:
+    policies = memory.policies
+    recorded = policies.update(HERE, "a", 1.0, next_state=THERE)
+    again = policies.update(HERE, "a", 1.0, next_state=HERE, record=False)
+    first = policies.update(HERE, "new", 1.0, terminal=True, record=False)
+    assert again.seq == first.seq == recorded.seq  # they have no numbers of their own
+    assert known(memory, HERE, "a").updates == 2
+    assert known(memory, HERE, "new").q == 0.1
+    before = rows(memory)
+    assert memory.verify().ok
+    memory.rebuild()  # cannot derive these values, and leaves them
+    assert rows(memory) == before
+    assert memory.query("MATCH (t:Transition) WHERE t.ns = $ns RETURN count(t) AS n")[0]["n"] == 1
+
+
+# Verify, rebuild, erase
+
+
+def live(memory: Memory, *, with_episode: bool = True) -> str | None:
+    """Do a bit of everything; with an episode or without it. Return its id."""
+    policies = memory.policies
+    policies.set_q(THERE, "check", 0.5)
+    policies.update_many([after_the_end(HERE, "run", 1.0, success=True, at=NOON)] * 4)
+    steps = [
+        Step(action_type="run", state=HERE, reward=1.0, next_state={"only": "here"}),
+        Step(action_type="check", state=THERE, reward=-1.0, terminal=True),
+        Step(action_type="ask", state={"only": "here"}, reward=0.5, next_state=THERE),
+    ]
+    identity = None
+    if with_episode:
+        identity = memory.learn("t", "s", success=False, steps=steps, source_key="e").episode_id
+    memory.learn("t", "s", success=True, steps=steps[:2], source_key="other")
+    policies.learn_episodes()
+    policies.update(HERE, "run", 0.5, next_state=THERE, at=NOON)
+    for _ in range(9):
+        policies.observe({"seen": 1}, "look", True)
+    policies.signal(HERE, "run", 0.75)
+    policies.link(known(memory, HERE, "run"), known(memory, {"seen": 1}, "look"), weight=0.5)
+    memory.crystallize()
+    return identity
+
+
+def everything(memory: Memory) -> dict[str, Any]:
+    """Policies, states, edges and transitions, without numbers and times of recording."""
+    found: dict[str, Any] = {"policies": rows(memory)}
+    for row in found["policies"].values():
+        row["last_updated_at"] = row["last_updated_at"] is not None
+    for name, text in {
+        "states": "MATCH (s:State) WHERE s.ns = $ns RETURN s.fingerprint AS a, s.features AS b",
+        "edges": "MATCH (p:Policy)-[c:CO_OCCURS_WITH]-(o:Policy) WHERE p.ns = $ns RETURN "
+        "p.action_type AS a, o.action_type AS b, c.count AS c, c.weight AS d, c.held AS e",
+        "transitions": "MATCH (t:Transition)-[:UPDATED]->(p:Policy) WHERE t.ns = $ns "
+        "OPTIONAL MATCH (s:State)-[:REACHED_BY]->(t) OPTIONAL MATCH (t)-[:OF]->(e:Episode) RETURN "
+        "p.action_type AS a, t.reward AS b, s.fingerprint AS c, e.source_key AS d",
+        "took": "MATCH (e:Episode)-[k:TOOK]->(p:Policy) WHERE e.ns = $ns "
+        "RETURN e.source_key AS a, p.action_type AS b, k.steps AS c, k.first AS d",
+    }.items():
+        found[name] = sorted(str(sorted(row.items())) for row in memory.query(text))
+    return found
+
+
+def test_rebuilding_gives_the_same_policies_again(memory: Memory) -> None:
+    live(memory)
+    report = memory.verify()
+    assert report.ok, report.differences
+    assert report.checked["policies"] == 4
+    before, whole = rows(memory), everything(memory)
+    rebuilt = memory.rebuild()
+    assert (rebuilt.policies, rebuilt.removed) == (4, 0)
+    assert rows(memory) == before
+    assert everything(memory) == whole
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *("p.q = 9.0", "p.updates = p.updates + 1", "p.trials = 0", "p.confidence = 0.9"),
+        *("p.active = false", "p.crystallized = true", "p.last_updated_at = 1"),
+    ],
+)
+def test_a_policy_that_was_tampered_with_is_found_and_mended(memory: Memory, change: str) -> None:
+    live(memory)
+    before = rows(memory)
+    tamper = f"MATCH (p:Policy) WHERE p.ns = $ns AND p.action_type = 'run' SET {change} RETURN p.id"
+    memory.store.write(adhoc(tamper, "write"), ns=memory.namespace)
+    report = memory.verify()
+    assert not report.ok
+    assert {(d.kind, f"p.{d.field}") for d in report.differences} == {
+        ("policies", change.partition(" ")[0])
+    }
+    memory.rebuild()
+    assert rows(memory) == before
+    assert memory.verify().ok
+
+
+def test_erasing_an_episode_leaves_what_would_be_without_it(opened: Opener) -> None:
+    memory, never = opened(), opened(f"{opened().namespace}-never")
+    identity = live(memory)
+    assert identity is not None
+    live(never, with_episode=False)
+    assert everything(memory) != everything(never)
+    report = memory.erase(identity)
+    assert report.removed.count("Policy") == 1  # that of the state that only it was in
+    for each in (memory, never):
+        each.crystallize()  # what crystallizing said of erased evidence is decided anew
+    assert everything(memory) == everything(never)
+    assert memory.verify().ok
+
+
+def test_what_was_said_of_a_policy_goes_with_its_last_evidence(memory: Memory) -> None:
+    policies = memory.policies
+    steps = [Step(action_type=action, state=HERE) for action in ("run", "wait")]
+    memory.learn("t", "s", success=True, source_key="stays")  # so the agent does, too
+    identity = memory.learn("t", "s", success=True, steps=steps, source_key="goes").episode_id
+    policies.signal(HERE, "run", 1.0)
+    policies.strengthen(known(memory, HERE, "run"), known(memory, HERE, "wait"), delta=0.5)
+    memory.erase(identity)
+    assert policies.get(HERE, "run") is None
+
+    memory.learn("t", "s", success=True, steps=steps, source_key="another")
+    for _ in range(2):
+        policy = known(memory, HERE, "run")
+        assert (policy.confidence, policy.signals) == (0.5, 0)
+        assert [linked.weight for linked in policies.linked(policy)] == [0.05]
+        report = memory.verify()
+        assert report.ok, report.differences
+        memory.rebuild()
+
+
+# What is wrong
+
+LONE = "half of \ud83d"
+BEFORE_TIME = datetime.min.replace(tzinfo=timezone(timedelta(hours=14)))
+DEEP: Any = {}
+for _ in range(100_000):
+    DEEP = {"deeper": DEEP}
+BAD: dict[str, tuple[str, dict[str, Any]]] = {
+    **{
+        f"{name} {place}": (name, {name: value})
+        for name, values in {
+            "reward": (math.nan, math.inf, -math.inf, True, "1", None, 10**400, -1e101),
+            "alpha": (0.0, 1.5, -0.1, math.nan, True, "0.1"),
+            "gamma": (-0.1, 2, math.inf, "0.9"),
+            "next_max_q": (math.nan, math.inf, "1", True, 1e101),  # more would overflow
+            "next_actions": (0, -1, True, 1.5, 10**9),
+            "action": ("", "  ", None, 3, LONE),
+            "agent": ("", None, LONE),
+            "spec": (math.nan, {1}, (1, 2), object, [LONE], {"deep": [math.inf]}),
+            "success": (1, "yes", 0.5),
+            "terminal": (1, "yes", None),
+            "at": (NOON.replace(tzinfo=None), "today", 1_700_000_000, BEFORE_TIME),
+            "state": (
+                None,
+                3,
+                "deploy",
+                "F" * 16,
+                ["a"],
+                {1: 2},
+                {LONE: 1},
+                DEEP,
+                {"a": 10**5_000},
+            ),
+        }.items()
+        for place, value in enumerate(values)
+    },
+    **{
+        f"feature {type(value)}": ("state.a", {"state": {"a": value}})
+        for value in (math.nan, math.inf, {1}, (1,), object(), b"bytes", NOON, LONE)
+    },
+    "features in a list": ("state.a.0.b", {"state": {"a": [{"b": math.nan}]}}),
+    "next state no fingerprint": ("next_state", {"next_state": "verify"}),
+    "feature of the next state": ("next_state.a", {"next_state": {"a": math.nan}}),
+    "nothing after": ("next_state", {"terminal": False}),
+    "terminal with a next state": ("next_state", {"terminal": True, "next_state": THERE}),
+    "terminal with a next value": ("next_max_q", {"terminal": True, "next_max_q": 0.0}),
+    "terminal with actions": ("next_actions", {"terminal": True, "next_actions": 2}),
+}
+
+
+def test_what_is_wrong_is_named_and_nothing_is_half_written(memory: Memory) -> None:
+    memory.policies.update(HERE, "run", 1.0, next_state=THERE)
+    before, whole = memory.stats().model_dump(), everything(memory)
+    after: dict[str, Any] = {"next_max_q": {}, "nothing after": {}, "next_actions": {"next_max_q": 1.0}}  # noqa: E501  # fmt: skip
+    for name, (field, wrong) in BAD.items():
+        end = {} if {"terminal", "next_state", "next_max_q"} & wrong.keys() else {"terminal": True}
+        end = after.get(field, {}) if field == "next_actions" and "terminal" not in wrong else end
+        item = {"state": HERE, "action": "new", "reward": 1.0, **end, **wrong}
+        with pytest.raises(ValidationError) as caught:
+            memory.policies.update(**item)
+        assert caught.value.field == field, name
+        with pytest.raises(ValidationError) as caught:
+            memory.policies.update_many([after_the_end(HERE, "new", 1.0), item])
+        assert caught.value.field == f"1.{field}", name
+    assert memory.stats().model_dump() == before
+    assert everything(memory) == whole
+
+
+@pytest.mark.parametrize("q", [math.nan, math.inf, True, "1", None, 10**400, 1e101])
+def test_a_value_or_signal_that_is_no_number_is_refused(memory: Memory, q: Any) -> None:
+    with pytest.raises(ValidationError) as caught:
+        memory.policies.set_many([(HERE, "run", 1.0), (HERE, "other", q)])
+    assert caught.value.field == "q"
+    for signal in (q, -0.1, 1.1):
+        with pytest.raises(ValidationError) as caught:
+            memory.policies.signal(HERE, "run", signal)
+        assert caught.value.field == "signal"
+    assert memory.stats().events == 0
+
+
+# Many writers
+
+
+@pytest.mark.timeout(900)
+def test_a_hundred_threads_update_one_policy_exactly(memory: Memory) -> None:
+    threads, each = 100, 100
+    together = threading.Barrier(threads)
+
+    def work(_: int) -> list[int]:
+        together.wait(60)
+        update = memory.policies.update
+        return [update(HERE, "run", 1.0, terminal=True).seq for _ in range(each)]
+
+    with ThreadPoolExecutor(threads) as pool:
+        numbered = list(pool.map(work, range(threads)))
+    check_alone(memory, threads * each)
+    assert sorted(itertools.chain(*numbered)) == list(range(1, threads * each + 1))
+    assert all(found == sorted(found) for found in numbered)
+
+
+def check_alone(memory: Memory, updates: int) -> None:
+    """One policy, as if one writer had given it a reward of 1 so many times."""
+    q = 0.0
+    for _ in range(updates):
+        q += 0.1 * (1.0 - q)
+    policy = known(memory, HERE, "run")
+    assert (policy.updates, policy.q) == (updates, q)
+    stats = memory.stats()
+    assert (stats.policies, stats.states, stats.events) == (1, 1, updates)
+    assert memory.verify().ok
+
+
+PROCESS = """
+from graphmem import Memory
+with Memory.open() as memory:
+    for _ in range({times}):
+        memory.policies.update({state!r}, "run", 1.0, terminal=True)
+"""
+
+
+@pytest.mark.neo4j
+@pytest.mark.parametrize("engine", ["neo4j"], indirect=True)
+def test_processes_update_one_policy_of_a_server_exactly(
+    memory: Memory, url: str, settings: Settings
+) -> None:
+    surroundings = environment(url, memory.namespace, settings)
+    script = PROCESS.format(times=200, state=HERE)
+    writers = [
+        subprocess.Popen([sys.executable, "-c", script], cwd=REPOSITORY, env=surroundings)
+        for _ in range(4)
+    ]
+    assert [writer.wait(300) for writer in writers] == [0, 0, 0, 0]
+    check_alone(memory, 800)

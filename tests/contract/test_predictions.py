@@ -1,0 +1,776 @@
+"""The prediction ledger: what was expected, what came, and what follows from that."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import hypothesis
+import hypothesis.strategies as st
+import pytest
+
+from graphmem import Memory
+from graphmem.errors import ConflictError, NotFoundError, ValidationError
+from graphmem.models.policies import Policy
+from graphmem.models.predictions import Prediction
+from graphmem.predictions import CONFIDENCE_THRESHOLD, FEEDBACK, LOW_SIGNAL, Predictions
+from graphmem.queries import procedure
+from tests.conftest import SHARED, Opener
+
+VECTORS = SHARED / "vectors" / "peers.json"
+NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
+DAY = timedelta(days=1)
+STATE = {"queue": "long"}
+
+
+def ledger(memory: Memory) -> Predictions:
+    """The predictions of a memory."""
+    return memory.predictions
+
+
+@pytest.fixture
+def predictions(memory: Memory) -> Predictions:
+    return ledger(memory)
+
+
+def learned(memory: Memory, action: str = "add worker", agent: str = "ada") -> Policy:
+    """A policy that one update made."""
+    memory.policies.update(STATE, action, 1.0, terminal=True, agent=agent)
+    found = memory.policies.get(STATE, action, agent=agent)
+    assert found is not None
+    return found
+
+
+def came(predictions: Predictions, outcome: Any, actual: Any) -> Prediction:
+    """Expect one outcome, and let another come."""
+    expected = predictions.expect("anything", outcome=outcome)
+    return predictions.resolve(expected.id, actual=actual)
+
+
+def vectors() -> dict[str, Any]:
+    if not VECTORS.exists():
+        pytest.skip("the vectors of the peers are not on this machine")
+    found: dict[str, Any] = json.loads(VECTORS.read_text())["popoto"]
+    return found
+
+
+# Expecting
+
+
+def test_what_is_expected_is_kept(predictions: Predictions) -> None:
+    made = predictions.expect(
+        " night build ",
+        probability=0.75,
+        outcome={"minutes": 12, "green": True, "steps": ["a", {"b": None}]},
+        agent="ada",
+        at=NOON,
+        due=NOON + DAY,
+    )
+    assert made.created
+    assert (made.subject, made.kind, made.text) == ("night build", "free", "night build")
+    assert (made.probability, made.agent, made.status) == (0.75, "ada", "open")
+    assert made.outcome == {"minutes": 12, "green": True, "steps": ["a", {"b": None}]}
+    assert (made.at, made.due) == (NOON, NOON + DAY)
+    assert (made.resolved_at, made.error, made.happened, made.how) == (None, None, None, None)
+
+    kept = made.model_copy(update={"created": False})
+    assert predictions.get(made.id) == kept
+    assert predictions.open() == predictions.list() == [kept]
+
+
+def test_nothing_is_put_in_for_what_was_not_given(predictions: Predictions) -> None:
+    made = predictions.expect("x", probability=1)
+    assert (made.outcome, made.at, made.due, made.agent) == (None, None, None, "default")
+    assert predictions.expect("x", outcome={}).probability is None
+
+
+def test_a_subject_has_many_predictions(predictions: Predictions) -> None:
+    made = {predictions.expect("x", probability=0.5).id for _ in range(3)}
+    assert {one.id for one in predictions.open("x")} == made
+    assert len(made) == 3
+    assert len(predictions.open("x", limit=2)) == 2
+    assert predictions.open("y") == []
+
+
+def test_a_policy_is_known_by_itself_and_by_its_id(
+    memory: Memory, predictions: Predictions
+) -> None:
+    policy = learned(memory)
+    for subject in (policy, policy.id):
+        made = predictions.expect(subject, probability=0.9)
+        assert (made.kind, made.subject, made.text) == ("policy", policy.id, "add worker")
+        assert made.agent == "ada"  # whose policy it is
+    assert predictions.expect(policy, probability=0.9, agent="eve").agent == "eve"
+    assert len(predictions.open(policy)) == len(predictions.open(policy.id)) == 3
+    edges = memory.query(
+        "MATCH (p:Prediction)-[:ABOUT_ITEM]->(x:Policy) WHERE p.ns = $ns RETURN x.id AS id"
+    )
+    assert edges == [{"id": policy.id}] * 3
+
+
+def test_a_strategy_is_known_by_its_text_its_id_and_its_row(
+    memory: Memory, predictions: Predictions
+) -> None:
+    memory.learn("sort", "quicksort", success=True)
+    [row] = memory.strategies()
+    for subject in (" quicksort ", row.id, row):
+        made = predictions.expect(subject, probability=0.9)
+        assert (made.kind, made.subject, made.text) == ("strategy", row.id, "quicksort")
+    assert len(predictions.open("quicksort")) == len(predictions.open(row)) == 3
+
+
+def test_a_kind_can_be_asked_for(memory: Memory, predictions: Predictions) -> None:
+    memory.learn("sort", "quicksort", success=True)
+    made = predictions.expect("quicksort", probability=0.9, kind="free")
+    assert (made.kind, made.subject) == ("free", "quicksort")
+    assert predictions.expect("quicksort", probability=0.9, kind="strategy").kind == "strategy"
+    assert len(predictions.open("quicksort")) == 2
+    for subject, kind in (("bubble sort", "strategy"), ("quicksort", "policy")):
+        with pytest.raises(NotFoundError, match=f"no {kind} '{subject}'"):
+            predictions.expect(subject, probability=0.9, kind=kind)  # type: ignore[arg-type]
+
+
+def test_an_object_that_is_not_in_the_memory_is_not_found(
+    memory: Memory, predictions: Predictions
+) -> None:
+    learned(memory)
+    untried = memory.policies.best(STATE, actions=["never done"], agent="ada")
+    assert untried is not None
+    with pytest.raises(NotFoundError, match="kind='free'"):
+        predictions.expect(untried, probability=0.5)
+    assert predictions.expect(untried, probability=0.5, kind="free").subject == untried.id
+
+
+def test_a_key_makes_expecting_idempotent(memory: Memory, predictions: Predictions) -> None:
+    given: dict[str, Any] = {"outcome": {"b": 1, "a": 2}, "probability": 1, "due": NOON}
+    first = predictions.expect("x", key="run 1", **given)
+    again = predictions.expect("x", key="run 1", **{**given, "outcome": {"a": 2, "b": 1}})
+    assert (first.created, again.created) == (True, False)
+    assert again == first.model_copy(update={"created": False})
+
+    predictions.resolve(first.id, happened=True)
+    memory.learn("t", "x", success=True)  # what was free is a strategy now
+    assert predictions.expect("x", key="run 1", **given).status == "resolved"
+    assert len(predictions.list()) == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"subject": "y"},
+        {"probability": 0.6},
+        {"probability": None},
+        {"outcome": {"a": 2}},
+        {"outcome": None},
+        {"agent": "eve"},
+        {"at": NOON},
+        {"due": NOON},
+    ],
+    ids=lambda other: next(iter(other)),
+)
+def test_a_key_stands_for_one_content(predictions: Predictions, other: dict[str, Any]) -> None:
+    given: dict[str, Any] = {
+        "subject": "x",
+        "probability": 0.5,
+        "outcome": {"a": 1},
+        "key": "run 1",
+    }
+    first = predictions.expect(**given)
+    with pytest.raises(ConflictError, match="run 1"):
+        predictions.expect(**{**given, **other})
+    assert predictions.list() == [first.model_copy(update={"created": False})]
+
+
+def test_many_that_expect_under_one_key_store_one(memory: Memory, opened: Opener) -> None:
+    policy = learned(memory)
+    ledgers = [ledger(opened()) for _ in range(8)]
+
+    def expect(one: Predictions) -> Prediction:
+        return one.expect(policy, probability=0.5, key="same")
+
+    made = at_once([lambda one=one: expect(one) for one in ledgers])  # type: ignore[misc]
+    assert sorted(one.created for one in made) == [False] * 7 + [True]
+    assert len({one.id for one in made}) == len(ledgers[0].list()) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({}, "probability"),
+        ({"probability": 1.1}, "probability"),
+        ({"probability": -0.1}, "probability"),
+        ({"probability": math.nan}, "probability"),
+        ({"probability": True}, "probability"),
+        ({"probability": "0.5"}, "probability"),
+        ({"outcome": [1]}, "outcome"),
+        ({"outcome": {"a": math.inf}}, "outcome"),
+        ({"outcome": {"a": {1, 2}}}, "outcome"),
+        ({"outcome": {1: 2}}, "outcome"),
+        ({"outcome": {"a": 10**400}}, "outcome.a"),
+        ({"probability": 0.5, "at": NOON.replace(tzinfo=None)}, "at"),
+        ({"probability": 0.5, "due": "tomorrow"}, "due"),
+        ({"probability": 0.5, "at": NOON, "due": NOON - DAY}, "due"),
+        ({"probability": 0.5, "agent": " "}, "agent"),
+        ({"probability": 0.5, "key": ""}, "key"),
+        ({"probability": 0.5, "kind": "rule"}, "kind"),
+        ({"probability": 0.5, "subject": " "}, "subject"),
+        ({"probability": 0.5, "subject": 5}, "subject"),
+        ({"probability": 0.5, "subject": "\ud800"}, "subject"),
+        ({"probability": 0.5, "subject": SimpleNamespace(id=7)}, "subject"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_expected_is_named(
+    predictions: Predictions, given: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(ValidationError) as caught:
+        predictions.expect(**{"subject": "x", **given})
+    assert caught.value.field.startswith(field)
+    assert predictions.list() == []
+
+
+# Resolving: the error
+
+
+def test_errors_are_the_peers(predictions: Predictions) -> None:
+    entries = vectors()["prediction_error"]
+    assert entries
+    for entry in entries:
+        error = came(predictions, entry["predicted"], entry["actual"]).error
+        assert error == pytest.approx(entry["expect"], rel=1e-12, abs=1e-15), entry
+
+
+@pytest.mark.parametrize(
+    ("outcome", "actual", "error"),
+    [
+        ({"x": 5}, {"x": -5}, 1.0),  # twice the larger one, held at 1
+        ({"x": 5, "y": 1}, {"x": -5, "y": 1}, 0.5),  # each name by itself
+        ({"x": 1.7e308}, {"x": -1.7e308}, 1.0),
+        ({"x": 1e308}, {"x": 1}, 1.0),
+        ({"x": 1000}, {"x": 900}, 0.1),  # relative to the larger one
+        ({"x": 0.1}, {"x": -0.1}, 0.2),  # or to 1
+        ({"x": 2**53}, {"x": 2**53 + 1}, 0.0),
+        ({"x": 1}, {"x": 1.0}, 0.0),
+        ({"x": True}, {"x": 1}, 1.0),
+        ({"x": False}, {"x": 0.0}, 1.0),
+        ({"x": None}, {}, 1.0),
+        ({"x": None}, {"x": None}, 0.0),
+        ({}, {"x": 1}, 1.0),
+        ({"x": 1}, {"y": 1}, 1.0),
+        ({"x": 1, "y": 1}, {"x": 1}, 0.5),
+        ({"x": ""}, {"x": None}, 1.0),
+        ({"x": "null"}, {"x": None}, 1.0),
+        ({"x": [1, {"a": 2.0, "b": 3}]}, {"x": [1.0, {"b": 3, "a": 2}]}, 0.0),
+        ({"x": [1, True]}, {"x": [1, 1]}, 1.0),
+        ({"x": [1, 2]}, {"x": [2, 1]}, 1.0),
+        ({"x": {}}, {"x": []}, 1.0),
+        ({"é$'\"\\": "写"}, {"é$'\"\\": "写"}, 0.0),
+    ],
+    ids=str,
+)
+def test_how_far_off_an_outcome_was(
+    predictions: Predictions, outcome: Any, actual: Any, error: float
+) -> None:
+    made = came(predictions, outcome, actual)
+    assert made.error == pytest.approx(error, abs=1e-12)
+    assert (made.happened, made.how, made.actual) == (error < 0.5, "outcome", actual)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"]), max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("ab"), inner),
+    max_leaves=4,
+)  # fmt: skip
+OUTCOMES = st.dictionaries(st.sampled_from("xyz"), JSON)
+
+
+@hypothesis.given(one=OUTCOMES, other=OUTCOMES)
+def test_an_error_is_a_distance(
+    predictions: Predictions, one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    error = came(predictions, one, other).error
+    assert error is not None
+    assert 0 <= error <= 1
+    assert came(predictions, other, one).error == error
+    assert came(predictions, one, one).error == 0
+
+
+@pytest.mark.parametrize(
+    ("probability", "happened", "error"), [(0.75, True, 0.25), (0.75, False, 0.75), (0, False, 0)]
+)
+def test_the_distance_of_a_probability(
+    predictions: Predictions, probability: float, happened: bool, error: float
+) -> None:
+    made = predictions.expect("x", probability=probability)
+    done = predictions.resolve(made.id, happened=happened)
+    assert (done.error, done.happened, done.how) == (error, happened, "happened")
+    assert done.resolved_at is not None
+    assert done.actual is None
+    assert predictions.open() == []
+    assert predictions.list("resolved") == [done] == [predictions.get(made.id)]
+
+
+def test_an_outcome_that_came_goes_before_the_probability(predictions: Predictions) -> None:
+    made = predictions.expect("x", probability=0.9, outcome={"minutes": 10})
+    done = predictions.resolve(made.id, actual={"minutes": 20})
+    assert (done.error, done.happened) == (0.5, False)
+
+    made = predictions.expect("x", probability=0.9, outcome={"minutes": 10})
+    done = predictions.resolve(made.id, actual={"minutes": 20}, happened=True)
+    assert (done.error, done.happened, done.how) == (0.5, True, "outcome")
+
+    made = predictions.expect("x", probability=0.75, outcome={"minutes": 10})
+    done = predictions.resolve(made.id, happened=True)
+    assert (done.error, done.how) == (0.25, "happened")
+
+    made = predictions.expect("x", probability=0.75)
+    done = predictions.resolve(made.id, actual={"minutes": 20}, happened=True)
+    assert (done.error, done.how, done.actual) == (0.25, "happened", {"minutes": 20})
+
+
+@pytest.mark.parametrize(
+    ("expected", "given", "field"),
+    [
+        ({"probability": 0.5}, {}, "actual"),
+        ({"probability": 0.5}, {"happened": 1}, "happened"),
+        ({"probability": 0.5}, {"happened": "yes"}, "happened"),
+        ({"probability": 0.5}, {"actual": "yes"}, "actual"),
+        ({"probability": 0.5}, {"actual": {"a": math.nan}}, "actual"),
+        ({"outcome": {}}, {"actual": {"a": -(10**400)}}, "actual.a"),
+        ({"probability": 0.5}, {"actual": {"a": 1}}, "happened"),  # nothing to compare it with
+        ({"outcome": {"a": 1}}, {"happened": True}, "actual"),  # no probability either
+    ],
+    ids=str,
+)
+def test_what_cannot_be_compared_is_named_and_nothing_changes(
+    predictions: Predictions, expected: dict[str, Any], given: dict[str, Any], field: str
+) -> None:
+    made = predictions.expect("x", **expected)
+    with pytest.raises(ValidationError) as caught:
+        predictions.resolve(made.id, **given)
+    assert caught.value.field == field
+    assert predictions.get(made.id).status == "open"
+
+
+def test_a_prediction_is_resolved_once(memory: Memory, predictions: Predictions) -> None:
+    policy = learned(memory)
+    made = predictions.expect(policy, probability=0.9)
+    done = predictions.resolve(made.id, happened=True)
+    assert done.resolved_at is not None
+    when = done.resolved_at.isoformat(timespec="seconds")
+    with pytest.raises(ValidationError, match="was resolved on") as caught:
+        predictions.resolve(made.id, happened=False)
+    assert made.id in str(caught.value)
+    assert when in str(caught.value)
+    assert predictions.get(made.id) == done
+    assert memory.policies.by_id(policy.id).signals == 1
+
+
+@pytest.mark.parametrize("unknown", ["", "0" * 32, "no such id"])
+def test_what_is_not_there_is_not_found(predictions: Predictions, unknown: str) -> None:
+    with pytest.raises(NotFoundError, match="no prediction"):
+        predictions.resolve(unknown, happened=True)
+    with pytest.raises(NotFoundError, match="no prediction"):
+        predictions.get(unknown)
+
+
+def test_of_many_that_resolve_one_exactly_one_wins(memory: Memory, opened: Opener) -> None:
+    policy = learned(memory)
+    ledgers = [ledger(opened()) for _ in range(8)]
+    made = ledgers[0].expect(policy, probability=0.5)
+
+    def resolve(one: Predictions, number: int) -> str:
+        try:
+            if number % 2:
+                return str(len(one.feedback(policy, "acted")))
+            one.resolve(made.id, happened=True)
+        except ValidationError as error:
+            return "late" if "was resolved" in error.problem else str(error)
+        return "1"
+
+    won = at_once(
+        [lambda one=one, n=n: resolve(one, n) for n, one in enumerate(ledgers)]  # type: ignore[misc]
+    )
+    assert won.count("1") == 1
+    assert set(won) <= {"1", "0", "late"}
+    assert memory.policies.by_id(policy.id).signals == 1
+    assert memory.verify().ok
+
+
+# Confidence
+
+
+def test_what_came_moves_the_confidence_in_a_policy(
+    memory: Memory, predictions: Predictions
+) -> None:
+    policy, other = learned(memory), learned(memory, "restart")
+    for probability, happened, signal in (
+        (0.9, True, 0.9),
+        (0.25, True, LOW_SIGNAL),  # an error of 0.75
+        (0.5, False, 0.5),
+    ):
+        before = memory.policies.by_id(policy.id)
+        made = predictions.expect(policy, probability=probability)
+        predictions.resolve(made.id, happened=happened)
+        after = memory.policies.by_id(policy.id)
+        moved = (signal - before.confidence) / (before.signals + 2)
+        assert after.confidence == pytest.approx(before.confidence + moved, rel=1e-12)
+        assert (after.signals, after.q) == (before.signals + 1, before.q)
+    assert memory.policies.by_id(other.id).signals == 0
+
+    events = [event for event in memory.events.tail(100, agent="ada") if event.kind == "signal"]
+    assert [event.subject for event in events] == [policy.id] * 3
+    assert [event.value for event in events] == pytest.approx([0.9, 0.2, 0.5], rel=1e-12)
+
+
+def test_the_threshold_of_a_low_signal_is_not_low_itself(
+    memory: Memory, predictions: Predictions
+) -> None:
+    policy = learned(memory)
+    made = predictions.expect(policy, outcome={"x": 0.0})
+    assert predictions.resolve(made.id, actual={"x": CONFIDENCE_THRESHOLD}).error == 0.7
+    [event] = [event for event in memory.events.tail(9, agent="ada") if event.kind == "signal"]
+    assert event.value == pytest.approx(0.3)
+
+
+def test_confidence_that_predictions_moved_is_derived_anew(
+    memory: Memory, predictions: Predictions
+) -> None:
+    policies = [learned(memory), learned(memory, "restart"), learned(memory, agent="eve")]
+    for number in range(30):
+        made = predictions.expect(policies[number % 3], probability=number / 30, agent="watcher")
+        predictions.resolve(made.id, happened=number % 2 == 0)
+    before = [memory.policies.by_id(policy.id) for policy in policies]
+    assert [policy.signals for policy in before] == [10, 10, 10]
+
+    assert memory.verify().ok
+    memory.rebuild()
+    assert [memory.policies.by_id(policy.id) for policy in policies] == before
+    assert memory.verify().ok
+
+
+def test_what_came_of_others_moves_nothing(memory: Memory, predictions: Predictions) -> None:
+    policy = learned(memory)
+    memory.learn("sort", "quicksort", success=True)
+    for subject, kind in (("quicksort", "strategy"), ("x", "free"), (policy.id, "free")):
+        made = predictions.expect(subject, probability=0.5, kind=kind)  # type: ignore[arg-type]
+        assert predictions.resolve(made.id, happened=True).error == 0.5
+    assert memory.policies.by_id(policy.id).signals == 0
+
+
+# Feedback and expiry
+
+
+def test_the_constants_are_the_peers() -> None:
+    constants = vectors()["constants"]
+    assert constants["PL_CONFIDENCE_ERROR_THRESHOLD"] == CONFIDENCE_THRESHOLD
+    assert constants["PL_CONFIDENCE_LOW_SIGNAL"] == LOW_SIGNAL
+    for how, (error, _) in FEEDBACK.items():
+        assert constants[f"PL_AUTO_RESOLVE_{how.upper()}"] == error
+
+
+@pytest.mark.parametrize(
+    ("how", "error", "happened", "signal"),
+    [
+        ("acted", 0.1, True, 0.9),
+        ("used", 0.3, True, 0.7),
+        ("dismissed", 0.5, None, 0.5),
+        ("contradicted", 0.9, False, 0.2),
+    ],
+)
+def test_what_one_did_resolves_all_that_is_open(
+    memory: Memory, predictions: Predictions, how: Any, error: float, happened: Any, signal: float
+) -> None:
+    policy = learned(memory)
+    made = [predictions.expect(policy, probability=0.5) for _ in range(3)]
+    predictions.resolve(made[0].id, happened=True)
+    elsewhere = predictions.expect("elsewhere", probability=0.5)
+    before = memory.policies.by_id(policy.id)
+
+    done = predictions.feedback(policy, how)
+    assert {one.id for one in done} == {made[1].id, made[2].id}
+    for one in done:
+        assert one == predictions.get(one.id)
+        assert (one.status, one.how) == ("resolved", how)
+        assert (one.error, one.happened, one.actual) == (error, happened, None)
+    after = memory.policies.by_id(policy.id)
+    assert after.signals == before.signals + 2
+    signals = [e.value for e in memory.events.tail(9, agent="ada") if e.kind == "signal"]
+    assert signals[1:] == pytest.approx([signal, signal])
+    assert memory.verify().ok
+
+    assert predictions.feedback(policy, how) == []
+    assert [one.id for one in predictions.open()] == [elsewhere.id]
+
+
+def test_feedback_on_words_that_became_a_strategy(memory: Memory, predictions: Predictions) -> None:
+    free = predictions.expect("quicksort", probability=0.5)
+    memory.learn("sort", "quicksort", success=True)
+    known = predictions.expect("quicksort", probability=0.5)
+    assert (free.kind, known.kind) == ("free", "strategy")
+    assert {one.id for one in predictions.feedback("quicksort", "used")} == {free.id, known.id}
+
+
+def test_feedback_of_another_kind_is_refused(predictions: Predictions) -> None:
+    with pytest.raises(ValidationError, match="how: is unknown"):
+        predictions.feedback("x", "liked")  # type: ignore[arg-type]
+    with pytest.raises(ValidationError, match="subject"):
+        predictions.feedback(5, "used")  # type: ignore[arg-type]
+
+
+def test_what_is_due_expires(predictions: Predictions) -> None:
+    past = predictions.expect("x", probability=0.5, due=NOON)
+    later = predictions.expect("x", probability=0.5, due=NOON + DAY)
+    never = predictions.expect("x", probability=0.5)
+    done = predictions.expect("x", probability=0.5, due=NOON)
+    predictions.resolve(done.id, happened=True)
+
+    assert predictions.expire(now=NOON - DAY) == 0
+    assert predictions.expire(now=NOON) == 1
+    assert predictions.expire(now=NOON) == 0
+    assert {one.id for one in predictions.open()} == {later.id, never.id}
+    [expired] = predictions.list("expired")
+    assert expired == past.model_copy(update={"created": False, "status": "expired"})
+    with pytest.raises(ValidationError, match="has expired: it was due on 2026-05-01"):
+        predictions.resolve(past.id, happened=True)
+    assert predictions.feedback("x", "used") != []
+    assert predictions.get(past.id) == expired
+    assert predictions.reliability().count == 3
+
+
+def test_without_a_time_the_clock_says_what_is_due(predictions: Predictions) -> None:
+    now = datetime.now(UTC)
+    predictions.expect("x", probability=0.5, due=now - DAY)
+    predictions.expect("x", probability=0.5, due=now + DAY)
+    assert predictions.expire() == 1
+    with pytest.raises(ValidationError, match="now"):
+        predictions.expire(now=NOON.replace(tzinfo=None))
+
+
+# Reliability
+
+
+def foreseen(
+    predictions: Predictions,
+    *pairs: tuple[float, bool],
+    subject: Any = "x",
+    agent: str | None = None,
+) -> None:
+    """Give probabilities, and let come what comes."""
+    for probability, happened in pairs:
+        made = predictions.expect(subject, probability=probability, agent=agent)
+        predictions.resolve(made.id, happened=happened)
+
+
+def wilson(k: int, n: int, z: float = 1.96) -> tuple[float, float]:
+    rate, spread = k / n, z * math.sqrt(k / n * (1 - k / n) / n + z * z / (4 * n * n))
+    middle, whole = rate + z * z / (2 * n), 1 + z * z / n
+    return (middle - spread) / whole, (middle + spread) / whole
+
+
+def test_scores_by_hand(predictions: Predictions) -> None:
+    foreseen(predictions, (0.8, True), (0.8, True), (0.9, False), (0.1, False))
+    found = predictions.reliability(bins=2)
+    assert (found.count, found.happened, found.base_rate) == (4, 2, 0.5)
+    assert found.brier == pytest.approx((0.04 + 0.04 + 0.81 + 0.01) / 4)
+    assert found.baseline == pytest.approx(0.25)
+    loss = -(2 * math.log(0.8) + math.log(0.1) + math.log(0.9)) / 4
+    assert found.log_loss == pytest.approx(loss)
+    low, high = found.bins
+    assert (low.low, low.high, low.count, low.happened) == (0, 0.5, 1, 0)
+    assert (high.low, high.high, high.count, high.happened) == (0.5, 1, 3, 2)
+    assert high.mean == pytest.approx(2.5 / 3)
+    assert high.share == pytest.approx(2 / 3)
+    assert (high.lower, high.upper) == pytest.approx(wilson(2, 3))
+    assert found.calibration_error == pytest.approx((0.1 + 3 * (2.5 / 3 - 2 / 3)) / 4)
+
+
+def test_scores_of_many(predictions: Predictions) -> None:
+    chance = random.Random(7)
+    pairs = [(chance.random(), chance.random() < 0.6) for _ in range(60)]
+    foreseen(predictions, *pairs)
+    found = predictions.reliability()
+    assert found.brier == pytest.approx(sum((p - h) ** 2 for p, h in pairs) / 60)
+    assert sum(one.count for one in found.bins) == found.count == 60
+    gaps = 0.0
+    for one in found.bins:
+        inside = [(p, h) for p, h in pairs if one.low <= p < one.high]
+        assert (one.count, one.happened) == (len(inside), sum(h for _, h in inside))
+        gaps += abs(sum(p - h for p, h in inside))
+        if inside:
+            assert one.mean == pytest.approx(sum(p for p, _ in inside) / len(inside))
+            assert (one.lower, one.upper) == pytest.approx(
+                wilson(one.happened, one.count), abs=1e-12
+            )
+    assert found.calibration_error == pytest.approx(gaps / 60)
+
+
+def test_a_probability_on_a_border_is_in_the_bin_above(predictions: Predictions) -> None:
+    """0.29 * 100 and 0.57 * 100 are a little less than 29 and 57 in binary."""
+    foreseen(predictions, *((p / 100, True) for p in (0, 29, 57, 58, 99, 100)))
+    counts = [one.count for one in predictions.reliability(bins=100).bins]
+    assert [place for place, count in enumerate(counts) if count] == [0, 29, 57, 58, 99]
+    assert counts[99] == 2
+    assert [one.count for one in predictions.reliability(bins=1).bins] == [6]
+
+
+def test_being_certain_and_wrong_has_a_finite_loss(predictions: Predictions) -> None:
+    foreseen(predictions, (0.0, True), (1.0, False))
+    found = predictions.reliability()
+    assert found.log_loss == pytest.approx(-math.log(1e-15))
+    assert found.brier == 1
+    foreseen(predictions, (1.0, True), (0.0, False), agent="sure")
+    assert predictions.reliability(agent="sure").log_loss == pytest.approx(0, abs=1e-14)
+
+
+def test_only_what_had_a_probability_and_is_known_counts(
+    memory: Memory, predictions: Predictions
+) -> None:
+    policy = learned(memory)
+    foreseen(predictions, (0.8, True), (0.6, False), subject=policy)
+    foreseen(predictions, (0.5, True), agent="eve")
+    predictions.expect("x", probability=0.5)  # open
+    predictions.expect("x", probability=0.5, due=NOON)
+    predictions.expire()
+    came(predictions, {"a": 1}, {"a": 1})  # no probability
+    predictions.expect("z", probability=0.5)
+    predictions.feedback("z", "dismissed")  # does not tell whether it happened
+    predictions.expect("w", probability=0.5)
+    predictions.feedback("w", "acted")
+
+    assert predictions.reliability().count == 4
+    assert predictions.reliability(subject=policy).count == 2
+    assert predictions.reliability(subject=policy, agent="ada").count == 2
+    assert predictions.reliability(agent="eve").count == 1
+    assert predictions.reliability(subject="w").happened == 1
+
+
+def test_without_predictions_there_are_no_scores(predictions: Predictions) -> None:
+    found = predictions.reliability(bins=3)
+    assert (found.count, found.happened) == (0, 0)
+    scores = (found.base_rate, found.brier, found.baseline, found.log_loss)
+    assert (*scores, found.calibration_error) == (None,) * 5
+    assert [(one.count, one.mean, one.share) for one in found.bins] == [(0, None, None)] * 3
+    assert [(one.lower, one.upper) for one in found.bins] == [(0, 1)] * 3
+
+
+def test_wrong_questions_are_named(predictions: Predictions) -> None:
+    for bins in (0, 1001, 2.0, True):
+        with pytest.raises(ValidationError, match="bins"):
+            predictions.reliability(bins=bins)  # type: ignore[arg-type]
+    with pytest.raises(ValidationError, match="status"):
+        predictions.list("lost")  # type: ignore[arg-type]
+    with pytest.raises(ValidationError, match="limit"):
+        predictions.list(limit=0)
+
+
+# What surrounds it
+
+
+def test_predictions_are_there_when_the_memory_is_opened_again(opened: Opener) -> None:
+    memory = opened()
+    first = ledger(memory)
+    made = first.expect("x", probability=0.5, outcome={"a": [1, "b"]}, due=NOON)
+    done = first.resolve(first.expect("y", outcome={"a": 1.5}).id, actual={"a": 3})
+    memory.close()
+
+    again = ledger(opened())
+    assert again.get(made.id) == made.model_copy(update={"created": False})
+    assert again.get(done.id) == done
+    assert again.resolve(made.id, happened=True).error == 0.5
+
+
+def test_namespaces_do_not_see_each_others_predictions(opened: Opener) -> None:
+    ours = opened()
+    theirs = opened(f"{ours.namespace}-other")
+    policy = learned(theirs)
+    made = ledger(theirs).expect(policy, probability=0.5, due=NOON, key="k")
+    before = ledger(theirs).list()
+
+    mine = ledger(ours)
+    assert mine.list() == []
+    assert mine.expect(policy.id, probability=0.5, key="k").kind == "free"
+    assert mine.expire(now=NOON) == 0
+    assert [one.subject for one in mine.feedback(policy, "used")] == [policy.id]
+    with pytest.raises(NotFoundError):
+        mine.get(made.id)
+    with pytest.raises(NotFoundError):
+        mine.resolve(made.id, happened=True)
+    with pytest.raises(NotFoundError):
+        mine.expect(policy, probability=0.5)
+    assert mine.reliability().count == 1
+    for name, given in (
+        ("predictions.lock", {"ids": [made.id]}),
+        ("predictions.resolve", {"id": made.id, "happened": True, "now": 1}),
+        ("predictions.feedback", {"ids": [made.id], "how": "used", "error": 0.3, "now": 1}),
+        ("predictions.drop_about", {"ids": [policy.id]}),
+        ("predictions.drop_about", {}),
+    ):
+        ours.store.transact(
+            lambda tx, name=name, given=given: tx.run(  # type: ignore[misc]
+                procedure(name), ns=ours.namespace, **given
+            )
+        )
+    assert ours.query("predictions.subject", ids=[policy.id]) == []
+    assert ours.query("predictions.open_about", subjects=[policy.id]) == []
+    assert ledger(theirs).list() == before
+    assert theirs.policies.by_id(policy.id) == policy
+
+
+def test_predictions_about_what_is_gone_go_too(memory: Memory, predictions: Predictions) -> None:
+    policy, kept = learned(memory), learned(memory, "restart")
+    episode = memory.learn("sort", "quicksort", success=True)
+    [strategy] = memory.strategies()
+    lost = predictions.expect(policy, probability=0.5)
+    predictions.expect("quicksort", probability=0.5)
+    stay = {
+        predictions.expect(kept, probability=0.5).id,
+        predictions.expect(policy.id, probability=0.5, kind="free").id,
+        predictions.expect("quicksort", probability=0.5, kind="free").id,
+    }
+
+    def change(name: str, **given: Any) -> int:
+        query = procedure(name)
+        rows = memory.store.transact(lambda tx: tx.run(query, ns=memory.namespace, **given))
+        return int(rows[0]["removed"])
+
+    assert change("predictions.drop_about", ids=[policy.id, kept.id, strategy.id]) == 0
+    assert change("predictions.drop_about") == 0  # all are there
+    memory.erase(episode.episode_id)
+    assert {one.id for one in predictions.list()} == stay | {lost.id}
+
+    change("maintenance.drop_policies", ids=[policy.id])
+    assert change("predictions.drop_about", ids=[kept.id]) == 0
+    assert change("predictions.drop_about", ids=[policy.id, kept.id]) == 1
+    assert {one.id for one in predictions.list()} == stay
+
+
+def test_what_is_resolved_after_its_policy_went_moves_nothing(
+    memory: Memory, predictions: Predictions
+) -> None:
+    policy = learned(memory)
+    made = predictions.expect(policy, probability=0.5)
+    gone = procedure("maintenance.drop_policies")
+    memory.store.transact(lambda tx: tx.run(gone, ns=memory.namespace, ids=[policy.id]))
+    done = predictions.resolve(made.id, happened=True)
+    assert (done.error, done.text) == (0.5, policy.id)
+
+
+def at_once(calls: list[Callable[[], Any]]) -> list[Any]:
+    """Run calls in threads that start together; return their answers."""
+    together = threading.Barrier(len(calls))
+
+    def run(call: Callable[[], Any]) -> Any:
+        together.wait(30)
+        return call()
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(run, calls))

@@ -1,0 +1,40 @@
+"""What Neo4j Browser is given: a style for every label and edge, and queries that run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from neo4j import GraphDatabase
+
+from graphmem.queries import catalog
+from tests.neo4j.server import Found
+
+ROOT = Path(__file__).resolve().parents[2]
+BROWSER = catalog().folder / "browser"
+QUERIES = [
+    text for text in (BROWSER / "saved-queries.cypher").read_text().split(";\n") if text.strip()
+]
+GIVEN = {"ns": "docs", "agent": "a", "text": "a", "id": "a", "policy": "a"}
+
+
+def test_every_label_has_a_style() -> None:
+    page = (ROOT / "docs" / "reference" / "graph.md").read_text(encoding="utf-8")
+    style = (BROWSER / "graphmem.grass").read_text(encoding="utf-8")
+    nodes, edges = page.partition("## Nodes")[2].split("## Edges")
+    labels = re.findall(r"^### (\w+)$", nodes, re.MULTILINE)
+    assert set(re.findall(r"^node\.(\w+) ", style, re.MULTILINE)) == set(labels)
+    types = re.findall(r"^### (\w+)$", edges, re.MULTILINE)
+    plain = {"RAN", "ATTEMPTED", "HAS_STEP"}
+    assert set(re.findall(r"^relationship\.(\w+) ", style, re.MULTILINE)) == set(types) - plain
+
+
+@pytest.mark.neo4j
+@pytest.mark.parametrize("text", QUERIES, ids=lambda text: text.strip("/ \n").partition("\n")[0])
+def test_a_saved_query_runs(text: str, neo4j: Found) -> None:
+    lines = [line for line in text.splitlines() if not line.startswith("//   :param")]
+    used = set(re.findall(r"\$(\w+)", "\n".join(lines)))
+    assert used <= GIVEN.keys()
+    with GraphDatabase.driver(neo4j.uri, auth=(neo4j.user, neo4j.password)) as driver:
+        driver.execute_query("\n".join(lines), GIVEN)

@@ -1,0 +1,162 @@
+"""A process of its own that consumes events, or changes policies, and says what is durable.
+
+    GRAPHMEM_URL=... python -m tests.faults.consumer consume NAME LOG [again]
+    GRAPHMEM_URL=... python -m tests.faults.consumer change FIRST LAST
+
+Both print ``ready``, and begin when they read a line. A consumer writes the id of every event into
+the file LOG, and to the disk, before it acknowledges it; then it prints the ids that are
+acknowledged. With ``again`` it first takes back what was pending. The other prints the number of
+each change that is made. Both print ``done`` in the end.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+from graphmem import Memory
+from graphmem.models.events import Event
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+GROUP = "workers"
+LIMIT = 5
+PAGES = 5
+SIZES = (1, 1, 3, 1)
+"""Events of the changes with the numbers 0, 1, 2, 3, then the same again."""
+
+
+def change(memory: Memory, number: int) -> None:
+    """The change of a number: always the same, so that anybody can tell what must be there."""
+    here, there = {"page": number % PAGES}, {"page": (number + 1) % PAGES}
+    reward = float(number % 7)
+    policies = memory.policies
+    if number % 4 == 0:
+        policies.update(here, "go", reward, next_state=there)
+    elif number % 4 == 1:
+        policies.update(here, "stop", reward, terminal=True, success=number % 3 > 0)
+    elif number % 4 == 2:
+        step = {"state": here, "action": "go", "reward": reward, "next_state": there}
+        policies.update_many([step, {**step, "state": there, "next_state": here}, step])
+    else:
+        policies.observe(here, "go", number % 3 > 0)
+
+
+def learned(memory: Memory) -> dict[tuple[int, str], tuple[Any, ...]]:
+    """What was learned of every action on every page."""
+    return {
+        (page, policy.action): (policy.q, policy.updates, policy.trials, policy.successes)
+        for page in range(PAGES)
+        for policy in memory.policies.values({"page": page})
+    }
+
+
+class Process:
+    """The process, seen from the test."""
+
+    def __init__(self, environment: Mapping[str, str], *arguments: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.consumer", *arguments],
+            cwd=REPOSITORY,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.acknowledged: list[str] = []
+        """What it reported as durable, in order."""
+
+    def lines(self) -> Iterator[str]:
+        """Yield what it prints, and note what it reports as durable."""
+        assert self._process.stdout
+        for line in self._process.stdout:
+            words = line.split()
+            if words[0] not in ("ready", "done"):
+                self.acknowledged += words
+            yield line.strip()
+
+    def wait_for(self, wanted: str) -> None:
+        """Return when it has printed this line."""
+        for line in self.lines():
+            if line == wanted:
+                return
+        raise AssertionError(f"the process ended with {self._process.wait()} before {wanted!r}")
+
+    def wait_for_acknowledged(self, count: int) -> None:
+        """Return when it has reported so much as durable, or is done."""
+        for line in self.lines():
+            if line == "done" or len(self.acknowledged) >= count:
+                return
+
+    def begin(self) -> None:
+        """Let it begin, when it is ready."""
+        self.wait_for("ready")
+        assert self._process.stdin
+        self._process.stdin.write("begin\n")
+        self._process.stdin.flush()
+
+    def kill(self) -> None:
+        """Kill it at once; what it printed before is noted."""
+        self._process.kill()
+        self.finish()
+
+    def finish(self) -> int:
+        """Read the rest of what it prints, and return its exit code."""
+        assert self._process.stdout
+        assert self._process.stdin
+        if not self._process.stdout.closed:
+            for _ in self.lines():
+                pass
+        self._process.stdout.close()
+        self._process.stdin.close()
+        return self._process.wait(60)
+
+
+@contextmanager
+def running(environment: Mapping[str, str], *arguments: str) -> Iterator[Process]:
+    """Run a process for the length of a block."""
+    process = Process(environment, *arguments)
+    try:
+        yield process
+    finally:
+        process.kill()
+
+
+def main() -> None:
+    with Memory.open() as memory:
+        memory.initialize()
+        print("ready", flush=True)
+        sys.stdin.readline()
+        if sys.argv[1] == "consume":
+            with Path(sys.argv[3]).open("a") as log:
+                _consume(memory, sys.argv[2], log, again="again" in sys.argv)
+        else:
+            for number in range(int(sys.argv[2]), int(sys.argv[3])):
+                change(memory, number)
+                print(number, flush=True)
+        print("done", flush=True)
+
+
+def _consume(memory: Memory, name: str, log: TextIO, *, again: bool) -> None:
+    consumer = memory.events.consume(GROUP, name, limit=LIMIT)
+    events = consumer.reclaim(idle=0) if again else []
+    while events := events or list(consumer):
+        for event in events:
+            _process(event, log)
+        consumer.ack(*events)
+        print(*(event.id for event in events), flush=True)
+        events = []
+
+
+def _process(event: Event, log: TextIO) -> None:
+    log.write(f"{event.id}\n")
+    log.flush()
+    os.fsync(log.fileno())
+
+
+if __name__ == "__main__":
+    main()

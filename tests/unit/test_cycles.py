@@ -1,0 +1,376 @@
+"""The statistics of cycles: counting, testing, correcting, and the clocks that follow them."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import subprocess
+import sys
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import hypothesis
+import hypothesis.strategies as st
+import pytest
+
+from graphmem.config import Settings
+from graphmem.cycles import (
+    Cycles,
+    bucket_of,
+    chi_squared_uniform,
+    clock,
+    clocks,
+    corrected,
+    count,
+    local_time,
+    peak_of,
+    phase_of,
+)
+from graphmem.errors import ValidationError
+from graphmem.models.cycles import BUCKETS, PERIODS, CycleReport, CycleTest, Kind
+from graphmem.store import open_store
+from tests.conftest import SHARED
+
+VECTORS = SHARED / "vectors" / "peers.json"
+PARIS = ZoneInfo("Europe/Paris")
+MONDAY = datetime(2025, 1, 6, 9, tzinfo=UTC)
+
+
+def vectors(name: str) -> list[dict[str, Any]]:
+    if not VECTORS.exists():
+        pytest.skip("the vectors of the peers are not on this machine")
+    found: list[dict[str, Any]] = json.loads(VECTORS.read_text())["popoto"][name]
+    assert found
+    return found
+
+
+def examine(dates: list[Any], **options: Any) -> CycleReport:
+    """Datetimes need no memory: nothing is read, nothing stored."""
+    settings = Settings()
+    store = open_store("memory:", settings)
+    return Cycles(store, "dates", settings).examine(dates, **options)
+
+
+def by_kind(report: CycleReport) -> dict[Kind, CycleTest]:
+    return {test.kind: test for test in report.tests}
+
+
+def weekly(number: int, **step: float) -> list[datetime]:
+    """So many Mondays."""
+    return [MONDAY + timedelta(weeks=week, **step) for week in range(number)]
+
+
+# The peers' numbers
+
+
+def test_the_statistic_is_the_peers() -> None:
+    for case in vectors("chi_squared_uniform"):
+        observed, mean = case["observed"], case["expected_per_bucket"]
+        if mean <= 0:
+            # The peer answers 0.0, a perfect fit, to an expectation that cannot be.
+            with pytest.raises(ValidationError, match="expected_per_bucket: must be a number over"):
+                chi_squared_uniform(observed, mean)
+        else:
+            assert chi_squared_uniform(observed, mean) == pytest.approx(case["expect"], rel=1e-12)
+
+
+def test_the_cycles_are_the_peers() -> None:
+    """The peer looks at days of the week, weeks of the month and months of the year.
+
+    It has no hours of the day. In its data the hour moves on by one each week, so the longer series
+    have a cycle of hours that only this library sees; so hours are left out of this comparison.
+    """
+    for case in vectors("temporal_discovery"):
+        good = [stamp for stamp in case["timestamps"] if isinstance(stamp, int)]
+        report = examine([datetime.fromtimestamp(stamp, UTC) for stamp in good])
+
+        found = [cycle for cycle in report.cycles if cycle.kind != "hour of day"]
+        assert [[cycle.period, cycle.amplitude, cycle.phase] for cycle in found] == case[
+            "expect_cycles"
+        ], case["name"]
+        test = by_kind(report)["day of week"]
+        assert list(test.buckets) == case.get("buckets_mon_first", list(test.buckets))
+        if "chi2" in case and test.tested:
+            assert test.chi2 == pytest.approx(case["chi2"], rel=1e-12)
+
+
+@pytest.mark.parametrize("bad", ["abc", None, "", 1736121600, "2025-01-06T00:00:00Z"])
+def test_what_is_no_datetime_is_an_error_and_not_skipped(bad: object) -> None:
+    """The peer leaves such timestamps out and does not say so."""
+    with pytest.raises(ValidationError, match=r"subject\.1: is no datetime"):
+        examine([MONDAY, bad])
+
+
+# Counting by local time
+
+
+def test_nine_in_the_morning_is_one_hour_all_the_year() -> None:
+    """Summer time moves the clock against UTC, but nobody's morning."""
+    mornings = [
+        (datetime(2025, 1, 1, 9) + timedelta(days=day)).replace(tzinfo=PARIS) for day in range(365)
+    ]
+    [cycle] = examine(mornings, timezone="Europe/Paris").cycles
+    assert (cycle.kind, cycle.when, cycle.buckets[9]) == ("hour of day", "09:00", 365)
+
+    utc = by_kind(examine(mornings))["hour of day"]
+    assert (utc.buckets[7], utc.buckets[8]) == (210, 155)
+
+
+def test_an_evening_can_be_the_next_day_elsewhere() -> None:
+    late = [moment.replace(hour=22) for moment in weekly(20)]
+    [utc] = [cycle for cycle in examine(late).cycles if cycle.kind == "day of week"]
+    tokyo = examine(late, timezone="Asia/Tokyo").cycles
+    assert (utc.when, tokyo[0].when, tokyo[0].timezone) == ("Monday", "Tuesday", "Asia/Tokyo")
+
+
+def test_buckets_and_their_names() -> None:
+    moment = datetime(2025, 3, 31, 23, 59)
+    assert {kind: BUCKETS[kind][bucket_of(kind, moment)] for kind in BUCKETS} == {
+        "hour of day": "23:00",
+        "day of week": "Monday",
+        "week of month": "days 29-31",
+        "month of year": "March",
+    }
+
+
+def test_weeks_and_months_are_expected_by_the_days_that_they_have() -> None:
+    """From 1 January 2023 to 31 March 2025 there are 821 days, and three months of January."""
+    days = [datetime(2023, 1, 1) + timedelta(days=day) for day in range(821)]
+    weeks = count("week of month", days)
+    months = count("month of year", days)
+
+    in_month = Counter(day.month for day in days)
+    assert weeks.expected == pytest.approx([189, 189, 189, 189, 65])
+    assert months.expected == pytest.approx([in_month[month] for month in range(1, 13)])
+    # One event a day is as even as can be, though the last bucket is a third of the others.
+    assert weeks.buckets == (189, 189, 189, 189, 65)
+    assert weeks.chi2 == pytest.approx(0, abs=1e-9)
+    assert months.chi2 == pytest.approx(0, abs=1e-9)
+
+
+@hypothesis.given(
+    first=st.dates(), length=st.integers(0, 900), kind=st.sampled_from(list(PERIODS)[2:])
+)
+def test_expected_counts_are_those_of_the_days_whatever_the_window(
+    first: Any, length: int, kind: Kind
+) -> None:
+    start = datetime(first.year, first.month, first.day)
+    hypothesis.assume(start < datetime(9997, 1, 1))
+    days = [start + timedelta(days=day) for day in range(length + 1)]
+    test = count(kind, days)
+    assert test.expected == pytest.approx(test.buckets)
+    assert sum(test.expected) == pytest.approx(len(days))
+
+
+# What is tested
+
+
+@pytest.mark.parametrize(
+    ("dates", "reasons"),
+    [
+        ([], dict.fromkeys(PERIODS, "too little evidence: 0 dated events")),
+        (weekly(1), dict.fromkeys(PERIODS, "too little evidence: 1 dated event")),
+        (weekly(2), dict.fromkeys(PERIODS, "too little evidence: 2 dated events")),
+        (
+            [MONDAY + timedelta(minutes=minute) for minute in range(100)],
+            {
+                "hour of day": "the events span 1 day, two periods are 2",
+                "day of week": "the events span 1 day, two periods are 14",
+                "week of month": "the events span 1 day, two periods are 60",
+                "month of year": "the events span 1 day, two periods are 730",
+            },
+        ),
+        (
+            weekly(20),
+            {
+                "hour of day": "too little evidence: 20 dated events for 24 buckets",
+                "day of week": None,
+                "week of month": None,
+                "month of year": "the events span 134 days, two periods are 730",
+            },
+        ),
+    ],
+    ids=["none", "one", "two", "one morning", "20 Mondays"],
+)
+def test_a_test_that_would_not_be_valid_is_not_made_and_says_why(
+    dates: list[datetime], reasons: dict[Kind, str | None]
+) -> None:
+    report = examine(dates)
+    assert {test.kind: test.reason for test in report.tests} == reasons
+    for test in report.tests:
+        assert test.tested == (test.reason is None)
+        assert (test.chi2 is None, test.p_value is None) == (not test.tested, not test.tested)
+    assert report.events == len(dates)
+
+
+def test_more_evidence_can_be_asked_for() -> None:
+    assert [cycle.when for cycle in examine(weekly(8)).cycles] == ["Monday"]
+    assert not examine(weekly(8), at_least=9).cycles
+
+
+def test_without_a_cycle_one_is_seldom_found() -> None:
+    """Of series without any cycle about 5 % look as if they had one, however short they are."""
+    dice = random.Random(20)
+    for events, days in [(7, 20), (12, 900), (24, 900), (60, 900)]:
+        found = 0
+        for _ in range(300):
+            dates = [MONDAY + timedelta(days=dice.random() * days) for _ in range(events)]
+            found += bool(examine(dates).cycles)
+        assert found <= 300 * 0.05 + 3 * math.sqrt(300 * 0.05 * 0.95)
+
+
+def test_the_order_of_events_does_not_matter() -> None:
+    dates = [*weekly(30), *(moment + timedelta(days=2, hours=5) for moment in weekly(12))]
+    shuffled = random.Random(3).sample(dates, len(dates))
+    assert examine(shuffled) == examine(dates)
+
+
+# Corrections
+
+
+def test_holm_and_bonferroni() -> None:
+    p_values = [0.01, 0.04, 0.03, 0.005]
+    # Holm (1979): .005 * 4, .01 * 3, .03 * 2, and .04 * 1, which may not be less than that before.
+    assert corrected(p_values) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert corrected(p_values, "bonferroni") == pytest.approx([0.04, 0.16, 0.12, 0.02])
+    assert corrected([0.6, 0.7]) == [1.0, 1.0]
+    assert corrected([]) == []
+
+
+@hypothesis.given(st.lists(st.floats(0, 1), max_size=6))
+def test_a_correction_keeps_the_order_and_only_raises(p_values: list[float]) -> None:
+    holm, bonferroni = corrected(p_values), corrected(p_values, "bonferroni")
+    for raw, step, flat in zip(p_values, holm, bonferroni, strict=True):
+        assert raw <= step <= flat <= 1
+    ordered = sorted(zip(p_values, holm, strict=True))
+    assert all(one[1] <= other[1] for one, other in pairwise(ordered))
+
+
+def test_only_the_tests_that_were_made_are_corrected_for() -> None:
+    made = by_kind(examine(weekly(20)))
+    assert made["day of week"].p_corrected == pytest.approx(2 * (made["day of week"].p_value or 0))
+    assert made["hour of day"].p_corrected is None
+
+
+def test_alpha_is_not_reached_by_being_equal() -> None:
+    dates = [*weekly(8), *(moment + timedelta(days=1) for moment in weekly(4))]
+    p = by_kind(examine(dates))["day of week"].p_corrected
+    assert p is not None
+    assert not examine(dates, alpha=p).cycles
+    assert examine(dates, alpha=math.nextafter(p, 1)).cycles
+
+
+# Peaks, phases and clocks
+
+
+def test_the_peak_is_what_stands_out_most_and_the_first_of_a_tie() -> None:
+    assert peak_of([10, 0, 10], [6.7, 6.7, 6.7]) == 0
+    # Three of two expected stand out more than eight of seven.
+    assert peak_of([8, 7, 3], [7.0, 7.0, 2.0]) == 2
+    assert peak_of([0, 5, 5], [0.0, 5.0, 5.0]) == 1
+
+
+@pytest.mark.parametrize("timezone", ["UTC", "Europe/Paris", "America/New_York"])
+@pytest.mark.parametrize("kind", PERIODS)
+def test_a_clock_shows_the_phase_in_the_middle_of_the_bucket(kind: Kind, timezone: str) -> None:
+    """The wave of a cycle is highest in its own bucket, and lower in all others."""
+    zone = ZoneInfo(timezone)
+    heights: dict[int, list[float]] = {}
+    for hour in range(365 * 24):
+        moment = datetime(2025, 1, 1, 0, 30, tzinfo=UTC) + timedelta(hours=hour)
+        place = bucket_of(kind, local_time(moment, zone))
+        peak = len(BUCKETS[kind]) // 2
+        angle = 2 * math.pi * (clock(kind, timezone, moment) - phase_of(kind, peak)) / PERIODS[kind]
+        heights.setdefault(place, []).append(math.cos(angle))
+    tops = {place: max(found) for place, found in heights.items()}
+    assert max(tops, key=lambda place: tops[place]) == peak
+    assert tops[peak] == pytest.approx(1, abs=2e-3)
+
+
+def test_a_clock_keeps_the_hour_when_summer_time_begins() -> None:
+    angles = set()
+    for day in range(365):
+        nine = (datetime(2025, 1, 1, 9) + timedelta(days=day)).replace(tzinfo=PARIS)
+        angles.add(clock("hour of day", "Europe/Paris", nine) % PERIODS["hour of day"])
+    assert angles == {9 * 3600.0}
+
+
+def test_clocks_of_calendars() -> None:
+    noon = datetime(2024, 2, 15, 12, tzinfo=UTC)  # a leap year
+    assert clock("week of month", "UTC", noon) == pytest.approx(14.5 / 29 * 2_592_000)
+    assert clock("month of year", "UTC", noon) == pytest.approx(45.5 / 366 * 31_536_000)
+    assert clock("day of week", "UTC", datetime(1970, 1, 1, tzinfo=UTC)) == 0
+    shown = clocks(noon, ["UTC", "Asia/Tokyo"])
+    assert [(row["kind"], row["timezone"]) for row in shown] == [
+        (kind, timezone) for timezone in ("UTC", "Asia/Tokyo") for kind in PERIODS
+    ]
+    assert shown[4]["clock"] - shown[0]["clock"] == 9 * 3600
+    assert clocks(noon, []) == []
+
+
+def test_phases_lie_in_the_middle_of_their_buckets() -> None:
+    assert phase_of("hour of day", 9) == 9.5 * 3600
+    assert phase_of("day of week", 0) == 388_800  # 1970 began on a Thursday
+    assert phase_of("week of month", 0) == 3.5 * 86_400
+    assert phase_of("week of month", 4) == 29 * 86_400  # of a month of 30 days
+    assert phase_of("month of year", 1) == (31 + 14) * 86_400
+
+
+# Wrong arguments
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"timezone": "Europe/Atlantis"}, "timezone"),
+        ({"timezone": "Europe"}, "timezone"),
+        ({"timezone": ""}, "timezone"),
+        ({"timezone": "../etc/passwd"}, "timezone"),
+        ({"timezone": "a\0b"}, "timezone"),
+        ({"timezone": "\ud800"}, "timezone"),
+        ({"timezone": None}, "timezone"),
+        ({"alpha": 0}, "alpha"),
+        ({"alpha": 1}, "alpha"),
+        ({"alpha": math.nan}, "alpha"),
+        ({"alpha": "0.05"}, "alpha"),
+        ({"correction": "none"}, "correction"),
+        ({"correction": []}, "correction"),
+        ({"at_least": 0}, "at_least"),
+        ({"at_least": 2.5}, "at_least"),
+        ({"at_least": True}, "at_least"),
+        ({"only": "both"}, "only"),
+        ({"only": "success"}, "only"),  # a datetime neither works nor fails
+        ({"keep": True}, "keep"),  # there is nothing to keep it at
+    ],
+    ids=str,
+)
+def test_a_wrong_argument_is_named(options: dict[str, Any], field: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        examine(weekly(5), **options)
+    assert caught.value.field == field
+
+
+def test_times_that_cannot_be_placed_are_refused() -> None:
+    with pytest.raises(ValidationError, match=r"subject\.0: has no time zone"):
+        examine([datetime(2025, 1, 6)])
+    with pytest.raises(ValidationError, match="outside years 1 to 9999"):
+        examine([datetime(9999, 12, 31, 23, tzinfo=UTC)], timezone="Asia/Tokyo")
+    with pytest.raises(ValidationError, match="kind: is unknown"):
+        clock("decade", "UTC", MONDAY)  # type: ignore[arg-type]
+    assert examine([datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)] * 30).events
+
+
+@pytest.mark.parametrize("observed", [[], [1, -1], [1, math.nan], [True, 1], ["1"]], ids=str)
+def test_counts_that_are_none_are_refused(observed: list[Any]) -> None:
+    with pytest.raises(ValidationError, match="observed"):
+        chi_squared_uniform(observed, 1.0)
+
+
+def test_scipy_is_loaded_only_to_test() -> None:
+    code = "import sys, graphmem.cycles, graphmem.cli.cycles; print('scipy' in sys.modules)"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "False"

@@ -1,6 +1,6 @@
 """Run the benchmarks, each in a process of its own, and print a Markdown table.
 
-python -m tests.bench [NAME ...] [--scale 0.1] [--json FILE]
+python -m tests.bench [NAME ...] [--scale 0.1] [--all-sizes] [--json FILE]
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.bench import policies, policies_server
 from tests.bench.report import Result, table
 
-EMBEDDED = ("learn", "learn_full", "learn_many", "reopen", "intercode")
-SERVER = ("neo4j_learn", "neo4j_learn_many")
+EMBEDDED = ("learn", "learn_full", "learn_many", "reopen", "intercode", *policies.BENCHMARKS)
+SERVER = ("neo4j_learn", "neo4j_learn_many", *policies_server.BENCHMARKS)
 
 
 def run(name: str, scale: float, environment: dict[str, str]) -> list[Result]:
@@ -39,10 +40,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{EMBEDDED + SERVER}")
     parser.add_argument("--scale", type=float, default=1.0, help="share of the full sizes")
+    parser.add_argument(
+        "--all-sizes",
+        action="store_true",
+        help="also build 100,000 policies in popoto, which takes minutes",
+    )
     parser.add_argument("--json", type=Path, help="also write the results to a file")
     options = parser.parse_args()
     names = options.names or [*EMBEDDED, *SERVER]
     environment = dict(os.environ)
+    if options.all_sizes:
+        environment[policies.ALL_SIZES] = "1"
     results: list[Result] = []
     found = None
     if any(name in SERVER for name in names):

@@ -8,13 +8,14 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from tests.bench import embedded, server
+from tests.bench import embedded, policies, policies_server, server
 
 
 def main() -> None:
     """Run the benchmark that the arguments name."""
     name, scale = sys.argv[1], float(sys.argv[2])
-    benchmark = {**embedded.BENCHMARKS, **server.BENCHMARKS}[name]
+    modules = (embedded, server, policies, policies_server)
+    benchmark = next(m.BENCHMARKS[name] for m in modules if name in m.BENCHMARKS)
     with tempfile.TemporaryDirectory(prefix="graphmem-bench-") as folder:
         results = benchmark(Path(folder), scale)
     print(json.dumps([asdict(result) for result in results]))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -33,7 +34,7 @@ class _Recording:
         return self._inner.run(query, **params)
 
 
-def _record(memory: Memory, work: Callable[[], object]) -> list[list[Statement]]:
+def record(memory: Memory, work: Callable[[], object]) -> list[list[Statement]]:
     """Return the statements of each transaction of ``work``."""
     transactions: list[list[Statement]] = []
     store = cast(Any, memory.store)
@@ -53,13 +54,18 @@ def _record(memory: Memory, work: Callable[[], object]) -> list[list[Statement]]
     return transactions
 
 
-def _clear(memory: Memory) -> None:
-    query = adhoc("MATCH (n) WHERE n.ns = $ns WITH n LIMIT 20000 DETACH DELETE n", "write")
-    for _ in range(20):
-        memory.store.transact(lambda tx: tx.run(query, ns=NAMESPACE))
+def clear(memory: Memory, namespace: str = NAMESPACE) -> None:
+    """Delete everything in a namespace."""
+    query = adhoc(
+        "MATCH (n) WHERE n.ns = $ns WITH n LIMIT 20000 DETACH DELETE n RETURN count(*) AS gone",
+        "write",
+    )
+    while memory.store.transact(lambda tx: tx.run(query, ns=namespace))[0]["gone"]:
+        pass
 
 
-def _send(driver: neo4j.Driver, transactions: Iterable[list[Statement]]) -> float:
+def send(driver: neo4j.Driver, transactions: Iterable[list[Statement]]) -> float:
+    """Send statements by a bare driver; return the seconds."""
     started = time.perf_counter()
     with driver.session() as session:
         for statements in transactions:
@@ -71,27 +77,40 @@ def _send(driver: neo4j.Driver, transactions: Iterable[list[Statement]]) -> floa
     return time.perf_counter() - started
 
 
-def _compare(what: str, count: int, work: Callable[[Memory], object]) -> list[Result]:
-    url, settings = os.environ["NEO4J_URI"], Settings()
+def bare_driver() -> neo4j.Driver:
+    """Return a driver without graphmem."""
+    settings = Settings()
     password = settings.password.get_secret_value() if settings.password else ""
+    return neo4j.GraphDatabase.driver(
+        os.environ["NEO4J_URI"],
+        auth=(settings.user, password),
+        notifications_min_severity="OFF",
+    )
+
+
+@contextlib.contextmanager
+def opened(namespace: str = NAMESPACE) -> Iterator[Memory]:
+    """Open an empty memory, and empty it again."""
+    with Memory.open(os.environ["NEO4J_URI"], namespace=namespace) as memory:
+        clear(memory, namespace)
+        try:
+            yield memory
+        finally:
+            clear(memory, namespace)
+
+
+def _compare(what: str, count: int, work: Callable[[Memory], object]) -> list[Result]:
     ours: list[float] = []
     theirs: list[float] = []
-    with (
-        neo4j.GraphDatabase.driver(
-            url, auth=(settings.user, password), notifications_min_severity="OFF"
-        ) as driver,
-        Memory.open(url, namespace=NAMESPACE, settings=settings) as memory,
-    ):
-        _clear(memory)
-        transactions = _record(memory, lambda: work(memory))  # also warms the server up
+    with bare_driver() as driver, opened() as memory:
+        transactions = record(memory, lambda: work(memory))  # also warms the server up
         for _ in range(ROUNDS):
-            _clear(memory)
-            theirs.append(_send(driver, transactions))
-            _clear(memory)
+            clear(memory)
+            theirs.append(send(driver, transactions))
+            clear(memory)
             started = time.perf_counter()
             work(memory)
             ours.append(time.perf_counter() - started)
-        _clear(memory)
     fast, bare = min(ours), min(theirs)
     return [
         Result(

@@ -24,7 +24,8 @@ class Transition(Input):
 
     What came next is ``next_state`` (features or fingerprint), ``next_max_q`` (the value of the
     best action there, where the caller knows it) or ``terminal=True``. ``next_actions`` says how
-    many actions the next state has: those never tried count with a value of 0. ``success`` counts
+    many actions the next state has: those never tried count with a value of 0. The reward is a
+    number from -1e100 to 1e100, so that no number of updates overflows. ``success`` counts
     the step as a trial; ``alpha`` in (0, 1] and ``gamma`` in [0, 1] default to the settings.
     """
 

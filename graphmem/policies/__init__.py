@@ -58,7 +58,7 @@ class Policies(Asking, Linking, Studying):
         Args:
             state: features or fingerprint.
             action: the type of action, for instance "run_playbook".
-            reward: any finite number.
+            reward: a number from -1e100 to 1e100.
             spec: what specifies the action, as JSON.
             next_state: features or fingerprint of the state that followed.
             next_max_q: the value of the best action there; default: the best in the graph.

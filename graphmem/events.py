@@ -19,6 +19,7 @@ from graphmem.queries import procedure
 from graphmem.store.port import Row, Store, Transaction
 
 MAX_LIMIT = 10_000
+MAX_READ = 1_000_000
 
 
 class _Group(Input):
@@ -72,8 +73,11 @@ class Events:
         return {row["agent"]: row["last"] for row in _streams(self._store, self._namespace, None)}
 
     def since(self, positions: Mapping[str, int], limit: int = 1_000) -> list[Event]:
-        """Return events after the given numbers (agent -> number; others from the start)."""
-        _check_limit(limit)
+        """Return events after the given numbers (agent -> number; others from the start).
+
+        At most ``limit`` of each agent, in the order of their dates.
+        """
+        _check_limit(limit, MAX_READ)
         if not isinstance(positions, Mapping) or any(
             type(position) is not int or position < 0 for position in positions.values()
         ):
@@ -280,9 +284,9 @@ class Consumer:
         return self._store.transact(work) if by_claim else {}
 
 
-def _check_limit(limit: int) -> None:
-    if type(limit) is not int or not 1 <= limit <= MAX_LIMIT:
-        raise ValidationError("limit", limit, f"must be from 1 to {MAX_LIMIT}")
+def _check_limit(limit: int, most: int = MAX_LIMIT) -> None:
+    if type(limit) is not int or not 1 <= limit <= most:
+        raise ValidationError("limit", limit, f"must be from 1 to {most}")
 
 
 def _ordered(events: Iterable[Event]) -> list[Event]:

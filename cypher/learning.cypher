@@ -24,6 +24,18 @@ MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
 RETURN e.id AS id, e.content_hash AS content_hash;
 
+// name: learning.lock_agents
+// mode: write
+// doc: Locks agents, in the order of their ids, until the transaction ends.
+// param: ns string
+// param: ids list
+// returns: agents integer
+UNWIND $ids AS id
+WITH id ORDER BY id
+MATCH (a:Agent {id: id})
+SET a.ns = $ns
+RETURN count(*) AS agents;
+
 // name: learning.entities
 // mode: write
 // doc: Creates the agents, tasks and strategies of new episodes that are not there yet.

@@ -7,6 +7,7 @@ on the size of the history.
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 import unicodedata
@@ -296,16 +297,28 @@ class Learner:
         unique = [{**first[key], "_place": places[key]} for key in sorted(first)]
         now = now_millis()
         self._store.apply_schema()
-        answers = self._store.transact(lambda tx: self._work(tx, unique, now, on_error))
+        attempts = itertools.count()
+        answers = self._store.transact(
+            lambda tx: self._work(tx, unique, now, on_error, again=next(attempts) > 0)
+        )
         return [
             twins.get(index, answers[row["id"]] if row is first[row["id"]] else False)
             for index, row in enumerate(rows)
         ]
 
     def _work(
-        self, tx: Transaction, rows: list[Row], now: int, on_error: OnError
+        self, tx: Transaction, rows: list[Row], now: int, on_error: OnError, *, again: bool
     ) -> dict[str, bool | ConflictError]:
-        """Write what is new; return for each id whether it was, or what it conflicts with."""
+        """
+        Write what is new; return for each id whether it was, or what it conflicts with.
+
+        The first attempt looks for known episodes before it locks anything. Where another writer
+        of a server recorded one of them meanwhile, it fails; ``again`` locks the agents first, so
+        that the look-up holds and no third attempt is needed.
+        """
+        if again:
+            agents = sorted({row["agent"] for row in rows})
+            tx.run(procedure("learning.lock_agents"), ns=self._namespace, ids=agents)
         found = tx.run(
             procedure("learning.known"), ns=self._namespace, ids=[row["id"] for row in rows]
         )

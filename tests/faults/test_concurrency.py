@@ -15,6 +15,7 @@ import pytest
 
 from graphmem import Memory, Settings
 from graphmem.errors import LockedError
+from graphmem.store.port import ChangedError
 from tests.conftest import Opener
 from tests.faults.learner import (
     BATCH,
@@ -78,6 +79,29 @@ def test_threads_that_learn_the_same_things(memory: Memory, opened: Opener, shar
 
     assert in_threads(learn) == 24  # each is created exactly once, whoever came first
     check_exactly(memory, 24, opened)
+
+
+def test_who_lost_a_race_needs_one_more_attempt_only(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many want to record the same episodes, and however slow the machine is."""
+    changed = 0
+    init = ChangedError.__init__
+
+    def counting(error: ChangedError, *args: object) -> None:
+        nonlocal changed
+        changed += 1
+        init(error, *args)
+
+    monkeypatch.setattr(ChangedError, "__init__", counting)
+    everything = [episode(number) for number in range(24 + THREADS)]
+    memory.learn_many(everything[:2])  # so that both agents are there
+
+    def learn(thread: int) -> int:
+        return memory.learn_many(everything[thread : thread + 24]).created
+
+    assert in_threads(learn) == len(everything) - 3  # nobody takes the last
+    assert changed <= THREADS
 
 
 def test_handles_that_come_and_go_while_others_work(url: str, settings: Settings) -> None:

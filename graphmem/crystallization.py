@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from graphmem.config import Settings
 from graphmem.errors import ValidationError
-from graphmem.learning import checked_agent, now_millis
+from graphmem.layout import checked_agent, now_millis
 from graphmem.models.policies import Candidate, CrystallizeReport
 from graphmem.queries import procedure
 from graphmem.store.port import Row, Store, Transaction

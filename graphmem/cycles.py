@@ -23,7 +23,7 @@ from zoneinfo import ZoneInfo
 from graphmem.config import Settings
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.ids import from_millis, node_id
-from graphmem.learning import check_text, strategy_id
+from graphmem.layout import check_text, strategy_id
 from graphmem.models.cycles import (
     BUCKETS,
     PERIODS,

@@ -12,7 +12,7 @@ from datetime import datetime
 from graphmem.derivation import event_ids
 from graphmem.errors import ValidationError
 from graphmem.ids import from_millis, node_id
-from graphmem.learning import checked_agent, now_millis
+from graphmem.layout import checked_agent, now_millis
 from graphmem.models.events import Event, Pending
 from graphmem.models.fields import Input, Name
 from graphmem.queries import procedure

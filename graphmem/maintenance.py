@@ -7,9 +7,7 @@ be.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -19,7 +17,19 @@ from graphmem.cycles import Cycles
 from graphmem.derivation import Derived
 from graphmem.errors import NotFoundError
 from graphmem.ids import canonical_json, digest, from_millis, node_id
-from graphmem.learning import check_text, now_millis, read_contents, settled_half_life
+from graphmem.kinds import (
+    CO_OCCURRENCES,
+    KINDS,
+    LABELS,
+    OUTCOMES,
+    POLICIES,
+    POLICY_LINKS,
+    differences_of,
+    key_of,
+    plural,
+)
+from graphmem.layout import check_text, now_millis, read_contents
+from graphmem.learning import settled_half_life
 from graphmem.models import (
     Difference,
     EraseReport,
@@ -32,61 +42,8 @@ from graphmem.store.port import SCHEMA_VERSION, Row, Store, Transaction
 from graphmem.streams import lock, stream_id, took
 
 PAGE = 200
-TOLERANCE = 1e-9
 
 Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True)
-class Kind:
-    """One kind of derived item: how it is named, keyed, and which nodes it hangs on."""
-
-    name: str
-    label: str
-    key: tuple[str, ...]
-    needs_half_life: bool = False
-    edges: bool = False
-
-    def derive(
-        self, tx: Transaction, ns: str, ids: Sequence[str], half_life: float, **only: Any
-    ) -> list[Row]:
-        """Return the items as the facts say; ``only`` narrows edges (``task``, ``others``)."""
-        extra = {"half_life": half_life} if self.needs_half_life else {}
-        query = procedure(f"maintenance.derive_{self.name}")
-        return tx.run(query, ns=ns, ids=list(ids), **extra, **only)
-
-    def stored(self, tx: Transaction, ns: str, ids: Sequence[str]) -> list[Row]:
-        """Return the items as they are stored."""
-        return tx.run(procedure(f"maintenance.stored_{self.name}"), ns=ns, ids=list(ids))
-
-    def put(
-        self, tx: Transaction, ns: str, ids: Sequence[str], rows: list[Row], **only: Any
-    ) -> int:
-        """Store the items in place of what is there; return how many."""
-        if self.edges:
-            tx.run(procedure(f"maintenance.clear_{self.name}"), ns=ns, ids=list(ids), **only)
-        if not rows:
-            return 0
-        written = tx.run(procedure(f"maintenance.put_{self.name}"), ns=ns, rows=rows)
-        return int(written[0]["written"])
-
-
-STRATEGIES = Kind("strategies", "Strategy", ("id",))
-OUTCOMES = Kind("outcomes", "Strategy", ("strategy", "task", "agent"), edges=True)
-CO_OCCURRENCES = Kind(
-    "co_occurrences", "Strategy", ("low", "high"), needs_half_life=True, edges=True
-)
-TASKS = Kind("tasks", "Task", ("id",))
-AGENTS = Kind("agents", "Agent", ("id",))
-KINDS = (STRATEGIES, OUTCOMES, CO_OCCURRENCES, TASKS, AGENTS)
-LABELS = ("Strategy", "Task", "Agent")
-# Derived stream by stream, see derivation.py.
-POLICIES = Kind("policies", "Policy", ("id",))
-POLICY_LINKS = Kind("policy_links", "Policy", ("low", "high"), edges=True)
-
-
-def _plural(label: str) -> str:
-    return {"Strategy": "strategies", "Task": "tasks", "Agent": "agents"}[label]
 
 
 class Maintainer:
@@ -227,7 +184,7 @@ class Maintainer:
             "Strategy": sorted(touched["strategies"]),
         }
         for label in reversed(LABELS):
-            tx.run(procedure(f"maintenance.lock_{_plural(label)}"), ns=ns, ids=pages[label])
+            tx.run(procedure(f"maintenance.lock_{plural(label)}"), ns=ns, ids=pages[label])
         # Another process may have erased it while this one waited for the locks.
         if not tx.run(procedure("maintenance.episode"), ns=ns, id=episode_id):
             raise NotFoundError(f"no episode {episode_id!r} in namespace {ns!r}")
@@ -305,8 +262,8 @@ class Maintainer:
         ``only`` narrows the edges of a kind to those that can have changed.
         """
         ns = self._namespace
-        tx.run(procedure(f"maintenance.lock_{_plural(label)}"), ns=ns, ids=list(page))
-        dropped = tx.run(procedure(f"maintenance.drop_{_plural(label)}"), ns=ns, ids=list(page))
+        tx.run(procedure(f"maintenance.lock_{plural(label)}"), ns=ns, ids=list(page))
+        dropped = tx.run(procedure(f"maintenance.drop_{plural(label)}"), ns=ns, ids=list(page))
         counted = {}
         for kind in KINDS:
             if kind.label == label:
@@ -320,18 +277,18 @@ class Maintainer:
     ) -> tuple[list[Difference], dict[str, int]]:
         ns = self._namespace
         if self._store.capabilities.server:  # it has no snapshots: keep writers off this page
-            tx.run(procedure(f"maintenance.lock_{_plural(label)}"), ns=ns, ids=list(page))
+            tx.run(procedure(f"maintenance.lock_{plural(label)}"), ns=ns, ids=list(page))
         differences: list[Difference] = []
         counted = {}
         for kind in KINDS:
             if kind.label != label:
                 continue
-            expected = {_key(kind, row): row for row in kind.derive(tx, ns, page, half_life)}
-            stored = {_key(kind, row): row for row in kind.stored(tx, ns, page)}
+            expected = {key_of(kind, row): row for row in kind.derive(tx, ns, page, half_life)}
+            stored = {key_of(kind, row): row for row in kind.stored(tx, ns, page)}
             for key in [key for key, row in expected.items() if row.get("uses") == 0]:
                 expected.pop(key)
             counted[kind.name] = len(expected)
-            differences += _differences(kind, stored, expected)
+            differences += differences_of(kind, stored, expected)
         return differences, counted
 
     def _facts(self, tx: Transaction, page: Sequence[str]) -> list[Difference]:
@@ -418,31 +375,6 @@ def _pages(ids: Sequence[str]) -> Iterator[Sequence[str]]:
         yield ids[start : start + PAGE]
 
 
-def _key(kind: Kind, row: Row) -> str:
-    return " ".join(str(row[name]) for name in kind.key)
-
-
-def _differences(
-    kind: Kind, stored: dict[str, Row], expected: dict[str, Row]
-) -> Iterator[Difference]:
-    for key in sorted(stored.keys() | expected.keys()):
-        was, should = stored.get(key), expected.get(key)
-        if was is None or should is None:
-            yield Difference(
-                kind=kind.name,
-                key=key,
-                field="*",
-                stored=None if was is None else "present",
-                expected=None if should is None else "present",
-            )
-            continue
-        for name, value in should.items():
-            if name not in kind.key and name != "uses" and not _same(was[name], value):
-                yield Difference(
-                    kind=kind.name, key=key, field=name, stored=was[name], expected=value
-                )
-
-
 def _policy_differences(derived: Derived) -> Iterator[Difference]:
     """Compare the policies and edges of a stream with what its events say."""
     gone = set(derived.without_evidence())
@@ -451,15 +383,5 @@ def _policy_differences(derived: Derived) -> Iterator[Difference]:
         for key, entry in derived.table.entries.items()
         if key not in gone
     }
-    yield from _differences(POLICIES, derived.stored, policies)
-    yield from _differences(POLICY_LINKS, derived.stored_links, derived.links())
-
-
-def _same(a: Any, b: Any) -> bool:
-    if isinstance(a, float) or isinstance(b, float):
-        return (
-            a is not None
-            and b is not None
-            and math.isclose(a, b, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
-        )
-    return bool(a == b)
+    yield from differences_of(POLICIES, derived.stored, policies)
+    yield from differences_of(POLICY_LINKS, derived.stored_links, derived.links())

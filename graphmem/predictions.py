@@ -20,7 +20,7 @@ from pydantic import JsonValue
 from graphmem.config import Settings
 from graphmem.errors import ConflictError, NotFoundError, ValidationError
 from graphmem.ids import canonical_json, from_millis, node_id
-from graphmem.learning import check_text, now_millis, strategy_id
+from graphmem.layout import check_text, now_millis, strategy_id
 from graphmem.models.fields import Input, Moment, Name, millis
 from graphmem.models.predictions import (
     Behaviour,

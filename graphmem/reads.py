@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable
 
 from graphmem.errors import StoreError
-from graphmem.learning import now_millis
+from graphmem.layout import now_millis
 from graphmem.queries import procedure
 from graphmem.store.port import Store, Transaction
 

@@ -10,7 +10,7 @@ from typing import Any
 from graphmem.config import Settings
 from graphmem.errors import ValidationError
 from graphmem.ids import to_millis
-from graphmem.learning import now_millis
+from graphmem.layout import now_millis
 from graphmem.models.policies import Observation, State, TDUpdate, Transition
 from graphmem.policies.asking import Asking
 from graphmem.policies.base import Action, numbered, placed, split, unit, value

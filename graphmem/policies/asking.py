@@ -14,7 +14,7 @@ from graphmem.cycles import clocks
 from graphmem.derivation import blank, replayed
 from graphmem.errors import ValidationError
 from graphmem.ids import from_millis, to_millis
-from graphmem.learning import check_text
+from graphmem.layout import check_text
 from graphmem.models.fields import Input, Moment
 from graphmem.models.policies import Point, Policy, State
 from graphmem.policies.base import Action, PolicyBase, finite, policy_of, positive, split, unit

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from graphmem.config import Settings
 from graphmem.errors import ValidationError
 from graphmem.ids import from_millis
-from graphmem.learning import now_millis
+from graphmem.layout import now_millis
 from graphmem.models.fields import MAX_VALUE, Input, Json, Name
 from graphmem.models.policies import Policy, State
 from graphmem.queries import procedure

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from graphmem.errors import ValidationError
-from graphmem.learning import check_text, now_millis
+from graphmem.layout import check_text, now_millis
 from graphmem.models.policies import LinkedPolicy, Policy
 from graphmem.policies.base import PolicyBase, finite, positive, unit
 from graphmem.queries import procedure

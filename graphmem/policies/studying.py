@@ -10,7 +10,7 @@ from pydantic import Field
 
 from graphmem.derivation import event_ids
 from graphmem.ids import node_id
-from graphmem.learning import now_millis
+from graphmem.layout import now_millis
 from graphmem.models.fields import Input, Unit
 from graphmem.models.policies import EpisodesLearned
 from graphmem.policies.base import PolicyBase

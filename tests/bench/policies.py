@@ -13,7 +13,7 @@ from pathlib import Path
 import kglite
 
 from graphmem import Memory, Settings
-from graphmem.learning import now_millis
+from graphmem.layout import now_millis
 from graphmem.store.embedded import GRAPH
 from graphmem.streams import PolicyKey, StateKey, stream_id
 from tests.bench.peers import Popoto, popoto

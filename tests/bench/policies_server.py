@@ -11,7 +11,7 @@ from pathlib import Path
 import neo4j
 
 from graphmem import Memory
-from graphmem.learning import now_millis
+from graphmem.layout import now_millis
 from graphmem.queries import adhoc
 from graphmem.streams import PolicyKey, StateKey, open_nodes
 from tests.bench.policies import (

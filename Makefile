@@ -13,8 +13,9 @@ STAMP := $(VENV)/.stamp
 demo: $(STAMP)-run
 	@$(BIN)/graphmem demo
 
+# Two processes, each with a Neo4j of its own where none is named.
 test: $(STAMP)-test
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 lint: $(STAMP)-lint
 	$(BIN)/ruff check .

@@ -52,3 +52,23 @@ confidence + (signal - confidence) / (CASE WHEN signals < cap THEN signals + 2 E
 // formula: bond(weight, held, trials)
 // doc: A co-occurrence weight: 5 % less for every trial of either end in which the other took no part.
 weight * 0.95 ^ (trials - held);
+
+// formula: praised(score)
+// doc: A score that makes a rule of what went well.
+score >= 0.85;
+
+// formula: blamed(score)
+// doc: A score that makes a rule of what went wrong.
+score < 0.5;
+
+// formula: earlier(a, b)
+// doc: The earlier of two times, either of which may be missing.
+CASE WHEN a IS NULL THEN b WHEN b IS NULL THEN a WHEN a < b THEN a ELSE b END;
+
+// formula: verdict(worked, praised, failed, blamed)
+// doc: What a sentence about a task came to: it works where more episodes support than contradict it, is to be avoided likewise, and is neither where they are even. Never both, because worked <= praised and failed <= blamed.
+CASE WHEN worked > blamed THEN 'WORKS' WHEN failed > praised THEN 'AVOID' ELSE null END;
+
+// formula: contested(own, against)
+// doc: What is left of a confidence where others, of the confidence `against` together, contradict it: itself times its share of all; equal ones are left with half of it each.
+own * (own / (own + against));

@@ -7,9 +7,9 @@
 // Every procedure takes a batch of rows, one an episode:
 //   {id, content_hash, agent, agent_name, task, task_key, keyed, description, task_type, at,
 //    used_at, success (0 or 1), score, reward, error, feedback, summary, started_at, ended_at,
-//    duration, step_count, use_count, source_key, source, extra,
+//    duration, step_count, use_count, source_key, source, extra, type, type_rule, inferred, inferred_rule, error_class,
 //    steps [{id, index, action_type, action, observation, reward, error, state, next_state,
-//      terminal}], uses [{strategy, text, rank, credit, shown, applied}]}
+//      terminal}], uses [{strategy, text, rank, credit, shown, applied, heuristic, anti_pattern}]}
 // `at` orders episodes (ended, else started, else recorded), `used_at` is null without a date.
 // Rows come in the order of their ids, and nodes are touched in the order of theirs: agents,
 // tasks, strategies. Each is locked, by a SET, before it is read.
@@ -33,7 +33,8 @@ RETURN e.id AS id, e.content_hash AS content_hash;
 UNWIND $ids AS id
 WITH id ORDER BY id
 MATCH (a:Agent {id: id})
-SET a.ns = $ns
+WITH a, a.ns AS ns WHERE ns = $ns
+SET a.ns = ns
 RETURN count(*) AS agents;
 
 // name: learning.entities
@@ -56,7 +57,7 @@ ORDER BY id
 OPTIONAL MATCH (t:Task {id: id})
 WITH agents, id, any, t WHERE t IS NULL
 CREATE (:Task {id: id, ns: $ns, key: any.task_key, description: any.description, described_at: any.at, described_by: any.id,
-  type: 'general', typed_at: null, typed_by: null, created_at: $now})
+  type: any.inferred, type_rule: any.inferred_rule, typed_at: null, typed_by: null, created_at: $now, episodes: 0, score_sum: 0.0})
 WITH max(agents) AS agents, count(*) AS tasks
 UNWIND $rows AS row
 UNWIND row.uses AS use
@@ -65,7 +66,7 @@ ORDER BY id
 OPTIONAL MATCH (s:Strategy {id: id})
 WITH agents, tasks, id, text, s WHERE s IS NULL
 CREATE (:Strategy {id: id, ns: $ns, text: text, created_at: $now, trials: 0, successes: 0, credit_sum: 0.0, score_sum: 0.0, last_used_at: null,
-  reads: 0, last_read_at: null})
+  reads: 0, last_read_at: null, merged_into: null})
 RETURN coalesce(max(agents), 0) AS agents, coalesce(max(tasks), 0) AS tasks, count(*) AS strategies;
 
 // name: learning.agents
@@ -85,30 +86,33 @@ RETURN count(*) AS agents;
 
 // name: learning.tasks
 // mode: write
-// doc: What tasks say of themselves: description and type are those of the latest episode that has one.
+// doc: What tasks say of themselves: description and type are those of the latest episode that has one; without a type that was given, it is the type of the description. Adds the scores.
 // param: ns string
 // param: now integer
 // param: rows list
 // returns: tasks integer
 UNWIND $rows AS row
 WITH row ORDER BY row.task, row.at DESC, row.id DESC
-WITH row.task AS id, collect(row)[0] AS latest, collect(CASE WHEN row.task_type IS NULL THEN null ELSE row END)[0] AS typed
+WITH row.task AS id, collect(row)[0] AS latest, collect(CASE WHEN row.task_type IS NULL THEN null ELSE row END)[0] AS typed,
+     count(*) AS episodes, sum(row.score) AS score_sum
 ORDER BY id
 MATCH (t:Task {id: id})
 SET t.ns = $ns
-WITH t, latest, typed,
+WITH t, latest, typed, coalesce(t.episodes, 0) + episodes AS episodes, coalesce(t.score_sum, 0.0) + score_sum AS score_sum,
      CASE WHEN t.created_at > $now THEN $now ELSE t.created_at END AS created_at,
      latest.at > t.described_at OR (latest.at = t.described_at AND latest.id > t.described_by) AS describes,
      typed IS NOT NULL AND (t.typed_at IS NULL OR typed.at > t.typed_at OR (typed.at = t.typed_at AND typed.id > t.typed_by)) AS types
-WITH t, created_at,
+WITH t, created_at, episodes, score_sum, describes AND typed IS NULL AND t.typed_at IS NULL AS infers, latest,
      CASE WHEN describes THEN latest.description ELSE t.description END AS description,
      CASE WHEN describes THEN latest.at ELSE t.described_at END AS described_at,
      CASE WHEN describes THEN latest.id ELSE t.described_by END AS described_by,
-     CASE WHEN types THEN typed.task_type ELSE t.type END AS type,
+     CASE WHEN types THEN typed.task_type ELSE t.type END AS type, CASE WHEN types THEN 'given' ELSE t.type_rule END AS type_rule,
      CASE WHEN types THEN typed.at ELSE t.typed_at END AS typed_at,
      CASE WHEN types THEN typed.id ELSE t.typed_by END AS typed_by
+WITH t, created_at, episodes, score_sum, description, described_at, described_by, typed_at, typed_by,
+     CASE WHEN infers THEN latest.inferred ELSE type END AS type, CASE WHEN infers THEN latest.inferred_rule ELSE type_rule END AS type_rule
 SET t.created_at = created_at, t.description = description, t.described_at = described_at, t.described_by = described_by,
-    t.type = type, t.typed_at = typed_at, t.typed_by = typed_by
+    t.type = type, t.type_rule = type_rule, t.typed_at = typed_at, t.typed_by = typed_by, t.episodes = episodes, t.score_sum = score_sum
 RETURN count(*) AS tasks;
 
 // name: learning.strategies
@@ -153,7 +157,8 @@ MATCH (t:Task {id: row.task})
 CREATE (a)-[:RAN]->(e:Episode {id: row.id, ns: $ns, created_at: $now, recorded_at: $now, content_hash: row.content_hash, task: row.description,
   keyed: row.keyed, task_type: row.task_type, success: row.success = 1, score: row.score, reward: row.reward, error: row.error,
   feedback: row.feedback, summary: row.summary, started_at: row.started_at, ended_at: row.ended_at, duration: row.duration,
-  step_count: row.step_count, use_count: row.use_count, source_key: row.source_key, source: row.source, extra: row.extra})
+  step_count: row.step_count, use_count: row.use_count, source_key: row.source_key, source: row.source, extra: row.extra,
+  type: row.type, type_rule: row.type_rule, error_class: row.error_class})
 CREATE (e)-[:ATTEMPTED]->(t)
 RETURN count(*) AS episodes;
 
@@ -281,7 +286,7 @@ ORDER BY id, index;
 // name: learning.best
 // mode: read
 // install: best_strategies
-// doc: Strategies by the lower bound of their success rate over all tasks and agents.
+// doc: Strategies by the lower bound of their success rate over all tasks and agents; without those that were merged.
 // param: ns string
 // param: z float = 1.96
 // param: prior_successes float = 1.0
@@ -291,7 +296,7 @@ ORDER BY id, index;
 // param: limit integer = 20
 // returns: id string, text string, trials integer, successes integer, mean float, lower float, upper float, status string, mean_score float, last_used_at integer, tasks integer, agents list
 MATCH (s:Strategy)
-WHERE s.ns = $ns AND s.trials > 0
+WHERE s.ns = $ns AND s.trials > 0 AND s.merged_into IS NULL
 WITH s, wilson_lower(s.successes, s.trials, $z) AS lower, posterior_mean(s.successes, s.trials, $prior_successes, $prior_failures) AS mean
 ORDER BY lower DESC, mean DESC, s.id
 LIMIT $limit
@@ -302,6 +307,34 @@ RETURN s.id AS id, s.text AS text, s.trials AS trials, s.successes AS successes,
        status(lower, upper, $established, $refuted) AS status,
        CASE WHEN s.credit_sum > 0 THEN s.score_sum / s.credit_sum ELSE null END AS mean_score,
        s.last_used_at AS last_used_at, tasks, agents
+ORDER BY lower DESC, mean DESC, id;
+
+// name: learning.best_of_merged
+// mode: read
+// install: best_merged_strategies
+// doc: The same of strategies that were merged, which count as one.
+// param: ns string
+// param: z float = 1.96
+// param: prior_successes float = 1.0
+// param: prior_failures float = 1.0
+// param: established float = 0.6
+// param: refuted float = 0.4
+// param: limit integer = 20
+// returns: id string, text string, trials integer, successes integer, mean float, lower float, upper float, status string, mean_score float, last_used_at integer, tasks integer, agents list
+MATCH (s:Strategy)
+WHERE s.ns = $ns AND s.trials > 0 AND s.merged_into IS NOT NULL
+WITH s.merged_into AS whole, collect(s.id) AS members, sum(s.trials) AS trials, sum(s.successes) AS successes,
+     sum(s.credit_sum) AS credit_sum, sum(s.score_sum) AS score_sum, max(s.last_used_at) AS last_used_at
+UNWIND members AS member
+MATCH (s:Strategy {id: member})-[o:OUTCOME]->(t:Task)
+WITH whole, trials, successes, credit_sum, score_sum, last_used_at, count(DISTINCT t.id) AS tasks, collect(DISTINCT o.agent) AS agents
+WITH whole, trials, successes, credit_sum, score_sum, last_used_at, tasks, agents, wilson_lower(successes, trials, $z) AS lower,
+     posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean, wilson_upper(successes, trials, $z) AS upper
+ORDER BY lower DESC, mean DESC, whole
+LIMIT $limit
+MATCH (s:Strategy {id: whole})
+RETURN s.id AS id, s.text AS text, trials, successes, mean, lower, upper, status(lower, upper, $established, $refuted) AS status,
+       CASE WHEN credit_sum > 0 THEN score_sum / credit_sum ELSE null END AS mean_score, last_used_at, tasks, agents
 ORDER BY lower DESC, mean DESC, id;
 
 // name: learning.best_on
@@ -323,11 +356,14 @@ MATCH (t:Task)
 WHERE t.id IN $tasks AND t.ns = $ns AND ($task_type IS NULL OR t.type = $task_type)
 MATCH (s:Strategy)-[o:OUTCOME]->(t)
 WHERE $agent IS NULL OR o.agent = $agent
-WITH s, sum(o.trials) AS trials, sum(o.successes) AS successes, sum(o.credit_sum) AS credit_sum, sum(o.score_sum) AS score_sum,
+WITH coalesce(s.merged_into, s.id) AS whole, sum(o.trials) AS trials, sum(o.successes) AS successes, sum(o.credit_sum) AS credit_sum, sum(o.score_sum) AS score_sum,
      max(o.last_at) AS last_used_at, count(DISTINCT t.id) AS tasks, collect(DISTINCT o.agent) AS agents
-WITH s, trials, successes, credit_sum, score_sum, last_used_at, tasks, agents,
+WITH whole, trials, successes, credit_sum, score_sum, last_used_at, tasks, agents,
      posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean,
      wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper
+ORDER BY lower DESC, mean DESC, whole
+LIMIT $limit
+MATCH (s:Strategy {id: whole})
 RETURN s.id AS id, s.text AS text, trials, successes, mean, lower, upper,
        status(lower, upper, $established, $refuted) AS status,
        CASE WHEN credit_sum > 0 THEN score_sum / credit_sum ELSE null END AS mean_score,

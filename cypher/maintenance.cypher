@@ -101,20 +101,20 @@ ORDER BY low, high;
 
 // name: maintenance.derive_tasks
 // mode: read
-// doc: Description, type and date of tasks, from the facts.
+// doc: Description, given type, scores and date of tasks, from the facts.
 // param: ns string
 // param: ids list
-// returns: id string, uses integer, description string, described_at integer, described_by string, type string, typed_at integer, typed_by string, created_at integer
+// returns: id string, uses integer, description string, described_at integer, described_by string, type string, typed_at integer, typed_by string, created_at integer, episodes integer, score_sum float
 MATCH (t:Task)
 WHERE t.id IN $ids AND t.ns = $ns
 OPTIONAL MATCH (e:Episode)-[:ATTEMPTED]->(t)
-WITH t.id AS id, e.id AS episode, e.task AS description, e.task_type AS type, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at, e.recorded_at AS recorded_at
+WITH t.id AS id, e.id AS episode, e.task AS description, e.task_type AS type, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at, e.recorded_at AS recorded_at, e.score AS score
 ORDER BY id, at DESC, episode DESC
-WITH id, count(episode) AS uses, min(recorded_at) AS created_at,
+WITH id, count(episode) AS uses, min(recorded_at) AS created_at, sum(score) AS score_sum,
      collect({id: episode, at: at, text: description})[0] AS latest,
      collect(CASE WHEN type IS NULL THEN null ELSE {id: episode, at: at, text: type} END)[0] AS typed
 RETURN id, uses, latest.text AS description, latest.at AS described_at, latest.id AS described_by,
-       coalesce(typed.text, 'general') AS type, typed.at AS typed_at, typed.id AS typed_by, created_at
+       typed.text AS type, typed.at AS typed_at, typed.id AS typed_by, created_at, uses AS episodes, toFloat(score_sum) AS score_sum
 ORDER BY id;
 
 // name: maintenance.derive_agents
@@ -168,14 +168,15 @@ ORDER BY low, high;
 
 // name: maintenance.stored_tasks
 // mode: read
-// doc: Description, type and date of tasks as they are stored.
+// doc: Description, type, scores and date of tasks as they are stored.
 // param: ns string
 // param: ids list
-// returns: id string, description string, described_at integer, described_by string, type string, typed_at integer, typed_by string, created_at integer
+// returns: id string, description string, described_at integer, described_by string, type string, type_rule string, typed_at integer, typed_by string, created_at integer, episodes integer, score_sum float
 MATCH (t:Task)
 WHERE t.id IN $ids AND t.ns = $ns
 RETURN t.id AS id, t.description AS description, t.described_at AS described_at, t.described_by AS described_by,
-       t.type AS type, t.typed_at AS typed_at, t.typed_by AS typed_by, t.created_at AS created_at
+       t.type AS type, t.type_rule AS type_rule, t.typed_at AS typed_at, t.typed_by AS typed_by, t.created_at AS created_at,
+       t.episodes AS episodes, t.score_sum AS score_sum
 ORDER BY id;
 
 // name: maintenance.stored_agents
@@ -258,7 +259,7 @@ RETURN count(*) AS written;
 
 // name: maintenance.put_tasks
 // mode: write
-// doc: Writes derived descriptions, types and dates of tasks.
+// doc: Writes derived descriptions, types, scores and dates of tasks.
 // param: ns string
 // param: rows list
 // returns: written integer
@@ -266,7 +267,8 @@ UNWIND $rows AS row
 MATCH (t:Task {id: row.id})
 WITH row, t, t.ns AS ns WHERE ns = $ns
 SET t.description = row.description, t.described_at = row.described_at, t.described_by = row.described_by,
-    t.type = row.type, t.typed_at = row.typed_at, t.typed_by = row.typed_by, t.created_at = row.created_at
+    t.type = row.type, t.type_rule = row.type_rule, t.typed_at = row.typed_at, t.typed_by = row.typed_by, t.created_at = row.created_at,
+    t.episodes = row.episodes, t.score_sum = row.score_sum
 RETURN count(t) AS written;
 
 // name: maintenance.put_agents
@@ -280,43 +282,6 @@ MATCH (a:Agent {id: row.id})
 WITH row, a, a.ns AS ns WHERE ns = $ns
 SET a.created_at = row.created_at
 RETURN count(a) AS written;
-
-// name: maintenance.episode
-// mode: read
-// doc: What an episode touches.
-// param: ns string
-// param: id string
-// returns: agent string, agent_name string, task string, strategies list
-MATCH (e:Episode {id: $id})
-WITH e, e.ns AS ns WHERE ns = $ns
-MATCH (a:Agent)-[:RAN]->(e)
-MATCH (e)-[:ATTEMPTED]->(t:Task)
-MATCH (e)-[:USED]->(s:Strategy)
-WITH a.id AS agent, a.name AS agent_name, t.id AS task, s.id AS strategy ORDER BY strategy
-RETURN agent, agent_name, task, collect(strategy) AS strategies;
-
-// name: maintenance.erase_steps
-// mode: write
-// doc: Removes the steps of an episode.
-// param: ns string
-// param: id string
-// returns: removed integer
-MATCH (e:Episode {id: $id})
-WITH e, e.ns AS ns WHERE ns = $ns
-MATCH (e)-[:HAS_STEP]->(s:Step)
-DETACH DELETE s
-RETURN count(*) AS removed;
-
-// name: maintenance.erase_episode
-// mode: write
-// doc: Removes an episode and its edges.
-// param: ns string
-// param: id string
-// returns: removed integer
-MATCH (e:Episode {id: $id})
-WITH e, e.ns AS ns WHERE ns = $ns
-DETACH DELETE e
-RETURN count(*) AS removed;
 
 // name: maintenance.drop_strategies
 // mode: write
@@ -473,38 +438,6 @@ WHERE s.id IN $ids AND s.ns = $ns AND NOT (s)<-[:IN_STATE]-() AND NOT (s)-[:REAC
 DETACH DELETE s
 RETURN count(*) AS removed;
 
-// name: maintenance.erase_events
-// mode: write
-// doc: Removes the event of an episode and the transitions that were taken from it.
-// param: ns string
-// param: id string
-// returns: removed integer
-MATCH (e:Episode {id: $id})
-WITH e, e.ns AS ns WHERE ns = $ns
-OPTIONAL MATCH (x:Event)-[:ABOUT]->(e)
-WITH e, collect(x) AS events
-OPTIONAL MATCH (t:Transition)-[:OF]->(e)
-WITH events, collect(t) AS transitions
-FOREACH (gone IN events | DETACH DELETE gone)
-FOREACH (gone IN transitions | DETACH DELETE gone)
-RETURN size(events) + size(transitions) AS removed;
-
-// name: maintenance.experience
-// mode: read
-// doc: The stream of an episode's agent, and the states and policies that hang on the episode.
-// param: ns string
-// param: id string
-// returns: took list, states list, transitions integer
-MATCH (e:Episode {id: $id})
-WITH e, e.ns AS ns WHERE ns = $ns
-OPTIONAL MATCH (e)-[:TOOK]->(p:Policy)
-OPTIONAL MATCH (p)-[:IN_STATE]->(home:State)
-WITH e, collect(p.id) AS took, collect(DISTINCT home.id) AS states
-OPTIONAL MATCH (t:Transition)-[:OF]->(e)
-OPTIONAL MATCH (s:State)-[:REACHED_BY]->(t)
-WITH took, states, collect(DISTINCT s.id) AS others, count(t) AS transitions
-RETURN took, states + others AS states, transitions;
-
 // name: maintenance.drop_stream
 // mode: write
 // doc: Removes a stream with its events and the places of groups in it. Ids: those of its events.
@@ -525,19 +458,6 @@ WITH t, events, cursors, collect(k) AS claims
 FOREACH (gone IN events + cursors + claims | DETACH DELETE gone)
 DETACH DELETE t
 RETURN size(events) AS removed;
-
-// name: maintenance.erase_crystallizations
-// mode: write
-// doc: Removes what crystallizing said of policies; the next one decides anew.
-// param: ns string
-// param: ids list
-// returns: removed integer
-MATCH (p:Policy)
-WHERE p.id IN $ids AND p.ns = $ns
-MATCH (x:Event)-[:ABOUT]->(p)
-WHERE x.kind IN ['crystallized', 'taken_back']
-DETACH DELETE x
-RETURN count(*) AS removed;
 
 // name: maintenance.noted
 // mode: read

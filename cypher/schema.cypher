@@ -100,6 +100,30 @@ CREATE CONSTRAINT graphmem_prediction_id IF NOT EXISTS FOR (n:Prediction) REQUIR
 // doc: One Cycle a subject, kind and time zone.
 CREATE CONSTRAINT graphmem_cycle_id IF NOT EXISTS FOR (n:Cycle) REQUIRE n.id IS UNIQUE;
 
+// name: schema.heuristic_id
+// mode: schema
+// engine: neo4j
+// doc: One Heuristic an agent, type of task and strategy.
+CREATE CONSTRAINT graphmem_heuristic_id IF NOT EXISTS FOR (n:Heuristic) REQUIRE n.id IS UNIQUE;
+
+// name: schema.anti_pattern_id
+// mode: schema
+// engine: neo4j
+// doc: One AntiPattern an agent, strategy and class of errors.
+CREATE CONSTRAINT graphmem_anti_pattern_id IF NOT EXISTS FOR (n:AntiPattern) REQUIRE n.id IS UNIQUE;
+
+// name: schema.rule_id
+// mode: schema
+// engine: neo4j
+// doc: One Rule a task and sentence.
+CREATE CONSTRAINT graphmem_rule_id IF NOT EXISTS FOR (n:Rule) REQUIRE n.id IS UNIQUE;
+
+// name: schema.mistake_id
+// mode: schema
+// engine: neo4j
+// doc: One Mistake a type, task, worker and correct decision.
+CREATE CONSTRAINT graphmem_mistake_id IF NOT EXISTS FOR (n:Mistake) REQUIRE n.id IS UNIQUE;
+
 // name: schema.agent_ns
 // mode: schema
 // doc: The agents of a namespace.
@@ -156,6 +180,30 @@ CREATE INDEX graphmem_prediction_ns IF NOT EXISTS FOR (n:Prediction) ON (n.ns);
 // doc: The cycles of a namespace.
 CREATE INDEX graphmem_cycle_ns IF NOT EXISTS FOR (n:Cycle) ON (n.ns);
 
+// name: schema.heuristic_ns
+// mode: schema
+// engine: neo4j
+// doc: The heuristics of a namespace, by type of task.
+CREATE INDEX graphmem_heuristic_ns IF NOT EXISTS FOR (n:Heuristic) ON (n.ns, n.type);
+
+// name: schema.anti_pattern_ns
+// mode: schema
+// engine: neo4j
+// doc: The anti-patterns of a namespace.
+CREATE INDEX graphmem_anti_pattern_ns IF NOT EXISTS FOR (n:AntiPattern) ON (n.ns);
+
+// name: schema.rule_ns
+// mode: schema
+// engine: neo4j
+// doc: The rules of a namespace.
+CREATE INDEX graphmem_rule_ns IF NOT EXISTS FOR (n:Rule) ON (n.ns);
+
+// name: schema.mistake_ns
+// mode: schema
+// engine: neo4j
+// doc: The mistakes of a namespace.
+CREATE INDEX graphmem_mistake_ns IF NOT EXISTS FOR (n:Mistake) ON (n.ns);
+
 // name: schema.episode_properties
 // mode: schema
 // engine: kglite
@@ -163,7 +211,7 @@ CREATE INDEX graphmem_cycle_ns IF NOT EXISTS FOR (n:Cycle) ON (n.ns);
 MERGE (n:Episode {id: 'properties'})
 ON CREATE SET n.ns = '', n.created_at = 0, n.recorded_at = 0, n.content_hash = '', n.task = '', n.keyed = true, n.task_type = '', n.success = true,
   n.score = 0.0, n.reward = 0.0, n.error = '', n.feedback = '', n.summary = '', n.started_at = 0, n.ended_at = 0, n.duration = 0.0, n.step_count = 0,
-  n.use_count = 0, n.source_key = '', n.source = '', n.extra = ''
+  n.use_count = 0, n.source_key = '', n.source = '', n.extra = '', n.type = '', n.type_rule = '', n.error_class = ''
 WITH n
 DETACH DELETE n;
 
@@ -182,8 +230,8 @@ DETACH DELETE n;
 // engine: kglite
 // doc: Tells the engine what tasks may hold: after a replay of its log it refuses names it has not seen.
 MERGE (n:Task {id: 'properties'})
-ON CREATE SET n.ns = '', n.created_at = 0, n.key = '', n.description = '', n.described_at = 0, n.described_by = '', n.type = '', n.typed_at = 0,
-  n.typed_by = ''
+ON CREATE SET n.ns = '', n.created_at = 0, n.key = '', n.description = '', n.described_at = 0, n.described_by = '', n.type = '', n.type_rule = '', n.typed_at = 0,
+  n.typed_by = '', n.episodes = 0, n.score_sum = 0.0
 WITH n
 DETACH DELETE n;
 
@@ -193,7 +241,7 @@ DETACH DELETE n;
 // doc: Tells the engine what strategies may hold: after a replay of its log it refuses names it has not seen.
 MERGE (n:Strategy {id: 'properties'})
 ON CREATE SET n.ns = '', n.created_at = 0, n.text = '', n.trials = 0, n.successes = 0, n.credit_sum = 0.0, n.score_sum = 0.0, n.last_used_at = 0,
-  n.reads = 0, n.last_read_at = 0
+  n.reads = 0, n.last_read_at = 0, n.merged_into = ''
 WITH n
 DETACH DELETE n;
 
@@ -279,6 +327,45 @@ ON CREATE SET n.ns = '', n.created_at = 0, n.subject = '', n.kind = '', n.period
 WITH n
 DETACH DELETE n;
 
+// name: schema.heuristic_properties
+// mode: schema
+// engine: kglite
+// doc: Tells the engine what heuristics may hold: after a replay of its log it refuses names it has not seen.
+MERGE (n:Heuristic {id: 'properties'})
+ON CREATE SET n.ns = '', n.created_at = 0, n.agent = '', n.type = '', n.text = '', n.trials = 0, n.successes = 0, n.credit_sum = 0.0, n.score_sum = 0.0,
+  n.first_at = 0, n.last_at = 0
+WITH n
+DETACH DELETE n;
+
+// name: schema.anti_pattern_properties
+// mode: schema
+// engine: kglite
+// doc: Tells the engine what anti-patterns may hold: after a replay of its log it refuses names it has not seen.
+MERGE (n:AntiPattern {id: 'properties'})
+ON CREATE SET n.ns = '', n.created_at = 0, n.agent = '', n.error_class = '', n.text = '', n.types = [''], n.occurrences = 0, n.first_at = 0, n.last_at = 0
+WITH n
+DETACH DELETE n;
+
+// name: schema.rule_properties
+// mode: schema
+// engine: kglite
+// doc: Tells the engine what rules may hold: after a replay of its log it refuses names it has not seen.
+MERGE (n:Rule {id: 'properties'})
+ON CREATE SET n.ns = '', n.created_at = 0, n.text = '', n.task = '', n.source = '', n.verdict = '', n.worked = 0, n.praised = 0, n.failed = 0, n.blamed = 0,
+  n.first_at = 0, n.last_at = 0, n.worked_at = 0, n.failed_at = 0, n.agents = [''], n.task_types = ['']
+WITH n
+DETACH DELETE n;
+
+// name: schema.mistake_properties
+// mode: schema
+// engine: kglite
+// doc: Tells the engine what mistakes may hold: after a replay of its log it refuses names it has not seen.
+MERGE (n:Mistake {id: 'properties'})
+ON CREATE SET n.ns = '', n.created_at = 0, n.type = '', n.task = '', n.worker = '', n.correct_decision = '', n.seen = 0, n.evidence = '', n.lesson = '',
+  n.first_episode = '', n.first_order = 0, n.last_episode = '', n.last_order = 0, n.last_rank = 0, n.first_at = 0, n.last_at = 0
+WITH n
+DETACH DELETE n;
+
 // name: schema.version
 // mode: read
 // doc: The schema version that the store holds (no row: none yet).
@@ -335,3 +422,148 @@ RETURN n.co_occurrence_half_life_days AS co_occurrence_half_life_days;
 SHOW INDEXES YIELD name, state
 RETURN name AS name, state AS state
 ORDER BY name;
+
+// name: schema.lock_id
+// mode: schema
+// engine: neo4j
+// doc: One Lock an id.
+CREATE CONSTRAINT graphmem_lock_id IF NOT EXISTS FOR (n:Lock) REQUIRE n.id IS UNIQUE;
+
+// name: schema.learning_scope_id
+// mode: schema
+// engine: neo4j
+// doc: One LearningScope an agent.
+CREATE CONSTRAINT graphmem_learning_scope_id IF NOT EXISTS FOR (n:LearningScope) REQUIRE n.id IS UNIQUE;
+
+// name: schema.user_id
+// mode: schema
+// engine: neo4j
+// doc: One User a name.
+CREATE CONSTRAINT graphmem_user_id IF NOT EXISTS FOR (n:User) REQUIRE n.id IS UNIQUE;
+
+// name: schema.preference_id
+// mode: schema
+// engine: neo4j
+// doc: One Preference an id.
+CREATE CONSTRAINT graphmem_preference_id IF NOT EXISTS FOR (n:Preference) REQUIRE n.id IS UNIQUE;
+
+// name: schema.knowledge_id
+// mode: schema
+// engine: neo4j
+// doc: One Knowledge a domain and fact.
+CREATE CONSTRAINT graphmem_knowledge_id IF NOT EXISTS FOR (n:Knowledge) REQUIRE n.id IS UNIQUE;
+
+// name: schema.statement_id
+// mode: schema
+// engine: neo4j
+// doc: One Statement an id.
+CREATE CONSTRAINT graphmem_statement_id IF NOT EXISTS FOR (n:Statement) REQUIRE n.id IS UNIQUE;
+
+// name: schema.learning_scope_ns
+// mode: schema
+// engine: neo4j
+// doc: The scopes of a namespace.
+CREATE INDEX graphmem_learning_scope_ns IF NOT EXISTS FOR (n:LearningScope) ON (n.ns);
+
+// name: schema.user_ns
+// mode: schema
+// engine: neo4j
+// doc: The users of a namespace.
+CREATE INDEX graphmem_user_ns IF NOT EXISTS FOR (n:User) ON (n.ns);
+
+// name: schema.knowledge_ns
+// mode: schema
+// engine: neo4j
+// doc: What is known in a namespace.
+CREATE INDEX graphmem_knowledge_ns IF NOT EXISTS FOR (n:Knowledge) ON (n.ns);
+
+// name: schema.lock_properties
+// mode: schema
+// engine: kglite
+// doc: Tells the engine what locks may hold: after a replay of its log it refuses names it has not seen.
+MERGE (n:Lock {id: 'properties'})
+ON CREATE SET n.ns = '', n.created_at = 0, n.name = ''
+WITH n
+DETACH DELETE n;
+
+// name: schema.learning_scope_properties
+// mode: schema
+// engine: kglite
+// doc: Tells the engine what scopes may hold: after a replay of its log it refuses names it has not seen.
+MERGE (n:LearningScope {id: 'properties'})
+ON CREATE SET n.ns = '', n.created_at = 0, n.agent = '', n.can_learn = [''], n.cannot_learn = [''], n.share_with = [''], n.inherit_from = [''],
+  n.min_occurrences = 0
+WITH n
+DETACH DELETE n;
+
+// name: schema.user_properties
+// mode: schema
+// engine: kglite
+// doc: Tells the engine what users may hold: after a replay of its log it refuses names it has not seen.
+MERGE (n:User {id: 'properties'})
+ON CREATE SET n.ns = '', n.created_at = 0, n.name = ''
+WITH n
+DETACH DELETE n;
+
+// name: schema.preference_properties
+// mode: schema
+// engine: kglite
+// doc: Tells the engine what preferences may hold: after a replay of its log it refuses names it has not seen.
+MERGE (n:Preference {id: 'properties'})
+ON CREATE SET n.ns = '', n.created_at = 0, n.user = '', n.category = '', n.text = '', n.source = '', n.confidence = 0.0, n.at = 0
+WITH n
+DETACH DELETE n;
+
+// name: schema.knowledge_properties
+// mode: schema
+// engine: kglite
+// doc: Tells the engine what knowledge may hold: after a replay of its log it refuses names it has not seen.
+MERGE (n:Knowledge {id: 'properties'})
+ON CREATE SET n.ns = '', n.created_at = 0, n.domain = '', n.fact = ''
+WITH n
+DETACH DELETE n;
+
+// name: schema.statement_properties
+// mode: schema
+// engine: kglite
+// doc: Tells the engine what statements may hold: after a replay of its log it refuses names it has not seen.
+MERGE (n:Statement {id: 'properties'})
+ON CREATE SET n.ns = '', n.created_at = 0, n.source = '', n.confidence = 0.0, n.user = '', n.at = 0
+WITH n
+DETACH DELETE n;
+
+// name: schema.consolidation_id
+// mode: schema
+// engine: neo4j
+// doc: One Consolidation a namespace.
+CREATE CONSTRAINT graphmem_consolidation_id IF NOT EXISTS FOR (n:Consolidation) REQUIRE n.id IS UNIQUE;
+
+// name: schema.consolidation_properties
+// mode: schema
+// engine: kglite
+// doc: Tells the engine what consolidations may hold: after a replay of its log it refuses names it has not seen.
+MERGE (n:Consolidation {id: 'properties'})
+ON CREATE SET n.ns = '', n.created_at = 0, n.at = 0, n.episodes = 0, n.stamp = 0, n.z = 0.0, n.renewals = 0
+WITH n
+DETACH DELETE n;
+
+// name: schema.document_id
+// mode: schema
+// engine: neo4j
+// doc: One Document a name.
+CREATE CONSTRAINT graphmem_document_id IF NOT EXISTS FOR (n:Document) REQUIRE n.id IS UNIQUE;
+
+// name: schema.document_ns
+// mode: schema
+// engine: neo4j
+// doc: The imported files of a namespace.
+CREATE INDEX graphmem_document_ns IF NOT EXISTS FOR (n:Document) ON (n.ns);
+
+// name: schema.document_properties
+// mode: schema
+// engine: kglite
+// doc: Tells the engine what imported files may hold: after a replay of its log it refuses names it has not seen.
+MERGE (n:Document {id: 'properties'})
+ON CREATE SET n.ns = '', n.created_at = 0, n.name = '', n.format = '', n.rest = ''
+WITH n
+DETACH DELETE n;

@@ -41,16 +41,20 @@ from graphmem.seeding.formats import Format, Origin, Refused
 
 DOCS = Path(__file__).resolve().parent
 INPUT: tuple[type, ...] = (
-    *(models.Episode, models.StrategyUse, models.Step),
-    *(models.Transition, models.Observation),
+    *(models.Episode, models.StrategyUse, models.Step, models.MistakeCard),
+    *(models.Transition, models.Observation, models.ModelSettings),
 )
 OUTPUT: tuple[type, ...] = (
     *(models.Learned, models.LearnReport, models.Rejection, models.StrategyRow, models.Stats),
+    *(models.ImportReport, models.ExportReport),
     *(models.VerifyReport, models.Difference, models.RebuildReport, models.EraseReport),
+    *(models.ForgetReport, models.Heuristic, models.AntiPattern, models.Alternative, models.Rule),
+    *(models.Mistake, models.Score, models.TaskScore, models.MemorySummary),
     *(models.Policy, models.TDUpdate, models.EpisodesLearned, models.LinkedPolicy, models.Point),
     *(models.Candidate, models.CrystallizeReport, models.Event, models.Pending),
     *(models.Prediction, models.Reliability, models.ReliabilityBin),
-    *(models.Cycle, models.CycleReport, models.CycleTest),
+    *(models.Cycle, models.CycleReport, models.CycleTest, models.ConsolidationReport),
+    *(models.Preference, models.Knowledge, models.KnowledgeRef, models.Statement, models.Scope),
 )
 MEMBERS: dict[str, type] = {
     "memory.policies": Policies,
@@ -291,8 +295,10 @@ def _doc(value: Any) -> str:
             match = re.match(r"([\w, ]+): (.*)", line)
             if match and not line.startswith(" "):
                 items.append(f"- `{match[1]}`: {match[2]}")
-            elif line.strip():
+            elif line.strip() and items:
                 items[-1] += " " + line.strip()
+            elif line.strip():
+                items.append(line.strip())
         heading = {"Args": "Arguments", "Raises": "Errors"}.get(title, title)
         done.append("\n".join([f"{heading}:", "", *items]))
     return "\n\n".join(done)

@@ -1,6 +1,6 @@
-"""Draw the picture of docs/explanation/policies.md: ``python docs/plots.py [FOLDER]``.
+"""Draw the pictures of docs/explanation: ``python docs/plots.py [FOLDER]``.
 
-All numbers in it come out of a memory.
+All numbers in them come out of a memory, but for the window that one of them is compared with.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from graphmem import Memory
+from graphmem import Memory, Settings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FOLDER = Path(__file__).resolve().parent / "explanation"
 NAME = "td-learning.svg"
+LATE_NAME = "late-successes.svg"
 STATE = {"page": "cart"}
 ALPHAS = {0.03: "#7a9cc6", 0.1: "#3b6ea5", 0.3: "#d1682e"}
 UPDATES = 150
@@ -30,7 +31,11 @@ RATE = 0.7
 """How often an action earns 1 in the upper part; else it earns 0."""
 GOOD, BAD = 24, 14
 """Trials in the lower part: first the action works often, then it no longer does."""
-_GREY, _BLUE = "#333333", "#3b6ea5"
+FAILURES, SUCCESSES = 97, 3
+"""What came of the trials of the second picture, in this order."""
+WINDOW = 4
+"""The latest trials that the other way of counting looks at."""
+_GREY, _BLUE, _ORANGE = "#333333", "#3b6ea5", "#d1682e"
 
 
 @dataclass(frozen=True)
@@ -43,18 +48,33 @@ class Trial:
     crystallized: bool
 
 
-def main(folder: Path = FOLDER) -> Path:
-    """Draw the picture into a folder; return the file."""
-    figure = Figure(figsize=(10, 7), layout="constrained")
-    FigureCanvasAgg(figure)
-    above, below = figure.subplots(2, 1)
+@dataclass(frozen=True)
+class Belief:
+    """What was believed of a strategy after a trial, and what the latest trials alone say."""
+
+    confidence: float
+    lower: float
+    upper: float
+    window: float
+
+
+def main(folder: Path = FOLDER) -> list[Path]:
+    """Draw the pictures into a folder; return the files."""
+    learning = Figure(figsize=(10, 7), layout="constrained")
+    above, below = learning.subplots(2, 1)
     _draw_values(above)
     _draw_bounds(below)
-    for axes in (above, below):
+    late = Figure(figsize=(10, 4), layout="constrained")
+    _draw_beliefs(late.subplots())
+    return [_save(learning, folder / NAME), _save(late, folder / LATE_NAME)]
+
+
+def _save(figure: Figure, file: Path) -> Path:
+    FigureCanvasAgg(figure)
+    for axes in figure.axes:
         axes.grid(visible=True, alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    file = folder / NAME
     # Nothing of the machine or the day, so that the same numbers give the same file.
     with mpl.rc_context({"svg.hashsalt": "graphmem", "svg.fonttype": "none"}):
         figure.savefig(file, format="svg", metadata={"Date": None})
@@ -83,6 +103,22 @@ def trials() -> tuple[list[Trial], float]:
             [known] = memory.policies.values(STATE)
             found.append(Trial(known.mean, known.lower, known.upper, known.crystallized))
     return found, threshold
+
+
+def beliefs() -> list[Belief]:
+    """Return what is believed of a strategy that fails 97 times and then works 3 times."""
+    outcomes = [False] * FAILURES + [True] * SUCCESSES
+    found = []
+    # Settings that show a heuristic from the first trial on, whatever its confidence is.
+    settings = Settings(min_occurrences=1, heuristic_above=0.0)
+    with Memory.open("memory:", settings=settings) as memory:
+        for number, success in enumerate(outcomes, 1):
+            memory.learn("deploy", "push at once", success=success, source_key=str(number))
+            [known] = memory.heuristics()
+            latest = outcomes[max(0, number - WINDOW) : number]
+            window = sum(latest) / len(latest)
+            found.append(Belief(known.confidence, known.lower, known.upper, window))
+    return found
 
 
 def _draw_values(axes: Axes) -> None:
@@ -120,9 +156,37 @@ def _draw_bounds(axes: Axes) -> None:
     _legend(axes)
 
 
+def _draw_beliefs(axes: Axes) -> None:
+    found = beliefs()
+    places = range(1, len(found) + 1)
+    lower, upper = [belief.lower for belief in found], [belief.upper for belief in found]
+    windows = [belief.window for belief in found]
+    axes.fill_between(places, lower, upper, color=_BLUE, alpha=0.15, label="Wilson bounds, 95 %")
+    axes.plot(
+        places,
+        [belief.confidence for belief in found],
+        color=_BLUE,
+        label=f"confidence (all trials), at the end {found[-1].confidence:.2f}",
+    )
+    axes.plot(
+        places,
+        windows,
+        color=_ORANGE,
+        linewidth=1.3,
+        label=f"share in a window of the last {WINDOW}, at the end {windows[-1]:.2f}",
+    )
+    axes.axvline(FAILURES + 0.5, color=_GREY, linewidth=0.8, alpha=0.5)
+    axes.text(FAILURES, 0.85, "from here on it works", fontsize=9, horizontalalignment="right")
+    axes.set_title(f"{FAILURES} failures, then {SUCCESSES} successes", loc="left")
+    axes.set_xlabel("trials")
+    axes.set_ylabel("success rate")
+    axes.set_ylim(-0.03, 1.03)
+    _legend(axes)
+
+
 def _legend(axes: Axes) -> None:
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
 
 
 if __name__ == "__main__":
-    sys.stdout.write(f"{main(*map(Path, sys.argv[1:2]))}\n")
+    sys.stdout.writelines(f"{file}\n" for file in main(*map(Path, sys.argv[1:2])))

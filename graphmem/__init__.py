@@ -11,6 +11,7 @@ __all__ = [
     "Episode",
     "GraphMemError",
     "Memory",
+    "ModelSettings",
     "Settings",
     "Step",
     "StrategyUse",
@@ -24,13 +25,14 @@ if TYPE_CHECKING:
     from graphmem.errors import GraphMemError
     from graphmem.ids import fingerprint
     from graphmem.memory import AsyncMemory, Memory
-    from graphmem.models import Episode, Step, StrategyUse, Transition
+    from graphmem.models import Episode, ModelSettings, Step, StrategyUse, Transition
 
 _HOMES = {
     "AsyncMemory": "memory",
     "Episode": "models",
     "GraphMemError": "errors",
     "Memory": "memory",
+    "ModelSettings": "models",
     "Settings": "config",
     "Step": "models",
     "StrategyUse": "models",

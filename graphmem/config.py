@@ -19,6 +19,7 @@ DEFAULT_NAMESPACE = "default"
 
 # Settings that shape what is derived and stored: a memory keeps the value it was built with.
 STORED = ("co_occurrence_half_life_days",)
+SECRETS = ("password", "model_key")
 
 
 class Settings(BaseSettings):
@@ -94,6 +95,26 @@ class Settings(BaseSettings):
         0.5, ge=0, le=10, allow_inf_nan=False, description="values: how much confidence slows it"
     )
 
+    min_occurrences: int = Field(3, ge=1, description="heuristics: trials that one needs")
+    heuristic_above: float = Field(
+        0.5, ge=0, lt=1, description="heuristics: the posterior mean must be over this"
+    )
+    anti_pattern_failures: int = Field(
+        2, ge=1, description="anti-patterns: failures with the same class of error that one needs"
+    )
+
+    consolidate_every: int = Field(
+        20, ge=1, description="consolidate: episodes after which it is due again"
+    )
+    model_base_url: str | None = Field(
+        None, description="consolidate: where a model answers, up to before /chat/completions"
+    )
+    model_name: str | None = Field(None, description="consolidate: the name of the model")
+    model_key: SecretStr | None = Field(None, description="consolidate: the key of the model")
+    model_timeout: float = Field(
+        30.0, gt=0, le=3600, allow_inf_nan=False, description="consolidate: seconds for an answer"
+    )
+
     count_reads: bool = Field(
         True, description="count how often policies and strategies are read, and when last"
     )
@@ -125,9 +146,10 @@ class Settings(BaseSettings):
             first = error.errors(include_url=False)[0]
             name = ".".join(str(part) for part in first["loc"])
             where = name if name in given else f"GRAPHMEM_{name.upper()}"
+            got = "a secret" if name in SECRETS else shown(first["input"])
             raise SettingsError(
                 f"setting {where}: {first['msg'].removeprefix('Value error, ')} "
-                f"(got {shown(first['input'])}); `graphmem config` shows all settings"
+                f"(got {got}); `graphmem config` shows all settings"
             ) from None
 
     @field_validator("namespace")

@@ -2,7 +2,8 @@
 
     GraphMemError
     ├── ValidationError        an argument or a record is wrong: field, value, remedy
-    │   └── ConflictError      the same source key was learned with other content
+    │   ├── ConflictError      the same source key was learned with other content
+    │   └── ScopeError         outside an agent's scope, or scopes that inherit in a circle
     ├── NotFoundError          no such episode, procedure, format ...
     ├── SettingsError          a setting is wrong, or differs from what the memory was built with
     ├── ProcedureError         a .cypher file, its header or a call of it is wrong
@@ -95,6 +96,10 @@ class ConflictError(ValidationError):
         super().__init__(
             field, source_key, f"this key was learned before with other content: {both}", remedy
         )
+
+
+class ScopeError(ValidationError):
+    """An agent may not learn this type of task, or scopes inherit from each other in a circle."""
 
 
 class NotFoundError(GraphMemError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from graphmem.config import Settings
@@ -36,17 +36,19 @@ from graphmem.models import (
     Rejection,
     StrategyRow,
 )
+from graphmem.promotion import promote
 from graphmem.queries import procedure
+from graphmem.scopes import read_scopes, refusal
 from graphmem.store.port import ChangedError, Row, Store, Transaction
 from graphmem.streams import load, lock, open_nodes, store
 
 OnError = Literal["raise", "collect"]
 STEPS_IN_A_BATCH = 20_000
 """A batch is written when its episodes have this many steps, so that memory stays bounded."""
-_NESTED = ("steps", "uses", "_content", "_took", "_place", "stream")
+_NESTED = ("steps", "uses", "listed", "made", "_content", "_took", "_place", "stream")
 _USED = (
     *("id", "agent", "agent_name", "task", "task_key", "description", "at", "used_at", "success"),
-    *("score", "uses"),
+    *("score", "uses", "inferred", "inferred_rule"),
 )
 
 
@@ -65,6 +67,7 @@ class Learner:
         Raises:
             ValidationError: success and score contradict each other.
             ConflictError: its source key is known with other content.
+            ScopeError: the agent may not learn this type of task.
             StoreError: the engine failed; nothing was written.
         """
         row = self._row(episode)
@@ -126,6 +129,25 @@ class Learner:
         flush()
         return report.done()
 
+    def learn_all(
+        self, episodes: Sequence[Episode], also: Callable[[Transaction, list[Row]], None]
+    ) -> list[Learned]:
+        """Learn episodes in one transaction, and write in it what ``also`` writes.
+
+        ``also`` gets the transaction and the rows of the episodes, in their order; it may be
+        called again where the transaction is.
+
+        Raises:
+            ValidationError, ConflictError, ScopeError: an episode is refused; nothing was written.
+            StoreError: the engine failed; nothing was written.
+        """
+        rows = [self._row(episode) for episode in episodes]
+        answers = self._write(rows, "raise", lambda tx: also(tx, rows))
+        return [
+            Learned.model_construct(episode_id=row["id"], created=answer is True)
+            for row, answer in zip(rows, answers, strict=True)
+        ]
+
     def best(
         self,
         task: str | None,
@@ -150,6 +172,9 @@ class Learner:
         }
         if task is None and task_type is None and agent is None:
             rows = self._store.read(procedure("learning.best"), **formula)
+            rows += self._store.read(procedure("learning.best_of_merged"), **formula)
+            rows.sort(key=lambda row: (-row["lower"], -row["mean"], row["id"]))
+            rows = rows[:limit]
         else:
             rows = self._store.read(
                 procedure("learning.best_on"),
@@ -207,7 +232,12 @@ class Learner:
     def _row(self, episode: Episode) -> Row:
         return episode_row(episode, self._namespace, self._settings.success_threshold)
 
-    def _write(self, rows: list[Row], on_error: OnError) -> list[bool | ConflictError]:
+    def _write(
+        self,
+        rows: list[Row],
+        on_error: OnError,
+        also: Callable[[Transaction], None] | None = None,
+    ) -> list[bool | ValidationError]:
         """Write a batch in one transaction: per row whether it was new, or what it conflicts with.
 
         Rows go to the procedures in the order of their ids, so that concurrent writers seldom
@@ -228,9 +258,14 @@ class Learner:
         now = now_millis()
         self._store.apply_schema()
         attempts = itertools.count()
-        answers = self._store.transact(
-            lambda tx: self._work(tx, unique, now, on_error, again=next(attempts) > 0)
-        )
+
+        def work(tx: Transaction) -> dict[str, bool | ValidationError]:
+            answers = self._work(tx, unique, now, on_error, again=next(attempts) > 0)
+            if also:
+                also(tx)
+            return answers
+
+        answers = self._store.transact(work)
         return [
             twins.get(index, answers[row["id"]] if row is first[row["id"]] else False)
             for index, row in enumerate(rows)
@@ -238,7 +273,7 @@ class Learner:
 
     def _work(
         self, tx: Transaction, rows: list[Row], now: int, on_error: OnError, *, again: bool
-    ) -> dict[str, bool | ConflictError]:
+    ) -> dict[str, bool | ValidationError]:
         """Write what is new; return for each id whether it was, or what it conflicts with.
 
         The first attempt looks for known episodes before it locks anything. Where another writer
@@ -252,7 +287,7 @@ class Learner:
             procedure("learning.known"), ns=self._namespace, ids=[row["id"] for row in rows]
         )
         known = {row["id"]: row["content_hash"] for row in found}
-        answers: dict[str, bool | ConflictError] = {
+        answers: dict[str, bool | ValidationError] = {
             row["id"]: row["id"] not in known for row in rows
         }
         clashing = [
@@ -274,6 +309,14 @@ class Learner:
             for row in rows
             if row["id"] not in known
         ]
+        if fresh:
+            scopes = read_scopes(tx.run, self._namespace, {row["agent_name"] for row in fresh})
+            for row in fresh if scopes else ():
+                if error := refusal(scopes, row["agent_name"], row["type"]):
+                    if on_error == "raise":
+                        raise error
+                    answers[row["id"]] = error
+            fresh = [row for row in fresh if answers[row["id"]] is True]
         if fresh:
             self._record(tx, fresh, now)
         return answers
@@ -298,6 +341,7 @@ class Learner:
         if stepped:
             tx.run(procedure("learning.steps"), ns=ns, now=now, rows=stepped)
         tx.run(procedure("learning.outcomes"), rows=used)
+        promote(tx, ns, rows, now)
         self._note(tx, rows, now)
         paired = [row for row in used if len(row["uses"]) > 1]
         if paired:
@@ -398,7 +442,7 @@ class _Report:
         self._rejected: list[Rejection] = []
         self._on_reject = on_reject
 
-    def add(self, index: int, row: Row, answer: bool | ConflictError) -> None:
+    def add(self, index: int, row: Row, answer: bool | ValidationError) -> None:
         if answer is True:
             self._created += 1
         elif answer is False:

@@ -1,4 +1,4 @@
-"""Deriving everything anew from the facts: verify, rebuild, erase; and the counts of a memory.
+"""Deriving everything anew from the facts: verify and rebuild; and the counts of a memory.
 
 Work goes in pages of strategies, tasks and agents, each page in a transaction that keeps writers
 of these nodes out. A rebuild that is cut off leaves every page either as it was or as it should
@@ -11,35 +11,35 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from graphmem import derivation
+from graphmem import consolidation, derivation
 from graphmem.config import Settings
 from graphmem.cycles import Cycles
 from graphmem.derivation import Derived
-from graphmem.errors import NotFoundError
 from graphmem.ids import canonical_json, digest, from_millis, node_id
 from graphmem.kinds import (
-    CO_OCCURRENCES,
+    GENERAL_RULES,
     KINDS,
     LABELS,
-    OUTCOMES,
     POLICIES,
     POLICY_LINKS,
+    PREFERRED,
     differences_of,
     key_of,
-    plural,
+    upkeep,
 )
-from graphmem.layout import check_text, now_millis, read_contents
+from graphmem.layout import classify, read_contents
 from graphmem.learning import settled_half_life
+from graphmem.lessons import Lessons
 from graphmem.models import (
     Difference,
-    EraseReport,
     RebuildReport,
     Stats,
     VerifyReport,
 )
 from graphmem.queries import procedure
 from graphmem.store.port import SCHEMA_VERSION, Row, Store, Transaction
-from graphmem.streams import lock, stream_id, took
+from graphmem.streams import lock, took
+from graphmem.users import Preferences
 
 PAGE = 200
 
@@ -55,6 +55,8 @@ class Maintainer:
         self._settings = settings
         self._namespace_id = node_id(namespace, "Namespace")
         self._cycles = Cycles(store, namespace, settings)
+        self._lessons = Lessons(store, namespace, settings)
+        self._preferences = Preferences(store, namespace)
 
     def stats(self) -> Stats:
         """Return the counts of the namespace."""
@@ -81,7 +83,7 @@ class Maintainer:
         """
         differences: list[Difference] = []
         checked = {kind.name: 0 for kind in KINDS} | {"policies": 0, "policy_links": 0}
-        half_life = self._half_life()
+        half_life = self.half_life()
         ids = self._ids()
         episodes = self._episode_ids()
         streams = self._streams()
@@ -114,7 +116,11 @@ class Maintainer:
             done += len(page)
             if on_progress:
                 on_progress(done, total)
-        checked["episodes"] = len(episodes)
+        found, counted = self._store.view(self._compare_general)
+        differences += found
+        said, supersessions = self._preferences.verify()
+        differences += said
+        checked |= {"episodes": len(episodes), "supersessions": supersessions, **counted}
         return VerifyReport(ok=not differences, differences=tuple(differences), checked=checked)
 
     def rebuild(self, on_progress: Progress | None = None) -> RebuildReport:
@@ -125,11 +131,18 @@ class Maintainer:
         half_life = self._store.transact(self._resettle)
         ids = self._ids()
         streams = self._streams()
-        total, done = sum(map(len, ids.values())) + sum(row["last"] for row in streams), 0
+        episodes = self._episode_ids()
+        total = sum(map(len, ids.values())) + len(episodes) + sum(row["last"] for row in streams)
+        done = 0
+        for page in _pages(episodes):
+            self._store.transact(lambda tx, page=page: self._reclassify(tx, page))  # type: ignore[misc]
+            done += len(page)
+            if on_progress:
+                on_progress(done, total)
         for label in LABELS:
             for page in _pages(ids[label]):
                 counted, dropped = self._store.transact(
-                    lambda tx, label=label, page=page: self._derive(tx, label, page, half_life)  # type: ignore[misc]
+                    lambda tx, label=label, page=page: self.derive(tx, label, page, half_life)  # type: ignore[misc]
                 )
                 for name, count in counted.items():
                     written[name] += count
@@ -140,12 +153,14 @@ class Maintainer:
         policies = links = 0
         for stream in streams:
             counts = self._store.transact(
-                lambda tx, stream=stream: self._rebuild_stream(tx, stream["stream"])  # type: ignore[misc]
+                lambda tx, stream=stream: self.rebuild_stream(tx, stream["stream"])  # type: ignore[misc]
             )
             policies, links, removed = policies + counts[0], links + counts[1], removed + counts[2]
             done += stream["last"]
             if on_progress:
                 on_progress(done, total)
+        self._store.transact(self.consolidate_anew)
+        superseded = self._preferences.rebuild()
         self._store.transact(self._cycles.renew)
         query = procedure("predictions.drop_about")
         self._store.transact(lambda tx: tx.run(query, ns=self._namespace))
@@ -157,70 +172,15 @@ class Maintainer:
             agents=written["agents"],
             outcomes=written["outcomes"],
             co_occurrences=written["co_occurrences"],
-            removed=removed,
+            heuristics=written["heuristics"],
+            anti_patterns=written["anti_patterns"],
+            rules=written["rules"],
+            mistakes=written["mistakes"],
+            supersessions=superseded[0],
+            removed=removed + superseded[1],
         )
 
-    def erase(self, episode_id: str) -> EraseReport:
-        """Remove an episode and its exact share of every derived number.
-
-        Strategies, tasks and agents that nothing else supports go with it.
-
-        Raises:
-            NotFoundError: there is no such episode in this namespace.
-        """
-        check_text("episode_id", episode_id)
-        self._store.apply_schema()
-        return self._store.transact(lambda tx: self._erase(tx, episode_id))
-
-    def _erase(self, tx: Transaction, episode_id: str) -> EraseReport:
-        ns = self._namespace
-        found = tx.run(procedure("maintenance.episode"), ns=ns, id=episode_id)
-        if not found:
-            raise NotFoundError(f"no episode {episode_id!r} in namespace {ns!r}")
-        touched = found[0]
-        pages = {
-            "Agent": [touched["agent"]],
-            "Task": [touched["task"]],
-            "Strategy": sorted(touched["strategies"]),
-        }
-        for label in reversed(LABELS):
-            tx.run(procedure(f"maintenance.lock_{plural(label)}"), ns=ns, ids=pages[label])
-        # Another process may have erased it while this one waited for the locks.
-        if not tx.run(procedure("maintenance.episode"), ns=ns, id=episode_id):
-            raise NotFoundError(f"no episode {episode_id!r} in namespace {ns!r}")
-        stream = stream_id(ns, touched["agent_name"])
-        experience = tx.run(procedure("maintenance.experience"), ns=ns, id=episode_id)[0]
-        lock(tx, ns, [stream])
-        tx.run(procedure("maintenance.erase_events"), ns=ns, id=episode_id)
-        steps = tx.run(procedure("maintenance.erase_steps"), ns=ns, id=episode_id)
-        tx.run(procedure("maintenance.erase_episode"), ns=ns, id=episode_id)
-        half_life = self._half_life(tx)
-        removed: list[str] = []
-        only = {
-            OUTCOMES.name: {"task": touched["task"]},
-            CO_OCCURRENCES.name: {"others": touched["strategies"]},
-        }
-        for label in LABELS:
-            _, dropped = self._derive(tx, label, pages[label], half_life, only)
-            removed += [label] * dropped
-        if experience["took"]:
-            # Else their bounds, and values that start at these, would tell of what was erased.
-            query = procedure("maintenance.erase_crystallizations")
-            tx.run(query, ns=ns, ids=experience["took"])
-        if experience["took"] or experience["transitions"]:
-            removed += ["Policy"] * self._rebuild_stream(tx, stream)[2]
-            tx.run(procedure("maintenance.drop_states"), ns=ns, ids=experience["states"])
-        subjects = [*touched["strategies"], *experience["took"]]
-        self._cycles.renew(tx, subjects)
-        tx.run(procedure("predictions.drop_about"), ns=ns, ids=subjects)
-        self._note_erased(tx, stream, gone="Agent" in removed)
-        return EraseReport(
-            episode_id=episode_id,
-            steps=int(steps[0]["removed"]) if steps else 0,
-            removed=tuple(removed),
-        )
-
-    def _rebuild_stream(self, tx: Transaction, stream: str) -> tuple[int, int, int]:
+    def rebuild_stream(self, tx: Transaction, stream: str) -> tuple[int, int, int]:
         """Derive the policies of a stream anew; return counts of them, of edges, of those gone."""
         row = lock(tx, self._namespace, [stream]).get(stream)
         if row is None:
@@ -236,20 +196,7 @@ class Maintainer:
             locked = rows[0] if rows else None
         return derivation.derive(tx, self._namespace, locked) if locked else None
 
-    def _note_erased(self, tx: Transaction, stream: str, *, gone: bool) -> None:
-        """Tell readers of the stream that something was erased, or erase a stream left empty."""
-        ns = self._namespace
-        row = lock(tx, ns, [stream]).get(stream)
-        if row is None:
-            return
-        if gone and not tx.run(procedure("maintenance.stored_policies"), ns=ns, stream=stream):
-            ids = derivation.event_ids(stream, 1, row["last"])
-            tx.run(procedure("maintenance.drop_stream"), ns=ns, stream=stream, ids=ids)
-            return
-        query = procedure("events.append_erased")
-        tx.run(query, ns=ns, now=now_millis(), stream=stream, seq=int(row["last"]) + 1)
-
-    def _derive(
+    def derive(
         self,
         tx: Transaction,
         label: str,
@@ -262,8 +209,11 @@ class Maintainer:
         ``only`` narrows the edges of a kind to those that can have changed.
         """
         ns = self._namespace
-        tx.run(procedure(f"maintenance.lock_{plural(label)}"), ns=ns, ids=list(page))
-        dropped = tx.run(procedure(f"maintenance.drop_{plural(label)}"), ns=ns, ids=list(page))
+        tx.run(upkeep("lock", label), ns=ns, ids=list(page))
+        for kind in KINDS:
+            if kind.label == label and kind.linked:
+                kind.clear(tx, ns, page)
+        dropped = tx.run(upkeep("drop", label), ns=ns, ids=list(page))
         counted = {}
         for kind in KINDS:
             if kind.label == label:
@@ -277,7 +227,7 @@ class Maintainer:
     ) -> tuple[list[Difference], dict[str, int]]:
         ns = self._namespace
         if self._store.capabilities.server:  # it has no snapshots: keep writers off this page
-            tx.run(procedure(f"maintenance.lock_{plural(label)}"), ns=ns, ids=list(page))
+            tx.run(upkeep("lock", label), ns=ns, ids=list(page))
         differences: list[Difference] = []
         counted = {}
         for kind in KINDS:
@@ -289,7 +239,57 @@ class Maintainer:
                 expected.pop(key)
             counted[kind.name] = len(expected)
             differences += differences_of(kind, stored, expected)
+        if label == "Strategy":
+            query = procedure("lessons_maintenance.merged")
+            differences += [
+                Difference(kind="strategies", key=row["id"], field="merged_into", **_both(row))
+                for row in tx.run(query, ns=ns, ids=list(page))
+            ]
         return differences, counted
+
+    def _compare_general(self, tx: Transaction) -> tuple[list[Difference], dict[str, int]]:
+        """Compare general rules and alternatives with the facts, unless something came since."""
+        ns = self._namespace
+        if self._store.capabilities.server:
+            consolidation.lock(tx, ns)
+        rules = consolidation.derive(tx, ns)
+        if rules is None:
+            return [], {}
+        alternatives = self._lessons.preferred(tx)
+        expected = {GENERAL_RULES: rules, PREFERRED: alternatives}
+        stored = {
+            GENERAL_RULES: consolidation.stored(tx, ns),
+            PREFERRED: tx.run(procedure("lessons.preferred"), ns=ns),
+        }
+        differences = [
+            difference
+            for kind, rows in expected.items()
+            for difference in differences_of(
+                kind,
+                {key_of(kind, row): row for row in stored[kind]},
+                {key_of(kind, row): row for row in rows},
+            )
+        ]
+        return differences, {kind.name: len(rows) for kind, rows in expected.items()}
+
+    def consolidate_anew(
+        self,
+        tx: Transaction,
+        touched: consolidation.Touched | None = None,
+        strategies: Sequence[str] = (),
+    ) -> None:
+        """Find general rules and alternatives anew where there was a consolidation.
+
+        All of them, or those that erasing episodes ``touched``, which used ``strategies`` (ids).
+        """
+        ns = self._namespace
+        consolidation.renew(tx, ns, self._settings, touched)
+        if not consolidation.lock(tx, ns):
+            tx.run(procedure("lessons.clear_preferred"), ns=ns)
+        elif touched is None or touched.current:
+            self._lessons.refresh_preferred(tx)
+        else:  # they are from before the latest episodes anyway
+            tx.run(procedure("lessons.clear_preferred"), ns=ns, ids=list(strategies))
 
     def _facts(self, tx: Transaction, page: Sequence[str]) -> list[Difference]:
         """Compare episodes with the hash of what was learned."""
@@ -299,6 +299,12 @@ class Maintainer:
         ns = self._namespace
         hashes = tx.run(procedure("maintenance.hashes"), ns=ns, ids=list(page))
         found = list(self._took_differences(tx, page, contents))
+        found += [
+            Difference(kind="episodes", key=key, field=name, stored=row[name], expected=value)
+            for key, row, classes in self._misclassified(tx, page, contents)
+            for name, value in classes.items()
+            if row[name] != value
+        ]
         for row in hashes:
             held = contents.get(row["id"])
             actual = digest(canonical_json(held)) if held is not None else None
@@ -313,6 +319,30 @@ class Maintainer:
                     )
                 )
         return found
+
+    def _misclassified(
+        self, tx: Transaction, page: Sequence[str], contents: Mapping[str, dict[str, Any]]
+    ) -> Iterator[tuple[str, Row, dict[str, str | None]]]:
+        """Yield episodes that count under something else than they should: id, stored, expected."""
+        query = procedure("lessons_maintenance.classes")
+        for row in tx.run(query, ns=self._namespace, ids=list(page)):
+            held = contents.get(row["id"])
+            if held is not None:
+                expected = classify(held)
+                classes = {name: expected[name] for name in ("type", "type_rule", "error_class")}
+                if any(row[name] != value for name, value in classes.items()):
+                    yield row["id"], row, classes
+
+    def _reclassify(self, tx: Transaction, page: Sequence[str]) -> None:
+        """Have episodes count under what they should."""
+        contents = read_contents(
+            lambda name, **params: tx.run(procedure(name), **params), self._namespace, list(page)
+        )
+        rows = [
+            {"id": key, **classes} for key, _, classes in self._misclassified(tx, page, contents)
+        ]
+        if rows:
+            tx.run(procedure("lessons_maintenance.put_classes"), ns=self._namespace, rows=rows)
 
     def _took_differences(
         self, tx: Transaction, page: Sequence[str], contents: Mapping[str, dict[str, Any]]
@@ -346,15 +376,17 @@ class Maintainer:
 
     def _ids(self) -> dict[str, list[str]]:
         ids: dict[str, list[str]] = {label: [] for label in LABELS}
-        for row in self._store.read(procedure("maintenance.ids"), ns=self._namespace):
-            ids[row["label"]].append(row["id"])
+        for name in ("maintenance.ids", "lessons_maintenance.ids"):
+            for row in self._store.read(procedure(name), ns=self._namespace):
+                ids[row["label"]].append(row["id"])
         return {label: sorted(found) for label, found in ids.items()}
 
     def _episode_ids(self) -> list[str]:
         rows = self._store.read(procedure("maintenance.episode_ids"), ns=self._namespace)
         return [row["id"] for row in rows]
 
-    def _half_life(self, tx: Transaction | None = None) -> float:
+    def half_life(self, tx: Transaction | None = None) -> float:
+        """Return the half-life of co-occurrences that the namespace was built with, in ms."""
         query, params = procedure("schema.namespace"), {"id": self._namespace_id}
         rows = tx.run(query, **params) if tx else self._store.read(query, **params)
         if not rows:
@@ -367,12 +399,16 @@ class Maintainer:
         days = self._settings.co_occurrence_half_life_days
         if name in self._settings.model_fields_set:
             tx.run(procedure("schema.resettle"), id=self._namespace_id, **{name: days})
-        return self._half_life(tx)
+        return self.half_life(tx)
 
 
 def _pages(ids: Sequence[str]) -> Iterator[Sequence[str]]:
     for start in range(0, len(ids), PAGE):
         yield ids[start : start + PAGE]
+
+
+def _both(row: Row) -> dict[str, Any]:
+    return {"stored": row["stored"], "expected": row["expected"]}
 
 
 def _policy_differences(derived: Derived) -> Iterator[Difference]:

@@ -78,3 +78,58 @@ RETURN p;
 // The cycles that were found
 MATCH p = ()-[:HAS_CYCLE]->(c:Cycle) WHERE c.ns = $ns
 RETURN p LIMIT 40;
+
+// What fails, what it warns against, and what to do instead (as of the last consolidation)
+MATCH p = (a:AntiPattern)-[:WARNS_AGAINST]->(:Strategy) WHERE a.ns = $ns
+WITH p, a ORDER BY a.occurrences DESC LIMIT 25
+OPTIONAL MATCH q = (a)-[:PREFER]->(:Strategy)
+RETURN p, q;
+
+// What an agent learned to do on a type of task, with the latest evidence
+//   :param agent => "default"
+//   :param type => "general"
+MATCH p = (h:Heuristic {agent: $agent, type: $type})-[:RECOMMENDS]->(:Strategy) WHERE h.ns = $ns
+WITH p, h ORDER BY h.successes DESC LIMIT 10
+OPTIONAL MATCH q = (h)-[:DERIVED_FROM]->(:Episode)
+RETURN p, q;
+
+// The rules of a task, and who listed them
+//   :param task => "the key of a task"
+MATCH p = (t:Task {key: $task})-[:HAS_RULE]->(r:Rule) WHERE t.ns = $ns AND r.verdict IS NOT NULL
+WITH p, r ORDER BY r.last_at DESC LIMIT 20
+OPTIONAL MATCH q = (r)<-[:LISTED]-(:Episode)
+RETURN p, collect(q)[..5] AS episodes;
+
+// The rules for all tasks, and what they were found in
+MATCH p = (c:Consolidation)-[:HAS_RULE]->(r:Rule) WHERE c.ns = $ns
+OPTIONAL MATCH q = (r)-[:DERIVED_FROM]->(:Episode)
+RETURN p, q;
+
+// The mistakes seen most, and the episodes that made them
+MATCH (m:Mistake) WHERE m.ns = $ns
+WITH m ORDER BY m.seen DESC LIMIT 10
+MATCH p = (m)<-[:MADE]-(:Episode)
+RETURN m, collect(p)[..10] AS episodes;
+
+// Strategies that count as one
+MATCH p = (s:Strategy)-[:MERGED_INTO]->(:Strategy) WHERE s.ns = $ns
+RETURN p LIMIT 60;
+
+// What users want, with what they wanted before
+MATCH p = (u:User)-[:PREFERS]->(x:Preference) WHERE u.ns = $ns
+OPTIONAL MATCH q = (x)-[:SUPERSEDES]->(:Preference)
+RETURN p, q LIMIT 60;
+
+// What is known, who said so, and what contradicts what
+MATCH p = (:Statement)-[:STATES]->(k:Knowledge) WHERE k.ns = $ns
+OPTIONAL MATCH q = (k)-[:CONTRADICTS]->(:Knowledge)
+OPTIONAL MATCH r = (k)<-[:STATES]-(:Statement)<-[:STATED]-(:User)
+RETURN p, q, r LIMIT 60;
+
+// Who may learn what
+MATCH (s:LearningScope) WHERE s.ns = $ns
+RETURN s;
+
+// The files that were imported, and their episodes
+MATCH p = (d:Document)-[:HOLDS]->(:Episode) WHERE d.ns = $ns
+RETURN p LIMIT 60;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from pathlib import Path
 
@@ -80,6 +81,7 @@ def run(context: Context) -> None:
             (strategy_cells(row)[:-1] for row in failing[:3]),
         )
     _what_to_do(policies, studied)
+    _what_to_say(memory)
     _why(memory)
     verdict = "follows" if checked.ok else "DOES NOT FOLLOW"
     click.echo(f"Every number {verdict} from the stored episodes ({listed(checked.checked)}).")
@@ -102,6 +104,20 @@ def _what_to_do(policies: list[Policy], studied: EpisodesLearned) -> None:
             for row in policies
         ],
     )
+
+
+def _what_to_say(memory: Memory) -> None:
+    """Show what an agent would be told before a task on which something fails that has a remedy."""
+    failed = (
+        str(episode["task"])
+        for row in memory.anti_patterns()
+        if row.better_alternative
+        for episode in memory.evidence(row.strategy, limit=50)
+        if not episode["success"]
+    )
+    for task in itertools.islice(failed, 1):
+        click.echo(f'What an agent is told before "{cell(task, 52)}" (graphmem context)\n')
+        click.echo("\n".join(f"  {line}" for line in memory.context(task).splitlines()) + "\n")
 
 
 def _why(memory: Memory) -> None:

@@ -1,17 +1,18 @@
-"""Commands that check and mend: verify, rebuild, erase, doctor, config."""
+"""Commands that check, mend and remove: verify, rebuild, erase, forget, doctor, config."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.context import Context, listed, print_json, print_table, progress
+from graphmem.cli.context import Context, cell, listed, print_json, print_table, progress
 
 if TYPE_CHECKING:
     from graphmem.config import Settings
+    from graphmem.models import EraseReport
 
 
 @click.command()
@@ -67,32 +68,135 @@ def rebuild(context: Context) -> None:
 
 
 @click.command()
-@click.argument("episode_ids", nargs=-1, required=True, metavar="EPISODE...")
+@click.argument("episode_ids", nargs=-1, metavar="[EPISODE]...")
+@click.option("--agent", help="Everything of this agent instead.")
+@click.option("--user", help="Everything of this user instead.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
-def erase(context: Context, episode_ids: tuple[str, ...], yes: bool) -> None:
-    """Remove EPISODEs (by id) and their exact share of every number.
+def erase(
+    context: Context, episode_ids: tuple[str, ...], agent: str | None, user: str | None, yes: bool
+) -> None:
+    """Remove EPISODEs (by id), an agent or a user, and their exact share of every number.
 
     \b
-    Example:
+    Examples:
       graphmem --url ./airline.graph erase 8005dd1d95cda4a638a0a9011c2bd1d5 --yes
+      graphmem --url ./airline.graph erase --user ann
     """
+    if sum((bool(episode_ids), agent is not None, user is not None)) != 1:
+        raise click.UsageError("give the ids of EPISODEs, --agent NAME or --user NAME")
+    what = f"{len(episode_ids)} episode(s)"
+    if not episode_ids:
+        what = f"all of agent {agent!r}" if user is None else f"all of user {user!r}"
     if not yes:
-        if context.as_json or not sys.stdin.isatty():
-            raise click.UsageError("erasing cannot be undone; confirm with --yes")
-        click.confirm(f"Erase {len(episode_ids)} episode(s) for good?", abort=True)
+        _ask(context, "erasing", lambda: f"Erase {what} for good?")
     memory = context.memory()
-    reports = [memory.erase(episode_id) for episode_id in episode_ids]
+    if episode_ids:
+        reports = [memory.erase(episode_id) for episode_id in episode_ids]
+    else:
+        reports = [memory.erase(agent=agent, user=user)]
 
     def table() -> None:
         for report in reports:
-            gone = f", and {len(report.removed)} node(s) that nothing else supported"
-            click.echo(
-                f"erased {report.episode_id} with {report.steps} step(s)"
-                f"{gone if report.removed else ''}"
-            )
+            click.echo(_erased(report))
+            _say_what_is_left(report.compacted, asked=report.episode_id is None)
 
     context.show(reports, table)
+
+
+def _erased(report: EraseReport) -> str:
+    if report.user is not None:
+        return (
+            f"erased user {cell(report.user, 60)} with {report.preferences:,} preference(s) and "
+            f"{report.knowledge:,} fact(s) that nobody else stated"
+        )
+    gone = f", and {len(report.removed):,} node(s) that nothing else supported"
+    gone = gone if report.removed else ""
+    if report.agent is None:
+        return f"erased {report.episode_id} with {report.steps} step(s){gone}"
+    return (
+        f"erased agent {cell(report.agent, 60)} with {report.episodes:,} episode(s), "
+        f"{report.steps:,} step(s) and {report.predictions:,} prediction(s){gone}"
+    )
+
+
+def _say_what_is_left(compacted: bool, *, asked: bool) -> None:
+    """Tell whether anything is left on disk, where that was asked for."""
+    if compacted:
+        click.echo("the files were written anew; nothing of it is left in them")
+    elif asked:
+        click.echo("the server may keep removed records in its files for a while")
+
+
+def _or_any(_: click.Context, parameter: click.Parameter, value: str) -> float | None:
+    """Return the number of an option, or None for "any", as a callback of click."""
+    del parameter
+    if value == "any":
+        return None
+    try:
+        return float(value)
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} is neither a number nor 'any'") from error
+
+
+@click.command()
+@click.option(
+    "--older-than",
+    callback=_or_any,
+    default="90",
+    show_default=True,
+    metavar="DAYS",
+    help="Episodes that ended (else started, else were recorded) so long ago, or 'any'.",
+)
+@click.option(
+    "--below-confidence",
+    callback=_or_any,
+    default="0.3",
+    show_default=True,
+    metavar="NUMBER",
+    help="None of their strategies has so high a confidence, from 0 to 1, or 'any'.",
+)
+@click.option("--agent", help="Only episodes of this agent.")
+@click.option("--dry-run", is_flag=True, help="Tell what would go; change nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def forget(context: Context, /, dry_run: bool, yes: bool, **asked: Any) -> None:
+    """Erase episodes that are old and taught nothing that is believed.
+
+    \b
+    Examples:
+      graphmem --url ./airline.graph forget --older-than 30 --dry-run
+      graphmem --url ./airline.graph forget --agent ada --below-confidence any --yes
+    """
+    memory = context.memory()
+    if not dry_run and not yes:
+        # Counted only where there is somebody to read it.
+        _ask(
+            context,
+            "forgetting",
+            lambda: (
+                f"Forget {memory.forget(**asked, dry_run=True).episodes:,} episode(s) for good?"
+            ),
+        )
+    report = memory.forget(**asked, dry_run=dry_run)
+
+    def table() -> None:
+        would = "would forget" if report.dry_run else "forgot"
+        since = "" if report.before is None else f" from before {cell(report.before)} UTC"
+        click.echo(f"{would} {report.episodes:,} episode(s) with {report.steps:,} step(s){since}")
+        if report.removed:
+            click.echo(f"and what nothing else supported: {listed(report.removed)}")
+        if not report.dry_run and report.episodes:
+            _say_what_is_left(report.compacted, asked=True)
+
+    context.show(report, table)
+
+
+def _ask(context: Context, what: str, question: Callable[[], str]) -> None:
+    """Ask before what cannot be undone; where nobody can answer, --yes is needed."""
+    if context.as_json or not sys.stdin.isatty():
+        raise click.UsageError(f"{what} cannot be undone; confirm with --yes")
+    click.confirm(question(), abort=True)
 
 
 @click.command()

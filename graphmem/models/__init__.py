@@ -1,8 +1,10 @@
 """What goes in and what comes out, as pydantic models."""
 
+from graphmem.models.consolidation import ConsolidationReport, ModelSettings
 from graphmem.models.cycles import Cycle, CycleReport, CycleTest
 from graphmem.models.episodes import (
     Episode,
+    MistakeCard,
     Outcome,
     Step,
     StrategyUse,
@@ -12,6 +14,7 @@ from graphmem.models.episodes import (
     use_content,
 )
 from graphmem.models.events import Event, Pending
+from graphmem.models.exchange import ExportReport, ImportReport
 from graphmem.models.fields import (
     MAX_KEY,
     MAX_STEPS,
@@ -19,6 +22,17 @@ from graphmem.models.fields import (
     MAX_TEXT,
     explain,
     millis,
+)
+from graphmem.models.knowledge import Knowledge, KnowledgeRef, KnowledgeSource, Statement
+from graphmem.models.lessons import (
+    Alternative,
+    AntiPattern,
+    Heuristic,
+    MemorySummary,
+    Mistake,
+    Rule,
+    Score,
+    TaskScore,
 )
 from graphmem.models.policies import (
     Candidate,
@@ -35,6 +49,7 @@ from graphmem.models.predictions import Prediction, Reliability, ReliabilityBin
 from graphmem.models.reports import (
     Difference,
     EraseReport,
+    ForgetReport,
     Learned,
     LearnReport,
     RebuildReport,
@@ -44,13 +59,18 @@ from graphmem.models.reports import (
     StrategyRow,
     VerifyReport,
 )
+from graphmem.models.scopes import Scope
+from graphmem.models.users import Preference, PreferenceSource
 
 __all__ = [
     "MAX_KEY",
     "MAX_STEPS",
     "MAX_STRATEGIES",
     "MAX_TEXT",
+    "Alternative",
+    "AntiPattern",
     "Candidate",
+    "ConsolidationReport",
     "CrystallizeReport",
     "Cycle",
     "CycleReport",
@@ -60,25 +80,43 @@ __all__ = [
     "EpisodesLearned",
     "EraseReport",
     "Event",
+    "ExportReport",
+    "ForgetReport",
+    "Heuristic",
+    "ImportReport",
+    "Knowledge",
+    "KnowledgeRef",
+    "KnowledgeSource",
     "LearnReport",
     "Learned",
     "LinkedPolicy",
+    "MemorySummary",
+    "Mistake",
+    "MistakeCard",
+    "ModelSettings",
     "Observation",
     "Outcome",
     "Pending",
     "Point",
     "Policy",
     "Prediction",
+    "Preference",
+    "PreferenceSource",
     "RebuildReport",
     "Rejection",
     "Reliability",
     "ReliabilityBin",
+    "Rule",
+    "Scope",
+    "Score",
+    "Statement",
     "Stats",
     "Status",
     "Step",
     "StrategyRow",
     "StrategyUse",
     "TDUpdate",
+    "TaskScore",
     "Transition",
     "VerifyReport",
     "content",

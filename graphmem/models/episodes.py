@@ -11,6 +11,7 @@ from graphmem.errors import ValidationError
 from graphmem.models.fields import (
     MAX_STEPS,
     MAX_STRATEGIES,
+    MAX_TEXTS,
     Finite,
     Input,
     Json,
@@ -56,11 +57,23 @@ class Step(Input):
     terminal: bool | None = None
 
 
-_Uses = (
-    str
-    | StrategyUse
-    | Annotated[list[str | StrategyUse], Field(min_length=1, max_length=MAX_STRATEGIES)]
-)
+class MistakeCard(Input):
+    """One mistake of an episode, described so that the same mistake can be recognized.
+
+    Cards with the same ``type``, ``task`` (default: the episode's), ``worker`` and
+    ``correct_decision`` are one mistake, seen as often as there are cards.
+    """
+
+    type: Name
+    task: Name | None = None
+    worker: Name | None = None
+    correct_decision: Name | None = None
+    evidence: Text | None = None
+    lesson: Text | None = None
+    extra: JsonObject = {}  # noqa: RUF012 - pydantic copies it
+
+
+_Uses = str | StrategyUse | Annotated[list[str | StrategyUse], Field(max_length=MAX_STRATEGIES)]
 
 
 def _uses(value: object) -> object:
@@ -68,22 +81,27 @@ def _uses(value: object) -> object:
     return tuple({"text": item} if isinstance(item, str) else item for item in items)
 
 
-def _steps(value: object) -> object:
+def _tuple(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
+
+
+_Texts = Annotated[tuple[Name, ...], BeforeValidator(_tuple), Field(max_length=MAX_TEXTS)]
 
 
 class Episode(Input):
     """What an agent did once, and what came of it.
 
     One of ``success`` and ``score`` must be given; ``score`` is in [0, 1], ``reward`` is any
-    finite number (default: the score). Datetimes must carry a time zone.
+    finite number (default: the score). Datetimes must carry a time zone. ``successes`` and
+    ``mistakes`` say in words what went well and what did not; rules come out of them. An empty
+    list of strategies says that none is known.
     """
 
     task: Name
     strategy: Annotated[
         tuple[StrategyUse, ...],
         BeforeValidator(_uses, json_schema_input_type=_Uses),
-        Field(min_length=1, max_length=MAX_STRATEGIES),
+        Field(max_length=MAX_STRATEGIES),
     ]
     success: bool | None = None
     score: Unit | None = None
@@ -91,10 +109,15 @@ class Episode(Input):
     agent: Name = "default"
     task_type: Name | None = None
     task_key: Name | None = None
-    steps: Annotated[tuple[Step, ...], BeforeValidator(_steps), Field(max_length=MAX_STEPS)] = ()
+    steps: Annotated[tuple[Step, ...], BeforeValidator(_tuple), Field(max_length=MAX_STEPS)] = ()
     error: Text | None = None
     feedback: Text | None = None
     summary: Text | None = None
+    successes: _Texts = ()
+    mistakes: _Texts = ()
+    mistake_cards: Annotated[
+        tuple[MistakeCard, ...], BeforeValidator(_tuple), Field(max_length=MAX_TEXTS)
+    ] = ()
     started_at: Moment | None = None
     ended_at: Moment | None = None
     duration: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
@@ -195,6 +218,9 @@ def content(episode: Episode, outcome: Outcome) -> dict[str, Any]:
         "error": episode.error,
         "feedback": episode.feedback,
         "summary": episode.summary,
+        "successes": list(episode.successes) or None,
+        "mistakes": list(episode.mistakes) or None,
+        "mistake_cards": [card_content(card) for card in episode.mistake_cards] or None,
         "started_at": millis(episode.started_at),
         "ended_at": millis(episode.ended_at),
         "duration": episode.duration,
@@ -207,6 +233,11 @@ def use_content(use: StrategyUse) -> dict[str, Any]:
     """Return a use of a strategy as it is hashed and compared."""
     values = {"text": use.text, "credit": use.credit, "applied": use.applied}
     return values if use.shown is None else {**values, "shown": use.shown}
+
+
+def card_content(card: MistakeCard) -> dict[str, Any]:
+    """Return a mistake card as it is hashed and compared."""
+    return {name: value for name, value in card.__dict__.items() if value not in (None, {})}
 
 
 _STEP_FIELDS = tuple(Step.model_fields)

@@ -32,6 +32,8 @@ MAX_VALUE = 1e100
 """Largest reward and value (either sign) to learn from: no number of updates then overflows."""
 MAX_STRATEGIES = 200
 """Strategies in one episode (its co-occurrence edges grow with the square)."""
+MAX_TEXTS = 200
+"""Successes, mistakes, or mistake cards in one episode."""
 MAX_STEPS = 20_000
 """Steps in one episode."""
 

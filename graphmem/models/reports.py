@@ -111,6 +111,11 @@ class RebuildReport(Output):
     agents: int
     outcomes: int
     co_occurrences: int
+    heuristics: int
+    anti_patterns: int
+    rules: int
+    mistakes: int
+    supersessions: int
     policies: int
     policy_links: int
     removed: int
@@ -119,7 +124,33 @@ class RebuildReport(Output):
 class EraseReport(Output):
     """The answer of ``erase``: what went."""
 
-    episode_id: str
+    episode_id: str | None = None
+    agent: str | None = None
+    user: str | None = None
+    episodes: int = 0
+    steps: int = 0
+    policies: int = 0
+    predictions: int = 0
+    preferences: int = 0
+    knowledge: int = 0
+    """Facts that nobody else stated."""
+    removed: tuple[str, ...] = ()
+    """Labels of nodes that nothing else supported and that went along."""
+    compacted: bool = False
+    """Whether the files were written anew, so that nothing of it is left on disk. Erasing one
+    episode leaves that to the next checkpoint; a server never says so."""
+
+
+class ForgetReport(Output):
+    """The answer of ``forget``: what went, or would go in a dry run."""
+
+    dry_run: bool
+    before: datetime | None
+    """Episodes from before this time were old."""
+    episodes: int
     steps: int
-    removed: tuple[str, ...]
-    """Labels of nodes that nothing else supported and that went with the episode."""
+    removed: Mapping[str, int]
+    """Nodes that nothing else supported and that went along, by label."""
+    episode_ids: tuple[str, ...]
+    compacted: bool = False
+    """Whether the files were written anew, so that nothing of it is left on disk."""

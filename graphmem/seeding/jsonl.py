@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 from graphmem.errors import ValidationError
+from graphmem.ids import from_millis
 from graphmem.models import Episode
 from graphmem.seeding.formats import Format, Origin, Record, Refused
 
@@ -44,6 +45,17 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
         if origin.agent:
             episode = episode.model_copy(update={"agent": origin.agent})
         yield number, episode
+
+
+def record(
+    content: Mapping[str, Any], source_key: str | None = None, source: str | None = None
+) -> dict[str, Any]:
+    """Return the object of a line from an episode's content, as the graph holds it."""
+    found = {**content, "source_key": source_key, "source": source}
+    for name in ("started_at", "ended_at"):
+        moment = from_millis(content.get(name))
+        found[name] = None if moment is None else moment.isoformat()
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def schema() -> dict[str, Any]:

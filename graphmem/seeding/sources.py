@@ -73,7 +73,7 @@ class Source:
         if self.path == "-":
             return "stdin"
         name = Path(self.path).name.removesuffix(".gz")
-        for ending in ENDINGS:
+        for ending in (*ENDINGS, ".txt"):
             name = name.removesuffix(ending)
         return name
 

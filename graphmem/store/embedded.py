@@ -205,6 +205,13 @@ class EmbeddedStore:
                 writer.schema = _apply(writer.session, repair=True)
         return writer.schema
 
+    def compact(self) -> bool:
+        """Fold the log into a new graph file, which holds nothing that was removed."""
+        writer = self._writable()
+        with writer.lock, _translated():
+            writer.session.save()
+        return True
+
     def close(self) -> None:
         """Write a checkpoint and give the lease back, if this was the last handle."""
         with self._lock:

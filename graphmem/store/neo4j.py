@@ -155,6 +155,10 @@ class Neo4jStore:
         with self._session(neo4j.WRITE_ACCESS, SYSTEM) as session, permitted(self.url):
             return session.execute_write(lambda inner: _run(inner, query, bound))
 
+    def compact(self) -> bool:
+        """Return False: store files and transaction logs are the server's to prune."""
+        return False
+
     def close(self) -> None:
         """Close the driver's connections."""
         if not self._closed:

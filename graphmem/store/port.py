@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 from graphmem.errors import StoreError
 from graphmem.queries import Query
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Version of the graph that this library writes."""
 
 Row = dict[str, Any]
@@ -104,6 +104,14 @@ class Store(Protocol):
 
         Raises:
             SchemaVersionError: the store was written by a newer library.
+        """
+        ...
+
+    def compact(self) -> bool:
+        """Write files without what was removed; return whether nothing of it is left on disk.
+
+        A server keeps removed records in its store files until it uses their place again, and its
+        transaction logs until it prunes them; there this does nothing and returns False.
         """
         ...
 

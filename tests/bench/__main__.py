@@ -13,11 +13,19 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.bench import policies, policies_server
+from tests.bench import lessons, lessons_server, policies, policies_server
 from tests.bench.report import Result, table
 
-EMBEDDED = ("learn", "learn_full", "learn_many", "reopen", "intercode", *policies.BENCHMARKS)
-SERVER = ("neo4j_learn", "neo4j_learn_many", *policies_server.BENCHMARKS)
+EMBEDDED = (
+    *("learn", "learn_full", "learn_many", "reopen", "intercode"),
+    *policies.BENCHMARKS,
+    *lessons.BENCHMARKS,
+)
+SERVER = (
+    *("neo4j_learn", "neo4j_learn_many"),
+    *policies_server.BENCHMARKS,
+    *lessons_server.BENCHMARKS,
+)
 
 
 def run(name: str, scale: float, environment: dict[str, str]) -> list[Result]:

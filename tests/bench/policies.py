@@ -16,7 +16,7 @@ from graphmem import Memory, Settings
 from graphmem.layout import now_millis
 from graphmem.store.embedded import GRAPH
 from graphmem.streams import PolicyKey, StateKey, stream_id
-from tests.bench.peers import Popoto, popoto
+from tests.bench.peers import Peer, popoto
 from tests.bench.report import Result
 from tests.bench.workload import (
     ACTIONS,
@@ -307,7 +307,7 @@ def crystallized_results(
 
 
 def _popoto_crystallized(
-    workers: Sequence[Popoto], ordered: Sequence[Outcome], shuffled: Sequence[Outcome]
+    workers: Sequence[Peer], ordered: Sequence[Outcome], shuffled: Sequence[Outcome]
 ) -> Result:
     first, second, third = workers
     in_order, seconds = first.ask("crystallize", ordered, BATCH_OF_POPOTO)

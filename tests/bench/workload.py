@@ -100,3 +100,84 @@ def observation(outcome: Outcome) -> dict[str, Any]:
     """An outcome as ``policies.observe_many`` takes it."""
     state, action, success = outcome
     return {"state": features(state), "action": action, "success": success}
+
+
+WAYS = ("bisect", "replay", "inspect", "sample", "outline", "compare")
+MEANS = ("history", "fixtures", "schema", "examples")
+TYPES = {
+    "debugging": "fix the crash in module",
+    "coding": "write a parser in python for format",
+    "sql_query": "query the database for report",
+    "writing": "draft an email to customer",
+    "data_analysis": "plot the sales data of region",
+    "web_search": "search the web for product",
+    "summarization": "summarise report",
+    "testing": "test service",
+}
+ERRORS = (
+    "timeout after {} ms",
+    "file '/srv/jobs/{}' not found",
+    "line {}: unexpected end of input",
+    "connection to 10.0.0.{} refused",
+)
+
+
+def wording(task: int) -> str:
+    """What a task says; its type follows from that."""
+    return f"{list(TYPES.values())[task % len(TYPES)]} {task}"
+
+
+def attempt(number: int, *, task: int | None = None) -> dict[str, Any]:
+    """What came of one attempt, as ``learn`` takes it.
+
+    A thousand tasks of eight types, five agents, four classes of errors, and twenty-four
+    strategies that work in three to nine of ten attempts. Each agent has a habit for each type,
+    which it follows in six of ten attempts.
+    """
+    chance = random.Random(number)
+    task = chance.randrange(TASKS) if task is None else task
+    agent, kind = chance.randrange(AGENTS), task % len(TYPES)
+    follows = chance.random() < 0.6
+    chosen = agent * 7 + kind * 5 if follows else chance.randrange(len(WAYS) * len(MEANS))
+    way, means = chosen % len(WAYS), chosen // len(WAYS) % len(MEANS)
+    success = chance.random() < 0.3 + 0.12 * way
+    return {
+        "task": wording(task),
+        "task_type": list(TYPES)[kind],
+        "strategy": f"{WAYS[way]} {MEANS[means]}",
+        "success": success,
+        "error": None if success else chance.choice(ERRORS).format(number % 255),
+        "agent": f"agent {agent}",
+    }
+
+
+def told(number: int, *, task: int | None = None) -> dict[str, Any]:
+    """The same with a summary, and what went well or wrong in words, as an episode has it."""
+    fields = attempt(number, task=task)
+    chance = random.Random(-number)
+    one, other = chance.sample(range(8), 2)
+    if fields["success"]:
+        said: dict[str, Any] = {
+            "successes": [f"checking result {one} by hand", f"asking for detail {other} first"]
+        }
+    else:
+        said = {
+            "mistakes": [f"guessing value {one}", f"leaving out step {other}"],
+            "mistake_cards": [
+                {
+                    "type": f"mistake {chance.randrange(4)}",
+                    "worker": fields["agent"],
+                    "correct_decision": f"look up value {one}",
+                    "evidence": f"value {one} was not what the task says",
+                    "lesson": f"value {one} is written down in the task; read it there",
+                }
+            ],
+        }
+    return {**fields, **said, "summary": f"attempt {number}: took way {one}, then way {other}"}
+
+
+def attempts(start: int, stop: int, *, task: int | None = None) -> Iterator[Episode]:
+    """Attempts as episodes, of which one in ten says in words what it teaches."""
+    for number in range(start, stop):
+        made = told if random.Random(f"{number}").random() < 0.1 else attempt
+        yield Episode(**made(number, task=task), source_key=f"k/{number}")

@@ -42,7 +42,7 @@ class Done:
 def run(*arguments: str, text: bytes | str = b"", **env: str) -> Done:
     """Run ``graphmem`` to its end. No command ever shows a traceback by itself."""
     process = start(*arguments, stdin=subprocess.PIPE, env={**os.environ, **env})
-    out, err = process.communicate(text if isinstance(text, bytes) else text.encode(), timeout=60)
+    out, err = process.communicate(text if isinstance(text, bytes) else text.encode(), timeout=180)
     done = Done(process.returncode, out, err)
     assert "Traceback" not in done.err, done.err
     return done

@@ -375,7 +375,7 @@ def test_a_query_may_only_read(memory: Memory) -> None:
         "CREATE (x:Strategy {id: 'x'}) RETURN 1 AS one",
         "MATCH (s:Strategy) SET s.trials = 7 RETURN 1 AS one",
         "MATCH (n) DETACH DELETE n RETURN 1 AS one",
-        "maintenance.erase_episode",
+        "erasing.drop_episodes",
     ):
         with pytest.raises(ReadOnlyError):
             memory.query(writing)

@@ -31,6 +31,22 @@ WHOLE = {
     "predictions.open_about",
     "predictions.drop_about",
     "predictions.reliability",
+    "preferences.users",
+    "knowledge.list",
+    "scopes.list",
+    "exchange.episodes",
+    "exchange.documents",
+    "scopes.leave_out",
+    "consolidation.state",
+    "consolidation.likely_strategies",
+    "consolidation.sentences",
+    "consolidation.material",
+    "context.agents",
+    *("lessons.heuristics", "lessons.heuristics_of_merged", "lessons.merged"),
+    *("lessons.anti_patterns", "lessons.anti_patterns_of_merged", "lessons.alternatives_on_types"),
+    *("lessons.rules", "lessons.rules_by", "lessons.mistakes", "lessons.mistakes_by"),
+    *("lessons.task_scores", "lessons.clear_preferred", "lessons.preferred", "lessons.counts"),
+    *("lessons_maintenance.ids", "erasing.aged", "erasing.beliefs", "erasing.drop_predictions"),
     "cycles.all",
     "cycles.asked",
 }
@@ -41,7 +57,11 @@ BY_ID = [
     if query.mode != "schema"
     and query.name not in WHOLE
     and query.name.split(".")[0]
-    in ("learning", "maintenance", "policies", "events", "predictions", "cycles")
+    in (
+        *("learning", "maintenance", "policies", "events", "predictions", "cycles"),
+        *("exchange", "preferences", "knowledge", "scopes", "consolidation", "context"),
+        *("lessons", "lessons_maintenance", "erasing"),
+    )
 ]
 
 

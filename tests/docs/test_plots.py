@@ -1,4 +1,4 @@
-"""The picture of the documentation is drawn from what a memory computes."""
+"""The pictures of the documentation are drawn from what a memory computes."""
 
 from __future__ import annotations
 
@@ -16,17 +16,36 @@ def plots() -> dict[str, Any]:
     return runpy.run_path(str(ROOT / "docs" / "plots.py"), run_name="plots")
 
 
-def test_the_picture_is_drawn(plots: dict[str, Any], tmp_path: Path) -> None:
-    drawn = plots["main"](tmp_path).read_text(encoding="utf-8")
-    there = (ROOT / "docs" / "explanation" / plots["NAME"]).read_text(encoding="utf-8")
-    for text in ("alpha 0.1", "Wilson bounds", "crystallized", "threshold 0.6"):
-        assert f">{text}" in drawn
-        assert f">{text}" in there
+def test_the_pictures_are_drawn(plots: dict[str, Any], tmp_path: Path) -> None:
+    said = {
+        "NAME": ("alpha 0.1", "Wilson bounds", "crystallized", "threshold 0.6"),
+        "LATE_NAME": ("Wilson bounds", "confidence (all trials), at the end 0.04", "share in a"),
+    }
+    files = plots["main"](tmp_path)
+    assert [file.name for file in files] == [plots[name] for name in said]
+    for file, texts in zip(files, said.values(), strict=True):
+        drawn = file.read_text(encoding="utf-8")
+        there = (ROOT / "docs" / "explanation" / file.name).read_text(encoding="utf-8")
+        for text in texts:
+            assert f">{text}" in drawn
+            assert f">{text}" in there
 
 
-def test_a_page_shows_it(plots: dict[str, Any]) -> None:
+@pytest.mark.parametrize("name", ["NAME", "LATE_NAME"])
+def test_a_page_shows_it(plots: dict[str, Any], name: str) -> None:
     pages = (ROOT / "docs" / "explanation").glob("*.md")
-    assert [page for page in pages if f"]({plots['NAME']})" in page.read_text(encoding="utf-8")]
+    assert [page for page in pages if f"]({plots[name]})" in page.read_text(encoding="utf-8")]
+
+
+def test_late_successes_move_the_confidence_little_and_a_window_much(
+    plots: dict[str, Any],
+) -> None:
+    found = plots["beliefs"]()
+    assert len(found) == 100
+    assert found[-1].confidence == pytest.approx(4 / 102)
+    assert found[-1].lower < found[-1].confidence < found[-1].upper < 0.09
+    assert found[-1].window == 0.75
+    assert found[96].confidence == pytest.approx(1 / 99)
 
 
 def test_values_go_to_the_mean_of_the_rewards(plots: dict[str, Any]) -> None:

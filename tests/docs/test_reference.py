@@ -23,12 +23,14 @@ from graphmem.cli.main import cli
 from graphmem.cycles import Cycles
 from graphmem.errors import ValidationError
 from graphmem.events import Consumer, Events
+from graphmem.models import MistakeCard, ModelSettings
 from graphmem.models.events import EventKind
 from graphmem.policies import Policies
 from graphmem.predictions import Predictions
 from graphmem.queries import catalog
 from graphmem.seeding import formats, jsonl
 from tests.docs.snippets import CONSOLE, blocks, commands
+from tests.faults.model_server import rules, serving
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -38,6 +40,8 @@ PAGES = [
 ]
 ENGINES_OWN = {"title", "type"}
 """Properties that the embedded engine adds to every node."""
+TYPED = {"Task", "Episode", "Heuristic", "Mistake"}
+"""Labels with a property `type` of graphmem's own."""
 MEMBERS = {
     "memory.policies": Policies,
     "memory.events": Events,
@@ -74,7 +78,7 @@ def schema() -> Any:
 
 
 @pytest.fixture(scope="module")
-def graph() -> Iterator[Memory]:
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
     """A memory in which every label, edge and property occurs."""
     moment = datetime(2025, 3, 3, tzinfo=UTC)
     step = Step(
@@ -107,7 +111,49 @@ def graph() -> Iterator[Memory]:
             [{"task": "u", "strategy": "a", "score": 1.0, "source": "x", "extra": {"a": 1}}]
         )
         learn_policies(memory, moment)
+        learn_lessons(memory, moment)
+        say(memory, moment)
+        import_file(memory, tmp_path_factory.mktemp("files"))
+        find_general_rules(memory)
         yield memory
+
+
+def learn_lessons(memory: Memory, moment: datetime) -> None:
+    """Make every node and edge of lessons, with all of their properties."""
+    card = {"type": "m", "worker": "w", "correct_decision": "c", "evidence": "e", "lesson": "l"}
+    for score, strategy in ((0.1, "bad"), (0.9, "good")):
+        memory.learn_many(
+            {
+                "task": "lessons",
+                "strategy": strategy,
+                "score": score,
+                "error": "e",
+                "successes": ["do"],
+                "mistakes": ["do not"],
+                "mistake_cards": [{**card, "extra": {"a": 1}}],
+                "ended_at": moment + timedelta(days=day),
+            }
+            for day in range(5)
+        )
+    memory.learn("lessons", "best", success=True)
+    memory.merge("good", "best")
+
+
+def say(memory: Memory, moment: datetime) -> None:
+    """Make every node and edge of preferences, knowledge and scopes, with all properties."""
+    for day in range(2):
+        memory.prefer("user", "category", f"text {day}", at=moment + timedelta(days=day))
+    first = memory.know("domain", "fact")
+    memory.know("domain", "other", user="user", contradicts=first, at=moment)
+    memory.scope("agent", can_learn=["type"], min_occurrences=2)
+
+
+def import_file(memory: Memory, folder: Path) -> None:
+    """Make the nodes and edges of an imported file, with all of their properties."""
+    (file := folder / "agent_memory.json").write_text(
+        json.dumps({"episodes": [{"task_id": "t", "score": 1}], "rules": ["r"]})
+    )
+    memory.import_sentinel(file)
 
 
 def learn_policies(memory: Memory, moment: datetime) -> None:
@@ -135,6 +181,23 @@ def learn_policies(memory: Memory, moment: datetime) -> None:
     policies.best({"x": 1})
     memory.strategies()
     memory.flush()
+
+
+def find_general_rules(memory: Memory) -> None:
+    """Make rules over all tasks, by repetition and by a model."""
+    memory.learn_many(
+        {
+            "task": f"general {number % 2}",
+            "strategy": ["general"],
+            "score": 0.9,
+            "source_key": f"general {number}",
+        }
+        for number in range(4)
+    )
+    said = {"verdict": "WORKS", "text": "said", "episodes": [1]}
+    with serving(rules(said)) as server:
+        report = memory.consolidate(ModelSettings(base_url=server.url, name="any"), force=True)
+    assert (report.rules, report.model_rules) == (1, 1)
 
 
 def test_generated_parts_are_up_to_date() -> None:
@@ -178,10 +241,10 @@ def test_every_error_is_there() -> None:
 
 def test_every_public_method_is_there() -> None:
     page = read("python.md")
-    for name in vars(Memory):
+    for name in dir(Memory):
         if not name.startswith("_"):
             assert f"### Memory.{name}\n" in page
-    for name in vars(AsyncMemory):
+    for name in dir(AsyncMemory):
         if not name.startswith("_"):
             assert f"`{name}`" in page or f"### AsyncMemory.{name}\n" in page
     for prefix, kind in MEMBERS.items():
@@ -290,13 +353,22 @@ class TestFormats:
 
     def test_every_field_of_a_line_is_there(self) -> None:
         text = section(read("formats.md"), "## jsonl")
-        for model in (Episode, Step, StrategyUse):
+        for model in (Episode, Step, StrategyUse, MistakeCard):
             for name in model.model_fields:
                 assert f"`{name}`" in text, name
 
 
 GOOD = [
     {"task": "t", "strategy": "s", "success": True},
+    {"task": "t", "strategy": [], "success": True},
+    {
+        "task": "t",
+        "strategy": [],
+        "score": 0.9,
+        "successes": ["do"],
+        "mistakes": ["do not"],
+        "mistake_cards": [{"type": "m", "extra": {"a": 1}}],
+    },
     {"task": "t", "strategy": ["a", {"text": "b", "credit": 0.5, "shown": None}], "score": 1},
     {
         "task": "t",
@@ -315,10 +387,11 @@ BAD = [
     {"task": "t", "strategy": {"text": "s", "credit": 2}, "success": True},
     {"task": "t", "strategy": "s", "success": True, "steps": [{"tool": "x"}]},
     {"task": "t" * 10_001, "strategy": "s", "success": True},
+    {"task": "t", "strategy": "s", "success": True, "mistake_cards": [{"lesson": "l"}]},
+    {"task": "t", "strategy": "s", "success": True, "mistakes": "do not"},
 ]
 BEYOND = [
     {"task": "t", "strategy": "s"},
-    {"task": "t", "strategy": [], "success": True},
     {"task": "t", "strategy": ["s", "s"], "success": True},
     {"task": "t", "strategy": "s", "success": True, "ended_at": "2025-03-03T09:30:00"},
 ]
@@ -370,7 +443,7 @@ class TestGraph:
         headings = re.findall(r"^### (.+)$", section(read("graph.md"), "## Nodes"), re.MULTILINE)
         assert set(headings) == set(found)
         for label, names in found.items():
-            own = ENGINES_OWN - {"type"} if label == "Task" else ENGINES_OWN
+            own = ENGINES_OWN - {"type"} if label in TYPED else ENGINES_OWN
             assert self.documented(f"### {label}") == names - own, label
 
     def test_every_edge_and_property(self, graph: Memory) -> None:

@@ -27,6 +27,7 @@ def nested(depth: int) -> list[Any]:
     return found
 
 
+LISTED = ("successes", "mistakes", "mistake_cards")
 NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 # name: (the field that the error must name, what is given besides a good task and strategy)
@@ -79,7 +80,6 @@ BAD: dict[str, tuple[str, dict[str, Any]]] = {
     "huge task": ("task", {"task": HUGE}),
     "empty strategy": ("strategy.0.text", {"strategy": ""}),
     "blank strategy": ("strategy.1.text", {"strategy": ["s", "  "]}),
-    "no strategies": ("strategy", {"strategy": []}),
     "strategy is None": ("strategy.0", {"strategy": None}),
     "strategy is a number": ("strategy.0", {"strategy": 7}),
     "strategy is a set": ("strategy.0", {"strategy": {"s"}}),
@@ -124,13 +124,39 @@ BAD: dict[str, tuple[str, dict[str, Any]]] = {
     "steps is a text": ("steps", {"steps": "press enter"}),
     "step is a text": ("steps.0", {"steps": ["press enter"]}),
     "step with an unknown field": ("steps.0.tool", {"steps": [{"tool": "sql"}]}),
+    **{
+        f"{field} {name}": (f"{field}{place}", {field: value})
+        for field in ("successes", "mistakes")
+        for name, (place, value) in {
+            "as a text": ("", "read first"),
+            "of a million characters": (".1", ["read first", "x" * 1_000_000]),
+            "of a number": (".0", [5]),
+            "that are blank": (".0", ["  "]),
+            "with a surrogate": (".0", [LONE]),
+            "in thousands": ("", [f"rule {n}" for n in range(1_000)]),
+        }.items()
+    },
+    **{
+        f"card {name}": (f"mistake_cards{place}", {"mistake_cards": value})
+        for name, (place, value) in {
+            "without a type": (".1.type", [{"type": "t"}, {"lesson": "look"}]),
+            "with a blank type": (".0.type", [{"type": " "}]),
+            "with an unknown field": (".0.severity", [{"type": "t", "severity": 3}]),
+            "with a number as lesson": (".0.lesson", [{"type": "t", "lesson": 3}]),
+            "with huge evidence": (".0.evidence", [{"type": "t", "evidence": LONG}]),
+            "with nan": (".0.extra", [{"type": "t", "extra": {"x": math.nan}}]),
+            "that is a text": (".0", ["skipped a check"]),
+            "alone": ("", {"type": "t"}),
+            "in thousands": ("", [{"type": "t"}] * 1_000),
+        }.items()
+    },
     "unknown field": ("outcome", {"outcome": "Success"}),
     "unknown field named self": ("self", {"self": 1}),
 }
 ARGUMENTS = {  # those that Memory.learn takes too
     name: (field, values)
     for name, (field, values) in BAD.items()
-    if not values.keys() & {"extra", "outcome", "self"}
+    if not values.keys() & {"extra", "outcome", "self", *LISTED}
 }
 
 
@@ -348,3 +374,48 @@ def test_odd_but_good_values_are_learned_as_they_are(memory: Memory) -> None:
     assert stats.first_at == datetime(1, 1, 2, tzinfo=UTC)
     assert len(memory.strategies()) == 2
     assert memory.verify().ok
+
+
+@pytest.mark.parametrize("confidence", [math.nan, math.inf, 2, -0.1, "x", "0.5", True, None])
+@pytest.mark.parametrize("ask", ["heuristics", "anti_patterns"])
+def test_a_nonsense_confidence_is_refused(untouched: Memory, ask: str, confidence: Any) -> None:
+    with pytest.raises(ValidationError) as caught:
+        getattr(untouched, ask)(min_confidence=confidence)
+    check(caught.value, "min_confidence")
+
+
+@pytest.mark.parametrize("value", [5, "", LONE, ["x"]], ids=["number", "empty", "lone", "list"])
+@pytest.mark.parametrize("ask", ["heuristics", "anti_patterns", "rules", "mistakes"])
+def test_lessons_for_what_is_no_agent_are_refused(untouched: Memory, ask: str, value: Any) -> None:
+    with pytest.raises(ValidationError) as caught:
+        getattr(untouched, ask)(agent=value)
+    check(caught.value, "agent")
+
+
+@pytest.mark.parametrize(
+    ("ask", "field"),
+    [
+        ("heuristics", "task_type"),
+        ("anti_patterns", "task_type"),
+        ("rules", "task"),
+        ("mistakes", "task"),
+        ("mistakes", "worker"),
+        ("scores", "task"),
+    ],
+)
+@pytest.mark.parametrize("value", [5, LONE, ["x"]], ids=["number", "lone", "list"])
+def test_lessons_on_what_is_no_text_are_refused(
+    untouched: Memory, ask: str, field: str, value: Any
+) -> None:
+    with pytest.raises(ValidationError) as caught:
+        getattr(untouched, ask)(**{field: value})
+    check(caught.value, field)
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1.5, "5", True])
+@pytest.mark.parametrize("ask", ["rules", "mistakes"])
+def test_a_nonsense_limit_of_lessons_is_refused(untouched: Memory, ask: str, limit: Any) -> None:
+    for task in (None, "a task"):
+        with pytest.raises(ValidationError) as caught:
+            getattr(untouched, ask)(task, limit=limit)
+        check(caught.value, "limit")

@@ -169,6 +169,20 @@ def memory(neo4j: Found) -> Iterator[Memory]:
             for action, reward in (("retry", 1.0), ("retry", 0.5), ("wait", 0.2))
         ]
         memory.policies.link(tried[0].policy_id, tried[2].policy_id)
+        memory.learn_many(
+            [
+                {
+                    "task": "lonely task",
+                    "task_type": "lonely",
+                    "strategy": "disputed",
+                    "agent": "sure agent" if number % 2 else "unsure agent",
+                    "success": bool(number % 2),
+                    "error": None if number % 2 else "it broke",
+                    "source_key": f"lonely {number}",
+                }
+                for number in range(24)
+            ]
+        )
         yield memory
         uninstall(memory.store)
 
@@ -233,7 +247,11 @@ class TestCalls:
         rows = driver.execute_query(
             "CALL custom.graphmem.what_works($ns) YIELD strategy, trials", ns=memory.namespace
         ).records
-        assert {row["strategy"]: row["trials"] for row in rows} == {"shared a": 3, "shared b": 3}
+        found = {row["strategy"]: row["trials"] for row in rows}
+        assert found["disputed"] == 24
+        assert found == {
+            row["strategy"]: row["trials"] for row in memory.query("analysis.what_works")
+        }
 
     def test_doing_it_again_changes_nothing(self, memory: Memory, driver: Driver) -> None:
         before = stored(driver)

@@ -159,5 +159,14 @@ def test_every_procedure_that_touches_data_takes_a_namespace_or_claimed_rows() -
         "learning.uses",
         "learning.outcomes",
         "learning.co_occurrences",
+        *(f"lessons.{name}" for name in ("oppose", "count_rules", "merge", "unmerge", "release")),
+        *(
+            f"lessons.{act}_{what}"
+            for act in ("add", "trim")
+            for what in ("heuristic_evidence", "anti_pattern_evidence", "recent")
+        ),
+        "lessons.lock_strategies",
+        "lessons_maintenance.link_heuristics",
+        "lessons_maintenance.link_anti_patterns",
         "maintenance.namespaces",
     }

@@ -1,0 +1,116 @@
+// Queries for people on lessons: what gets worse, what costs most, what has no remedy, and where
+// agents disagree. Run one with `graphmem query NAME`, or paste what `graphmem procedures show
+// analysis.NAME` prints into Neo4j Browser. Strategies that were merged count as one.
+
+// name: analysis.getting_worse
+// mode: read
+// install: getting_worse
+// doc: Strategies whose later dated trials (half of them, with the middle one) succeeded less than the earlier ones, by how far the posterior mean fell; certain where the bounds of the halves do not overlap.
+// param: ns string
+// param: at_least integer = 8
+// param: z float = 1.96
+// param: prior_successes float = 1.0
+// param: prior_failures float = 1.0
+// param: limit integer = 20
+// returns: strategy string, earlier_trials integer, earlier_successes integer, later_trials integer, later_successes integer, fall float, certain boolean, later_from integer
+MATCH (s:Strategy)
+WHERE s.ns = $ns
+MATCH (s)<-[u:USED]-(e:Episode)
+WHERE u.applied AND (e.ended_at IS NOT NULL OR e.started_at IS NOT NULL)
+WITH coalesce(s.merged_into, s.id) AS whole, coalesce(e.ended_at, e.started_at) AS at, e.id AS episode, CASE WHEN e.success THEN 1 ELSE 0 END AS success
+ORDER BY at, episode
+WITH whole, collect(at) AS times, collect(success) AS outcomes, count(*) AS trials, sum(success) AS successes
+WHERE trials > 1 AND trials >= $at_least
+WITH whole, times, outcomes, trials, successes, toInteger(floor(trials / 2.0)) AS half
+WITH whole, times[half] AS later_from, half AS earlier_trials, trials - half AS later_trials, successes,
+     reduce(total = 0, outcome IN outcomes[..half] | total + outcome) AS earlier_successes
+WITH whole, later_from, earlier_trials, later_trials, earlier_successes, successes - earlier_successes AS later_successes
+WITH whole, later_from, earlier_trials, later_trials, earlier_successes, later_successes,
+     posterior_mean(earlier_successes, earlier_trials, $prior_successes, $prior_failures)
+       - posterior_mean(later_successes, later_trials, $prior_successes, $prior_failures) AS fall
+WHERE fall > 0 AND later_successes * earlier_trials < earlier_successes * later_trials
+MATCH (w:Strategy {id: whole})
+RETURN w.text AS strategy, earlier_trials, earlier_successes, later_trials, later_successes, fall,
+       wilson_upper(later_successes, later_trials, $z) < wilson_lower(earlier_successes, earlier_trials, $z) AS certain, later_from
+ORDER BY fall DESC, strategy
+LIMIT $limit;
+
+// name: analysis.costly_errors
+// mode: read
+// install: costly_errors
+// doc: Classes of errors by how many episodes failed with them, over all strategies and agents; the share is that of all failures, the lost score what these episodes missed of 1 each. Failures without an error have no class.
+// param: ns string
+// param: limit integer = 20
+// returns: error_class string, failures integer, share float, lost_score float, strategies integer, agents integer
+MATCH (e:Episode)
+WHERE e.ns = $ns AND NOT e.success
+MATCH (a:Agent)-[:RAN]->(e)
+OPTIONAL MATCH (e)-[u:USED]->(s:Strategy)
+WITH e.error_class AS error_class, a.name AS agent, e.score AS score, u IS NULL OR u.rank = 0 AS first,
+     CASE WHEN u.applied THEN coalesce(s.merged_into, s.id) ELSE null END AS strategy
+WITH error_class, sum(CASE WHEN first THEN 1 ELSE 0 END) AS failures, sum(CASE WHEN first THEN 1.0 - score ELSE 0.0 END) AS lost_score,
+     count(DISTINCT strategy) AS strategies, count(DISTINCT agent) AS agents
+WITH sum(failures) AS total,
+     collect({error_class: error_class, failures: failures, lost_score: lost_score, strategies: strategies, agents: agents}) AS classes
+UNWIND classes AS class
+RETURN class.error_class AS error_class, class.failures AS failures, toFloat(class.failures) / total AS share, class.lost_score AS lost_score,
+       class.strategies AS strategies, class.agents AS agents
+ORDER BY failures DESC, lost_score DESC, error_class
+LIMIT $limit;
+
+// name: analysis.no_alternative
+// mode: read
+// install: no_alternative
+// doc: Anti-patterns on types of tasks where no other strategy has a better lower bound than the one that fails; trials, successes and bound are those of all agents on the type, occurrences those of the anti-pattern on all types.
+// param: ns string
+// param: at_least integer = 2
+// param: z float = 1.96
+// param: limit integer = 20
+// returns: agent string, strategy string, error_class string, task_type string, occurrences integer, trials integer, successes integer, lower float, others integer
+MATCH (h:Heuristic)
+WHERE h.ns = $ns
+MATCH (h)-[:RECOMMENDS]->(s:Strategy)
+WITH h.type AS task_type, coalesce(s.merged_into, s.id) AS whole, collect(DISTINCT s.id) AS members, sum(h.trials) AS trials, sum(h.successes) AS successes
+WITH task_type, whole, members, trials, successes, wilson_lower(successes, trials, $z) AS lower
+ORDER BY lower DESC, whole
+WITH task_type, max(lower) AS best, count(*) AS tried,
+     collect({whole: whole, members: members, trials: trials, successes: successes, lower: lower}) AS records
+UNWIND records AS record
+WITH task_type, best, tried, record
+WHERE record.lower >= best
+UNWIND record.members AS member
+MATCH (s:Strategy {id: member})
+MATCH (s)<-[:WARNS_AGAINST]-(p:AntiPattern)
+WITH task_type, tried, record, p
+WHERE task_type IN p.types
+WITH task_type, record.whole AS whole, record.trials AS trials, record.successes AS successes, record.lower AS lower, tried - 1 AS others,
+     p.agent AS agent, p.error_class AS error_class, sum(p.occurrences) AS occurrences
+WHERE occurrences >= $at_least
+MATCH (w:Strategy {id: whole})
+RETURN agent, w.text AS strategy, error_class, task_type, occurrences, trials, successes, lower, others
+ORDER BY occurrences DESC, agent, strategy, error_class, task_type
+LIMIT $limit;
+
+// name: analysis.disputed_strategies
+// mode: read
+// install: disputed_strategies
+// doc: Where agents disagree: strategies on types of tasks that work for one agent with a lower bound over another agent's upper bound, by the gap between the bounds.
+// param: ns string
+// param: z float = 1.96
+// param: limit integer = 20
+// returns: strategy string, task_type string, works_for string, successes integer, trials integer, lower float, fails_for string, other_successes integer, other_trials integer, other_upper float
+MATCH (h:Heuristic)
+WHERE h.ns = $ns
+MATCH (h)-[:RECOMMENDS]->(s:Strategy)
+WITH coalesce(s.merged_into, s.id) AS whole, h.type AS task_type, h.agent AS agent, sum(h.trials) AS trials, sum(h.successes) AS successes
+WITH whole, task_type, agent, trials, successes, wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper
+WITH whole, task_type, collect({agent: agent, trials: trials, successes: successes, lower: lower, upper: upper}) AS records
+UNWIND records AS one
+UNWIND records AS other
+WITH whole, task_type, one, other
+WHERE one.lower > other.upper
+MATCH (w:Strategy {id: whole})
+RETURN w.text AS strategy, task_type, one.agent AS works_for, one.successes AS successes, one.trials AS trials, one.lower AS lower,
+       other.agent AS fails_for, other.successes AS other_successes, other.trials AS other_trials, other.upper AS other_upper
+ORDER BY lower - other_upper DESC, strategy, task_type, works_for, fails_for
+LIMIT $limit;

@@ -1,0 +1,345 @@
+// Consolidation: what repeats over tasks becomes a general rule, a Rule without a task.
+//
+// (Consolidation)-[:HAS_RULE]->(Rule)                one Consolidation a namespace
+// (Rule)-[:DERIVED_FROM {supports, at}]->(Episode)   the latest five for, the latest five against
+// (Rule)-[:SAW]->(Episode)                           all episodes that a model was sent before it said so
+//
+// Counted are episodes with a score that praises or blames (formulas.cypher), each once a rule. A
+// Consolidation holds `episodes`, how many there were when it was last done, and `stamp`, how many
+// its rules follow from: they can be derived again for as long as that is so (null: never). What is
+// erased raises `renewals`, so that rules which were derived before are not written afterwards.
+
+// name: consolidation.state
+// mode: read
+// doc: The consolidation of a namespace (no row: none yet), and how many episodes there are now.
+// param: ns string
+// param: id string
+// returns: at integer, before integer, stamp integer, z float, renewals integer, episodes integer
+MATCH (t:Task)
+WHERE t.ns = $ns
+WITH sum(t.episodes) AS episodes
+OPTIONAL MATCH (c:Consolidation {id: $id})
+RETURN c.at AS at, c.episodes AS before, c.stamp AS stamp, c.z AS z, c.renewals AS renewals, episodes;
+
+// name: consolidation.likely_strategies
+// mode: read
+// doc: Strategies with at least three praised episodes, whose share of those among praised and blamed ones has a lower bound over a half; only some of them where texts are given.
+// param: ns string
+// param: texts list = null
+// param: z float = 1.96
+// returns: id string
+MATCH (s:Strategy)
+WHERE s.ns = $ns AND s.trials >= 3 AND ($texts IS NULL OR s.text IN $texts)
+MATCH (s)<-[u:USED]-(e:Episode)
+WHERE u.applied AND (praised(e.score) OR blamed(e.score))
+WITH s.id AS id, count(*) AS counted, sum(CASE WHEN praised(e.score) THEN 1 ELSE 0 END) AS worked
+WITH id, worked, wilson_lower(worked, counted, $z) AS lower
+WHERE worked >= 3 AND lower > 0.5
+RETURN id
+ORDER BY id;
+
+// name: consolidation.repeated_strategies
+// mode: read
+// doc: Of likely strategies those that were applied in praised episodes of at least two tasks.
+// param: ns string
+// param: ids list
+// returns: text string, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer, last_at integer, worked_at integer, failed_at integer, created_at integer, agents list, task_types list, supporting list, opposing list
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND s.ns = $ns
+MATCH (s)<-[u:USED]-(e:Episode)
+WHERE u.applied AND (praised(e.score) OR blamed(e.score))
+MATCH (e)-[:ATTEMPTED]->(t:Task)
+MATCH (a:Agent)-[:RAN]->(e)
+WITH s.text AS text, t.id AS task, a.name AS agent, e.id AS episode, e.type AS task_type, e.recorded_at AS recorded_at,
+     coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,
+     CASE WHEN praised(e.score) THEN 1 ELSE 0 END AS good
+ORDER BY at DESC, episode DESC
+WITH text, count(*) AS counted, sum(good) AS worked, count(DISTINCT CASE WHEN good = 1 THEN task ELSE null END) AS tasks,
+     min(dated) AS first_at, max(dated) AS last_at, max(CASE WHEN good = 1 THEN at ELSE null END) AS worked_at,
+     max(CASE WHEN good = 1 THEN null ELSE at END) AS failed_at, min(recorded_at) AS created_at,
+     collect(DISTINCT agent) AS agents, collect(DISTINCT task_type) AS task_types,
+     collect(CASE WHEN good = 1 THEN {episode: episode, at: at} ELSE null END) AS supporting,
+     collect(CASE WHEN good = 1 THEN null ELSE {episode: episode, at: at} END) AS opposing
+WHERE tasks >= 2
+RETURN text, 'WORKS' AS verdict, worked, worked AS praised, counted - worked AS failed, counted - worked AS blamed, first_at, last_at,
+       worked_at, failed_at, created_at, agents, task_types, supporting[..5] AS supporting, opposing[..5] AS opposing
+ORDER BY text;
+
+// name: consolidation.sentences
+// mode: read
+// doc: What episodes list about tasks.
+// param: ns string
+// returns: id string, text string, task string, worked integer, failed integer
+MATCH (r:Rule)
+WHERE r.ns = $ns AND r.task IS NOT NULL
+RETURN r.id AS id, r.text AS text, r.task AS task, r.worked AS worked, r.failed AS failed
+ORDER BY id;
+
+// name: consolidation.repeated_sentences
+// mode: read
+// doc: Of sentences that say the same (rows {text, rules}, the ids of their rules), those that hold on at least two tasks: praised episodes of these list them as successes, or blamed ones as mistakes.
+// param: ns string
+// param: rows list
+// returns: text string, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer, last_at integer, worked_at integer, failed_at integer, created_at integer, agents list, task_types list, supporting list, opposing list
+UNWIND $rows AS row
+UNWIND row.rules AS rule
+MATCH (r:Rule {id: rule})
+WITH row, r, r.ns AS ns WHERE ns = $ns
+MATCH (r)<-[l:LISTED]-(e:Episode)
+WHERE praised(e.score) OR blamed(e.score)
+MATCH (e)-[:ATTEMPTED]->(t:Task)
+MATCH (a:Agent)-[:RAN]->(e)
+WITH row.text AS text, t.id AS task, a.name AS agent, e.id AS episode, e.type AS task_type, e.recorded_at AS recorded_at,
+     coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,
+     CASE WHEN praised(e.score) THEN 1 ELSE 0 END AS good, max(CASE WHEN l.as_success THEN 1 ELSE 0 END) AS success,
+     max(CASE WHEN l.as_success THEN 0 ELSE 1 END) AS mistake
+WITH text, task, agent, episode, task_type, recorded_at, dated, at, good, good * success AS works, (1 - good) * mistake AS fails
+ORDER BY at DESC, episode DESC
+WITH text, sum(works) AS worked, sum(good) AS praised, sum(fails) AS failed, sum(1 - good) AS blamed,
+     count(DISTINCT CASE WHEN works = 1 THEN task ELSE null END) AS works_on,
+     count(DISTINCT CASE WHEN fails = 1 THEN task ELSE null END) AS fails_on,
+     min(dated) AS first_at, max(dated) AS last_at, max(CASE WHEN works = 1 THEN at ELSE null END) AS worked_at,
+     max(CASE WHEN fails = 1 THEN at ELSE null END) AS failed_at, min(recorded_at) AS created_at,
+     collect(DISTINCT agent) AS agents, collect(DISTINCT task_type) AS task_types,
+     collect(CASE WHEN works = 1 THEN {episode: episode, at: at} ELSE null END) AS working,
+     collect(CASE WHEN fails = 1 THEN {episode: episode, at: at} ELSE null END) AS failing,
+     collect(CASE WHEN good = 1 THEN {episode: episode, at: at} ELSE null END) AS good,
+     collect(CASE WHEN good = 1 THEN null ELSE {episode: episode, at: at} END) AS bad
+WITH text, worked, praised, failed, blamed, works_on, fails_on, first_at, last_at, worked_at, failed_at, created_at, agents, task_types,
+     working, failing, good, bad, verdict(worked, praised, failed, blamed) AS verdict
+WHERE (verdict = 'WORKS' AND works_on >= 2) OR (verdict = 'AVOID' AND fails_on >= 2)
+RETURN text, verdict, worked, praised, failed, blamed, first_at, last_at, worked_at, failed_at, created_at, agents, task_types,
+       CASE verdict WHEN 'WORKS' THEN working[..5] ELSE failing[..5] END AS supporting,
+       CASE verdict WHEN 'WORKS' THEN bad[..5] ELSE good[..5] END AS opposing
+ORDER BY text;
+
+// name: consolidation.named
+// mode: read
+// doc: What the episodes that a model named say for and against its rules. Rows: {id, verdict, text, episodes}.
+// param: ns string
+// param: rows list
+// returns: id string, text string, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer, last_at integer, worked_at integer, failed_at integer, created_at integer, agents list, task_types list, supporting list, opposing list
+UNWIND $rows AS row
+UNWIND row.episodes AS named
+MATCH (e:Episode {id: named})
+WITH row, e, e.ns AS ns WHERE ns = $ns
+MATCH (a:Agent)-[:RAN]->(e)
+WITH row, a.name AS agent, e.id AS episode, e.type AS task_type, e.recorded_at AS recorded_at,
+     coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,
+     CASE WHEN praised(e.score) THEN 1 ELSE 0 END AS good, CASE WHEN blamed(e.score) THEN 1 ELSE 0 END AS bad
+ORDER BY at DESC, episode DESC
+WITH row.id AS id, row.text AS text, row.verdict AS verdict, sum(good) AS praised, sum(bad) AS blamed, min(dated) AS first_at, max(dated) AS last_at,
+     max(CASE WHEN good = 1 THEN at ELSE null END) AS worked_at, max(CASE WHEN bad = 1 THEN at ELSE null END) AS failed_at,
+     min(recorded_at) AS created_at, collect(DISTINCT agent) AS agents, collect(DISTINCT task_type) AS task_types,
+     collect(CASE WHEN good = 1 THEN {episode: episode, at: at} ELSE null END) AS good,
+     collect(CASE WHEN bad = 1 THEN {episode: episode, at: at} ELSE null END) AS bad
+WHERE (verdict = 'WORKS' AND praised > blamed) OR (verdict = 'AVOID' AND blamed > praised)
+RETURN id, text, verdict, praised AS worked, praised, blamed AS failed, blamed, first_at, last_at, worked_at, failed_at, created_at, agents, task_types,
+       CASE verdict WHEN 'WORKS' THEN good[..5] ELSE bad[..5] END AS supporting,
+       CASE verdict WHEN 'WORKS' THEN bad[..5] ELSE good[..5] END AS opposing
+ORDER BY id;
+
+// name: consolidation.stored
+// mode: read
+// doc: The general rules of a namespace, as they are stored.
+// param: ns string
+// param: id string
+// returns: id string, text string, source string, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer, last_at integer, worked_at integer, failed_at integer, created_at integer, agents list, task_types list
+MATCH (c:Consolidation {id: $id})
+WITH c, c.ns AS ns WHERE ns = $ns
+MATCH (c)-[:HAS_RULE]->(r:Rule)
+RETURN r.id AS id, r.text AS text, r.source AS source, r.verdict AS verdict, r.worked AS worked, r.praised AS praised, r.failed AS failed,
+       r.blamed AS blamed, r.first_at AS first_at, r.last_at AS last_at, r.worked_at AS worked_at, r.failed_at AS failed_at,
+       r.created_at AS created_at, r.agents AS agents, r.task_types AS task_types
+ORDER BY id;
+
+// name: consolidation.evidence
+// mode: read
+// doc: The episodes that general rules are linked to, latest first.
+// param: ns string
+// param: ids list
+// returns: id string, episode string, supports boolean, at integer
+MATCH (r:Rule)
+WHERE r.id IN $ids AND r.ns = $ns
+MATCH (r)-[d:DERIVED_FROM]->(e:Episode)
+RETURN r.id AS id, e.id AS episode, d.supports AS supports, d.at AS at
+ORDER BY id, supports DESC, at DESC, episode DESC;
+
+// name: consolidation.open
+// mode: write
+// doc: Creates the consolidation of a namespace that has none.
+// param: ns string
+// param: now integer
+// param: id string
+// returns: created integer
+OPTIONAL MATCH (c:Consolidation {id: $id})
+WITH c WHERE c IS NULL
+CREATE (:Consolidation {id: $id, ns: $ns, created_at: $now, at: $now, episodes: 0, stamp: null, z: null, renewals: 0})
+RETURN count(*) AS created;
+
+// name: consolidation.lock
+// mode: write
+// doc: Waits for others who consolidate, and keeps them out until the transaction ends.
+// param: ns string
+// param: ids list
+// returns: locked integer
+MATCH (c:Consolidation)
+WHERE c.id IN $ids AND c.ns = $ns
+SET c.ns = $ns
+RETURN count(c) AS locked;
+
+// name: consolidation.note
+// mode: write
+// doc: What the rules follow from now: so many episodes (null: not known), and this quantile. With a time it was done then; without one they were renewed.
+// param: ns string
+// param: id string
+// param: episodes integer
+// param: stamp integer
+// param: z float
+// param: at integer = null
+// returns: noted integer
+MATCH (c:Consolidation {id: $id})
+WITH c, c.ns AS ns WHERE ns = $ns
+WITH c, coalesce($at, c.at) AS at, CASE WHEN $at IS NULL AND c.episodes < $episodes THEN c.episodes ELSE $episodes END AS episodes,
+     CASE WHEN $at IS NULL THEN c.renewals + 1 ELSE c.renewals END AS renewals
+SET c.at = at, c.episodes = episodes, c.stamp = $stamp, c.z = $z, c.renewals = renewals
+RETURN count(*) AS noted;
+
+// name: consolidation.close
+// mode: write
+// doc: Removes the consolidation of a namespace, and all general rules.
+// param: ns string
+// param: ids list
+// returns: removed integer
+MATCH (c:Consolidation)
+WHERE c.id IN $ids AND c.ns = $ns
+OPTIONAL MATCH (c)-[:HAS_RULE]->(r:Rule)
+WITH c, collect(r) AS rules
+FOREACH (rule IN rules | DETACH DELETE rule)
+DETACH DELETE c
+RETURN count(*) AS removed;
+
+// name: consolidation.clear
+// mode: write
+// doc: Removes the evidence of general rules.
+// param: ns string
+// param: ids list
+// returns: removed integer
+MATCH (r:Rule)
+WHERE r.id IN $ids AND r.ns = $ns
+MATCH (r)-[d:DERIVED_FROM|SAW]->(:Episode)
+DELETE d
+RETURN count(*) AS removed;
+
+// name: consolidation.drop
+// mode: write
+// doc: Removes general rules.
+// param: ns string
+// param: ids list
+// returns: removed integer
+MATCH (r:Rule)
+WHERE r.id IN $ids AND r.ns = $ns
+DETACH DELETE r
+RETURN count(*) AS removed;
+
+// name: consolidation.create
+// mode: write
+// doc: Creates the general rules that are not there yet.
+// param: ns string
+// param: id string
+// param: source string
+// param: rows list
+// returns: created integer
+MATCH (c:Consolidation {id: $id})
+WITH c, c.ns AS ns WHERE ns = $ns
+UNWIND $rows AS row
+OPTIONAL MATCH (r:Rule {id: row.id})
+WITH c, row, r WHERE r IS NULL
+CREATE (c)-[:HAS_RULE]->(:Rule {id: row.id, ns: $ns, created_at: row.created_at, text: row.text, task: null, source: $source, verdict: row.verdict,
+  worked: row.worked, praised: row.praised, failed: row.failed, blamed: row.blamed, first_at: row.first_at, last_at: row.last_at,
+  worked_at: row.worked_at, failed_at: row.failed_at, agents: row.agents, task_types: row.task_types})
+RETURN count(*) AS created;
+
+// name: consolidation.update
+// mode: write
+// doc: Writes what general rules come to.
+// param: ns string
+// param: rows list
+// returns: written integer
+UNWIND $rows AS row
+MATCH (r:Rule {id: row.id})
+WITH row, r, r.ns AS ns WHERE ns = $ns
+SET r.verdict = row.verdict, r.worked = row.worked, r.praised = row.praised, r.failed = row.failed, r.blamed = row.blamed,
+    r.first_at = row.first_at, r.last_at = row.last_at, r.worked_at = row.worked_at, r.failed_at = row.failed_at,
+    r.created_at = row.created_at, r.agents = row.agents, r.task_types = row.task_types
+RETURN count(*) AS written;
+
+// name: consolidation.link
+// mode: write
+// doc: Links general rules to their evidence. Rows: {id, episode, supports, at}.
+// param: ns string
+// param: rows list
+// returns: links integer
+UNWIND $rows AS row
+MATCH (r:Rule {id: row.id})
+WITH row, r, r.ns AS ns WHERE ns = $ns
+MATCH (e:Episode {id: row.episode})
+CREATE (r)-[:DERIVED_FROM {supports: row.supports, at: row.at}]->(e)
+RETURN count(*) AS links;
+
+// name: consolidation.saw
+// mode: write
+// doc: Links general rules to all episodes that a model was sent.
+// param: ns string
+// param: ids list
+// param: sent list
+// returns: links integer
+MATCH (r:Rule)
+WHERE r.id IN $ids AND r.ns = $ns
+UNWIND $sent AS episode
+MATCH (e:Episode {id: episode})
+CREATE (r)-[:SAW]->(e)
+RETURN count(*) AS links;
+
+// name: consolidation.touched
+// mode: read
+// doc: What general rules may say because of these episodes: the strategies that they applied, and what they list.
+// param: ns string
+// param: ids list
+// returns: text string, strategy boolean
+MATCH (e:Episode)
+WHERE e.id IN $ids AND e.ns = $ns
+MATCH (e)-[u:USED]->(s:Strategy)
+WHERE u.applied
+RETURN DISTINCT s.text AS text, true AS strategy
+UNION ALL
+MATCH (e:Episode)
+WHERE e.id IN $ids AND e.ns = $ns
+MATCH (e)-[:LISTED]->(r:Rule)
+RETURN DISTINCT r.text AS text, false AS strategy;
+
+// name: consolidation.seen_by
+// mode: read
+// doc: The general rules of models that were sent one of these episodes.
+// param: ns string
+// param: ids list
+// returns: id string
+MATCH (e:Episode)
+WHERE e.id IN $ids AND e.ns = $ns
+MATCH (e)<-[:SAW]-(r:Rule)
+RETURN DISTINCT r.id AS id
+ORDER BY id;
+
+// name: consolidation.material
+// mode: read
+// doc: The latest praised or blamed episodes of the namespace, as what a model is sent; of each task at most its latest twenty.
+// param: ns string
+// param: limit integer = 40
+// returns: id string, task string, score float, at integer, error string, summary string
+MATCH (t:Task)
+WHERE t.ns = $ns
+MATCH (t)-[d:RECENT]->(e:Episode)
+WHERE praised(e.score) OR blamed(e.score)
+RETURN e.id AS id, e.task AS task, e.score AS score, d.at AS at, left(e.error, 1000) AS error, left(e.summary, 1000) AS summary
+ORDER BY at DESC, id DESC
+LIMIT $limit;

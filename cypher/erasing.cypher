@@ -1,0 +1,182 @@
+// Erasing facts; what followed from them is then derived anew (maintenance.cypher).
+
+// name: erasing.touched
+// mode: read
+// doc: What episodes touch; each is there once.
+// param: ns string
+// param: ids list
+// returns: id string, agent string, agent_name string, task string, strategies list
+MATCH (e:Episode)
+WHERE e.id IN $ids AND e.ns = $ns
+MATCH (a:Agent)-[:RAN]->(e)
+MATCH (e)-[:ATTEMPTED]->(t:Task)
+OPTIONAL MATCH (e)-[:USED]->(s:Strategy)
+WITH e.id AS id, a.id AS agent, a.name AS agent_name, t.id AS task, s.id AS strategy ORDER BY id, strategy
+RETURN id, agent, agent_name, task, collect(strategy) AS strategies;
+
+// name: erasing.sentences
+// mode: read
+// doc: The rules that episodes list and the mistakes on their cards.
+// param: ns string
+// param: ids list
+// returns: rules list, mistakes list
+MATCH (e:Episode)
+WHERE e.id IN $ids AND e.ns = $ns
+OPTIONAL MATCH (e)-[:LISTED]->(r:Rule)
+WITH e, collect(DISTINCT r.id) AS rules
+OPTIONAL MATCH (e)-[:MADE]->(m:Mistake)
+RETURN rules, collect(DISTINCT m.id) AS mistakes;
+
+// name: erasing.experience
+// mode: read
+// doc: The states and policies that hang on each of some episodes, and how many transitions were taken from it.
+// param: ns string
+// param: ids list
+// returns: id string, took list, states list, transitions integer
+MATCH (e:Episode)
+WHERE e.id IN $ids AND e.ns = $ns
+OPTIONAL MATCH (e)-[:TOOK]->(p:Policy)
+OPTIONAL MATCH (p)-[:IN_STATE]->(home:State)
+WITH e, collect(p.id) AS took, collect(DISTINCT home.id) AS states
+OPTIONAL MATCH (t:Transition)-[:OF]->(e)
+OPTIONAL MATCH (s:State)-[:REACHED_BY]->(t)
+WITH e, took, states, collect(DISTINCT s.id) AS others, count(t) AS transitions
+RETURN e.id AS id, took, states + others AS states, transitions;
+
+// name: erasing.drop_events
+// mode: write
+// doc: Removes the events of episodes and the transitions that were taken from them.
+// param: ns string
+// param: ids list
+// returns: removed integer
+MATCH (e:Episode)
+WHERE e.id IN $ids AND e.ns = $ns
+OPTIONAL MATCH (x:Event)-[:ABOUT]->(e)
+WITH e, collect(x) AS events
+OPTIONAL MATCH (t:Transition)-[:OF]->(e)
+WITH events, collect(t) AS transitions
+FOREACH (gone IN events | DETACH DELETE gone)
+FOREACH (gone IN transitions | DETACH DELETE gone)
+RETURN sum(size(events) + size(transitions)) AS removed;
+
+// name: erasing.drop_steps
+// mode: write
+// doc: Removes the steps of episodes.
+// param: ns string
+// param: ids list
+// returns: removed integer
+MATCH (e:Episode)
+WHERE e.id IN $ids AND e.ns = $ns
+MATCH (e)-[:HAS_STEP]->(s:Step)
+DETACH DELETE s
+RETURN count(*) AS removed;
+
+// name: erasing.drop_episodes
+// mode: write
+// doc: Removes episodes and their edges.
+// param: ns string
+// param: ids list
+// returns: removed integer
+MATCH (e:Episode)
+WHERE e.id IN $ids AND e.ns = $ns
+DETACH DELETE e
+RETURN count(*) AS removed;
+
+// name: erasing.drop_crystallizations
+// mode: write
+// doc: Removes what crystallizing said of policies; the next one decides anew.
+// param: ns string
+// param: ids list
+// returns: removed integer
+MATCH (p:Policy)
+WHERE p.id IN $ids AND p.ns = $ns
+MATCH (x:Event)-[:ABOUT]->(p)
+WHERE x.kind IN ['crystallized', 'taken_back']
+DETACH DELETE x
+RETURN count(*) AS removed;
+
+// name: erasing.drop_transitions
+// mode: write
+// doc: Removes transitions.
+// param: ns string
+// param: ids list
+// returns: removed integer
+MATCH (t:Transition)
+WHERE t.id IN $ids AND t.ns = $ns
+DETACH DELETE t
+RETURN count(*) AS removed;
+
+// name: erasing.states_of
+// mode: read
+// doc: The states that transitions led to.
+// param: ns string
+// param: ids list
+// returns: id string
+MATCH (t:Transition)
+WHERE t.id IN $ids AND t.ns = $ns
+MATCH (s:State)-[:REACHED_BY]->(t)
+RETURN DISTINCT s.id AS id;
+
+// name: erasing.drop_predictions
+// mode: write
+// doc: Removes the predictions of an agent.
+// param: ns string
+// param: agent string
+// returns: removed integer
+MATCH (p:Prediction)
+WHERE p.ns = $ns AND p.agent = $agent
+DETACH DELETE p
+RETURN count(*) AS removed;
+
+// name: erasing.drop_agent
+// mode: write
+// doc: Removes the node of an agent.
+// param: ns string
+// param: id string
+// returns: removed integer
+MATCH (a:Agent {id: $id})
+WITH a, a.ns AS ns WHERE ns = $ns
+DETACH DELETE a
+RETURN count(*) AS removed;
+
+// name: erasing.episodes_of
+// mode: read
+// doc: The episodes of an agent.
+// param: ns string
+// param: agent string
+// returns: id string
+MATCH (a:Agent {id: $agent})
+WITH a, a.ns AS ns WHERE ns = $ns
+MATCH (a)-[:RAN]->(e:Episode)
+RETURN e.id AS id
+ORDER BY id;
+
+// name: erasing.aged
+// mode: read
+// doc: Episodes before a time (or of any age), of an agent or of all, with the strategies they applied.
+// param: ns string
+// param: before integer = null
+// param: agent string = null
+// returns: id string, agent string, type string, strategies list
+MATCH (e:Episode)
+WHERE e.ns = $ns AND ($before IS NULL OR coalesce(e.ended_at, e.started_at, e.recorded_at) < $before)
+MATCH (a:Agent)-[:RAN]->(e)
+WHERE $agent IS NULL OR a.name = $agent
+OPTIONAL MATCH (e)-[u:USED]->(s:Strategy)
+WITH e, a, collect(CASE WHEN u.applied THEN s.text ELSE null END) AS strategies
+RETURN e.id AS id, a.name AS agent, e.type AS type, strategies
+ORDER BY id;
+
+// name: erasing.beliefs
+// mode: read
+// doc: The confidence in every strategy for each agent and type of task, if it is at least so high.
+// param: ns string
+// param: below float
+// param: prior_successes float = 1.0
+// param: prior_failures float = 1.0
+// returns: agent string, type string, strategy string, confidence float
+MATCH (h:Heuristic)
+WHERE h.ns = $ns
+WITH h, posterior_mean(h.successes, h.trials, $prior_successes, $prior_failures) AS confidence
+WHERE confidence >= $below
+RETURN h.agent AS agent, h.type AS type, h.text AS strategy, confidence;

@@ -1,0 +1,395 @@
+// Deriving lessons anew from the facts: what verify compares, rebuild writes, and erase needs.
+
+// name: lessons_maintenance.ids
+// mode: read
+// doc: The ids of a namespace's rules (those that episodes list) and mistakes, in order.
+// param: ns string
+// returns: label string, id string
+MATCH (n:Rule) WHERE n.ns = $ns AND n.source = 'episodes' RETURN 'Rule' AS label, n.id AS id
+UNION ALL
+MATCH (n:Mistake) WHERE n.ns = $ns RETURN 'Mistake' AS label, n.id AS id;
+
+// name: lessons_maintenance.lock_rules
+// mode: write
+// doc: Waits for writers of these rules and keeps them out until the transaction ends.
+// param: ns string
+// param: ids list
+// returns: locked integer
+MATCH (n:Rule)
+WHERE n.id IN $ids AND n.ns = $ns
+SET n.ns = $ns
+RETURN count(n) AS locked;
+
+// name: lessons_maintenance.lock_mistakes
+// mode: write
+// doc: Waits for writers of these mistakes and keeps them out until the transaction ends.
+// param: ns string
+// param: ids list
+// returns: locked integer
+MATCH (n:Mistake)
+WHERE n.id IN $ids AND n.ns = $ns
+SET n.ns = $ns
+RETURN count(n) AS locked;
+
+// name: lessons_maintenance.drop_rules
+// mode: write
+// doc: Removes those of the rules that no episode lists.
+// param: ns string
+// param: ids list
+// returns: removed integer
+MATCH (n:Rule)
+WHERE n.id IN $ids AND n.ns = $ns AND n.source = 'episodes' AND NOT (n)<-[:LISTED]-()
+DETACH DELETE n
+RETURN count(*) AS removed;
+
+// name: lessons_maintenance.drop_mistakes
+// mode: write
+// doc: Removes those of the mistakes that no episode made.
+// param: ns string
+// param: ids list
+// returns: removed integer
+MATCH (n:Mistake)
+WHERE n.id IN $ids AND n.ns = $ns AND NOT (n)<-[:MADE]-()
+DETACH DELETE n
+RETURN count(*) AS removed;
+
+// name: lessons_maintenance.derive_heuristics
+// mode: read
+// doc: The heuristics on strategies, from the facts.
+// param: ns string
+// param: ids list
+// returns: agent string, type string, text string, strategy string, trials integer, successes integer, credit_sum float, score_sum float, first_at integer, last_at integer, created_at integer, supporting list, opposing list
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND s.ns = $ns
+MATCH (e:Episode)-[u:USED]->(s)
+WHERE u.applied AND e.type IS NOT NULL
+MATCH (a:Agent)-[:RAN]->(e)
+WITH s, a, e, u, coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
+ORDER BY at DESC, e.id DESC
+WITH s, a.name AS agent, e.type AS type, count(*) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes,
+     sum(u.credit) AS credit_sum, sum(u.credit * e.score) AS score_sum, min(dated) AS first_at, max(dated) AS last_at,
+     min(e.recorded_at) AS created_at, collect(CASE WHEN e.success THEN e.id ELSE null END) AS supporting,
+     collect(CASE WHEN e.success THEN null ELSE e.id END) AS opposing
+RETURN agent, type, s.text AS text, s.id AS strategy, trials, successes, credit_sum, score_sum, first_at, last_at, created_at,
+       supporting[..5] AS supporting, opposing[..5] AS opposing
+ORDER BY strategy, agent, type;
+
+// name: lessons_maintenance.stored_heuristics
+// mode: read
+// doc: The heuristics on strategies as they are stored.
+// param: ns string
+// param: ids list
+// returns: id string, agent string, type string, text string, strategy string, trials integer, successes integer, credit_sum float, score_sum float, first_at integer, last_at integer, created_at integer, supporting list, opposing list
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND s.ns = $ns
+MATCH (s)<-[:RECOMMENDS]-(h:Heuristic)
+OPTIONAL MATCH (h)-[d:DERIVED_FROM]->(e:Episode)
+WITH s, h, d, e ORDER BY d.at DESC, e.id DESC
+WITH s, h, collect(CASE WHEN d.supports THEN e.id ELSE null END) AS supporting, collect(CASE WHEN d.supports THEN null ELSE e.id END) AS opposing
+RETURN h.id AS id, h.agent AS agent, h.type AS type, h.text AS text, s.id AS strategy, h.trials AS trials, h.successes AS successes,
+       h.credit_sum AS credit_sum, h.score_sum AS score_sum, h.first_at AS first_at, h.last_at AS last_at, h.created_at AS created_at,
+       supporting, opposing
+ORDER BY id;
+
+// name: lessons_maintenance.clear_heuristics
+// mode: write
+// doc: Removes the heuristics on strategies.
+// param: ns string
+// param: ids list
+// returns: removed integer
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND s.ns = $ns
+MATCH (s)<-[:RECOMMENDS]-(h:Heuristic)
+DETACH DELETE h
+RETURN count(*) AS removed;
+
+// name: lessons_maintenance.put_heuristics
+// mode: write
+// doc: Writes derived heuristics, where none are.
+// param: ns string
+// param: rows list
+// returns: written integer
+UNWIND $rows AS row
+MATCH (s:Strategy {id: row.strategy})
+WITH row, s, s.ns AS ns WHERE ns = $ns
+CREATE (:Heuristic {id: row.id, ns: $ns, created_at: row.created_at, agent: row.agent, type: row.type, text: row.text, trials: row.trials,
+  successes: row.successes, credit_sum: row.credit_sum, score_sum: row.score_sum, first_at: row.first_at, last_at: row.last_at})-[:RECOMMENDS]->(s)
+RETURN count(*) AS written;
+
+// name: lessons_maintenance.link_heuristics
+// mode: write
+// doc: Links derived heuristics to their sample of episodes.
+// param: rows list
+// returns: links integer
+UNWIND $rows AS row
+UNWIND row.supporting + row.opposing AS episode
+MATCH (h:Heuristic {id: row.id})
+MATCH (e:Episode {id: episode})
+WITH h, e, e.success AS supports, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
+CREATE (h)-[:DERIVED_FROM {supports: supports, at: at}]->(e)
+RETURN count(*) AS links;
+
+// name: lessons_maintenance.derive_anti_patterns
+// mode: read
+// doc: The anti-patterns on strategies, from the facts.
+// param: ns string
+// param: ids list
+// returns: agent string, error_class string, text string, strategy string, types list, occurrences integer, first_at integer, last_at integer, created_at integer, supporting list
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND s.ns = $ns
+MATCH (e:Episode)-[u:USED]->(s)
+WHERE u.applied AND e.success = false AND e.error_class IS NOT NULL
+MATCH (a:Agent)-[:RAN]->(e)
+WITH s, a, e, coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
+ORDER BY at DESC, e.id DESC
+WITH s, a.name AS agent, e.error_class AS error_class, count(*) AS occurrences, collect(DISTINCT e.type) AS types, min(dated) AS first_at,
+     max(dated) AS last_at, min(e.recorded_at) AS created_at, collect(e.id) AS supporting
+RETURN agent, error_class, s.text AS text, s.id AS strategy, types, occurrences, first_at, last_at, created_at, supporting[..5] AS supporting
+ORDER BY strategy, agent, error_class;
+
+// name: lessons_maintenance.stored_anti_patterns
+// mode: read
+// doc: The anti-patterns on strategies as they are stored.
+// param: ns string
+// param: ids list
+// returns: id string, agent string, error_class string, text string, strategy string, types list, opposed list, occurrences integer, first_at integer, last_at integer, created_at integer, supporting list
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND s.ns = $ns
+MATCH (s)<-[:WARNS_AGAINST]-(p:AntiPattern)
+OPTIONAL MATCH (p)-[:OPPOSED_BY]->(h:Heuristic)
+WITH s, p, collect(h.type) AS opposed
+OPTIONAL MATCH (p)-[d:DERIVED_FROM]->(e:Episode)
+WITH s, p, opposed, d, e ORDER BY d.at DESC, e.id DESC
+WITH s, p, opposed, collect(e.id) AS supporting
+RETURN p.id AS id, p.agent AS agent, p.error_class AS error_class, p.text AS text, s.id AS strategy, p.types AS types, opposed,
+       p.occurrences AS occurrences,
+       p.first_at AS first_at, p.last_at AS last_at, p.created_at AS created_at, supporting
+ORDER BY id;
+
+// name: lessons_maintenance.clear_anti_patterns
+// mode: write
+// doc: Removes the anti-patterns on strategies.
+// param: ns string
+// param: ids list
+// returns: removed integer
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND s.ns = $ns
+MATCH (s)<-[:WARNS_AGAINST]-(p:AntiPattern)
+DETACH DELETE p
+RETURN count(*) AS removed;
+
+// name: lessons_maintenance.put_anti_patterns
+// mode: write
+// doc: Writes derived anti-patterns, where none are.
+// param: ns string
+// param: rows list
+// returns: written integer
+UNWIND $rows AS row
+MATCH (s:Strategy {id: row.strategy})
+WITH row, s, s.ns AS ns WHERE ns = $ns
+CREATE (:AntiPattern {id: row.id, ns: $ns, created_at: row.created_at, agent: row.agent, error_class: row.error_class, text: row.text,
+  types: row.types, occurrences: row.occurrences, first_at: row.first_at, last_at: row.last_at})-[:WARNS_AGAINST]->(s)
+RETURN count(*) AS written;
+
+// name: lessons_maintenance.link_anti_patterns
+// mode: write
+// doc: Links derived anti-patterns to their sample of episodes.
+// param: rows list
+// returns: links integer
+UNWIND $rows AS row
+MATCH (p:AntiPattern {id: row.id})
+UNWIND row.opposing AS heuristic
+MATCH (h:Heuristic {id: heuristic})
+CREATE (p)-[:OPPOSED_BY]->(h)
+WITH row.id AS id, row.supporting AS supporting, count(*) AS links
+UNWIND supporting AS episode
+MATCH (p:AntiPattern {id: id})
+MATCH (e:Episode {id: episode})
+WITH p, e, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
+CREATE (p)-[:DERIVED_FROM {supports: true, at: at}]->(e)
+RETURN count(*) AS links;
+
+// name: lessons_maintenance.derive_recent
+// mode: read
+// doc: The latest twenty episodes of tasks, from the facts.
+// param: ns string
+// param: ids list
+// returns: id string, episodes list
+MATCH (t:Task)
+WHERE t.id IN $ids AND t.ns = $ns
+MATCH (e:Episode)-[:ATTEMPTED]->(t)
+WITH t.id AS id, e.id AS episode, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
+ORDER BY at DESC, episode DESC
+WITH id, collect(episode) AS episodes
+RETURN id, episodes[..20] AS episodes
+ORDER BY id;
+
+// name: lessons_maintenance.stored_recent
+// mode: read
+// doc: The latest episodes of tasks as they are stored.
+// param: ns string
+// param: ids list
+// returns: id string, episodes list
+MATCH (t:Task)
+WHERE t.id IN $ids AND t.ns = $ns
+MATCH (t)-[d:RECENT]->(e:Episode)
+WITH t.id AS id, e.id AS episode, d.at AS at
+ORDER BY at DESC, episode DESC
+WITH id, collect(episode) AS episodes
+RETURN id, episodes
+ORDER BY id;
+
+// name: lessons_maintenance.clear_recent
+// mode: write
+// doc: Removes the links of tasks to their latest episodes.
+// param: ns string
+// param: ids list
+// returns: removed integer
+MATCH (t:Task)
+WHERE t.id IN $ids AND t.ns = $ns
+MATCH (t)-[d:RECENT]->(:Episode)
+DELETE d
+RETURN count(*) AS removed;
+
+// name: lessons_maintenance.put_recent
+// mode: write
+// doc: Links tasks to their latest episodes, where none are.
+// param: ns string
+// param: rows list
+// returns: written integer
+UNWIND $rows AS row
+UNWIND row.episodes AS episode
+MATCH (t:Task {id: row.id})
+MATCH (e:Episode {id: episode})
+WITH t, e, t.ns AS ns, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at WHERE ns = $ns
+CREATE (t)-[:RECENT {at: at}]->(e)
+RETURN count(*) AS written;
+
+// name: lessons_maintenance.derive_rules
+// mode: read
+// doc: What episodes say for and against the rules that they list, from the facts.
+// param: ns string
+// param: ids list
+// returns: id string, uses integer, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer, last_at integer, worked_at integer, failed_at integer, created_at integer
+MATCH (r:Rule)
+WHERE r.id IN $ids AND r.ns = $ns
+MATCH (e:Episode)-[l:LISTED]->(r)
+WITH r.id AS id, e, max(CASE WHEN l.as_success THEN 1 ELSE 0 END) AS success, max(CASE WHEN l.as_success THEN 0 ELSE 1 END) AS mistake,
+     coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
+WITH id, count(e) AS uses,
+     sum(CASE WHEN praised(e.score) AND success = 1 THEN 1 ELSE 0 END) AS worked, sum(CASE WHEN praised(e.score) THEN 1 ELSE 0 END) AS praised,
+     sum(CASE WHEN blamed(e.score) AND mistake = 1 THEN 1 ELSE 0 END) AS failed, sum(CASE WHEN blamed(e.score) THEN 1 ELSE 0 END) AS blamed,
+     min(dated) AS first_at, max(dated) AS last_at, min(e.recorded_at) AS created_at,
+     max(CASE WHEN praised(e.score) AND success = 1 THEN at ELSE null END) AS worked_at,
+     max(CASE WHEN blamed(e.score) AND mistake = 1 THEN at ELSE null END) AS failed_at
+RETURN id, uses, verdict(worked, praised, failed, blamed) AS verdict, worked, praised, failed, blamed, first_at, last_at, worked_at, failed_at, created_at
+ORDER BY id;
+
+// name: lessons_maintenance.stored_rules
+// mode: read
+// doc: Rules as they are stored.
+// param: ns string
+// param: ids list
+// returns: id string, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer, last_at integer, worked_at integer, failed_at integer, created_at integer
+MATCH (r:Rule)
+WHERE r.id IN $ids AND r.ns = $ns
+RETURN r.id AS id, r.verdict AS verdict, r.worked AS worked, r.praised AS praised, r.failed AS failed, r.blamed AS blamed,
+       r.first_at AS first_at, r.last_at AS last_at, r.worked_at AS worked_at, r.failed_at AS failed_at, r.created_at AS created_at
+ORDER BY id;
+
+// name: lessons_maintenance.put_rules
+// mode: write
+// doc: Writes derived numbers of rules.
+// param: ns string
+// param: rows list
+// returns: written integer
+UNWIND $rows AS row
+MATCH (r:Rule {id: row.id})
+WITH row, r, r.ns AS ns WHERE ns = $ns
+SET r.verdict = row.verdict, r.worked = row.worked, r.praised = row.praised, r.failed = row.failed, r.blamed = row.blamed,
+    r.first_at = row.first_at, r.last_at = row.last_at, r.worked_at = row.worked_at, r.failed_at = row.failed_at, r.created_at = row.created_at
+RETURN count(r) AS written;
+
+// name: lessons_maintenance.derive_mistakes
+// mode: read
+// doc: What the cards of episodes say of mistakes, from the facts.
+// param: ns string
+// param: ids list
+// returns: id string, uses integer, seen integer, evidence string, lesson string, first_episode string, first_order integer, last_episode string, last_order integer, last_rank integer, first_at integer, last_at integer, created_at integer
+MATCH (m:Mistake)
+WHERE m.id IN $ids AND m.ns = $ns
+MATCH (e:Episode)-[k:MADE]->(m)
+WITH m.id AS id, e, k, coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
+ORDER BY id, at DESC, e.id DESC, k.rank DESC
+WITH id, count(*) AS seen, collect({episode: e.id, at: at, rank: k.rank, evidence: k.evidence, lesson: k.lesson}) AS cards,
+     min(dated) AS first_at, max(dated) AS last_at, min(e.recorded_at) AS created_at
+WITH id, seen, cards[0] AS latest, cards[size(cards) - 1] AS earliest, first_at, last_at, created_at
+RETURN id, seen AS uses, seen, left(latest.evidence, 300) AS evidence, left(latest.lesson, 300) AS lesson,
+       earliest.episode AS first_episode, earliest.at AS first_order, latest.episode AS last_episode, latest.at AS last_order,
+       latest.rank AS last_rank, first_at, last_at, created_at
+ORDER BY id;
+
+// name: lessons_maintenance.stored_mistakes
+// mode: read
+// doc: Mistakes as they are stored.
+// param: ns string
+// param: ids list
+// returns: id string, seen integer, evidence string, lesson string, first_episode string, first_order integer, last_episode string, last_order integer, last_rank integer, first_at integer, last_at integer, created_at integer
+MATCH (m:Mistake)
+WHERE m.id IN $ids AND m.ns = $ns
+RETURN m.id AS id, m.seen AS seen, m.evidence AS evidence, m.lesson AS lesson, m.first_episode AS first_episode, m.first_order AS first_order,
+       m.last_episode AS last_episode, m.last_order AS last_order, m.last_rank AS last_rank, m.first_at AS first_at, m.last_at AS last_at,
+       m.created_at AS created_at
+ORDER BY id;
+
+// name: lessons_maintenance.put_mistakes
+// mode: write
+// doc: Writes derived numbers of mistakes.
+// param: ns string
+// param: rows list
+// returns: written integer
+UNWIND $rows AS row
+MATCH (m:Mistake {id: row.id})
+WITH row, m, m.ns AS ns WHERE ns = $ns
+SET m.seen = row.seen, m.evidence = row.evidence, m.lesson = row.lesson, m.first_episode = row.first_episode, m.first_order = row.first_order,
+    m.last_episode = row.last_episode, m.last_order = row.last_order, m.last_rank = row.last_rank, m.first_at = row.first_at,
+    m.last_at = row.last_at, m.created_at = row.created_at
+RETURN count(m) AS written;
+
+// name: lessons_maintenance.classes
+// mode: read
+// doc: What episodes count under, as it is stored.
+// param: ns string
+// param: ids list
+// returns: id string, type string, type_rule string, error_class string
+MATCH (e:Episode)
+WHERE e.id IN $ids AND e.ns = $ns
+RETURN e.id AS id, e.type AS type, e.type_rule AS type_rule, e.error_class AS error_class
+ORDER BY id;
+
+// name: lessons_maintenance.put_classes
+// mode: write
+// doc: Writes what episodes count under.
+// param: ns string
+// param: rows list
+// returns: written integer
+UNWIND $rows AS row
+MATCH (e:Episode {id: row.id})
+WITH row, e, e.ns AS ns WHERE ns = $ns
+SET e.type = row.type, e.type_rule = row.type_rule, e.error_class = row.error_class
+RETURN count(*) AS written;
+
+// name: lessons_maintenance.merged
+// mode: read
+// doc: Whether strategies say what they were merged into as their edges do; only those that differ.
+// param: ns string
+// param: ids list
+// returns: id string, stored string, expected string
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND s.ns = $ns
+OPTIONAL MATCH (s)-[:MERGED_INTO]->(w:Strategy)
+OPTIONAL MATCH (s)<-[:MERGED_INTO]-(m:Strategy)
+WITH s.id AS id, s.merged_into AS stored, w.id AS target, count(m) AS members
+WITH id, stored, CASE WHEN target IS NULL AND members > 0 THEN id ELSE target END AS expected
+WHERE coalesce(stored, '') <> coalesce(expected, '')
+RETURN id, stored, expected;

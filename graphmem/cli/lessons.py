@@ -1,0 +1,358 @@
+"""Commands on lessons: what works, what fails, rules, mistakes, scores, and merging strategies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from graphmem.cli import plotting
+from graphmem.cli.context import Context, cell, print_json, print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+
+    from graphmem.models.lessons import AntiPattern, Heuristic, Mistake, Rule, Score
+
+HEURISTIC_COLUMNS = (
+    ("strategy", "left"),
+    ("agent", "left"),
+    ("type", "left"),
+    ("worked", "right"),
+    ("confidence", "right"),
+    ("95 % bounds", "right"),
+    ("status", "left"),
+)
+ANTI_PATTERN_COLUMNS = (
+    ("strategy", "left"),
+    ("agent", "left"),
+    ("error", "left"),
+    ("failed", "right"),
+    ("instead", "left"),
+    ("lift", "right"),
+    ("worked", "right"),
+)
+RULE_COLUMNS = (
+    ("rule", "left"),
+    ("task", "left"),
+    ("from", "left"),
+    ("for", "right"),
+    ("against", "right"),
+    ("confidence", "right"),
+)
+MISTAKE_COLUMNS = (
+    ("seen", "right"),
+    ("mistake", "left"),
+    ("task", "left"),
+    ("worker", "left"),
+    ("instead", "left"),
+    ("lesson", "left"),
+)
+SCORE_COLUMNS = (
+    ("when", "left"),
+    ("score", "right"),
+    ("worked", "left"),
+    ("agent", "left"),
+    ("what happened", "left"),
+)
+TEXT = 90
+"""Characters of a text in a table; --json has all of it."""
+WINDOW = 10
+"""Episodes in the running mean of the picture."""
+_BLUE, _ORANGE, _GREY = "#3b6ea5", "#d1682e", "#333333"
+
+
+@click.command()
+@click.option("--task-type", help="Only tasks of this type.")
+@click.option("--agent", help="What this agent may read: its own, and what others share with it.")
+@click.option(
+    "--min-confidence",
+    type=float,
+    default=0.0,
+    metavar="NUMBER",
+    help="Posterior mean of the success rate, from 0 to 1.",
+)
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
+@click.pass_obj
+def heuristics(context: Context, /, limit: int, **asked: Any) -> None:
+    """Show what works for agents on types of tasks, the best lower bound first.
+
+    \b
+    Examples:
+      graphmem --url ./airline.graph heuristics --task-type refund
+      graphmem --url ./airline.graph --json heuristics --agent ada --min-confidence 0.8
+    """
+    rows = context.memory().heuristics(**asked)[:limit]
+
+    def table() -> None:
+        if rows:
+            print_table(None, HEURISTIC_COLUMNS, map(_heuristic, rows))
+        else:
+            click.echo("no such heuristics; one needs some trials, and successes in most of them")
+
+    context.show(rows, table)
+
+
+def _heuristic(row: Heuristic) -> tuple[Any, ...]:
+    return (
+        cell(row.strategy, TEXT),
+        cell(row.agent, 40),
+        cell(row.task_type, 40),
+        f"{row.successes} of {row.trials}",
+        row.confidence,
+        f"{row.lower:.2f} to {row.upper:.2f}",
+        row.status,
+    )
+
+
+@click.command("anti-patterns")
+@click.option("--task-type", help="Only failures on tasks of this type.")
+@click.option("--agent", help="What this agent may read: its own, and what others share with it.")
+@click.option(
+    "--min-confidence",
+    type=float,
+    default=0.0,
+    metavar="NUMBER",
+    help="Share of the failures among them and the successes, from 0 to 1.",
+)
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
+@click.pass_obj
+def anti_patterns(context: Context, /, limit: int, **asked: Any) -> None:
+    """Show what fails, with which errors, and what did better there; the most certain first.
+
+    \b
+    Example:
+      graphmem --url ./airline.graph anti-patterns --task-type refund --limit 5
+    """
+    rows = context.memory().anti_patterns(**asked)[:limit]
+
+    def table() -> None:
+        if rows:
+            print_table(None, ANTI_PATTERN_COLUMNS, map(_anti_pattern, rows))
+        else:
+            click.echo("no such anti-patterns; one needs repeated failures with the same error")
+
+    context.show(rows, table)
+
+
+def _anti_pattern(row: AntiPattern) -> tuple[Any, ...]:
+    better = row.better_alternative
+    return (
+        cell(row.strategy, TEXT),
+        cell(row.agent, 40),
+        cell(row.error_class, TEXT),
+        f"{row.occurrences} of {row.occurrences + row.successes}",
+        "nothing better is known" if better is None else cell(better.strategy, TEXT),
+        "" if better is None else f"{better.lift:+.2f}",
+        "" if better is None else f"{better.successes} of {better.trials}",
+    )
+
+
+@click.command()
+@click.argument("task", required=False)
+@click.option("--agent", help="By the episodes alone that this agent may read.")
+@click.option("--limit", type=click.IntRange(1), help="Rows at most [10 of a TASK; else all].")
+@click.pass_obj
+def rules(context: Context, task: str | None, agent: str | None, limit: int | None) -> None:
+    """Show the rules of TASK (its key or wording), the newest; without a TASK all rules.
+
+    \b
+    Examples:
+      graphmem --url ./airline.graph rules "refund a cancelled flight"
+      graphmem --url ./airline.graph rules --limit 20
+    """
+    rows = context.memory().rules(task, agent, limit=limit)
+
+    def table() -> None:
+        if rows:
+            print_table(None, RULE_COLUMNS, map(_rule, rows))
+        else:
+            click.echo("no rule holds here yet")
+
+    context.show(rows, table)
+
+
+def _rule(row: Rule) -> tuple[Any, ...]:
+    return (
+        cell(str(row), TEXT),
+        "all tasks" if row.task is None else cell(row.task, 40),
+        row.source,
+        row.supporting,
+        row.opposing,
+        row.confidence,
+    )
+
+
+@click.command()
+@click.option("--task", help="Only mistakes in this task.")
+@click.option("--worker", help="Only mistakes of this worker.")
+@click.option("--agent", help="By the episodes alone that this agent may read.")
+@click.option("--limit", type=click.IntRange(1), default=30, show_default=True)
+@click.pass_obj
+def mistakes(context: Context, /, **asked: Any) -> None:
+    """Show mistakes of mistake cards, the one seen most often first.
+
+    \b
+    Example:
+      graphmem --url ./airline.graph mistakes --task "refund a cancelled flight"
+    """
+    rows = context.memory().mistakes(**asked)
+
+    def table() -> None:
+        if rows:
+            print_table(None, MISTAKE_COLUMNS, map(_mistake, rows))
+        else:
+            click.echo("no such mistakes")
+
+    context.show(rows, table)
+
+
+def _mistake(row: Mistake) -> tuple[Any, ...]:
+    return (
+        row.seen,
+        cell(row.type, TEXT),
+        cell(row.task, 40),
+        row.worker and cell(row.worker, 40),
+        row.correct_decision and cell(row.correct_decision, TEXT),
+        row.lesson and cell(row.lesson, TEXT),
+    )
+
+
+@click.command()
+@click.argument("task")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Draw all scores into FILE, a .png or .svg.",
+)
+@click.pass_obj
+def scores(context: Context, task: str, limit: int, plot: str | None) -> None:
+    """Show the latest scores of TASK (its key or wording), in their order.
+
+    \b
+    Example:
+      graphmem --url ./airline.graph scores "refund a cancelled flight" --plot scores.png
+    """
+    if plot is not None:
+        plotting.check(plot)
+    found = context.memory().scores(task)
+    if plot is not None:
+        draw(found, task, Path(plot))
+    latest = found[-limit:]
+
+    def table() -> None:
+        if not found:
+            click.echo("nothing is known of this task yet")
+        else:
+            print_table(None, SCORE_COLUMNS, map(_score, latest))
+            click.echo(_summary(found, latest))
+        if plot is not None:
+            click.echo(f"drawn in {plot}")
+
+    context.show(latest, table)
+
+
+def _score(row: Score) -> tuple[Any, ...]:
+    summary = row.summary and cell(row.summary, TEXT)
+    return row.at, row.score, row.success, cell(row.agent, 40), summary
+
+
+def _summary(found: Sequence[Score], latest: Sequence[Score]) -> str:
+    mean = sum(row.score for row in found) / len(found)
+    shown = "" if len(latest) == len(found) else f", of which the latest {len(latest):,} are shown"
+    return f"mean score {mean:.3f} of {len(found):,} episode(s){shown}"
+
+
+@click.command()
+@click.argument("strategy")
+@click.argument("other")
+@click.pass_obj
+def merge(context: Context, strategy: str, other: str) -> None:
+    """Count OTHER as STRATEGY (texts or ids) wherever lessons are read; nothing recorded changes.
+
+    \b
+    Example:
+      graphmem --url ./airline.graph merge "check the fare rules" "look up the fare rules"
+    """
+    identity = context.memory().merge(strategy, other)
+    if context.as_json:
+        print_json({"id": identity})
+    else:
+        click.echo(
+            f"{cell(other, TEXT)!r} counts as {cell(strategy, TEXT)!r} from now on; "
+            "`graphmem unmerge` undoes it"
+        )
+
+
+@click.command()
+@click.argument("strategy")
+@click.pass_obj
+def unmerge(context: Context, strategy: str) -> None:
+    """Let STRATEGY (its text or id), and those merged into it, count by themselves again.
+
+    \b
+    Example:
+      graphmem --url ./airline.graph unmerge "check the fare rules"
+    """
+    count = context.memory().unmerge(strategy)
+    if context.as_json:
+        print_json({"unmerged": count})
+    elif count:
+        click.echo(f"{count:,} merge(s) undone")
+    else:
+        click.echo("it was not merged")
+
+
+# The picture
+
+
+def draw(found: Sequence[Score], title: str, file: Path) -> None:
+    """Draw the scores of a task, episode by episode, and their running mean.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    figure = plotting.blank(10, 5)
+    axes = figure.subplots()
+    if found:
+        _curves(axes, [row.score for row in found], [row.success for row in found])
+    else:
+        axes.text(0.5, 0.5, "no episode yet", ha="center", transform=axes.transAxes)
+    axes.set_title(f"Scores of {plotting.plain(title)}", loc="left")
+    axes.set_xlabel("episode, the earliest first")
+    axes.set_ylabel("score")
+    axes.set_ylim(-0.03, 1.03)
+    axes.grid(visible=True, alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    plotting.save(figure, file)
+
+
+def _curves(axes: Axes, scores: Sequence[float], worked: Sequence[bool]) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    for outcome, colour, name in ((True, _BLUE, "worked"), (False, _ORANGE, "did not work")):
+        places = [place for place, success in enumerate(worked, 1) if success is outcome]
+        heights = [scores[place - 1] for place in places]
+        axes.plot(places, heights, "o", color=colour, markersize=4, alpha=0.6, label=name)
+    axes.plot(
+        range(1, len(scores) + 1),
+        running_mean(scores),
+        color=_GREY,
+        linewidth=1.6,
+        label=f"mean of the latest {WINDOW}",
+    )
+    mean = sum(scores) / len(scores)
+    axes.axhline(mean, color=_GREY, linestyle="--", linewidth=1, label=f"mean of all, {mean:.2f}")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+
+
+def running_mean(scores: Sequence[float]) -> list[float]:
+    """Return after each score the mean of the latest ten, of fewer at the beginning."""
+    windows = (scores[max(0, end - WINDOW) : end] for end in range(1, len(scores) + 1))
+    return [sum(window) / len(window) for window in windows]

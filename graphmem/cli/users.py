@@ -1,0 +1,167 @@
+"""The commands of what people want and what is known: preferences and knowledge."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from graphmem.cli.context import Context, cell, moment, print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmem.models import Knowledge, KnowledgeRef, Preference
+
+PREFERENCE_COLUMNS = (
+    ("category", "left"),
+    ("preference", "left"),
+    ("source", "left"),
+    ("confidence", "right"),
+    ("said", "left"),
+    ("in force", "left"),
+)
+KNOWLEDGE_COLUMNS = (
+    ("id", "left"),
+    ("domain", "left"),
+    ("fact", "left"),
+    ("confidence", "right"),
+    ("stated by", "left"),
+    ("against it", "left"),
+)
+
+
+@click.command()
+@click.argument("user")
+@click.argument("category")
+@click.argument("text")
+@click.option(
+    "--source",
+    type=click.Choice(["explicit_instruction", "correction", "inferred"]),
+    default="explicit_instruction",
+    show_default=True,
+    help="How it became known.",
+)
+@click.option("--at", callback=moment, help="When it was said: ISO 8601 with time zone.")
+@click.pass_obj
+def prefer(context: Context, /, user: str, category: str, text: str, **said: Any) -> None:
+    """Store that USER wants TEXT in a CATEGORY; it supersedes what was wanted before.
+
+    \b
+    Examples:
+      graphmem --url ./airline.graph prefer ann seat "on the aisle"
+      graphmem --url ./airline.graph prefer ann language German --source inferred
+    """
+    made = context.memory(must_exist=False).prefer(user, category, text, **said)
+
+    def line() -> None:
+        done = "stored" if made.created else "known already"
+        late = "" if made.in_force else "; a later one is in force"
+        click.echo(f"{done}: {cell(made.user, 40)} wants {cell(made.text, 60)}{late}")
+
+    context.show(made, line)
+
+
+@click.command()
+@click.argument("user")
+@click.option("--category", help="Only this one.")
+@click.option("--history", is_flag=True, help="Also what was superseded.")
+@click.pass_obj
+def preferences(context: Context, user: str, category: str | None, history: bool) -> None:
+    """Show what USER wants.
+
+    \b
+    Example:
+      graphmem --url ./airline.graph preferences ann --history
+    """
+    rows = context.memory().preferences(user, category, history=history)
+
+    def table() -> None:
+        if rows:
+            print_table(None, PREFERENCE_COLUMNS, map(_preference, rows))
+        else:
+            click.echo("no such preferences")
+
+    context.show(rows, table)
+
+
+def _preference(row: Preference) -> tuple[Any, ...]:
+    said = row.at or row.recorded_at
+    return row.category, row.text, row.source, row.confidence, said, row.in_force
+
+
+@click.command()
+@click.argument("domain")
+@click.argument("fact")
+@click.option(
+    "--source",
+    type=click.Choice(["user_stated", "documented", "observed", "inferred"]),
+    default="user_stated",
+    show_default=True,
+    help="Where it comes from.",
+)
+@click.option("--user", help="Who stated it.")
+@click.option(
+    "--contradicts",
+    multiple=True,
+    metavar="ID",
+    help="What is known and cannot be true as well; repeat it.",
+)
+@click.option("--at", callback=moment, help="When it was stated: ISO 8601 with time zone.")
+@click.pass_obj
+def know(
+    context: Context, /, domain: str, fact: str, contradicts: tuple[str, ...], **said: Any
+) -> None:
+    """Store that FACT is known of a DOMAIN.
+
+    \b
+    Examples:
+      graphmem --url ./airline.graph know refunds "they take five days" --user ann
+      graphmem --url ./airline.graph know refunds "they take three days" --source documented \\
+          --contradicts 3d6c9d1f5d6d8a8f6f2b4d3a1c0e7b52
+    """
+    memory = context.memory(must_exist=False)
+    made = memory.know(domain, fact, contradicts=contradicts or None, **said)
+
+    def line() -> None:
+        done = "stored" if made.created else "known already:"
+        click.echo(f"{done} knowledge {made.id}, confidence {made.confidence:.3f}")
+
+    context.show(made, line)
+
+
+@click.command()
+@click.option("--domain", help="Only this one.")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
+@click.pass_obj
+def knowledge(context: Context, domain: str | None, limit: int) -> None:
+    """Show what is known, the surest first, and what contradicts what.
+
+    \b
+    Example:
+      graphmem --url ./airline.graph knowledge --domain refunds
+    """
+    rows = context.memory().knowledge(domain, limit=limit)
+
+    def table() -> None:
+        if rows:
+            print_table(None, KNOWLEDGE_COLUMNS, map(_knowledge, rows))
+        else:
+            click.echo("nothing is known yet")
+
+    context.show(rows, table)
+
+
+def _knowledge(row: Knowledge) -> tuple[Any, ...]:
+    sources = dict.fromkeys(said.user or said.source for said in row.statements)
+    against: Sequence[KnowledgeRef] = (*row.contradicts, *row.contradicted_by)
+    facts = dict.fromkeys(cell(other.fact, 25) for other in against)
+    # Short, so that the id, which one copies, stays on a line.
+    return (
+        row.id,
+        cell(row.domain, 15),
+        cell(row.fact, 25),
+        row.confidence,
+        cell(", ".join(sources), 15),
+        "; ".join(facts),
+    )

@@ -1,0 +1,81 @@
+"""Text of episodes in a prompt: cleaned, on one line, and behind a fence that it cannot close.
+
+Whoever wrote an episode may have written an instruction into it. A prompt therefore says that
+what stands between :data:`OPEN` and :data:`CLOSE` is data, and each text in between is
+:func:`fenced`: it has no character that is not seen, none that reorders what is seen, no line
+break, and no run that reads like the fence.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+OPEN = "<<<"
+CLOSE = ">>>"
+ELLIPSIS = "…"
+
+# Characters that read like the fence, by what they look like.
+_LOOKS = {
+    **dict.fromkeys("<\uff1c\ufe64\u2039\u3008\u27e8\u276e\u276c\u2770\u02c2\u1438", "<"),
+    **dict.fromkeys(">\uff1e\ufe65\u203a\u3009\u27e9\u276f\u276d\u2771\u02c3\u1433", ">"),
+    **dict.fromkeys("\u00ab\u226a\u300a\u27ea\u2aa1", "<<"),
+    **dict.fromkeys("\u00bb\u226b\u300b\u27eb\u2aa2", ">>"),
+    **dict.fromkeys("\u22d8\u2af7", "<<<"),
+    **dict.fromkeys("\u22d9\u2af8", ">>>"),
+}
+_ANY = f"[{''.join(_LOOKS)}]"
+_RUN = re.compile(f"{_ANY}(?: ?{_ANY})*")
+_THREE = re.compile(r"(<|>)\1{2,}")
+_SPACES = re.compile(r"\s+")
+
+_UNSEEN = ("Cc", "Cf", "Cs")
+"""Categories: controls, what only formats (bidirectional, zero-width, tags), lone surrogates."""
+_BLANK = frozenset(
+    [
+        *(0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0),
+        *range(0x180B, 0x1810),
+        *range(0xFE00, 0xFE10),
+        *range(0xE0000, 0xE1000),
+    ]
+)
+"""Others that show nothing: fillers, selectors of variants, the plane of tags."""
+
+
+def fenced(text: str, limit: int | None = None) -> str:
+    """Return a text as data for a prompt: one line, clean, unable to close the fence.
+
+    It is normalized (NFC). White space of any kind becomes one space. Controls, bidirectional
+    controls, zero-width characters, selectors of variants, tags and lone surrogates go. Three or
+    more angle brackets in a row (also look-alikes, also with spaces in between) become one.
+
+    Args:
+        text: any text.
+        limit: characters at most, from 1; what is cut ends in an ellipsis.
+    """
+    clean = text if text.isascii() and text.isprintable() else _clean(text)
+    clean = _SPACES.sub(" ", clean).strip()
+    clean = _RUN.sub(_short, clean)
+    if limit is not None and len(clean) > limit:
+        clean = clean[: limit - 1].rstrip() + ELLIPSIS
+    return clean
+
+
+def _clean(text: str) -> str:
+    seen = "".join(filter(None, map(_seen, unicodedata.normalize("NFC", text))))
+    # What went may have stood between two characters that are one together.
+    return unicodedata.normalize("NFC", seen)
+
+
+def _seen(char: str) -> str:
+    if char.isspace():
+        return " "
+    if unicodedata.category(char) in _UNSEEN or ord(char) in _BLANK:
+        return ""
+    return char
+
+
+def _short(run: re.Match[str]) -> str:
+    looks = "".join(_LOOKS.get(char, "") for char in run[0])
+    short = _THREE.sub(r"\1", looks)
+    return run[0] if short == looks else short

@@ -1,0 +1,138 @@
+"""Consolidation: the model that may be asked, what it must answer, and the report."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+import pydantic
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+
+from graphmem.config import Settings
+from graphmem.errors import SettingsError, shown
+from graphmem.models.fields import Output
+from graphmem.models.lessons import Verdict
+
+MAX_RULES = 10
+"""Rules in one answer of a model."""
+MAX_RULE_TEXT = 300
+"""Characters of a rule in the answer of a model."""
+
+
+class ModelSettings(BaseModel):
+    """A model that answers as the chat completions of OpenAI do.
+
+    Raises:
+        SettingsError: a field is wrong; the message never shows the key.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    base_url: str
+    """``http://`` or ``https://``, up to before ``/chat/completions``; no user or key inside."""
+    name: str = Field(min_length=1, max_length=200)
+    """What the endpoint calls the model."""
+    key: SecretStr | None = None
+    """Sent as a bearer token; None sends none."""
+    timeout: float = Field(30.0, gt=0, le=3600, allow_inf_nan=False)
+    """Seconds that one attempt may take; there are two at most."""
+
+    def __init__(self, **given: Any) -> None:
+        try:
+            super().__init__(**given)
+        except pydantic.ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            name = ".".join(str(part) for part in first["loc"])
+            safe = name in ("name", "timeout")
+            got = f" (got {shown(first['input'])})" if safe and first["type"] != "missing" else ""
+            message = first["msg"].removeprefix("Value error, ")
+            raise SettingsError(f"model {name}: {message}{got}") from None
+
+    @classmethod
+    def of(cls, settings: Settings) -> ModelSettings:
+        """Return the model that the settings name.
+
+        Raises:
+            SettingsError: they name none, or a setting is wrong.
+        """
+        if settings.model_base_url is None or settings.model_name is None:
+            raise SettingsError(
+                "no model is set; give GRAPHMEM_MODEL_BASE_URL and GRAPHMEM_MODEL_NAME, "
+                "or consolidate without a model"
+            )
+        return cls(
+            base_url=settings.model_base_url,
+            name=settings.model_name,
+            key=settings.model_key,
+            timeout=settings.model_timeout,
+        )
+
+    @field_validator("base_url")
+    @classmethod
+    def _place(cls, url: str) -> str:
+        try:
+            parts = urlsplit(url.strip())
+            host, _ = parts.hostname, parts.port
+        except ValueError:
+            raise ValueError("is no url") from None
+        if parts.scheme not in ("http", "https") or not host or not url.isprintable():
+            raise ValueError("must be a url that begins with http:// or https://")
+        if parts.username is not None or parts.password is not None:
+            raise ValueError("must not hold a user or password; give the key as key")
+        if parts.query or parts.fragment:
+            raise ValueError("must end before /chat/completions, without ? or #")
+        return url.strip().rstrip("/")
+
+    @field_validator("key")
+    @classmethod
+    def _header(cls, key: SecretStr | None) -> SecretStr | None:
+        value = key.get_secret_value() if key else ""
+        if not value:
+            return None
+        if not value.isascii() or not value.isprintable() or " " in value:
+            raise ValueError("must be printable ASCII characters without spaces")
+        return key
+
+
+class ProposedRule(BaseModel):
+    """A rule as a model answers it; ``episodes`` are numbers of those that it was sent."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    verdict: Verdict
+    text: Annotated[str, Field(min_length=1, max_length=MAX_RULE_TEXT)]
+    episodes: Annotated[tuple[int, ...], Field(max_length=1000)]
+
+
+class ModelAnswer(BaseModel):
+    """What a model must answer, and nothing around it."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    rules: Annotated[tuple[ProposedRule, ...], Field(max_length=MAX_RULES)]
+
+
+class ConsolidationReport(Output):
+    """What a consolidation did.
+
+    ``due`` says whether there were ``every`` new episodes, ``since`` how many there were; where
+    it was neither due nor forced, ``done`` is false and nothing was written. ``how`` is "model"
+    where a model's answer was used, else "repetition", and then ``reason`` tells why a model that
+    was asked for was not used. ``rules`` counts the general rules that repetition shows now,
+    ``created`` and ``removed`` those of them that are new or no longer hold. ``model_rules``
+    counts the rules that models gave, ``dropped`` what a model proposed without evidence.
+    ``preferred`` counts the edges from anti-patterns to what to do instead.
+    """
+
+    due: bool
+    done: bool
+    since: int
+    every: int
+    how: Literal["repetition", "model"] | None = None
+    reason: str | None = None
+    rules: int = 0
+    created: int = 0
+    removed: int = 0
+    model_rules: int = 0
+    dropped: int = 0
+    preferred: int = 0

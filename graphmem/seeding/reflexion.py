@@ -1,0 +1,226 @@
+"""Reflexion logs of a question-answering agent: trials as plain text.
+
+Mapping: the task is the question, an episode one attempt that was really run. A question that was
+solved is printed again in all later trials although nothing was run; one that is listed twice in a
+trial (as incorrect and as halted) was run once. The outcome is the section of the attempt. The
+first strategy is the sequence of kinds of actions, the others are these kinds in order of first
+use, and ``reflect`` where the agent was shown its reflections on earlier attempts. Whether it came
+to an answer at all tells the outcome, so ``Finish`` never becomes a strategy; what the right answer
+would have been is never read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, BinaryIO
+
+from graphmem.errors import ValidationError
+from graphmem.ids import digest
+from graphmem.models import MAX_TEXT, Episode, Step
+from graphmem.seeding.formats import Format, Origin, Record, Refused
+
+RETRIED = "You have attempted to answer following question before and failed"
+"""What the prompt of a retry adds to the question, without a space before it."""
+REFLECT = "reflect"
+ANSWER = "Finish"
+ERRORS = ("Could not find", "Invalid Action", "Answer is INCORRECT")
+MAX_LINE = 4 * 1024 * 1024
+MAX_LINES = 100_000
+"""Lines of one attempt."""
+_OUTCOMES = {"CORRECT": True, "INCORRECT": False, "HALTED": False}
+_TRIAL = re.compile(r"BEGIN TRIAL (\d+)\s*")
+_SECTION = re.compile(r"-+ BEGIN (\w+) AGENTS -+\s*")
+_PART = re.compile(r"(Thought|Action|Observation) (\d+): ?(.*)", re.DOTALL)
+_KIND = re.compile(r"\s*([A-Za-z]\w*)\s*\[")
+_STEM = re.compile(r"(?P<kind>[A-Za-z]\w*?)_\d+_questions_\d+_trials")
+_QUESTION, _REFLECTIONS, _END = "Question:", "Reflections:", "Correct answer:"
+_ORDER = {"Thought": 0, "Action": 1, "Observation": 2}
+
+
+def detect(head: bytes) -> bool:
+    """Return whether a line of it begins a trial."""
+    return re.search(rb"^BEGIN TRIAL \d+\s*$", head, re.MULTILINE) is not None
+
+
+@dataclass
+class _Attempt:
+    """The lines of one attempt, and where it stands; ``line`` is that of its question.
+
+    ``run`` counts the times that the number of the trial did not go up: logs one after another.
+    """
+
+    line: int
+    run: int
+    trial: int | None
+    section: str | None
+    lines: list[str] = field(default_factory=list)
+    ended: bool = False
+
+    @property
+    def question(self) -> str:
+        return self.lines[0].removeprefix(_QUESTION).partition(RETRIED)[0].strip()
+
+
+def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
+    """Yield the attempts of a log, each with the line of its question."""
+    solved: set[str] = set()
+    listed: set[str] = set()
+    place: tuple[int, int | None] = (0, None)
+    for attempt in _attempts(stream):
+        if (attempt.run, attempt.trial) != place:
+            if attempt.run != place[0]:
+                solved.clear()
+            listed.clear()
+            place = (attempt.run, attempt.trial)
+        key = digest(attempt.question.encode("utf-8", "replace").decode())
+        if attempt.ended:
+            if key in solved or key in listed:
+                continue
+            listed.add(key)
+        try:
+            found = episode(attempt, origin)
+        except ValidationError as error:
+            yield Refused(attempt.line, error.field, str(error))
+            continue
+        if found.success:
+            solved.add(key)
+        yield attempt.line, found
+
+
+def episode(attempt: _Attempt, origin: Origin) -> Episode:
+    """Return the episode of one attempt.
+
+    Raises:
+        ValidationError: it is cut off, stands in no trial or section, or has no steps.
+    """
+    section, trial = attempt.section, attempt.trial
+    if trial is None or section not in _OUTCOMES:
+        problem = "the outcome is unknown, for it stands in no known section of a trial"
+        raise ValidationError("success", section, problem)
+    if not attempt.ended:
+        raise ValidationError("record", attempt.question, f"the attempt has no {_END!r} at its end")
+    before, reflections, steps = _parts(attempt.lines[1:])
+    if not steps:
+        raise ValidationError("steps", attempt.question, "nothing was run in this trial")
+    extra: dict[str, Any] = {"trial": trial}
+    if before:
+        extra["prompt"] = before
+    if reflections:
+        extra["reflections"] = reflections
+    match = _STEM.fullmatch(origin.stem)
+    return Episode(
+        task=attempt.question,
+        agent=origin.agent or (match["kind"] if match else origin.stem),
+        strategy=strategies((step.action_type for step in steps), reflected=bool(reflections)),
+        success=_OUTCOMES[section],
+        steps=tuple(steps),
+        error="halted" if section == "HALTED" else None,
+        source_key=f"{origin.stem}/{trial}/{attempt.question}",
+        source="reflexion",
+        extra=extra,
+    )
+
+
+def strategies(kinds: Iterable[str], *, reflected: bool) -> list[str]:
+    """Return the strategies of an attempt, from the kinds of its actions in order.
+
+    The sequence is marked ``sequence:``, so that "these in this order" and "this was used" stay two
+    strategies; repeats in a row count once. ``Finish`` is left out.
+    """
+    asked = [kind for kind, _ in groupby(kind for kind in kinds if kind != ANSWER)]
+    first = f"sequence: {' > '.join(asked)}" if asked else "(none)"
+    return [first, *dict.fromkeys(asked), *([REFLECT] if reflected else [])]
+
+
+def _attempts(stream: BinaryIO) -> Iterator[_Attempt]:
+    """Yield the attempts of a log; one that is cut off is yielded too, and says so."""
+    run, trial = 0, None
+    section: str | None = None
+    attempt: _Attempt | None = None
+    fresh = True  # a question begins after a blank line, or where no attempt is under way
+    number = 0
+    while raw := stream.readline(MAX_LINE):
+        number += 1
+        # What is no UTF-8 becomes lone surrogates, which an episode refuses.
+        line = raw.decode("utf-8", "surrogateescape").rstrip("\r\n")
+        heading = _TRIAL.fullmatch(line) or _SECTION.fullmatch(line)
+        begins = fresh and line.startswith(_QUESTION)
+        if attempt and (heading or begins or len(attempt.lines) >= MAX_LINES):
+            yield attempt
+            attempt = None
+        if heading:
+            if heading.re is _TRIAL:
+                before, trial, section = trial, int(heading[1]), None
+                run += before is not None and trial <= before
+            else:
+                section = heading[1]
+        elif begins:
+            attempt = _Attempt(number, run, trial, section, [line])
+        elif attempt and line.startswith(_END):
+            attempt.ended = True
+            yield attempt
+            attempt = None
+        elif attempt:
+            attempt.lines.append(line)
+        fresh = attempt is None or not line.strip()
+    if attempt:
+        yield attempt
+
+
+def _parts(lines: list[str]) -> tuple[str, list[str], list[Step]]:
+    """Return what else was said, the reflections and the steps in the lines after a question.
+
+    A line that is not the next part belongs to the text before it, whatever it begins with.
+    """
+    before: list[str] = []
+    reflections: list[str] = []
+    steps: list[dict[str, list[str]]] = []
+    into: list[str] | None = None
+    reflecting = False
+    last = -1
+    for line in lines:
+        match = _PART.fullmatch(line)
+        if match and _follows(match[1], int(match[2]), len(steps), last):
+            if int(match[2]) > len(steps):
+                steps.append({})
+            last = _ORDER[match[1]]
+            into = [match[3]]
+            steps[-1][match[1]] = into
+            reflecting = False
+        elif not steps and line.strip() == _REFLECTIONS:
+            reflecting = True
+        elif reflecting:
+            if line.startswith("- ") or not reflections:
+                reflections.append(line.removeprefix("- "))
+            else:
+                reflections[-1] += f"\n{line}"
+        else:
+            (before if into is None else into).append(line)
+    found = [text.strip() for text in reflections]
+    said = "\n".join(before).strip()
+    return said, [text for text in found if text], [_step(step) for step in steps]
+
+
+def _follows(part: str, number: int, steps: int, last: int) -> bool:
+    """Return whether it is the next part of the present step, or begins the next one."""
+    if number == steps + 1:
+        return part != "Observation"
+    return number == steps and _ORDER[part] == last + 1
+
+
+def _step(parts: dict[str, list[str]]) -> Step:
+    texts = {name: "\n".join(lines).strip() for name, lines in parts.items()}
+    action, seen = texts.get("Action", ""), texts.get("Observation")
+    match = _KIND.match(action)
+    return Step(
+        action_type=match[1] if match else "(other)",
+        action={name.lower(): texts[name] for name in ("Thought", "Action") if name in texts},
+        observation=None if seen is None else seen[:MAX_TEXT],
+        error=seen if seen and seen.startswith(ERRORS) else None,
+    )
+
+
+FORMAT = Format("reflexion", "Reflexion logs: trials of questions as text", detect, read)

@@ -1,0 +1,491 @@
+"""The Sentinel form: episodes of an agent-oversight project, in a file of its memory or as lines.
+
+Mapping: the task (and its key) is the ``task_id``, the outcome the ``score`` in [0, 1] (without
+one: ``success``), the summary the ``trajectory_summary``; ``successes``, ``mistakes`` and
+``mistake_cards`` are those of an episode; ``agent`` (or ``agent_id``) and ``task_type`` count where
+they are texts. A ``timestamp`` with a time zone, or in seconds since the epoch, is when it ended.
+It is kept in ``extra`` as it was, together with ``steps``, which is a number there, and all other
+fields. No strategy is known. Other lists of a file (rules, cards, histories) were derived from the
+episodes; they are no facts and are not learned.
+
+A form that graphmem wrote has a field ``graphmem``, with what only graphmem knows of the episode:
+its source key, or all of it where the form cannot tell everything.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any, BinaryIO
+
+import ijson
+
+from graphmem.errors import SeedingError, ValidationError, has_surrogate
+from graphmem.ids import canonical_json
+from graphmem.models import Episode
+from graphmem.models.episodes import card_content
+from graphmem.seeding.formats import HEAD, Format, Origin, Record, Refused
+from graphmem.seeding.jsonl import BOM, MAX_LINE, record
+
+VERSION = 1
+"""Highest version of a file that is understood; files without a version are older."""
+OWN = "graphmem"
+EPISODES = "episodes"
+SOURCE = "sentinel"
+EARLIEST = 1_000_000_000
+"""Smaller timestamps (before September 2001) count from somewhere else than the epoch."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_CARD_FIELDS = {
+    "type": ("mistake_type", "type"),
+    "task": ("task_id", "task"),
+    "worker": ("worker_id", "worker"),
+    "correct_decision": ("correct_decision",),
+    "evidence": ("evidence",),
+    "lesson": ("lesson",),
+}
+_NAMES = {"task": "task_id", "task_key": "task_id", "summary": "trajectory_summary"}
+"""What fields of an episode are called in a form."""
+_TOLD = ("task_id", "score", "trajectory_summary", "successes", "mistakes", "mistake_cards")
+
+Form = Mapping[str, Any]
+
+
+def detect(head: bytes) -> bool:
+    """Return whether it is a file with ``episodes``, or begins with a line that is a form."""
+    names = _names(head)
+    if EPISODES in names:
+        return True
+    return {"task_id", "score"} <= names and not {"task", "strategy"} <= names
+
+
+def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
+    """Yield the episodes of a file by their places, those of lines by their numbers.
+
+    Raises:
+        SeedingError: the file is of a newer version, or its ``episodes`` are no list.
+    """
+    peek = getattr(stream, "peek", None)
+    if peek is None:
+        raise SeedingError("sentinel needs a buffered stream")
+    whole = EPISODES in _names(peek(HEAD)[:HEAD])
+    forms = _of_file(stream) if whole else _of_lines(stream)
+    for number, form in forms:
+        if isinstance(form, Refused):
+            yield form
+            continue
+        try:
+            yield number, episode(form, agent=origin.agent, source_key=f"{origin.stem}/{number}")
+        except ValidationError as error:
+            yield Refused(number, error.field, str(error))
+
+
+def episode(form: Form, *, source_key: str | None = None, agent: str | None = None) -> Episode:
+    """Return the episode that a form tells.
+
+    Args:
+        form: as it was written; it is not changed.
+        source_key: what it is known by, unless graphmem wrote the form, and with it the key.
+        agent: overrides the agent of the form.
+
+    Raises:
+        ValidationError: a field is wrong; it is named as it is in the form.
+    """
+    if not isinstance(form, Mapping):
+        raise ValidationError("episode", form, "must be an object with task_id and score")
+    for name in form:
+        if not isinstance(name, str) or has_surrogate(name):
+            raise ValidationError("episode", name, "is no name of a field", "give a text")
+    told, own = _told(form), form.get(OWN)
+    if own is None:
+        found = _episode(form, told, source_key=source_key, source=SOURCE)
+    elif not isinstance(own, Mapping) or not own.keys() <= {"episode", "source_key", "source"}:
+        raise ValidationError(OWN, own, "is not what graphmem writes", "leave it out")
+    elif "episode" in own:
+        found = _restored(own["episode"], form)
+    else:
+        found = _episode(form, told, source_key=own.get("source_key"), source=own.get("source"))
+    return found if agent is None else found.model_copy(update={"agent": agent})
+
+
+def identity(form: Form) -> str | None:
+    """Return a source key for a form that has an id (``episode_id``, else ``id``), else None.
+
+    Raises:
+        ValidationError: the id is no text and no whole number.
+    """
+    for name in ("episode_id", "id"):
+        value = form.get(name) if isinstance(form, Mapping) else None
+        if value is not None:
+            return f"{SOURCE}/{_text(value, name)}"
+    return None
+
+
+def write(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the form of an episode's content (as :func:`graphmem.models.content` gives it).
+
+    What the form has no field for (strategies, recorded steps, errors) is left out, fields kept in
+    ``extra`` stand beside the others.
+    """
+    form = {"task_id": content.get("task_key", content["task"]), "score": content["score"]}
+    if "summary" in content:
+        form["trajectory_summary"] = content["summary"]
+    for name in ("successes", "mistakes"):
+        form[name] = list(content.get(name, ()))
+    form["mistake_cards"] = [_card_form(card) for card in content.get("mistake_cards", ())]
+    if content["agent"] != "default":
+        form["agent"] = content["agent"]
+    if "task_type" in content:
+        form["task_type"] = content["task_type"]
+    return {**form, **{k: v for k, v in content.get("extra", {}).items() if k not in form}}
+
+
+def write_marked(
+    content: Mapping[str, Any], source_key: str | None, source: str | None
+) -> dict[str, Any]:
+    """Return the form of an episode with the source key that it is known by."""
+    return {**write(content), OWN: {"source_key": source_key, "source": source}}
+
+
+def write_whole(
+    content: Mapping[str, Any], source_key: str | None, source: str | None
+) -> dict[str, Any]:
+    """Return the form of an episode with everything that is known of it beside."""
+    form = write({**content, "extra": {}})
+    if steps := content.get("steps"):
+        form["steps"] = len(steps)
+    known = record(content, source_key, source)
+    if "ended_at" in known:
+        form["timestamp"] = known["ended_at"]
+    return {**form, OWN: {"episode": known}}
+
+
+def load(text: bytes, what: str) -> Any:
+    """Return the JSON value of a text, exactly.
+
+    Raises:
+        SeedingError: it is no JSON, or holds what JSON leaves open: a name twice in one object,
+            NaN, a number that is too large, half a character.
+    """
+    try:
+        value = json.loads(
+            text.removeprefix(BOM).decode(),
+            object_pairs_hook=_unique,
+            parse_constant=_constant,
+            parse_float=_float,
+        )
+        canonical_json(value).encode()
+    except RecursionError:
+        raise SeedingError(f"{what} is nested too deeply") from None
+    except ValueError as error:  # no JSON, no UTF-8, or one of ours
+        raise SeedingError(f"{what} is damaged, or no JSON: {error}") from None
+    return value
+
+
+def check_version(version: Any) -> None:
+    """Refuse what a newer version wrote.
+
+    Raises:
+        SeedingError: the version (a number, or a text that begins with one) is over 1.
+    """
+    if isinstance(version, str):
+        digits = version.strip().lstrip("vV").partition(".")[0]
+        version = int(digits) if digits.isdecimal() and len(digits) < 10 else None
+    if isinstance(version, int | float) and version >= VERSION + 1:
+        raise SeedingError(
+            f"version: it was written by version {version:g}, this graphmem knows {VERSION}; "
+            "upgrade graphmem"
+        )
+
+
+def _names(head: bytes) -> set[str]:
+    """Return the names in the first object, as far as it is in ``head``."""
+    text = head.removeprefix(BOM).lstrip()
+    if not text.startswith(b"{"):
+        return set()
+    if b'"episodes"' not in text and not (b'"task_id"' in text and b'"score"' in text):
+        return set()
+    try:
+        first = json.loads(text.partition(b"\n")[0])
+    except (ValueError, RecursionError):
+        first = None
+    if isinstance(first, dict):
+        return set(first)
+    from ijson.backends import python as patient  # yields what stands before the end
+
+    found: set[str] = set()
+    try:
+        for place, event, value in patient.parse(io.BytesIO(text)):
+            if place == "" and event == "map_key":
+                found.add(value)
+    except (ijson.JSONError, ValueError):
+        return found  # the head ends somewhere inside
+    return found
+
+
+def _of_file(stream: BinaryIO) -> Iterator[tuple[int, Any]]:
+    """Yield the forms of a file with their places from 1."""
+
+    def events() -> Iterator[tuple[str, str, Any]]:
+        for place, event, value in ijson.parse(stream):  # use_float would refuse large integers
+            if place == "version":
+                check_version(_plain(value))
+            elif place == EPISODES and event not in ("start_array", "end_array"):
+                raise SeedingError(f"{EPISODES}: is no list of episodes")
+            yield place, event, value
+
+    yield from enumerate(map(_plain, ijson.items(events(), f"{EPISODES}.item")), 1)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value with floats for decimals."""
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    return value
+
+
+def _of_lines(stream: BinaryIO) -> Iterator[tuple[int, Any]]:
+    """Yield the forms of lines with their numbers; blank lines are passed over."""
+    number = 0
+    while line := stream.readline(MAX_LINE + 1):
+        number += 1
+        if len(line) > MAX_LINE:
+            while line and not line.endswith(b"\n"):
+                line = stream.readline(MAX_LINE)
+            yield number, Refused(number, "line", f"is longer than {MAX_LINE:,} bytes")
+        elif line.strip():
+            try:
+                form = load(line, "the line")
+            except SeedingError as error:
+                form = Refused(number, "line", str(error))
+            yield number, form
+
+
+def _told(form: Form) -> dict[str, Any]:
+    """Return the fields of an episode that a form tells, each under its name there.
+
+    What is not understood stays in ``extra``.
+    """
+    extra = {name: value for name, value in form.items() if name != OWN}
+    if extra.get("task_id") is None:
+        raise ValidationError("task_id", None, "is missing", "this field is required")
+    task = _text(extra.pop("task_id"), "task_id")
+    told: dict[str, Any] = {"task": task, "task_key": task}
+    if extra.get("score") is not None:
+        told["score"] = extra.pop("score")
+    elif isinstance(extra.get("success"), bool):
+        told["success"] = extra.pop("success")
+        extra.pop("score", None)
+    else:
+        raise ValidationError(
+            "score", None, "is missing, so the outcome is unknown", "give a number in [0, 1]"
+        )
+    told["summary"] = extra.pop("trajectory_summary", None)
+    for name in ("successes", "mistakes"):
+        told[name] = _texts(extra.pop(name, None), name)
+    told["mistake_cards"] = _cards(extra.pop("mistake_cards", None))
+    for name, field in (("agent", "agent"), ("agent_id", "agent"), ("task_type", "task_type")):
+        if field not in told and isinstance(extra.get(name), str) and extra[name].strip():
+            told[field] = extra.pop(name)
+    told["ended_at"] = _moment(extra.get("timestamp"))
+    told["extra"] = extra
+    return told
+
+
+def _episode(form: Form, told: dict[str, Any], *, source_key: Any, source: Any) -> Episode:
+    texts = {name: [text for _, text in told[name]] for name in ("successes", "mistakes")}
+    try:
+        return Episode(
+            **{**told, **texts}, strategy=[], steps=(), source_key=source_key, source=source
+        )
+    except ValidationError as error:
+        raise _renamed(error, form, told) from None
+
+
+def _renamed(error: ValidationError, form: Form, told: Mapping[str, Any]) -> ValidationError:
+    """Return an error with the name that its field has in the form."""
+    first, _, rest = error.field.partition(".")
+    if first in ("source_key", "source"):
+        return ValidationError(f"{OWN}.{first}", error.value, error.problem, error.remedy)
+    if first == "extra":
+        field = rest or next(filter(None, map(_unfit, told["extra"].items())), "episode")
+    elif first in ("successes", "mistakes") and rest.isdecimal():
+        field = f"{first}.{told[first][int(rest)][0]}"
+    elif first == "mistake_cards" and rest:
+        at, _, name = rest.partition(".")
+        card = form[first][int(at)]
+        names = _CARD_FIELDS.get(name, ())
+        name = next((known for known in names if known in card), name.removeprefix("extra."))
+        field = f"{first}.{at}.{name}"
+    else:
+        field = _NAMES.get(first, first)
+    remedy = error.remedy
+    if first == "score":
+        remedy = "give a number in [0, 1]"
+    return ValidationError(field, error.value, error.problem, remedy)
+
+
+def _unfit(item: tuple[str, Any]) -> str | None:
+    """Return the name of a field whose value JSON cannot hold."""
+    try:
+        canonical_json(item[1])
+    except (ValueError, TypeError, RecursionError):
+        return item[0]
+    return None
+
+
+def _texts(value: Any, name: str) -> list[tuple[int, Any]]:
+    """Return the items of a list with their places; blank ones say nothing."""
+    if value is None:
+        return []
+    if not isinstance(value, list | tuple):
+        raise ValidationError(name, value, "must be a list of texts")
+    return [
+        (index, item)
+        for index, item in enumerate(value)
+        if not (isinstance(item, str) and not item.strip())
+    ]
+
+
+def _cards(value: Any) -> list[dict[str, Any]]:
+    if value is None:
+        return []
+    if not isinstance(value, list | tuple):
+        raise ValidationError("mistake_cards", value, "must be a list of cards")
+    return [_card(card, f"mistake_cards.{index}") for index, card in enumerate(value)]
+
+
+def _card(card: Any, where: str) -> dict[str, Any]:
+    """Return the fields of a mistake card; texts that are none stay in ``extra``."""
+    if not isinstance(card, Mapping):
+        raise ValidationError(where, card, "must be an object with mistake_type")
+    extra = dict(card)
+    told: dict[str, Any] = {}
+    for field, names in _CARD_FIELDS.items():
+        name = next((name for name in names if extra.get(name) is not None), None)
+        if name is None:
+            continue
+        value = extra[name]
+        if field in ("evidence", "lesson"):
+            if not isinstance(value, str):
+                continue
+        else:
+            value = _text(value, f"{where}.{name}")
+            if not value.strip():
+                continue
+        told[field] = value
+        del extra[name]
+    if "type" not in told:
+        raise ValidationError(
+            f"{where}.type", None, "is missing, so that the mistake is not known", "name its type"
+        )
+    told["extra"] = extra
+    return told
+
+
+def _card_form(card: Mapping[str, Any]) -> dict[str, Any]:
+    names = {field: names[0] for field, names in _CARD_FIELDS.items()}
+    told = {names[field]: value for field, value in card.items() if field in names}
+    return {**card.get("extra", {}), **told}
+
+
+def _text(value: Any, where: str) -> str:
+    """Return a text, or a whole number or truth value as one.
+
+    Raises:
+        ValidationError: it is something else.
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        return canonical_json(value)
+    raise ValidationError(where, value, "must be a text", "give a text")
+
+
+def _moment(value: Any) -> datetime | None:
+    """Return the time that a timestamp tells; None where it does not tell one exactly."""
+    try:
+        if isinstance(value, str):
+            found = datetime.fromisoformat(value)
+            return found if found.tzinfo and found.astimezone(UTC) else None
+        if isinstance(value, int | float) and not isinstance(value, bool) and value >= EARLIEST:
+            return _EPOCH + timedelta(seconds=value)
+    except (ValueError, OverflowError):
+        return None
+    return None
+
+
+def _restored(own: Any, form: Form) -> Episode:
+    """Return the episode that graphmem wrote beside a form, which must still tell the same."""
+    try:
+        found = Episode.from_json(canonical_json(own))
+    except ValidationError as error:
+        field = f"{OWN}.episode.{error.field}"
+        raise ValidationError(field, error.value, error.problem, error.remedy) from None
+    except (ValueError, TypeError) as error:
+        raise ValidationError(f"{OWN}.episode", own, f"is no JSON: {error}") from None
+    told = write(_told_of(found))
+    for name in _TOLD:
+        given, should = form.get(name), told.get(name)
+        if canonical_json(_number(given)) != canonical_json(_number(should)):
+            raise ValidationError(
+                name,
+                given,
+                f"differs from what {OWN}.episode says beside it",
+                f"change both, or leave {OWN} out",
+            )
+    return found
+
+
+def _told_of(found: Episode) -> dict[str, Any]:
+    """Return of an episode what a form tells, as in its content."""
+    score = found.score
+    if score is None:
+        score = 1.0 if found.success else 0.0
+    told = {
+        "task": found.task,
+        "task_key": found.task_key,
+        "score": score,
+        "summary": found.summary,
+        "agent": found.agent,
+        "successes": found.successes,
+        "mistakes": found.mistakes,
+        "mistake_cards": [card_content(card) for card in found.mistake_cards],
+    }
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _number(value: Any) -> Any:
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"the name {name[:80]!r} stands twice in one object")
+        found[name] = value
+    return found
+
+
+def _constant(text: str) -> float:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"the number {text[:40]} is too large")
+    return value
+
+
+FORMAT = Format(
+    "sentinel", "Sentinel memories: a file with episodes, or JSON lines of them", detect, read
+)

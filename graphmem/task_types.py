@@ -1,0 +1,121 @@
+"""Task types: a class of tasks from the wording of one.
+
+The rules are few and look at whole words of one sentence, so that a type is only inferred where
+the wording says it. Where no rule fires the type is ``general``.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import chain, pairwise
+from typing import NamedTuple
+
+GENERAL = "general"
+
+
+class TaskType(NamedTuple):
+    """A type, and the name of the rule that gave it (``general`` when none fired)."""
+
+    name: str
+    rule: str
+
+
+class _Rule(NamedTuple):
+    """Fires where a sentence has a word, or a pair of words, of each set."""
+
+    name: str
+    type: str
+    needs: tuple[frozenset[str], ...]
+
+
+_VOWELS = "aeiou"
+
+
+def _verbs(*words: str) -> frozenset[str]:
+    """Return regular verbs with their inflections; what doubles its last letter ends in ``+``."""
+    found: set[str] = set()
+    for word in words:
+        base, double = word.rstrip("+"), word.endswith("+")
+        stem = base + base[-1] if double else base.removesuffix("e")
+        past = stem + "ed"
+        third = base + ("es" if base.endswith(("s", "x", "z", "ch", "sh")) else "s")
+        if base.endswith("y") and base[-2] not in _VOWELS:
+            past, third = base[:-1] + "ied", base[:-1] + "ies"
+        found |= {base, third, past, stem + "ing"}
+    return frozenset(found)
+
+
+def _nouns(*words: str) -> frozenset[str]:
+    """Return nouns, or pairs of words that end in one, with their plurals."""
+    found: set[str] = set()
+    for word in words:
+        plural = word + ("es" if word.endswith(("s", "x", "z", "ch", "sh")) else "s")
+        if word.endswith("y") and word[-2] not in _VOWELS:
+            plural = word[:-1] + "ies"
+        found |= {word, plural}
+    return frozenset(found)
+
+
+_TEST = _verbs("test", "retest", "pretest") | {"pytest", "tester", "testers"}
+_VALIDATE = _verbs("validate") | _nouns("validation")
+_CHECK = _TEST | _VALIDATE | _verbs("verify")
+_FORM = _nouns("form", "input field", "form field", "web form")
+_SQL = frozenset({"sql", "mysql", "postgresql", "sqlite"})
+_DATABASE = _nouns("database", "db", "table", "schema")
+_QUERY = _nouns("query") | _verbs("query", "select") | _nouns("statement")
+_BUG = _nouns("bug", "crash", "traceback", "stack trace", "segfault", "failing test", "memory leak")
+_FIX = _verbs("fix", "diagnose", "reproduce", "trace") | {"find", "hunt", "track"}
+_CODE = _nouns("function", "method", "algorithm", "parser", "source code") | {
+    *("python", "java", "javascript", "typescript", "rust", "golang"),
+}
+_PROGRAM = _verbs("implement", "refactor") | {"write", "writing", "rewrite"}
+_TEXT = _nouns("email", "letter", "essay", "article", "blog", "poem", "newsletter", "speech")
+_COMPOSE = _verbs("draft", "compose") | {"write", "writing", "rewrite", "proofread"}
+_DATA = _nouns("dataset", "data set", "csv", "spreadsheet", "dataframe") | {"data"}
+_ANALYSE = _verbs("analyse", "analyze", "plot+", "visualise", "visualize") | {
+    "analysis",
+}
+_WEB = frozenset({"web", "internet", "online", "website", "websites"})
+_SEARCH = _verbs("search", "browse") | {"look up"}
+_SUMMARY = _verbs("summarise", "summarize")
+
+_RULES = (
+    _Rule("fill or test a form", "form_testing", (_verbs("fill", "submit+") | _TEST, _FORM)),
+    _Rule("check an API", "api_testing", (_CHECK, _nouns("api", "endpoint"))),
+    _Rule("check a database", "database_validation", (_CHECK, _nouns("database", "db", "schema"))),
+    _Rule("debug", "debugging", (_verbs("debug+", "troubleshoot"),)),
+    _Rule("fix a bug", "debugging", (_FIX, _BUG)),
+    _Rule("test", "testing", (_TEST | _VALIDATE,)),
+    _Rule("query in SQL", "sql_query", (_SQL, _QUERY)),
+    _Rule("query a database", "sql_query", (_verbs("query"), _DATABASE)),
+    _Rule("program", "coding", (_PROGRAM, _CODE)),
+    _Rule("analyse data", "data_analysis", (_ANALYSE, _DATA)),
+    _Rule("search the web", "web_search", (_SEARCH, _WEB)),
+    _Rule("summarise", "summarization", (_SUMMARY,)),
+    _Rule("compose a text", "writing", (_COMPOSE, _TEXT)),
+    _Rule("answer questions", "question_answering", (_verbs("answer"), _nouns("question"))),
+)
+_SENTENCE = re.compile(r"[.!?;]\s|\n")
+_WORD = re.compile(r"[^\W_]+")
+
+
+def infer_task_type(description: str) -> TaskType:
+    """Return the type of a task from its wording, and the rule that fired.
+
+    The first rule counts of which a sentence has all words; rules that ask for more stand before
+    those that ask for less. Case does not matter, and ``_`` and ``-`` separate words.
+
+    Args:
+        description: the task as it is given, in English; time is linear in its length.
+    """
+    sentences = [_words(sentence) for sentence in _SENTENCE.split(description)]
+    for rule in _RULES:
+        for words in sentences:
+            if all(not need.isdisjoint(words) for need in rule.needs):
+                return TaskType(rule.type, rule.name)
+    return TaskType(GENERAL, GENERAL)
+
+
+def _words(sentence: str) -> frozenset[str]:
+    words = _WORD.findall(sentence.lower())
+    return frozenset(chain(words, (f"{one} {next_}" for one, next_ in pairwise(words))))

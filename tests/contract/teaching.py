@@ -1,0 +1,178 @@
+"""What tests of lessons share: episodes that have something of everything, and what a memory holds.
+
+Ids depend on the namespace alone, so two memories on different engines can be compared as they are
+when the clock stands still.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+
+from graphmem import Episode, Memory, Settings, Step, StrategyUse
+from graphmem.models import MistakeCard
+from graphmem.queries import adhoc
+
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+"""What the clock says where it stands still."""
+START = datetime(2026, 1, 1, tzinfo=UTC)
+LESSONS = ("Heuristic", "AntiPattern", "Rule", "Mistake", "Task")
+BOOKKEEPING = ("Stream", "Event", "Cursor", "Claim", "Namespace", "Lock")
+"""What tells in how many calls something was learned, and what was done since."""
+ERRORS = (
+    "timeout after 30 s",
+    "timeout after 99 s",
+    "no such file: /home/anna/a.txt",
+    "no such file: /srv/b.csv",
+    "permission denied",
+)
+
+Dump = dict[str, Any]
+
+
+def stop_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let everything be recorded at one time."""
+    now = int(NOW.timestamp() * 1000)
+    for module in ("learning", "erasing", "layout", "users", "knowledge", "scopes"):
+        monkeypatch.setattr(f"graphmem.{module}.now_millis", lambda: now)
+
+
+def dump(memory: Memory, labels: Sequence[str] | None = None) -> Dump:
+    """Every node of some labels (else all but bookkeeping) and every edge that it has.
+
+    Sums of floats are rounded, for they depend on the order of summing in the last digits; types of
+    tasks are sorted, for they stand in the order in which they came.
+    """
+    found: Dump = {}
+    for row in memory.query(
+        "MATCH (n) WHERE n.ns = $ns RETURN n.id AS id, labels(n)[0] AS label, properties(n) AS held"
+    ):
+        label = row["label"]
+        if label in labels if labels else label not in BOOKKEEPING:
+            found[f"{label} {row['id']}"] = _plain(row["held"], label)
+    for row in memory.query(
+        "MATCH (n)-[r]->(m) WHERE n.ns = $ns RETURN n.id AS id, labels(n)[0] AS label, "
+        "type(r) AS edge, m.id AS other, labels(m)[0] AS others, properties(r) AS held"
+    ):
+        ends = {row["label"], row["others"]}
+        if ends & set(labels) if labels else not ends & set(BOOKKEEPING):
+            held = _plain(row["held"], row["edge"])
+            key = f"{row['id']} {row['edge']} {row['other']} {sorted(held.items())}"
+            found[key] = found.get(key, 0) + 1
+    return found
+
+
+def _plain(held: dict[str, Any], own: str) -> dict[str, Any]:
+    plain: dict[str, Any] = {}
+    for name, value in held.items():
+        if value is None or name == "title" or (name == "type" and value == own):
+            continue  # an engine's own, or nothing
+        if isinstance(value, float):
+            plain[name] = round(value, 9)
+        else:
+            plain[name] = tuple(sorted(value)) if isinstance(value, list) else value
+    return plain
+
+
+def answers(memory: Memory) -> list[Any]:
+    """What the memory answers when it is asked for lessons."""
+    heuristics = [row.model_dump() for row in memory.heuristics()]
+    for row in heuristics:
+        row["mean_score"] = round(row["mean_score"], 9)
+    return [heuristics, memory.anti_patterns(), memory.rules(), memory.mistakes()]
+
+
+def tamper(memory: Memory, cypher: str) -> None:
+    """Write past the library."""
+    query = adhoc(cypher, "write")
+    memory.store.transact(lambda tx: tx.run(query, ns=memory.namespace))
+
+
+def reference(memory: Memory, settings: Settings | None = None) -> Memory:
+    """An empty embedded memory with the namespace of another, and so the same ids."""
+    return Memory.open("memory:", namespace=memory.namespace, settings=settings or Settings())
+
+
+def checked(memory: Memory) -> None:
+    """Everything derived follows from the facts."""
+    report = memory.verify()
+    assert report.ok, report.differences
+
+
+def fail(memory: Memory, strategy: str, error: str, **more: Any) -> str:
+    """Learn a failure with an error; return the id of its episode."""
+    given = {"task": "deploy", "source_key": f"{strategy}/{error}/{sorted(more.items())}", **more}
+    return memory.learn(strategy=strategy, error=error, success=False, **given).episode_id
+
+
+def attempts(
+    memory: Memory, strategy: str, successes: int, failures: int = 0, **more: Any
+) -> list[str]:
+    """Learn successes, then failures without an error; return the ids of the episodes."""
+    given = {"task": "deploy", **more}
+    return [
+        memory.learn(
+            strategy=strategy,
+            success=number < successes,
+            source_key=f"{strategy}/{number}/{sorted(more.items())}",
+            **given,
+        ).episode_id
+        for number in range(successes + failures)
+    ]
+
+
+def day(number: int) -> datetime:
+    """A day, counted from the first of January."""
+    return START + timedelta(days=number)
+
+
+uses = st.lists(
+    st.builds(
+        StrategyUse,
+        text=st.sampled_from(["plan", "guess", "ask"]),
+        credit=st.sampled_from([0.25, 1.0]),
+        applied=st.sampled_from([True, True, True, False]),
+    ),
+    max_size=2,
+    unique_by=lambda use: use.text,
+)
+sentences = st.lists(st.sampled_from(["read first", "test it", "hurry"]), max_size=2).map(tuple)
+cards = st.builds(
+    MistakeCard,
+    type=st.sampled_from(["skipped", "mixed up"]),
+    task=st.sampled_from([None, None, "book"]),
+    worker=st.sampled_from([None, "w"]),
+    evidence=st.sampled_from([None, "log line", "x" * 400]),
+    lesson=st.sampled_from([None, "look twice"]),
+)
+episodes = st.builds(
+    Episode,
+    task=st.sampled_from(["book a flight", "fix the bug"]),
+    task_key=st.sampled_from([None, None, "book"]),
+    task_type=st.sampled_from([None, "x", "y"]),
+    strategy=uses,
+    score=st.sampled_from([0.0, 0.3, 0.499, 0.5, 0.849, 0.85, 1.0]),
+    agent=st.sampled_from(["anna", "ben"]),
+    error=st.sampled_from([None, *ERRORS]),
+    steps=st.sampled_from([(), (Step(error="timeout after 7 s"), Step())]),
+    successes=sentences,
+    mistakes=sentences,
+    mistake_cards=st.lists(cards, max_size=2).map(tuple),
+    ended_at=st.none() | st.integers(0, 120).map(day),
+)
+
+
+def histories(least: int = 1, most: int = 25) -> st.SearchStrategy[list[Episode]]:
+    """Lists of episodes with a key each."""
+
+    def numbered(found: list[Episode]) -> list[Episode]:
+        return [
+            episode.model_copy(update={"source_key": str(number)})
+            for number, episode in enumerate(found)
+        ]
+
+    return st.lists(episodes, min_size=least, max_size=most).map(numbered)

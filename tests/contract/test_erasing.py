@@ -1,0 +1,427 @@
+"""Erasing and forgetting: what goes takes its exact share along, and leaves no trace."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from graphmem import Episode, Memory, Step
+from graphmem.errors import NotFoundError, ValidationError
+from graphmem.models import MistakeCard
+from tests.conftest import Opener
+from tests.contract.teaching import NOW, attempts, checked, day, dump, fail, reference, stop_clock
+
+ZSTD = b"\x28\xb5\x2f\xfd"
+"""How a frame of zstandard begins."""
+MARK = "quokka"
+"""A word that is nowhere else."""
+
+
+def history(agent: str, first: int = 0, mark: str = "") -> list[Episode]:
+    """Six episodes of an agent that leave something in every kind of derived item."""
+    return [
+        Episode(
+            task=f"{mark}deploy {number % 2}",
+            strategy=[f"{mark}plan", "ask"] if number % 3 else ["guess"],
+            score=(0.9, 0.2, 0.95)[number % 3],
+            agent=agent,
+            summary=f"{mark} went on",
+            error=f"{mark} timeout after {number} s" if number % 3 == 1 else None,
+            feedback=f"{mark} fine",
+            successes=(f"{mark} read first",),
+            mistakes=(f"{mark} hurry",),
+            mistake_cards=(
+                MistakeCard(
+                    type="skipped",
+                    evidence=f"{mark} seen",
+                    lesson=f"{mark} look",
+                    extra={"m": mark},
+                ),
+            ),
+            steps=(
+                Step(action={"press": mark}, observation=f"{mark} page", error=f"{mark} oops"),
+                Step(action="go", state={"at": number, "mark": mark}, reward=1.0, terminal=True),
+            ),
+            ended_at=day(number) if number % 2 else None,
+            source_key=f"{agent}/{number}",
+            source=f"{mark}.log",
+            extra={"mark": mark},
+        )
+        for number in range(first, first + 6)
+    ]
+
+
+class TestShares:
+    def test_erasing_an_agent_leaves_what_others_taught(
+        self, memory: Memory, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        stop_clock(monkeypatch)
+        for pair in zip(history("anna"), history("ben", 3), strict=True):  # interleaved
+            memory.learn_many(pair)
+        memory.policies.update({"at": 1}, "go", 1.0, terminal=True, agent="ben")
+        memory.scope("ben", share_with=["*"])
+
+        report = memory.erase(agent="ben")
+
+        assert (report.agent, report.episodes, report.steps) == ("ben", 6, 12)
+        assert report.policies > 0
+        assert "Agent" in report.removed
+        assert report.compacted is (not memory.store.capabilities.server)
+        assert memory.scope_of("ben") is None
+        with reference(memory) as never:
+            never.learn_many(history("anna"))
+            assert dump(memory) == dump(never)
+        checked(memory)
+
+    def test_erasing_all_agents_leaves_nothing(self, memory: Memory) -> None:
+        memory.learn_many([*history("anna"), *history("ben", 3)])
+        memory.erase(agent="anna")
+        memory.erase(agent="ben")
+        assert dump(memory) == {}
+        assert memory.stats().episodes == memory.stats().events == 0
+
+    def test_an_agent_without_episodes(self, memory: Memory) -> None:
+        policy = memory.policies.update({"at": 1}, "go", 1.0, terminal=True, agent="ben").policy_id
+        memory.predictions.expect(policy, probability=0.5, agent="ben")
+        report = memory.erase(agent="ben")
+        assert (report.episodes, report.policies, report.predictions) == (0, 1, 1)
+        assert dump(memory) == {}
+
+    def test_erasing_an_agent_in_scopes_of_others(self, memory: Memory) -> None:
+        memory.scope("anna", share_with=["ben"], inherit_from=["ben"])
+        memory.scope("ben", share_with=["anna"])
+        memory.learn("t", "plan", success=True, agent="ben")
+        memory.erase(agent="ben")
+        assert "ben" not in repr(dump(memory))
+
+    def test_erasing_one_episode(self, memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+        stop_clock(monkeypatch)
+        known: list[Episode | None] = list(history("anna"))
+        memory.learn_many(history("anna"))
+        ids = [_known_by(memory, str(one.source_key)) for one in history("anna")]
+        for gone in (4, 0, 5, 2):
+            memory.erase(ids[gone])
+            known[gone] = None
+            with reference(memory) as never:
+                never.learn_many(one for one in known if one)
+                assert dump(memory) == dump(never)
+            checked(memory)
+
+    def test_erasing_a_user(self, memory: Memory) -> None:
+        memory.prefer("anna", "tone", "short", at=day(1))
+        memory.know("billing", "due in May", user="anna")
+        june = memory.know("billing", "due in June")
+        before = dump(memory)
+        memory.prefer("ben", "tone", "long", at=day(1))
+        memory.prefer("ben", "tone", "longer", at=day(2))
+        memory.know("billing", "due in May", user="ben")
+        memory.know("billing", "due in July", user="ben", contradicts=june)
+
+        report = memory.erase(user="ben")
+        assert (report.user, report.preferences, report.knowledge) == ("ben", 2, 1)
+        assert report.compacted is (not memory.store.capabilities.server)
+        assert dump(memory) == before
+        checked(memory)
+
+    def test_general_rules_go_with_the_episodes_that_they_came_from(self, memory: Memory) -> None:
+        for number in range(6):
+            memory.learn_many(
+                [
+                    {
+                        "task": f"task {number % 3}",
+                        "strategy": "ask",
+                        "score": 1.0,
+                        "agent": "ben",
+                        "successes": [f"always {MARK} before you deploy"],
+                        "source_key": str(number),
+                    }
+                ]
+            )
+        memory.consolidate(force=True)
+        assert MARK in repr([rule for rule in memory.rules() if rule.task is None])
+        memory.erase(agent="ben")
+        assert MARK not in repr(dump(memory))
+
+    @pytest.mark.parametrize(
+        "given", [{"agent": "nobody"}, {"user": "nobody"}, {"episode_id": "none"}]
+    )
+    def test_what_is_not_there(self, memory: Memory, given: dict[str, str]) -> None:
+        memory.learn("t", "s", success=True)
+        before = dump(memory)
+        with pytest.raises(NotFoundError, match=r"no (agent|user|episode) '.*' in namespace"):
+            memory.erase(**given)
+        assert dump(memory) == before
+
+
+def _known_by(memory: Memory, key: str) -> str:
+    [row] = memory.query(
+        "MATCH (e:Episode) WHERE e.ns = $ns AND e.source_key = $key RETURN e.id AS id", key=key
+    )
+    return str(row["id"])
+
+
+class TestForgetting:
+    def old(self, memory: Memory) -> dict[str, list[str]]:
+        """Old and new episodes of what works and of what does not."""
+        ids: dict[str, list[str]] = {}
+        for name, at in (("old", NOW - timedelta(days=91)), ("new", NOW - timedelta(days=89))):
+            ids[f"{name} good"] = attempts(memory, "plan", 4, ended_at=at)
+            ids[f"{name} bad"] = [
+                fail(memory, "hope", f"timeout after {n} s", ended_at=at) for n in range(4)
+            ]
+        return ids
+
+    def test_what_is_old_and_taught_nothing_goes(
+        self, memory: Memory, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        stop_clock(monkeypatch)
+        ids = self.old(memory)
+        report = memory.forget()
+        assert set(report.episode_ids) == set(ids["old bad"])
+        assert (report.episodes, report.dry_run) == (4, False)
+        assert report.before == NOW - timedelta(days=90)
+        assert report.compacted is (not memory.store.capabilities.server)
+        assert memory.stats().episodes == 12
+        assert memory.forget().episodes == 0
+        checked(memory)
+
+    def test_either_condition_alone(self, memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+        stop_clock(monkeypatch)
+        ids = self.old(memory)
+        cases: list[tuple[dict[str, object], set[str]]] = [
+            ({"below_confidence": None}, {"old good", "old bad"}),
+            ({"older_than": None}, {"old bad", "new bad"}),
+            ({"older_than": 91, "below_confidence": 1.0}, set()),  # before, not at
+            ({"older_than": timedelta(days=90, hours=12)}, {"old bad"}),
+            ({"older_than": 0, "below_confidence": 1.0}, set(ids)),
+            ({"agent": "nobody", "older_than": 0, "below_confidence": None}, set()),
+        ]
+        for asked, names in cases:
+            report = memory.forget(**asked, dry_run=True)  # type: ignore[arg-type]
+            assert set(report.episode_ids) == {one for name in names for one in ids[name]}, asked
+
+    def test_confidence_is_that_of_the_agent_and_the_type(
+        self, memory: Memory, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        stop_clock(monkeypatch)
+        hers = attempts(memory, "plan", 0, 4, agent="anna", task_type="x")
+        attempts(memory, "plan", 4, agent="ben", task_type="x")
+        attempts(memory, "plan", 4, agent="anna", task_type="y")
+        assert set(memory.forget(None, 0.3, dry_run=True).episode_ids) == set(hers)
+
+    def test_one_believed_strategy_keeps_an_episode(self, memory: Memory) -> None:
+        attempts(memory, "plan", 4)
+        kept = memory.learn("deploy", ["hope", "plan"], success=False).episode_id
+        none = memory.learn("deploy", [], success=False).episode_id  # it has none to doubt
+        gone = memory.learn("deploy", "hope", success=False, error="boom").episode_id
+        assert memory.forget(None, 0.3, dry_run=True).episode_ids == (gone,)
+        assert {kept, none}.isdisjoint(memory.forget(None, 0.3).episode_ids)
+
+    @pytest.mark.parametrize(
+        ("older_than", "below"), [(None, 0.3), (100, None), (100, 0.55), (0, 1.0)]
+    )
+    def test_a_dry_run_is_equal_to_the_real_one_and_changes_nothing(
+        self,
+        memory: Memory,
+        monkeypatch: pytest.MonkeyPatch,
+        older_than: float | None,
+        below: float | None,
+    ) -> None:
+        stop_clock(monkeypatch)
+        memory.learn_many([*history("anna"), *history("ben", 3)])
+        self.old(memory)
+        before = dump(memory)
+        dry = memory.forget(older_than, below, dry_run=True)
+        assert dry.dry_run
+        assert not dry.compacted
+        assert dump(memory) == before
+        checked(memory)
+
+        real = memory.forget(older_than, below)
+        assert real.model_dump(exclude={"dry_run", "compacted"}) == dry.model_dump(
+            exclude={"dry_run", "compacted"}
+        )
+        assert dry.episodes > 0
+        checked(memory)
+
+    def test_what_is_left_is_as_if_the_rest_had_never_been(
+        self, memory: Memory, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        stop_clock(monkeypatch)
+        known = [*history("anna"), *history("ben", 3)]
+        memory.learn_many(known)
+        gone = set(memory.forget(NOW - day(4), None).episode_ids)
+        assert 0 < len(gone) < len(known)
+        with reference(memory) as never:
+            never.learn_many(known)
+            names = {_known_by(never, str(one.source_key)): one for one in known}
+        with reference(memory) as never:
+            never.learn_many(one for name, one in names.items() if name not in gone)
+            assert dump(memory) == dump(never)
+        checked(memory)
+
+
+def plant(memory: Memory) -> None:
+    """Leave the mark wherever text of an agent or a user can be."""
+    memory.learn_many(history(f"{MARK} agent", mark=MARK))
+    memory.learn_many(history("anna"))
+    memory.policies.update({"mark": MARK}, MARK, 1.0, terminal=True, agent=f"{MARK} agent")
+    memory.policies.learn_episodes()
+    memory.predictions.expect(f"{MARK}plan", probability=0.5, agent=f"{MARK} agent")
+    memory.scope(f"{MARK} agent", share_with=[f"{MARK} friend"])
+    memory.scope("anna", share_with=[f"{MARK} agent"])
+    memory.prefer(f"{MARK} user", "tone", f"{MARK} short", at=day(1))
+    memory.prefer(f"{MARK} user", "tone", f"{MARK} shorter", at=day(2))
+    memory.know("billing", f"{MARK} is due", user=f"{MARK} user")
+
+
+ERASERS: dict[str, Callable[[Memory], object]] = {
+    "erasing": lambda memory: memory.erase(agent=f"{MARK} agent"),
+    "forgetting": lambda memory: (
+        memory.forget(0, None, agent=f"{MARK} agent"),
+        memory.erase(agent=f"{MARK} agent"),
+    ),
+}
+
+
+@pytest.mark.parametrize("how", list(ERASERS))
+@pytest.mark.parametrize("engine", ["embedded"])
+def test_no_trace_is_left_on_disk(opened: Opener, url: str, how: str) -> None:
+    memory = opened()
+    memory.learn("t", "ask", success=True)
+    plant(memory)
+    assert found_on_disk(url)  # in the log
+    memory.erase(user=f"{MARK} user")
+    assert found_on_disk(url)  # in the graph file, compressed: what an agent left is still there
+    ERASERS[how](memory)
+    assert found_on_disk(url) == []
+    checked(memory)
+    memory.close()
+    assert found_on_disk(url) == []
+
+
+@pytest.mark.parametrize("engine", ["embedded"])
+def test_no_trace_of_a_user_is_left_on_disk(opened: Opener, url: str) -> None:
+    memory = opened()
+    memory.prefer(f"{MARK} user", "tone", "short")
+    memory.know("billing", f"{MARK} is due", user=f"{MARK} user")
+    assert found_on_disk(url)
+    memory.close()
+    assert found_on_disk(url)
+    memory = opened()
+    assert memory.erase(user=f"{MARK} user").compacted
+    assert found_on_disk(url) == []
+
+
+@pytest.mark.parametrize("engine", ["embedded"])
+def test_of_one_episode_no_trace_is_left_after_closing(opened: Opener, url: str) -> None:
+    memory = opened()
+    memory.learn("t", "ask", success=True)
+    gone = memory.learn("t", f"{MARK} ask", success=True, summary=MARK)
+    memory.close()
+    assert found_on_disk(url)
+    memory = opened()
+    assert not memory.erase(gone.episode_id).compacted
+    memory.close()
+    assert found_on_disk(url) == []
+
+
+@pytest.mark.neo4j
+@pytest.mark.parametrize("engine", ["neo4j"])
+def test_no_query_finds_a_trace_on_a_server(memory: Memory) -> None:
+    plant(memory)
+    assert found_by_queries(memory)
+    assert not memory.erase(agent=f"{MARK} agent").compacted
+    assert found_by_queries(memory)  # what the user left
+    assert not memory.erase(user=f"{MARK} user").compacted
+    assert found_by_queries(memory) == []
+    memory.learn("t", f"{MARK} ask", success=True, ended_at=day(0))
+    report = memory.forget(1, None)
+    assert (report.compacted, found_by_queries(memory)) == (False, [])
+
+
+def found_by_queries(memory: Memory) -> list[str]:
+    """Every property of a node or an edge of the namespace that holds the mark."""
+    rows = memory.query(
+        "MATCH (n) WHERE n.ns = $ns RETURN labels(n)[0] AS where, properties(n) AS held"
+    ) + memory.query(
+        "MATCH (n)-[r]-() WHERE n.ns = $ns RETURN type(r) AS where, properties(r) AS held"
+    )
+    return [
+        f"{row['where']}.{name}"
+        for row in rows
+        for name, value in row["held"].items()
+        if MARK in repr(value)
+    ]
+
+
+def found_on_disk(folder: str) -> list[str]:
+    """Every file below a folder that holds the mark, as it is or in a frame of zstandard."""
+    files = [path for path in Path(folder).rglob("*") if path.is_file()]
+    assert files
+    return [path.name for path in files if any(MARK.encode() in held for held in _read(path))]
+
+
+def _read(path: Path) -> Iterator[bytes]:
+    """The bytes of a file, and those of every frame in it."""
+    held = path.read_bytes()
+    yield held
+    for frame in re.finditer(re.escape(ZSTD), held):
+        reader = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(held[frame.start() :]))
+        found = b""
+        try:
+            while piece := reader.read(1 << 20):
+                found += piece
+        except zstandard.ZstdError:
+            pass  # these four bytes began no frame, or one that ends early: what it held counts
+        yield found
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"older_than": -1}, "older_than"),
+        ({"older_than": timedelta(days=-1)}, "older_than"),
+        ({"older_than": "90"}, "older_than"),
+        ({"older_than": True}, "older_than"),
+        ({"older_than": float("nan")}, "older_than"),
+        ({"older_than": float("inf")}, "older_than"),
+        ({"below_confidence": 1.5}, "below_confidence"),
+        ({"below_confidence": -0.1}, "below_confidence"),
+        ({"below_confidence": float("nan")}, "below_confidence"),
+        ({"below_confidence": "0.3"}, "below_confidence"),
+        ({"older_than": None, "below_confidence": None}, "older_than"),
+        ({"agent": ""}, "agent"),
+        ({"agent": 5}, "agent"),
+    ],
+)
+def test_forgetting_refuses_what_it_does_not_understand(
+    memory: Memory, given: dict[str, object], field: str
+) -> None:
+    memory.learn("t", "s", success=False, ended_at=day(0))
+    with pytest.raises(ValidationError) as caught:
+        memory.forget(**given)  # type: ignore[arg-type]
+    assert caught.value.field == field
+    assert memory.stats().episodes == 1
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"agent": "anna", "user": "anna"},
+        {"episode_id": "x", "agent": "anna"},
+        {"episode_id": "x", "agent": "anna", "user": "anna"},
+    ],
+)
+def test_erasing_takes_one_thing(memory: Memory, given: dict[str, str]) -> None:
+    memory.learn("t", "s", success=True, agent="anna")
+    with pytest.raises(ValidationError, match="give one of episode_id, agent, user"):
+        memory.erase(**given)
+    assert memory.stats().episodes == 1

@@ -1,0 +1,508 @@
+"""Heuristics and anti-patterns: what works, what fails, and what to do instead."""
+
+from __future__ import annotations
+
+import math
+from uuid import uuid4
+
+import hypothesis
+import hypothesis.strategies as st
+import pytest
+
+from graphmem import Episode, Memory, Step, StrategyUse
+from graphmem.models.lessons import Alternative
+from tests.conftest import Opener
+from tests.contract.teaching import (
+    LESSONS,
+    answers,
+    attempts,
+    checked,
+    day,
+    dump,
+    fail,
+    histories,
+    reference,
+    stop_clock,
+    tamper,
+)
+
+SHOWN_AS_FOUND = (hypothesis.Phase.explicit, hypothesis.Phase.reuse, hypothesis.Phase.generate)
+"""Shrinking takes minutes here, where one example is many transactions."""
+
+
+def wilson(successes: int, trials: int, z: float = 1.96) -> tuple[float, float]:
+    """The Wilson bounds, as anybody can look them up."""
+    rate, square = successes / trials, z * z
+    middle = rate + square / (2 * trials)
+    half = z * math.sqrt(rate * (1 - rate) / trials + square / (4 * trials**2))
+    share = 1 + square / trials
+    return (middle - half) / share, (middle + half) / share
+
+
+class TestHeuristics:
+    def test_twenty_equal_successes_are_one_heuristic(self, memory: Memory) -> None:
+        attempts(memory, "plan", 20, task_type="ops", agent="anna")
+
+        [found] = memory.heuristics()
+        assert (found.strategy, found.agent, found.task_type) == ("plan", "anna", "ops")
+        assert (found.trials, found.successes) == (20, 20)
+        assert found.confidence == pytest.approx(21 / 22)
+        assert found.mean_score == 1.0
+
+    def test_two_strategies_that_alternate_stand_side_by_side(self, memory: Memory) -> None:
+        memory.learn_many(
+            {
+                "task": "deploy",
+                "strategy": "plan" if n % 2 else "ask",
+                "success": True,
+                "source_key": str(n),
+            }
+            for n in range(100)
+        )
+        assert {found.strategy: found.trials for found in memory.heuristics()} == {
+            "plan": 50,
+            "ask": 50,
+        }
+
+    def test_three_late_successes_do_not_outweigh_97_failures(
+        self, memory: Memory, opened: Opener
+    ) -> None:
+        memory.learn_many(
+            {"task": "deploy", "strategy": "hope", "success": n >= 97, "ended_at": day(n)}
+            for n in range(100)
+        )
+        assert memory.heuristics() == []  # nothing to recommend, and nothing established
+        [found] = opened(heuristic_above=0.0).heuristics()
+        assert (found.successes, found.trials) == (3, 100)
+        assert found.confidence == pytest.approx(4 / 102)
+        assert found.status == "refuted"
+        assert found.upper == pytest.approx(wilson(3, 100)[1])
+        assert found.upper < 0.1
+        assert memory.strategies()[0].status == "refuted"
+
+    def test_the_same_again_is_no_more_evidence(self, memory: Memory) -> None:
+        for _ in range(20):
+            memory.learn("deploy", "plan", success=True, source_key="the one")
+        assert memory.heuristics() == []
+
+    @pytest.mark.parametrize(
+        ("successes", "failures", "shown"),
+        [(2, 0, False), (3, 0, True), (2, 1, True), (2, 2, False), (1, 2, False), (3, 2, True)],
+    )
+    def test_one_needs_three_trials_and_a_confidence_over_half(
+        self, memory: Memory, successes: int, failures: int, shown: bool
+    ) -> None:
+        attempts(memory, "plan", successes, failures)
+        assert bool(memory.heuristics()) is shown
+
+    def test_what_worked_and_then_fails_is_no_longer_shown(self, memory: Memory) -> None:
+        attempts(memory, "plan", 4)
+        assert memory.heuristics()
+        for number in range(4):
+            fail(memory, "plan", "boom", source_key=f"late {number}")
+        assert memory.heuristics() == []
+        attempts(memory, "plan", 5, task="deploy", feedback="and again")
+        assert [found.trials for found in memory.heuristics()] == [13]
+
+    @pytest.mark.parametrize(
+        ("successes", "failures", "status"),
+        [
+            (5, 0, "tentative"),  # 5 of 5: the lower bound is .566
+            (6, 0, "established"),  # 6 of 6: .610
+            (3, 2, "tentative"),
+            (16, 4, "tentative"),  # 16 of 20: .584
+            (17, 3, "established"),  # 17 of 20: .640
+        ],
+    )
+    def test_the_status_follows_from_the_bounds(
+        self, memory: Memory, successes: int, failures: int, status: str
+    ) -> None:
+        attempts(memory, "plan", successes, failures)
+        [found] = memory.heuristics()
+        lower, upper = wilson(successes, successes + failures)
+        assert [found.lower, found.upper] == pytest.approx([lower, upper])
+        assert found.status == status
+        assert (lower > 0.6) is (status == "established")
+
+    def test_one_is_of_an_agent_and_a_type_of_task(self, memory: Memory) -> None:
+        for agent, task_type in (("anna", "x"), ("anna", "y"), ("ben", "x")):
+            attempts(memory, "plan", 3, task="t", agent=agent, task_type=task_type)
+        attempts(memory, "ask", 3, 1, task="t", agent="anna", task_type="x")
+
+        def shown(**asked: object) -> list[tuple[str, str, str]]:
+            rows = memory.heuristics(**asked)  # type: ignore[arg-type]
+            return [(row.agent, row.task_type, row.strategy) for row in rows]
+
+        assert len(shown()) == 4
+        assert shown(agent="ben") == [("ben", "x", "plan")]
+        assert shown(task_type="y") == [("anna", "y", "plan")]
+        assert shown(agent="anna", task_type="x") == [("anna", "x", "plan"), ("anna", "x", "ask")]
+        assert shown(min_confidence=0.8) == shown()[:3]  # 4/5 itself, and not 4/6
+        assert shown(min_confidence=0.81) == []
+        assert shown(task_type="z") == shown(agent="nobody") == []
+
+    def test_a_strategy_that_was_not_applied_is_not_counted(self, memory: Memory) -> None:
+        for number in range(3):
+            use = StrategyUse("ask", applied=False)
+            memory.learn("t", ["plan", use], success=True, source_key=str(number))
+        assert [found.strategy for found in memory.heuristics()] == ["plan"]
+
+    def test_the_mean_score_is_weighed_by_credit(self, memory: Memory) -> None:
+        for number, (score, credit) in enumerate([(1.0, 1.0), (0.5, 0.25), (0.5, 0.75)]):
+            memory.learn(
+                "t", StrategyUse("plan", credit=credit), score=score, source_key=str(number)
+            )
+        [found] = memory.heuristics()
+        assert found.mean_score == pytest.approx((1.0 + 0.125 + 0.375) / 2.0)
+
+    def test_the_sample_is_the_latest_five_for_and_against(self, memory: Memory) -> None:
+        order = [3, 11, 0, 7, 1, 8, 15, 2, 9, 14, 4, 13, 6, 10, 5, 12]
+        ids = {
+            number: memory.learn(
+                "t", "plan", success=number % 3 > 0, ended_at=day(number)
+            ).episode_id
+            for number in order
+        }
+        [found] = memory.heuristics()
+        assert found.supporting == tuple(ids[number] for number in (14, 13, 11, 10, 8))
+        assert found.opposing == tuple(ids[number] for number in (15, 12, 9, 6, 3))
+        assert (found.first_at, found.last_at) == (day(0), day(15))
+        held = memory.query("MATCH (:Heuristic)-[d:DERIVED_FROM]->(e) WHERE e.ns = $ns RETURN e.id")
+        assert len(held) == 10
+
+    def test_dates_come_from_dated_episodes_alone(self, memory: Memory) -> None:
+        attempts(memory, "ask", 3)
+        assert memory.heuristics()[0].first_at is None
+        assert memory.heuristics()[0].last_at is None
+        memory.learn("deploy", "ask", success=True, started_at=day(3))
+        memory.learn("deploy", "ask", success=True, started_at=day(1), ended_at=day(5))
+        [found] = memory.heuristics()
+        assert (found.first_at, found.last_at) == (day(3), day(5))
+
+
+class TestAntiPatterns:
+    def test_two_failures_that_differ_in_particulars_are_one(self, memory: Memory) -> None:
+        first = fail(memory, "guess", "line 12: no such file: /srv/app/a.py", ended_at=day(1))
+        assert memory.anti_patterns() == []
+        second = fail(memory, "guess", "line 99: no such file: /home/b/c.py", ended_at=day(2))
+
+        [found] = memory.anti_patterns()
+        assert found.error_class == "line <number>: no such file: <path>"
+        assert found.example == "line 99: no such file: /home/b/c.py"
+        assert (found.occurrences, found.successes) == (2, 0)
+        assert found.evidence == (second, first)
+        assert (found.first_at, found.last_at) == (day(1), day(2))
+        assert (found.agent, found.strategy) == ("default", "guess")
+
+    def test_it_goes_on_counting(self, memory: Memory) -> None:
+        ids = [
+            fail(
+                memory, "guess", f"timeout after {n} s", ended_at=day(n), task_type=f"type {n % 2}"
+            )
+            for n in range(30)
+        ]
+        [found] = memory.anti_patterns()
+        assert found.occurrences == 30
+        assert found.evidence == tuple(reversed(ids[-5:]))
+        assert found.task_types == ("type 0", "type 1")
+        assert (found.first_at, found.last_at) == (day(0), day(29))
+
+    def test_one_is_of_an_agent_a_strategy_and_a_class_of_errors(self, memory: Memory) -> None:
+        for number in range(2):
+            fail(memory, "guess", f"timeout after {number} s", agent="anna")
+            fail(memory, "guess", f"timeout after {number} s", agent="ben")
+            fail(memory, "guess", "permission denied", agent="anna", feedback=str(number))
+            fail(memory, "hope", f"timeout after {number} s", agent="anna")
+        shown = {(row.agent, row.strategy, row.error_class) for row in memory.anti_patterns()}
+        assert shown == {
+            ("anna", "guess", "timeout after <number> s"),
+            ("ben", "guess", "timeout after <number> s"),
+            ("anna", "guess", "permission denied"),
+            ("anna", "hope", "timeout after <number> s"),
+        }
+        assert [row.agent for row in memory.anti_patterns(agent="ben")] == ["ben"]
+        assert all(row.occurrences == 2 for row in memory.anti_patterns())
+
+    def test_two_different_errors_are_no_pattern(self, memory: Memory) -> None:
+        fail(memory, "guess", "permission denied")
+        fail(memory, "guess", "connection refused")
+        assert memory.anti_patterns() == []
+
+    def test_the_last_error_of_a_step_stands_in_for_one_of_the_episode(
+        self, memory: Memory
+    ) -> None:
+        for number in (1, 2):
+            steps = [Step(error="warming up"), Step(error=f"exploded {number}"), Step()]
+            memory.learn("t", "guess", success=False, steps=steps, ended_at=day(number))
+        [found] = memory.anti_patterns()
+        assert found.error_class == "exploded <number>"
+        assert found.example == "exploded 2"
+
+    def test_the_error_of_a_success_is_no_failure(self, memory: Memory) -> None:
+        for number in range(3):
+            memory.learn("t", "guess", success=True, error="timeout", source_key=str(number))
+        assert memory.anti_patterns() == []
+
+    def test_successes_are_evidence_against_it(self, memory: Memory) -> None:
+        for number in range(2):
+            fail(memory, "guess", f"timeout after {number} s", task_type="x")
+        assert memory.anti_patterns()[0].confidence == pytest.approx(3 / 4)
+        attempts(memory, "guess", 6, task="another", task_type="x")
+        attempts(memory, "guess", 3, task_type="y")  # where it has not failed so
+        attempts(memory, "guess", 5, task_type="x", agent="another")
+
+        [found] = memory.anti_patterns()
+        assert (found.occurrences, found.successes) == (2, 6)
+        assert found.confidence == pytest.approx(3 / 10)
+        lower, upper = wilson(2, 8)
+        assert [found.lower, found.upper] == pytest.approx([lower, upper])
+        assert found.status == "tentative"
+        assert memory.anti_patterns(min_confidence=0.3)
+        assert memory.anti_patterns(min_confidence=0.31) == []
+        attempts(memory, "guess", 40, task_type="x")
+        assert memory.anti_patterns()[0].status == "refuted"
+
+    def test_the_most_certain_comes_first(self, memory: Memory) -> None:
+        for strategy, times in (("a", 2), ("b", 5), ("c", 3)):
+            for number in range(times):
+                fail(memory, strategy, f"timeout after {number} s")
+        assert [row.strategy for row in memory.anti_patterns()] == ["b", "c", "a"]
+
+
+def better(memory: Memory) -> Alternative:
+    """What is to be done instead of what the first anti-pattern warns against."""
+    found = memory.anti_patterns()[0].better_alternative
+    assert found is not None
+    return found
+
+
+class TestAlternatives:
+    def failing(self, memory: Memory) -> None:
+        for number in range(4):
+            fail(memory, "guess", f"timeout after {number} s", task_type="ops")
+
+    def test_nothing_else_was_tried(self, memory: Memory) -> None:
+        self.failing(memory)
+        assert memory.anti_patterns()[0].better_alternative is None
+
+    def test_what_did_better_on_the_same_task_comes_first(self, memory: Memory) -> None:
+        self.failing(memory)
+        attempts(memory, "plan", 7, 1, task_type="ops")
+        attempts(memory, "ask", 30, task="restart", task_type="ops")  # better, but elsewhere
+
+        # guess: 0 of 4, a mean of 1/6; plan: 7 of 8, a mean of 8/10
+        found = better(memory)
+        assert (found.strategy, found.ground) == ("plan", "task")
+        assert (found.successes, found.trials) == (7, 8)
+        assert found.lift == pytest.approx(8 / 10 - 1 / 6)
+        assert found.lower == pytest.approx(wilson(7, 8)[0])
+
+    def test_then_what_did_better_on_the_same_type_of_task(self, memory: Memory) -> None:
+        self.failing(memory)
+        attempts(memory, "guess", 2, task="restart", task_type="ops")
+        attempts(memory, "ask", 10, task="restart", task_type="ops")
+        attempts(memory, "sing", 50, task="party", task_type="leisure")
+
+        # on the type: guess 2 of 6, a mean of 3/8; ask 10 of 10, 11/12
+        found = better(memory)
+        assert (found.strategy, found.ground) == ("ask", "task type")
+        assert (found.successes, found.trials) == (10, 10)
+        assert found.lift == pytest.approx(11 / 12 - 3 / 8)
+        assert found.lower == pytest.approx(wilson(10, 10)[0])
+
+    def test_one_that_is_not_surely_better_is_none(self, memory: Memory) -> None:
+        self.failing(memory)
+        attempts(memory, "guess", 3, task_type="ops")  # 3 of 7, a mean of 4/9
+        attempts(memory, "plan", 2, task_type="ops")  # 2 of 2, but a bound of .34
+        assert wilson(2, 2)[0] < 4 / 9 < wilson(4, 4)[0]
+        assert memory.anti_patterns()[0].better_alternative is None
+        attempts(memory, "plan", 2, task_type="ops", feedback="more")
+        assert better(memory).strategy == "plan"
+
+    def test_an_agent_reads_alternatives_of_those_alone_that_it_may_read(
+        self, memory: Memory
+    ) -> None:
+        self.failing(memory)
+        attempts(memory, "plan", 8, task_type="ops", agent="another")
+        assert memory.anti_patterns()[0].better_alternative is not None
+        assert memory.anti_patterns(agent="default")[0].better_alternative is None
+
+        memory.scope("another", share_with=["default"])
+        memory.scope("default", inherit_from=["another"])
+        found = memory.anti_patterns(agent="default")[0].better_alternative
+        assert found is not None
+        assert (found.strategy, found.trials) == ("plan", 8)
+
+    def test_the_graph_shows_it_after_consolidating(self, memory: Memory) -> None:
+        self.failing(memory)
+        attempts(memory, "plan", 8, task_type="ops")
+        memory.consolidate(force=True)
+
+        [found] = memory.query(
+            "MATCH (p:AntiPattern)-[o:PREFER]->(s:Strategy) WHERE p.ns = $ns "
+            "RETURN s.text AS text, o.lift AS lift, o.trials AS trials, o.successes AS successes, "
+            "o.lower AS lower, o.ground AS ground"
+        )
+        assert found.pop("text") == better(memory).strategy
+        assert found == better(memory).model_dump(exclude={"strategy"})
+
+
+class TestWhateverOrder:
+    @pytest.mark.timeout(900)
+    @hypothesis.settings(max_examples=25, phases=SHOWN_AS_FOUND)
+    @hypothesis.given(data=st.data())
+    def test_order_and_batches_make_no_difference(
+        self, data: st.DataObject, opened: Opener, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Nor does the engine: the reference is learned one by one on the embedded one."""
+        stop_clock(monkeypatch)
+        history: list[Episode] = data.draw(histories())
+        memory = opened(f"test-{uuid4().hex}")
+        memory.learn_many(
+            data.draw(st.permutations(history)), batch_size=data.draw(st.integers(1, 12))
+        )
+        with reference(memory) as alone:
+            for episode in history:
+                alone.learn_many([episode])
+            assert dump(memory, LESSONS) == dump(alone, LESSONS)
+            assert answers(memory) == answers(alone)
+        checked(memory)
+
+    @pytest.mark.timeout(1200)
+    @hypothesis.settings(max_examples=20, phases=SHOWN_AS_FOUND)
+    @hypothesis.given(data=st.data())
+    def test_after_any_calls_the_memory_holds_what_the_facts_say(
+        self, data: st.DataObject, opened: Opener, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Learn, erase, forget, merge and unmerge; then rebuild, and compare with a memory that
+        never knew of what went."""
+        stop_clock(monkeypatch)
+        memory = opened(f"test-{uuid4().hex}")
+        history: list[Episode] = data.draw(histories(4, 16))
+        left: dict[str, Episode] = {}
+        waiting = list(history)
+        for _ in range(data.draw(st.integers(3, 7))):
+            action = data.draw(
+                st.sampled_from(["learn", "learn", "erase", "forget", "merge", "part"])
+            )
+            texts = sorted({use.text for episode in left.values() for use in episode.strategy})
+            if action == "learn" or not left:
+                batch, waiting = waiting[:4], waiting[4:]
+                memory.learn_many(batch)
+                left |= {_id(memory, episode): episode for episode in batch}
+            elif action == "erase":
+                gone = data.draw(st.sampled_from(sorted(left)))
+                memory.erase(gone)
+                del left[gone]
+            elif action == "forget":
+                agent = data.draw(st.sampled_from([None, "anna"]))
+                below = data.draw(st.sampled_from([None, 0.5]))
+                report = memory.forget(100, below, agent)
+                for gone in report.episode_ids:
+                    del left[gone]
+            elif action == "merge" and len(texts) > 1:
+                one, other = data.draw(st.permutations(texts))[:2]
+                if not _is_part(memory, one) and not _is_part(memory, other):
+                    memory.merge(one, other)
+            elif texts:
+                memory.unmerge(data.draw(st.sampled_from(texts)))
+            checked(memory)
+
+        before = dump(memory)
+        memory.rebuild()
+        assert dump(memory) == before
+        for text in {use.text for episode in left.values() for use in episode.strategy}:
+            memory.unmerge(text)
+        with reference(memory) as alone:
+            alone.learn_many(left.values())
+            assert dump(memory) == dump(alone)
+
+
+def _id(memory: Memory, episode: Episode) -> str:
+    learned = memory.learn_many([episode])
+    assert learned.skipped == 1
+    [row] = memory.query(
+        "MATCH (e:Episode) WHERE e.ns = $ns AND e.source_key = $key RETURN e.id AS id",
+        key=episode.source_key,
+    )
+    return str(row["id"])
+
+
+def _is_part(memory: Memory, text: str) -> bool:
+    """Whether a strategy was merged into another."""
+    rows = memory.query(
+        "MATCH (s:Strategy)-[:MERGED_INTO]->() WHERE s.ns = $ns AND s.text = $text RETURN s.id",
+        text=text,
+    )
+    return bool(rows)
+
+
+DAMAGE = {
+    "a count of a heuristic": (
+        "MATCH (n:Heuristic) WHERE n.ns = $ns AND n.text = 'guess' SET n.trials = 99"
+    ),
+    "successes of a heuristic": (
+        "MATCH (n:Heuristic) WHERE n.ns = $ns AND n.text = 'guess' SET n.successes = 7"
+    ),
+    "a heuristic that is lost": (
+        "MATCH (n:Heuristic) WHERE n.ns = $ns AND n.text = 'guess' DETACH DELETE n"
+    ),
+    "a heuristic on another strategy": (
+        "MATCH (n:Heuristic)-[r:RECOMMENDS]->() WHERE n.ns = $ns AND n.text = 'guess' "
+        "MATCH (s:Strategy {text: 'plan'}) WHERE s.ns = $ns DELETE r CREATE (n)-[:RECOMMENDS]->(s)"
+    ),
+    "an anti-pattern": "MATCH (n:AntiPattern) WHERE n.ns = $ns SET n.occurrences = 1",
+    "a type of an anti-pattern": "MATCH (n:AntiPattern) WHERE n.ns = $ns SET n.types = ['other']",
+    "evidence that is lost": (
+        "MATCH (n:Heuristic)-[d:DERIVED_FROM]->() WHERE n.ns = $ns AND n.text = 'plan' DELETE d"
+    ),
+    "evidence that is no longer for it": (
+        "MATCH (n:Heuristic)-[d:DERIVED_FROM]->() WHERE n.ns = $ns AND n.text = 'plan' "
+        "SET d.supports = false"
+    ),
+    "evidence of an anti-pattern": (
+        "MATCH (n:AntiPattern)-[d:DERIVED_FROM]->() WHERE n.ns = $ns DELETE d"
+    ),
+    "what stands against an anti-pattern": (
+        "MATCH (n:AntiPattern)-[o:OPPOSED_BY]->() WHERE n.ns = $ns DELETE o"
+    ),
+    "the class of an error": (
+        "MATCH (e:Episode) WHERE e.ns = $ns AND e.error_class IS NOT NULL "
+        "SET e.error_class = 'forged'"
+    ),
+    "the type of an episode": (
+        "MATCH (e:Episode) WHERE e.ns = $ns AND e.error_class IS NULL SET e.type = 'forged'"
+    ),
+    "a rule": "MATCH (n:Rule) WHERE n.ns = $ns SET n.worked = 5",
+    "a verdict": "MATCH (n:Rule) WHERE n.ns = $ns SET n.verdict = 'AVOID'",
+    "a mistake": "MATCH (n:Mistake) WHERE n.ns = $ns SET n.seen = 9",
+    "the lesson of a mistake": "MATCH (n:Mistake) WHERE n.ns = $ns SET n.lesson = 'forged'",
+    "the latest of a task": "MATCH (n:Task)-[r:RECENT]->() WHERE n.ns = $ns DELETE r",
+    "the scores of a task": "MATCH (n:Task) WHERE n.ns = $ns SET n.score_sum = 7.5",
+}
+
+
+def test_verify_finds_and_rebuild_mends_what_was_tampered_with(memory: Memory) -> None:
+    for number in range(2):
+        fail(memory, "guess", f"timeout after {number} s", ended_at=day(number))
+    memory.learn_many(
+        [
+            {
+                "task": "deploy",
+                "strategy": "plan",
+                "score": 0.9,
+                "successes": ["read first"],
+                "mistake_cards": [{"type": "skipped", "lesson": "look twice"}],
+            }
+        ]
+    )
+    checked(memory)
+    before = dump(memory)
+    for name, damage in DAMAGE.items():
+        tamper(memory, damage)
+        assert dump(memory) != before, name
+        report = memory.verify()
+        assert not report.ok, name
+        memory.rebuild()
+        assert memory.verify().ok, name
+        assert dump(memory) == before, name

@@ -1,0 +1,258 @@
+"""Rules, mistakes and scores: what sentences, cards and episodes of tasks add up to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from graphmem import Memory
+from graphmem.errors import ValidationError
+from tests.contract.teaching import checked, day
+
+NEVER = 0.7
+"""A score that makes no rule, either way."""
+
+
+def attempt(memory: Memory, score: float, number: int = 0, **more: Any) -> str:
+    """Learn an attempt at one task on a day; return the id of its episode."""
+    given = {"task": "deploy", "strategy": [], "ended_at": day(number), **more}
+    memory.learn_many([{**given, "score": score}])
+    rows = memory.query(
+        "MATCH (e:Episode) WHERE e.ns = $ns RETURN e.id AS id, e.ended_at AS at ORDER BY at DESC"
+    )
+    at = int(given["ended_at"].timestamp() * 1000) if given["ended_at"] else None
+    return next(str(row["id"]) for row in rows if row["at"] == at)
+
+
+def shown(memory: Memory, *asked: Any, **more: Any) -> list[str]:
+    return [str(rule) for rule in memory.rules(*asked, **more)]
+
+
+class TestRules:
+    @pytest.mark.parametrize(
+        ("score", "rules"),
+        [
+            (1.0, {"[WORKS] read first"}),
+            (0.85, {"[WORKS] read first"}),
+            (0.849, set()),
+            (0.5, set()),
+            (0.499, {"[AVOID] hurry"}),
+            (0.0, {"[AVOID] hurry"}),
+        ],
+    )
+    def test_high_scores_praise_and_low_scores_blame(
+        self, memory: Memory, score: float, rules: set[str]
+    ) -> None:
+        attempt(memory, score, successes=["read first"], mistakes=["hurry"])
+        assert set(shown(memory, "deploy")) == set(shown(memory)) == rules
+
+    def test_a_rule_has_its_evidence(self, memory: Memory) -> None:
+        ids = [attempt(memory, 0.9, number, successes=["read first"]) for number in range(7)]
+        attempt(memory, NEVER, 7, successes=["read first"])
+
+        [rule] = memory.rules("deploy")
+        assert (rule.verdict, rule.text, rule.task) == ("WORKS", "read first", "deploy")
+        assert (rule.source, rule.supporting, rule.opposing) == ("episodes", 7, 0)
+        assert rule.confidence == pytest.approx(8 / 9)
+        assert (rule.first_at, rule.last_at) == (day(0), day(7))
+        assert len(rule.evidence) == 5
+        assert set(ids[3:]) < set(rule.evidence)
+        assert memory.rules("another") == []
+
+    def test_rules_are_of_a_task(self, memory: Memory) -> None:
+        attempt(memory, 0.9, 0, successes=["read first"])
+        attempt(memory, 0.1, 1, task="restart", mistakes=["read first"])
+        attempt(memory, 0.1, 2, task="in other words", task_key="restart", mistakes=["hurry"])
+        assert shown(memory, "deploy") == ["[WORKS] read first"]
+        assert shown(memory, "restart") == ["[AVOID] hurry", "[AVOID] read first"]
+        assert len(shown(memory)) == 3
+
+    @pytest.mark.parametrize("listed", ["successes", "mistakes"])
+    def test_a_contradiction_takes_it_back_and_new_support_brings_it_again(
+        self, memory: Memory, listed: str
+    ) -> None:
+        attempt(memory, 0.9, 0, successes=["read first"])
+        attempt(memory, 0.2, 1, **{listed: ["read first"]})
+        assert memory.rules("deploy") == memory.rules() == []
+
+        attempt(memory, 0.9, 2, successes=["read first"])
+        [rule] = memory.rules("deploy")
+        assert (rule.supporting, rule.opposing) == (2, 1)
+        assert rule.confidence == pytest.approx(3 / 5)
+        checked(memory)
+
+    def test_what_turns_out_wrong_often_enough_is_to_be_avoided(self, memory: Memory) -> None:
+        attempt(memory, 0.9, 0, successes=["hurry"])
+        for number in (1, 2):
+            attempt(memory, 0.1, number, mistakes=["hurry"])
+        [rule] = memory.rules("deploy")
+        assert (str(rule), rule.supporting, rule.opposing) == ("[AVOID] hurry", 2, 1)
+
+    def test_an_episode_counts_once_whatever_it_lists_twice(self, memory: Memory) -> None:
+        attempt(memory, 0.9, successes=["read first", "read first"], mistakes=["read first"])
+        [rule] = memory.rules("deploy")
+        assert (rule.verdict, rule.supporting, rule.opposing) == ("WORKS", 1, 0)
+        checked(memory)
+
+    def test_the_newest_ten_of_a_task_are_shown(self, memory: Memory) -> None:
+        for number in (5, 1, 11, 3, 0, 7, 9, 2, 8, 4, 10, 6):
+            attempt(memory, 0.9, number, successes=[f"rule {number}"])
+        newest = [f"[WORKS] rule {number}" for number in range(11, 1, -1)]
+        assert shown(memory, "deploy") == newest
+        assert shown(memory, "deploy", limit=3) == newest[:3]
+        assert len(shown(memory, "deploy", limit=50)) == len(shown(memory)) == 12
+        attempt(memory, 0.9, 20, successes=["rule 0"])  # supported anew: the newest
+        assert shown(memory, "deploy")[0] == "[WORKS] rule 0"
+
+    def test_all_rules_come_best_supported_first(self, memory: Memory) -> None:
+        attempt(memory, 0.9, 9, task="restart", successes=["once"])
+        for number in range(3):
+            attempt(memory, 0.9, number, successes=["thrice"])
+        attempt(memory, 0.1, 5, mistakes=["thrice"])
+        for number in (6, 7):
+            attempt(memory, 0.1, number, mistakes=["twice"])
+        assert shown(memory) == ["[AVOID] twice", "[WORKS] thrice", "[WORKS] once"]
+
+    def test_an_agent_reads_what_its_own_episodes_say(self, memory: Memory) -> None:
+        attempt(memory, 0.9, 0, agent="anna", successes=["hurry", "read first"])
+        for number in (1, 2):
+            attempt(memory, 0.1, number, agent="ben", mistakes=["hurry"])
+        assert set(shown(memory, "deploy")) == {"[AVOID] hurry", "[WORKS] read first"}
+        assert set(shown(memory, "deploy", agent="anna")) == {
+            "[WORKS] hurry",
+            "[WORKS] read first",
+        }
+        for asked in ("deploy", None):
+            [rule] = memory.rules(asked, agent="ben")
+            assert (str(rule), rule.supporting, rule.opposing) == ("[AVOID] hurry", 2, 0)
+            assert (rule.first_at, rule.last_at) == (day(1), day(2))
+        assert memory.rules(agent="nobody") == []
+
+    def test_erasing_gives_back_what_was_contradicted(self, memory: Memory) -> None:
+        attempt(memory, 0.9, 0, successes=["read first"])
+        against = attempt(memory, 0.1, 1, mistakes=["read first", "hurry"])
+        assert shown(memory) == ["[AVOID] hurry"]
+
+        report = memory.erase(against)
+        assert report.removed == ("Rule",)
+        assert shown(memory) == ["[WORKS] read first"]
+        checked(memory)
+
+
+CARD = {"type": "skipped a check", "worker": "w", "correct_decision": "check"}
+
+
+class TestMistakes:
+    def test_cards_with_the_same_key_are_one_mistake(self, memory: Memory) -> None:
+        first = attempt(memory, NEVER, 0, mistake_cards=[{**CARD, "evidence": "a", "lesson": "A"}])
+        last = attempt(memory, NEVER, 2, mistake_cards=[{**CARD, "evidence": "c", "lesson": "C"}])
+        attempt(memory, NEVER, 1, mistake_cards=[{**CARD, "evidence": "b", "lesson": "B"}])
+
+        [mistake] = memory.mistakes()
+        assert (mistake.type, mistake.worker) == ("skipped a check", "w")
+        assert (mistake.correct_decision, mistake.task) == ("check", "deploy")
+        assert mistake.seen == 3
+        assert (mistake.evidence, mistake.lesson) == ("c", "C")
+        assert (mistake.first_episode, mistake.last_episode) == (first, last)
+        assert (mistake.first_at, mistake.last_at) == (day(0), day(2))
+
+    def test_every_part_of_the_key_counts(self, memory: Memory) -> None:
+        other = {"type": "x", "task": "x", "worker": "x", "correct_decision": "x"}
+        attempt(
+            memory,
+            NEVER,
+            mistake_cards=[CARD, *({**CARD, name: value} for name, value in other.items())],
+        )
+        attempt(memory, NEVER, 1, mistake_cards=[{**CARD, "task": "deploy"}])  # the episode's own
+        assert sorted(mistake.seen for mistake in memory.mistakes()) == [1, 1, 1, 1, 2]
+        assert [found.seen for found in memory.mistakes(task="x")] == [1]
+        assert len(memory.mistakes(task="deploy")) == 4
+        assert [found.worker for found in memory.mistakes(worker="x")] == ["x"]
+
+    def test_evidence_and_lesson_are_cut_and_the_card_is_kept(self, memory: Memory) -> None:
+        long = "0123456789" * 100
+        attempt(memory, NEVER, mistake_cards=[{**CARD, "evidence": long, "lesson": long}])
+        [mistake] = memory.mistakes()
+        assert mistake.evidence == mistake.lesson == long[:300]
+        [kept] = memory.query(
+            "MATCH (e:Episode)-[k:MADE]->(:Mistake) WHERE e.ns = $ns RETURN k.evidence AS evidence"
+        )
+        assert kept["evidence"] == long
+        checked(memory)
+
+    def test_often_seen_comes_first_then_the_latest(self, memory: Memory) -> None:
+        def cards(*types: str) -> list[dict[str, str]]:
+            return [{"type": name} for name in types]
+
+        attempt(memory, NEVER, 1, mistake_cards=cards("old", "often"))
+        attempt(memory, NEVER, 3, mistake_cards=cards("new"))
+        attempt(memory, NEVER, 2, mistake_cards=cards("often", "between"))
+        assert [found.type for found in memory.mistakes()] == ["often", "new", "between", "old"]
+        assert [found.type for found in memory.mistakes(limit=2)] == ["often", "new"]
+
+    def test_thirty_are_shown_and_none_is_deleted(self, memory: Memory) -> None:
+        for number in range(50):
+            attempt(memory, NEVER, number, mistake_cards=[{"type": f"mistake {number}"}])
+        assert [found.type for found in memory.mistakes()] == [
+            f"mistake {number}" for number in range(49, 19, -1)
+        ]
+        assert len(memory.mistakes(limit=1_000)) == 50
+
+    def test_one_card_twice_in_an_episode_was_seen_twice(self, memory: Memory) -> None:
+        attempt(memory, NEVER, mistake_cards=[{**CARD, "lesson": "A"}, {**CARD, "lesson": "B"}])
+        [mistake] = memory.mistakes()
+        assert (mistake.seen, mistake.lesson) == (2, "B")
+        checked(memory)
+
+    def test_an_agent_reads_what_its_own_cards_say(self, memory: Memory) -> None:
+        attempt(memory, NEVER, 0, agent="anna", mistake_cards=[{**CARD, "lesson": "hers"}])
+        for number in (1, 2):
+            attempt(memory, NEVER, number, agent="ben", mistake_cards=[{**CARD, "lesson": "his"}])
+        [mistake] = memory.mistakes()
+        assert (mistake.seen, mistake.lesson) == (3, "his")
+        [mistake] = memory.mistakes(agent="anna")
+        assert (mistake.seen, mistake.lesson, mistake.last_at) == (1, "hers", day(0))
+        assert memory.mistakes(agent="nobody") == []
+
+    def test_erasing_the_latest_brings_the_one_before(self, memory: Memory) -> None:
+        attempt(memory, NEVER, 0, mistake_cards=[{**CARD, "lesson": "before"}])
+        latest = attempt(memory, NEVER, 1, mistake_cards=[{**CARD, "lesson": "latest"}])
+        memory.erase(latest)
+        [mistake] = memory.mistakes()
+        assert (mistake.seen, mistake.lesson, mistake.last_at) == (1, "before", day(0))
+        checked(memory)
+
+
+class TestScores:
+    def test_all_of_a_task_earliest_first(self, memory: Memory) -> None:
+        ids = {
+            number: attempt(memory, number / 50, number, summary=f"day {number}", agent="anna")
+            for number in (7, 3, 30, 1)
+        }
+        attempt(memory, 1.0, 5, task="another")
+        found = memory.scores("deploy")
+        assert [score.episode_id for score in found] == [ids[number] for number in sorted(ids)]
+        assert [score.score for score in found] == [0.02, 0.06, 0.14, 0.6]
+        assert [score.success for score in found] == [False, False, False, True]
+        assert (found[0].at, found[0].summary, found[0].agent) == (day(1), "day 1", "anna")
+        assert memory.scores("unknown") == []
+
+    def test_the_latest_are_found_without_the_others(self, memory: Memory) -> None:
+        for number in (*range(0, 40, 2), *range(1, 41, 2)):
+            attempt(memory, number / 40, number)
+        everything = memory.scores("deploy")
+        assert len(everything) == 40
+        assert memory.scores("deploy", last=3) == everything[-3:]
+        assert memory.scores("deploy", last=20) == everything[-20:]
+        [linked] = memory.query(
+            "MATCH (t:Task)-[r:RECENT]->() WHERE t.ns = $ns RETURN count(r) AS edges"
+        )
+        assert linked["edges"] == 20
+        checked(memory)
+
+    @pytest.mark.parametrize("last", [0, -1, 21, 2.5, "3", True])
+    def test_any_other_number_of_scores_is_refused(self, memory: Memory, last: Any) -> None:
+        with pytest.raises(ValidationError) as caught:
+            memory.scores("deploy", last=last)
+        assert caught.value.field == "last"

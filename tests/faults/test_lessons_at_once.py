@@ -1,0 +1,174 @@
+"""Lessons that many learn at once: nothing twice, every count exact, whoever came first."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from graphmem import Episode, Memory, Settings
+from graphmem.models import MistakeCard
+from tests.conftest import Opener
+from tests.contract.teaching import LESSONS, answers, checked, day, dump, reference
+from tests.faults.learner import REPOSITORY, environment
+from tests.faults.test_concurrency import THREADS, in_threads
+
+EPISODES = 64
+
+
+def lesson(number: int) -> Episode:
+    """An episode that adds to lessons that its neighbours add to as well; dated, so that what is
+    latest does not depend on who was first."""
+    failed = number % 3 == 0
+    return Episode(
+        task=f"task {number % 2}",
+        task_type="x" if number % 4 else "y",
+        strategy=[("plan", "guess")[number % 2], "ask"] if number % 5 else ["hope"],
+        score=0.1 if failed else 0.9,
+        agent=f"agent {number % 2}",
+        error=f"timeout after {number} s" if failed else None,
+        successes=("read first", f"look at {number % 3}"),
+        mistakes=("hurry", "read first") if failed else (),
+        mistake_cards=(MistakeCard(type=f"skipped {number % 2}", lesson=f"lesson {number}"),),
+        ended_at=day(number),
+        source_key=f"lesson/{number}",
+    )
+
+
+def without_clock(memory: Memory) -> dict[str, Any]:
+    """What the lessons say, but for when they were recorded."""
+    found = dump(memory, LESSONS)
+    for held in found.values():
+        if isinstance(held, dict):
+            held.pop("created_at")
+    return found
+
+
+def check_exactly(memory: Memory) -> None:
+    """The lessons are those that one alone learns in order, and there are no others."""
+    checked(memory)
+    with reference(memory) as alone:
+        alone.learn_many(map(lesson, range(EPISODES)))
+        assert without_clock(memory) == without_clock(alone)
+        assert answers(memory) == answers(alone)
+        assert all(answers(alone))
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("shared", [True, False], ids=["one memory", "a memory each"])
+def test_threads_that_learn_different_episodes(
+    memory: Memory, opened: Opener, shared: bool
+) -> None:
+    memories = [memory if shared else opened() for _ in range(THREADS)]
+    each = EPISODES // THREADS
+
+    def learn(thread: int) -> int:
+        numbers = range(thread * each, (thread + 1) * each)
+        return sum(memories[thread].learn_many([lesson(number)]).created for number in numbers)
+
+    assert in_threads(learn) == EPISODES
+    check_exactly(memory)
+
+
+@pytest.mark.timeout(600)
+def test_threads_that_learn_the_same_episodes(memory: Memory, opened: Opener) -> None:
+    memories = [memory, *(opened() for _ in range(1, THREADS))]
+
+    def learn(thread: int) -> int:  # in another order each, in batches of another size
+        start = thread * 7 % EPISODES
+        everything = [lesson((start + place) % EPISODES) for place in range(EPISODES)]
+        return memories[thread].learn_many(everything, batch_size=4 + thread % 8).created
+
+    assert in_threads(learn) == EPISODES
+    check_exactly(memory)
+
+
+@pytest.mark.timeout(600)
+def test_twenty_equal_successes_of_many_threads_are_one_heuristic(memory: Memory) -> None:
+    def learn(thread: int) -> int:
+        for number in range(5):
+            memory.learn("t", "plan", success=True, source_key=f"{thread}/{number}")
+            memory.learn(
+                "t", "hope", success=False, error="boom 1", source_key=f"{thread}:{number}"
+            )
+        return 10
+
+    assert in_threads(learn) == THREADS * 10
+    [heuristic] = memory.heuristics()
+    assert (heuristic.trials, heuristic.successes) == (THREADS * 5, THREADS * 5)
+    [pattern] = memory.anti_patterns()
+    assert pattern.occurrences == THREADS * 5
+    checked(memory)
+
+
+@pytest.mark.timeout(600)
+def test_learning_erasing_and_merging_at_once(memory: Memory) -> None:
+    """What is merged or erased meanwhile is neither lost nor counted twice."""
+    memory.learn_many(map(lesson, range(EPISODES)))
+    memory.learn("t", "first", success=True, source_key="first")
+    memory.learn("t", "second", success=True, source_key="second")
+
+    def work(thread: int) -> int:
+        if thread == 0:
+            for _ in range(5):
+                memory.merge("first", "second")
+                memory.unmerge("first")
+            return 0
+        more = [
+            lesson(number).model_copy(update={"source_key": f"more/{thread}/{number}"})
+            for number in range(4)
+        ]
+        memory.learn_many(more)
+        rows = memory.query(
+            "MATCH (e:Episode) WHERE e.ns = $ns AND e.source_key STARTS WITH $mine "
+            "RETURN e.id AS id",
+            mine=f"more/{thread}/",
+        )
+        for row in rows:
+            memory.erase(row["id"])
+        return len(rows)
+
+    assert in_threads(work) == (THREADS - 1) * 4
+    for row in memory.query(
+        "MATCH (e:Episode) WHERE e.ns = $ns AND e.source_key IN ['first', 'second'] "
+        "RETURN e.id AS id"
+    ):
+        memory.erase(row["id"])
+    check_exactly(memory)
+
+
+PROCESS = """
+import sys
+from graphmem import Memory
+from tests.faults.test_lessons_at_once import EPISODES, lesson
+
+start = int(sys.argv[1])
+with Memory.open() as memory:
+    everything = [lesson((start + place) % EPISODES) for place in range(EPISODES)]
+    print(memory.learn_many(everything, batch_size=5).created)
+"""
+
+
+@pytest.mark.neo4j
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("engine", ["neo4j"], indirect=True)
+def test_processes_that_learn_the_same_lessons_on_a_server(
+    url: str, settings: Settings, opened: Opener
+) -> None:
+    namespace = f"test-{uuid4().hex}"
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", PROCESS, str(start)],
+            cwd=REPOSITORY,
+            env=environment(url, namespace, settings),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for start in (0, 10, 30, 45)
+    ]
+    created = [int(process.communicate(timeout=300)[0]) for process in processes]
+    assert sum(created) == EPISODES
+    check_exactly(opened(namespace))

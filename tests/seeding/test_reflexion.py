@@ -1,0 +1,215 @@
+"""Reflexion logs: one episode for each attempt that was really run, whatever the log repeats."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from graphmem import Episode, Memory
+from graphmem.seeding import Refused, detect
+from graphmem.seeding.reflexion import strategies
+from tests.seeding.test_seeding import records, seeded
+
+STEM = "reflexion_100_questions_7_trials"
+
+
+def trial(number: int, **sections: str) -> str:
+    heading = f"\n{'#' * 40}\nBEGIN TRIAL {number}\nTrial summary: Correct: 1\n{'#' * 39}\n"
+    return heading + "".join(
+        f"------------- BEGIN {name.upper()} AGENTS -------------\n\n{text}"
+        for name, text in sections.items()
+    )
+
+
+SOLVED = """\
+Question: Who wrote it?
+Thought 1: I need to search it.
+Action 1: Search[it]
+Observation 1: It is a novel.
+
+It was written by Grace.
+Thought 2: It was Grace.
+Action 2: Finish[Grace]
+Observation 2: Answer is CORRECT
+Correct answer: Grace
+
+"""
+FAILED = """\
+Question: Where was it?
+Thought 1: Search.
+Action 1: Search[where]
+Observation 1: Could not find [where]. Similar: ['There']
+Thought 2: Look again.
+Action 2: Lookup[there], Search[it]
+Observation 2: No Results
+Thought 3: Then here.
+Action 3: Finish[here]
+Observation 3: Answer is INCORRECT
+Correct answer: there
+
+"""
+HALTED = """\
+Question: Where was it?You have attempted to answer following question before and failed. Use it.
+Reflections:
+- I answered too soon.
+  Search more.
+- Search "there".
+Thought 1: Search.
+Action 1: Search["there"]
+Observation 1: A place.
+Correct answer: there
+
+"""
+
+
+def attempts(text: str, stem: str = STEM) -> list[Episode]:
+    return [
+        item[1] for item in records("reflexion", text.encode(), stem) if isinstance(item, tuple)
+    ]
+
+
+def refusals(text: str) -> list[Refused]:
+    found = records("reflexion", text.encode(), STEM)
+    return [item for item in found if isinstance(item, Refused)]
+
+
+def test_an_attempt_becomes_an_episode() -> None:
+    [solved, failed] = attempts(trial(1, correct=SOLVED, incorrect=FAILED))
+
+    assert (solved.task, solved.success, solved.error) == ("Who wrote it?", True, None)
+    assert (solved.agent, solved.source) == ("reflexion", "reflexion")
+    assert solved.source_key == f"{STEM}/1/Who wrote it?"
+    assert solved.steps[0].action == {"thought": "I need to search it.", "action": "Search[it]"}
+    assert solved.steps[0].observation == "It is a novel.\n\nIt was written by Grace."
+
+    assert failed.success is False
+    assert [step.action_type for step in failed.steps] == ["Search", "Lookup", "Finish"]
+    assert [step.error for step in failed.steps] == [
+        "Could not find [where]. Similar: ['There']",
+        None,
+        "Answer is INCORRECT",
+    ]
+
+
+def test_the_right_answer_is_never_read() -> None:
+    [failed] = attempts(trial(1, incorrect=FAILED.replace("answer: there", "answer: GOLD")))
+    assert "GOLD" not in failed.model_dump_json()
+
+
+def test_the_question_of_a_retry_is_cut_off_where_the_prompt_begins() -> None:
+    [first, second] = attempts(trial(1, incorrect=FAILED) + trial(2, halted=HALTED))
+    assert first.task == second.task == "Where was it?"
+    assert (second.success, second.error) == (False, "halted")
+    assert second.extra == {
+        "trial": 2,
+        "reflections": ["I answered too soon.\n  Search more.", 'Search "there".'],
+    }
+
+
+def test_a_solved_question_is_run_once_however_often_it_is_printed() -> None:
+    without_steps = "Question: Who wrote it?\nCorrect answer: Grace\n\n"
+    text = (
+        trial(1, correct=SOLVED)
+        + trial(2, correct=SOLVED)
+        + trial(3, correct=without_steps, incorrect=FAILED)
+    )
+    assert [(one.task, one.extra["trial"]) for one in attempts(text)] == [
+        ("Who wrote it?", 1),
+        ("Where was it?", 3),
+    ]
+    assert refusals(text) == []
+
+
+def test_a_question_that_is_listed_twice_in_a_trial_was_run_once() -> None:
+    [only] = attempts(trial(1, incorrect=FAILED, halted=FAILED))
+    assert only.error is None
+    assert len(attempts(trial(1, incorrect=FAILED) + trial(2, incorrect=FAILED))) == 2
+
+
+def test_logs_one_after_another_are_runs_of_their_own() -> None:
+    again = trial(1, correct=SOLVED) + trial(2, correct=SOLVED) + trial(1, correct=SOLVED)
+    assert len(attempts(again)) == 2
+
+
+def test_whether_it_came_to_an_answer_never_becomes_a_strategy() -> None:
+    kinds = ["Search", "Search", "Lookup", "Search", "Finish"]
+    names = ["sequence: Search > Lookup > Search", "Search", "Lookup"]
+    assert strategies(kinds, reflected=False) == strategies(kinds[:-1], reflected=False) == names
+    assert strategies(kinds, reflected=True) == [*names, "reflect"]
+    assert strategies(["Finish"], reflected=True) == ["(none)", "reflect"]
+
+
+def test_a_line_in_an_observation_is_not_taken_for_a_part() -> None:
+    text = FAILED.replace("No Results", "No Results\nQuestion: no\nAction 7: no\nThought 2: no")
+    [episode] = attempts(trial(1, incorrect=text))
+    assert len(episode.steps) == 3
+    assert episode.steps[1].observation == "No Results\nQuestion: no\nAction 7: no\nThought 2: no"
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "reason"),
+    [
+        (SOLVED, "success", "outcome is unknown"),
+        (trial(1) + SOLVED, "success", "outcome is unknown"),
+        (trial(1, strange=SOLVED), "success", "outcome is unknown"),
+        (trial(1, correct=SOLVED)[:-30], "record", "has no 'Correct answer:'"),
+        (trial(3, correct="Question: q\nCorrect answer: a\n"), "steps", "nothing was run"),
+        (trial(1, correct=SOLVED.replace("Who wrote it?", " ")), "task", "must not be empty"),
+    ],
+)
+def test_what_is_no_attempt_is_refused_with_its_line(text: str, field: str, reason: str) -> None:
+    [refused] = refusals(text)
+    assert (refused.field, text.splitlines()[refused.number - 1][:9]) == (field, "Question:")
+    assert reason in refused.reason
+
+
+def test_what_is_no_utf8_is_refused_and_the_rest_is_read() -> None:
+    text = trial(1, correct=SOLVED, incorrect=FAILED).encode().replace(b"a novel", b"a \xff\xfe")
+    found = records("reflexion", text, STEM)
+    assert [isinstance(item, Refused) for item in found] == [True, False]
+
+
+def test_it_is_recognised() -> None:
+    assert detect(trial(1, correct=SOLVED).encode(), "log").name == "reflexion"
+
+
+def test_the_logs_of_the_paper_count_as_their_readme_says(
+    memory: Memory, shared_data: Path
+) -> None:
+    """Packed and by content; base: 364 attempts, 34 solved; with reflections: 419 and 53."""
+    folder = shared_data / "reflexion_hotpot"
+    for name, run, solved in (("base", 364, 34), ("reflexion", 419, 53)):
+        [log] = folder.glob(f"{name}_*.txt.gz")
+        report = seeded(memory, log)
+        assert (report.created, report.skipped, report.refused) == (run, 0, 0)
+        [counts] = memory.query(
+            "MATCH (a:Agent {name: $agent})-[:RAN]->(e:Episode) WHERE a.ns = $ns "
+            "RETURN count(e) AS run, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS solved, "
+            "sum(CASE WHEN e.error = 'halted' THEN 1 ELSE 0 END) AS halted",
+            agent=name,
+        )
+        assert (counts["run"], counts["solved"]) == (run, solved)
+        assert counts["halted"] > 0
+        again = seeded(memory, log)
+        assert (again.created, again.skipped) == (0, run)
+    assert memory.stats().tasks == 100
+    retries = memory.query(
+        "MATCH (e:Episode)-[:USED]->(s:Strategy {text: 'reflect'}) WHERE e.ns = $ns "
+        "RETURN count(e) AS run, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS solved"
+    )
+    assert retries[0]["solved"] == 21  # of the 53, 32 were solved at once
+    assert memory.verify().ok
+
+
+def test_a_packed_log_that_is_cut_off_keeps_what_stands_before(
+    memory: Memory, tmp_path: Path
+) -> None:
+    noise = "".join(str(number**7) for number in range(9_000))
+    long = SOLVED.replace("a novel", noise)
+    packed = gzip.compress(trial(1, incorrect=FAILED, correct=long).encode())
+    (log := tmp_path / "runs.txt.gz").write_bytes(packed[: len(packed) * 3 // 4])
+    report = seeded(memory, log)
+    assert (report.created, report.refused) == (1, 2)
+    assert "cut off" in report.refusals[1].reason

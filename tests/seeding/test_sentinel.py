@@ -1,0 +1,284 @@
+"""The Sentinel form: what it maps to, where it is found, and how it is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphmem import Episode, Memory
+from graphmem.errors import ConflictError, SeedingError, ValidationError
+from graphmem.seeding import Refused, detect, sentinel
+from tests.seeding.test_seeding import records, seeded
+
+CARD = {
+    "mistake_type": "trusted a worker",
+    "task_id": "triage",
+    "worker_id": "w3",
+    "correct_decision": "reject",
+    "evidence": "the log says otherwise",
+    "lesson": "check the log first",
+    "seen_count": 2,
+}
+FORM: dict[str, Any] = {
+    "task_id": "root_cause_analysis",
+    "score": 0.82,
+    "steps": 7,
+    "trajectory_summary": "asked two workers, then looked at the log",
+    "mistakes": ["believed the first worker"],
+    "successes": ["looked at the log", "asked twice"],
+    "mistake_cards": [CARD],
+    "difficulty": {"level": 3},
+}
+
+
+def test_a_form_becomes_an_episode() -> None:
+    episode = sentinel.episode(FORM)
+    assert (episode.task, episode.task_key) == ("root_cause_analysis", "root_cause_analysis")
+    assert (episode.score, episode.success, episode.agent) == (0.82, None, "default")
+    assert episode.summary == FORM["trajectory_summary"]
+    assert episode.strategy == ()
+    assert episode.successes == tuple(FORM["successes"])
+    assert episode.mistakes == tuple(FORM["mistakes"])
+    assert episode.extra == {"steps": 7, "difficulty": {"level": 3}}
+    [card] = episode.mistake_cards
+    assert (card.type, card.task, card.worker) == ("trusted a worker", "triage", "w3")
+    assert (card.correct_decision, card.evidence) == ("reject", CARD["evidence"])
+    assert (card.lesson, card.extra) == (CARD["lesson"], {"seen_count": 2})
+
+
+def test_other_spellings_are_understood() -> None:
+    form = {
+        "task_id": 12,
+        "success": False,
+        "agent_id": "overseer",
+        "task_type": "triage",
+        "mistake_cards": [
+            {"type": "slow", "task": "t", "worker": 4, "correct_decision": True},
+            {"type": "slow", "worker": "", "evidence": ["not", "a", "text"], "lesson": None},
+        ],
+        "mistakes": ["", "too slow", " "],
+        "successes": None,
+    }
+    episode = sentinel.episode(form)
+    assert (episode.task, episode.success, episode.agent) == ("12", False, "overseer")
+    assert episode.task_type == "triage"
+    assert episode.mistakes == ("too slow",)
+    first, second = episode.mistake_cards
+    assert (first.task, first.worker, first.correct_decision) == ("t", "4", "true")
+    assert (second.worker, second.evidence) == (None, None)
+    assert second.extra == {"worker": "", "evidence": ["not", "a", "text"], "lesson": None}
+
+
+@pytest.mark.parametrize(
+    ("given", "moment"),
+    [
+        ("2026-05-01T12:00:00Z", datetime(2026, 5, 1, 12, tzinfo=UTC)),
+        ("2026-05-01T14:00:00+02:00", datetime(2026, 5, 1, 12, tzinfo=UTC)),
+        (1_777_636_800, datetime(2026, 5, 1, 12, tzinfo=UTC)),
+        (1_777_636_800.25, datetime(2026, 5, 1, 12, 0, 0, 250_000, tzinfo=UTC)),
+        ("2026-05-01T12:00:00", None),  # which zone?
+        ("yesterday", None),
+        (17, None),  # seconds of a run, or a counter
+        (1_777_636_800_000, None),  # not seconds
+        (True, None),
+        (None, None),
+    ],
+)
+def test_a_time_is_taken_where_it_is_one_and_kept_anyway(
+    given: Any, moment: datetime | None
+) -> None:
+    episode = sentinel.episode({**FORM, "timestamp": given})
+    assert episode.ended_at == moment
+    assert episode.extra["timestamp"] == given
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "problem"),
+    [
+        ({"task_id": None}, "task_id", "is missing"),
+        ({"task_id": " "}, "task_id", "must not be empty"),
+        ({"task_id": 1.5}, "task_id", "must be a text"),
+        ({"score": "Success"}, "score", "valid number"),
+        ({"score": "0.8"}, "score", "valid number"),
+        ({"score": 1.5}, "score", "less than or equal to 1"),
+        ({"score": 2}, "score", "less than or equal to 1"),
+        ({"score": float("nan")}, "score", "finite"),
+        ({"score": True}, "score", "valid number"),
+        ({"score": None}, "score", "is missing"),
+        ({"score": None, "success": "yes"}, "score", "is missing"),
+        ({"mistakes": "one text"}, "mistakes", "must be a list"),
+        ({"mistakes": ["", 5]}, "mistakes.1", "valid string"),
+        ({"successes": ["x" * 1_000_000]}, "successes.0", "at most 10000 characters"),
+        ({"successes": ["x"] * 201}, "successes", "at most 200"),
+        ({"mistake_cards": {}}, "mistake_cards", "must be a list"),
+        ({"mistake_cards": ["x"]}, "mistake_cards.0", "must be an object"),
+        ({"mistake_cards": [CARD, {"lesson": "x"}]}, "mistake_cards.1.type", "is missing"),
+        ({"mistake_cards": [{"mistake_type": ""}]}, "mistake_cards.0.type", "is missing"),
+        ({"mistake_cards": [{"mistake_type": []}]}, "mistake_cards.0.mistake_type", "a text"),
+        ({"mistake_cards": [{**CARD, "worker_id": {}}]}, "mistake_cards.0.worker_id", "a text"),
+        ({"mistake_cards": [{"type": "x", "task": "y" * 10_001}]}, "mistake_cards.0.task", "10000"),
+        (
+            {"mistake_cards": [{**CARD, "task_id": "y" * 10_001}]},
+            "mistake_cards.0.task_id",
+            "10000",
+        ),
+        ({"trajectory_summary": 5}, "trajectory_summary", "valid string"),
+        ({"trajectory_summary": "\ud800"}, "trajectory_summary", "surrogate"),
+        ({"difficulty": float("inf")}, "difficulty", "infinity"),
+        ({"difficulty": {1, 2}}, "difficulty", "valid"),
+        ({"graphmem": 5}, "graphmem", "is not what graphmem writes"),
+        ({"graphmem": {"source_key": 5}}, "graphmem.source_key", "valid string"),
+        ({"graphmem": {"episode": {"task": "x"}}}, "graphmem.episode.strategy", "is missing"),
+        ({3: "x"}, "episode", "is no name"),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_what_is_wrong_is_named_as_in_the_form(
+    change: dict[Any, Any], field: str, problem: str
+) -> None:
+    with pytest.raises(ValidationError) as caught:
+        sentinel.episode({**FORM, **change})
+    assert (caught.value.field, problem in str(caught.value)) == (field, True), caught.value
+    assert len(str(caught.value)) < 1_000
+
+
+@pytest.mark.parametrize("form", [None, 5, "text", [FORM]])
+def test_what_is_no_object_is_refused(form: Any) -> None:
+    with pytest.raises(ValidationError, match="must be an object"):
+        sentinel.episode(form)
+
+
+def test_an_edited_form_must_not_contradict_what_graphmem_wrote_beside_it() -> None:
+    content = {"task": "t", "score": 0.5, "success": True, "reward": 0.5, "agent": "a"}
+    form = sentinel.write_whole({**content, "strategy": [{"text": "s"}]}, "k", None)
+    assert sentinel.episode(form).source_key == "k"
+    with pytest.raises(ValidationError, match=r"score: differs from what graphmem\.episode says"):
+        sentinel.episode({**form, "score": 0.6})
+
+
+def file_of(*forms: Mapping[str, Any], **rest: Any) -> bytes:
+    return json.dumps({"episodes": forms, **rest}, indent=1).encode()
+
+
+def lines_of(*forms: Mapping[str, Any]) -> bytes:
+    return b"\n".join(json.dumps(form).encode() for form in forms) + b"\n"
+
+
+def episodes(content: bytes) -> list[tuple[int, Episode]]:
+    found = records("sentinel", content, "agent_memory")
+    assert not [item for item in found if isinstance(item, Refused)]
+    return found  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("content", [file_of(FORM, FORM), lines_of(FORM, FORM)])
+def test_episodes_of_files_and_lines_are_known_by_their_places(content: bytes) -> None:
+    """Two equal ones at two places are two: the same thing happened again."""
+    first, second = episodes(content)
+    assert [item[0] for item in (first, second)] == [1, 2]
+    assert first[1].source_key == "agent_memory/1"
+    assert second[1].source_key == "agent_memory/2"
+    assert first[1].successes == second[1].successes == tuple(FORM["successes"])
+
+
+def test_lists_that_were_derived_are_not_learned() -> None:
+    content = file_of(FORM, task_rules={"t": ["[WORKS] guess"]}, mistake_cards=[CARD], total=9)
+    [(_, episode)] = episodes(content)
+    assert "guess" not in episode.model_dump_json()
+    assert len(episode.mistake_cards) == 1
+
+
+def test_bad_records_are_reported_and_the_others_are_read() -> None:
+    bad = {**FORM, "score": "good"}
+    for content in (file_of(FORM, bad, FORM), lines_of(FORM, bad, FORM)):
+        found = records("sentinel", content)
+        assert [isinstance(item, Refused) for item in found] == [False, True, False]
+        assert isinstance(found[1], Refused)
+        assert (found[1].number, found[1].field) == (2, "score")
+    broken = b'{"task_id": "t", "score": 0.5}\n\n{broken\n{"task_id": "t", "score": NaN}\n'
+    broken += b'{"task_id": "t", "score": 1e999}\n{"task_id": "t", "task_id": "u", "score": 1}\n'
+    found = records("sentinel", broken)
+    refused = [item.number for item in found if isinstance(item, Refused)]
+    assert (len(found), refused) == (5, [3, 4, 5, 6])
+
+
+def test_the_format_is_found_by_content() -> None:
+    for content in (
+        file_of(FORM),
+        file_of(),
+        json.dumps({"task_rules": {}, "episodes": [FORM] * 500}).encode(),
+        b"\xef\xbb\xbf" + lines_of(FORM),
+        lines_of({**FORM, "trajectory_summary": "x" * 100_000})[:65_536],
+    ):
+        assert detect(content, "log").name == "sentinel"
+    own = {"task": "t", "strategy": "s", "score": 1.0, "extra": {"task_id": 1, "episodes": []}}
+    assert detect(lines_of(own), "log").name == "jsonl"
+
+
+@pytest.mark.parametrize("version", [2, 2.5, "2", "v3.1", "10.0.0"])
+def test_a_newer_version_is_refused(version: Any, memory: Memory, tmp_path: Path) -> None:
+    (log := tmp_path / "agent_memory.json").write_bytes(
+        json.dumps({"version": version, "episodes": [FORM]}).encode()
+    )
+    report = seeded(memory, log)
+    assert (report.created, report.refused) == (0, 1)
+    assert "upgrade graphmem" in report.refusals[0].reason
+
+
+@pytest.mark.parametrize("version", [1, 1.9, "1.4.2", "0.9", "beta", None, True])
+def test_other_versions_are_read(version: Any) -> None:
+    assert len(episodes(file_of(FORM, version=version))) == 1
+
+
+def test_episodes_that_are_no_list_are_refused(memory: Memory, tmp_path: Path) -> None:
+    (log := tmp_path / "agent_memory.json").write_text('{"episodes": {"a": 1}}')
+    assert "no list" in seeded(memory, log).refusals[0].reason
+    with pytest.raises(SeedingError):
+        sentinel.load(b"[1", "x")
+
+
+def test_seeding_again_learns_what_was_added(memory: Memory, tmp_path: Path) -> None:
+    log = tmp_path / "agent_memory.json"
+    log.write_bytes(file_of(FORM, FORM))
+    assert seeded(memory, log).created == 2
+    log.write_bytes(file_of(FORM, FORM, {**FORM, "score": 0.2}))
+    report = seeded(memory, log)
+    assert (report.created, report.skipped) == (1, 2)
+    assert memory.verify().ok
+
+
+def test_record_episode_takes_the_form_as_it_is(memory: Memory) -> None:
+    form = json.loads(json.dumps(FORM))
+    first = memory.record_episode(form)
+    assert form == FORM
+    assert first.created
+    assert memory.record_episode(FORM) == first.model_copy(update={"created": False})
+    assert memory.record_episode({**FORM, "steps": 8}).created
+    assert memory.verify().ok
+
+
+def test_an_id_tells_which_episode_it_is(memory: Memory) -> None:
+    first = memory.record_episode({**FORM, "episode_id": "e-7"})
+    assert memory.record_episode({**FORM, "id": 7}).created
+    again = memory.record_episode({**FORM, "episode_id": "e-7"})
+    assert (again.episode_id, again.created) == (first.episode_id, False)
+    with pytest.raises(ConflictError, match="sentinel/e-7"):
+        memory.record_episode({**FORM, "episode_id": "e-7", "score": 0.1})
+    with pytest.raises(ValidationError, match="episode_id: must be a text"):
+        memory.record_episode({**FORM, "episode_id": []})
+
+
+def test_rules_and_mistakes_come_out_of_forms(memory: Memory) -> None:
+    memory.record_episode({**FORM, "score": 0.9, "mistakes": []})
+    memory.record_episode({**FORM, "score": 0.2, "successes": []})
+    assert {str(rule) for rule in memory.rules("root_cause_analysis")} == {
+        "[WORKS] looked at the log",
+        "[WORKS] asked twice",
+        "[AVOID] believed the first worker",
+    }
+    [mistake] = memory.mistakes()
+    assert (mistake.type, mistake.task, mistake.seen) == ("trusted a worker", "triage", 2)

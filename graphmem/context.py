@@ -27,7 +27,7 @@ from graphmem.consolidation import MODEL, consolidation_id, normalized
 from graphmem.errors import ValidationError
 from graphmem.fencing import CLOSE, OPEN, fenced
 from graphmem.layout import task_id
-from graphmem.lessons import found_task
+from graphmem.lessons import found_task, with_merged
 from graphmem.models.context import ContextQuery
 from graphmem.queries import procedure
 from graphmem.scopes import View, read_scopes
@@ -170,7 +170,8 @@ class ContextWriter:
         if not view.allows(task_type):
             return []
         settings = self._settings
-        rows = self._both(
+        rows = with_merged(
+            self._read,
             "lessons.heuristics",
             agents=agents,
             task_type=task_type,
@@ -194,7 +195,8 @@ class ContextWriter:
         of successes of what failed.
         """
         settings = self._settings
-        rows = self._both(
+        rows = with_merged(
+            self._read,
             "lessons.anti_patterns",
             agents=agents,
             task_type=task_type,
@@ -267,14 +269,6 @@ class ContextWriter:
             "prior_successes": settings.prior_successes,
             "prior_failures": settings.prior_failures,
         }
-
-    def _both(self, name: str, **params: object) -> list[Row]:
-        """Return lessons on strategies, also on those that were merged, best first."""
-        rows = self._read(name, **params)
-        if self._read("lessons.merged")[0]["merged"]:
-            del params["limit"]
-            rows += self._read(f"{name}_of_merged", **params)
-        return sorted(rows, key=lambda row: (-row["lower"], -row["confidence"], row["id"]))
 
     def _read(self, name: str, **params: object) -> list[Row]:
         return self._store.read(procedure(name), ns=self._namespace, **params)

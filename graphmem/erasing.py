@@ -6,7 +6,7 @@ remaining facts say, which ``verify`` confirms.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -18,7 +18,8 @@ from graphmem.errors import NotFoundError, ValidationError
 from graphmem.ids import from_millis, node_id, to_millis
 from graphmem.kinds import CO_OCCURRENCES, LABELS, OUTCOMES, upkeep
 from graphmem.layout import check_text, checked_agent, now_millis
-from graphmem.maintenance import PAGE, Maintainer
+from graphmem.maintenance import Maintainer
+from graphmem.maintenance import pages as paged
 from graphmem.models import EraseReport, ForgetReport
 from graphmem.queries import procedure
 from graphmem.scopes import erase_agents
@@ -239,7 +240,7 @@ class Eraser:
         pages["Rule"] = sorted({name for row in sentences for name in row["rules"]})
         pages["Mistake"] = sorted({name for row in sentences for name in row["mistakes"]})
         for label in reversed(LABELS):
-            for page in _pages(pages[label]):
+            for page in paged(pages[label]):
                 tx.run(upkeep("lock", label), ns=ns, ids=page)
         # Another process may have erased some of them while this one waited for the locks.
         touched = self._gather(tx, "erasing.touched", ids)
@@ -253,7 +254,7 @@ class Eraser:
         general = consolidation.drop(tx, ns, there)
         removed = _Removed(episodes=len(there))
         files: set[str] = set()
-        for page in _pages(there):
+        for page in paged(there):
             # What a file held beside its episodes can tell of any of them.
             files |= {row["id"] for row in tx.run(procedure("exchange.forget"), ns=ns, ids=page)}
             tx.run(procedure("erasing.drop_events"), ns=ns, ids=page)
@@ -264,7 +265,7 @@ class Eraser:
         self._derive(tx, pages, touched, removed)
         self._maintainer.consolidate_anew(tx, general, pages["Strategy"])
         took = sorted({name for row in experience for name in row["took"]})
-        for page in _pages(took):
+        for page in paged(took):
             # Else their bounds, and values that start at these, would tell of what was erased.
             tx.run(procedure("erasing.drop_crystallizations"), ns=ns, ids=page)
         moved = sorted(
@@ -273,10 +274,10 @@ class Eraser:
         for stream in moved:
             removed.policies += self._maintainer.rebuild_stream(tx, stream)[2]
         removed.labels += ["Policy"] * removed.policies
-        for page in _pages(sorted({name for row in experience for name in row["states"]})):
+        for page in paged(sorted({name for row in experience for name in row["states"]})):
             tx.run(procedure("maintenance.drop_states"), ns=ns, ids=page)
         subjects = [*pages["Strategy"], *took]
-        for page in _pages(subjects):
+        for page in paged(subjects):
             self._cycles.renew(tx, page)
             tx.run(procedure("predictions.drop_about"), ns=ns, ids=page)
         for stream, agent in sorted(names.items()):
@@ -294,10 +295,10 @@ class Eraser:
                 OUTCOMES.name: {"task": touched[0]["task"]},
                 CO_OCCURRENCES.name: {"others": touched[0]["strategies"]},
             }
-        for page in _pages(pages["Strategy"]):
+        for page in paged(pages["Strategy"]):
             tx.run(procedure("lessons.release"), ids=page)
         for label in LABELS:
-            for page in _pages(pages[label]):
+            for page in paged(pages[label]):
                 _, dropped = self._maintainer.derive(tx, label, page, half_life, only)
                 removed.labels += [label] * dropped
 
@@ -320,25 +321,25 @@ class Eraser:
         policies = tx.run(procedure("maintenance.stored_policies"), ns=ns, stream=stream)
         ids = derivation.event_ids(stream, 1, int(row["last"]))
         states = {state_id(ns, policy["state"]) for policy in policies}
-        for page in _pages(ids):
+        for page in paged(ids):
             states |= {
                 found["id"] for found in tx.run(procedure("erasing.states_of"), ns=ns, ids=page)
             }
             tx.run(procedure("erasing.drop_transitions"), ns=ns, ids=page)
         names = [policy["id"] for policy in policies]
-        for page in _pages(names):
+        for page in paged(names):
             tx.run(procedure("maintenance.drop_policies"), ns=ns, ids=page)
         tx.run(procedure("maintenance.drop_stream"), ns=ns, stream=stream, ids=list(ids))
-        for page in _pages(sorted(states)):
+        for page in paged(sorted(states)):
             tx.run(procedure("maintenance.drop_states"), ns=ns, ids=page)
-        for page in _pages(names):
+        for page in paged(names):
             tx.run(procedure("predictions.drop_about"), ns=ns, ids=page)
         return len(names)
 
     def _gather(self, tx: Transaction, name: str, ids: Sequence[str]) -> list[Row]:
         return [
             row
-            for page in _pages(ids)
+            for page in paged(ids)
             for row in tx.run(procedure(name), ns=self._namespace, ids=page)
         ]
 
@@ -360,8 +361,3 @@ def _cut(older_than: float | timedelta | None, now: datetime | None) -> int | No
         raise problem
     millis = now_millis() if now is None else to_millis(now)
     return millis - int(age / timedelta(milliseconds=1))
-
-
-def _pages(ids: Sequence[str]) -> Iterator[list[str]]:
-    for start in range(0, len(ids), PAGE):
-        yield list(ids[start : start + PAGE])

@@ -267,3 +267,13 @@ def checked_text(name: str, value: str | None) -> str | None:
         return None
     check_text(name, value)
     return unicodedata.normalize("NFC", value).strip()
+
+
+def check_limit(limit: int) -> None:
+    """Refuse what is no limit.
+
+    Raises:
+        ValidationError: it is no whole number from 1.
+    """
+    if type(limit) is not int or limit < 1:
+        raise ValidationError("limit", limit, "must be a whole number from 1")

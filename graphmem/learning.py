@@ -22,6 +22,7 @@ from graphmem.errors import (
 )
 from graphmem.ids import from_millis, node_id
 from graphmem.layout import (
+    check_limit,
     check_text,
     episode_row,
     now_millis,
@@ -156,7 +157,7 @@ class Learner:
         limit: int,
     ) -> list[StrategyRow]:
         """Return strategies by the lower Wilson bound of their success rate."""
-        _check_limit(limit)
+        check_limit(limit)
         for name, value in (("task", task), ("task_type", task_type), ("agent", agent)):
             if value is not None:
                 check_text(name, value)
@@ -187,7 +188,7 @@ class Learner:
 
     def evidence(self, strategy: str, limit: int) -> list[Row]:
         """Return the latest episodes of a strategy (its id or its text)."""
-        _check_limit(limit)
+        check_limit(limit)
         check_text("strategy", strategy)
         rows = self._store.read(
             procedure("learning.evidence"), ns=self._namespace, strategy=strategy, limit=limit
@@ -472,11 +473,6 @@ def _episode(given: Episode | Mapping[str, Any]) -> Episode:
                 raise ValidationError("episode", name, "is no name of a field", "give a text")
         return Episode(**given)
     raise ValidationError("episode", given, "must be an Episode", "build it with Episode(...)")
-
-
-def _check_limit(limit: int) -> None:
-    if type(limit) is not int or limit < 1:
-        raise ValidationError("limit", limit, "must be a whole number from 1")
 
 
 def _key_of(given: object) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any
 from graphmem.config import Settings
 from graphmem.errors import ValidationError
 from graphmem.ids import from_millis
-from graphmem.layout import checked_agent, checked_text, task_id
+from graphmem.layout import check_limit, checked_agent, checked_text, task_id
 from graphmem.models.lessons import (
     Alternative,
     AntiPattern,
@@ -48,12 +48,9 @@ class Lessons:
         min_confidence: float = 0.0,
         *,
         evidence: bool = True,
-        limit: int | None = None,
     ) -> list[Heuristic]:
         """Return what works, best lower bound first."""
         check_confidence(min_confidence)
-        if limit is not None:
-            check_limit(limit)
         view = self._view(agent)
         rows = self._both(
             "lessons.heuristics",
@@ -64,7 +61,7 @@ class Lessons:
             min_confidence=min_confidence,
             **self._bounds,
         )
-        rows = [row for row in rows if view.allows(row["task_type"])][:limit]
+        rows = [row for row in rows if view.allows(row["task_type"])]
         samples = self._samples(rows) if evidence else {}
         return [
             Heuristic(
@@ -80,13 +77,9 @@ class Lessons:
         task_type: str | None = None,
         agent: str | None = None,
         min_confidence: float = 0.0,
-        *,
-        limit: int | None = None,
     ) -> list[AntiPattern]:
         """Return what fails, and what to do instead, most certain first."""
         check_confidence(min_confidence)
-        if limit is not None:
-            check_limit(limit)
         view = self._view(agent)
         rows = self._both(
             "lessons.anti_patterns",
@@ -98,7 +91,7 @@ class Lessons:
         )
         for row in rows:
             row["task_types"] = tuple(sorted(row["task_types"]))
-        rows = [row for row in rows if all(map(view.allows, row["task_types"]))][:limit]
+        rows = [row for row in rows if all(map(view.allows, row["task_types"]))]
         failures = self._failures(rows)
         better = self._alternatives(self._read, rows, failures, view.agents)
         examples = self._examples(failures)
@@ -333,12 +326,7 @@ class Lessons:
     def _both(
         self, name: str, read: Callable[..., list[Row]] | None = None, **params: Any
     ) -> list[Row]:
-        """Return lessons on strategies that stand alone and on those that were merged."""
-        read = read or self._read
-        rows = read(name, **params)
-        if read("lessons.merged")[0]["merged"]:
-            rows += read(f"{name}_of_merged", **params)
-        return sorted(rows, key=lambda row: (-row["lower"], -row["confidence"], row["id"]))
+        return with_merged(read or self._read, name, **params)
 
     def _read(self, name: str, **params: Any) -> list[Row]:
         return self._store.read(procedure(name), ns=self._namespace, **params)
@@ -353,6 +341,19 @@ class Lessons:
             "established": settings.established_above,
             "refuted": settings.refuted_below,
         }
+
+
+def with_merged(
+    read: Callable[..., list[Row]], name: str, limit: int | None = None, **params: Any
+) -> list[Row]:
+    """Return lessons on strategies that stand alone and on those that were merged, best first.
+
+    ``limit`` is for those that stand alone; what was merged is added to them.
+    """
+    rows = read(name, **params) if limit is None else read(name, limit=limit, **params)
+    if read("lessons.merged")[0]["merged"]:
+        rows += read(f"{name}_of_merged", **params)
+    return sorted(rows, key=lambda row: (-row["lower"], -row["confidence"], row["id"]))
 
 
 def found_task(read: Callable[..., list[Row]], namespace: str, text: str) -> str:
@@ -375,16 +376,6 @@ def check_confidence(value: float) -> None:
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise ValidationError("min_confidence", value, "must be a number from 0 to 1")
-
-
-def check_limit(limit: int) -> None:
-    """Refuse what is no limit.
-
-    Raises:
-        ValidationError: it is no whole number from 1.
-    """
-    if type(limit) is not int or limit < 1:
-        raise ValidationError("limit", limit, "must be a whole number from 1")
 
 
 def _dated(row: Row, *without: str) -> Row:

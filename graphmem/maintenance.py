@@ -91,7 +91,7 @@ class Maintainer:
         total += sum(stream["last"] for stream in streams)
         done = 0
         for label in LABELS:
-            for page in _pages(ids[label]):
+            for page in pages(ids[label]):
                 found, counted = self._store.view(
                     lambda tx, label=label, page=page: self._compare(tx, label, page, half_life)  # type: ignore[misc]
                 )
@@ -111,7 +111,7 @@ class Maintainer:
             done += stream["last"]
             if on_progress:
                 on_progress(done, total)
-        for page in _pages(episodes):
+        for page in pages(episodes):
             differences += self._store.view(lambda tx, page=page: self._facts(tx, page))  # type: ignore[misc]
             done += len(page)
             if on_progress:
@@ -134,13 +134,13 @@ class Maintainer:
         episodes = self._episode_ids()
         total = sum(map(len, ids.values())) + len(episodes) + sum(row["last"] for row in streams)
         done = 0
-        for page in _pages(episodes):
+        for page in pages(episodes):
             self._store.transact(lambda tx, page=page: self._reclassify(tx, page))  # type: ignore[misc]
             done += len(page)
             if on_progress:
                 on_progress(done, total)
         for label in LABELS:
-            for page in _pages(ids[label]):
+            for page in pages(ids[label]):
                 counted, dropped = self._store.transact(
                     lambda tx, label=label, page=page: self.derive(tx, label, page, half_life)  # type: ignore[misc]
                 )
@@ -402,9 +402,10 @@ class Maintainer:
         return self.half_life(tx)
 
 
-def _pages(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+def pages(ids: Sequence[str]) -> Iterator[list[str]]:
+    """Yield ids in pages, each for one statement or transaction."""
     for start in range(0, len(ids), PAGE):
-        yield ids[start : start + PAGE]
+        yield list(ids[start : start + PAGE])
 
 
 def _both(row: Row) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -19,7 +20,7 @@ from graphmem.installing import install, script, signature, statement, uninstall
 from graphmem.queries import Parameter, Query, catalog
 from graphmem.store.neo4j import permitted
 from tests.cli.running import Done, good, run
-from tests.contract.test_procedures import ids, populate
+from tests.contract.test_procedures import DAY, ids, populate
 from tests.neo4j.server import Found, Neo4jServer, Neo4jUnavailable
 
 INSTALLABLE = [query for query in catalog() if query.install]
@@ -182,6 +183,16 @@ def memory(neo4j: Found) -> Iterator[Memory]:
                 }
                 for number in range(24)
             ]
+        )
+        memory.learn_many(
+            {
+                "task": "lonely task",
+                "strategy": "gets worse",
+                "success": number < 6,
+                "ended_at": DAY + timedelta(days=number),
+                "source_key": f"worse {number}",
+            }
+            for number in range(12)
         )
         yield memory
         uninstall(memory.store)
@@ -423,7 +434,8 @@ def test_a_server_that_cannot_says_what_is_missing(kind: type[Neo4jServer], reme
 def arguments(query: Query, memory: Memory) -> dict[str, Any]:
     """Arguments that find something; where nothing is known, the default or any of its type."""
     one = memory.query(
-        "MATCH (p:Policy)-[:IN_STATE]->(s:State) WHERE p.ns = $ns "
+        "MATCH (p:Policy)-[:CO_OCCURS_WITH]->(:Policy) WHERE p.ns = $ns "
+        "MATCH (p)-[:IN_STATE]->(s:State) "
         "RETURN p.id AS policy, s.id AS state, p.stream AS stream ORDER BY policy LIMIT 1"
     )[0]
     known: dict[str, Any] = {

@@ -40,12 +40,12 @@ $(STAMP)-run: pyproject.toml
 	@echo "setting up $(VENV)"
 ifdef UV
 	@test -x $(BIN)/python || $(UV) venv -q --python $(PYTHON) $(VENV)
-	@$(UV) pip install -q --python $(BIN)/python -e '.[plot]'
+	@$(UV) pip install -q --python $(BIN)/python -e '.[plots]'
 else
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "graphmem needs Python 3.11 or newer")'
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install -q --disable-pip-version-check --upgrade "pip>=25.1"
-	@$(BIN)/pip install -q --disable-pip-version-check -e '.[plot]'
+	@$(BIN)/pip install -q --disable-pip-version-check -e '.[plots]'
 endif
 	@touch $@
 

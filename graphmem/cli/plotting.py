@@ -31,7 +31,7 @@ def check(file: str) -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        raise SettingsError("--plot needs matplotlib; pip install 'graphmem[plot]'") from None
+        raise SettingsError("--plot needs matplotlib; pip install 'graphmem[plots]'") from None
 
 
 def blank(width: float, height: float) -> Figure:

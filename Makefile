@@ -1,5 +1,6 @@
 # make demo   set up, learn the logs in seeds/, show what works
 # make test   set up, run everything that this machine can run
+# make extras  test what needs gigabytes, in a virtual environment of its own
 # make lint | bench | neo4j | docs
 
 PYTHON ?= python3
@@ -7,8 +8,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 STAMP := $(VENV)/.stamp
+EXTRAS := .venv-extras
 
-.PHONY: demo test lint bench neo4j docs clean
+.PHONY: demo test extras lint bench neo4j docs clean
 
 demo: $(STAMP)-run
 	@$(BIN)/graphmem demo
@@ -16,6 +18,10 @@ demo: $(STAMP)-run
 # Two processes, each with a Neo4j of its own where none is named.
 test: $(STAMP)-test
 	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+
+# The extra sentence-transformers brings torch, some 6 GB, which nothing else needs.
+extras: $(EXTRAS)/.stamp
+	@GRAPHMEM_REQUIRE_EXTRAS=1 $(EXTRAS)/bin/python -m pytest tests/extras $(ARGS)
 
 lint: $(STAMP)-lint
 	$(BIN)/ruff check .
@@ -33,7 +39,7 @@ docs: $(STAMP)-docs
 	$(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf $(VENV) site dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) $(EXTRAS) site dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
 # A virtual environment with graphmem in it; each group of tools is added when it is first needed.
 $(STAMP)-run: pyproject.toml
@@ -46,6 +52,18 @@ else
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install -q --disable-pip-version-check --upgrade "pip>=25.1"
 	@$(BIN)/pip install -q --disable-pip-version-check -e '.[plots]'
+endif
+	@touch $@
+
+$(EXTRAS)/.stamp: pyproject.toml
+	@echo "setting up $(EXTRAS), which takes minutes"
+ifdef UV
+	@test -x $(EXTRAS)/bin/python || $(UV) venv -q --python $(PYTHON) $(EXTRAS)
+	@$(UV) pip install -q --python $(EXTRAS)/bin/python -e '.[sentence-transformers]' --group extras
+else
+	@test -x $(EXTRAS)/bin/pip || $(PYTHON) -m venv $(EXTRAS)
+	@$(EXTRAS)/bin/pip install -q --disable-pip-version-check --upgrade "pip>=25.1"
+	@$(EXTRAS)/bin/pip install -q --disable-pip-version-check -e '.[sentence-transformers]' --group extras
 endif
 	@touch $@
 

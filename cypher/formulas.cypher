@@ -72,3 +72,27 @@ CASE WHEN worked > blamed THEN 'WORKS' WHEN failed > praised THEN 'AVOID' ELSE n
 // formula: contested(own, against)
 // doc: What is left of a confidence where others, of the confidence `against` together, contradict it: itself times its share of all; equal ones are left with half of it each.
 own * (own / (own + against));
+
+// formula: rising(against, t, z)
+// doc: The number of trials over which the lower Wilson bound is over t, when so many of them speak against it and all others for it: the bound solved for the trials.
+((z * sqrt(t * (1.0 - t)) + sqrt(z * z * t * (1.0 - t) + 4.0 * (1.0 - t) * (against))) / (2.0 * (1.0 - t))) ^ 2;
+
+// formula: falling(successes, t, z)
+// doc: The number of trials from which on the lower Wilson bound is not over t, when so many of them are successes.
+((sqrt(z * z * t * (1.0 - t) + 4.0 * t * (successes)) - z * sqrt(t * (1.0 - t))) / (2.0 * t)) ^ 2;
+
+// formula: shrunk(k, n, rate, strength)
+// doc: A rate after k successes in n trials, drawn to another rate as if that had been seen in `strength` trials.
+(k + strength * rate) / (n + strength);
+
+// formula: logit(p)
+// doc: The logarithm of the odds of a probability.
+log(p / (1.0 - p));
+
+// formula: logistic(x)
+// doc: The probability of a logarithm of odds, a billionth away from 0 and 1 at least, so that it has one again.
+CASE WHEN x > 20.7 THEN 0.999999999 WHEN x < -20.7 THEN 0.000000001 ELSE 1.0 / (1.0 + exp(0.0 - x)) END;
+
+// formula: freshness(at, now, half_life)
+// doc: What is left of a weight of 1 that halves every half_life since `at` (milliseconds); 1 without a time, and for one that is yet to come.
+CASE WHEN at IS NULL THEN 1.0 WHEN at > now THEN 1.0 ELSE 2.0 ^ ((at - now) / half_life) END;

@@ -39,7 +39,7 @@ RETURN count(*) AS agents;
 
 // name: learning.entities
 // mode: write
-// doc: Creates the agents, tasks and strategies of new episodes that are not there yet.
+// doc: Creates the agents, tasks and strategies of new episodes that are not there yet; the texts of the latter two wait for their vectors.
 // param: ns string
 // param: now integer
 // param: rows list
@@ -57,7 +57,8 @@ ORDER BY id
 OPTIONAL MATCH (t:Task {id: id})
 WITH agents, id, any, t WHERE t IS NULL
 CREATE (:Task {id: id, ns: $ns, key: any.task_key, description: any.description, described_at: any.at, described_by: any.id,
-  type: any.inferred, type_rule: any.inferred_rule, typed_at: null, typed_by: null, created_at: $now, episodes: 0, score_sum: 0.0})
+  type: any.inferred, type_rule: any.inferred_rule, typed_at: null, typed_by: null, created_at: $now, episodes: 0, score_sum: 0.0}),
+  (:Pending {id: id, ns: $ns, kind: 'Task', created_at: $now})
 WITH max(agents) AS agents, count(*) AS tasks
 UNWIND $rows AS row
 UNWIND row.uses AS use
@@ -66,7 +67,8 @@ ORDER BY id
 OPTIONAL MATCH (s:Strategy {id: id})
 WITH agents, tasks, id, text, s WHERE s IS NULL
 CREATE (:Strategy {id: id, ns: $ns, text: text, created_at: $now, trials: 0, successes: 0, credit_sum: 0.0, score_sum: 0.0, last_used_at: null,
-  reads: 0, last_read_at: null, merged_into: null})
+  reads: 0, last_read_at: null, merged_into: null}),
+  (:Pending {id: id, ns: $ns, kind: 'Strategy', created_at: $now})
 RETURN coalesce(max(agents), 0) AS agents, coalesce(max(tasks), 0) AS tasks, count(*) AS strategies;
 
 // name: learning.agents
@@ -86,11 +88,11 @@ RETURN count(*) AS agents;
 
 // name: learning.tasks
 // mode: write
-// doc: What tasks say of themselves: description and type are those of the latest episode that has one; without a type that was given, it is the type of the description. Adds the scores.
+// doc: What tasks say of themselves: description and type are those of the latest episode that has one; without a type that was given, it is the type of the description. Adds the scores; returns whose description changed.
 // param: ns string
 // param: now integer
 // param: rows list
-// returns: tasks integer
+// returns: tasks integer, described list
 UNWIND $rows AS row
 WITH row ORDER BY row.task, row.at DESC, row.id DESC
 WITH row.task AS id, collect(row)[0] AS latest, collect(CASE WHEN row.task_type IS NULL THEN null ELSE row END)[0] AS typed,
@@ -110,10 +112,11 @@ WITH t, created_at, episodes, score_sum, describes AND typed IS NULL AND t.typed
      CASE WHEN types THEN typed.at ELSE t.typed_at END AS typed_at,
      CASE WHEN types THEN typed.id ELSE t.typed_by END AS typed_by
 WITH t, created_at, episodes, score_sum, description, described_at, described_by, typed_at, typed_by,
-     CASE WHEN infers THEN latest.inferred ELSE type END AS type, CASE WHEN infers THEN latest.inferred_rule ELSE type_rule END AS type_rule
+     CASE WHEN infers THEN latest.inferred ELSE type END AS type, CASE WHEN infers THEN latest.inferred_rule ELSE type_rule END AS type_rule,
+     CASE WHEN description <> t.description THEN t.id ELSE null END AS described
 SET t.created_at = created_at, t.description = description, t.described_at = described_at, t.described_by = described_by,
     t.type = type, t.type_rule = type_rule, t.typed_at = typed_at, t.typed_by = typed_by, t.episodes = episodes, t.score_sum = score_sum
-RETURN count(*) AS tasks;
+RETURN count(*) AS tasks, collect(described) AS described;
 
 // name: learning.strategies
 // mode: write

@@ -486,8 +486,9 @@ RETURN count(s) AS merged;
 // param: prior_failures float = 1.0
 // returns: id string, strategy_id string, trials integer, successes integer, mean float, lower float
 UNWIND $rows AS row
-MATCH (t:Task)
-WHERE t.id IN row.tasks AND t.ns = $ns
+UNWIND row.tasks AS task
+MATCH (t:Task {id: task})
+WITH row, t, t.ns AS ns WHERE ns = $ns
 MATCH (t)<-[o:OUTCOME]-(s:Strategy)
 WHERE $agents IS NULL OR o.agent IN $agents
 WITH row.id AS id, coalesce(s.merged_into, s.id) AS strategy_id, sum(o.trials) AS trials, sum(o.successes) AS successes

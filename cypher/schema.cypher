@@ -567,3 +567,83 @@ MERGE (n:Document {id: 'properties'})
 ON CREATE SET n.ns = '', n.created_at = 0, n.name = '', n.format = '', n.rest = ''
 WITH n
 DETACH DELETE n;
+
+// name: schema.pending_id
+// mode: schema
+// engine: neo4j
+// doc: One Pending a node.
+CREATE CONSTRAINT graphmem_pending_id IF NOT EXISTS FOR (n:Pending) REQUIRE n.id IS UNIQUE;
+
+// name: schema.embedder_id
+// mode: schema
+// engine: neo4j
+// doc: One Embedder a namespace.
+CREATE CONSTRAINT graphmem_embedder_id IF NOT EXISTS FOR (n:Embedder) REQUIRE n.id IS UNIQUE;
+
+// name: schema.pending_ns
+// mode: schema
+// engine: neo4j
+// doc: What is pending in a namespace.
+CREATE INDEX graphmem_pending_ns IF NOT EXISTS FOR (n:Pending) ON (n.ns);
+
+// name: schema.strategy_embedding
+// mode: schema
+// engine: neo4j
+// doc: Strategies by their vectors, of any dimensions, unquantized so that scores are exact.
+CREATE VECTOR INDEX graphmem_strategy_embedding IF NOT EXISTS FOR (n:Strategy) ON (n.embedding)
+OPTIONS {indexConfig: {`vector.similarity_function`: 'cosine', `vector.quantization.enabled`: false}};
+
+// name: schema.task_embedding
+// mode: schema
+// engine: neo4j
+// doc: Tasks by their vectors, of any dimensions, unquantized so that scores are exact.
+CREATE VECTOR INDEX graphmem_task_embedding IF NOT EXISTS FOR (n:Task) ON (n.embedding)
+OPTIONS {indexConfig: {`vector.similarity_function`: 'cosine', `vector.quantization.enabled`: false}};
+
+// name: schema.strategy_words
+// mode: schema
+// engine: neo4j
+// doc: Strategies by their words, in their stems.
+CREATE FULLTEXT INDEX graphmem_strategy_words IF NOT EXISTS FOR (n:Strategy) ON EACH [n.words]
+OPTIONS {indexConfig: {`fulltext.analyzer`: 'english'}};
+
+// name: schema.task_words
+// mode: schema
+// engine: neo4j
+// doc: Tasks by their words, in their stems.
+CREATE FULLTEXT INDEX graphmem_task_words IF NOT EXISTS FOR (n:Task) ON EACH [n.words]
+OPTIONS {indexConfig: {`fulltext.analyzer`: 'english'}};
+
+// name: schema.pending_properties
+// mode: schema
+// engine: kglite
+// doc: Tells the engine what marks of waiting texts may hold: after a replay of its log it refuses names it has not seen.
+MERGE (n:Pending {id: 'properties'})
+ON CREATE SET n.ns = '', n.created_at = 0, n.kind = ''
+WITH n
+DETACH DELETE n;
+
+// name: schema.embedder_properties
+// mode: schema
+// engine: kglite
+// doc: Tells the engine what embedders may hold: after a replay of its log it refuses names it has not seen.
+MERGE (n:Embedder {id: 'properties'})
+ON CREATE SET n.ns = '', n.created_at = 0, n.name = '', n.dimensions = 0, n.similar = 0.0, n.near = 0.0
+WITH n
+DETACH DELETE n;
+
+// name: schema.pooling_id
+// mode: schema
+// engine: neo4j
+// doc: One Pooling a namespace.
+CREATE CONSTRAINT graphmem_pooling_id IF NOT EXISTS FOR (n:Pooling) REQUIRE n.id IS UNIQUE;
+
+// name: schema.pooling_properties
+// mode: schema
+// engine: kglite
+// doc: Tells the engine what strengths of pooling may hold: after a replay of its log it refuses names it has not seen.
+MERGE (n:Pooling {id: 'properties'})
+ON CREATE SET n.ns = '', n.created_at = 0, n.task_strength = 0.0, n.strategy_strength = 0.0, n.cell_strength = 0.0, n.task_slope = 0.0,
+  n.strategy_slope = 0.0, n.trials = 0, n.gain = 0.0, n.score = 0.0, n.fitted = false
+WITH n
+DETACH DELETE n;

@@ -54,7 +54,15 @@ OUTPUT: tuple[type, ...] = (
     *(models.Candidate, models.CrystallizeReport, models.Event, models.Pending),
     *(models.Prediction, models.Reliability, models.ReliabilityBin),
     *(models.Cycle, models.CycleReport, models.CycleTest, models.ConsolidationReport),
+    *(models.Explanation, models.Why, models.Since, models.Trend, models.CoursePoint),
+    *(models.ShownEpisode, models.Shares, models.Share, models.Neighbour, models.PolicyFacts),
+    *(models.UpdateShown, models.Turn),
+    *(models.OutcomePrediction, models.PredictionBasis, models.TaskBasis, models.StrategyBasis),
+    *(models.Borrowed, models.PoolingStrengths),
+    *(models.Calibration, models.CalibrationBin, models.Baseline),
     *(models.Preference, models.Knowledge, models.KnowledgeRef, models.Statement, models.Scope),
+    *(models.Recall, models.RecallItem, models.NearTask, models.SimilarStrategy),
+    *(models.RelinkReport, models.EmbedderInfo),
 )
 MEMBERS: dict[str, type] = {
     "memory.policies": Policies,

@@ -115,6 +115,35 @@ class Settings(BaseSettings):
         30.0, gt=0, le=3600, allow_inf_nan=False, description="consolidate: seconds for an answer"
     )
 
+    embedder: str = Field(
+        "minilm",
+        min_length=1,
+        description="what turns texts into vectors: minilm, hashing, "
+        "sentence-transformers:<name or path> or what a package offers; "
+        "`graphmem embedders` lists them; a memory keeps the one it was built with",
+    )
+
+    recall_half_life_days: float = Field(
+        90.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="recall: days after which what was not tried again counts half",
+    )
+    recall_z: float = Field(
+        1.0,
+        ge=0,
+        le=10,
+        allow_inf_nan=False,
+        description="recall: normal quantile of the bound that is ranked by (1: a standard error)",
+    )
+    recall_variety: float = Field(
+        0.3,
+        ge=0,
+        lt=1,
+        allow_inf_nan=False,
+        description="recall: weight of being unlike what was chosen before (0: by score alone)",
+    )
+
     count_reads: bool = Field(
         True, description="count how often policies and strategies are read, and when last"
     )

@@ -23,6 +23,7 @@ from graphmem.maintenance import pages as paged
 from graphmem.models import EraseReport, ForgetReport
 from graphmem.queries import procedure
 from graphmem.scopes import erase_agents
+from graphmem.similarity import Similarity
 from graphmem.store.port import Row, Store, Transaction
 from graphmem.streams import lock, state_id, stream_id
 from graphmem.users import erase_user
@@ -52,12 +53,18 @@ class Eraser:
     """Erases and forgets in one namespace."""
 
     def __init__(
-        self, store: Store, namespace: str, settings: Settings, maintainer: Maintainer
+        self,
+        store: Store,
+        namespace: str,
+        settings: Settings,
+        maintainer: Maintainer,
+        similarity: Similarity,
     ) -> None:
         self._store = store
         self._namespace = namespace
         self._settings = settings
         self._maintainer = maintainer
+        self._similarity = similarity
         self._cycles = Cycles(store, namespace, settings)
 
     def erase_episode(self, episode_id: str) -> EraseReport:
@@ -82,7 +89,9 @@ class Eraser:
                 removed=tuple(removed.labels),
             )
 
-        return self._store.transact(work)
+        report = self._store.transact(work)
+        self._similarity.tidy()
+        return report
 
     def erase_agent(self, agent: str) -> EraseReport:
         """Remove everything that an agent did, learned and expected, and its scope.
@@ -93,6 +102,7 @@ class Eraser:
         name = str(checked_agent(agent))
         self._store.apply_schema()
         report = self._store.transact(lambda tx: self._erase_agent(tx, name))
+        self._similarity.tidy()
         return report.model_copy(update={"compacted": self._store.compact()})
 
     def _erase_agent(self, tx: Transaction, name: str) -> EraseReport:
@@ -198,6 +208,7 @@ class Eraser:
             report = self._store.transact(work)
         except _DryRunError as end:
             return end.report
+        self._similarity.tidy()
         return report.model_copy(update={"compacted": self._store.compact()})
 
     def _forgettable(
@@ -282,6 +293,8 @@ class Eraser:
             tx.run(procedure("predictions.drop_about"), ns=ns, ids=page)
         for stream, agent in sorted(names.items()):
             self._note_erased(tx, stream, agent)
+        # They were fitted to what was erased as well; the next prediction fits them anew.
+        tx.run(procedure("forecasting.drop_pooling"), ns=ns)
         return removed
 
     def _derive(

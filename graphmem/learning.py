@@ -37,6 +37,7 @@ from graphmem.models import (
     Rejection,
     StrategyRow,
 )
+from graphmem.pending import pend
 from graphmem.promotion import promote
 from graphmem.queries import procedure
 from graphmem.scopes import read_scopes, refusal
@@ -331,7 +332,8 @@ class Learner:
         used = [{name: row[name] for name in _USED} for row in rows]
         tx.run(procedure("learning.entities"), ns=ns, now=now, rows=used)
         tx.run(procedure("learning.agents"), ns=ns, now=now, rows=used)
-        tx.run(procedure("learning.tasks"), ns=ns, now=now, rows=episodes)
+        told = tx.run(procedure("learning.tasks"), ns=ns, now=now, rows=episodes)
+        pend(tx, ns, "Task", told[0]["described"], now)
         tx.run(procedure("learning.strategies"), ns=ns, now=now, rows=used)
         recorded = tx.run(procedure("learning.record"), ns=ns, now=now, rows=episodes)
         linked = tx.run(procedure("learning.uses"), rows=used)

@@ -89,11 +89,19 @@ class Lessons:
             min_confidence=min_confidence,
             **self._bounds,
         )
+        return self.patterns(rows, view)
+
+    def patterns(self, rows: list[Row], view: View, *, by_type: bool = True) -> list[AntiPattern]:
+        """Return the anti-patterns of rows, those that may be read, with what did better there.
+
+        Without ``by_type`` only what was tried on the tasks where they failed is looked at, which
+        takes no longer in a large memory.
+        """
         for row in rows:
             row["task_types"] = tuple(sorted(row["task_types"]))
         rows = [row for row in rows if all(map(view.allows, row["task_types"]))]
         failures = self._failures(rows)
-        better = self._alternatives(self._read, rows, failures, view.agents)
+        better = self._alternatives(self._read, rows, failures, view.agents, by_type=by_type)
         examples = self._examples(failures)
         return [
             AntiPattern(
@@ -228,6 +236,8 @@ class Lessons:
         rows: Sequence[Row],
         failures: Mapping[str, Sequence[Row]],
         agents: Sequence[str] | None,
+        *,
+        by_type: bool = True,
     ) -> dict[str, tuple[str, Alternative]]:
         """Return what did better than the strategies of anti-patterns (rows), where any did.
 
@@ -250,13 +260,14 @@ class Lessons:
         for identity, found in tried.items():
             grounds[identity].append(("task", found))
         types = {found["task_type"] for row in rows for found in failures[row["id"]]}
-        by_type: dict[str, list[Row]] = {}
-        for row in read("lessons.alternatives_on_types", types=sorted(types), **formula):
-            by_type.setdefault(row["task_type"], []).append(row)
+        of_types: dict[str, list[Row]] = {}
+        query = {"types": sorted(types), **formula}
+        for row in read("lessons.alternatives_on_types", **query) if by_type else ():
+            of_types.setdefault(row["task_type"], []).append(row)
         chosen: dict[str, tuple[str, Row, Row, str]] = {}
         for row in rows:
             for name in sorted({found["task_type"] for found in failures[row["id"]]}):
-                grounds[row["id"]].append(("task type", by_type.get(name, [])))
+                grounds[row["id"]].append(("task type", of_types.get(name, [])))
             for ground, found in grounds[row["id"]]:
                 known = {other["strategy_id"]: other for other in found}
                 failed = known.get(row["strategy_id"])

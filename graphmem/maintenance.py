@@ -36,8 +36,10 @@ from graphmem.models import (
     Stats,
     VerifyReport,
 )
+from graphmem.pending import Loosened
 from graphmem.queries import procedure
-from graphmem.store.port import SCHEMA_VERSION, Row, Store, Transaction
+from graphmem.similarity import Similarity
+from graphmem.store.port import SCHEMA_VERSION, TEXTS, Row, Store, Transaction
 from graphmem.streams import lock, took
 from graphmem.users import Preferences
 
@@ -49,7 +51,9 @@ Progress = Callable[[int, int], None]
 class Maintainer:
     """Checks and mends what was derived in one namespace."""
 
-    def __init__(self, store: Store, namespace: str, settings: Settings) -> None:
+    def __init__(
+        self, store: Store, namespace: str, settings: Settings, similarity: Similarity
+    ) -> None:
         self._store = store
         self._namespace = namespace
         self._settings = settings
@@ -57,6 +61,7 @@ class Maintainer:
         self._cycles = Cycles(store, namespace, settings)
         self._lessons = Lessons(store, namespace, settings)
         self._preferences = Preferences(store, namespace)
+        self._similarity = similarity
 
     def stats(self) -> Stats:
         """Return the counts of the namespace."""
@@ -120,7 +125,9 @@ class Maintainer:
         differences += found
         said, supersessions = self._preferences.verify()
         differences += said
-        checked |= {"episodes": len(episodes), "supersessions": supersessions, **counted}
+        unlike, similar = self._similarity.verify()
+        differences += unlike
+        checked |= {"episodes": len(episodes), "supersessions": supersessions, **counted, **similar}
         return VerifyReport(ok=not differences, differences=tuple(differences), checked=checked)
 
     def rebuild(self, on_progress: Progress | None = None) -> RebuildReport:
@@ -165,6 +172,7 @@ class Maintainer:
         query = procedure("predictions.drop_about")
         self._store.transact(lambda tx: tx.run(query, ns=self._namespace))
         return RebuildReport(
+            similar=self._similarity.rebuild(),
             policies=policies,
             policy_links=links,
             strategies=written["strategies"],
@@ -213,6 +221,7 @@ class Maintainer:
         for kind in KINDS:
             if kind.label == label and kind.linked:
                 kind.clear(tx, ns, page)
+        texts = Loosened(tx, ns, label, page) if label in TEXTS else None
         dropped = tx.run(upkeep("drop", label), ns=ns, ids=list(page))
         counted = {}
         for kind in KINDS:
@@ -220,6 +229,8 @@ class Maintainer:
                 narrow = only.get(kind.name, {})
                 rows = kind.derive(tx, ns, page, half_life, **narrow)
                 counted[kind.name] = kind.put(tx, ns, page, rows, **narrow)
+        if texts:
+            texts.mark()
         return counted, int(dropped[0]["removed"]) if dropped else 0
 
     def _compare(

@@ -4,7 +4,7 @@ A file holds statements that end in a semicolon at the end of a line, each after
 
     // name: learning.claim
     // mode: read | write | schema
-    // engine: neo4j                     (only for schema, where one engine alone needs it)
+    // engine: neo4j                     (only where one engine alone needs it, or can run it)
     // install: claim                    (only where it is of use to Cypher users: its name there)
     // doc: One sentence.
     // param: ns string                  (type, and after "=" a default where it may be left out)
@@ -264,8 +264,6 @@ def _parse(file: Path, formulas: _Formulas) -> Iterator[Query]:
         if mode not in ("read", "write", "schema"):
             raise ProcedureError(f"{name}: '// mode:' must be read, write or schema, not {mode!r}")
         engine = next(iter(headers.get("engine", [])), None)
-        if engine is not None and mode != "schema":
-            raise ProcedureError(f"{name}: only a schema statement may be for one engine")
         install = _install(name, mode, headers.get("install", []))
         if not headers.get("doc"):
             raise ProcedureError(f"{name}: '// doc:' is missing")

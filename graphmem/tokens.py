@@ -38,7 +38,16 @@ def count_tokens(text: str) -> int:
 
 @cache
 def _tokenizer() -> Tokenizer:
-    """Return the tokenizer; imported and built at the first count, for that takes a while."""
+    """Return the tokenizer that counts; built at the first count, for that takes a while."""
+    return new_tokenizer()
+
+
+def new_tokenizer(*, marked: bool = False) -> Tokenizer:
+    """Return a tokenizer of the default embedder, for the caller alone; it cuts nothing off.
+
+    Args:
+        marked: put the marks around a text with which the model was trained.
+    """
     from tokenizers import Tokenizer
     from tokenizers.models import WordPiece
     from tokenizers.normalizers import BertNormalizer
@@ -50,4 +59,9 @@ def _tokenizer() -> Tokenizer:
     tokenizer = Tokenizer(model)
     tokenizer.normalizer = BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = BertPreTokenizer()
+    if marked:
+        from tokenizers.processors import BertProcessing
+
+        first, last = "[CLS]", "[SEP]"
+        tokenizer.post_processor = BertProcessing((last, places[last]), (first, places[first]))
     return tokenizer

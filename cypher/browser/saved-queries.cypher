@@ -20,6 +20,18 @@ MATCH p = (x:Strategy)-[c:CO_OCCURS_WITH]->(:Strategy) WHERE x.ns = $ns
 WITH p, c ORDER BY c.weight DESC LIMIT 40
 RETURN p;
 
+// Strategies that say nearly the same, once they were searched
+MATCH p = (x:Strategy)-[r:SIMILAR_TO]->(:Strategy) WHERE x.ns = $ns
+WITH p, r ORDER BY r.similarity DESC LIMIT 60
+RETURN p;
+
+// Tasks like one, and what worked on them
+//   :param text => "how the task is described"
+MATCH (t:Task {description: $text}) WHERE t.ns = $ns
+MATCH p = (t)-[:SIMILAR_TO]->(:Task)<-[o:OUTCOME]-(:Strategy)
+WITH p, o ORDER BY o.successes DESC LIMIT 60
+RETURN p;
+
 // One episode, step by step
 //   :param id => "the id of an episode"
 MATCH p = (:Agent)-[:RAN]->(e:Episode {id: $id})-[:ATTEMPTED]->(:Task) WHERE e.ns = $ns

@@ -14,8 +14,11 @@ from graphmem.cli.context import Context, cell, listed, print_json, print_table
 from graphmem.cli.policies import described, named
 from graphmem.errors import NotFoundError
 from graphmem.memory import Memory
-from graphmem.models import EpisodesLearned, Policy
+from graphmem.models import EpisodesLearned, Policy, Recall
 from graphmem.seeding import seed, sources
+
+ASKED = "which riders signed up in 2022, and how many trips did each of them make?"
+"""A task of nobody."""
 
 
 def logs() -> list[Path]:
@@ -46,14 +49,17 @@ def run(context: Context) -> None:
     best = {row["type"]: memory.strategies(task_type=row["type"], limit=1) for row in kinds}
     failing = [row for row in memory.strategies(limit=100) if row.status == "refuted"][::-1]
     policies = memory.policies.top(limit=3)
+    recalled = memory.recall(ASKED, limit=3)
     checked = memory.verify()
     if context.as_json:
         shown = {"seeded": report, "best": best, "refuted": failing, "policies": policies}
+        shown["recalled"] = recalled
         print_json({**shown, "verified": checked.ok})
         return
     click.echo(
         f"{report.created + report.skipped:,} episodes from {report.files} logs in {seconds:.1f} s "
-        f"into {memory.store.url} ({memory.store.capabilities.engine}); no model, no server."
+        f"into {memory.store.url} ({memory.store.capabilities.engine}); no server, no language "
+        "model."
     )
     print_table(
         "\nWhat works best, by kind of task (the strategy with the highest lower bound)",
@@ -82,10 +88,31 @@ def run(context: Context) -> None:
         )
     _what_to_do(policies, studied)
     _what_to_say(memory)
+    _what_is_recalled(recalled)
     _why(memory)
     verdict = "follows" if checked.ok else "DOES NOT FOLLOW"
     click.echo(f"Every number {verdict} from the stored episodes ({listed(checked.checked)}).")
     click.echo("\nNext: graphmem --url ./my.graph seed YOUR-LOG.jsonl; graphmem --help")
+
+
+def _what_is_recalled(recalled: Recall) -> None:
+    """Show what the memory says to a task that it has not seen, and on which tasks that rests."""
+    print_table(
+        f'What is recalled for a task that no agent had: "{recalled.text}"',
+        [
+            *(("strategy", "left"), ("on like tasks", "right"), ("at least", "right")),
+            *(("the most like it", "left"),),
+        ],
+        [
+            (
+                cell(item.text, 52),
+                f"{item.near_successes} of {item.near_trials}",
+                item.lower,
+                cell(item.path[1].removeprefix("task: "), 44),
+            )
+            for item in recalled.items
+        ],
+    )
 
 
 def _what_to_do(policies: list[Policy], studied: EpisodesLearned) -> None:

@@ -10,10 +10,13 @@ from collections.abc import (
 )
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from graphmem.config import DEFAULT_NAMESPACE, Settings
 from graphmem.memory.memory import Memory
+
+if TYPE_CHECKING:
+    from graphmem.embedding import Embedder
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -73,9 +76,12 @@ class AsyncMemory:
         *,
         namespace: str = DEFAULT_NAMESPACE,
         settings: Settings | None = None,
+        embedder: Embedder | None = None,
     ) -> Self:
         """Open a memory, as :meth:`Memory.open` does."""
-        memory = await asyncio.to_thread(Memory.open, url, namespace=namespace, settings=settings)
+        memory = await asyncio.to_thread(
+            Memory.open, url, namespace=namespace, settings=settings, embedder=embedder
+        )
         return cls(memory)
 
     learn = _in_thread(Memory.learn)
@@ -97,8 +103,16 @@ class AsyncMemory:
     merge = _in_thread(Memory.merge)
     unmerge = _in_thread(Memory.unmerge)
     context = _in_thread(Memory.context)
+    explain = _in_thread(Memory.explain)
+    predict = _in_thread(Memory.predict)
+    calibrate = _in_thread(Memory.calibrate)
     consolidate = _in_thread(Memory.consolidate)
     consolidation_due = _in_thread(Memory.consolidation_due)
+    similar = _in_thread(Memory.similar)
+    relink = _in_thread(Memory.relink)
+    pending = _in_thread(Memory.pending)
+    embedded_with = _in_thread(Memory.embedded_with)
+    recall = _in_thread(Memory.recall)
     stats = _in_thread(Memory.stats)
     verify = _in_thread(Memory.verify)
     rebuild = _in_thread(Memory.rebuild)

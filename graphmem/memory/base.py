@@ -7,7 +7,7 @@ from collections.abc import (
 )
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from pydantic import JsonValue
 
@@ -19,7 +19,9 @@ from graphmem.crystallization import Crystallizer
 from graphmem.cycles import Cycles
 from graphmem.erasing import Eraser
 from graphmem.events import Events
+from graphmem.explaining import Explainer
 from graphmem.exporting import Exchange
+from graphmem.forecasting import Forecaster
 from graphmem.knowledge import KnowledgeBase
 from graphmem.learning import Learner
 from graphmem.lessons import Lessons
@@ -31,9 +33,14 @@ from graphmem.models import (
 from graphmem.policies import Policies
 from graphmem.predictions import Predictions
 from graphmem.reads import Reads
+from graphmem.recall import Recaller
 from graphmem.scopes import Scoper
+from graphmem.similarity import Similarity
 from graphmem.store import Row, Store, open_store
 from graphmem.users import Preferences
+
+if TYPE_CHECKING:
+    from graphmem.embedding import Embedder
 
 
 class MemoryBase:
@@ -42,13 +49,17 @@ class MemoryBase:
     Safe to use from several threads. Close it, or use it in a ``with`` block.
     """
 
-    def __init__(self, store: Store, namespace: str, settings: Settings) -> None:
+    def __init__(
+        self, store: Store, namespace: str, settings: Settings, embedder: Embedder | None = None
+    ) -> None:
         self.namespace = namespace
         self.settings = settings
         self._store = store
         self._reads = Reads(store, namespace, enabled=settings.count_reads)
         self._learner = Learner(store, namespace, settings)
         self._lessons = Lessons(store, namespace, settings)
+        self._explainer = Explainer(store, namespace, settings, self._lessons)
+        self._forecaster = Forecaster(store, namespace, settings)
         self._merger = Merger(store, namespace)
         self._context = ContextWriter(store, namespace, settings)
         self._consolidator = Consolidator(
@@ -63,8 +74,10 @@ class MemoryBase:
         """What was expected, and what came: see :class:`graphmem.predictions.Predictions`."""
         self.cycles = Cycles(store, namespace, settings)
         """When things happen: see :class:`graphmem.cycles.Cycles`."""
-        self._maintainer = Maintainer(store, namespace, settings)
-        self._eraser = Eraser(store, namespace, settings, self._maintainer)
+        self._similarity = Similarity(store, namespace, settings, embedder)
+        self._recaller = Recaller(store, namespace, settings, self._similarity, self._lessons)
+        self._maintainer = Maintainer(store, namespace, settings, self._similarity)
+        self._eraser = Eraser(store, namespace, settings, self._maintainer, self._similarity)
         self._exchange = Exchange(store, namespace, settings, self._learner)
         self._preferences = Preferences(store, namespace)
         self._knowledge = KnowledgeBase(store, namespace)
@@ -77,6 +90,7 @@ class MemoryBase:
         *,
         namespace: str = DEFAULT_NAMESPACE,
         settings: Settings | None = None,
+        embedder: Embedder | None = None,
     ) -> Self:
         """Open a memory; a folder that is not there is created at the first write.
 
@@ -86,9 +100,12 @@ class MemoryBase:
             namespace: what is read and written; others in the same store stay untouched.
                 "default" means that of the settings (``GRAPHMEM_NAMESPACE``).
             settings: default: from the environment.
+            embedder: what turns texts into vectors, an object of your own; default: what the
+                setting ``embedder`` names, else what the memory was built with.
 
         Raises:
             SettingsError: a setting, the url or the namespace is wrong.
+            ValidationError: the embedder is none.
             StoreError: the engine cannot be opened; see :mod:`graphmem.errors`.
         """
         settings = settings or Settings()
@@ -96,7 +113,11 @@ class MemoryBase:
             namespace = settings.namespace
         else:
             Settings(namespace=namespace)
-        return cls(open_store(url, settings), namespace, settings)
+        if embedder is not None:
+            from graphmem.embedding import checked
+
+            embedder = checked(embedder)
+        return cls(open_store(url, settings), namespace, settings, embedder)
 
     def query(
         self, cypher: str, params: Mapping[str, JsonValue] | None = None, /, **named: JsonValue

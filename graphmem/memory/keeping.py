@@ -25,11 +25,21 @@ class Keeping(MemoryBase):
 
     def verify(self, *, on_progress: Callable[[int, int], None] | None = None) -> VerifyReport:
         """Recompute every derived number from the facts and compare; also check the facts."""
-        return self._maintainer.verify(on_progress)
+        report = self._maintainer.verify(on_progress)
+        differences, checked = self._forecaster.verify()
+        return report.model_copy(
+            update={
+                "ok": report.ok and not differences,
+                "differences": (*report.differences, *differences),
+                "checked": {**report.checked, **checked},
+            }
+        )
 
     def rebuild(self, *, on_progress: Callable[[int, int], None] | None = None) -> RebuildReport:
         """Recompute every derived number from the facts and store it."""
-        return self._maintainer.rebuild(on_progress)
+        report = self._maintainer.rebuild(on_progress)
+        self._forecaster.refit()
+        return report
 
     def erase(
         self,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from graphmem.memory.experience import Experience
 from graphmem.memory.keeping import Keeping
 from graphmem.memory.people import People
+from graphmem.memory.recalling import Recalling
 from graphmem.memory.teaching import Teaching
 
 
-class Memory(Experience, Teaching, People, Keeping):
+class Memory(Experience, Teaching, Recalling, People, Keeping):
     """A memory of what works: one namespace of one store.
 
     Safe to use from several threads. Close it, or use it in a ``with`` block.

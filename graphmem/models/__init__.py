@@ -2,6 +2,7 @@
 
 from graphmem.models.consolidation import ConsolidationReport, ModelSettings
 from graphmem.models.cycles import Cycle, CycleReport, CycleTest
+from graphmem.models.embedders import EmbedderInfo
 from graphmem.models.episodes import (
     Episode,
     MistakeCard,
@@ -15,6 +16,20 @@ from graphmem.models.episodes import (
 )
 from graphmem.models.events import Event, Pending
 from graphmem.models.exchange import ExportReport, ImportReport
+from graphmem.models.explanations import (
+    CoursePoint,
+    Explanation,
+    Neighbour,
+    PolicyFacts,
+    Share,
+    Shares,
+    ShownEpisode,
+    Since,
+    Trend,
+    Turn,
+    UpdateShown,
+    Why,
+)
 from graphmem.models.fields import (
     MAX_KEY,
     MAX_STEPS,
@@ -22,6 +37,17 @@ from graphmem.models.fields import (
     MAX_TEXT,
     explain,
     millis,
+)
+from graphmem.models.forecasts import (
+    Baseline,
+    Borrowed,
+    Calibration,
+    CalibrationBin,
+    OutcomePrediction,
+    PoolingStrengths,
+    PredictionBasis,
+    StrategyBasis,
+    TaskBasis,
 )
 from graphmem.models.knowledge import Knowledge, KnowledgeRef, KnowledgeSource, Statement
 from graphmem.models.lessons import (
@@ -46,6 +72,7 @@ from graphmem.models.policies import (
     Transition,
 )
 from graphmem.models.predictions import Prediction, Reliability, ReliabilityBin
+from graphmem.models.recall import NearTask, Recall, RecallItem
 from graphmem.models.reports import (
     Difference,
     EraseReport,
@@ -60,6 +87,7 @@ from graphmem.models.reports import (
     VerifyReport,
 )
 from graphmem.models.scopes import Scope
+from graphmem.models.similarity import RelinkReport, SimilarStrategy
 from graphmem.models.users import Preference, PreferenceSource
 
 __all__ = [
@@ -69,17 +97,24 @@ __all__ = [
     "MAX_TEXT",
     "Alternative",
     "AntiPattern",
+    "Baseline",
+    "Borrowed",
+    "Calibration",
+    "CalibrationBin",
     "Candidate",
     "ConsolidationReport",
+    "CoursePoint",
     "CrystallizeReport",
     "Cycle",
     "CycleReport",
     "CycleTest",
     "Difference",
+    "EmbedderInfo",
     "Episode",
     "EpisodesLearned",
     "EraseReport",
     "Event",
+    "Explanation",
     "ExportReport",
     "ForgetReport",
     "Heuristic",
@@ -94,31 +129,51 @@ __all__ = [
     "Mistake",
     "MistakeCard",
     "ModelSettings",
+    "NearTask",
+    "Neighbour",
     "Observation",
     "Outcome",
+    "OutcomePrediction",
     "Pending",
     "Point",
     "Policy",
+    "PolicyFacts",
+    "PoolingStrengths",
     "Prediction",
+    "PredictionBasis",
     "Preference",
     "PreferenceSource",
     "RebuildReport",
+    "Recall",
+    "RecallItem",
     "Rejection",
     "Reliability",
     "ReliabilityBin",
+    "RelinkReport",
     "Rule",
     "Scope",
     "Score",
+    "Share",
+    "Shares",
+    "ShownEpisode",
+    "SimilarStrategy",
+    "Since",
     "Statement",
     "Stats",
     "Status",
     "Step",
+    "StrategyBasis",
     "StrategyRow",
     "StrategyUse",
     "TDUpdate",
+    "TaskBasis",
     "TaskScore",
     "Transition",
+    "Trend",
+    "Turn",
+    "UpdateShown",
     "VerifyReport",
+    "Why",
     "content",
     "explain",
     "millis",

@@ -104,7 +104,7 @@ Unit = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 class Input(BaseModel):
     """Base of what goes in."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, strict=True, frozen=True, extra="forbid")
 
     def __init__(self, /, **data: Any) -> None:
         try:
@@ -120,7 +120,7 @@ class Input(BaseModel):
 class Output(BaseModel):
     """Base of what comes out."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(defer_build=True, frozen=True)
 
 
 def _short(part: str | int) -> str:

@@ -116,6 +116,8 @@ class RebuildReport(Output):
     rules: int
     mistakes: int
     supersessions: int
+    similar: int
+    """Edges SIMILAR_TO."""
     policies: int
     policy_links: int
     removed: int

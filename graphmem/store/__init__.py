@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from graphmem.config import Settings, default_folder
-from graphmem.errors import SettingsError
+from graphmem.errors import SettingsError, StoreError
 from graphmem.store.port import SCHEMA_VERSION, Capabilities, Row, Store, Transaction
 
 __all__ = ["SCHEMA_VERSION", "Capabilities", "Row", "Store", "Transaction", "open_store"]
@@ -45,6 +45,15 @@ def open_store(url: str | Path | None, settings: Settings) -> Store:
         raise SettingsError("url is empty; give a folder, memory: or neo4j://host:port")
     else:
         folder = Path(text)
-    from graphmem.store.embedded import EmbeddedStore
+    try:
+        from graphmem.store.embedded import EmbeddedStore
+    except ImportError as error:
+        if "static TLS" not in str(error):
+            raise
+        raise StoreError(
+            "the embedded engine cannot be loaded after the libraries that this process loaded "
+            "before (torch with scikit-learn, for instance); start Python with "
+            "GLIBC_TUNABLES=glibc.rtld.optional_static_tls=16384"
+        ) from error
 
     return EmbeddedStore(folder, settings)

@@ -17,7 +17,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import kglite
 
@@ -35,6 +35,9 @@ from graphmem.errors import (
 from graphmem.queries import Query
 from graphmem.store import schema
 from graphmem.store.port import Capabilities, Row, Transaction
+
+if TYPE_CHECKING:
+    from graphmem.store.embedded_search import EmbeddedIndex
 
 T = TypeVar("T")
 
@@ -66,6 +69,7 @@ class _Writer:
         self.writes = 0
         self.pid = os.getpid()
         self.scratch = scratch
+        self.indexes: dict[str, EmbeddedIndex] = {}
 
     def checkpoint(self) -> None:
         """Fold the log into the graph file when it has grown to half of that.
@@ -117,6 +121,7 @@ class EmbeddedStore:
         self._reader: kglite.Session | None = None
         self._reader_signature: tuple[Any, ...] = ()
         self._reader_at = 0.0
+        self._reader_indexes: dict[str, EmbeddedIndex] = {}
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._lock = threading.RLock()
         self._closed = False
@@ -211,6 +216,24 @@ class EmbeddedStore:
         with writer.lock, _translated():
             writer.session.save()
         return True
+
+    def index(self, namespace: str) -> EmbeddedIndex:
+        """Return the index of a namespace: the writer's, or one of the snapshot that is read."""
+        from graphmem.store.embedded_search import EmbeddedIndex
+
+        session = self._readable()
+        with self._lock:
+            writer = self._writer
+            indexes = writer.indexes if writer else self._reader_indexes
+            if namespace not in indexes:
+                indexes[namespace] = EmbeddedIndex(
+                    lambda query, **params: _run(session.cypher, query, params),
+                    self.folder,
+                    namespace,
+                    writable=writer is not None,
+                    durable=self._settings.durability == "full",
+                )
+            return indexes[namespace]
 
     def close(self) -> None:
         """Write a checkpoint and give the lease back, if this was the last handle."""
@@ -362,6 +385,7 @@ class EmbeddedStore:
 
     def _drop_reader(self) -> None:
         self._reader = None
+        self._reader_indexes = {}
         scratch, self._scratch = self._scratch, None
         if scratch and self._pid == os.getpid():
             scratch.cleanup()

@@ -7,7 +7,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 import neo4j
@@ -27,6 +27,9 @@ from graphmem.errors import (
 from graphmem.queries import Query
 from graphmem.store import schema
 from graphmem.store.port import Capabilities, ChangedError, Row, Transaction
+
+if TYPE_CHECKING:
+    from graphmem.store.neo4j_search import Neo4jIndex
 
 T = TypeVar("T")
 
@@ -158,6 +161,12 @@ class Neo4jStore:
     def compact(self) -> bool:
         """Return False: store files and transaction logs are the server's to prune."""
         return False
+
+    def index(self, namespace: str) -> Neo4jIndex:
+        """Return the index of a namespace, which is the server's."""
+        from graphmem.store.neo4j_search import Neo4jIndex
+
+        return Neo4jIndex(self.read, self.write, namespace)
 
     def close(self) -> None:
         """Close the driver's connections."""

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from graphmem.errors import StoreError
 from graphmem.queries import Query
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Version of the graph that this library writes."""
+
+TEXTS = {"Strategy": "strategies", "Task": "tasks"}
+"""Labels of nodes with a text that is searched, and how procedures name them."""
 
 Row = dict[str, Any]
 T = TypeVar("T")
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vector = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +124,10 @@ class Store(Protocol):
         """
         ...
 
+    def index(self, namespace: str) -> SearchIndex:
+        """Return what strategies and tasks of a namespace are searched by."""
+        ...
+
     def close(self) -> None:
         """Let go of the engine. Reading and writing afterwards is an error."""
         ...
@@ -129,4 +142,57 @@ class AdministeredStore(Store, Protocol):
         Raises:
             AuthenticationError: the user has no right to do that.
         """
+        ...
+
+
+class SearchIndex(Protocol):
+    """Vectors and words of the strategies and tasks of one namespace, to search them by.
+
+    Labels are ``Strategy`` and ``Task``. Similarities are cosines, in [-1, 1]. What is in the
+    graph and what is here can differ while texts are pending; answers may name nodes that are
+    gone.
+    """
+
+    def open(self, embedder: str, dimensions: int) -> None:
+        """Make ready for vectors of an embedder; those of another are not seen."""
+        ...
+
+    def held(self, label: str, texts: Mapping[str, str]) -> set[str]:
+        """Return the ids of nodes whose text, as given, has a vector."""
+        ...
+
+    def put(self, label: str, texts: Mapping[str, str], vectors: Mapping[str, Vector]) -> None:
+        """Let nodes be found by their texts (by id), and by the vectors of the texts.
+
+        ``vectors`` holds those, by text, that were not held.
+        """
+        ...
+
+    def near(
+        self, label: str, vector: Vector, limit: int, at_least: float = -1.0
+    ) -> list[tuple[str, float]]:
+        """Return ids and similarities of the nearest nodes, the nearest first, then by id.
+
+        Similarities have six places; none is under ``at_least``. A server may miss some.
+        """
+        ...
+
+    def matching(self, label: str, words: Sequence[str], limit: int) -> list[tuple[str, float]]:
+        """Return ids and scores (BM25) of nodes with any of the words, the best first."""
+        ...
+
+    def count(self, label: str) -> int:
+        """Return how many nodes there are, with a vector or without."""
+        ...
+
+    def vectors(self, label: str, ids: Sequence[str]) -> dict[str, Vector]:
+        """Return the vectors of nodes; those without one are left out."""
+        ...
+
+    def matrix(self, label: str, ids: Sequence[str]) -> tuple[list[str], Vector]:
+        """Return those of the nodes that have a vector, and their vectors as rows."""
+        ...
+
+    def tidy(self) -> None:
+        """Let go of the texts and vectors of nodes that are gone, on disk as well."""
         ...

@@ -13,18 +13,33 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.bench import lessons, lessons_server, policies, policies_server
+from tests.bench import (
+    embedding,
+    forecasting,
+    lessons,
+    lessons_server,
+    policies,
+    policies_server,
+    recall,
+    recall_scale,
+    recall_server,
+)
 from tests.bench.report import Result, table
 
 EMBEDDED = (
     *("learn", "learn_full", "learn_many", "reopen", "intercode"),
     *policies.BENCHMARKS,
     *lessons.BENCHMARKS,
+    *recall.BENCHMARKS,
+    *recall_scale.BENCHMARKS,
+    *embedding.BENCHMARKS,
+    *forecasting.BENCHMARKS,
 )
 SERVER = (
     *("neo4j_learn", "neo4j_learn_many"),
     *policies_server.BENCHMARKS,
     *lessons_server.BENCHMARKS,
+    *recall_server.BENCHMARKS,
 )
 
 

@@ -8,13 +8,37 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from tests.bench import embedded, lessons, lessons_server, policies, policies_server, server
+from tests.bench import (
+    embedded,
+    embedding,
+    forecasting,
+    lessons,
+    lessons_server,
+    policies,
+    policies_server,
+    recall,
+    recall_scale,
+    recall_server,
+    server,
+)
 
 
 def main() -> None:
     """Run the benchmark that the arguments name."""
     name, scale = sys.argv[1], float(sys.argv[2])
-    modules = (embedded, server, policies, policies_server, lessons, lessons_server)
+    modules = (
+        embedded,
+        server,
+        policies,
+        policies_server,
+        lessons,
+        lessons_server,
+        recall,
+        recall_scale,
+        recall_server,
+        embedding,
+        forecasting,
+    )
     benchmark = next(m.BENCHMARKS[name] for m in modules if name in m.BENCHMARKS)
     with tempfile.TemporaryDirectory(prefix="graphmem-bench-") as folder:
         results = benchmark(Path(folder), scale)

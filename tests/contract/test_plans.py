@@ -46,9 +46,15 @@ WHOLE = {
     *("lessons.anti_patterns", "lessons.anti_patterns_of_merged", "lessons.alternatives_on_types"),
     *("lessons.rules", "lessons.rules_by", "lessons.mistakes", "lessons.mistakes_by"),
     *("lessons.task_scores", "lessons.clear_preferred", "lessons.preferred", "lessons.counts"),
+    *("explaining.find_text", "explaining.alike", "explaining.types"),
     *("lessons_maintenance.ids", "erasing.aged", "erasing.beliefs", "erasing.drop_predictions"),
+    *("similarity.pending", "similarity.texts_of_strategies", "similarity.texts_of_tasks"),
+    "similarity.any_text",
     "cycles.all",
     "cycles.asked",
+    *("forecasting.totals", "forecasting.totals_of", "forecasting.types", "forecasting.wholes"),
+    *("forecasting.task_keys", "forecasting.drop_pooling"),
+    *("calibration.ids", "calibration.similar"),
 }
 SCANS = {"AllNodesScan", "NodeByLabelScan", "DirectedAllRelationshipsScan"}
 BY_ID = [
@@ -60,7 +66,8 @@ BY_ID = [
     in (
         *("learning", "maintenance", "policies", "events", "predictions", "cycles"),
         *("exchange", "preferences", "knowledge", "scopes", "consolidation", "context"),
-        *("lessons", "lessons_maintenance", "erasing"),
+        *("lessons", "lessons_maintenance", "erasing", "recall", "explaining", "similarity"),
+        *("forecasting", "calibration"),
     )
 ]
 

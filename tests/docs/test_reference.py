@@ -115,7 +115,31 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
         say(memory, moment)
         import_file(memory, tmp_path_factory.mktemp("files"))
         find_general_rules(memory)
+        fit_strengths(memory)
+        find_similar(memory)
         yield memory
+
+
+def find_similar(memory: Memory) -> None:
+    """Draw edges between strategies and between tasks; the last ones wait."""
+    for name in ("refund a flight", "refund the flight", "book a train"):
+        memory.learn(name, name, success=True)
+        if name.startswith("refund the"):
+            memory.relink("hashing")
+
+
+def fit_strengths(memory: Memory) -> None:
+    """Make the node of strengths that predictions are drawn together with."""
+    memory.learn_many(
+        {
+            "task": "chance",
+            "strategy": "toss",
+            "success": number % 2 == 0,
+            "source_key": str(-number),
+        }
+        for number in range(100)
+    )
+    memory.calibrate()
 
 
 def learn_lessons(memory: Memory, moment: datetime) -> None:

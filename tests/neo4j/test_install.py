@@ -20,7 +20,7 @@ from graphmem.installing import install, script, signature, statement, uninstall
 from graphmem.queries import Parameter, Query, catalog
 from graphmem.store.neo4j import permitted
 from tests.cli.running import Done, good, run
-from tests.contract.test_procedures import DAY, ids, populate
+from tests.contract.populating import DAY, ids, populate
 from tests.neo4j.server import Found, Neo4jServer, Neo4jUnavailable
 
 INSTALLABLE = [query for query in catalog() if query.install]

@@ -1,0 +1,642 @@
+// Explanations: why something is believed, on what evidence, and what would change it.
+//
+// What speaks for and against a belief are trials: applied uses of a strategy (all of its outcomes, or
+// those of one agent, some types of tasks, or one class of errors), episodes that list a rule, or trials of
+// a policy. A trial counts 1 where it supports the belief. Times are those of dated trials, in order.
+// Merged strategies count as one.
+
+// name: explaining.find
+// mode: read
+// doc: What has one of these ids, of all that can be explained: a strategy (with what it counts as), heuristic, anti-pattern, rule or policy.
+// param: ns string
+// param: ids list
+// returns: kind string, id string, text string, agent string, types list, error_class string, verdict string, task string, source string, strategy string, whole string, first_at integer, last_at integer
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND s.ns = $ns
+RETURN 'strategy' AS kind, s.id AS id, s.text AS text, null AS agent, null AS types, null AS error_class, null AS verdict, null AS task, null AS source,
+       s.id AS strategy, coalesce(s.merged_into, s.id) AS whole, null AS first_at, null AS last_at
+UNION ALL
+MATCH (h:Heuristic)
+WHERE h.id IN $ids AND h.ns = $ns
+MATCH (h)-[:RECOMMENDS]->(s:Strategy)
+RETURN 'heuristic' AS kind, h.id AS id, h.text AS text, h.agent AS agent, [h.type] AS types, null AS error_class, null AS verdict, null AS task,
+       null AS source, s.id AS strategy, coalesce(s.merged_into, s.id) AS whole, null AS first_at, null AS last_at
+UNION ALL
+MATCH (p:AntiPattern)
+WHERE p.id IN $ids AND p.ns = $ns
+MATCH (p)-[:WARNS_AGAINST]->(s:Strategy)
+RETURN 'anti-pattern' AS kind, p.id AS id, p.text AS text, p.agent AS agent, p.types AS types, p.error_class AS error_class, null AS verdict,
+       null AS task, null AS source, s.id AS strategy, coalesce(s.merged_into, s.id) AS whole, null AS first_at, null AS last_at
+UNION ALL
+MATCH (r:Rule)
+WHERE r.id IN $ids AND r.ns = $ns
+RETURN 'rule' AS kind, r.id AS id, r.text AS text, null AS agent, null AS types, null AS error_class, r.verdict AS verdict, r.task AS task,
+       r.source AS source, null AS strategy, null AS whole, r.first_at AS first_at, r.last_at AS last_at
+UNION ALL
+MATCH (p:Policy)
+WHERE p.id IN $ids AND p.ns = $ns
+RETURN 'policy' AS kind, p.id AS id, p.action_type + CASE WHEN p.action_spec IS NULL THEN '' ELSE ' ' + p.action_spec END AS text, p.agent AS agent,
+       null AS types, null AS error_class, null AS verdict, null AS task, null AS source, null AS strategy, null AS whole, null AS first_at,
+       null AS last_at;
+
+// name: explaining.find_text
+// mode: read
+// doc: Heuristics, anti-patterns and rules with a text (of an anti-pattern also its class of errors), by kind and id; of some agents where they are given.
+// param: ns string
+// param: text string
+// param: agents list = null
+// param: limit integer = 21
+// returns: kind string, id string, text string, agent string, about string
+MATCH (h:Heuristic)
+WHERE h.ns = $ns AND h.text = $text AND ($agents IS NULL OR h.agent IN $agents)
+WITH h ORDER BY h.id LIMIT $limit
+RETURN 'heuristic' AS kind, h.id AS id, h.text AS text, h.agent AS agent, h.type AS about
+UNION ALL
+MATCH (p:AntiPattern)
+WHERE p.ns = $ns AND (p.text = $text OR p.error_class = $text) AND ($agents IS NULL OR p.agent IN $agents)
+WITH p ORDER BY p.id LIMIT $limit
+RETURN 'anti-pattern' AS kind, p.id AS id, p.text AS text, p.agent AS agent, p.error_class AS about
+UNION ALL
+MATCH (r:Rule)
+WHERE r.ns = $ns AND r.text = $text
+WITH r ORDER BY r.id LIMIT $limit
+RETURN 'rule' AS kind, r.id AS id, r.text AS text, null AS agent, coalesce(r.task, 'all tasks') AS about;
+
+// name: explaining.alike
+// mode: read
+// doc: Strategies whose text has a text in it, or is a part of it, without regard to case; those most tried first.
+// param: ns string
+// param: text string
+// param: limit integer = 3
+// returns: text string
+MATCH (s:Strategy)
+WHERE s.ns = $ns AND (toLower(s.text) CONTAINS toLower($text) OR toLower($text) CONTAINS toLower(s.text))
+RETURN s.text AS text
+ORDER BY s.trials DESC, s.id
+LIMIT $limit;
+
+// name: explaining.types
+// mode: read
+// doc: The types of tasks that there are.
+// param: ns string
+// returns: type string
+MATCH (t:Task)
+WHERE t.ns = $ns
+RETURN DISTINCT t.type AS type
+UNION
+MATCH (h:Heuristic)
+WHERE h.ns = $ns
+RETURN DISTINCT h.type AS type;
+
+// name: explaining.members
+// mode: read
+// doc: The strategies that count as one, the one that stands for all first.
+// param: ns string
+// param: whole string
+// returns: id string, text string
+MATCH (s:Strategy {id: $whole})
+WITH s, s.ns AS ns WHERE ns = $ns
+RETURN s.id AS id, s.text AS text
+UNION ALL
+MATCH (s:Strategy {id: $whole})
+WITH s, s.ns AS ns WHERE ns = $ns
+MATCH (m:Strategy)-[:MERGED_INTO]->(s)
+WITH m ORDER BY m.id
+RETURN m.id AS id, m.text AS text;
+
+// name: explaining.lessons
+// mode: read
+// doc: Heuristics that recommend strategies, and anti-patterns that warn against them; trials and what supports the lesson. Lessons of one agent and type of task (or class of errors) count as one, known by the smallest id.
+// param: ns string
+// param: ids list
+// param: agents list = null
+// param: types list = null
+// param: z float = 1.96
+// param: prior_successes float = 1.0
+// param: prior_failures float = 1.0
+// returns: kind string, id string, ids list, strategies list, agent string, types list, error_class string, trials integer, successes integer, mean float, lower float, upper float
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND s.ns = $ns
+MATCH (h:Heuristic)-[:RECOMMENDS]->(s)
+WHERE ($agents IS NULL OR h.agent IN $agents) AND ($types IS NULL OR h.type IN $types)
+WITH h.agent AS agent, h.type AS type, min(h.id) AS id, collect(h.id) AS ids, collect({id: s.id, types: [h.type]}) AS strategies,
+     sum(h.trials) AS trials, sum(h.successes) AS successes
+RETURN 'heuristic' AS kind, id, ids, strategies, agent, [type] AS types, null AS error_class, trials, successes,
+       posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean, wilson_lower(successes, trials, $z) AS lower,
+       wilson_upper(successes, trials, $z) AS upper
+UNION ALL
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND s.ns = $ns
+MATCH (p:AntiPattern)-[:WARNS_AGAINST]->(s)
+WHERE ($agents IS NULL OR p.agent IN $agents) AND ($types IS NULL OR size([type IN p.types WHERE NOT type IN $types]) = 0)
+MATCH (p)-[:OPPOSED_BY]->(h:Heuristic)
+WITH p.id AS id, s.id AS strategy, sum(h.successes) AS worked
+MATCH (p:AntiPattern {id: id})
+WITH p.agent AS agent, p.error_class AS error_class, min(id) AS id, collect(id) AS ids, collect({id: strategy, types: p.types}) AS strategies,
+     sum(p.occurrences) AS occurrences, sum(worked) AS worked
+WITH agent, error_class, id, ids, strategies, occurrences, occurrences + worked AS trials
+RETURN 'anti-pattern' AS kind, id, ids, strategies, agent, reduce(known = [], one IN strategies | known + [type IN one.types WHERE NOT type IN known]) AS types,
+       error_class, trials, occurrences AS successes, posterior_mean(occurrences, trials, $prior_successes, $prior_failures) AS mean,
+       wilson_lower(occurrences, trials, $z) AS lower, wilson_upper(occurrences, trials, $z) AS upper;
+
+// name: explaining.uses
+// mode: read
+// doc: The trials of strategies: their applied uses. Parts: {id, types (null: all)}. With a class of errors, failures with it support the belief, and successes oppose it.
+// param: ns string
+// param: parts list
+// param: agents list = null
+// param: types list = null
+// param: error_class string = null
+// param: sample integer = 5
+// returns: trials integer, successes integer, times list, outcomes list, supporting list, opposing list
+UNWIND $parts AS part
+MATCH (s:Strategy {id: part.id})
+WITH part, s, s.ns AS ns WHERE ns = $ns
+MATCH (a:Agent)-[:RAN]->(e:Episode)-[u:USED]->(s)
+WHERE u.applied AND ($agents IS NULL OR a.name IN $agents) AND ($types IS NULL OR e.type IN $types) AND (part.types IS NULL OR e.type IN part.types)
+  AND ($error_class IS NULL OR e.success OR e.error_class = $error_class)
+WITH e.id AS episode, coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,
+     CASE WHEN e.success = ($error_class IS NULL) THEN 1 ELSE 0 END AS supports
+ORDER BY at DESC, episode DESC
+WITH count(*) AS trials, sum(supports) AS successes, collect(dated) AS times,
+     collect(CASE WHEN dated IS NULL THEN null ELSE supports END) AS outcomes,
+     collect(CASE supports WHEN 1 THEN episode ELSE null END) AS supporting,
+     collect(CASE supports WHEN 1 THEN null ELSE episode END) AS opposing
+RETURN trials, successes, times, outcomes, supporting[..$sample] AS supporting, opposing[..$sample] AS opposing;
+
+// name: explaining.shares_of_uses
+// mode: read
+// doc: The same trials by task or by agent, most trials first; groups is how many there are in all.
+// param: ns string
+// param: parts list
+// param: by string
+// param: agents list = null
+// param: types list = null
+// param: error_class string = null
+// param: z float = 1.96
+// param: limit integer = 10
+// returns: name string, trials integer, successes integer, lower float, upper float, groups integer
+UNWIND $parts AS part
+MATCH (s:Strategy {id: part.id})
+WITH part, s, s.ns AS ns WHERE ns = $ns
+MATCH (a:Agent)-[:RAN]->(e:Episode)-[u:USED]->(s)
+WHERE u.applied AND ($agents IS NULL OR a.name IN $agents) AND ($types IS NULL OR e.type IN $types) AND (part.types IS NULL OR e.type IN part.types)
+  AND ($error_class IS NULL OR e.success OR e.error_class = $error_class)
+MATCH (e)-[:ATTEMPTED]->(t:Task)
+WITH CASE $by WHEN 'task' THEN t.key ELSE a.name END AS name, CASE WHEN e.success = ($error_class IS NULL) THEN 1 ELSE 0 END AS supports
+WITH name, count(*) AS trials, sum(supports) AS successes
+ORDER BY trials DESC, name
+WITH collect({name: name, trials: trials, successes: successes}) AS found
+UNWIND found[..$limit] AS one
+WITH size(found) AS groups, one.name AS name, one.trials AS trials, one.successes AS successes
+RETURN name, trials, successes, wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper, groups;
+
+// name: explaining.listings
+// mode: read
+// doc: The trials of a rule of a task: episodes that list it with a score that speaks for or against it. Its verdict follows from them; where there is none, they are read as if it worked.
+// param: ns string
+// param: id string
+// param: agents list = null
+// param: types list = null
+// param: sample integer = 5
+// returns: verdict string, trials integer, successes integer, times list, outcomes list, supporting list, opposing list, worked integer, praised integer, failed integer, blamed integer
+MATCH (r:Rule {id: $id})
+WITH r, r.ns AS ns WHERE ns = $ns
+MATCH (a:Agent)-[:RAN]->(e:Episode)-[l:LISTED]->(r)
+WHERE $agents IS NULL OR a.name IN $agents
+MATCH (e)-[:ATTEMPTED]->(t:Task)
+WHERE $types IS NULL OR t.type IN $types
+WITH e.id AS episode, e.score AS score, coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,
+     max(CASE WHEN l.as_success THEN 1 ELSE 0 END) AS success, max(CASE WHEN l.as_success THEN 0 ELSE 1 END) AS mistake
+ORDER BY at DESC, episode DESC
+WITH episode, dated, CASE WHEN praised(score) THEN 1 ELSE 0 END AS praised, CASE WHEN blamed(score) THEN 1 ELSE 0 END AS blamed, success, mistake
+WITH sum(praised * success) AS worked, sum(praised) AS praised, sum(blamed * mistake) AS failed, sum(blamed) AS blamed,
+     collect(CASE WHEN praised * success + blamed > 0 THEN dated ELSE null END) AS times,
+     collect(CASE WHEN praised * success + blamed > 0 AND dated IS NOT NULL THEN praised * success ELSE null END) AS outcomes,
+     collect(CASE WHEN praised * success > 0 THEN episode ELSE null END) AS supporting,
+     collect(CASE WHEN blamed > 0 THEN episode ELSE null END) AS opposing,
+     collect(CASE WHEN blamed * mistake + praised > 0 THEN dated ELSE null END) AS avoid_times,
+     collect(CASE WHEN blamed * mistake + praised > 0 AND dated IS NOT NULL THEN blamed * mistake ELSE null END) AS avoid_outcomes,
+     collect(CASE WHEN blamed * mistake > 0 THEN episode ELSE null END) AS avoid_supporting,
+     collect(CASE WHEN praised > 0 THEN episode ELSE null END) AS avoid_opposing
+WITH worked, praised, failed, blamed, times, outcomes, supporting, opposing, avoid_times, avoid_outcomes, avoid_supporting, avoid_opposing,
+     verdict(worked, praised, failed, blamed) AS verdict
+RETURN verdict, CASE verdict WHEN 'AVOID' THEN failed + praised ELSE worked + blamed END AS trials,
+       CASE verdict WHEN 'AVOID' THEN failed ELSE worked END AS successes,
+       CASE verdict WHEN 'AVOID' THEN avoid_times ELSE times END AS times, CASE verdict WHEN 'AVOID' THEN avoid_outcomes ELSE outcomes END AS outcomes,
+       CASE verdict WHEN 'AVOID' THEN avoid_supporting[..$sample] ELSE supporting[..$sample] END AS supporting,
+       CASE verdict WHEN 'AVOID' THEN avoid_opposing[..$sample] ELSE opposing[..$sample] END AS opposing, worked, praised, failed, blamed;
+
+// name: explaining.shares_of_listings
+// mode: read
+// doc: The same trials by task or by agent, most trials first.
+// param: ns string
+// param: id string
+// param: by string
+// param: verdict string
+// param: agents list = null
+// param: types list = null
+// param: z float = 1.96
+// param: limit integer = 10
+// returns: name string, trials integer, successes integer, lower float, upper float, groups integer
+MATCH (r:Rule {id: $id})
+WITH r, r.ns AS ns WHERE ns = $ns
+MATCH (a:Agent)-[:RAN]->(e:Episode)-[l:LISTED]->(r)
+WHERE $agents IS NULL OR a.name IN $agents
+MATCH (e)-[:ATTEMPTED]->(t:Task)
+WHERE $types IS NULL OR t.type IN $types
+WITH e.id AS episode, CASE $by WHEN 'task' THEN t.key ELSE a.name END AS name, e.score AS score,
+     max(CASE WHEN l.as_success THEN 1 ELSE 0 END) AS success, max(CASE WHEN l.as_success THEN 0 ELSE 1 END) AS mistake
+WITH name, CASE WHEN $verdict = 'AVOID' THEN (CASE WHEN blamed(score) THEN mistake ELSE 0 END) ELSE (CASE WHEN praised(score) THEN success ELSE 0 END) END AS supports,
+     CASE WHEN $verdict = 'AVOID' THEN (CASE WHEN praised(score) THEN 1 ELSE 0 END) ELSE (CASE WHEN blamed(score) THEN 1 ELSE 0 END) END AS opposes
+WHERE supports + opposes > 0
+WITH name, count(*) AS trials, sum(supports) AS successes
+ORDER BY trials DESC, name
+WITH collect({name: name, trials: trials, successes: successes}) AS found
+UNWIND found[..$limit] AS one
+WITH size(found) AS groups, one.name AS name, one.trials AS trials, one.successes AS successes
+RETURN name, trials, successes, wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper, groups;
+
+// name: explaining.general_rule
+// mode: read
+// doc: What a rule over all tasks stands on: its counts, the agents and types of tasks that it comes from, and the sample of episodes that is kept.
+// param: ns string
+// param: id string
+// param: sample integer = 5
+// returns: verdict string, trials integer, successes integer, agents list, types list, supporting list, opposing list
+MATCH (r:Rule {id: $id})
+WITH r, r.ns AS ns WHERE ns = $ns
+OPTIONAL MATCH (r)-[d:DERIVED_FROM]->(e:Episode)
+WITH r, d.supports AS supports, d.at AS at, e.id AS episode
+ORDER BY at DESC, episode DESC
+WITH r, collect({episode: episode, supports: supports}) AS found
+WITH r, found, CASE r.verdict WHEN 'AVOID' THEN r.failed ELSE r.worked END AS successes, CASE r.verdict WHEN 'AVOID' THEN r.praised ELSE r.blamed END AS against
+RETURN r.verdict AS verdict, successes + against AS trials, successes, r.agents AS agents, r.task_types AS types,
+       [one IN found WHERE one.supports | one.episode][..$sample] AS supporting,
+       [one IN found WHERE one.episode IS NOT NULL AND NOT one.supports | one.episode][..$sample] AS opposing;
+
+// name: explaining.attempts
+// mode: read
+// doc: The trials of a policy: episodes that took it, outcomes that were told, and updates that say whether they worked. Only episodes are shown as a sample.
+// param: ns string
+// param: id string
+// param: types list = null
+// param: sample integer = 5
+// returns: trials integer, successes integer, times list, outcomes list, supporting list, opposing list
+CALL {
+  MATCH (p:Policy {id: $id})
+  WITH p, p.ns AS ns WHERE ns = $ns
+  MATCH (e:Episode)-[:TOOK]->(p)
+  WHERE $types IS NULL OR e.type IN $types
+  RETURN e.id AS episode, coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at, e.success AS success, e.id AS id
+  UNION ALL
+  MATCH (p:Policy {id: $id})
+  WITH p, p.ns AS ns WHERE ns = $ns
+  MATCH (t:Transition)-[:UPDATED]->(p)
+  WHERE t.success IS NOT NULL
+  RETURN null AS episode, t.at AS dated, coalesce(t.at, t.created_at) AS at, t.success AS success, t.id AS id
+  UNION ALL
+  MATCH (p:Policy {id: $id})
+  WITH p, p.ns AS ns WHERE ns = $ns
+  MATCH (x:Event)-[:ABOUT]->(p)
+  WHERE x.kind = 'outcome' AND x.success IS NOT NULL
+  RETURN null AS episode, x.at AS dated, coalesce(x.at, x.created_at) AS at, x.success AS success, x.id AS id
+}
+WITH episode, dated, at, success, id
+ORDER BY at DESC, id DESC
+WITH count(*) AS trials, sum(CASE WHEN success THEN 1 ELSE 0 END) AS successes, collect(dated) AS times,
+     collect(CASE WHEN dated IS NULL THEN null WHEN success THEN 1 ELSE 0 END) AS outcomes,
+     collect(CASE WHEN success THEN episode ELSE null END) AS supporting,
+     collect(CASE WHEN success THEN null ELSE episode END) AS opposing
+RETURN trials, successes, times, outcomes, supporting[..$sample] AS supporting, opposing[..$sample] AS opposing;
+
+// name: explaining.shares_of_attempts
+// mode: read
+// doc: The episodes that took a policy by task, most of them first.
+// param: ns string
+// param: id string
+// param: types list = null
+// param: z float = 1.96
+// param: limit integer = 10
+// returns: name string, trials integer, successes integer, lower float, upper float, groups integer
+MATCH (p:Policy {id: $id})
+WITH p, p.ns AS ns WHERE ns = $ns
+MATCH (e:Episode)-[:TOOK]->(p)
+WHERE $types IS NULL OR e.type IN $types
+MATCH (e)-[:ATTEMPTED]->(t:Task)
+WITH t.key AS name, count(*) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes
+ORDER BY trials DESC, name
+WITH collect({name: name, trials: trials, successes: successes}) AS found
+UNWIND found[..$limit] AS one
+WITH size(found) AS groups, one.name AS name, one.trials AS trials, one.successes AS successes
+RETURN name, trials, successes, wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper, groups;
+
+// name: explaining.transitions
+// mode: read
+// doc: The latest updates of a policy.
+// param: ns string
+// param: id string
+// param: limit integer = 5
+// returns: id string, seq integer, reward float, terminal boolean, next_state string, success boolean, at integer
+MATCH (p:Policy {id: $id})
+WITH p, p.ns AS ns WHERE ns = $ns
+MATCH (t:Transition)-[:UPDATED]->(p)
+WITH t ORDER BY t.seq DESC LIMIT $limit
+OPTIONAL MATCH (n:State)-[:REACHED_BY]->(t)
+RETURN t.id AS id, t.seq AS seq, t.reward AS reward, t.terminal AS terminal, n.fingerprint AS next_state, t.success AS success, t.at AS at
+ORDER BY seq DESC;
+
+// name: explaining.episodes
+// mode: read
+// doc: What a person wants to see of episodes, the latest first; the error is that of the episode, else the last one of its steps.
+// param: ns string
+// param: ids list
+// returns: id string, task string, agent string, score float, success boolean, error string, at integer
+MATCH (e:Episode)
+WHERE e.id IN $ids AND e.ns = $ns
+MATCH (a:Agent)-[:RAN]->(e)
+OPTIONAL MATCH (e)-[:HAS_STEP]->(x:Step)
+WITH e, a, x.error AS error, x.index AS place
+ORDER BY place DESC
+WITH e, a, collect(error) AS errors
+RETURN e.id AS id, e.task AS task, a.name AS agent, e.score AS score, e.success AS success, coalesce(e.error, errors[0]) AS error,
+       coalesce(e.ended_at, e.started_at) AS at
+ORDER BY coalesce(e.ended_at, e.started_at, e.recorded_at) DESC, id DESC;
+
+// name: explaining.weigh
+// mode: read
+// doc: What so many trials say: the posterior mean of the rate, its Wilson bounds, and the status that follows.
+// param: trials integer
+// param: successes integer
+// param: z float = 1.96
+// param: prior_successes float = 1.0
+// param: prior_failures float = 1.0
+// param: established float = 0.6
+// param: refuted float = 0.4
+// returns: mean float, lower float, upper float, status string
+WITH wilson_lower($successes, $trials, $z) AS lower, wilson_upper($successes, $trials, $z) AS upper
+RETURN posterior_mean($successes, $trials, $prior_successes, $prior_failures) AS mean, lower, upper, status(lower, upper, $established, $refuted) AS status;
+
+// name: explaining.trend
+// mode: read
+// doc: Whether the later half of dated trials (with the middle one) went otherwise than the earlier one; outcomes are 0 or 1, latest first, with their times. The change is that of the posterior mean; certain where the bounds of the halves do not overlap.
+// param: times list
+// param: outcomes list
+// param: z float = 1.96
+// param: prior_successes float = 1.0
+// param: prior_failures float = 1.0
+// returns: direction string, change float, certain boolean, earlier_trials integer, earlier_successes integer, later_trials integer, later_successes integer, later_from integer
+WITH size($outcomes) AS trials, toInteger(ceil(size($outcomes) / 2.0)) AS later_trials
+WHERE trials > 1
+WITH trials - later_trials AS earlier_trials, later_trials, $times[later_trials - 1] AS later_from,
+     reduce(sum = 0, one IN $outcomes[later_trials..] | sum + one) AS earlier_successes,
+     reduce(sum = 0, one IN $outcomes[..later_trials] | sum + one) AS later_successes
+WITH earlier_trials, later_trials, later_from, earlier_successes, later_successes,
+     posterior_mean(later_successes, later_trials, $prior_successes, $prior_failures)
+       - posterior_mean(earlier_successes, earlier_trials, $prior_successes, $prior_failures) AS change,
+     later_successes * earlier_trials - earlier_successes * later_trials AS difference
+RETURN CASE WHEN change > 0 AND difference > 0 THEN 'rises' WHEN change < 0 AND difference < 0 THEN 'falls' ELSE 'steady' END AS direction, change,
+       wilson_upper(later_successes, later_trials, $z) < wilson_lower(earlier_successes, earlier_trials, $z)
+         OR wilson_upper(earlier_successes, earlier_trials, $z) < wilson_lower(later_successes, later_trials, $z) AS certain,
+       earlier_trials, earlier_successes, later_trials, later_successes, later_from;
+
+// name: explaining.course
+// mode: read
+// doc: What was known after the dated trials so far, at so many places at most; outcomes as in explaining.trend.
+// param: times list
+// param: outcomes list
+// param: points integer = 40
+// param: z float = 1.96
+// param: prior_successes float = 1.0
+// param: prior_failures float = 1.0
+// returns: at integer, trials integer, successes integer, mean float, lower float, upper float
+WITH size($outcomes) AS all_trials
+UNWIND range(1, CASE WHEN all_trials < $points THEN all_trials ELSE $points END) AS place
+WITH all_trials, toInteger(ceil(toFloat(all_trials) * place / CASE WHEN all_trials < $points THEN all_trials ELSE $points END)) AS trials
+WITH trials, $times[all_trials - trials] AS at, reduce(sum = 0, one IN $outcomes[all_trials - trials..] | sum + one) AS successes
+RETURN at, trials, successes, posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean, wilson_lower(successes, trials, $z) AS lower,
+       wilson_upper(successes, trials, $z) AS upper
+ORDER BY trials;
+
+// name: explaining.turns
+// mode: read
+// install: turns
+// doc: How many trials in a row, for or against, are the fewest after which the status is another one. The bounds are solved for the number of trials, and the numbers next to the solution are tried.
+// param: trials integer
+// param: successes integer
+// param: z float = 1.96
+// param: established float = 0.6
+// param: refuted float = 0.4
+// returns: direction string, more integer, becomes string, lower float, upper float
+WITH wilson_lower($successes, $trials, $z) AS lower, wilson_upper($successes, $trials, $z) AS upper
+WITH status(lower, upper, $established, $refuted) AS status
+UNWIND [{direction: 'for', needed: CASE WHEN status <> 'established' AND $established < 1.0
+           THEN rising($trials - $successes, $established, $z) ELSE null END},
+        {direction: 'for', needed: CASE WHEN status = 'refuted' AND $refuted < 1.0
+           THEN falling($trials - $successes, 1.0 - $refuted, $z) ELSE null END},
+        {direction: 'against', needed: CASE WHEN status = 'established' AND $established > 0.0
+           THEN falling($successes, $established, $z) ELSE null END},
+        {direction: 'against', needed: CASE WHEN status = 'tentative' AND $refuted > 0.0
+           THEN rising($successes, 1.0 - $refuted, $z) ELSE null END}] AS turn
+WITH status, turn WHERE turn.needed IS NOT NULL
+UNWIND range(-2, 3) AS beside
+WITH status, turn.direction AS direction, toInteger(floor(turn.needed)) - $trials + beside AS more
+WHERE more > 0
+WITH status, direction, more, $trials + more AS trials, $successes + CASE direction WHEN 'for' THEN more ELSE 0 END AS successes
+WITH status, direction, more, wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper
+WITH status, direction, more, lower, upper, status(lower, upper, $established, $refuted) AS becomes
+WHERE becomes <> status
+WITH direction, more, lower, upper, becomes
+ORDER BY more
+WITH direction, collect({more: more, becomes: becomes, lower: lower, upper: upper})[0] AS first
+RETURN direction, first.more AS more, first.becomes AS becomes, first.lower AS lower, first.upper AS upper
+ORDER BY direction DESC;
+
+// name: explaining.verdict_turns
+// mode: read
+// doc: How many more episodes that list a rule are the fewest that change its verdict: with a high score as a success, or with a low one as a mistake.
+// param: worked integer
+// param: praised integer
+// param: failed integer
+// param: blamed integer
+// returns: direction string, more integer, good boolean, becomes string
+WITH verdict($worked, $praised, $failed, $blamed) AS verdict
+UNWIND [{direction: 'for', good: true, more: CASE WHEN verdict IS NULL THEN $blamed - $worked + 1 ELSE null END},
+        {direction: 'against', good: false, more: CASE WHEN verdict IS NULL THEN $praised - $failed + 1 WHEN verdict = 'WORKS' THEN $worked - $blamed ELSE null END},
+        {direction: 'against', good: true, more: CASE WHEN verdict = 'AVOID' THEN $failed - $praised ELSE null END}] AS turn
+WITH turn WHERE turn.more IS NOT NULL
+WITH turn, turn.more * CASE WHEN turn.good THEN 1 ELSE 0 END AS up, turn.more * CASE WHEN turn.good THEN 0 ELSE 1 END AS down
+WITH turn, $worked + up AS worked, $praised + up AS praised, $failed + down AS failed, $blamed + down AS blamed
+RETURN turn.direction AS direction, turn.more AS more, turn.good AS good, verdict(worked, praised, failed, blamed) AS becomes
+ORDER BY direction DESC;
+
+// name: explaining.near
+// mode: read
+// install: near_strategies
+// doc: Strategies near some that count as one: similar ones by similarity, and those used together with them by the weight of their edge (as of its latest date). Each that was merged stands for what it counts as.
+// param: ns string
+// param: ids list
+// param: limit integer = 8
+// returns: relation string, id string, weight float, episodes integer
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND s.ns = $ns
+MATCH (s)-[x:SIMILAR_TO]->(o:Strategy)
+WHERE NOT o.id IN $ids
+WITH coalesce(o.merged_into, o.id) AS id, max(x.similarity) AS weight
+ORDER BY weight DESC, id
+LIMIT $limit
+RETURN 'similar' AS relation, id, weight, null AS episodes
+UNION ALL
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND s.ns = $ns
+MATCH (s)-[x:CO_OCCURS_WITH]-(o:Strategy)
+WHERE NOT o.id IN $ids
+WITH coalesce(o.merged_into, o.id) AS id, sum(x.weight) AS weight, sum(x.count) AS episodes
+ORDER BY weight DESC, id
+LIMIT $limit
+RETURN 'used together' AS relation, id, weight, episodes;
+
+// name: explaining.near_by
+// mode: read
+// doc: Strategies that some agents used together with some that count as one, on some types of tasks, by the number of episodes.
+// param: ns string
+// param: ids list
+// param: agents list
+// param: types list = null
+// param: limit integer = 8
+// returns: relation string, id string, weight float, episodes integer
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND s.ns = $ns
+MATCH (a:Agent)-[:RAN]->(e:Episode)-[u:USED]->(s)
+WHERE u.applied AND a.name IN $agents AND ($types IS NULL OR e.type IN $types)
+WITH DISTINCT e
+MATCH (e)-[u:USED]->(o:Strategy)
+WHERE u.applied AND NOT o.id IN $ids
+WITH coalesce(o.merged_into, o.id) AS id, count(*) AS episodes
+ORDER BY episodes DESC, id
+LIMIT $limit
+RETURN 'used together' AS relation, id, null AS weight, episodes;
+
+// name: explaining.rates
+// mode: read
+// doc: What strategies achieved, with what was merged into them; without those that were not tried.
+// param: ns string
+// param: ids list
+// param: agents list = null
+// param: types list = null
+// param: z float = 1.96
+// param: prior_successes float = 1.0
+// param: prior_failures float = 1.0
+// param: established float = 0.6
+// param: refuted float = 0.4
+// returns: id string, text string, trials integer, successes integer, mean float, lower float, upper float, status string
+MATCH (w:Strategy)
+WHERE w.id IN $ids AND w.ns = $ns
+OPTIONAL MATCH (m:Strategy)-[:MERGED_INTO]->(w)
+WITH w.id AS id, w.text AS text, collect(m.id) AS merged
+UNWIND [id] + merged AS member
+MATCH (s:Strategy {id: member})
+MATCH (s)-[o:OUTCOME]->(t:Task)
+WHERE ($agents IS NULL OR o.agent IN $agents) AND ($types IS NULL OR t.type IN $types)
+WITH id, text, sum(o.trials) AS trials, sum(o.successes) AS successes
+WITH id, text, trials, successes, wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper
+RETURN id, text, trials, successes, posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean, lower, upper,
+       status(lower, upper, $established, $refuted) AS status
+ORDER BY id;
+
+// name: explaining.show_strategy
+// mode: read
+// doc: A small graph for Neo4j Browser: a strategy (or lessons on it), episodes that show it, their tasks, and what is near.
+// param: ns string
+// param: ids list
+// param: lessons list
+// param: episodes list
+// param: others list
+// returns: part string, paths list
+MATCH p = (s:Strategy)
+WHERE s.id IN $ids AND s.ns = $ns
+RETURN 'what is explained' AS part, collect(p) AS paths
+UNION ALL
+MATCH p = (s:Strategy)<-[:USED]-(e:Episode)
+WHERE s.id IN $ids AND e.id IN $episodes AND e.ns = $ns
+RETURN 'evidence' AS part, collect(p) AS paths
+UNION ALL
+MATCH p = (e:Episode)-[:ATTEMPTED]->(t:Task)
+WHERE e.id IN $episodes AND e.ns = $ns
+RETURN 'tasks' AS part, collect(p) AS paths
+UNION ALL
+MATCH p = (s:Strategy)-[:SIMILAR_TO]->(o:Strategy)
+WHERE s.id IN $ids AND o.id IN $others AND s.ns = $ns
+RETURN 'similar' AS part, collect(p) AS paths
+UNION ALL
+MATCH p = (s:Strategy)-[:CO_OCCURS_WITH]-(o:Strategy)
+WHERE s.id IN $ids AND o.id IN $others AND s.ns = $ns
+RETURN 'used together' AS part, collect(p) AS paths
+UNION ALL
+MATCH p = (s:Strategy)-[:MERGED_INTO]->(o:Strategy)
+WHERE s.id IN $ids AND o.id IN $ids AND s.ns = $ns
+RETURN 'merged' AS part, collect(p) AS paths
+UNION ALL
+MATCH p = (h:Heuristic)-[:RECOMMENDS]->(s:Strategy)
+WHERE h.id IN $lessons AND h.ns = $ns
+RETURN 'recommended' AS part, collect(p) AS paths
+UNION ALL
+MATCH p = (a:AntiPattern)-[:WARNS_AGAINST]->(s:Strategy)
+WHERE a.id IN $lessons AND a.ns = $ns
+RETURN 'warned against' AS part, collect(p) AS paths;
+
+// name: explaining.show_rule
+// mode: read
+// doc: The same of a rule: its task, or what found it, the episodes that list it or that it was derived from, and their tasks.
+// param: ns string
+// param: ids list
+// param: episodes list
+// returns: part string, paths list
+MATCH p = (r:Rule)
+WHERE r.id IN $ids AND r.ns = $ns
+RETURN 'what is explained' AS part, collect(p) AS paths
+UNION ALL
+MATCH p = (e:Episode)-[:LISTED]->(r:Rule)
+WHERE e.id IN $episodes AND r.id IN $ids AND e.ns = $ns
+RETURN 'evidence' AS part, collect(p) AS paths
+UNION ALL
+MATCH p = (r:Rule)-[:DERIVED_FROM]->(e:Episode)
+WHERE r.id IN $ids AND e.id IN $episodes AND e.ns = $ns
+RETURN 'derived from' AS part, collect(p) AS paths
+UNION ALL
+MATCH p = (e:Episode)-[:ATTEMPTED]->(t:Task)
+WHERE e.id IN $episodes AND e.ns = $ns
+RETURN 'tasks' AS part, collect(p) AS paths;
+
+// name: explaining.show_policy
+// mode: read
+// doc: The same of a policy: its state, episodes that took it, their tasks, its latest updates, and what is linked with it or stands in the same state.
+// param: ns string
+// param: ids list
+// param: episodes list
+// param: transitions list
+// param: others list
+// returns: part string, paths list
+MATCH p = (x:Policy)-[:IN_STATE]->(s:State)
+WHERE x.id IN $ids AND x.ns = $ns
+RETURN 'what is explained' AS part, collect(p) AS paths
+UNION ALL
+MATCH p = (e:Episode)-[:TOOK]->(x:Policy)
+WHERE e.id IN $episodes AND x.id IN $ids AND e.ns = $ns
+RETURN 'evidence' AS part, collect(p) AS paths
+UNION ALL
+MATCH p = (e:Episode)-[:ATTEMPTED]->(t:Task)
+WHERE e.id IN $episodes AND e.ns = $ns
+RETURN 'tasks' AS part, collect(p) AS paths
+UNION ALL
+MATCH p = (t:Transition)-[:UPDATED]->(x:Policy)
+WHERE t.id IN $transitions AND x.id IN $ids AND t.ns = $ns
+RETURN 'updates' AS part, collect(p) AS paths
+UNION ALL
+MATCH p = (x:Policy)-[:IN_STATE]->(s:State)
+WHERE x.id IN $others AND x.ns = $ns
+RETURN 'near' AS part, collect(p) AS paths
+UNION ALL
+MATCH p = (x:Policy)-[:CO_OCCURS_WITH]-(o:Policy)
+WHERE x.id IN $ids AND o.id IN $others AND x.ns = $ns
+RETURN 'linked' AS part, collect(p) AS paths;

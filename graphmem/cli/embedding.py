@@ -1,0 +1,57 @@
+"""The command that shows which embedders there are."""
+
+from __future__ import annotations
+
+import click
+
+from graphmem.cli.context import Context, print_table
+
+COLUMNS = (
+    ("embedder", "left"),
+    ("dimensions", "right"),
+    ("what", "left"),
+    ("in force", "left"),
+    ("of the memory", "left"),
+    ("to use it", "left"),
+)
+
+
+@click.command()
+@click.pass_obj
+def embedders(context: Context) -> None:
+    """Show which embedders there are, which is in force, which the memory has, what others lack.
+
+    No model is loaded. GRAPHMEM_EMBEDDER names the one to use.
+
+    \b
+    Examples:
+      graphmem embedders
+      GRAPHMEM_EMBEDDER=hashing graphmem --json embedders
+    """
+    from graphmem.embedding import embedders as known
+
+    memory = context.memory(must_exist=False)
+    built = memory.embedded_with() if memory.store.exists() else None
+    rows = [
+        row.model_copy(update={"of_memory": row.name == built})
+        for row in known(context.settings().embedder)
+    ]
+
+    def table() -> None:
+        print_table(
+            None,
+            COLUMNS,
+            [
+                (
+                    row.name,
+                    row.dimensions,
+                    row.what,
+                    "yes" if row.in_force else "",
+                    "yes" if row.of_memory else "",
+                    row.missing or "ready",
+                )
+                for row in rows
+            ],
+        )
+
+    context.show(rows, table)

@@ -1,0 +1,99 @@
+"""The command that says why something is believed."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from graphmem.cli import plotting
+from graphmem.cli.context import Context, print_json
+
+if TYPE_CHECKING:
+    from graphmem.models.explanations import Explanation
+
+KINDS = ("strategy", "heuristic", "anti-pattern", "rule", "policy")
+_BLUE, _GREY = "#3b6ea5", "#333333"
+
+
+@click.command()
+@click.argument("item")
+@click.option("--kind", type=click.Choice(KINDS), help="What ITEM is, where a text fits several.")
+@click.option("--agent", help="By the episodes alone that this agent may read.")
+@click.option("--cypher", is_flag=True, help="Print a query that Neo4j Browser shows as a graph.")
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Draw the rate over time into FILE, a .png or .svg.",
+)
+@click.pass_obj
+def explain(
+    context: Context, item: str, kind: str | None, agent: str | None, cypher: bool, plot: str | None
+) -> None:
+    """Say why ITEM is believed: its id, or the text of a strategy, anti-pattern or rule.
+
+    \b
+    Examples:
+      graphmem --url ./airline.graph explain "check the fare rules"
+      graphmem --url ./airline.graph explain refund --kind anti-pattern --agent ada
+      graphmem --url neo4j://localhost:7687 explain refund --cypher
+    """
+    if plot is not None:
+        plotting.check(plot)
+    found = context.memory().explain(item, kind=kind, agent=agent)
+    if plot is not None:
+        draw(found, Path(plot))
+
+    def text() -> None:
+        click.echo(f"{found.cypher};" if cypher else str(found))
+        if plot is not None:
+            click.echo(f"drawn in {plot}", err=cypher)
+
+    if cypher and context.as_json:
+        print_json({"cypher": found.cypher})
+        context.note_snapshot()
+    else:
+        context.show(found, text)
+
+
+# The picture
+
+
+def draw(found: Explanation, file: Path) -> None:
+    """Draw the rate after each dated trial, with its bounds.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    figure = plotting.blank(10, 5)
+    axes = figure.subplots()
+    if found.course:
+        _curve(axes, found)
+    else:
+        axes.text(0.5, 0.5, "no evidence has a date", ha="center", transform=axes.transAxes)
+    axes.set_title(f"{found.kind}: {plotting.plain(found.text)}", loc="left")
+    axes.set_xlabel("date of the trial")
+    axes.set_ylabel("rate")
+    axes.set_ylim(-0.03, 1.03)
+    axes.grid(visible=True, alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    plotting.save(figure, file)
+
+
+def _curve(axes: Any, found: Explanation) -> None:  # it takes datetimes, its types do not say so
+    moments = [point.at for point in found.course]
+    means = [point.mean for point in found.course]
+    lower = [point.lower for point in found.course]
+    upper = [point.upper for point in found.course]
+    axes.fill_between(moments, lower, upper, color=_BLUE, alpha=0.15, linewidth=0, label="bounds")
+    axes.plot(moments, means, "o-", color=_BLUE, markersize=3, label="mean of the trials so far")
+    if found.trend is not None:
+        begins = found.trend.later_from
+        axes.axvline(begins, color=_GREY, linestyle=":", linewidth=1, label="later half")
+    if moments[0] == moments[-1]:  # else the axis would have no width
+        axes.set_xlim(moments[0] - timedelta(days=1), moments[0] + timedelta(days=1))
+    axes.tick_params(axis="x", rotation=30)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)

@@ -1,0 +1,89 @@
+"""Ask the memory before acting: recall."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from graphmem.cli.context import Context, cell, print_table
+from graphmem.cli.similarity import searchable
+
+if TYPE_CHECKING:
+    from graphmem.models.lessons import AntiPattern
+    from graphmem.models.recall import Recall, RecallItem
+
+ITEM_COLUMNS = (
+    ("score", "right"),
+    ("strategy", "left"),
+    ("expected", "right"),
+    ("on such tasks", "right"),
+    ("in all", "right"),
+    ("found by", "left"),
+)
+WARNING_COLUMNS = (
+    ("keep from", "left"),
+    ("it fails with", "left"),
+    ("failed", "right"),
+    ("instead", "left"),
+)
+TEXT = 60
+"""Characters of a text in a table; --json has all of it."""
+
+
+@click.command()
+@click.argument("text")
+@click.option("--limit", type=click.IntRange(1), default=5, show_default=True)
+@click.option("--agent", help="By the outcomes alone that this agent may read.")
+@click.option(
+    "--max-hops",
+    type=int,
+    default=1,
+    show_default=True,
+    metavar="NUMBER",
+    help="0: only strategies that say so themselves; 1: what was tried on the tasks that are like "
+    "it; from 2 on, to 4, also what is linked to these.",
+)
+@click.pass_obj
+def recall(context: Context, text: str, limit: int, agent: str | None, max_hops: int) -> None:
+    """Show what worked on tasks like TEXT, and what to keep from.
+
+    \b
+    Examples:
+      graphmem --url ./airline.graph recall "customer wants a refund for a cancelled flight"
+      graphmem --url ./airline.graph --json recall "change a seat" --limit 3 --agent ada
+    """
+    found = searchable(context).recall(text, limit, agent, max_hops)
+    context.show(found, lambda: _print(found))
+
+
+def _print(found: Recall) -> None:
+    if not found.items and not found.warnings:
+        click.echo("nothing is known of such tasks")
+        return
+    if found.embedder == "hashing":
+        click.echo("compared by words alone: the embedder hashing is no model")
+    print_table(None, ITEM_COLUMNS, map(_item, found.items))
+    if found.warnings:
+        print_table(None, WARNING_COLUMNS, map(_warning, found.warnings))
+
+
+def _item(row: RecallItem) -> tuple[Any, ...]:
+    return (
+        row.score,
+        cell(row.text, TEXT),
+        f"{row.mean:.0%}",
+        f"{row.near_successes} of {row.near_trials}",
+        f"{row.successes} of {row.trials}",
+        cell(row.path[-3] if len(row.path) > 2 else "its text", TEXT),
+    )
+
+
+def _warning(row: AntiPattern) -> tuple[Any, ...]:
+    better = row.better_alternative
+    return (
+        cell(row.strategy, TEXT),
+        cell(row.error_class, TEXT),
+        f"{row.occurrences} of {row.occurrences + row.successes}",
+        "" if better is None else cell(better.strategy, TEXT),
+    )

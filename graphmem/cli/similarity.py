@@ -1,0 +1,102 @@
+"""Commands on what is similar: similar, relink."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from graphmem.cli.context import Context, cell, print_table, progress
+
+if TYPE_CHECKING:
+    from graphmem.memory import Memory
+    from graphmem.models.similarity import SimilarStrategy
+
+COLUMNS = (
+    ("similarity", "right"),
+    ("linked", "left"),
+    ("strategy", "left"),
+    ("worked", "right"),
+    ("mean", "right"),
+    ("at least", "right"),
+    ("status", "left"),
+)
+TEXT = 90
+"""Characters of a text in a table; --json has all of it."""
+MANY = 200
+"""Texts that take about a second to embed."""
+
+
+def searchable(context: Context) -> Memory:
+    """Return the memory; where much waits to be embedded, a person sees a bar meanwhile."""
+    memory = context.memory()
+    if sys.stderr.isatty() and not context.as_json and sum(memory.pending().values()) >= MANY:
+        with progress("embedding what is new", context) as advance:
+            if memory.store.try_writing():
+                memory.relink(on_progress=advance)
+    return memory
+
+
+@click.command()
+@click.argument("strategy")
+@click.option("--limit", type=click.IntRange(1), default=10, show_default=True)
+@click.pass_obj
+def similar(context: Context, strategy: str, limit: int) -> None:
+    """Show the strategies that say most nearly the same as STRATEGY (its id or text).
+
+    \b
+    Example:
+      graphmem --url ./airline.graph similar "cancel_reservation" --limit 5
+    """
+    rows = searchable(context).similar(strategy, limit)
+
+    def table() -> None:
+        if rows:
+            print_table(None, COLUMNS, map(_similar, rows))
+        else:
+            click.echo("there is no other strategy")
+
+    context.show(rows, table)
+
+
+def _similar(row: SimilarStrategy) -> tuple[Any, ...]:
+    return (
+        row.similarity,
+        "yes" if row.linked else "",
+        cell(row.text, TEXT),
+        f"{row.successes} of {row.trials}",
+        row.mean,
+        row.lower,
+        row.status,
+    )
+
+
+@click.command()
+@click.option(
+    "--embedder",
+    metavar="NAME",
+    help="Embed all texts anew with this one from now on; `graphmem embedders` lists them.",
+)
+@click.pass_obj
+def relink(context: Context, embedder: str | None) -> None:
+    """Embed the texts that have no vector, and draw all edges between similar nodes anew.
+
+    What is new is embedded at the next recall by itself: this does it beforehand, mends vectors
+    that were damaged, and changes the embedder.
+
+    \b
+    Examples:
+      graphmem --url ./airline.graph relink
+      graphmem --url ./airline.graph relink --embedder hashing
+    """
+    with progress("embedding and linking", context) as advance:
+        report = context.memory().relink(embedder, on_progress=advance)
+    context.show(
+        report,
+        lambda: click.echo(
+            f"{report.embedded:,} of {report.strategies + report.tasks:,} texts embedded with "
+            f"{report.embedder} ({report.dimensions} dimensions); {report.links:,} edges between "
+            f"{report.strategies:,} strategies and between {report.tasks:,} tasks"
+        ),
+    )

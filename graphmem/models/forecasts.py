@@ -1,0 +1,195 @@
+"""Predicted outcomes, what they rest on, and how well such predictions were met."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from graphmem.models.fields import Output
+
+CalibrationOrder = Literal["order", "time"]
+BaselineName = Literal["global", "task", "strategy", "cell"]
+
+
+class Borrowed(Output):
+    """What a task or strategy without trials took from a similar one.
+
+    Its trials and successes count ``similarity`` (in (0, 1]) times.
+    """
+
+    id: str
+    text: str
+    similarity: float
+    trials: int
+    successes: int
+
+
+class TaskBasis(Output):
+    """What is known of a task: its trials are the episodes that attempted it.
+
+    ``rate`` in (0, 1) is drawn to the rate of all. ``known`` says whether the memory has the task.
+    """
+
+    text: str
+    known: bool
+    trials: int
+    successes: int
+    rate: float
+    borrowed: tuple[Borrowed, ...]
+
+
+class StrategyBasis(Output):
+    """What is known of a strategy, over all tasks and (``here_``) on this task.
+
+    ``rate`` is drawn to the rate of all; ``prior`` is what task and strategy let expect, and
+    ``probability`` is that with the trials on this task; all are in (0, 1). Where several
+    strategies are given, ``weight`` is the share of this one in the mean of the logits.
+    """
+
+    text: str
+    known: bool
+    trials: int
+    successes: int
+    rate: float
+    here_trials: int
+    here_successes: int
+    prior: float
+    probability: float
+    weight: float
+    borrowed: tuple[Borrowed, ...]
+
+
+class PoolingStrengths(Output):
+    """How strongly rates are drawn together, and where that comes from.
+
+    ``task``, ``strategy`` and ``cell`` are numbers of trials that the rate they draw to counts
+    for; the slopes multiply the distance of a rate from that of all, in logits. Where ``fitted``
+    is false the defaults are in force: there are fewer than 100 trials, or the history does not
+    speak against them with certainty. ``gain`` is how much less log loss strengths fitted to
+    ``trials`` trials have than the defaults, ``score`` the same in standard errors.
+    """
+
+    task: float
+    strategy: float
+    cell: float
+    task_slope: float
+    strategy_slope: float
+    fitted: bool
+    trials: int
+    gain: float
+    score: float
+
+
+class PredictionBasis(Output):
+    """What a predicted outcome rests on.
+
+    ``trials`` and ``successes`` are those of all strategies on all tasks, as far as the agent may
+    read them; ``rate`` in (0, 1) is their rate.
+    """
+
+    trials: int
+    successes: int
+    rate: float
+    task: TaskBasis
+    strategies: tuple[StrategyBasis, ...]
+    strengths: PoolingStrengths
+    agents: tuple[str, ...] | None
+    """Whose episodes count; None: those of all."""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The account in words, a sentence a line."""
+        if not self.trials:
+            first = f"nothing was tried yet; the rate of all is taken as {self.rate:.3f}"
+        else:
+            first = (
+                f"all: {self.successes} of {self.trials} uses of a strategy worked, "
+                f"a rate of {self.rate:.3f}"
+            )
+        found = [first, self._of("task", self.task)]
+        for one in self.strategies:
+            found.append(self._of(f"strategy {one.text!r}", one))
+            found.append(
+                f"strategy {one.text!r} on this task: {one.here_successes} of {one.here_trials} "
+                f"worked, where {one.prior:.3f} was to be expected: together {one.probability:.3f}"
+            )
+        return tuple(found)
+
+    def _of(self, what: str, part: TaskBasis | StrategyBasis) -> str:
+        if part.trials:
+            counted = f"{part.successes} of {part.trials} worked"
+            return f"{what}: {counted}, drawn to the rate of all that is {part.rate:.3f}"
+        if part.borrowed:
+            near = ", ".join(
+                f"{one.text!r} ({one.successes} of {one.trials}, similarity {one.similarity:.2f})"
+                for one in part.borrowed
+            )
+            return f"{what}: no trials; similar ones let expect {part.rate:.3f}: {near}"
+        return f"{what}: nothing is known, so the rate of all is taken, {part.rate:.3f}"
+
+
+class OutcomePrediction(Output):
+    """How likely it is that a strategy works on a task.
+
+    ``probability`` is in (0, 1); ``low`` and ``high`` bound it with 95 % credibility (of the rate,
+    not of the next outcome). ``trials`` counts how often the strategy was tried on this very task
+    (of several strategies: the one tried least).
+    """
+
+    probability: float
+    low: float
+    high: float
+    trials: int
+    basis: PredictionBasis
+
+
+class CalibrationBin(Output):
+    """Episodes whose predicted probability is in [low, high) (in the last bin: [low, high]).
+
+    ``mean`` is the mean of the probabilities, ``share`` that of the successes; both are None in
+    an empty bin. ``lower`` and ``upper`` are Wilson bounds of the share.
+    """
+
+    low: float
+    high: float
+    count: int
+    successes: int
+    mean: float | None
+    share: float | None
+    lower: float
+    upper: float
+
+
+class Baseline(Output):
+    """The scores of a simple prediction of the same episodes, as in :class:`Calibration`."""
+
+    name: BaselineName
+    brier: float | None
+    log_loss: float | None
+    auc: float | None
+    ece: float | None
+
+
+class Calibration(Output):
+    """How well outcomes were predicted, each from other episodes; None where there are none.
+
+    ``brier`` is the mean squared distance of probability and outcome, from 0 (perfect) to 1;
+    ``log_loss`` the mean negative logarithm (in nats) of the probability of what came; ``auc`` the
+    probability that a success was given more than a failure (None where only one of them came);
+    ``ece`` the mean distance of probability and share over 10 bins of equal width, weighted by
+    their counts.
+    """
+
+    by: CalibrationOrder
+    folds: int | None
+    episodes: int
+    successes: int
+    brier: float | None
+    log_loss: float | None
+    auc: float | None
+    ece: float | None
+    bins: tuple[CalibrationBin, ...]
+    z: float
+    """Normal quantile of the bounds of the bins."""
+    baselines: tuple[Baseline, ...]
+    strengths: PoolingStrengths
+    """Those in force at the end, fitted on the whole history."""

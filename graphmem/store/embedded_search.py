@@ -1,0 +1,278 @@
+"""Search of the embedded engine: exact by vectors (numpy), by words (BM25) with tantivy.
+
+The index of a namespace is made from the graph when it is first asked for, and follows it while
+this process writes. Only vectors lie on disk (:mod:`graphmem.store.vectors`); words are indexed in
+memory, so that nothing of them is left when a text is erased.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import tantivy
+from numpy.typing import NDArray
+
+from graphmem.queries import procedure
+from graphmem.store.port import TEXTS, Row
+from graphmem.store.vectors import Matrix, VectorTable, digest
+from graphmem.words import words
+
+FOLDER = "vectors"
+_HEAP = 15_000_000
+"""Bytes that the writer of an index of words may use, the least that it takes."""
+
+
+class _Nodes:
+    """The nodes of one label: their vectors' rows, and their words."""
+
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+        self.places: dict[str, int] = {}
+        self.keys: list[bytes] = []
+        self.rows: NDArray[np.int64] = np.empty(0, np.int64)
+        self._words = _Words()
+
+    def put(self, texts: Mapping[str, str], row_of: Callable[[bytes], int]) -> None:
+        """Add nodes, or replace their texts."""
+        for identity, text in texts.items():
+            key = digest(text)
+            if (place := self.places.get(identity)) is not None:
+                if self.keys[place] == key:
+                    continue
+                self.ids[place] = ""  # its place stays empty
+                self.rows[place] = -1
+                self._words.drop(place)
+            self.places[identity] = len(self.ids)
+            self._words.add(len(self.ids), text)
+            self.ids.append(identity)
+            self.keys.append(key)
+        if len(self.rows) < len(self.ids):
+            missing = self.keys[len(self.rows) :]
+            rows = np.fromiter(map(row_of, missing), np.int64, len(missing))
+            self.rows = np.concatenate([self.rows, rows])
+
+    def refresh(self, row_of: Callable[[bytes], int]) -> None:
+        """Look for rows again, after the table of vectors changed."""
+        for place in np.flatnonzero(self.rows < 0).tolist():
+            if self.ids[place]:
+                self.rows[place] = row_of(self.keys[place])
+
+    def matching(self, asked: Sequence[str], limit: int) -> list[tuple[str, float]]:
+        """Return ids and scores of nodes with any of some words."""
+        found = self._words.search(asked, limit)
+        best = [(self.ids[place], score) for place, score in found]
+        return sorted(best, key=lambda pair: (-pair[1], pair[0]))
+
+
+class _Words:
+    """An index of words in memory; what is added is found from the next search on."""
+
+    def __init__(self) -> None:
+        schema = tantivy.SchemaBuilder()
+        schema.add_unsigned_field("place", indexed=True, fast=True)
+        schema.add_text_field("words", tokenizer_name="en_stem", index_option="freq")
+        self._index = tantivy.Index(schema.build())
+        self._writer = self._index.writer(_HEAP, 1)
+        self._waiting = False
+
+    def add(self, place: int, text: str) -> None:
+        """Let a text be found."""
+        document = tantivy.Document()
+        document.add_unsigned("place", place)
+        document.add_text("words", " ".join(words(text)))
+        self._writer.add_document(document)
+        self._waiting = True
+
+    def drop(self, place: int) -> None:
+        """Let a text not be found any more."""
+        self._writer.delete_documents_by_term("place", place)
+        self._waiting = True
+
+    def search(self, asked: Sequence[str], limit: int) -> list[tuple[int, float]]:
+        """Return places and scores (BM25) of texts with any of some words."""
+        if self._waiting:
+            self._writer.commit()
+            self._index.reload()
+            self._waiting = False
+        known = " ".join(dict.fromkeys(asked))
+        if not known:
+            return []
+        searcher = self._index.searcher()
+        query, _ = self._index.parse_query_lenient(known, ["words"])
+        hits = searcher.search(query, limit, count=False).hits
+        places = searcher.fast_field_values("place", [address for _, address in hits])
+        return [
+            (int(place), float(score or 0))
+            for (score, _), place in zip(hits, places, strict=True)
+            if place is not None
+        ]
+
+
+class EmbeddedIndex:
+    """What strategies and tasks of one namespace are searched by; safe to use from threads."""
+
+    def __init__(
+        self,
+        read: Callable[..., list[Row]],
+        folder: Path | None,
+        namespace: str,
+        *,
+        writable: bool,
+        durable: bool,
+    ) -> None:
+        self._read = read
+        self._folder = folder / FOLDER if folder else None
+        self._namespace = namespace
+        self._writable = writable
+        self._durable = durable
+        self._lock = threading.RLock()
+        self._table: VectorTable | None = None
+        self._opened: tuple[str, int] | None = None
+        self._nodes: dict[str, _Nodes] = {}
+        nothing: Matrix = np.empty(0, np.float32)
+        self._scored = nothing, nothing
+
+    def open(self, embedder: str, dimensions: int) -> None:
+        """Open the table of an embedder's vectors, and read the texts of the graph."""
+        with self._lock:
+            if self._opened == (embedder, dimensions):
+                return
+            name = hashlib.blake2b(self._namespace.encode(), digest_size=8).hexdigest()
+            self._table = VectorTable(
+                self._folder,
+                name,
+                embedder,
+                dimensions,
+                writable=self._writable,
+                durable=self._durable,
+            )
+            self._opened = embedder, dimensions
+            self._scored = self._scored[1][:0], self._scored[1][:0]
+            self._fill()
+
+    def held(self, label: str, texts: Mapping[str, str]) -> set[str]:  # noqa: ARG002
+        """Return the ids of nodes whose text has a vector."""
+        with self._lock:
+            table = self._opened_table()
+            return {key for key, text in texts.items() if table.row(digest(text)) >= 0}
+
+    def put(self, label: str, texts: Mapping[str, str], vectors: Mapping[str, Matrix]) -> None:
+        """Store vectors, by text, and let nodes be found."""
+        with self._lock:
+            table = self._opened_table()
+            new = {
+                key: vector
+                for text, vector in vectors.items()
+                if table.row(key := digest(text)) < 0
+            }
+            if new:
+                table.add(list(new), np.stack(list(new.values())))
+            self._nodes[label].put(texts, table.row)
+            if new:
+                for nodes in self._nodes.values():
+                    nodes.refresh(table.row)
+
+    def near(
+        self, label: str, vector: Matrix, limit: int, at_least: float = -1.0
+    ) -> list[tuple[str, float]]:
+        """Return the nearest nodes, all of them exactly."""
+        with self._lock:
+            nodes = self._nodes[label]
+            there = np.flatnonzero(nodes.rows >= 0)
+            if not len(there):
+                return []
+            scores = self._scores(vector)[nodes.rows[there]]
+            if at_least > -1.0:
+                chosen = np.flatnonzero(scores >= at_least - 1e-6)
+                there, scores = there[chosen], scores[chosen]
+            if len(scores) > limit:
+                # Those at the edge may tie with what was cut off: take all of them.
+                edge = np.partition(scores, len(scores) - limit)[len(scores) - limit]
+                chosen = np.flatnonzero(scores >= edge - 1e-6)
+                there, scores = there[chosen], scores[chosen]
+            best = [
+                (nodes.ids[place], round(float(score), 6))
+                for place, score in zip(there.tolist(), scores.tolist(), strict=True)
+            ]
+        best = [pair for pair in best if pair[1] >= at_least]
+        return sorted(best, key=lambda pair: (-pair[1], pair[0]))[:limit]
+
+    def matching(self, label: str, asked: Sequence[str], limit: int) -> list[tuple[str, float]]:
+        """Return the nodes that fit words best."""
+        with self._lock:
+            return self._nodes[label].matching(asked, limit)
+
+    def count(self, label: str) -> int:
+        """Return how many nodes there are."""
+        with self._lock:
+            return len(self._nodes[label].places)
+
+    def vectors(self, label: str, ids: Sequence[str]) -> dict[str, Matrix]:
+        """Return the vectors of nodes."""
+        with self._lock:
+            nodes, matrix = self._nodes[label], self._opened_table().matrix
+            rows = {
+                identity: int(nodes.rows[nodes.places[identity]])
+                for identity in ids
+                if identity in nodes.places
+            }
+            return {identity: matrix[row] for identity, row in rows.items() if row >= 0}
+
+    def matrix(self, label: str, ids: Sequence[str]) -> tuple[list[str], Matrix]:
+        """Return those of the nodes that have a vector, and the vectors as rows.
+
+        Rows that lie one after the other on disk are not copied.
+        """
+        with self._lock:
+            nodes, table = self._nodes[label], self._opened_table()
+            known = [key for key in ids if key in nodes.places]
+            rows = nodes.rows[[nodes.places[key] for key in known]]
+            there = [key for key, row in zip(known, rows.tolist(), strict=True) if row >= 0]
+            rows = rows[rows >= 0]
+            if len(rows) and (np.diff(rows) == 1).all():
+                return there, table.matrix[rows[0] : rows[-1] + 1]
+            return there, table.matrix[rows]
+
+    def tidy(self) -> None:
+        """Read the texts anew, and keep only their vectors, where there is a table at all."""
+        with self._lock:
+            if self._opened is None:
+                return
+            self._fill()
+            keys = {
+                nodes.keys[place]
+                for nodes in self._nodes.values()
+                for place in nodes.places.values()
+            }
+            table = self._opened_table()
+            table.keep(keys)
+            self._scored = self._scored[1][:0], self._scored[1][:0]
+            for nodes in self._nodes.values():
+                nodes.rows[:] = -1
+                nodes.refresh(table.row)
+
+    def _scores(self, vector: Matrix) -> Matrix:
+        """Return the similarities of all rows, once for both labels."""
+        matrix = self._opened_table().matrix
+        asked, scores = self._scored
+        if asked is not vector or len(scores) != len(matrix):
+            scores = matrix @ vector
+            self._scored = vector, scores
+        return scores
+
+    def _fill(self) -> None:
+        table = self._opened_table()
+        for label, name in TEXTS.items():
+            rows = self._read(procedure(f"similarity.texts_of_{name}"), ns=self._namespace)
+            nodes = _Nodes()
+            nodes.put({row["id"]: row["text"] for row in rows}, table.row)
+            self._nodes[label] = nodes
+
+    def _opened_table(self) -> VectorTable:
+        if self._table is None:
+            raise RuntimeError("the index was not opened")
+        return self._table

@@ -1,0 +1,34 @@
+"""The words that a text is found by, the same for both engines.
+
+Names such as ``cancelReservation`` and ``book_flight`` are taken apart, case and width do not
+matter, and each ideograph is a word of its own. The engines then take words to their stems (Porter
+1980) and rank by BM25 (Robertson & Zaragoza 2009).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+LONGEST = 39
+"""Characters; what is longer is cut, for the embedded engine takes no longer ones."""
+_IDEOGRAPHS = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff"
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_WORD = re.compile(rf"[{_IDEOGRAPHS}]|[^\W_{_IDEOGRAPHS}]+")
+_NOTHING = """
+a about after all also an and any are as at be been before being but by can could did do
+does done for from had has have he her here him his how i if in into is it its just me
+my no not of on or our out over please she should so some such than that the their them
+then there these they this those to under until up us very was we were what when where
+which while who whom why will with would you your
+"""
+STOP_WORDS = frozenset(_NOTHING.split())
+"""Words that say nothing of a task."""
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text in order, in small letters, without those that say nothing."""
+    plain = unicodedata.normalize("NFKC", text)
+    if not plain.islower():
+        plain = _CAMEL.sub(" ", plain).lower()
+    return [word[:LONGEST] for word in _WORD.findall(plain) if word not in STOP_WORDS]

@@ -1,0 +1,188 @@
+"""Predicted outcomes: the last trial of each task held out, and calibration over a history.
+
+Each log is learned without what is held out, with one strategy an episode, and asked through the
+library. The baselines are rates of the same counts, drawn to the rate of all with a strength of 2.
+Where a log has no order (InterCode), its runs are shuffled, with several seeds.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+from graphmem import Memory
+from graphmem.calibration import History, Trial
+from graphmem.models import Episode
+from graphmem.pooling import DEFAULTS
+from graphmem.seeding import intercode, jsonl, tau_bench
+from graphmem.seeding.formats import Format, Origin, Refused
+from tests.bench.report import Result
+
+ROOT = Path(__file__).resolve().parents[2]
+SHARED = ROOT.parent / "shared" / "data"
+SEEDS = range(3)
+Run = tuple[str, str, bool]
+"""Task, strategy, outcome."""
+NAMES = ("rate of all", "of the task", "of the strategy", "of both")
+
+
+def read(format_: Format, files: Sequence[Path]) -> Iterator[Episode]:
+    """Yield the episodes of packed logs."""
+    for file in sorted(files):
+        with gzip.open(file) as packed:
+            stem = file.name.split(".json")[0]
+            for record in format_.read(io.BufferedReader(packed), Origin(file.name, stem)):
+                if not isinstance(record, Refused):
+                    yield record[1]
+
+
+def tools(episode: Episode, *, repeated: bool) -> str:
+    """Return the tools of a run in order, as one text."""
+    names = [step.action_type for step in episode.steps if step.action_type != "respond"]
+    return " > ".join(names if repeated else [name for name, _ in groupby(names)]) or "(none)"
+
+
+def kinds(episode: Episode) -> str:
+    """Return the kinds of statements in order of first use, as one text."""
+    return " > ".join(dict.fromkeys(step.action_type for step in episode.steps)) or "(none)"
+
+
+def together(episode: Episode) -> str:
+    """Return all strategies of an episode, as one text."""
+    return " + ".join(use.text for use in episode.strategy) or "(none)"
+
+
+def airline(trial: int, way: Callable[[Episode], str]) -> tuple[list[Run], list[Run]]:
+    """Return the airline runs but one trial of each task, and that."""
+    parts: tuple[list[Run], list[Run]] = ([], [])
+    for one in read(tau_bench.FORMAT, list(SHARED.glob("tau_airline/*.json.gz"))):
+        parts[one.extra["trial"] == trial].append((str(one.task_key), way(one), bool(one.success)))
+    return parts
+
+
+def last_of_each(
+    episodes: Sequence[Episode], way: Callable[[Episode], str], seed: int
+) -> tuple[list[Run], list[Run]]:
+    """Return shuffled runs but the last of each task, and these."""
+    runs = [(str(one.task_key or one.task), way(one), bool(one.success)) for one in episodes]
+    random.Random(seed).shuffle(runs)
+    last = {task: place for place, (task, _, _) in enumerate(runs)}
+    held = set(last.values())
+    return (
+        [run for place, run in enumerate(runs) if place not in held],
+        [run for place, run in enumerate(runs) if place in held],
+    )
+
+
+def told(learned: Sequence[Run], held: Sequence[Run]) -> list[float]:
+    """Return the Brier scores of the library's predictions, and of the baselines."""
+    history = History((1.0, 1.0), {})
+    with Memory.open("memory:") as memory:
+        memory.learn_many(
+            {"task": task, "strategy": name, "success": won, "source_key": str(place)}
+            for place, (task, name, won) in enumerate(learned)
+        )
+        for task, name, won in learned:
+            history.add(Trial("", task, (name,), won))
+        errors = []
+        for task, name, won in held:
+            # Without the search for similar texts: these are names of tools, not sentences.
+            found = memory._forecaster.predict(task, name, None)
+            rates = history.baselines(Trial("", task, (name,), won))
+            errors.append([(p - won) ** 2 for p in (found.probability, *rates)])
+    assert DEFAULTS.task == 2.0
+    return [mean(column) for column in zip(*errors, strict=True)]
+
+
+def _row(what: str, rows: Sequence[list[float]], asked: str) -> Result:
+    columns = list(zip(*rows, strict=True))
+    spread = f" ± {stdev(columns[0]):.4f}" if len(rows) > 1 else ""
+    others = ", ".join(
+        f"{name} {mean(column):.4f}" for name, column in zip(NAMES, columns[1:], strict=True)
+    )
+    best = min(mean(column) for column in columns[1:])
+    ratio = f"{mean(columns[0]) / best:.2f}"
+    return Result(what, f"Brier {mean(columns[0]):.4f}{spread}", others, ratio, asked)
+
+
+def held_out(folder: Path, scale: float) -> list[Result]:
+    """Brier scores of held-out trials, beside the baselines."""
+    del folder
+    results = []
+    ways: dict[str, tuple[Callable[[Episode], str], str]] = {
+        "the sequence of all tools": (lambda one: tools(one, repeated=False), "at most .123"),
+        "that with repetitions": (lambda one: tools(one, repeated=True), ""),
+        "the writing tools": (lambda one: one.strategy[0].text, "at most .105"),
+    }
+    for name, (way, asked) in ways.items():
+        rows = [told(*airline(3, way))]
+        results.append(_row(f"tau-bench airline by {name}, last trial", rows, asked))
+        rows = [told(*airline(trial, way)) for trial in range(4)]
+        results.append(_row(f"tau-bench airline by {name}, each trial in turn", rows, ""))
+    logs: dict[str, tuple[Format, list[Path], dict[str, tuple[Callable[[Episode], str], str]]]] = {
+        "InterCode": (
+            intercode.FORMAT,
+            list(SHARED.glob("intercode_sql/*.json.gz")),
+            {
+                "set-up": (lambda one: one.strategy[0].text, "at most .111"),
+                "the kinds of statements": (kinds, "at most .182"),
+            },
+        ),
+        "seeds/logs/sql": (
+            jsonl.FORMAT,
+            [ROOT / "seeds" / "logs" / "sql.jsonl.gz"],
+            {"all strategies": (together, "")},
+        ),
+    }
+    for log, (format_, files, its) in logs.items():
+        episodes = list(read(format_, files))
+        for name, (way, asked) in its.items():
+            seeds = SEEDS[: max(1, round(len(SEEDS) * scale))]
+            rows = [told(*last_of_each(episodes, way, seed)) for seed in seeds]
+            results.append(_row(f"{log} by {name}, last run, {len(seeds)} seed(s)", rows, asked))
+    return results
+
+
+def calibrated(folder: Path, scale: float) -> list[Result]:
+    """Prequential predictions of all of InterCode, as the parser learns it."""
+    episodes = list(read(intercode.FORMAT, list(SHARED.glob("intercode_sql/*.json.gz"))))
+    episodes = episodes[: max(1_000, round(len(episodes) * scale))]
+    with Memory.open(folder / "memory") as memory:
+        memory.learn_many(one.model_copy(update={"steps": ()}) for one in episodes)
+        start = time.perf_counter()
+        found = memory.calibrate()
+        seconds = time.perf_counter() - start
+        name = memory.query("MATCH (s:Strategy) WHERE s.ns = $ns RETURN s.text AS t LIMIT 1")
+        times: list[float] = []
+        for one in episodes[:500]:
+            began = time.perf_counter()
+            memory.predict(str(one.task_key), name[0]["t"])
+            times.append(1000 * (time.perf_counter() - began))
+    scores: dict[str, Any] = {one.name: one for one in found.baselines}
+    others = ", ".join(f"{key} {one.brier:.4f} / {one.ece:.4f}" for key, one in scores.items())
+    what = f"`calibrate` over {len(episodes):,} InterCode runs"
+    figures = f"Brier {found.brier:.4f}, AUC {found.auc:.3f}"
+    times.sort()
+    return [
+        Result(what, f"{seconds:.1f} s", "", "", "under 60 s"),
+        Result(f"{what}: Brier and calibration error", figures, others, "", ""),
+        Result(f"{what}: calibration error", f"{found.ece:.4f}", "", "", "under .05"),
+        Result(
+            "`predict` there, known task and strategy",
+            f"p50 {times[250]:.1f} ms, p99 {times[-6]:.1f} ms",
+            *("", "", ""),
+        ),
+    ]
+
+
+BENCHMARKS: dict[str, Callable[[Path, float], list[Result]]] = {
+    "forecast_held_out": held_out,
+    "forecast_calibrated": calibrated,
+}

@@ -1,0 +1,219 @@
+"""Logs with tasks left out, and simple ways to choose a strategy for a task that was not seen."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from graphmem import Episode
+from graphmem.embedding import Embedder
+from graphmem.seeding import intercode, tau_bench
+from graphmem.seeding.formats import Origin
+
+Numbers = NDArray[np.float64]
+Strategies = Callable[[Episode], list[str]]
+
+NEAREST = 20
+"""Tasks that the baselines look at, as recall does."""
+STRENGTH = 2.0
+
+
+def parsed(episode: Episode) -> list[str]:
+    """What the parser takes for strategies."""
+    return [use.text for use in episode.strategy]
+
+
+def sequence(episode: Episode) -> list[str]:
+    """All actions in their order as one strategy, repetitions left out."""
+    kinds = [step.action_type or "" for step in episode.steps if step.action_type != "respond"]
+    return [" > ".join(kind for kind, _ in groupby(kinds)) or "(none)"]
+
+
+def kinds(episode: Episode) -> list[str]:
+    """All kinds of actions in order of first use as one strategy."""
+    return [" > ".join(dict.fromkeys(step.action_type or "" for step in episode.steps)) or "(none)"]
+
+
+@dataclass(frozen=True)
+class Log:
+    """Episodes of a log, with strategies in one reading."""
+
+    name: str
+    episodes: Sequence[Episode]
+    folds: int
+    seeds: tuple[int, ...]
+
+    def splits(self) -> Iterator[tuple[list[Episode], list[Episode]]]:
+        """Yield what is learned and what is held out; all episodes of a task stay together."""
+        for seed in self.seeds:
+            tasks = sorted({str(episode.task_key) for episode in self.episodes})
+            random.Random(seed).shuffle(tasks)
+            for fold in range(self.folds):
+                out = set(tasks[fold :: self.folds])
+                yield (
+                    [episode for episode in self.episodes if episode.task_key not in out],
+                    [episode for episode in self.episodes if episode.task_key in out],
+                )
+
+
+def logs(folder: Path, scale: float) -> Iterator[Log]:
+    """Yield the logs; with a scale under 1 only so many of the tasks of InterCode."""
+    tau = list(_read(folder / "tau_airline", tau_bench))
+    sql = list(_read(folder / "intercode_sql", intercode))
+    tasks = sorted({str(episode.task_key) for episode in sql})
+    kept = set(random.Random(1).sample(tasks, max(50, int(len(tasks) * min(1.0, scale)))))
+    sql = [episode for episode in sql if episode.task_key in kept]
+    for name, found, read, folds, seeds in (
+        ("tau-bench airline, tools", tau, parsed, 10, (0, 1, 2)),
+        ("tau-bench airline, sequence of tools", tau, sequence, 10, (0, 1, 2)),
+        ("InterCode SQL, set-up and kinds", sql, parsed, 5, (0,)),
+        ("InterCode SQL, sequence of kinds", sql, kinds, 5, (0,)),
+    ):
+        episodes = [
+            Episode(
+                task=episode.task,
+                task_key=episode.task_key,
+                task_type=episode.task_type,
+                agent=episode.agent,
+                strategy=read(episode),
+                success=episode.success,
+                source_key=episode.source_key,
+            )
+            for episode in found
+        ]
+        yield Log(name, episodes, folds, seeds)
+
+
+def _read(folder: Path, form: Any) -> Iterator[Episode]:
+    for path in sorted(folder.glob("*.json.gz")):
+        stem = path.name.removesuffix(".json.gz")
+        stream = io.BufferedReader(io.BytesIO(gzip.decompress(path.read_bytes())))
+        for _, record in form.read(stream, Origin(path.name, stem)):
+            assert isinstance(record, Episode), record
+            yield record
+
+
+# Choosing
+
+Answer = tuple[list[str], Mapping[str, float]]
+"""Strategies, the best first, and the success rate that is expected of each."""
+
+
+class History:
+    """What was learned, as matrices of tasks and strategies."""
+
+    def __init__(self, episodes: Sequence[Episode], embedder: Embedder) -> None:
+        self.texts = {str(episode.task_key): episode.task for episode in episodes}
+        self.tasks = sorted(self.texts)
+        self.strategies = sorted({use.text for e in episodes for use in e.strategy})
+        task = {key: place for place, key in enumerate(self.tasks)}
+        self.place = {text: place for place, text in enumerate(self.strategies)}
+        shape = (len(self.tasks), len(self.strategies))
+        self.trials, self.successes = np.zeros(shape), np.zeros(shape)
+        self.together = np.zeros((shape[1], shape[1]))
+        for episode in episodes:
+            used = [self.place[use.text] for use in episode.strategy]
+            self.trials[task[str(episode.task_key)], used] += 1
+            self.successes[task[str(episode.task_key)], used] += bool(episode.success)
+            self.together[np.ix_(used, used)] += 1
+        np.fill_diagonal(self.together, 0)
+        self.rate = (self.successes.sum() + 1) / (self.trials.sum() + 2)
+        self.means = (self.successes.sum(0) + STRENGTH * self.rate) / (
+            self.trials.sum(0) + STRENGTH
+        )
+        self._embedder = embedder
+        self.vectors = embedder.embed([self.texts[key] for key in self.tasks])
+        self.rows = embedder.embed(self.strategies)
+        self.words = TfidfVectorizer(sublinear_tf=True)
+        self.matrix = self.words.fit_transform([self.texts[key] for key in self.tasks])
+
+    def by_meaning(self, text: str) -> Numbers:
+        """Return cosines with all tasks."""
+        found: Numbers = (self.vectors @ self._embedder.embed([text])[0]).astype(float)
+        return found
+
+    def by_words(self, text: str) -> Numbers:
+        """Return TF-IDF cosines with all tasks."""
+        found: Numbers = (self.matrix @ self.words.transform([text]).T).toarray().ravel()
+        return found
+
+    @cached_property
+    def steps(self) -> Numbers:
+        """Return the chance of each step between nodes: OUTCOME, SIMILAR_TO, CO_OCCURS_WITH."""
+        threshold, count = self._embedder.thresholds.similar, len(self.tasks)
+        edges = np.zeros((count + len(self.strategies),) * 2)
+        edges[:count, count:], edges[count:, :count] = self.trials, self.trials.T
+        edges[:count, :count] = _similar(self.vectors, threshold)
+        edges[count:, count:] = _similar(self.rows, threshold) + self.together
+        sums = edges.sum(1, keepdims=True)
+        chances: Numbers = np.divide(edges, sums, out=np.zeros_like(edges), where=sums > 0)
+        return chances
+
+
+def _similar(rows: NDArray[np.float32], threshold: float) -> Numbers:
+    cosines: Numbers = (rows @ rows.T).astype(float)
+    np.fill_diagonal(cosines, 0)
+    least = np.sort(cosines, 1)[:, -8:][:, :1]
+    cosines[cosines < np.maximum(least, threshold)] = 0
+    return cosines
+
+
+def nearest(history: History, cosines: Numbers) -> Answer:
+    """Success rates on the nearest tasks, weighted by cosine; nothing else."""
+    near = np.argsort(-cosines, kind="stable")[:NEAREST]
+    weights = np.clip(cosines[near], 0, 1)
+    trials, won = weights @ history.trials[near], weights @ history.successes[near]
+    means = (won + STRENGTH * history.rate) / (trials + STRENGTH)
+    return _answer(history, np.where(trials > 0, won / np.maximum(trials, 1e-9), -1), means)
+
+
+def best_overall(history: History, text: str) -> Answer:
+    """The strategies that did best on all tasks, by their lower bound."""
+    n = history.trials.sum(0)
+    p = history.successes.sum(0) / n
+    z = 1.96
+    bound = (p + z * z / (2 * n) - z * np.sqrt(p * (1 - p) / n + z * z / (4 * n * n))) / (
+        1 + z * z / n
+    )
+    return _answer(history, bound, history.means)
+
+
+def walking(history: History, text: str, *, hops: int | None) -> Answer:
+    """Relevance by a random walk from the nearest tasks, times what came of it there.
+
+    ``hops`` None is personalised PageRank (restart .5, to convergence), else damped sums.
+    """
+    cosines = np.clip(history.by_meaning(text), 0, 1) ** 2
+    cosines[np.argsort(-cosines, kind="stable")[NEAREST:]] = 0
+    start = np.concatenate([cosines, np.zeros(len(history.strategies))])
+    if hops is None:
+        start = found = start / (start.sum() or 1)
+        for _ in range(30):
+            found = 0.5 * start + 0.5 * (found @ history.steps)
+    else:
+        found, wave = start.copy(), start
+        for _ in range(hops):
+            wave = 0.5 * (wave @ history.steps)
+            found = found + wave
+    weights, relevance = found[: len(cosines)], found[len(cosines) :]
+    weights = weights / (weights.max() or 1)
+    trials = weights @ history.trials + STRENGTH
+    means = (weights @ history.successes + STRENGTH * history.means) / trials
+    return _answer(history, relevance * means, means)
+
+
+def _answer(history: History, scores: Numbers, means: Numbers) -> Answer:
+    order = np.argsort(-scores, kind="stable")
+    ranked = [history.strategies[place] for place in order if scores[place] > -1]
+    return ranked, dict(zip(history.strategies, means.tolist(), strict=True))

@@ -1,0 +1,489 @@
+"""A memory with something of everything in it, and arguments for every procedure there."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from pydantic import JsonValue
+
+from graphmem import Episode, Memory, Step
+from graphmem.embedding import Hashing
+from graphmem.layout import episode_row, rule_id, strategy_id
+from graphmem.models import MistakeCard
+from graphmem.queries import Query, procedure
+
+DAY = datetime(2026, 5, 1, tzinfo=UTC)
+HERE: dict[str, JsonValue] = {"place": "here"}
+LENT: list[JsonValue] = [{"similarity": 0.5, "trials": 4, "successes": 3}]
+THERE: dict[str, JsonValue] = {"place": "there"}
+BY_TASK = {"lessons.rules_of", "lessons.rules_by", "lessons.recent", "lessons.scores"}
+"""These take the id of a task, not its wording."""
+STRENGTHS: dict[str, JsonValue] = {
+    **dict.fromkeys(("task_strength", "strategy_strength", "cell_strength"), 3.0),
+    **dict.fromkeys(("task_slope", "strategy_slope"), 1.0),
+    "trials": 100,
+    "gain": 5.0,
+    "score": 4.0,
+    "fitted": True,
+}
+STORE_WIDE = {"schema.version", "schema.stamp", "schema.indexes", "maintenance.namespaces"}
+"""These concern the store, not a namespace; they hold no data of anybody."""
+
+
+def populate(memory: Memory, tag: str) -> None:
+    """The same words in every namespace, so that a missing filter would show."""
+    for number in range(3):
+        memory.learn(
+            "shared task",
+            ["shared a", "shared b"],
+            success=number != 1,
+            agent="shared agent",
+            task_type="shared",
+            ended_at=DAY,
+            source_key=f"{tag}/{number}",
+            steps=[
+                Step(action=tag, error="shared error"),
+                Step(action="go", state=HERE, reward=1.0, next_state=THERE),
+                Step(action="stay", state=THERE, reward=1.0, terminal=True),
+            ],
+        )
+    policies = memory.policies
+    policies.learn_episodes()
+    policies.update(HERE, "go", 1.0, next_state=THERE, agent="shared agent", at=DAY)
+    policies.update(THERE, "go", 1.0, terminal=True, agent="shared agent", success=True)
+    go, stay = (policies.by_id(policy) for policy in ids(memory, "Policy")[:2])
+    policies.strengthen(go, stay)
+    memory.predictions.expect(go, probability=0.5)
+    list(memory.events.consume("shared group", "shared consumer", limit=3))
+    for week in range(12):
+        policies.observe(HERE, "weekly", True, agent="shared agent", at=DAY + timedelta(weeks=week))
+    weekly = policies.get(HERE, "weekly", agent="shared agent")
+    assert weekly is not None
+    assert memory.cycles.discover(weekly)
+    say(memory)
+    keep(memory, tag)
+    teach(memory, tag)
+    generalize(memory, tag)
+    memory.relink("hashing")
+    memory.learn("shared pending", "shared pending", success=True, source_key=f"{tag}/pending")
+    memory.store.write(
+        procedure("forecasting.put_pooling"),
+        ns=memory.namespace,
+        now=1,
+        id=f"pooling in {memory.namespace}",
+        strengths=STRENGTHS,
+    )
+    memory.flush()  # else counts of reads come in while a test looks
+
+
+def say(memory: Memory) -> None:
+    """Preferences, knowledge and scopes, each with one that stands against another."""
+    for day, text in enumerate(("shared a", "shared b")):
+        at = DAY + timedelta(days=day)
+        memory.prefer("shared user", "shared category", text, at=at)
+    first = memory.know("shared domain", "shared fact", user="shared user")
+    memory.know("shared domain", "other fact", user="shared user", contradicts=first)
+    memory.scope("shared other", share_with=["shared agent"], inherit_from=["shared agent"])
+
+
+def keep(memory: Memory, tag: str) -> None:
+    """A file that was imported, with something beside its episode."""
+    with TemporaryDirectory() as folder:
+        form = {"task_id": "shared task", "score": 0.9, "successes": ["shared"], "steps": 3}
+        (file := Path(folder) / f"{tag}.json").write_text(
+            json.dumps({"episodes": [form], "shared": tag})
+        )
+        memory.import_sentinel(file, name="shared file")
+
+
+def teach(memory: Memory, tag: str) -> None:
+    """Something of every lesson, and strategies that were merged."""
+    for number in range(4):
+        memory.learn_many(
+            [
+                {
+                    "task": "shared task",
+                    "strategy": ["shared b", "shared d"][number % 2],
+                    "score": [0.1, 0.9][number // 2],
+                    "agent": "shared agent",
+                    "task_type": "shared",
+                    "error": f"shared error {number}",
+                    "successes": ["shared sentence"],
+                    "mistakes": ["shared mistake"],
+                    "mistake_cards": [{"type": "shared", "evidence": tag, "lesson": "shared"}],
+                    "source_key": f"{tag}/lesson/{number}",
+                }
+            ]
+        )
+    memory.merge("shared b", "shared d")
+
+
+def generalize(memory: Memory, tag: str) -> None:
+    """A general rule: a strategy that worked on several tasks."""
+    memory.learn_many(
+        {
+            "task": f"shared task {number % 2}",
+            "strategy": ["shared c"],
+            "score": 0.9,
+            "agent": "shared agent",
+            "task_type": "shared",
+            "source_key": f"{tag}/general/{number}",
+        }
+        for number in range(4)
+    )
+    assert memory.consolidate(force=True).rules
+
+
+def ids(memory: Memory, label: str) -> list[str]:
+    found = memory.query(f"MATCH (n:{label}) WHERE n.ns = $ns RETURN n.id AS id ORDER BY id")
+    return [row["id"] for row in found]
+
+
+def merged(memory: Memory) -> set[str]:
+    """The strategies that were merged into others."""
+    rows = memory.query("MATCH (s:Strategy)-[:MERGED_INTO]->() WHERE s.ns = $ns RETURN s.id AS id")
+    return {row["id"] for row in rows}
+
+
+def lesson_rows(query: Query, ns: str, target: Memory) -> dict[str, list[dict[str, Any]]]:
+    """Rows for procedures of lessons; for those that rely on nodes that were found in a namespace
+    before, only where that is the one of ``target``."""
+    strategies, tasks = ids(target, "Strategy"), ids(target, "Task")
+    heuristics, patterns = ids(target, "Heuristic"), ids(target, "AntiPattern")
+    rules, mistakes = ids(target, "Rule"), ids(target, "Mistake")
+    episodes = ids(target, "Episode")
+    numbers = {"trials": 77, "successes": 7, "credit_sum": 7.0, "score_sum": 7.0, "agent": "x"}
+    sample = {"supporting": episodes[:1], "opposing": episodes[1:2]}
+    rows: dict[str, list[dict[str, Any]]] = {
+        "lessons.alternatives_on_tasks": [{"id": "x", "tasks": tasks}],
+        "lessons.put_preferred": [
+            {"id": i, "strategy": s, "lift": 0.7} for i in patterns for s in strategies
+        ],
+        "lessons_maintenance.put_heuristics": [
+            {"id": f"heuristic of {ns} {s}", "strategy": s, **numbers} for s in strategies
+        ],
+        "lessons_maintenance.put_anti_patterns": [
+            {"id": f"anti-pattern of {ns} {s}", "strategy": s, "types": ["x"], **numbers}
+            for s in strategies
+        ],
+        "lessons_maintenance.put_recent": [{"id": i, "episodes": episodes} for i in tasks],
+        "lessons_maintenance.put_rules": [{"id": i, "worked": 77} for i in rules],
+        "lessons_maintenance.put_mistakes": [{"id": i, "seen": 77} for i in mistakes],
+        "lessons_maintenance.put_classes": [{"id": i, "type": "77"} for i in episodes],
+    }
+    if ns != target.namespace:
+        return rows
+    new = Episode(
+        task="shared task",
+        strategy=["shared a", "shared new"],
+        score=0.1,
+        error="shared error",
+        successes=("shared sentence", "shared new"),
+        mistake_cards=(MistakeCard(type="shared"), MistakeCard(type="new")),
+        agent="shared agent",
+        task_type="shared",
+    )
+    row = {**episode_row(new, ns, 0.5), "id": episodes[0], "at": 7}
+    said = [
+        {"rule": i, "success": True, "mistake": number > 0} for number, i in enumerate(rules[:2])
+    ]
+    return rows | {
+        "lessons.count_heuristics": [row],
+        "lessons.count_anti_patterns": [row],
+        "lessons.oppose": [{"id": p, "heuristic": h} for p in patterns for h in heuristics],
+        "lessons.add_heuristic_evidence": [
+            {"id": i, "episode": episodes[0], "supports": True, "at": 7} for i in heuristics
+        ],
+        "lessons.add_anti_pattern_evidence": [
+            {"id": i, "episode": episodes[0], "at": 7} for i in patterns
+        ],
+        "lessons.add_recent": [{"id": i, "episode": episodes[0], "at": 7} for i in tasks],
+        "lessons.list": [row],
+        "lessons.make": [row],
+        "lessons.count_mistakes": [{**row, "made": [{**row["made"][0], "mistake": mistakes[0]}]}],
+        "lessons.count_rules": [{"score": 0.1, "at": 7, "used_at": None, "sentences": said}],
+        "lessons_maintenance.link_heuristics": [{"id": i, **sample} for i in heuristics],
+        "lessons_maintenance.link_anti_patterns": [
+            {"id": i, "supporting": episodes[:1], "opposing": heuristics} for i in patterns
+        ],
+    }
+
+
+def explained(name: str, target: Memory) -> dict[str, Any]:
+    """What procedures of explanations ask of the nodes of ``target``."""
+    strategies, policies = ids(target, "Strategy"), ids(target, "Policy")
+    rule = rule_id(target.namespace, "shared task", "shared sentence")
+    took = "MATCH (:Episode)-[:TOOK]->(p:Policy) WHERE p.ns = $ns RETURN p.id AS id ORDER BY id"
+    of_policy = "policy" in name or name.endswith(("attempts", "transitions"))
+    own: dict[str, Any] = {}
+    if "near" in name:  # all of them have nothing else beside them
+        own["ids"] = [strategy_id(target.namespace, "shared a")]
+    return own | {
+        "id": target.query(took)[0]["id"] if of_policy else rule,
+        "text": "shared a",
+        "whole": strategies[0],
+        "parts": [{"id": one, "types": None} for one in strategies],
+        "by": "task",
+        "verdict": "WORKS",
+        "types": None,
+        "error_class": None,
+        "trials": 9,
+        "successes": 6,
+        "times": [3, 2, 1],
+        "outcomes": [0, 1, 1],
+        **dict.fromkeys(("worked", "praised"), 3),
+        **dict.fromkeys(("failed", "blamed"), 1),
+        "lessons": [*ids(target, "Heuristic"), *ids(target, "AntiPattern")],
+        "episodes": ids(target, "Episode"),
+        "transitions": ids(target, "Transition"),
+        "others": policies if of_policy else strategies,
+    }
+
+
+def arguments(query: Query, ns: str, target: Memory) -> dict[str, Any]:
+    """Arguments that aim at the nodes of ``target``, in namespace ``ns``."""
+    rows: dict[str, list[dict[str, Any]]] = {
+        "maintenance.put_strategies": [{"id": i, "trials": 77} for i in ids(target, "Strategy")],
+        "maintenance.put_outcomes": [
+            {"strategy": s, "task": t, "agent": "x", "trials": 77}
+            for s in ids(target, "Strategy")
+            for t in ids(target, "Task")
+        ],
+        "maintenance.put_co_occurrences": [
+            {"low": low, "high": high, "count": 77} for low, high in [ids(target, "Strategy")[:2]]
+        ],
+        "maintenance.put_tasks": [
+            {"id": i, "description": "77", "type": "77"} for i in ids(target, "Task")
+        ],
+        "maintenance.put_agents": [{"id": i, "created_at": 77} for i in ids(target, "Agent")],
+    }
+    policies, states = ids(target, "Policy"), ids(target, "State")
+    streams, claims = ids(target, "Stream"), ids(target, "Claim")
+    with_policies = "MATCH (p:Policy) WHERE p.ns = $ns RETURN p.stream AS stream ORDER BY stream"
+    decided = [row["stream"] for row in target.query(with_policies)] or streams
+    pairs = [{"low": low, "high": high} for low, high in pairwise(policies)]
+    rows |= {
+        "events.advance": [{"stream": streams[0], "last": 777}],
+        "events.note_episodes": [
+            {"stream": streams[0], "events": [{"place": 1, "episode": ids(target, "Episode")[0]}]}
+        ],
+        "events.of_episodes": [
+            {"id": i, "episode": ids(target, "Episode")[0]} for i in ids(target, "Transition")
+        ],
+        "policies.describe_states": [{"id": i, "features": "{}"} for i in states],
+        "policies.open": [
+            {"id": f"new {ns} {i}", "state_id": i, "stream": "x", "agent": "x"} for i in states
+        ],
+        "policies.put": [{"id": i, "q": 77.0} for i in policies],
+        "policies.put_values": [{"id": i, "q": 77.0, "updates": 77} for i in policies],
+        "policies.put_links": [{**pair, "count": 77} for pair in pairs],
+        "policies.drop_links": pairs,
+        "policies.took": [
+            {"episode": ids(target, "Episode")[0], "policies": [{"id": policies[0], "steps": 7}]}
+        ],
+        "policies.spread": [{"id": i, "energy": 1.0} for i in policies],
+        "policies.count_reads": [{"id": i, "reads": 7, "at": 7} for i in policies],
+        "learning.count_reads": [{"id": i, "reads": 7, "at": 7} for i in ids(target, "Strategy")],
+        "events.append_transitions": [
+            {"id": f"{ns}:{i}", "subject": i, "next_id": states[0], "seq": 1} for i in policies
+        ],
+        "events.append_last_transitions": [
+            {"id": f"{ns}:last:{i}", "subject": i, "seq": 1} for i in policies
+        ],
+        "preferences.link": [
+            {"newer": newer, "older": older}
+            for newer in ids(target, "Preference")
+            for older in ids(target, "Preference")
+        ],
+        "consolidation.repeated_sentences": [{"text": "shared", "rules": ids(target, "Rule")}],
+        "consolidation.named": [
+            {"id": "x", "verdict": "WORKS", "text": "x", "episodes": ids(target, "Episode")}
+        ],
+        "consolidation.create": [{"id": f"rule of {ns}"}],
+        "consolidation.update": [{"id": i, "worked": 77} for i in ids(target, "Rule")],
+        "consolidation.link": [
+            {"id": i, "episode": ids(target, "Episode")[0], "supports": False, "at": 7}
+            for i in ids(target, "Rule")
+        ],
+        "similarity.pend": [{"id": ids(target, "Task")[0], "kind": "Task"}],
+        **{
+            f"similarity.link_{name}": [
+                {"id": low, "other": high, "similarity": 0.77}
+                for low, high in pairwise(ids(target, label))
+            ]
+            for name, label in (("strategies", "Strategy"), ("tasks", "Task"))
+        },
+        **{
+            f"search.put_{name}": [
+                {"id": i, "digest": "x", "words": "x", "vector": [1.0, 0.0]}
+                for i in ids(target, label)
+            ]
+            for name, label in (("strategies", "Strategy"), ("tasks", "Task"))
+        },
+        "exchange.hold": [{"episode": i, "position": 7} for i in ids(target, "Episode")],
+        "events.append": [{"id": f"{ns}:{i}", "subject": i, "kind": "set"} for i in policies],
+        "forecasting.strategies_of": [
+            {"whole": i, "members": [i]} for i in ids(target, "Strategy")
+        ],
+        "forecasting.pool": [
+            {"place": 0, "trials": 0, "successes": 0, "borrowed": LENT}
+            | {"cell_trials": 0, "cell_successes": 0}
+        ],
+        "calibration.bounds": [{"place": 0, "count": 4, "successes": 3}],
+        "recall.tried": [{"id": i, "relevance": 0.7} for i in ids(target, "Task")],
+        "recall.rank": [
+            {"id": "x", "relevance": 0.7, "weight": 0.7, "won": 0.7}
+            | {"trials": 2, "successes": 1, "last_at": None}
+        ],
+        "recall.episodes": [
+            {"id": s, "task": t} for s in ids(target, "Strategy") for t in ids(target, "Task")
+        ],
+    }
+    rows |= lesson_rows(query, ns, target)
+    nodes = [
+        i
+        for label in (
+            *("Heuristic", "AntiPattern", "Rule", "Mistake"),
+            *("Strategy", "Task", "Agent", "Episode", "Policy", "State", "Stream", "Event"),
+            *("Transition", "Prediction", "Cycle", "Cursor", "Claim"),
+            *("Document", "User", "Preference", "Knowledge", "Statement", "LearningScope"),
+            *("Rule", "Consolidation", "Pending", "Pooling"),
+        )
+        for i in ids(target, label)
+    ]
+    one = {
+        "events.open_cursor": f"cursor of {ns}",
+        "events.move_cursor": ids(target, "Cursor")[0],
+        "events.claim": ids(target, "Cursor")[0],
+        "predictions.resolve": ids(target, "Prediction")[0],
+        "predictions.expect": f"prediction of {ns}",
+        **dict.fromkeys(
+            (f"consolidation.{name}" for name in ("state", "stored", "note", "create")),
+            ids(target, "Consolidation")[0],
+        ),
+        "similarity.embedder": ids(target, "Embedder")[0],
+        "similarity.adopt": f"embedder of {ns}",
+        "consolidation.open": f"consolidation of {ns}",
+        "context.general_rules": ids(target, "Consolidation")[0],
+        "forecasting.put_pooling": f"another pooling in {ns}",
+        "exchange.open": f"document of {ns}",
+        "exchange.describe": ids(target, "Document")[0],
+        "exchange.release": ids(target, "Document")[0],
+        "exchange.hold": ids(target, "Document")[0],
+        "scopes.lock": f"lock of {ns}",
+        "scopes.put": ids(target, "LearningScope")[0],
+        "preferences.open_user": ids(target, "User")[0],
+        "preferences.prefer": f"preference of {ns}",
+        "knowledge.open": ids(target, "Knowledge")[0],
+        "knowledge.state": f"statement of {ns}",
+    }
+    one |= {
+        "erasing.drop_agent": ids(target, "Agent")[0],
+        "lessons.unmerge": next(i for i in ids(target, "Strategy") if i in merged(target)),
+    }
+    rows["preferences.unlink"] = rows["preferences.link"]
+    own = ns == target.namespace
+    known: dict[str, Any] = {
+        "ns": ns,
+        "now": 1,
+        # Without a namespace: ids that were found in one before.
+        "ids": nodes if own or "ns" in query.params else [],
+        "tasks": ids(target, "Task"),
+        "types": ["shared"],
+        "whole": ids(target, "Strategy")[0] if own else "",
+        "part": ids(target, "Strategy")[1] if own else "",
+        "below": 0.0,
+        "id": one.get(
+            query.name,
+            policies[0] if query.name.startswith("policies.") else ids(target, "Episode")[0],
+        )
+        if own or "ns" in query.params or query.name in STORE_WIDE
+        else "",
+        "strategy": ids(target, "Strategy")[0],
+        "rows": rows.get(query.name, []),
+        "task": None
+        if query.name.startswith("maintenance.")
+        else ids(target, "Task")[0]
+        if query.name in BY_TASK
+        else "shared task",
+        "others": None,
+        "text": "shared task",
+        "task_type": "shared",
+        "agent": ids(target, "Agent")[0] if query.name == "erasing.episodes_of" else "shared agent",
+        "agents": ["shared agent"],
+        "limit": 50,
+        "half_life": 1e9,
+        "co_occurrence_half_life_days": 90.0,
+        "version": 1,
+        "at_least": 1,
+        "established": 0.6,
+        "refuted": 0.4,
+        "stream": decided[0],
+        "stream_id": streams[0],
+        "streams": streams,
+        "policy_id": policies[0],
+        "state_id": states[0],
+        "next_state_id": states[0],
+        "states": states,
+        "reward": 1.0,
+        "group": "shared group",
+        "consumer": "shared consumer" if query.name == "events.acknowledge" else "another",
+        "claim": claims[0],
+        "before": 2**60,
+        "done": [1, 2, 3],
+        "position": 777,
+        "seq": 777,
+        "subject": policies[0],
+        "subjects": nodes,
+        "kind": "policy",
+        "how": "acted",
+        "error": 0.5,
+        "probability": 0.5,
+        "z": 1.96,
+        "episodes": 7,
+        "stamp": 7,
+        "sent": ids(target, "Episode"),
+        "format": "sentinel",
+        "rest": "{}",
+        "user_id": ids(target, "User")[0],
+        "name": "shared user",
+        "user": "shared user",
+        "category": "shared category",
+        "source": "inferred",
+        "confidence": 0.7,
+        "at": 7,
+        "knowledge_id": ids(target, "Knowledge")[0],
+        "statement": ids(target, "Statement")[0],
+        "domain": "shared domain",
+        "fact": "shared fact",
+        "can_learn": ["shared"],
+        "cannot_learn": [],
+        "share_with": ["*"],
+        "inherit_from": ["shared agent"],
+        "min_occurrences": 7,
+        "prior_successes": 1.0,
+        "prior_failures": 1.0,
+        "embedder": "hashing",
+        "dimensions": 7,
+        "similar": 0.7,
+        "near": 0.7,
+        "vector": Hashing().embed(["shared task"])[0].tolist(),
+        "words": "shared task",
+        "strengths": STRENGTHS,
+        "trials": 10,
+        "successes": 6,
+        "task_trials": 0,
+        "task_successes": 0,
+        "task_borrowed": LENT,
+    }
+    if query.name.startswith("explaining."):
+        known |= explained(query.name, target)
+    return {
+        name: known[name] if name in known or param.default is ... else param.default
+        for name, param in query.params.items()
+    }

@@ -1,0 +1,222 @@
+"""How well outcomes are predicted: the history replayed, beside simple predictions."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import random
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+
+from graphmem import Episode, Memory
+from graphmem.calibration import places_of, scores
+from graphmem.errors import ValidationError
+from tests.conftest import Opener
+
+DAY = datetime(2026, 5, 1, tzinfo=UTC)
+SQL = Path(__file__).resolve().parents[2] / "seeds" / "logs" / "sql.jsonl.gz"
+
+
+def test_an_empty_memory_has_nothing_to_measure(memory: Memory) -> None:
+    found = memory.calibrate()
+    assert (found.episodes, found.brier, found.log_loss, found.auc, found.ece) == (0,) + (None,) * 4
+    assert [one.count for one in found.bins] == [0] * 10
+    assert all(one.brier is None for one in found.baselines)
+
+
+def test_each_episode_is_predicted_from_those_before_it(memory: Memory) -> None:
+    draw = random.Random(3)
+    told, came = [], []
+    for number in range(30):
+        task, strategy = draw.choice(["refund", "rebook"]), draw.choice(["ask", "wait"])
+        told.append(memory.predict(task, strategy).probability)
+        came.append(draw.random() < 0.7)
+        memory.learn(task, strategy, success=came[-1], source_key=str(number))
+    found = memory.calibrate()
+    assert (found.by, found.folds, found.episodes, found.successes) == (
+        "order",
+        None,
+        30,
+        sum(came),
+    )
+    pairs = list(zip(told, came, strict=True))
+    assert found.brier == pytest.approx(sum((p - won) ** 2 for p, won in pairs) / 30, rel=1e-9)
+    loss = -sum(math.log(p if won else 1 - p) for p, won in pairs) / 30
+    assert found.log_loss == pytest.approx(loss, rel=1e-9)
+    assert sum(one.count for one in found.bins) == 30
+
+
+def test_the_first_episode_is_told_from_nothing(memory: Memory) -> None:
+    memory.learn("refund", "ask", success=True)
+    found = memory.calibrate()
+    assert found.brier == 0.25
+    assert found.log_loss == pytest.approx(math.log(2))
+    assert found.auc is None
+    assert found.ece == 0.5
+    [only] = [one for one in found.bins if one.count]
+    assert (only.low, only.high, only.mean, only.share) == (0.5, 0.6, 0.5, 1.0)
+    assert {one.name: one.brier for one in found.baselines} == dict.fromkeys(
+        ("global", "task", "strategy", "cell"), 0.25
+    )
+
+
+def test_the_baselines_by_hand(memory: Memory) -> None:
+    for number, (task, strategy, success) in enumerate(
+        [("refund", "ask", True), ("refund", "wait", True), ("refund", "ask", False)]
+    ):
+        memory.learn(task, strategy, success=success, source_key=str(number))
+    expected = {
+        # The rate of all before each: 1/2, 2/3, 3/4; others are drawn to it with a strength of 2.
+        "global": (1 / 2, 2 / 3, 3 / 4),
+        "task": (1 / 2, (1 + 4 / 3) / 3, (2 + 3 / 2) / 4),
+        "strategy": (1 / 2, 2 / 3, (1 + 3 / 2) / 3),
+        "cell": (1 / 2, 2 / 3, (1 + 3 / 2) / 3),
+    }
+    for one in memory.calibrate().baselines:
+        a, b, c = expected[one.name]
+        assert one.brier == pytest.approx(((1 - a) ** 2 + (1 - b) ** 2 + c**2) / 3, rel=1e-9)
+
+
+def test_by_time_and_by_order(memory: Memory) -> None:
+    """What is recorded later can have happened earlier."""
+    outcomes = [True, True, True, False, False, False]
+    for number, success in enumerate(outcomes):
+        at = DAY - timedelta(days=number) if number % 2 else DAY + timedelta(days=number)
+        memory.learn("refund", "ask", success=success, ended_at=at, source_key=str(number))
+    by_order, by_time = memory.calibrate("order"), memory.calibrate("time")
+    sorted_outcomes = [outcomes[place] for place in (5, 3, 1, 0, 2, 4)]
+
+    def brier(came: list[bool]) -> float:
+        rates = [(sum(came[:n]) + 1) / (n + 2) for n in range(len(came))]
+        return sum((p - won) ** 2 for p, won in zip(rates, came, strict=True)) / len(came)
+
+    assert by_order.baselines[0].brier == pytest.approx(brier(outcomes), rel=1e-9)
+    assert by_time.baselines[0].brier == pytest.approx(brier(sorted_outcomes), rel=1e-9)
+
+
+def test_the_order_of_a_batch_is_kept_and_the_namespace_does_not_matter(opened: Opener) -> None:
+    draw = random.Random(1)
+    episodes = [
+        Episode(
+            task=f"task {draw.randrange(5)}",
+            strategy=f"way {draw.randrange(3)}",
+            success=draw.random() < 0.5,
+            source_key=str(number),
+        )
+        for number in range(60)
+    ]
+    found = []
+    for _ in range(2):
+        memory = opened(f"batch-{random.getrandbits(64):x}")
+        memory.learn_many(episodes)
+        found.append((memory.calibrate(), memory.calibrate(folds=4)))
+    for one, other in zip(*found, strict=True):
+        assert one.brier == pytest.approx(other.brier, rel=1e-12)
+        assert one.auc == pytest.approx(other.auc, rel=1e-12)
+
+
+def test_folds_predict_each_part_from_the_others(memory: Memory) -> None:
+    """A task that always succeeds and one that always fails: others of its kind tell."""
+    memory.learn_many(
+        {"task": task, "strategy": "try", "success": task == "easy", "source_key": f"{task}/{n}"}
+        for task in ("easy", "hard")
+        for n in range(30)
+    )
+    found = memory.calibrate(folds=5)
+    assert (found.folds, found.episodes, found.auc) == (5, 60, 1.0)
+    assert found.brier is not None
+    assert found.brier < 0.02
+    assert memory.calibrate(folds=5) == found
+
+
+def test_strategies_that_were_merged_are_one(memory: Memory) -> None:
+    for number in range(8):
+        name = ["ask", "ask them"][number % 2]
+        memory.learn(f"task {number}", name, success=True, source_key=str(number))
+    before = memory.calibrate()
+    memory.merge("ask", "ask them")
+    after = memory.calibrate()
+    assert after.brier is not None
+    assert before.brier is not None
+    assert after.brier < before.brier
+
+
+def test_episodes_without_strategies_count_for_their_tasks(memory: Memory) -> None:
+    memory.learn_many(
+        {"task": "easy" if n % 2 else "hard", "strategy": [], "success": n % 2 == 1}
+        | {"source_key": str(n)}
+        for n in range(20)
+    )
+    found = memory.calibrate()
+    assert found.episodes == 20
+    assert found.auc is not None
+    assert found.auc > 0.9
+
+
+def test_it_predicts_a_log_better_than_any_simple_rate(memory: Memory) -> None:
+    with gzip.open(SQL, "rt", encoding="utf-8") as file:
+        lines = [json.loads(line) for line in file]
+    for line in lines:  # only what is predicted from
+        line.pop("steps", None)
+    memory.learn_many(lines)
+    seen: list[tuple[int, int]] = []
+    found = memory.calibrate(on_progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (752, 752)
+    assert found.brier is not None
+    assert found.auc is not None
+    for one in found.baselines:
+        assert one.brier is not None
+        assert found.brier < one.brier
+        assert one.auc is None or found.auc > one.auc
+    assert found.strengths.trials > 752
+    [row] = memory.query("MATCH (p:Pooling) WHERE p.ns = $ns RETURN p.trials AS trials")
+    assert row["trials"] == found.strengths.trials
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        *({"by": "date"}, {"by": None}, {"by": 1}, {"folds": 1}, {"folds": 0}, {"folds": 2.0}),
+        *({"folds": True}, {"folds": 1001}, {"folds": "5"}),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_asked_is_an_error(memory: Memory, how: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        memory.calibrate(**how)
+
+
+PAIRS = st.lists(st.tuples(st.floats(1e-6, 1 - 1e-6), st.booleans()), min_size=1, max_size=40)
+
+
+@hypothesis.given(pairs=PAIRS)
+def test_the_scores_by_their_definitions(pairs: list[tuple[float, bool]]) -> None:
+    told = np.array([p for p, _ in pairs])
+    came = np.array([float(won) for _, won in pairs])
+    brier, loss, auc, ece = scores(told, came)
+    assert brier == pytest.approx(float(np.mean((told - came) ** 2)))
+    assert loss == pytest.approx(
+        -sum(math.log(p if won else 1 - p) for p, won in pairs) / len(pairs)
+    )
+    wins = [p for p, won in pairs if won]
+    losses = [p for p, won in pairs if not won]
+    if wins and losses:
+        right = sum((p > q) + 0.5 * (p == q) for p in wins for q in losses)
+        assert auc == pytest.approx(right / (len(wins) * len(losses)))
+    else:
+        assert auc is None
+    gap = 0.0
+    for place in range(10):
+        held = [
+            (p, won) for p, won in pairs if place / 10 <= p and (p < (place + 1) / 10 or place == 9)
+        ]
+        gap += abs(sum(p - won for p, won in held))
+    assert ece == pytest.approx(gap / len(pairs), abs=1e-12)
+    assert places_of(np.array([0.0, 0.1, 0.3, 0.999, 1.0])).tolist() == [0, 1, 3, 9, 9]

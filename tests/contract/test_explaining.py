@@ -1,0 +1,545 @@
+"""Explanations: what is said of a belief is what the graph holds, on both engines."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from typing import Any
+
+import hypothesis
+import hypothesis.strategies as st
+import pytest
+
+from graphmem import AsyncMemory, Memory, Settings, Step
+from graphmem.errors import NotFoundError, ValidationError
+from graphmem.explaining import written
+from graphmem.models.explanations import Explanation, Neighbour
+from graphmem.queries import adhoc, procedure
+from tests.conftest import Opener
+from tests.contract.teaching import START, attempts, day, dump, fail, histories, reference
+
+BOUNDS = {"z": 1.96, "established": 0.6, "refuted": 0.4}
+
+
+def shown(found: Explanation, relation: str) -> list[Neighbour]:
+    return [near for near in found.neighbours if near.relation == relation]
+
+
+class TestStrategies:
+    def test_why_since_and_the_evidence(self, memory: Memory) -> None:
+        for number in range(9):
+            memory.learn(
+                "refund" if number % 3 else "rebook",
+                ["check the fare", "refund"],
+                success=number < 7,
+                agent="ada" if number < 6 else "grace",
+                error=None if number < 7 else f"no fare {number}",
+                ended_at=day(number),
+                source_key=str(number),
+            )
+        found = memory.explain("check the fare")
+        [row] = [row for row in memory.strategies() if row.text == "check the fare"]
+
+        assert (found.kind, found.id, found.text) == ("strategy", row.id, row.text)
+        for name in ("trials", "successes", "mean", "lower", "upper", "status"):
+            assert getattr(found.why, name) == getattr(row, name)
+        assert "7 of 9 trials worked" in found.why.sentence
+        assert found.since is not None
+        assert (found.since.first, found.since.last, found.since.dated) == (START, day(8), 9)
+        assert [episode.at for episode in found.supporting] == [day(n) for n in (6, 5, 4, 3, 2)]
+        assert [episode.error for episode in found.opposing] == ["no fare 8", "no fare 7"]
+        assert found.opposing[0].id == memory.evidence("refund", limit=1)[0]["id"]
+        tables = [(s.name, s.successes, s.trials) for s in found.by_task.rows]
+        assert tables == [("refund", 4, 6), ("rebook", 3, 3)]
+        assert [(s.name, s.successes, s.trials) for s in found.by_agent.rows] == [
+            ("ada", 6, 6),
+            ("grace", 1, 3),
+        ]
+        [beside] = shown(found, "used together")
+        assert (beside.text, beside.episodes, beside.successes) == ("refund", 9, 7)
+        assert [near.agent for near in shown(found, "recommended")] == ["ada"]
+        [warning] = shown(found, "warned against")
+        assert (warning.text, warning.agent, warning.trials) == ("no fare <number>", "grace", 3)
+
+    def test_the_trend_is_that_of_the_query_for_people(self, memory: Memory) -> None:
+        for number in range(13):
+            attempts(memory, "fades", int(number < 6), int(number >= 6), ended_at=day(number))
+            attempts(memory, "grows", int(number >= 6), int(number < 6), ended_at=day(number))
+        [worse] = memory.query("analysis.getting_worse")
+        trend = memory.explain("fades").trend
+        assert trend is not None
+        assert (trend.direction, trend.certain) == ("falls", worse["certain"])
+        assert trend.change == pytest.approx(-worse["fall"])
+        for name in ("earlier_trials", "earlier_successes", "later_trials", "later_successes"):
+            assert getattr(trend, name) == worse[name]
+        assert trend.later_from == day(6)
+
+        better = memory.explain("grows").trend
+        assert better is not None
+        assert (better.direction, better.certain) == ("rises", True)
+        course = memory.explain("grows").course
+        assert [point.trials for point in course] == list(range(1, 14))
+        assert (course[-1].successes, course[-1].at) == (7, day(12))
+
+    def test_without_dates_there_is_no_since_and_no_trend(self, memory: Memory) -> None:
+        attempts(memory, "ask", 3, 2)
+        found = memory.explain("ask")
+        assert (found.since, found.trend, found.course) == (None, None, ())
+        assert (len(found.supporting), len(found.opposing)) == (3, 2)
+        assert "no date" in str(found)
+
+    def test_merged_strategies_count_as_one(self, memory: Memory) -> None:
+        attempts(memory, "ask", 3)
+        attempts(memory, "inquire", 1, 2)
+        whole = memory.merge("ask", "inquire")
+        for name in ("ask", "inquire", whole):
+            found = memory.explain(name)
+            assert (found.id, found.text) == (whole, "ask")
+            assert (found.why.successes, found.why.trials) == (4, 6)
+            assert [near.text for near in shown(found, "merged")] == ["inquire"]
+        assert memory.explain(memory.heuristics()[0]).why.trials == 6
+
+    def test_similar_strategies_are_shown_with_what_they_achieved(self, memory: Memory) -> None:
+        attempts(memory, "ask", 3)
+        attempts(memory, "inquire", 1, 2, agent="grace")
+        link = adhoc(
+            "MATCH (x:Strategy {text: 'ask'}) MATCH (y:Strategy {text: 'inquire'}) "
+            "WITH x, y WHERE x.ns = $ns AND y.ns = $ns "
+            "CREATE (x)-[:SIMILAR_TO {similarity: 0.75, embedder: 'any'}]->(y) RETURN 1 AS done",
+            "write",
+        )
+        memory.store.transact(lambda tx: tx.run(link, ns=memory.namespace))
+        found = memory.explain("ask")
+        [near] = shown(found, "similar")
+        assert (near.text, near.weight, near.successes, near.trials) == ("inquire", 0.75, 1, 3)
+        assert not shown(memory.explain("inquire"), "similar")  # a link leads one way
+        assert not shown(memory.explain("ask", agent="default"), "similar")
+        parts = {row["part"]: row["paths"] for row in memory.query(found.cypher)}
+        assert len(parts["similar"]) == 1
+
+
+class TestLessons:
+    def test_a_heuristic_is_explained_by_its_own_trials(self, memory: Memory) -> None:
+        attempts(memory, "ask", 4, 1, agent="ada", task_type="refund")
+        attempts(memory, "ask", 0, 3, agent="ada", task_type="other")
+        attempts(memory, "ask", 0, 3, agent="grace", task_type="refund")
+        [row] = memory.heuristics()
+        found = memory.explain(row)
+        assert (found.kind, found.id, found.agent) == ("heuristic", row.id, "ada")
+        assert found.task_types == ("refund",)
+        assert (found.why.mean, found.why.lower) == (row.confidence, row.lower)
+        assert {episode.id for episode in found.supporting} == set(row.supporting)
+        assert memory.explain(row.id) == found
+        assert memory.explain(row, agent="ada").why == found.why
+        assert memory.explain("ask").why.trials == 11
+
+    def test_an_anti_pattern_names_what_did_better(self, memory: Memory) -> None:
+        for number in range(4):
+            fail(memory, "guess", f"fare {number} is missing", task_type="refund")
+        attempts(memory, "guess", 1, task_type="refund")
+        attempts(memory, "guess", 5, task_type="other")
+        attempts(memory, "ask", 5, task_type="refund")
+        [row] = memory.anti_patterns()
+        found = memory.explain(row)
+        assert (found.kind, found.error_class) == ("anti-pattern", "fare <number> is missing")
+        assert (found.why.successes, found.why.trials) == (row.occurrences, 5)
+        assert (found.why.mean, found.why.status) == (row.confidence, row.status)
+        assert {episode.id for episode in found.opposing} == {
+            episode["id"]
+            for episode in memory.evidence("guess", limit=50)
+            if episode["success"] and episode["id"] not in _of_type(memory, "other")
+        }
+        assert found.better_alternative == row.better_alternative
+        assert found.better_alternative is not None
+        assert memory.explain("fare <number> is missing") == found
+
+    @pytest.mark.parametrize("verdict", ["WORKS", "AVOID"])
+    def test_a_rule_says_what_would_take_it_back(self, memory: Memory, verdict: str) -> None:
+        works = verdict == "WORKS"
+        memory.learn_many(
+            {
+                "task": "refund",
+                "strategy": [],
+                "score": 0.9 if (number < 4) == works else 0.1,
+                "agent": "ada" if number else "grace",
+                "successes" if works else "mistakes": ["asked first"],
+                "ended_at": day(number),
+                "source_key": str(number),
+            }
+            for number in range(5)
+        )
+        [row] = memory.rules("refund")
+        found = memory.explain(row)
+        assert (found.kind, found.verdict, found.task) == ("rule", verdict, "refund")
+        assert (found.why.successes, found.why.trials) == (row.supporting, 5)
+        assert (row.supporting, row.opposing) == (4, 1)
+        assert [share.name for share in found.by_agent.rows] == ["ada", "grace"]
+        assert memory.explain(str(row)) == found == memory.explain("asked first", kind="rule")
+        assert memory.explain(row, agent="grace").why.trials == 1
+
+        lost = found.what_would_change[-1]
+        assert (lost.direction, lost.more, lost.becomes) == ("against", 3, "no rule")
+        memory.learn_many(
+            {
+                "task": "refund",
+                "strategy": [],
+                "score": 0.1 if works else 0.9,
+                "mistakes" if works else "successes": ["asked first"],
+                "source_key": f"against {number}",
+            }
+            for number in range(lost.more)
+        )
+        assert memory.rules("refund") == []
+        none = memory.explain(row.id)
+        # Read as if it worked: those count that list it as a success with a high score.
+        known = (4, 8) if works else (3, 7)
+        assert (none.verdict, none.why.successes, none.why.trials) == (None, *known)
+        assert {turn.becomes for turn in none.what_would_change[-2:]} == {"WORKS", "AVOID"}
+
+    def test_a_general_rule_has_no_more_than_what_is_kept_of_it(self, memory: Memory) -> None:
+        memory.learn_many(
+            {
+                "task": f"task {number % 2}",
+                "strategy": ["plan"],
+                "score": 0.9,
+                "agent": "ada",
+                "task_type": "any",
+                "ended_at": day(number),
+                "source_key": str(number),
+            }
+            for number in range(6)
+        )
+        memory.consolidate(force=True)
+        [row] = [row for row in memory.rules() if row.task is None]
+        found = memory.explain(row, agent="ada")
+        assert (found.task, found.source, found.task_types) == (None, "repetition", ("any",))
+        assert (found.why.successes, found.why.trials) == (row.supporting, 6)
+        assert [episode.id for episode in found.supporting] == list(row.evidence)
+        assert found.since is not None
+        assert (found.since.first, found.since.dated, found.trend) == (START, None, None)
+        with pytest.raises(NotFoundError, match="may read no evidence"):
+            memory.explain(row, agent="grace")
+
+
+def _of_type(memory: Memory, name: str) -> set[str]:
+    rows = memory.query(
+        "MATCH (e:Episode) WHERE e.ns = $ns AND e.type = $name RETURN e.id AS id", name=name
+    )
+    return {row["id"] for row in rows}
+
+
+class TestPolicies:
+    def test_all_trials_count_wherever_they_come_from(self, memory: Memory) -> None:
+        step = Step(action_type="go", state={"x": 1}, reward=1.0, next_state={"x": 2})
+        for number in range(2):
+            memory.learn("walk", [], success=True, agent="ada", steps=[step], ended_at=day(number))
+        policies = memory.policies
+        policies.learn_episodes()
+        policies.observe({"x": 1}, "go", True, agent="ada", at=day(5))
+        policies.update({"x": 1}, "go", 0.0, terminal=True, success=False, agent="ada", at=day(6))
+        policies.update({"x": 1}, "go", 0.5, next_state={"x": 2}, agent="ada")
+        other = policies.observe({"x": 1}, "stay", False, agent="ada")
+        known = policies.get({"x": 1}, "go", agent="ada")
+        assert known is not None
+        policies.link(known, other)
+
+        found = memory.explain(known)
+        assert (found.kind, found.id, found.text) == ("policy", known.id, "go")
+        assert (found.why.trials, found.why.successes) == (known.trials, known.successes) == (4, 3)
+        assert (found.why.lower, found.why.status) == (known.lower, known.status)
+        assert found.policy is not None
+        assert (found.policy.q, found.policy.updates) == (known.q, known.updates)
+        rewards = [update.reward for update in found.policy.transitions]
+        assert rewards == [0.5, 0.0, 1.0, 1.0]
+        assert found.since is not None
+        assert (found.since.first, found.since.last, found.since.dated) == (START, day(6), 4)
+        assert [episode.at for episode in found.supporting] == [day(1), START]
+        assert [near.text for near in shown(found, "same state")] == ["stay"]
+        assert [near.text for near in shown(found, "linked")] == ["stay"]
+        with pytest.raises(NotFoundError, match="may read no evidence"):
+            memory.explain(known, agent="grace")
+
+    def test_what_crystallizes_it_and_takes_it_back(self, memory: Memory) -> None:
+        policies = memory.policies
+        identity = policies.observe({"x": 1}, "go", True)
+        more = _crystallizing(memory, identity)["crystallized"]
+        for _ in range(more):
+            assert not memory.crystallize().created
+            policies.observe({"x": 1}, "go", True)
+        assert _crystallizing(memory, identity) == {"crystallized": 0}
+        assert memory.crystallize().created
+        more = _crystallizing(memory, identity)["taken back"]
+        for _ in range(more):
+            assert not memory.crystallize().taken_back
+            policies.observe({"x": 1}, "go", False)
+        assert memory.crystallize().taken_back
+
+
+def _crystallizing(memory: Memory, identity: str) -> dict[str, int]:
+    turns = memory.explain(identity).what_would_change
+    return {
+        turn.becomes: turn.more for turn in turns if turn.becomes in ("crystallized", "taken back")
+    }
+
+
+def status(k: int, n: int, limits: dict[str, float]) -> str:
+    """The status by the formulas of the procedures, step by step: at a tie a last digit counts."""
+    z = limits["z"]
+    if n == 0:
+        lower, upper = 0.0, 1.0
+    else:
+        middle, width = k / n + z * z / (2.0 * n), 1.0 + z * z / n
+        spread = z * math.sqrt(k / n * (1.0 - k / n) / n + z * z / (4.0 * n * n))
+        lower = 0.0 if k == 0 else (middle - spread) / width
+        upper = 1.0 if k == n else (middle + spread) / width
+    if lower > limits["established"]:
+        return "established"
+    return "refuted" if upper < limits["refuted"] else "tentative"
+
+
+class TestTurns:
+    @hypothesis.given(
+        trials=st.integers(0, 300),
+        share=st.floats(0, 1),
+        z=st.sampled_from([0.5, 1.0, 1.96, 3.0]),
+        established=st.sampled_from([0.0, 0.3, 0.6, 0.75, 0.9]),
+        refuted=st.sampled_from([0.1, 0.25, 0.4, 0.7, 1.0]),
+    )
+    def test_they_are_the_smallest_numbers_that_change_the_status(
+        self, memory: Memory, trials: int, share: float, **limits: float
+    ) -> None:
+        successes = round(trials * share)
+        now = status(successes, trials, limits)
+        rows = {
+            row["direction"]: row
+            for row in memory.store.read(
+                procedure("explaining.turns"), trials=trials, successes=successes, **limits
+            )
+        }
+        for direction in ("for", "against"):
+            found = None
+            for more in range(1, 20_000):
+                better = successes + (more if direction == "for" else 0)
+                if (then := status(better, trials + more, limits)) != now:
+                    found = (more, then)
+                    break
+            row = rows.get(direction)
+            if row is not None and row["more"] >= 20_000:
+                assert found is None
+                continue
+            assert (row and (row["more"], row["becomes"])) == found
+
+    def test_learning_so_many_changes_the_status_and_one_fewer_does_not(
+        self, memory: Memory
+    ) -> None:
+        attempts(memory, "ask", 3, 1)
+        [better, worse] = memory.explain("ask").what_would_change
+        assert (better.direction, better.becomes) == ("for", "established")
+        assert (worse.direction, worse.becomes) == ("against", "refuted")
+        attempts(memory, "ask", better.more - 1, feedback="first")
+        assert memory.explain("ask").why.status == "tentative"
+        attempts(memory, "ask", 1, feedback="last")
+        after = memory.explain("ask")
+        assert after.why.status == "established"
+        assert after.why.lower == pytest.approx(better.lower)
+        assert [turn.direction for turn in after.what_would_change] == ["against"]
+
+    def test_a_threshold_that_cannot_be_reached_is_not_told(self, opened: Opener) -> None:
+        memory = opened(established_above=1.0, refuted_below=0.0)
+        attempts(memory, "ask", 3)
+        assert memory.explain("ask").what_would_change == ()
+
+
+class TestScopes:
+    def test_an_agent_sees_only_what_it_may_read(self, memory: Memory) -> None:
+        attempts(memory, "ask", 2, 1, agent="ada", task_type="refund")
+        attempts(memory, "ask", 1, 3, agent="grace", task_type="refund")
+        attempts(memory, "ask", 5, agent="ada", task_type="secret", task="other")
+        memory.learn("deploy", ["ask", "hers"], success=True, agent="grace", task_type="refund")
+        assert memory.explain("ask").why.trials == 13
+        assert memory.explain("ask", agent="ada").why.trials == 8
+        own = memory.explain("ask", agent="grace")
+        assert (own.why.trials, own.read_as) == (5, "grace")
+        assert [share.name for share in own.by_agent.rows] == ["grace"]
+        assert [near.text for near in shown(own, "used together")] == ["hers"]
+        assert not shown(memory.explain("ask", agent="ada"), "used together")
+        assert 'as agent "grace" may read it' in str(own)
+
+        memory.scope("ada", cannot_learn=["sec*"], share_with=["grace"])
+        memory.scope("grace", inherit_from=["ada"])
+        assert memory.explain("ask", agent="ada").why.trials == 3
+        assert memory.explain("ask", agent="grace").why.trials == 13
+        for agent in ("nobody", "ada"):
+            with pytest.raises(NotFoundError, match="may read no evidence"):
+                memory.explain("hers", agent=agent)
+
+    def test_the_query_shows_no_more_than_that(self, memory: Memory) -> None:
+        attempts(memory, "ask", 2, agent="ada")
+        hidden = attempts(memory, "ask", 2, agent="grace")
+        found = memory.explain("ask", agent="ada")
+        assert not [one for one in hidden if one in found.cypher]
+        paths = {row["part"]: repr(row["paths"]) for row in memory.query(found.cypher)}
+        assert not [one for one in hidden if one in paths["evidence"]]
+        assert all(episode.id in paths["evidence"] for episode in found.supporting)
+
+
+class TestItems:
+    def test_what_was_recalled_can_be_explained(self, opened: Opener) -> None:
+        memory = opened(embedder="hashing")
+        attempts(memory, "ask first", 4, task="refund a flight")
+        [item] = memory.recall("refund a flight").items
+        found = memory.explain(item)
+        assert (found.kind, found.text, found.why.trials) == ("strategy", item.text, item.trials)
+
+    def test_a_text_that_fits_nothing_names_the_nearest(self, memory: Memory) -> None:
+        attempts(memory, "check the fare rules", 1)
+        with pytest.raises(NotFoundError, match="nearest strategies are 'check the fare rules'"):
+            memory.explain("Fare Rules")
+        with pytest.raises(NotFoundError, match="`graphmem strategies`"):
+            memory.explain("something else")
+        with pytest.raises(NotFoundError, match="no rule"):
+            memory.explain("check the fare rules", kind="rule")
+
+    def test_a_text_that_fits_several_lists_them(self, memory: Memory) -> None:
+        for agent in ("ada", "grace"):
+            attempts(memory, "ask", 3, agent=agent)
+        assert memory.explain("ask").kind == "strategy"
+        with pytest.raises(ValidationError, match="fits several") as refused:
+            memory.explain("ask", kind="heuristic")
+        for row in memory.heuristics():
+            assert row.id in str(refused.value)
+            assert memory.explain(row.id, kind="heuristic").agent == row.agent
+            assert memory.explain("ask", kind="heuristic", agent=row.agent).id == row.id
+        with pytest.raises(NotFoundError) as hidden:
+            memory.explain("as", agent="nobody")
+        assert "nearest" not in str(hidden.value)
+
+    def test_an_id_of_another_namespace_is_not_there(self, opened: Opener) -> None:
+        ours, theirs = opened(), opened(f"{opened().namespace}-other")
+        attempts(theirs, "ask", 3)
+        attempts(ours, "other", 1)
+        items: list[Any] = [*theirs.strategies(), *theirs.heuristics(), "ask"]
+        for item in items:
+            with pytest.raises(NotFoundError):
+                ours.explain(item)
+
+    @pytest.mark.parametrize("item", ["", "  ", "a\ud800", "x" * 10_001, 7, None, b"x", object()])
+    def test_what_is_no_item_is_refused(self, memory: Memory, item: Any) -> None:
+        with pytest.raises(ValidationError, match=r"^item: "):
+            memory.explain(item)
+
+    def test_an_unknown_kind_is_refused(self, memory: Memory) -> None:
+        with pytest.raises(ValidationError, match="give one of strategy, heuristic"):
+            memory.explain("x", kind="idea")
+        attempts(memory, "ask", 3)
+        fail(memory, "guess", "oops")
+        assert memory.explain("guess", kind="anti_pattern").kind == "anti-pattern"
+
+    def test_an_empty_memory_knows_nothing(self, memory: Memory) -> None:
+        memory.initialize()
+        with pytest.raises(NotFoundError):
+            memory.explain("anything")
+
+
+class TestForms:
+    def test_the_query_returns_the_nodes_on_both_engines(self, memory: Memory) -> None:
+        fail(memory, "guess", "oops 1", agent="it's \\ ada")
+        fail(memory, "guess", "oops 2", agent="it's \\ ada")
+        attempts(memory, "guess", 1, agent="it's \\ ada", ended_at=day(1))
+        step = Step(action_type="go", state={"x": 1}, reward=1.0, terminal=True)
+        memory.learn_many(
+            [{"task": "t", "strategy": [], "score": 0.9, "successes": ["did"], "steps": [step]}]
+        )
+        memory.policies.learn_episodes()
+        items: list[Any] = [
+            *("guess", memory.anti_patterns()[0], memory.rules()[0]),
+            memory.policies.top()[0],
+        ]
+        for item in items:
+            found = memory.explain(item)
+            assert "$" not in found.cypher
+            parts = {row["part"]: row["paths"] for row in memory.query(found.cypher)}
+            assert found.id in repr(parts)
+            for episode in (*found.supporting, *found.opposing):
+                assert episode.id in repr(parts["evidence"])
+                assert episode.id in repr(parts["tasks"])
+
+    @hypothesis.given(text=st.text(max_size=20))
+    def test_a_text_that_is_written_in_is_read_as_it_is(self, memory: Memory, text: str) -> None:
+        query = written("RETURN $text AS text, $texts AS texts", {"text": text, "texts": [text]})
+        hypothesis.assume("\ud800" not in text)
+        assert memory.query(query) == [{"text": text, "texts": [text]}]
+
+    def test_text_of_episodes_is_printed_clean(self, memory: Memory) -> None:
+        fail(
+            memory, "ask\u202e\x1b[31m\nwhy: all is well", "bad\x07\nfor, the latest:", agent="a\tb"
+        )
+        found = memory.explain(memory.strategies()[0])
+        text = str(found)
+        assert text == found.to_text()
+        assert not [char for char in text if not char.isprintable() and char != "\n"]
+        assert sum(line.strip().startswith("why:") for line in text.splitlines()) == 1
+        assert not [line for line in text.splitlines() if line.startswith("for, the latest:")]
+
+    def test_it_goes_through_json(self, memory: Memory) -> None:
+        attempts(memory, "ask", 3, 1, ended_at=day(1))
+        found = memory.explain("ask")
+        assert Explanation.model_validate_json(found.model_dump_json()) == found
+
+    async def _asked(self, memory: Memory) -> Explanation:
+        return await AsyncMemory(memory).explain("ask")
+
+    def test_it_can_be_awaited(self, memory: Memory) -> None:
+        import asyncio
+
+        attempts(memory, "ask", 3, 1)
+        assert asyncio.run(self._asked(memory)) == memory.explain("ask")
+
+
+@pytest.mark.parametrize("engine", ["neo4j"])
+@pytest.mark.neo4j
+@hypothesis.settings(max_examples=5)
+@hypothesis.given(history=histories(5, 30))
+def test_both_engines_say_the_same(opened: Opener, history: list[Any]) -> None:
+    server = opened()
+    server.store.transact(lambda tx: tx.run(adhoc(CLEAR, "write"), ns=server.namespace))
+    with reference(server, Settings()) as embedded:
+        for memory in (server, embedded):
+            memory.learn_many(history)
+        items = sorted(
+            key.split()[1]
+            for key in dump(server, ("Strategy", "Heuristic", "AntiPattern", "Rule"))
+            if key.split()[0] in ("Strategy", "Heuristic", "AntiPattern", "Rule")
+        )
+        for item in items:
+            for agent in (None, "anna"):
+                answers = [_plain(memory, item, agent) for memory in (server, embedded)]
+                assert _close(*answers), item
+
+
+CLEAR = "MATCH (n) WHERE n.ns = $ns DETACH DELETE n"
+
+
+def _plain(memory: Memory, item: str, agent: str | None) -> Any:
+    try:
+        return memory.explain(item, agent=agent).model_dump()
+    except NotFoundError as error:
+        return str(error)
+
+
+def _close(one: Any, other: Any) -> bool:
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_close(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(_close, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-12, abs_tol=1e-12)
+    return bool(one == other)
+
+
+def test_dates_that_are_equal_are_one_moment(memory: Memory) -> None:
+    attempts(memory, "ask", 2, 1, ended_at=day(1))
+    found = memory.explain("ask")
+    assert found.since is not None
+    assert found.since.last - found.since.first == timedelta(0)
+    assert found.trend is not None

@@ -1,0 +1,465 @@
+"""Predicted outcomes: the formula, whose evidence counts, what is borrowed, and the strengths."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import math
+import random
+from itertools import groupby
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import hypothesis
+import hypothesis.strategies as st
+import pytest
+from pydantic import JsonValue
+
+from graphmem import AsyncMemory, Memory
+from graphmem.calibration import History, Trial
+from graphmem.errors import ValidationError
+from graphmem.pooling import DEFAULTS, Strengths, interval
+from graphmem.queries import adhoc
+from graphmem.seeding import tau_bench
+from graphmem.seeding.formats import Origin, Refused
+from tests.conftest import Opener
+
+
+def tried(memory: Memory, task: str, strategy: str, outcomes: str, agent: str = "ada") -> None:
+    """Learn an episode for each letter: ``w`` for one that worked, ``f`` for one that failed."""
+    memory.learn_many(
+        {
+            "task": task,
+            "strategy": strategy,
+            "success": letter == "w",
+            "agent": agent,
+            "source_key": f"{task}/{strategy}/{agent}/{number}",
+        }
+        for number, letter in enumerate(outcomes)
+    )
+
+
+def history(prior: tuple[float, float] = (1.0, 1.0)) -> History:
+    return History(prior, {})
+
+
+def test_an_empty_memory_knows_nothing_and_says_so(memory: Memory) -> None:
+    found = memory.predict("refund a flight", "check the rules")
+    assert found.probability == 0.5
+    assert found.low < 0.025
+    assert found.high > 0.975
+    assert found.trials == found.basis.trials == 0
+    assert not found.basis.task.known
+    assert found.basis.lines[0] == "nothing was tried yet; the rate of all is taken as 0.500"
+
+
+def test_the_formula_by_hand(memory: Memory) -> None:
+    tried(memory, "refund", "ask", "wwwf")
+    tried(memory, "refund", "wait", "ff")
+    tried(memory, "rebook", "ask", "ww")
+    found = memory.predict("refund", "ask")
+
+    def logit(p: float) -> float:
+        return math.log(p / (1 - p))
+
+    everything = (5 + 1) / (8 + 2)
+    task = (3 + 2 * everything) / (6 + 2)
+    strategy = (5 + 2 * everything) / (6 + 2)
+    position = logit(task) + logit(strategy) - logit(everything)
+    expected = 1 / (1 + math.exp(-position))
+    assert found.basis.rate == pytest.approx(everything, rel=1e-12)
+    assert found.basis.task.rate == pytest.approx(task, rel=1e-12)
+    [part] = found.basis.strategies
+    assert part.rate == pytest.approx(strategy, rel=1e-12)
+    assert part.prior == pytest.approx(expected, rel=1e-12)
+    assert found.probability == pytest.approx((3 + 2 * expected) / (4 + 2), rel=1e-12)
+    assert found.trials == 4
+    assert found.low < found.probability < found.high
+
+
+def test_what_was_not_tried_is_expected_from_task_and_strategy(memory: Memory) -> None:
+    tried(memory, "refund", "ask", "wwwwww")
+    tried(memory, "refund", "wait", "wwfw")
+    tried(memory, "rebook", "wait", "ffff")
+    tried(memory, "upgrade", "wait", "fwff")
+    crossed = memory.predict("rebook", "ask")
+    assert crossed.trials == 0
+    weak, strong = (memory.predict(task, name).probability for task, name in EXTREMES)
+    assert weak < crossed.probability < strong
+    unseen = memory.predict("rebook", "pray")
+    assert unseen.probability == pytest.approx(unseen.basis.task.rate, rel=1e-12)
+    known = memory.predict("fly", "ask")
+    assert known.probability == pytest.approx(known.basis.strategies[0].rate, rel=1e-12)
+    neither = memory.predict("fly", "pray")
+    assert neither.probability == pytest.approx(neither.basis.rate, rel=1e-12)
+
+
+EXTREMES = (("rebook", "wait"), ("refund", "ask"))
+
+
+def test_more_evidence_narrows_the_bounds(memory: Memory) -> None:
+    tried(memory, "refund", "wait", "wf" * 3)
+    widths = []
+    for number in range(1, 4):
+        tried(memory, "refund", "ask", "wf" * 4**number)
+        found = memory.predict("refund", "ask")
+        widths.append(found.high - found.low)
+    assert widths == sorted(widths, reverse=True)
+
+
+COUNTS = st.tuples(st.integers(0, 50), st.integers(0, 50)).map(lambda pair: (max(pair), min(pair)))
+POSITIVE = st.floats(0.05, 500)
+
+
+@hypothesis.given(
+    total=COUNTS,
+    task=COUNTS,
+    uses=st.lists(st.tuples(COUNTS, COUNTS), min_size=1, max_size=4),
+    lent=st.lists(st.tuples(st.floats(0.01, 1.0), COUNTS), max_size=3),
+    strengths=st.builds(Strengths, POSITIVE, POSITIVE, POSITIVE, POSITIVE, POSITIVE),
+)
+def test_the_replay_computes_what_the_procedure_computes(
+    memory: Memory,
+    total: tuple[int, int],
+    task: tuple[int, int],
+    uses: list[tuple[tuple[int, int], tuple[int, int]]],
+    lent: list[tuple[float, tuple[int, int]]],
+    strengths: Strengths,
+) -> None:
+    near: list[JsonValue] = [{"similarity": s, "trials": n, "successes": k} for s, (n, k) in lent]
+    answer = memory.query(
+        "forecasting.pool",
+        trials=total[0],
+        successes=total[1],
+        task_trials=task[0],
+        task_successes=task[1],
+        task_borrowed=near,
+        rows=[
+            {
+                "place": place,
+                "trials": n,
+                "successes": k,
+                "cell_trials": cell[0],
+                "cell_successes": cell[1],
+                "borrowed": near,
+            }
+            for place, ((n, k), cell) in enumerate(uses)
+        ],
+        task_strength=strengths.task,
+        strategy_strength=strengths.strategy,
+        cell_strength=strengths.cell,
+        task_slope=strengths.task_slope,
+        strategy_slope=strengths.strategy_slope,
+    )[0]
+    names = tuple(str(place) for place in range(len(uses)))
+    lenders = [(f"near {place}", s) for place, (s, _) in enumerate(lent)]
+    counts = {f"near {place}": list(count) for place, (_, count) in enumerate(lent)}
+    replay = History((1.0, 1.0), dict.fromkeys(("task", *names), lenders))
+    replay.total = list(total)
+    replay.tasks = {"task": list(task), **counts}
+    replay.strategies = {name: list(use) for name, (use, _) in zip(names, uses, strict=True)}
+    replay.strategies |= counts
+    replay.cells = {("task", name): list(c) for name, (_, c) in zip(names, uses, strict=True)}
+    told = replay.predict(Trial("key", "task", names, success=True), strengths)
+    assert answer["probability"] == pytest.approx(told, rel=1e-9, abs=1e-12)
+    assert 0 < answer["probability"] < 1
+    assert answer["concentration"] > 0
+    low, high = interval(answer["probability"], answer["concentration"])
+    assert 0 <= low <= answer["probability"] <= high <= 1
+
+
+def test_a_history_is_predicted_as_it_was_then(memory: Memory) -> None:
+    """What calibration computes for the nth episode is what the memory answers after n - 1."""
+    draw = random.Random(7)
+    replay = history()
+    for number in range(25):
+        task = draw.choice(["refund", "rebook"])
+        strategies = draw.sample(["ask", "wait", "call"], draw.randint(1, 3))
+        success = draw.random() < 0.6
+        trial = Trial(str(number), task, tuple(strategies), success)
+        told = memory.predict(task, strategies)
+        assert told.probability == pytest.approx(replay.predict(trial, DEFAULTS), rel=1e-12)
+        memory.learn(task, strategies, success=success, source_key=str(number))
+        replay.add(trial)
+
+
+def test_of_several_strategies_the_rarer_say_more(memory: Memory) -> None:
+    tried(memory, "refund", "look", "wf" * 10)
+    tried(memory, "rebook", "ask", "www")
+    both = memory.predict("upgrade", ["look", "ask"])
+    alone = [memory.predict("upgrade", name).probability for name in ("look", "ask")]
+    assert alone[0] < both.probability < alone[1]
+    assert [part.weight for part in both.basis.strategies] == [
+        pytest.approx((1 / 21**2) / (1 / 21**2 + 1 / 4**2)),
+        pytest.approx((1 / 4**2) / (1 / 21**2 + 1 / 4**2)),
+    ]
+    assert memory.predict("upgrade", ["look", "look"]) == memory.predict("upgrade", "look")
+
+
+def test_merged_strategies_count_as_one(memory: Memory) -> None:
+    tried(memory, "refund", "ask", "wwf")
+    tried(memory, "refund", "ask them", "ww")
+    tried(memory, "rebook", "ask them", "f")
+    memory.merge("ask", "ask them")
+    found = memory.predict("refund", "ask")
+    [part] = found.basis.strategies
+    assert (part.trials, part.successes) == (6, 4)
+    assert (part.here_trials, part.here_successes) == (5, 4)
+    for other in ("ask them", ["ask", "ask them"]):
+        assert memory.predict("refund", other).probability == found.probability
+    memory.unmerge("ask")
+    assert memory.predict("refund", "ask").basis.strategies[0].trials == 3
+
+
+def test_an_agent_is_told_from_what_it_may_read(memory: Memory) -> None:
+    tried(memory, "refund", "ask", "wwww", agent="ada")
+    tried(memory, "refund", "ask", "ffff", agent="grace")
+    tried(memory, "rebook", "ask", "ff", agent="ada")
+    everyone = memory.predict("refund", "ask")
+    own = memory.predict("refund", "ask", agent="ada")
+    assert everyone.trials == 8
+    assert own.basis.agents == ("ada",)
+    assert (own.trials, own.basis.trials, own.basis.task.trials) == (4, 6, 4)
+    assert own.probability > everyone.probability
+    assert memory.predict("refund", "ask", agent="hopper").probability == 0.5
+    memory.scope("grace", share_with=["hopper"])
+    memory.scope("hopper", inherit_from=["grace"])
+    assert memory.predict("refund", "ask", agent="hopper").trials == 4
+
+
+def test_an_agent_is_told_nothing_of_types_that_it_may_not_learn(memory: Memory) -> None:
+    for task_type in ("billing", "support"):
+        memory.learn(task_type, "ask", success=True, agent="ada", task_type=task_type)
+    memory.scope("ada", can_learn=["support"])
+    billing = memory.predict("billing", "ask", agent="ada")
+    assert (billing.trials, billing.basis.task.trials, billing.basis.trials) == (0, 0, 1)
+    assert memory.predict("support", "ask", agent="ada").trials == 1
+
+
+def test_a_task_is_found_by_key_id_or_wording(memory: Memory) -> None:
+    memory.learn("refund a flight", "ask", success=True, task_key="12")
+    [row] = memory.query("MATCH (t:Task) WHERE t.ns = $ns RETURN t.id AS id")
+    answers = [memory.predict(name, "ask") for name in ("12", "refund a flight", row["id"])]
+    assert {found.probability for found in answers} == {answers[0].probability}
+    assert all(found.trials == 1 for found in answers)
+
+
+def test_what_is_new_borrows_from_what_is_similar(opened: Opener) -> None:
+    memory = opened(embedder="hashing")
+    tried(memory, "refund a cancelled flight to paris", "ask for the booking number", "wwwwwwww")
+    tried(memory, "play chess", "resign", "ffffffff")
+    task = memory.predict("refund a cancelled flight to rome", "sing")
+    assert [near.text for near in task.basis.task.borrowed] == [
+        "refund a cancelled flight to paris"
+    ]
+    assert not task.basis.task.known
+    assert task.probability > task.basis.rate
+    assert "similar ones let expect" in task.basis.lines[1]
+    strategy = memory.predict("dance", "ask for the booking number twice")
+    assert strategy.basis.strategies[0].borrowed[0].text == "ask for the booking number"
+    assert strategy.probability > strategy.basis.rate
+    alone = memory.predict("refund a cancelled flight to paris", "sing")
+    assert alone.high - alone.low < task.high - task.low
+
+
+def test_what_an_agent_never_tried_borrows_over_edges(opened: Opener) -> None:
+    """Tasks that are known to others are linked; what the agent itself tried there counts."""
+    memory = opened(embedder="hashing")
+    tried(memory, "refund a cancelled flight to paris", "ask", "wwww", agent="ada")
+    tried(memory, "refund a cancelled flight to rome", "ask", "ffff", agent="grace")
+    memory.relink()
+    found = memory.predict("refund a cancelled flight to rome", "ask", agent="ada")
+    assert found.basis.task.known
+    assert found.basis.task.trials == 0
+    [near] = found.basis.task.borrowed
+    assert (near.text, near.trials) == ("refund a cancelled flight to paris", 4)
+    similar = memory.query(
+        "MATCH (a:Task)-[l:SIMILAR_TO]->(b:Task) WHERE a.ns = $ns AND b.id = $id "
+        "RETURN l.similarity AS similarity",
+        id=near.id,
+    )
+    assert near.similarity == similar[0]["similarity"]
+
+
+@pytest.mark.parametrize(
+    ("task", "strategy", "agent"),
+    [
+        *(("", "ask", None), ("  ", "ask", None), ("refund", "", None), ("refund", [], None)),
+        *(("refund", ["ask", ""], None), ("\ud800", "ask", None), ("refund", "\ud800", None)),
+        *((None, "ask", None), ("refund", 7, None), ("refund", [7], None), ("refund", "ask", "")),
+        ("refund", [str(number) for number in range(201)], None),
+    ],
+)
+def test_what_cannot_be_asked_is_an_error(
+    memory: Memory, task: Any, strategy: Any, agent: Any
+) -> None:
+    with pytest.raises(ValidationError):
+        memory.predict(task, strategy, agent)
+
+
+def test_it_can_be_awaited(memory: Memory) -> None:
+    async def ask() -> tuple[float, int]:
+        awaited = AsyncMemory(memory)
+        told = await awaited.predict("refund", "ask")
+        return told.probability, (await awaited.calibrate()).episodes
+
+    tried(memory, "refund", "ask", "ww")
+    assert asyncio.run(ask()) == (memory.predict("refund", "ask").probability, 2)
+
+
+# Strengths
+
+
+def biased(number: int = 400) -> list[dict[str, Any]]:
+    """Tasks that are easy or hard, whatever is done; how it is done hardly counts."""
+    draw = random.Random(11)
+    rates = {f"task {place}": draw.choice([0.05, 0.95]) for place in range(20)}
+    return [
+        {
+            "task": task,
+            "strategy": f"way {draw.randrange(5)}",
+            "success": draw.random() < rates[task],
+            "source_key": str(place),
+        }
+        for place, task in enumerate(draw.choices(sorted(rates), k=number))
+    ]
+
+
+def stored(memory: Memory) -> list[dict[str, Any]]:
+    return memory.query(
+        "MATCH (p:Pooling) WHERE p.ns = $ns RETURN p.trials AS trials, p.fitted AS fitted, "
+        "p.task_strength AS task, p.strategy_slope AS slope, p.gain AS gain"
+    )
+
+
+def test_strengths_are_fitted_to_the_history_and_kept(memory: Memory) -> None:
+    episodes = biased()
+    memory.learn_many(episodes[:80])
+    assert not memory.predict("task 1", "way 1").basis.strengths.fitted
+    assert stored(memory) == []
+    memory.learn_many(episodes[80:300])
+    found = memory.predict("task 1", "way 1").basis.strengths
+    assert found.fitted
+    assert found.trials == 300
+    assert found.score > 2.57
+    assert found.strategy_slope < 1 or found.strategy > 2
+    [row] = stored(memory)
+    assert (row["trials"], row["task"], row["slope"]) == (300, found.task, found.strategy_slope)
+    memory.learn_many(episodes[300:320])
+    assert memory.predict("task 1", "way 1").basis.strengths == found
+    memory.learn_many(episodes[320:])
+    assert memory.predict("task 1", "way 1").basis.strengths.trials == 400
+
+
+def test_strengths_follow_from_the_history_alone(opened: Opener) -> None:
+    episodes = biased()
+    found = []
+    for number in range(2):
+        memory = opened(f"order-{number}-{random.getrandbits(64):x}")
+        random.Random(number).shuffle(episodes)
+        memory.learn_many(episodes)
+        found.append(memory.predict("task 1", "way 1"))
+    assert found[0].basis.strengths == found[1].basis.strengths
+    assert found[0].probability == pytest.approx(found[1].probability, rel=1e-12)
+
+
+def test_strengths_are_checked_derived_anew_and_forgotten(memory: Memory) -> None:
+    memory.learn_many(biased())
+    memory.predict("task 1", "way 1")
+    before = stored(memory)
+    report = memory.verify()
+    assert report.ok
+    assert report.checked["pooling"] == 1
+    broken = adhoc("MATCH (p:Pooling) WHERE p.ns = $ns SET p.task_strength = 77.0")
+    memory.store.write(broken, ns=memory.namespace)
+    [difference] = memory.verify().differences
+    assert (difference.kind, difference.field, difference.stored) == ("pooling", "task", 77.0)
+    memory.rebuild()
+    assert stored(memory) == before
+    assert memory.verify().ok
+    [row] = memory.query("MATCH (e:Episode) WHERE e.ns = $ns RETURN e.id AS id LIMIT 1")
+    memory.erase(row["id"])
+    assert stored(memory) == []
+    assert memory.predict("task 1", "way 1").basis.strengths.trials == 399
+
+
+def test_strengths_of_a_short_or_one_sided_history_are_the_defaults(memory: Memory) -> None:
+    tried(memory, "refund", "ask", "w" * 150)
+    found = memory.predict("refund", "ask")
+    assert not found.basis.strengths.fitted
+    assert (found.basis.strengths.task, found.basis.strengths.task_slope) == (2.0, 1.0)
+    assert found.probability > 0.98
+
+
+def test_strengths_give_way_to_certainty_alone() -> None:
+    """Rates of tasks from 0 to 1 alike, as the default strength has it: few histories mislead."""
+    draw = random.Random(5)
+    accepted = 0
+    for _ in range(20):
+        rates = [draw.random() for _ in range(30)]
+        replay = history()
+        for place in range(150):
+            task = place % 30
+            trial = Trial(
+                str(place), str(task), (f"{draw.randrange(4)}",), draw.random() < rates[task]
+            )
+            replay.add(trial)
+        accepted += replay.fitted().accepted
+    assert accepted <= 2
+
+
+def test_strengths_that_are_accepted_predict_better() -> None:
+    """Outcomes by chance: the rates of tasks and strategies are noise, and count for less."""
+    draw = random.Random(5)
+    replay = history()
+    for place in range(400):
+        task, strategy = f"t{draw.randrange(40)}", f"s{draw.randrange(6)}"
+        replay.add(Trial(str(place), task, (strategy,), draw.random() < 0.5))
+    fitted = replay.fitted()
+    assert fitted.accepted
+    losses = []
+    for strengths in (fitted.strengths, DEFAULTS):
+        cells = [(f"t{t}", f"s{s}") for t in range(40) for s in range(6)]
+        told = [replay.predict(Trial("", t, (s,), success=True), strengths) for t, s in cells]
+        losses.append(sum((p - 0.5) ** 2 for p in told))
+    assert losses[0] < losses[1] / 2
+
+
+# Logs of others
+
+
+def airline(folder: Path) -> list[tuple[str, dict[str, str], bool, int]]:
+    """Task, strategies by name, outcome and number of the trial of the airline runs."""
+    file = folder / "tau_airline" / "gpt-4o-airline.json.gz"
+    found = []
+    with gzip.open(file) as packed:
+        stream = cast(BinaryIO, packed)
+        for record in tau_bench.read(stream, Origin(file.name, "gpt-4o-airline")):
+            assert not isinstance(record, Refused)
+            episode = record[1]
+            tools = [s.action_type for s in episode.steps if s.action_type != "respond"]
+            ways = {
+                "writing tools": episode.strategy[0].text,
+                "all tools": " > ".join(name for name, _ in groupby(tools)) or "(none)",
+            }
+            trial = episode.extra["trial"]
+            assert isinstance(trial, int)
+            found.append((str(episode.task_key), ways, bool(episode.success), trial))
+    return found
+
+
+@pytest.mark.parametrize(("way", "at_most"), [("all tools", 0.123), ("writing tools", 0.105)])
+def test_the_last_trial_of_airline_tasks(
+    memory: Memory, shared_data: Path, way: str, at_most: float
+) -> None:
+    runs = airline(shared_data)
+    memory.learn_many(
+        {"task": task, "strategy": ways[way], "success": won, "source_key": f"{task}/{trial}"}
+        for task, ways, won, trial in runs
+        if trial < 3
+    )
+    last = [(task, ways[way], won) for task, ways, won, trial in runs if trial == 3]
+    told = [memory.predict(task, name).probability for task, name, _ in last]
+    brier = sum((p - won) ** 2 for p, (_, _, won) in zip(told, last, strict=True)) / len(last)
+    assert len(last) == 50
+    assert brier <= at_most

@@ -1,0 +1,382 @@
+"""What a memory recalls for a task: from where, in which order, on what evidence."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from uuid import uuid4
+
+import hypothesis
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+
+from graphmem import Memory, Settings
+from graphmem.embedding import Thresholds
+from graphmem.errors import ValidationError
+from graphmem.models.recall import Recall, RecallItem
+from graphmem.queries import catalog
+from tests.conftest import Opener
+from tests.contract.test_formulas import VECTORS, bounds
+
+DAY = datetime(2026, 5, 1, tzinfo=UTC)
+REFUND, SEAT, METER = "refund a flight", "change a seat", "read a meter"
+KEYS = itertools.count()
+# Each text is an angle; the cosine of two is that of the difference.
+ANGLES = {
+    "refund a cancelled flight": 0,
+    REFUND: 20,
+    "return the money of a trip": 35,
+    SEAT: 60,
+    METER: 150,
+    "ask first": 70,
+    "ask before you do it": 72,
+    "guess": 100,
+    "hurry": 130,
+    "look it up": 160,
+}
+
+
+class Compass:
+    """An embedder whose vectors are known: the text's angle on a circle."""
+
+    name = "compass"
+    dimensions = 2
+    thresholds = Thresholds(similar=0.9, near=0.5)
+
+    def embed(self, texts: Sequence[str], /) -> np.ndarray:
+        angles = np.deg2rad([ANGLES.get(text, 90.0) for text in texts])
+        return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+
+
+@pytest.fixture
+def compass(url: str, settings: Settings) -> Iterator[Memory]:
+    """A memory in which all cosines are known."""
+    namespace = f"test-{uuid4().hex[:12]}"
+    with Memory.open(url, namespace=namespace, settings=settings, embedder=Compass()) as memory:
+        yield memory
+
+
+def learn(
+    memory: Memory, task: str, strategy: str | list[str], *outcomes: bool, **more: object
+) -> None:
+    for success in outcomes:
+        key = str(next(KEYS))  # equal attempts are several
+        memory.learn(task, strategy, success=success, source_key=key, **more)  # type: ignore[arg-type]
+
+
+def texts(found: Recall) -> list[str]:
+    return [item.text for item in found.items]
+
+
+def item(found: Recall, text: str) -> RecallItem:
+    return next(item for item in found.items if item.text == text)
+
+
+def test_what_worked_on_a_similar_task_comes_first(compass: Memory) -> None:
+    learn(compass, REFUND, "ask first", True, True, True)
+    learn(compass, REFUND, "guess", False, False, True)
+    learn(compass, METER, "look it up", True, True, True)
+    found = compass.recall("refund a cancelled flight")
+    assert texts(found)[:2] == ["ask first", "guess"]
+    best = found.items[0]
+    assert best.path == ("text", f"task: {REFUND}", "OUTCOME 3 of 3", "strategy: ask first")
+    assert (best.trials, best.successes, best.near_trials, best.near_successes) == (3, 3, 3, 3)
+    assert set(best.evidence) == {row["id"] for row in compass.evidence("ask first")}
+    assert [task.text for task in found.tasks] == [REFUND]  # the meter is at more than 90 degrees
+    assert found.tasks[0].relevance == best.relevance
+
+
+def test_the_score_by_hand(compass: Memory) -> None:
+    """The example of docs/explanation/recall.md: every number of one item."""
+    learn(compass, REFUND, "ask first", True, True, True, False, ended_at=DAY)
+    learn(compass, REFUND, "guess", False, ended_at=DAY)
+    learn(compass, SEAT, "guess", True, True, ended_at=DAY)
+    found = compass.recall("refund a cancelled flight", at=DAY + timedelta(days=90))
+    refund, seat = math.cos(math.radians(20)) ** 2, math.cos(math.radians(60)) ** 2
+    # All outcomes of what was found: 5 of 7, with a success and a failure added.
+    base = (5 + 1) / (7 + 2)
+    # Of tasks like this, weighted by relevance, and drawn to that with the weight of two trials.
+    weight, won = refund * 5 + seat * 2, refund * 3 + seat * 2
+    like = (won + 2 * base) / (weight + 2)
+    # Of each strategy on all tasks, likewise.
+    asking = (3 + 2 * base) / (4 + 2)
+    odds = [math.log(p / (1 - p)) for p in (like, asking, base)]
+    prior = 1 / (1 + math.exp(-(odds[0] + odds[1] - odds[2])))
+    k, n = refund * 3 + 2 * prior, refund * 4 + 2
+    lower = (k / n + 1 / (2 * n) - math.sqrt(k / n * (1 - k / n) / n + 1 / (4 * n * n))) / (
+        1 + 1 / n
+    )
+    found_item = item(found, "ask first")
+    assert found_item.relevance == pytest.approx(refund, abs=1e-6)
+    assert found_item.mean == pytest.approx(k / n, abs=1e-6)
+    assert found_item.lower == pytest.approx(lower, abs=1e-6)
+    assert found_item.freshness == pytest.approx(0.5)  # one half-life of 90 days
+    assert found_item.score == pytest.approx(refund * lower * 0.5, abs=1e-6)
+    assert found_item.last_at == DAY
+
+
+def test_a_strategy_is_found_by_its_own_words_too(compass: Memory) -> None:
+    learn(compass, METER, "ask first", True)
+    found = item(compass.recall("refund a cancelled flight", max_hops=0), "ask first")
+    assert found.path == ("text", "strategy: ask first")
+    assert found.relevance == pytest.approx(math.cos(math.radians(70)) ** 2, abs=1e-6)
+    assert (found.near_trials, found.trials) == (0, 1)
+    assert len(found.evidence) == 1
+
+
+def test_without_a_step_only_the_strategies_own_texts_count(compass: Memory) -> None:
+    learn(compass, REFUND, "hurry", True)  # more than a right angle from the question
+    assert texts(compass.recall("refund a cancelled flight", max_hops=0)) == []
+    assert texts(compass.recall("refund a cancelled flight")) == ["hurry"]
+
+
+def test_further_steps_lead_to_what_is_linked(compass: Memory) -> None:
+    """From a task to what was tried on it, and from there to what was used together with it."""
+    for number in range(25):  # enough tasks that the search does not find all
+        ANGLES[f"other {number}"] = 95
+        learn(compass, f"other {number}", "look it up", True)
+    learn(compass, REFUND, "hurry", True)
+    learn(compass, METER, ["hurry", "look it up again"], True)
+    ANGLES["look it up again"] = 170
+    one = compass.recall("refund a cancelled flight", limit=50)
+    assert "look it up again" not in texts(one)
+    two = compass.recall("refund a cancelled flight", limit=50, max_hops=2)
+    far, near = item(two, "look it up again"), item(two, "hurry")
+    assert far.path == (*near.path, "CO_OCCURS_WITH 0.50", "strategy: look it up again")
+    assert far.relevance == pytest.approx(near.relevance * 0.5 * 0.5)
+    assert set(texts(one)) <= set(texts(two))
+
+
+def test_similar_tasks_are_a_step_apart(compass: Memory) -> None:
+    for number in range(25):
+        ANGLES[f"aside {number}"] = -30
+        learn(compass, f"aside {number}", "guess", False)
+    learn(compass, REFUND, "guess", False)
+    learn(compass, "return the money of a trip", "look it up", True)
+    one = compass.recall("refund a cancelled flight", limit=50)
+    assert "look it up" not in texts(one)
+    two = item(compass.recall("refund a cancelled flight", limit=50, max_hops=2), "look it up")
+    assert two.path[0] == "text"
+    assert two.path[2].startswith("SIMILAR_TO 0.9")
+    assert two.path[3:] == (
+        "task: return the money of a trip",
+        "OUTCOME 1 of 1",
+        "strategy: look it up",
+    )
+
+
+def test_merged_strategies_are_one(compass: Memory) -> None:
+    learn(compass, REFUND, "ask first", True, True)
+    learn(compass, SEAT, "ask before you do it", True, False)
+    apart = compass.recall("refund a cancelled flight")
+    assert {"ask first", "ask before you do it"} == set(texts(apart))
+    compass.merge("ask first", "ask before you do it")
+    [whole] = compass.recall("refund a cancelled flight").items
+    assert whole.text == "ask first"
+    assert (whole.trials, whole.successes, whole.near_trials) == (4, 3, 4)
+    compass.unmerge("ask before you do it")
+    assert compass.recall("refund a cancelled flight").items == apart.items
+
+
+def test_what_was_not_tried_for_long_counts_less(compass: Memory) -> None:
+    learn(compass, REFUND, "ask first", True, True, ended_at=DAY)
+    learn(compass, REFUND, "guess", True, True, ended_at=DAY + timedelta(days=180))
+    found = compass.recall("refund a cancelled flight", at=DAY + timedelta(days=180))
+    assert [round(item.freshness, 6) for item in found.items] == [1.0, 0.25]
+    assert texts(found) == ["guess", "ask first"]
+    undated = "look it up"
+    learn(compass, REFUND, undated, True)
+    again = compass.recall("refund a cancelled flight", at=DAY + timedelta(days=999))
+    assert item(again, undated).freshness == 1.0  # what has no date does not age
+    early = compass.recall("refund a cancelled flight", at=DAY - timedelta(days=1))
+    assert {item.freshness for item in early.items} == {1.0}
+
+
+def test_variety_puts_back_what_says_the_same(
+    url: str, settings: Settings, compass: Memory
+) -> None:
+    learn(compass, REFUND, "ask first", True, True, True, True)
+    learn(compass, REFUND, "ask before you do it", True, True, True)
+    learn(compass, REFUND, "hurry", True, True, True)
+    assert texts(compass.recall("refund a cancelled flight", limit=2)) == ["ask first", "hurry"]
+    alike = settings.model_copy(update={"recall_variety": 0.0})
+    with Memory.open(
+        url, namespace=compass.namespace, settings=alike, embedder=Compass()
+    ) as memory:
+        found = texts(memory.recall("refund a cancelled flight", limit=2))
+    assert found == ["ask first", "ask before you do it"]
+
+
+def test_warnings_come_with_what_did_better(compass: Memory) -> None:
+    learn(compass, REFUND, "guess", False, False, False, error="no booking 12")
+    learn(compass, REFUND, "ask first", True, True, True)
+    learn(compass, REFUND, "hurry", False, True, True, True, error="late")
+    [warning] = compass.recall("refund a cancelled flight").warnings
+    assert (warning.strategy, warning.occurrences, warning.successes) == ("guess", 3, 0)
+    assert warning.better_alternative is not None
+    assert warning.better_alternative.strategy == "ask first"
+
+
+def test_an_agent_recalls_what_it_may_read(compass: Memory) -> None:
+    learn(compass, REFUND, "ask first", True, True, agent="ada")
+    learn(compass, REFUND, "ask first", False, agent="grace")
+    learn(compass, REFUND, "guess", False, False, agent="grace", error="no booking")
+    mine = compass.recall("refund a cancelled flight", agent="ada")
+    assert [(i.text, i.trials, i.successes) for i in mine.items] == [("ask first", 2, 2)]
+    assert len(mine.items[0].evidence) == 2
+    assert mine.warnings == ()
+    nothing = compass.recall("refund a cancelled flight", agent="nobody")
+    assert (nothing.items, nothing.warnings, nothing.tasks) == ((), (), ())
+    compass.scope("grace", share_with=["ada"])
+    compass.scope("ada", inherit_from=["grace"])
+    shared = compass.recall("refund a cancelled flight", agent="ada", max_hops=3)
+    assert {(i.text, i.trials) for i in shared.items} == {("ask first", 3), ("guess", 2)}
+    assert [warning.strategy for warning in shared.warnings] == ["guess"]
+    compass.scope("ada", cannot_learn=["aviation"], inherit_from=["grace"])
+    learn(compass, SEAT, "hurry", True, agent="grace", task_type="aviation")
+    hidden = compass.recall("refund a cancelled flight", agent="ada", max_hops=3)
+    assert "hurry" not in texts(hidden)
+    assert SEAT not in [task.text for task in hidden.tasks]
+
+
+def test_an_empty_memory_answers_without_a_model(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graphmem.embedding.open_embedder", None)  # called, it would raise
+    found = memory.recall("anything at all")
+    assert found == Recall(text="anything at all", items=(), warnings=(), tasks=())
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"text": ""}, "text"),
+        ({"text": " \n"}, "text"),
+        ({"text": "x" * 100_001}, "text"),
+        ({"text": "lone \ud800"}, "text"),
+        ({"text": 7}, "text"),
+        ({"text": "x", "limit": 0}, "limit"),
+        ({"text": "x", "limit": 101}, "limit"),
+        ({"text": "x", "limit": True}, "limit"),
+        ({"text": "x", "max_hops": -1}, "max_hops"),
+        ({"text": "x", "max_hops": 5}, "max_hops"),
+        ({"text": "x", "max_hops": 1.0}, "max_hops"),
+        ({"text": "x", "agent": ""}, "agent"),
+        ({"text": "x", "at": datetime(2026, 5, 1)}, "at"),
+        ({"text": "x", "at": "today"}, "at"),
+    ],
+)
+def test_bad_input_is_named(memory: Memory, given: dict[str, object], field: str) -> None:
+    with pytest.raises(ValidationError) as raised:
+        memory.recall(**given)  # type: ignore[arg-type]
+    assert raised.value.field == field
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["the of and", "退款 航班", "استرداد ثمن الرحلة", "✈️💸", "x" * 100_000, "'\"\\) OR 1=1 //"],
+)
+def test_any_text_can_be_asked(opened: Opener, text: str) -> None:
+    memory = opened(embedder="hashing")
+    learn(memory, REFUND, "ask first", True)
+    for found in (memory.recall(text), memory.recall(text, max_hops=4)):
+        assert all(0 <= item.relevance <= 1 for item in found.items)
+
+
+def test_words_of_other_scripts_are_found(opened: Opener) -> None:
+    memory = opened(embedder="hashing")
+    learn(memory, "退款 航班", "先问", True)
+    learn(memory, REFUND, "ask first", True)
+    assert memory.recall("航班 退款").items[0].text == "先问"
+
+
+OUTCOMES = st.lists(
+    st.tuples(
+        st.sampled_from([REFUND, SEAT, METER]),
+        st.sampled_from(["ask first", "guess", "hurry", "look it up"]),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@hypothesis.settings(max_examples=8)
+@hypothesis.given(outcomes=OUTCOMES, limit=st.integers(1, 4), hops=st.integers(0, 3))
+def test_what_is_recalled_follows_from_the_outcomes(
+    url: str, settings: Settings, outcomes: list[tuple[str, str, bool]], limit: int, hops: int
+) -> None:
+    """In any order; every score is what it says, best first, and a success makes none worse."""
+    question = "refund a cancelled flight"
+
+    def recalled(given: list[tuple[str, str, bool]]) -> Recall:
+        namespace = f"test-{uuid4().hex[:12]}"
+        with Memory.open(url, namespace=namespace, settings=settings, embedder=Compass()) as memory:
+            for task, strategy, success in given:
+                learn(memory, task, strategy, success)
+            return memory.recall(question, limit, max_hops=hops)
+
+    found = recalled(outcomes)
+    shuffled = recalled(sorted(outcomes))
+    assert [(i.text, round(i.score, 9)) for i in found.items] == [
+        (i.text, round(i.score, 9)) for i in shuffled.items
+    ]
+    assert len(found.items) <= limit
+    assert all(one.score >= other.score for one, other in pairwise(found.items))
+    tried = {strategy for _, strategy, _ in outcomes}
+    for i in found.items:
+        assert i.text in tried
+        assert i.score == pytest.approx(i.relevance * i.lower * i.freshness)
+        assert 0 <= i.lower <= i.mean <= 1
+        assert i.trials == sum(strategy == i.text for _, strategy, _ in outcomes)
+        assert i.near_successes <= i.near_trials <= i.trials
+
+
+def test_the_bound_is_the_wilson_bound_at_the_setting(compass: Memory) -> None:
+    """With so much evidence that the prior hardly counts, it is that of the counts."""
+    compass.learn_many(
+        {
+            "task": "refund a cancelled flight",
+            "strategy": ["ask first"],
+            "success": number % 4 > 0,
+            "source_key": str(number),
+        }
+        for number in range(2_000)
+    )
+    [found] = compass.recall("refund a cancelled flight").items
+    assert found.relevance == pytest.approx(1)
+    expected = bounds(compass, 1_500, 2_000, z=compass.settings.recall_z)["lower"]
+    assert found.lower == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_newer_memory_answers_with_what_came_since(compass: Memory) -> None:
+    learn(compass, REFUND, "ask first", True)
+    assert texts(compass.recall("refund a cancelled flight")) == ["ask first"]
+    learn(compass, REFUND, "guess", True, True)
+    assert texts(compass.recall("refund a cancelled flight"))[0] == "guess"
+    for row in compass.evidence("guess"):
+        compass.erase(row["id"])
+    assert texts(compass.recall("refund a cancelled flight")) == ["ask first"]
+
+
+@pytest.mark.skipif(not VECTORS.exists(), reason=f"PEERS SKIPPED: no vectors at {VECTORS}")
+def test_freshness_is_the_peers_where_its_sum_is_not(memory: Memory) -> None:
+    """ALMA adds up similarity, recency, success and confidence (.4, .3, .2, .1).
+
+    Its recency halves with every half-life, as here. But a sum gives .3 to what has nothing to do
+    with the task and never worked, only because it is new; here a product gives it nothing.
+    """
+    text = catalog()["recall.rank"].text
+    formula = text[text.index("AS lower, ") + len("AS lower, ") : text.index(" AS freshness")]
+    for entry in json.loads(VECTORS.read_text(encoding="utf-8"))["alma"]["composite_score"]:
+        given = {"last_at": 0, "now": round(entry["recency_days"] * 86_400_000)}
+        given["half_life"] = entry["half_life"] * 86_400_000.0
+        cypher = f"WITH {{last_at: $last_at}} AS row RETURN {formula} AS freshness"
+        [found] = memory.query(cypher, **given)
+        rest = 0.4 * entry["similarity"] + 0.2 * entry["success_rate"] + 0.1 * entry["confidence"]
+        assert 0.3 * found["freshness"] + rest == pytest.approx(entry["expect"], rel=1e-12)

@@ -1,0 +1,391 @@
+"""Texts are embedded once, off the learning path, searched by meaning and words, and linked."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import hypothesis
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+
+from graphmem import Memory, Settings
+from graphmem.embedding import Hashing, Thresholds
+from graphmem.errors import NotFoundError, SettingsError, ValidationError
+from graphmem.models import Difference
+from graphmem.queries import adhoc
+from graphmem.similarity import LINKS, LONGEST
+from tests.conftest import Opener
+
+WORDS = ("refund", "flight", "cancel", "train", "seat", "bag", "hotel", "visa")
+
+
+class Counting:
+    """The hashing embedder, with an eye on what it is asked for."""
+
+    def __init__(self, name: str = "counting", similar: float = 0.3) -> None:
+        self.name = name
+        self.dimensions = Hashing.dimensions
+        self.thresholds = Thresholds(similar=similar, near=similar)
+        self.asked: Counter[str] = Counter()
+
+    def embed(self, texts: Sequence[str], /) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+        self.asked.update(texts)
+        return Hashing().embed(texts)
+
+
+@pytest.fixture
+def embedder() -> Counting:
+    return Counting()
+
+
+@pytest.fixture
+def memory(url: str, settings: Settings, opened: Opener, embedder: Counting) -> Iterator[Memory]:
+    """An empty memory with that embedder."""
+    namespace = opened().namespace
+    with Memory.open(url, namespace=namespace, settings=settings, embedder=embedder) as memory:
+        embedder.asked.clear()  # it was tried out
+        yield memory
+
+
+def links(memory: Memory) -> dict[str, dict[str, float]]:
+    """The edges between strategies and between tasks, by their texts."""
+    rows = memory.query(
+        "MATCH (a)-[r:SIMILAR_TO]->(b) WHERE a.ns = $ns "
+        "RETURN coalesce(a.text, a.description) AS a, coalesce(b.text, b.description) AS b, "
+        "r.similarity AS similarity"
+    )
+    found: dict[str, dict[str, float]] = {}
+    for row in rows:
+        found.setdefault(row["a"], {})[row["b"]] = row["similarity"]
+    return found
+
+
+def expected(texts: Sequence[str], embedder: Counting) -> dict[str, dict[str, float]]:
+    """What the edges should be: every pair compared."""
+    vectors = Hashing().embed(list(texts))
+    found = {}
+    for place, text in enumerate(texts):
+        near = {
+            other: float(vectors[place] @ vectors[at])
+            for at, other in enumerate(texts)
+            if at != place and float(vectors[place] @ vectors[at]) >= embedder.thresholds.similar
+        }
+        if near:
+            found[text] = dict(sorted(near.items(), key=lambda pair: -pair[1])[:LINKS])
+    return found
+
+
+def same(got: dict[str, dict[str, float]], wanted: dict[str, dict[str, float]]) -> None:
+    """The same similarities; which of several equal ones is linked is left open."""
+    assert got.keys() == wanted.keys()
+    for text, near in wanted.items():
+        assert sorted(got[text].values()) == pytest.approx(sorted(near.values()), abs=2e-6)
+
+
+def test_learning_waits_for_no_model(memory: Memory, embedder: Counting) -> None:
+    memory.learn("refund a flight", ["check the fare", "refund to the card"], success=True)
+    assert not embedder.asked
+    assert memory.pending() == {"Strategy": 2, "Task": 1}
+    assert [row.text for row in memory.similar("check the fare")] == ["refund to the card"]
+    assert memory.pending() == {"Strategy": 0, "Task": 0}
+    memory.learn("refund a train", "check the fare", success=True)
+    assert memory.pending() == {"Strategy": 0, "Task": 1}
+    rows = memory.query("similarity.pending")
+    assert [row["kind"] for row in rows] == ["Task"]
+
+
+def test_a_text_is_embedded_once(
+    memory: Memory, embedder: Counting, url: str, settings: Settings
+) -> None:
+    for number in range(20):
+        memory.learn(f"task {number % 4}", f"strategy {number % 3}", success=True)
+        memory.similar("strategy 0")
+    again = Counting()
+    with Memory.open(
+        url, namespace=memory.namespace, settings=settings, embedder=again
+    ) as reopened:
+        again.asked.clear()
+        assert len(reopened.similar("strategy 1")) == 2
+        assert reopened.relink().embedded == 0
+    assert not again.asked
+    assert set(embedder.asked) == {f"task {n}" for n in range(4)} | {
+        f"strategy {n}" for n in range(3)
+    }
+    assert set(embedder.asked.values()) == {1}
+
+
+def test_an_edge_leads_to_each_of_the_eight_most_similar(
+    memory: Memory, embedder: Counting
+) -> None:
+    texts = [f"{a} the {b}" for a in WORDS for b in WORDS if a != b][:40]
+    memory.learn_many({"task": "any", "strategy": text, "success": True} for text in texts)
+    memory.similar(texts[0])
+    found = links(memory)
+    same(found, expected(texts, embedder))
+    assert max(map(len, found.values())) == LINKS
+    assert all(1 >= value >= 0.3 for near in found.values() for value in near.values())
+    assert memory.verify().ok
+
+
+@hypothesis.settings(max_examples=8)
+@hypothesis.given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("learn"), st.lists(st.sampled_from(WORDS), min_size=1, max_size=3)),
+            st.just(("search", [])),
+            st.tuples(st.just("erase"), st.integers(0, 10)),
+        ),
+        min_size=3,
+        max_size=14,
+    )
+)
+def test_whatever_comes_in_whatever_order_the_edges_are_those_of_all_pairs(
+    opened: Opener, url: str, settings: Settings, steps: list[tuple[str, list[str] | int]]
+) -> None:
+    embedder = Counting()
+    namespace = f"{opened().namespace}-{np.random.default_rng().integers(2**40)}"
+    with Memory.open(url, namespace=namespace, settings=settings, embedder=embedder) as memory:
+        episodes: list[str] = []
+        for what, value in steps:
+            if isinstance(value, int):
+                if value < len(episodes):
+                    memory.erase(episodes.pop(value))
+            elif what == "learn":
+                key = f"{len(episodes)} {value}"
+                done = memory.learn("a task", " ".join(value), success=True, source_key=key)
+                if done.created:
+                    episodes.append(done.episode_id)
+            else:
+                memory._similarity.search("refund")
+        memory._similarity.search("refund")
+        texts = [row["text"] for row in memory.query("similarity.texts_of_strategies")]
+        found = links(memory)
+        same(found, expected(texts, embedder))
+        assert memory.verify().ok
+        memory.relink()
+        same(links(memory), found)
+
+
+def test_a_task_that_is_described_anew_has_another_vector(memory: Memory) -> None:
+    memory.learn("refund the flight", "ask", success=True, task_key="t")
+    memory.learn("book a hotel", "ask", success=True, task_key="u")
+    memory._similarity.search("refund")
+    memory.learn("book the hotel", "ask", success=True, task_key="t")
+    assert memory.pending()["Task"] == 1
+    found = {
+        hit.id: hit for hit in memory._similarity.search("book a hotel") if hit.label == "Task"
+    }
+    assert min(hit.similarity for hit in found.values()) > 0.5
+    assert memory.pending()["Task"] == 0
+    assert memory.verify().ok
+
+
+def test_a_search_finds_by_meaning_and_by_words(memory: Memory) -> None:
+    memory.learn("the order ORD77421 never arrived", "look_up_shipment", success=True)
+    memory.learn("book a seat", "bookSeat", success=True)
+    memory.learn("退款 航班", "ask the airline", success=True)
+
+    def best(text: str) -> str:
+        hit = memory._similarity.search(text)[0]
+        [row] = memory.query(
+            "MATCH (n) WHERE n.id = $id RETURN coalesce(n.text, n.description) AS t", id=hit.id
+        )
+        return str(row["t"])
+
+    assert best("ord77421") == "the order ORD77421 never arrived"
+    assert best("shipment") == "look_up_shipment"
+    assert best("a seat in the booking") in ("book a seat", "bookSeat")
+    assert best("航") == "退款 航班"
+    ranks = [hit.fused for hit in memory._similarity.search("book a seat")]
+    assert ranks == sorted(ranks, reverse=True)
+    assert memory._similarity.search("the and of")[0].text_rank is None  # they say nothing
+
+
+def test_both_engines_find_the_same(tmp_path: Path, opened: Opener) -> None:
+    """Compared by text, for ids differ."""
+    texts = [f"{a} my {b} for {c}" for a in WORDS[:4] for b in WORDS[2:6] for c in WORDS[5:]]
+
+    def found(memory: Memory) -> dict[str, tuple[float, int | None]]:
+        memory.learn_many({"task": text, "strategy": "ask", "success": True} for text in texts)
+        hits = memory._similarity.search("cancel my seat", limit=20)
+        rows = memory.query("similarity.texts_of_tasks")
+        names = {row["id"]: row["text"] for row in rows}
+        return {
+            names[hit.id]: (hit.similarity, hit.vector_rank)
+            for hit in hits
+            if hit.label == "Task" and hit.vector_rank
+        }
+
+    here = found(opened(embedder="hashing"))
+    with Memory.open("memory:", settings=Settings(embedder="hashing")) as other:
+        there = found(other)
+    assert len(here) == len(there) == 20
+    values = [sorted(value for value, _ in side.values()) for side in (here, there)]
+    assert values[0] == pytest.approx(values[1], abs=2e-6)
+    for text in here.keys() & there.keys():
+        assert here[text][0] == pytest.approx(there[text][0], abs=2e-6)
+
+
+def test_another_embedder_is_refused_until_all_is_embedded_anew(
+    memory: Memory, url: str, settings: Settings
+) -> None:
+    memory.learn("refund", "ask", success=True)
+    memory.similar("ask")
+    other = Counting("another")
+    missing = r"embedded with counting, which is not here; give it to Memory.open\(embedder=...\)"
+    with Memory.open(url, namespace=memory.namespace, settings=settings) as second:
+        with pytest.raises(SettingsError, match=missing):
+            second.similar("ask")
+    with Memory.open(url, namespace=memory.namespace, settings=settings, embedder=other) as second:
+        message = (
+            r"embedded with counting \(256 dimensions\), in force is another \(256\); .*"
+            r"`graphmem relink --embedder another`"
+        )
+        for ask in (lambda: second.similar("ask"), second.relink):
+            with pytest.raises(SettingsError, match=message):
+                ask()
+        report = second.relink("hashing")
+        assert (report.embedder, report.embedded) == ("hashing", 2)
+        assert second.similar("ask") == []
+        assert second.verify().ok
+    plain = Memory.open(url, namespace=memory.namespace, settings=settings)
+    with plain:  # what it was built with is taken, where the settings name nothing else
+        assert plain.similar("ask") == []
+
+
+def test_rebuild_draws_the_same_edges_and_needs_no_model(
+    memory: Memory, embedder: Counting
+) -> None:
+    memory.learn_many(
+        {"task": f"refund {word}", "strategy": f"cancel {word}", "success": True} for word in WORDS
+    )
+    memory.similar("cancel seat")
+    before, asked = links(memory), embedder.asked.total()
+    report = memory.rebuild()
+    assert report.similar == sum(map(len, before.values())) > 0
+    assert links(memory) == before
+    assert embedder.asked.total() == asked
+
+
+def test_verify_finds_what_was_tampered_with(memory: Memory) -> None:
+    memory.learn_many(
+        {"task": f"refund {word}", "strategy": f"cancel {word}", "success": True} for word in WORDS
+    )
+    memory.similar("cancel seat")
+    tamper = "MATCH (a:Strategy)-[r:SIMILAR_TO]->() WHERE a.ns = $ns AND a.text = 'cancel seat' "
+    memory.store.write(adhoc(f"{tamper}SET r.similarity = 0.99", "write"), ns=memory.namespace)
+    wrong = memory.verify().differences
+    assert {(item.kind, item.stored) for item in wrong} == {("similar", 0.99)}
+    memory.rebuild()
+    assert memory.verify().ok
+    memory.store.write(adhoc(f"{tamper}DELETE r", "write"), ns=memory.namespace)
+    missing = memory.verify().differences
+    assert missing
+    assert isinstance(missing[0], Difference)
+    assert {item.stored for item in missing} == {None}
+    memory.relink()
+    assert memory.verify().ok
+
+
+def test_what_is_erased_leaves_no_vector_and_its_neighbours_find_others(
+    memory: Memory, tmp_path: Path, engine: str
+) -> None:
+    kept = [f"refund {word}" for word in WORDS]
+    memory.learn_many({"task": "t", "strategy": text, "success": True} for text in kept)
+    gone = memory.learn("t", "refund the secret marker", success=True).episode_id
+    memory.similar("refund seat")
+    vector = Hashing().embed(["refund the secret marker"])[0].tobytes()
+
+    def on_disk() -> bool:
+        files = [path for path in tmp_path.rglob("*") if path.is_file()]
+        return any(vector in path.read_bytes() for path in files)
+
+    assert on_disk() == (engine == "embedded")
+    memory.erase(gone)
+    assert not on_disk()
+    assert all("marker" not in row.text for row in memory.similar("refund seat", limit=50))
+    assert memory._similarity.search("secret marker")[0].text_rank is None
+    found = links(memory)
+    assert not any("marker" in other for near in found.values() for other in near)
+    assert memory.verify().ok
+
+
+@pytest.mark.neo4j
+@pytest.mark.parametrize("engine", ["neo4j"])
+def test_a_vector_of_the_wrong_size_counts_as_none(memory: Memory) -> None:
+    """On a server anybody can write to a node; the file of an embedded memory has one size."""
+    memory.learn("refund a flight", ["refund the card", "refund it"], success=True)
+    memory.similar("refund it")
+    wrong = "MATCH (s:Strategy) WHERE s.ns = $ns AND s.text = 'refund it' SET s.embedding = [1.0]"
+    memory.store.write(adhoc(wrong, "write"), ns=memory.namespace)
+    assert memory._similarity.search("refund it")
+    assert {(item.kind, item.stored) for item in memory.verify().differences} >= {("vectors", None)}
+    assert memory.relink().embedded == 1
+    assert memory.verify().ok
+    assert [row.text for row in memory.similar("refund it")] == ["refund the card"]
+
+
+def test_many_threads_learn_and_search(memory: Memory) -> None:
+    problems: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            for turn in range(5):
+                memory.learn(f"task {turn}", f"refund {number} {WORDS[turn]}", success=True)
+                assert memory._similarity.search(f"refund {number}")
+        except BaseException as problem:  # noqa: BLE001 - shown by the assertion below
+            problems.append(problem)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    assert memory.similar("refund 0 refund")
+    assert memory.pending() == {"Strategy": 0, "Task": 0}
+    assert memory.verify().ok
+
+
+def test_an_empty_memory_answers_without_a_model(opened: Opener) -> None:
+    memory = opened(embedder="no such model")
+    assert memory._similarity.search("anything") == []
+    assert memory.pending() == {"Strategy": 0, "Task": 0}
+    with pytest.raises(NotFoundError, match=r"no strategy 'ask' .*`graphmem strategies`"):
+        memory.similar("ask")
+    memory.learn("refund", "ask", success=True)
+    with pytest.raises(NotFoundError, match="no embedder 'no such model'; there are minilm"):
+        memory.similar("ask")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        (" \n", "is empty"),
+        ("\ud800", "lone surrogate"),
+        ("x" * (LONGEST + 1), "has 100,001 characters .*; give at most 100,000"),
+    ],
+)
+def test_what_cannot_be_searched_for_is_refused(memory: Memory, text: str, message: str) -> None:
+    memory.learn("refund", "ask", success=True)
+    with pytest.raises(ValidationError, match=message):
+        memory._similarity.search(text)
+    with pytest.raises(ValidationError, match=message):
+        memory.similar(text)
+
+
+def test_huge_texts_and_other_scripts_are_searched_for(memory: Memory) -> None:
+    memory.learn("refund", "ask", success=True)
+    for text in (
+        "word " * 15_000,
+        "退款 " * 3000,
+        "استرداد الأموال",
+        "🛫💸",
+        '+-&|!(){}[]^"~*?:\\/ AND OR',
+    ):
+        assert {hit.label for hit in memory._similarity.search(text)} == {"Task", "Strategy"}

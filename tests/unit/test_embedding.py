@@ -1,0 +1,297 @@
+"""Vectors of texts: what they are worth, that only the text decides, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import EntryPoint, EntryPoints
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+
+from graphmem import embedding
+from graphmem.embedding import (
+    Embedder,
+    Thresholds,
+    checked,
+    measured,
+    minilm,
+    open_embedder,
+    unrelated,
+)
+from graphmem.errors import (
+    GraphMemError,
+    NotFoundError,
+    SettingsError,
+    StorageError,
+    ValidationError,
+)
+from tests.bench.embedding import pairs, recall_of, recall_of_words
+
+NAMES = ("minilm", "hashing")
+TEXTS = st.lists(st.text(max_size=60) | st.integers(0, 300).map("word ".__mul__), max_size=6)
+
+
+@cache
+def opened(name: str) -> Embedder:
+    return open_embedder(name)
+
+
+@pytest.fixture(params=NAMES)
+def embedder(request: pytest.FixtureRequest) -> Embedder:
+    return opened(request.param)
+
+
+@hypothesis.settings(max_examples=12)
+@hypothesis.given(texts=TEXTS)
+def test_rows_are_of_unit_length_and_depend_on_their_text_alone(
+    embedder: Embedder, texts: list[str]
+) -> None:
+    rows = embedder.embed(texts)
+    assert rows.shape == (len(texts), embedder.dimensions)
+    assert rows.dtype == np.float32
+    assert np.allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-5)
+    for row, text in zip(rows, texts, strict=True):
+        assert np.abs(row - embedder.embed([text])[0]).max() <= 1e-6
+
+
+def test_many_texts_get_the_vectors_that_each_gets_alone(embedder: Embedder) -> None:
+    texts = [text for pair in pairs() for text in pair][:150]
+    alone = np.concatenate([embedder.embed([text]) for text in texts])
+    assert np.abs(embedder.embed(texts) - alone).max() <= 1e-6
+    assert np.abs(embedder.embed(texts[::-1])[::-1] - alone).max() <= 1e-6
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_another_process_gives_the_same_vectors(name: str) -> None:
+    code = (
+        "import sys; from graphmem.embedding import open_embedder; "
+        f"print(open_embedder({name!r}).embed(['refund a flight']).tolist())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONHASHSEED": "7"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    theirs = np.array(eval(done.stdout), np.float32)  # noqa: S307 - a list of numbers of our own
+    assert np.abs(theirs - opened(name).embed(["refund a flight"])).max() <= 1e-6
+
+
+def test_a_forked_child_can_embed() -> None:
+    wanted = opened("minilm").embed(["refund a flight"])
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if np.array_equal(opened("minilm").embed(["refund a flight"]), wanted) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_what_is_beyond_the_longest_text_is_not_read(embedder: Embedder) -> None:
+    start = "refund " * 3_000
+    one, other = embedder.embed([start + "apples", start + "pears"])
+    assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("text", ["", "   ", "?!", "the of and", "取消航班退款", "🙂", "a\x00b"])
+def test_odd_texts_have_vectors_too(embedder: Embedder, text: str) -> None:
+    assert np.linalg.norm(embedder.embed([text])) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("text", ["half \ud83d", None, b"bytes"])
+def test_what_is_no_text_is_refused(embedder: Embedder, text: Any) -> None:
+    with pytest.raises(ValidationError, match="text: is no text"):
+        embedder.embed(["a", text])
+    with pytest.raises(ValidationError, match="give a list of texts"):
+        embedder.embed("one text")
+
+
+# What they are worth
+
+
+def test_the_paraphrase_set_is_what_it_says() -> None:
+    texts = [text for pair in pairs() for text in pair]
+    assert len(pairs()) >= 220
+    assert len({text.casefold() for text in texts}) == len(texts)
+    assert not set(texts) & set(unrelated())
+    first = opened("minilm").embed([one for one, _ in pairs()])
+    cosines = first @ first.T
+    assert cosines[np.triu_indices(len(first), 1)].max() < 0.75, "two pairs say the same"
+
+
+def test_the_default_finds_paraphrases_where_words_do_not() -> None:
+    found = recall_of(opened("minilm"))
+    assert found >= 0.78
+    assert found > recall_of_words() + 0.3
+
+
+def test_thresholds_leave_unrelated_texts_apart(embedder: Embedder) -> None:
+    """One pair in 10,000 is over `similar`, one in 1,000 over `near`; here with some room."""
+    one, other = (embedder.embed(list(texts)) for texts in zip(*pairs(), strict=True))
+    cosines = (one @ other.T)[~np.eye(len(one), dtype=bool)]
+    assert (cosines > embedder.thresholds.similar).mean() <= 0.0002
+    assert (cosines > embedder.thresholds.near).mean() <= 0.002
+    found = measured(embedder.embed)
+    assert found.similar == pytest.approx(embedder.thresholds.similar, abs=0.07)
+    assert found.near == pytest.approx(embedder.thresholds.near, abs=0.07)
+
+
+# The model
+
+
+def test_importing_loads_neither_model_nor_numpy() -> None:
+    code = (
+        "import sys, graphmem.embedding; from graphmem.embedding import *; "
+        "open_embedder('minilm').dimensions; embedders('minilm'); "
+        "print({'numpy', 'onnxruntime', 'tokenizers', 'torch'} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
+def test_another_file_of_the_model_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / minilm.PACKAGE).mkdir()
+    file = tmp_path / minilm.PACKAGE / "model.onnx"
+    true = minilm.model_path()
+    assert true is not None
+    file.write_bytes(true.read_bytes()[:-1] + b"?")
+    (tmp_path / minilm.PACKAGE / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(StorageError, match=r"SHA-256 is .*--force-reinstall.*EMBEDDER=hashing"):
+        open_embedder("minilm").embed(["a"])
+
+
+@pytest.mark.parametrize("package", ["onnxruntime", minilm.PACKAGE])
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
+    monkeypatch.setattr(
+        minilm, "find_spec", lambda name: None if name == package else find_spec(name)
+    )
+    with pytest.raises(NotFoundError, match=rf"pip install {package[:6]}.*EMBEDDER=hashing"):
+        open_embedder("minilm").embed(["a"])
+    assert "pip install" in (embedding.embedders("minilm")[0].missing or "")
+
+
+# Names
+
+
+def test_unknown_names_and_missing_extras_say_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(NotFoundError, match="no embedder 'nope'; there are minilm, hashing"):
+        open_embedder("nope")
+    with pytest.raises(ValidationError, match="names no model"):
+        open_embedder("sentence-transformers:")
+    monkeypatch.setattr(embedding.sentence_transformers, "find_spec", lambda name: None)
+    with pytest.raises(NotFoundError, match=r"pip install 'graphmem\[sentence-transformers\]'"):
+        open_embedder("sentence-transformers:any").embed(["a"])
+
+
+def test_the_list_tells_what_is_in_force() -> None:
+    for name in (*NAMES, "sentence-transformers:mine", "nope"):
+        [row] = [row for row in embedding.embedders(name) if row.in_force]
+        assert row.name == name
+    assert row.missing == "there is no embedder of that name"
+
+
+# Other people's
+
+
+@dataclass
+class Mine:
+    """An embedder as somebody might write it."""
+
+    name: Any = "mine"
+    dimensions: Any = 3
+    thresholds: Any = field(default_factory=lambda: Thresholds(similar=0.9, near=0.5))
+
+    def embed(self, texts: Sequence[str], /) -> Any:
+        rows = np.array([[len(text), 1, 1] for text in texts], np.float32).reshape(-1, 3)
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def test_an_embedder_of_ones_own_is_used_as_it_is() -> None:
+    made = checked(Mine())
+    assert (made.name, made.dimensions, made.thresholds.similar) == ("mine", 3, 0.9)
+    assert np.array_equal(made.embed(["ab", "c"]), Mine().embed(["ab", "c"]))
+    assert made.embed([]).shape == (0, 3)
+    assert checked(made) is made
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"name": " "}, "embedder.name: must be a printable text"),
+        ({"name": None}, "embedder.name: must be a printable text"),
+        ({"dimensions": 0}, "embedder.dimensions: must be an integer of at least 1"),
+        ({"dimensions": True}, "embedder.dimensions: must be an integer"),
+        ({"dimensions": 4}, r"embedder.embed: gave an array of shape \(3, 3\), not \(3, 4\)"),
+        ({"thresholds": 0.5}, r"embedder.thresholds: must be .*measured\(embed\) finds them"),
+    ],
+)
+def test_wrong_attributes_are_named(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        checked(Mine(**change))
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (lambda rows: rows.tolist(), "gave list, not a numpy array of float32"),
+        (lambda rows: rows.astype(np.float64), "gave float64, not a numpy array"),
+        (lambda rows: rows[:-1], r"gave an array of shape \(2, 3\)"),
+        (lambda rows: rows * np.float32("nan"), "gave what is no finite number"),
+        (lambda rows: rows * np.float32(2), "gave a vector whose length differs from 1 by 1"),
+        (lambda rows: rows if len(rows) > 1 else -rows, "when others are embedded with it"),
+    ],
+)
+def test_wrong_vectors_are_named(answer: Any, message: str) -> None:
+    class Wrong(Mine):
+        def embed(self, texts: Sequence[str], /) -> Any:
+            return answer(super().embed(texts))
+
+    with pytest.raises(ValidationError, match=message):
+        checked(Wrong())
+
+
+def test_what_is_no_embedder_at_all_is_refused() -> None:
+    with pytest.raises(ValidationError, match="lacks name, dimensions, thresholds, embed"):
+        checked("minilm")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("similar", "near"), [(1.1, 0.5), (0.5, 0.6), (float("nan"), 0.1)])
+def test_thresholds_are_cosines_in_order(similar: float, near: float) -> None:
+    with pytest.raises(ValidationError, match="thresholds"):
+        Thresholds(similar=similar, near=near)
+
+
+def broken() -> Embedder:
+    raise RuntimeError("no key")
+
+
+def test_packages_offer_embedders_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the group `graphmem.embedders` of an installed package would list them."""
+    here = {"mine": "Mine", "broken": "broken", "none": "NAMES", "minilm": "Mine"}
+    offered = EntryPoints(
+        EntryPoint(name, f"{__name__}:{value}", embedding.GROUP) for name, value in here.items()
+    )
+    monkeypatch.setattr(embedding, "entry_points", lambda group: offered.select(group=group))
+    assert open_embedder("mine").embed(["a"]).shape == (1, 3)
+    assert isinstance(open_embedder("minilm"), embedding.MiniLM), "graphmem's own names are its own"
+    assert {"mine", "broken"} <= {row.name for row in embedding.embedders("minilm")}
+    for name in ("broken", "none"):
+        with pytest.raises(SettingsError, match=f"embedder '{name}' .* cannot be made"):
+            open_embedder(name)
+    with pytest.raises(
+        GraphMemError, match=r"no embedder 'nope'; there are .*, broken, mine, none"
+    ):
+        open_embedder("nope")

@@ -189,6 +189,17 @@ class Settings(BaseSettings):
         return namespace
 
     @property
+    def bounds(self) -> dict[str, Any]:
+        """What procedures compute means, Wilson bounds and a status with, by their parameters."""
+        return {
+            "z": self.z,
+            "prior_successes": self.prior_successes,
+            "prior_failures": self.prior_failures,
+            "established": self.established_above,
+            "refuted": self.refuted_below,
+        }
+
+    @property
     def half_life_ms(self) -> float:
         """The half-life of co-occurrence weights in milliseconds."""
         return self.co_occurrence_half_life_days * 86_400_000.0

@@ -36,7 +36,7 @@ from graphmem.models.explanations import (
 from graphmem.models.lessons import Alternative
 from graphmem.policies.base import policy_of
 from graphmem.queries import procedure
-from graphmem.scopes import Scopes, View, read_scopes
+from graphmem.scopes import View, read_view
 from graphmem.store.port import Row, Store
 from graphmem.streams import state_id
 
@@ -155,7 +155,9 @@ class Explainer:
         rates = (
             {
                 row["id"]: row
-                for row in self._read("explaining.rates", ids=known, **read, **self._formula)
+                for row in self._read(
+                    "explaining.rates", ids=known, **read, **self._settings.bounds
+                )
             }
             if known
             else {}
@@ -278,7 +280,7 @@ class Explainer:
         if view.agents is not None and found["agent"] not in view.agents:
             raise self._unreadable(found, reader)
         identity = found["id"]
-        known = policy_of(self._one("policies.get", id=identity, **self._formula))
+        known = policy_of(self._one("policies.get", id=identity, **self._settings.bounds))
         row = self._one("explaining.attempts", id=identity, types=types, sample=SAMPLE)
         steps = self._read("explaining.transitions", id=identity)
         by_task = self._shares("explaining.shares_of_attempts", id=identity, types=types)
@@ -310,7 +312,9 @@ class Explainer:
     def _beside(self, found: Row, state: str) -> list[Neighbour]:
         """Return what else the agent knows in the state, and what is linked with a policy."""
         place = state_id(self._namespace, state)
-        rows = self._read("policies.values", state_id=place, agent=found["agent"], **self._formula)
+        rows = self._read(
+            "policies.values", state_id=place, agent=found["agent"], **self._settings.bounds
+        )
         rows = [row for row in rows if row["id"] != found["id"]][:NEAR]
         linked = {
             row["id"]: row for row in self._read("policies.linked", id=found["id"], limit=NEAR)
@@ -338,7 +342,7 @@ class Explainer:
         settings = self._settings
         bounds = {"established": settings.crystallize_above, "refuted": 0.0}
         counts = {"trials": row["trials"], "successes": row["successes"]}
-        now = self._one("explaining.weigh", **counts, **{**self._formula, **bounds})
+        now = self._one("explaining.weigh", **counts, **{**self._settings.bounds, **bounds})
         passes = now["status"] == "established" and row["trials"] >= settings.min_events
         if passes and not crystallized:
             sentence = "the next `crystallize` makes it a policy of its own"
@@ -379,7 +383,7 @@ class Explainer:
     ) -> Explanation:
         row, kind = evidence.row, found["kind"]
         counts = {"trials": row["trials"], "successes": row["successes"]}
-        weighed = self._one("explaining.weigh", **counts, **self._formula)
+        weighed = self._one("explaining.weigh", **counts, **self._settings.bounds)
         why = Why(**counts, **weighed, sentence=self._sentence(kind, {**counts, **weighed}))
         supporting, opposing = self._episodes(row)
         dated = {"times": row["times"], "outcomes": row["outcomes"]}
@@ -470,9 +474,7 @@ class Explainer:
 
     def _view(self, reader: str | None) -> tuple[View, list[str] | None]:
         """Return what an agent reads, and on which types of tasks (None: all)."""
-        if reader is None:
-            return Scopes().view(None), None
-        view = read_scopes(self._store.read, self._namespace).view(reader)
+        view = read_view(self._store.read, self._namespace, reader)
         if view.scope is None:
             return view, None
         rows = self._read("explaining.types")
@@ -490,15 +492,6 @@ class Explainer:
     def _rates(self) -> dict[str, Any]:
         names = ("z", "prior_successes", "prior_failures")
         return {name: getattr(self._settings, name) for name in names}
-
-    @property
-    def _formula(self) -> dict[str, Any]:
-        settings = self._settings
-        return {
-            **self._rates,
-            "established": settings.established_above,
-            "refuted": settings.refuted_below,
-        }
 
 
 _OF_LESSONS = ("recommended", "warned against")

@@ -30,7 +30,7 @@ from graphmem.models.forecasts import (
     TaskBasis,
 )
 from graphmem.queries import procedure
-from graphmem.scopes import read_scopes
+from graphmem.scopes import read_view
 from graphmem.store.port import Row, Store, Transaction
 
 if TYPE_CHECKING:
@@ -157,10 +157,7 @@ class Forecaster:
         return self._store.read(procedure(name), **params)
 
     def _seen(self, agent: str | None) -> _Seen:
-        name = checked_agent(agent)
-        if name is None:
-            return _Seen(None, [])
-        view = read_scopes(self._store.read, self._namespace).view(name)
+        view = read_view(self._store.read, self._namespace, checked_agent(agent))
         types: list[str] = []
         if view.scope is not None:
             rows = self._read("forecasting.types", ns=self._namespace)

@@ -162,16 +162,7 @@ class Learner:
         for name, value in (("task", task), ("task_type", task_type), ("agent", agent)):
             if value is not None:
                 check_text(name, value)
-        settings = self._settings
-        formula = {
-            "ns": self._namespace,
-            "z": settings.z,
-            "prior_successes": settings.prior_successes,
-            "prior_failures": settings.prior_failures,
-            "established": settings.established_above,
-            "refuted": settings.refuted_below,
-            "limit": limit,
-        }
+        formula = {"ns": self._namespace, **self._settings.bounds, "limit": limit}
         if task is None and task_type is None and agent is None:
             rows = self._store.read(procedure("learning.best"), **formula)
             rows += self._store.read(procedure("learning.best_of_merged"), **formula)

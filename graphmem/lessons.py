@@ -24,7 +24,7 @@ from graphmem.models.lessons import (
 )
 from graphmem.promotion import SAMPLE
 from graphmem.queries import procedure
-from graphmem.scopes import Scopes, View, read_scopes
+from graphmem.scopes import View, read_view
 from graphmem.store.port import Row, Store, Transaction
 
 RULES = 10
@@ -59,7 +59,7 @@ class Lessons:
             at_least=view.min_occurrences or self._settings.min_occurrences,
             above=self._settings.heuristic_above,
             min_confidence=min_confidence,
-            **self._bounds,
+            **self._settings.bounds,
         )
         rows = [row for row in rows if view.allows(row["task_type"])]
         samples = self._samples(rows) if evidence else {}
@@ -87,7 +87,7 @@ class Lessons:
             task_type=checked_text("task_type", task_type),
             at_least=max(self._settings.anti_pattern_failures, view.min_occurrences or 1),
             min_confidence=min_confidence,
-            **self._bounds,
+            **self._settings.bounds,
         )
         return self.patterns(rows, view)
 
@@ -189,7 +189,9 @@ class Lessons:
         counts = self._read("lessons.counts")[0]
         heuristics = self.heuristics(evidence=False)
         anti_patterns = self._both(
-            "lessons.anti_patterns", at_least=self._settings.anti_pattern_failures, **self._bounds
+            "lessons.anti_patterns",
+            at_least=self._settings.anti_pattern_failures,
+            **self._settings.bounds,
         )
         rules = self._read("lessons.rules")
         general = sum(row["task"] is None for row in rules)
@@ -218,7 +220,7 @@ class Lessons:
             return tx.run(procedure(name), ns=self._namespace, **params)
 
         least = self._settings.anti_pattern_failures
-        rows = self._both("lessons.anti_patterns", read, at_least=least, **self._bounds)
+        rows = self._both("lessons.anti_patterns", read, at_least=least, **self._settings.bounds)
         found = self._alternatives(read, rows, self._failures(rows, read), None)
         fields = ("lift", "trials", "successes", "lower", "ground")
         return [
@@ -248,7 +250,7 @@ class Lessons:
             return {}
         formula: dict[str, Any] = {"agents": None if agents is None else list(agents)}
         for name in ("z", "prior_successes", "prior_failures"):
-            formula[name] = self._bounds[name]
+            formula[name] = self._settings.bounds[name]
         grounds: dict[str, list[tuple[str, list[Row]]]] = {row["id"]: [] for row in rows}
         tasks = [
             {"id": row["id"], "tasks": sorted({found["task"] for found in failures[row["id"]]})}
@@ -326,10 +328,7 @@ class Lessons:
         return {key: episodes[:SAMPLE] for key, episodes in found.items()}
 
     def _view(self, agent: str | None) -> View:
-        name = checked_agent(agent)
-        if name is None:
-            return Scopes().view(None)
-        return read_scopes(self._store.read, self._namespace).view(name)
+        return read_view(self._store.read, self._namespace, checked_agent(agent))
 
     def _task(self, task: str) -> str:
         return found_task(self._read, self._namespace, str(checked_text("task", task)))
@@ -341,17 +340,6 @@ class Lessons:
 
     def _read(self, name: str, **params: Any) -> list[Row]:
         return self._store.read(procedure(name), ns=self._namespace, **params)
-
-    @property
-    def _bounds(self) -> dict[str, Any]:
-        settings = self._settings
-        return {
-            "z": settings.z,
-            "prior_successes": settings.prior_successes,
-            "prior_failures": settings.prior_failures,
-            "established": settings.established_above,
-            "refuted": settings.refuted_below,
-        }
 
 
 def with_merged(

@@ -22,7 +22,7 @@ from graphmem.models.fields import Input, Moment
 from graphmem.models.lessons import AntiPattern
 from graphmem.models.recall import NearTask, Recall, RecallItem
 from graphmem.queries import procedure
-from graphmem.scopes import Scopes, View, read_scopes
+from graphmem.scopes import View, read_view
 from graphmem.similarity import Hit, Similarity, searched
 from graphmem.store.port import Row, Store
 
@@ -401,11 +401,7 @@ class Recaller:
             agents=view.agents and list(view.agents),
             at_least=max(settings.anti_pattern_failures, view.min_occurrences or 1),
             above=settings.heuristic_above,
-            z=settings.z,
-            prior_successes=settings.prior_successes,
-            prior_failures=settings.prior_failures,
-            established=settings.established_above,
-            refuted=settings.refuted_below,
+            **settings.bounds,
         )
         rows = [row for row in rows if all(map(view.allows, row["task_types"]))]
         weights = {row["id"]: strategies[row["strategy_id"]].relevance for row in rows}
@@ -416,9 +412,7 @@ class Recaller:
         return self._lessons.patterns(list(first.values())[:WARNINGS], view, by_type=False)
 
     def _view(self, agent: str | None) -> View:
-        if agent is None:
-            return Scopes().view(None)
-        return read_scopes(self._store.read, self._namespace).view(agent)
+        return read_view(self._store.read, self._namespace, agent)
 
     def _read(self, name: str, **params: Any) -> list[Row]:
         return self._store.read(procedure(name), ns=self._namespace, **params)

@@ -149,6 +149,13 @@ def read_scopes(run: Run, namespace: str, agents: Collection[str] | None = None)
     return Scopes(map(_scope, run(procedure("scopes.of"), ns=namespace, ids=ids)))
 
 
+def read_view(run: Run, namespace: str, agent: str | None) -> View:
+    """Return what an agent reads; None reads everything, and takes no statement."""
+    if agent is None:
+        return Scopes().view(None)
+    return read_scopes(run, namespace).view(agent)
+
+
 def _scope(row: Row) -> Scope:
     return Scope(**row)
 

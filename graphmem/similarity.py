@@ -155,15 +155,10 @@ class Similarity:
         vectors = index.vectors("Strategy", [own])
         near = index.near("Strategy", vectors[own], limit + 1)
         linked = {row["other"] for row in self._read("similarity.links_of_strategies", ids=[own])}
-        settings = self._settings
         rows = self._read(
             "similarity.rates",
             ids=[key for key, _ in near],
-            z=settings.z,
-            prior_successes=settings.prior_successes,
-            prior_failures=settings.prior_failures,
-            established=settings.established_above,
-            refuted=settings.refuted_below,
+            **self._settings.bounds,
         )
         rates = {row.pop("id"): row for row in rows}
         wanted = ("text", "trials", "successes", "mean", "lower", "status")

@@ -39,13 +39,7 @@ class PolicyBase:
         self._namespace = namespace
         self._settings = settings
         self._reads = reads
-        self._formula = {
-            "z": settings.z,
-            "prior_successes": settings.prior_successes,
-            "prior_failures": settings.prior_failures,
-            "established": settings.established_above,
-            "refuted": settings.refuted_below,
-        }
+        self._formula = settings.bounds
 
     def _key(self, agent: str, state: State, action: str, spec: Any) -> PolicyKey:
         """Return the key of a policy, its parts checked."""

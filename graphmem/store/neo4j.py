@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import random
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -35,6 +37,15 @@ T = TypeVar("T")
 
 ENGINE = "neo4j"
 SYSTEM = "system"
+_ATTEMPTS = 5
+"""At least so many, however long they took."""
+_CHANGED = {"DeadlockDetected", "EntityNotFound"}
+"""Of errors whose reason is another writer, beside violated constraints. The driver has tried again
+for a while where there was a deadlock."""
+
+
+class _AlreadyThereError(StoreError):
+    """Several processes created the same constraint or index at once, and another was first."""
 
 
 class _Transaction:
@@ -70,6 +81,7 @@ class Neo4jStore:
         self._closed = False
         self._retry_seconds = settings.retry_seconds
         self._schema: int | None = None
+        self._applying = threading.Lock()
         logging.getLogger("neo4j.notifications").setLevel(logging.ERROR)
         logging.getLogger("neo4j.pool").setLevel(logging.CRITICAL)
         logging.getLogger("neo4j").setLevel(logging.ERROR)
@@ -120,13 +132,17 @@ class Neo4jStore:
 
     def transact(self, work: Callable[[Transaction], T]) -> T:
         """Run ``work`` in one managed transaction, again where that can help."""
-        deadline = time.monotonic() + self._retry_seconds
+        deadline, attempts = math.inf, 0
         while True:
+            attempts += 1
             try:
                 with self._session(neo4j.WRITE_ACCESS) as session:
                     return session.execute_write(lambda inner: work(_Transaction(inner)))
             except ChangedError as error:
-                if time.monotonic() > deadline:
+                # The time begins here, as the driver's does: an attempt may have waited for locks
+                # longer than that, and the next one is the first that knows what to lock.
+                deadline = min(deadline, time.monotonic() + self._retry_seconds)
+                if attempts >= _ATTEMPTS and time.monotonic() >= deadline:
                     raise UnavailableError(str(error)) from error
                 time.sleep(random.uniform(0.005, 0.05))  # noqa: S311 - not to meet again
 
@@ -136,21 +152,17 @@ class Neo4jStore:
 
     def apply_schema(self, *, repair: bool = False) -> int:
         """Create constraints and indexes where they are missing; return the schema version."""
-        deadline = time.monotonic() + self._retry_seconds
-        while self._schema is None or repair:
-            try:
-                self._schema = schema.apply(ENGINE, self.read, self._execute, repair=repair)
-                repair = False
-            except UnavailableError:  # several processes create the same constraint at once
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.2)
-        return self._schema
+        with self._applying:  # threads that share the store need not all ask for the same
+            if self._schema is None or repair:
+                self._schema = schema.apply(ENGINE, self.read, self._ensure, repair=repair)
+            return self._schema
 
-    def _execute(self, query: Query, /, **params: Any) -> list[Row]:
-        bound = query.bind(params)
-        with self._session(neo4j.WRITE_ACCESS) as session:
-            return session.execute_write(lambda inner: _run(inner, query, bound))
+    def _ensure(self, query: Query, /, **params: Any) -> list[Row]:
+        """Run a statement of the schema; what another process just created is there."""
+        try:
+            return self.write(query, **params)
+        except _AlreadyThereError:
+            return []
 
     def administer(self, query: Query, /, **params: Any) -> list[Row]:
         """Run a statement in the database ``system``, again where that can help."""
@@ -200,30 +212,33 @@ class Neo4jStore:
                 f"{self.url} refused the user or password; check GRAPHMEM_USER and "
                 "GRAPHMEM_PASSWORD"
             ) from error
+        except exceptions.Neo4jError as error:
+            raise self._told(error) from error
         except (ValueError, exceptions.ConfigurationError) as error:
             raise SettingsError(f"{self.url}: {error}") from error
-        except exceptions.ConstraintError as error:  # another writer created the same node first
-            raise ChangedError(error.message or str(error)) from error
-        except exceptions.ClientError as error:
-            code = error.code or ""
-            if code.endswith("AccessMode"):
-                raise ReadOnlyError(f"only reading is allowed here: {error.message}") from error
-            if code.endswith("EntityNotFound"):  # another writer erased it meanwhile
-                raise ChangedError(error.message or str(error)) from error
-            if "EquivalentSchemaRuleAlreadyExists" in code:
-                raise UnavailableError(_first_line(error)) from error
-            raise QueryError(error.message or str(error)) from error
-        except exceptions.TransientError as error:
-            raise UnavailableError(
-                f"{self.url} could not finish this now; try again ({error.message})"
-            ) from error
-        except exceptions.DatabaseError as error:
-            raise StorageError(f"{self.url} failed: {error.message}") from error
-        except (exceptions.DriverError, exceptions.Neo4jError, OSError) as error:
-            raise UnavailableError(
-                f"{self.url} is not there or went away; is the server running? "
-                f"({_first_line(error)})"
-            ) from error
+        except (exceptions.DriverError, OSError) as error:
+            raise self._gone(error) from error
+
+    def _told(self, error: exceptions.Neo4jError) -> GraphMemError:
+        """Return our error for what the server answered."""
+        said, code = error.message or str(error), (error.code or "").rpartition(".")[2]
+        if code in _CHANGED or isinstance(error, exceptions.ConstraintError):
+            return ChangedError(said)
+        if code == "AccessMode":
+            return ReadOnlyError(f"only reading is allowed here: {said}")
+        if isinstance(error, exceptions.ClientError):
+            there = code == "EquivalentSchemaRuleAlreadyExists"
+            return (_AlreadyThereError if there else QueryError)(said)
+        if isinstance(error, exceptions.TransientError):
+            return UnavailableError(f"{self.url} could not finish this now; try again ({said})")
+        if isinstance(error, exceptions.DatabaseError):
+            return StorageError(f"{self.url} failed: {said}")
+        return self._gone(error)
+
+    def _gone(self, error: Exception) -> UnavailableError:
+        return UnavailableError(
+            f"{self.url} is not there or went away; is the server running? ({_first_line(error)})"
+        )
 
 
 @contextlib.contextmanager
@@ -239,7 +254,12 @@ def permitted(url: str) -> Iterator[None]:
 
 
 def _run(inner: neo4j.ManagedTransaction, query: Query, bound: dict[str, Any]) -> list[Row]:
-    return [record.data() for record in inner.run(cast(Any, query.text), bound)]
+    try:
+        return [record.data() for record in inner.run(cast(Any, query.text), bound)]
+    except exceptions.ResultFailedError as error:
+        # Says only that something failed before, as after a connection that was lost while the
+        # driver tidied up; what that was tells whether another attempt can help.
+        raise (error.__cause__ or error) from None
 
 
 def _first_line(error: BaseException) -> str:

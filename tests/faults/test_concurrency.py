@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import uuid4
@@ -14,8 +14,8 @@ from uuid import uuid4
 import pytest
 
 from graphmem import Memory, Settings
-from graphmem.errors import LockedError
-from graphmem.store.port import ChangedError
+from graphmem.errors import LockedError, UnavailableError
+from graphmem.store.port import ChangedError, Transaction
 from tests.conftest import Opener
 from tests.faults.learner import (
     BATCH,
@@ -28,6 +28,7 @@ from tests.faults.learner import (
     keys,
     learning,
 )
+from tests.neo4j.server import Found
 
 THREADS = 16
 EACH = 6
@@ -102,6 +103,39 @@ def test_who_lost_a_race_needs_one_more_attempt_only(
 
     assert in_threads(learn) == len(everything) - 3  # nobody takes the last
     assert changed <= THREADS
+
+
+@pytest.fixture
+def impatient(neo4j: Found) -> Iterator[Memory]:
+    """A memory on the server, for only there can a writer be overtaken."""
+    settings = Settings(user=neo4j.user, password=neo4j.password, retry_seconds=0.01)
+    with Memory.open(neo4j.uri, namespace=f"test-{uuid4().hex}", settings=settings) as memory:
+        yield memory
+
+
+@pytest.mark.neo4j
+def test_what_an_attempt_waited_is_not_taken_from_the_next(impatient: Memory) -> None:
+    """However long others held the locks: the time to retry begins when the first one failed."""
+    attempts = 0
+
+    def work(_: Transaction) -> str:
+        nonlocal attempts
+        attempts += 1
+        if attempts < 4:
+            time.sleep(0.05)
+            raise ChangedError("somebody else was first")
+        return "written"
+
+    assert impatient.store.transact(work) == "written"
+
+
+@pytest.mark.neo4j
+def test_who_loses_every_race_is_told(impatient: Memory) -> None:
+    def work(_: Transaction) -> None:
+        raise ChangedError("somebody else was first")
+
+    with pytest.raises(UnavailableError, match="somebody else was first"):
+        impatient.store.transact(work)
 
 
 def test_handles_that_come_and_go_while_others_work(url: str, settings: Settings) -> None:

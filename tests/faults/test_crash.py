@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from graphmem import Memory, Settings
 from graphmem.errors import UnavailableError
+from graphmem.store.port import SCHEMA_VERSION
 from tests.conftest import Opener
 from tests.faults.learner import (
     BATCH,
@@ -157,6 +160,21 @@ def test_a_killed_server_loses_nothing_that_was_acknowledged(own_server: Neo4jSe
             own_server.restart()
             batches = check_whole_batches(memory, len(acknowledged))  # the same object goes on
             check_the_rest_can_be_learned(memory, batches, undisturbed)
+
+
+@pytest.mark.neo4j
+@pytest.mark.slow
+def test_those_who_come_first_to_a_new_server_all_find_its_schema(own_server: Neo4jServer) -> None:
+    """All create the same constraints and indexes at once; what another created is there."""
+    settings = Settings(user=own_server.user, password=own_server.password, retry_seconds=0.1)
+    with contextlib.ExitStack() as stack, ThreadPoolExecutor(3) as pool:
+        memories = [
+            stack.enter_context(Memory.open(own_server.uri, settings=settings)) for _ in range(3)
+        ]
+        versions = list(pool.map(lambda memory: memory.store.apply_schema(), memories))
+        assert versions == [SCHEMA_VERSION] * 3
+        assert memories[0].learn("a task", "a strategy", success=True).created
+        assert [memory.stats().episodes for memory in memories] == [1] * 3
 
 
 @pytest.mark.neo4j

@@ -1,0 +1,31 @@
+"""What the driver raises says whether another attempt can help; nothing may hide that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import neo4j
+import pytest
+from neo4j.exceptions import ConstraintError, ResultFailedError, SessionExpired
+
+from graphmem.queries import procedure
+from graphmem.store import neo4j as store
+
+
+class Failed:
+    """A transaction whose result had failed before it is read."""
+
+    def __init__(self, reason: Exception) -> None:
+        self._reason = reason
+
+    def run(self, *_: Any) -> Iterator[neo4j.Record]:
+        raise ResultFailedError(cast(Any, self), "The result has failed.") from self._reason
+        yield
+
+
+@pytest.mark.parametrize("reason", [SessionExpired("gone"), ConstraintError("there")])
+def test_a_failed_result_tells_why(reason: Exception) -> None:
+    inner = cast(neo4j.ManagedTransaction, Failed(reason))
+    with pytest.raises(type(reason), match=str(reason)):
+        store._run(inner, procedure("schema.version"), {})

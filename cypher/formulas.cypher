@@ -23,7 +23,7 @@ exp((from - to) * 0.6931471805599453 / half_life);
 
 // formula: later(a, b)
 // doc: The later of two times, either of which may be missing.
-CASE WHEN a IS NULL THEN b WHEN b IS NULL THEN a WHEN a > b THEN a ELSE b END;
+CASE WHEN a > b THEN a ELSE coalesce(b, a) END;
 
 // formula: td_error(reward, gamma, best, q)
 // doc: TD(0): reward plus the discounted value of the next state, less the value so far (Sutton & Barto 2018, ch. 6).
@@ -63,7 +63,7 @@ score < 0.5;
 
 // formula: earlier(a, b)
 // doc: The earlier of two times, either of which may be missing.
-CASE WHEN a IS NULL THEN b WHEN b IS NULL THEN a WHEN a < b THEN a ELSE b END;
+CASE WHEN a < b THEN a ELSE coalesce(b, a) END;
 
 // formula: verdict(worked, praised, failed, blamed)
 // doc: What a sentence about a task came to: it works where more episodes support than contradict it, is to be avoided likewise, and is neither where they are even. Never both, because worked <= praised and failed <= blamed.

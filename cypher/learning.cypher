@@ -24,6 +24,26 @@ MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
 RETURN e.id AS id, e.content_hash AS content_hash;
 
+// name: learning.there
+// mode: read
+// doc: Which of some agents, tasks and strategies there are.
+// param: ns string
+// param: agents list
+// param: tasks list
+// param: strategies list
+// returns: id string
+MATCH (a:Agent)
+WHERE a.id IN $agents AND a.ns = $ns
+RETURN a.id AS id
+UNION ALL
+MATCH (t:Task)
+WHERE t.id IN $tasks AND t.ns = $ns
+RETURN t.id AS id
+UNION ALL
+MATCH (s:Strategy)
+WHERE s.id IN $strategies AND s.ns = $ns
+RETURN s.id AS id;
+
 // name: learning.lock_agents
 // mode: write
 // doc: Locks agents, in the order of their ids, until the transaction ends.
@@ -88,11 +108,11 @@ RETURN count(*) AS agents;
 
 // name: learning.tasks
 // mode: write
-// doc: What tasks say of themselves: description and type are those of the latest episode that has one; without a type that was given, it is the type of the description. Adds the scores; returns whose description changed.
+// doc: What tasks say of themselves: description and type are those of the latest episode that has one; without a type that was given, it is the type of the description. Adds the scores; returns whose description changed, and which have more than twenty episodes.
 // param: ns string
 // param: now integer
 // param: rows list
-// returns: tasks integer, described list
+// returns: tasks integer, described list, crowded list
 UNWIND $rows AS row
 WITH row ORDER BY row.task, row.at DESC, row.id DESC
 WITH row.task AS id, collect(row)[0] AS latest, collect(CASE WHEN row.task_type IS NULL THEN null ELSE row END)[0] AS typed,
@@ -116,7 +136,7 @@ WITH t, created_at, episodes, score_sum, description, described_at, described_by
      CASE WHEN description <> t.description THEN t.id ELSE null END AS described
 SET t.created_at = created_at, t.description = description, t.described_at = described_at, t.described_by = described_by,
     t.type = type, t.type_rule = type_rule, t.typed_at = typed_at, t.typed_by = typed_by, t.episodes = episodes, t.score_sum = score_sum
-RETURN count(*) AS tasks, collect(described) AS described;
+RETURN count(*) AS tasks, collect(described) AS described, collect(CASE WHEN episodes > 20 THEN t.id ELSE null END) AS crowded;
 
 // name: learning.strategies
 // mode: write

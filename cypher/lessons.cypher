@@ -13,11 +13,11 @@
 
 // name: lessons.count_heuristics
 // mode: write
-// doc: Adds the outcomes of new episodes to heuristics.
+// doc: Adds the outcomes of new episodes to heuristics; returns which have more than five successes, or failures.
 // param: ns string
 // param: now integer
 // param: rows list
-// returns: heuristics integer
+// returns: heuristics integer, crowded list
 UNWIND $rows AS row
 UNWIND row.uses AS use
 WITH row, use WHERE use.applied
@@ -35,15 +35,15 @@ FOREACH (ignored IN CASE WHEN h IS NULL THEN [1] ELSE [] END |
 FOREACH (known IN CASE WHEN h IS NULL THEN [] ELSE [h] END |
   SET known.trials = trials, known.successes = successes, known.credit_sum = credit_sum, known.score_sum = score_sum,
       known.first_at = first_at, known.last_at = last_at, known.created_at = created_at)
-RETURN count(*) AS heuristics;
+RETURN count(*) AS heuristics, collect(CASE WHEN successes > 5 OR trials - successes > 5 THEN id ELSE null END) AS crowded;
 
 // name: lessons.count_anti_patterns
 // mode: write
-// doc: Adds failures with an error to anti-patterns.
+// doc: Adds failures with an error to anti-patterns; returns which have more than five.
 // param: ns string
 // param: now integer
 // param: rows list
-// returns: anti_patterns integer
+// returns: anti_patterns integer, crowded list
 UNWIND $rows AS row
 UNWIND row.uses AS use
 WITH row, use WHERE use.applied AND use.anti_pattern IS NOT NULL
@@ -60,7 +60,7 @@ FOREACH (ignored IN CASE WHEN p IS NULL THEN [1] ELSE [] END |
     types: types, occurrences: occurrences, first_at: first_at, last_at: last_at})-[:WARNS_AGAINST]->(s))
 FOREACH (known IN CASE WHEN p IS NULL THEN [] ELSE [p] END |
   SET known.occurrences = occurrences, known.types = types, known.first_at = first_at, known.last_at = last_at, known.created_at = created_at)
-RETURN count(*) AS anti_patterns;
+RETURN count(*) AS anti_patterns, collect(CASE WHEN occurrences > 5 THEN id ELSE null END) AS crowded;
 
 // name: lessons.oppose
 // mode: write
@@ -796,6 +796,18 @@ WHERE p.ns = $ns
 MATCH (p)-[o:PREFER]->(s:Strategy)
 RETURN p.id AS id, s.id AS strategy, o.lift AS lift, o.trials AS trials, o.successes AS successes, o.lower AS lower, o.ground AS ground
 ORDER BY id;
+
+// name: lessons.described_task
+// mode: read
+// doc: The task with a description; of several the one with the first id.
+// param: ns string
+// param: text string
+// returns: id string
+MATCH (t:Task)
+WHERE t.description = $text AND t.ns = $ns
+RETURN t.id AS id
+ORDER BY id
+LIMIT 1;
 
 // name: lessons.counts
 // mode: read

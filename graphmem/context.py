@@ -33,7 +33,7 @@ from graphmem.queries import procedure
 from graphmem.scopes import View, read_scopes
 from graphmem.store.port import Row, Store
 from graphmem.task_types import infer_task_type
-from graphmem.tokens import Counter, count_tokens
+from graphmem.tokens import Counter, count_tokens_of_lines
 
 DEFAULT_TOKENS = 200
 """Tokens of a context."""
@@ -48,7 +48,7 @@ MODEL_SHARE = 0.5
 """What the rule of a model is worth, of what a measured one with the same counts is."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Section:
     """Lines of one kind: their heading (none: the line says it all), and what they weigh."""
 
@@ -108,15 +108,16 @@ class ContextWriter:
         if count is not None and not callable(count):
             raise ValidationError("count", count, "is no function", "give one of a text")
         lines = _once(self._lines(query.task, self._view(query.agent)))
-        return fitted(list(lines), query.max_tokens, count or count_tokens)
+        return fitted(list(lines), query.max_tokens, count or count_tokens_of_lines)
 
     def _lines(self, task: str, view: View) -> Iterator[Line]:
         """Yield candidates, in the order of their sections."""
         identity = task_id(self._namespace, task)
         known = self._read("context.task", task=identity)
         if not known:
-            identity = found_task(self._read, self._namespace, task)
-            known = self._read("context.task", task=identity)
+            found = found_task(self._read, self._namespace, task)
+            if found != identity:
+                identity, known = found, self._read("context.task", task=found)
         task = known[0]["key"] if known else task
         task_type = known[0]["task_type"] if known else infer_task_type(task).name
         agents = None if view.agents is None else list(view.agents)
@@ -124,15 +125,17 @@ class ContextWriter:
             known = []
         if known:
             yield from self._on_task(task, identity, known[0], view)
-        heuristics = self._heuristics(task_type, view, agents)
+        merged = bool(self._read("lessons.merged")[0]["merged"])
+        heuristics = self._heuristics(task_type, view, agents, merged)
         for row in heuristics[:STRATEGIES]:
             text = fenced(row["strategy"], SHOWN)
             line = f"- {row['successes']} of {row['trials']}: {text}"
             yield Line(HEURISTICS, row["confidence"], line, _about("WORKS", text))
-        yield from self._anti_patterns(task_type, view, agents, heuristics)
+        yield from self._anti_patterns(task_type, view, agents, merged, heuristics)
         yield from self._general(view)
         if known:
-            recent = self._read("lessons.recent", task=identity, agents=agents)
+            limit = RECENT if view.scope is None else EVERYTHING
+            recent = self._read("lessons.recent", task=identity, agents=agents, limit=limit)
             recent = [row for row in recent if view.allows(row["task_type"])][:RECENT]
             for place, row in enumerate(recent, 1):
                 text = fenced(row["summary"] or "", SHOWN)
@@ -143,7 +146,7 @@ class ContextWriter:
         if view.agents is None:
             yield _mean(known["mean_score"], known["episodes"])
             rules = self._read("lessons.rules_of", task=identity, limit=2 * RULES)
-            cards = self._read("lessons.mistakes", task=task, limit=CARDS)
+            cards = self._read("context.mistakes", task=task, limit=CARDS)
         else:
             agents = list(view.agents)
             seen = self._read("lessons.recent", task=identity, agents=agents)
@@ -165,21 +168,23 @@ class ContextWriter:
             text = _above(f"- {row['seen']}x: ", row["type"], below)
             yield Line(MISTAKES, self._mean(row["seen"], 0), text)
 
-    def _heuristics(self, task_type: str, view: View, agents: list[str] | None) -> list[Row]:
+    def _heuristics(
+        self, task_type: str, view: View, agents: list[str] | None, merged: bool
+    ) -> list[Row]:
         """Return what works on a type of task, each strategy once: where its bound is best."""
         if not view.allows(task_type):
             return []
         settings = self._settings
-        rows = with_merged(
-            self._read,
-            "lessons.heuristics",
+        rows = self._best(
+            "heuristics",
+            LOOKED_AT,
+            merged,
             agents=agents,
             task_type=task_type,
             at_least=view.min_occurrences or settings.min_occurrences,
             above=settings.heuristic_above,
             **self._prior,
             z=settings.z,
-            limit=LOOKED_AT,
         )
         best: dict[str, Row] = {}
         for row in rows:
@@ -187,7 +192,12 @@ class ContextWriter:
         return list(best.values())
 
     def _anti_patterns(
-        self, task_type: str, view: View, agents: list[str] | None, heuristics: list[Row]
+        self,
+        task_type: str,
+        view: View,
+        agents: list[str] | None,
+        merged: bool,
+        heuristics: list[Row],
     ) -> Iterator[Line]:
         """Yield what fails on a type of task.
 
@@ -195,15 +205,15 @@ class ContextWriter:
         of successes of what failed.
         """
         settings = self._settings
-        rows = with_merged(
-            self._read,
-            "lessons.anti_patterns",
+        rows = self._best(
+            "anti_patterns",
+            FAILURES if view.scope is None else EVERYTHING,
+            merged,
             agents=agents,
             task_type=task_type,
             at_least=max(settings.anti_pattern_failures, view.min_occurrences or 1),
             **self._prior,
             z=settings.z,
-            limit=FAILURES if view.scope is None else EVERYTHING,
         )
         rows = [row for row in rows if all(map(view.allows, row["task_types"]))]
         for row in rows[:FAILURES]:
@@ -220,9 +230,20 @@ class ContextWriter:
             text = _above(f"- {row['occurrences']}x: ", row["strategy"], below)
             yield Line(ANTI_PATTERNS, row["confidence"], text)
 
+    def _best(self, kind: str, limit: int, merged: bool, **params: object) -> list[Row]:
+        """Return the best heuristics or anti-patterns, and those of merged strategies, best first.
+
+        Mostly nothing was merged, and then they can be ranked without their strategies.
+        """
+        if merged:
+            return with_merged(self._read, f"lessons.{kind}", limit=limit, **params)
+        return self._read(f"context.{kind}", limit=limit, **params)
+
     def _general(self, view: View) -> Iterator[Line]:
         """Yield general rules; an agent reads those that rest on nothing which it may not read."""
-        rows = self._read("context.general_rules", id=consolidation_id(self._namespace))
+        limit = GENERAL if view.agents is None else LOOKED_AT
+        known = consolidation_id(self._namespace)
+        rows = self._read("context.general_rules", id=known, limit=limit)
         if view.agents is not None:
             rows = [
                 row

@@ -321,7 +321,7 @@ class Learner:
             {name: value for name, value in row.items() if name not in _NESTED} for row in rows
         ]
         used = [{name: row[name] for name in _USED} for row in rows]
-        tx.run(procedure("learning.entities"), ns=ns, now=now, rows=used)
+        self._open(tx, used, now)
         tx.run(procedure("learning.agents"), ns=ns, now=now, rows=used)
         told = tx.run(procedure("learning.tasks"), ns=ns, now=now, rows=episodes)
         pend(tx, ns, "Task", told[0]["described"], now)
@@ -335,12 +335,26 @@ class Learner:
         if stepped:
             tx.run(procedure("learning.steps"), ns=ns, now=now, rows=stepped)
         tx.run(procedure("learning.outcomes"), rows=used)
-        promote(tx, ns, rows, now)
+        promote(tx, ns, rows, now, told[0]["crowded"])
         self._note(tx, rows, now)
         paired = [row for row in used if len(row["uses"]) > 1]
         if paired:
             half_life = self._settled(tx, now)
             tx.run(procedure("learning.co_occurrences"), rows=paired, half_life=half_life)
+
+    def _open(self, tx: Transaction, rows: list[Row], now: int) -> None:
+        """Create the agents, tasks and strategies that are not there; mostly all are."""
+        needed = {
+            "agents": {row["agent"] for row in rows},
+            "tasks": {row["task"] for row in rows},
+            "strategies": {use["strategy"] for row in rows for use in row["uses"]},
+        }
+        ids = {kind: sorted(keys) for kind, keys in needed.items()}
+        there = {
+            row["id"] for row in tx.run(procedure("learning.there"), ns=self._namespace, **ids)
+        }
+        if any(not keys <= there for keys in needed.values()):
+            tx.run(procedure("learning.entities"), ns=self._namespace, now=now, rows=rows)
 
     def _note(self, tx: Transaction, rows: list[Row], now: int) -> None:
         """Write the events of new episodes, in the order given, and what they say of policies."""

@@ -363,8 +363,8 @@ def found_task(read: Callable[..., list[Row]], namespace: str, text: str) -> str
     known = task_id(namespace, text)
     if read("maintenance.stored_tasks", ids=[known]):
         return known
-    rows = read("learning.find_tasks", text=text, task_type=None)
-    return min((str(row["id"]) for row in rows), default=known)
+    rows = read("lessons.described_task", text=text)
+    return str(rows[0]["id"]) if rows else known
 
 
 def check_confidence(value: float) -> None:

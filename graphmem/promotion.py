@@ -7,7 +7,7 @@ counters are added to, and of the evidence only the latest is linked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from graphmem.queries import procedure
 from graphmem.store.port import Row, Transaction
@@ -20,23 +20,24 @@ RECENT = 20
 _COUNTED = ("id", "agent_name", "type", "error_class", "at", "used_at", "success", "score", "uses")
 
 
-def promote(tx: Transaction, ns: str, rows: list[Row], now: int) -> None:
-    """Add new episodes (rows of :func:`graphmem.layout.episode_row`) to the lessons."""
+def promote(tx: Transaction, ns: str, rows: list[Row], now: int, crowded: Collection[str]) -> None:
+    """Add new episodes (rows of :func:`graphmem.layout.episode_row`) to the lessons.
+
+    ``crowded`` are the tasks that have more than :data:`RECENT` of them.
+    """
     counted = [{name: row[name] for name in _COUNTED} for row in rows if row["uses"]]
     if counted:
-        tx.run(procedure("lessons.count_heuristics"), ns=ns, now=now, rows=counted)
-        _link(tx, "heuristic_evidence", SAMPLE, _evidence(counted, "heuristic"))
+        told = tx.run(procedure("lessons.count_heuristics"), ns=ns, now=now, rows=counted)
+        links = _evidence(counted, "heuristic")
+        _link(tx, "heuristic_evidence", SAMPLE, links, told[0]["crowded"])
     failed = [row for row in counted if row["error_class"] and not row["success"]]
     if failed:
-        tx.run(procedure("lessons.count_anti_patterns"), ns=ns, now=now, rows=failed)
+        told = tx.run(procedure("lessons.count_anti_patterns"), ns=ns, now=now, rows=failed)
         tx.run(procedure("lessons.oppose"), rows=_opposed(failed))
-        _link(tx, "anti_pattern_evidence", SAMPLE, _evidence(failed, "anti_pattern"))
-    _link(
-        tx,
-        "recent",
-        RECENT,
-        ({"id": row["task"], "episode": row["id"], "at": row["at"]} for row in rows),
-    )
+        links = _evidence(failed, "anti_pattern")
+        _link(tx, "anti_pattern_evidence", SAMPLE, links, told[0]["crowded"])
+    recent = ({"id": row["task"], "episode": row["id"], "at": row["at"]} for row in rows)
+    _link(tx, "recent", RECENT, recent, crowded)
     listing = [row for row in rows if row["listed"]]
     if listing:
         listed = [{name: row[name] for name in ("id", "task", "listed")} for row in listing]
@@ -73,8 +74,10 @@ def _opposed(rows: Iterable[Row]) -> list[Row]:
     return [{"id": lesson, "heuristic": heuristic} for lesson, heuristic in sorted(pairs)]
 
 
-def _link(tx: Transaction, what: str, keep: int, links: Iterable[Row]) -> None:
-    """Link what can be among the latest ``keep`` of each, and let go of what no longer is."""
+def _link(
+    tx: Transaction, what: str, keep: int, links: Iterable[Row], crowded: Collection[str]
+) -> None:
+    """Link what can be among the latest ``keep`` of each; of the crowded, cut off the rest."""
     groups: dict[tuple[str, bool], list[Row]] = {}
     for link in links:
         groups.setdefault((link["id"], link.get("supports", True)), []).append(link)
@@ -84,7 +87,8 @@ def _link(tx: Transaction, what: str, keep: int, links: Iterable[Row]) -> None:
         for link in sorted(group, key=lambda link: (link["at"], link["episode"]))[-keep:]
     ]
     tx.run(procedure(f"lessons.add_{what}"), rows=latest)
-    tx.run(procedure(f"lessons.trim_{what}"), ids=sorted({link["id"] for link in latest}))
+    if crowded:
+        tx.run(procedure(f"lessons.trim_{what}"), ids=sorted(crowded))
 
 
 def _sentences(row: Row) -> Row:

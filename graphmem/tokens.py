@@ -8,7 +8,7 @@ around a text are not counted. White space separates tokens, so those of lines a
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,20 @@ def count_tokens(text: str) -> int:
         return len(_tokenizer().encode(text, add_special_tokens=False))
     except TypeError:
         raise ValidationError("text", text, "is no text, or holds a lone surrogate") from None
+
+
+def count_tokens_of_lines(text: str) -> int:
+    """Return the same, by lines; what was counted lately is looked up.
+
+    Raises:
+        ValidationError: it is no text, or holds a lone surrogate.
+    """
+    return sum(map(_tokens_of_line, text.split("\n")))
+
+
+@lru_cache(maxsize=4096)
+def _tokens_of_line(line: str) -> int:
+    return count_tokens(line)
 
 
 @cache

@@ -15,6 +15,8 @@ LONGEST = 39
 _IDEOGRAPHS = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff"
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORD = re.compile(rf"[{_IDEOGRAPHS}]|[^\W_{_IDEOGRAPHS}]+")
+_ASCII = "".join(chr(code) if chr(code).isalnum() else " " for code in range(128))
+"""What ASCII characters are to words: themselves, or nothing."""
 _NOTHING = """
 a about after all also an and any are as at be been before being but by can could did do
 does done for from had has have he her here him his how i if in into is it its just me
@@ -28,7 +30,9 @@ STOP_WORDS = frozenset(_NOTHING.split())
 
 def words(text: str) -> list[str]:
     """Return the words of a text in order, in small letters, without those that say nothing."""
-    plain = unicodedata.normalize("NFKC", text)
+    simple = text.isascii()  # most are; these need no expression, and are as they are in NFKC
+    plain = text if simple else unicodedata.normalize("NFKC", text)
     if not plain.islower():
         plain = _CAMEL.sub(" ", plain).lower()
-    return [word[:LONGEST] for word in _WORD.findall(plain) if word not in STOP_WORDS]
+    found = plain.translate(_ASCII).split() if simple else _WORD.findall(plain)
+    return [word[:LONGEST] for word in found if word not in STOP_WORDS]

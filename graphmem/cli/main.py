@@ -2,36 +2,82 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 
 import click
 
 from graphmem import __version__
-from graphmem.cli import (
-    asking,
-    crystallize,
-    cycles,
-    embedding,
-    events,
-    exchange,
-    explaining,
-    forecasting,
-    learning,
-    lessons,
-    policies,
-    predictions,
-    procedures,
-    prompting,
-    recalling,
-    scopes,
-    similarity,
-    upkeep,
-    users,
-)
 from graphmem.cli.context import Context
+
+_HOMES = {
+    "init": "learning.init",
+    "learn": "learning.learn",
+    "seed": "learning.seed",
+    "formats": "learning.formats",
+    "demo": "learning.demo",
+    "export": "exchange.export",
+    "import": "exchange.import_",
+    "strategies": "asking.strategies",
+    "stats": "asking.stats",
+    "query": "asking.query",
+    "evidence": "asking.evidence",
+    "similar": "similarity.similar",
+    "relink": "similarity.relink",
+    "recall": "recalling.recall",
+    "heuristics": "lessons.heuristics",
+    "anti-patterns": "lessons.anti_patterns",
+    "rules": "lessons.rules",
+    "mistakes": "lessons.mistakes",
+    "scores": "lessons.scores",
+    "context": "prompting.write_context",
+    "consolidate": "prompting.consolidate",
+    "predict": "forecasting.predict",
+    "calibrate": "forecasting.calibrate",
+    "explain": "explaining.explain",
+    "merge": "lessons.merge",
+    "unmerge": "lessons.unmerge",
+    "policies": "policies.policies",
+    "crystallize": "crystallize.crystallize",
+    "cycles": "cycles.cycles",
+    "predictions": "predictions.predictions",
+    "events": "events.events",
+    "embedders": "embedding.embedders",
+    "prefer": "users.prefer",
+    "preferences": "users.preferences",
+    "know": "users.know",
+    "knowledge": "users.knowledge",
+    "scope": "scopes.scope",
+    "verify": "upkeep.verify",
+    "rebuild": "upkeep.rebuild",
+    "erase": "upkeep.erase",
+    "forget": "upkeep.forget",
+    "doctor": "upkeep.doctor",
+    "config": "upkeep.config",
+    "procedures": "procedures.procedures",
+}
+"""Where each command is, within :mod:`graphmem.cli`."""
+
+
+class _Commands(Mapping[str, click.Command]):
+    """The commands by name; importing all of them would take longer than most of them do."""
+
+    def __getitem__(self, name: str) -> click.Command:
+        module, attribute = _HOMES[name].split(".")
+        command: click.Command = getattr(import_module(f"graphmem.cli.{module}"), attribute)
+        return command
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_HOMES)
+
+    def __len__(self) -> int:
+        return len(_HOMES)
 
 
 @click.group(
+    commands=_Commands(),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Options stand before the command: graphmem --url ./runs.graph --json stats",
 )
@@ -68,55 +114,6 @@ def cli(
     ctx.call_on_close(ctx.obj.close)
 
 
-for _command in (
-    learning.init,
-    learning.learn,
-    learning.seed,
-    learning.formats,
-    learning.demo,
-    exchange.export,
-    exchange.import_,
-    asking.strategies,
-    asking.stats,
-    asking.query,
-    asking.evidence,
-    similarity.similar,
-    similarity.relink,
-    recalling.recall,
-    lessons.heuristics,
-    lessons.anti_patterns,
-    lessons.rules,
-    lessons.mistakes,
-    lessons.scores,
-    prompting.write_context,
-    prompting.consolidate,
-    forecasting.predict,
-    forecasting.calibrate,
-    explaining.explain,
-    lessons.merge,
-    lessons.unmerge,
-    policies.policies,
-    crystallize.crystallize,
-    cycles.cycles,
-    predictions.predictions,
-    events.events,
-    embedding.embedders,
-    users.prefer,
-    users.preferences,
-    users.know,
-    users.knowledge,
-    scopes.scope,
-    upkeep.verify,
-    upkeep.rebuild,
-    upkeep.erase,
-    upkeep.forget,
-    upkeep.doctor,
-    upkeep.config,
-    procedures.procedures,
-):
-    cli.add_command(_command)
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; exit with 2 for wrong usage, 1 for a failure."""
     from graphmem.errors import (
@@ -127,6 +124,8 @@ def main(arguments: list[str] | None = None) -> None:
         ValidationError,
     )
 
+    # By default garbage is looked for so often that it takes a tenth of the time of a command.
+    gc.set_threshold(100_000)
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in arguments
     try:

@@ -53,7 +53,7 @@ def recall(context: Context, text: str, limit: int, agent: str | None, max_hops:
       graphmem --url ./airline.graph recall "customer wants a refund for a cancelled flight"
       graphmem --url ./airline.graph --json recall "change a seat" --limit 3 --agent ada
     """
-    found = searchable(context).recall(text, limit, agent, max_hops)
+    found = searchable(context, for_text=True).recall(text, limit, agent, max_hops)
     context.show(found, lambda: _print(found))
 
 

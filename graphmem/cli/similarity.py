@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,14 +30,42 @@ MANY = 200
 """Texts that take about a second to embed."""
 
 
-def searchable(context: Context) -> Memory:
-    """Return the memory; where much waits to be embedded, a person sees a bar meanwhile."""
+def searchable(context: Context, *, for_text: bool = False) -> Memory:
+    """Return the memory; where much waits to be embedded, a person sees a bar meanwhile.
+
+    Args:
+        context: the options before the command.
+        for_text: a text will be searched for: load what that needs side by side.
+    """
     memory = context.memory()
+    if for_text:
+        _load_beside(memory)
+        for module in ("numpy", *(() if context.as_json else ("rich.table", "rich.console"))):
+            import_module(module)
     if sys.stderr.isatty() and not context.as_json and sum(memory.pending().values()) >= MANY:
         with progress("embedding what is new", context) as advance:
             if memory.store.try_writing():
                 memory.relink(on_progress=advance)
     return memory
+
+
+def _load_beside(memory: Memory) -> None:
+    """Open the graph in a thread, and load the model there if the memory was embedded with it."""
+    from graphmem.embedding import minilm
+    from graphmem.errors import GraphMemError
+
+    name = minilm.MiniLM.name
+
+    def needed() -> bool:
+        try:
+            return memory.embedded_with() == name
+        except GraphMemError:
+            return False  # the command meets it as well, and tells
+
+    # Its threads are of use for linking many texts, but it takes time to start them.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if memory.settings.embedder == name:
+        minilm.load_beside(needed)
 
 
 @click.command()

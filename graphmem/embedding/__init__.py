@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
 
 from graphmem.embedding import minilm, sentence_transformers
 from graphmem.embedding.base import Checked, Embedder, Thresholds, checked, measured, unrelated
@@ -14,7 +15,9 @@ from graphmem.embedding.hashing import Hashing
 from graphmem.embedding.minilm import MiniLM
 from graphmem.embedding.sentence_transformers import SentenceTransformers
 from graphmem.errors import NotFoundError, SettingsError, shown
-from graphmem.models.embedders import EmbedderInfo
+
+if TYPE_CHECKING:
+    from graphmem.models.embedders import EmbedderInfo
 
 __all__ = [
     "Embedder",
@@ -80,6 +83,8 @@ def embedders(in_force: str) -> list[EmbedderInfo]:
 
 
 def _rows() -> Iterator[EmbedderInfo]:
+    from graphmem.models.embedders import EmbedderInfo
+
     yield EmbedderInfo(
         name=MiniLM.name,
         dimensions=MiniLM.dimensions,
@@ -98,6 +103,8 @@ def _rows() -> Iterator[EmbedderInfo]:
 
 def _named(name: str) -> EmbedderInfo:
     """Return the row of a name that is in force, and in no list."""
+    from graphmem.models.embedders import EmbedderInfo
+
     if name.partition(":")[0] == sentence_transformers.PREFIX:
         lacking = sentence_transformers.missing()
         return EmbedderInfo(name=name, what="a model of that library", missing=lacking)

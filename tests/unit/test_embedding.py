@@ -159,6 +159,15 @@ def test_importing_loads_neither_model_nor_numpy() -> None:
     assert done.stdout == "set()\n"
 
 
+@pytest.mark.parametrize("needed", [True, False])
+def test_a_model_loaded_beside_gives_the_same_vectors(needed: bool) -> None:
+    minilm.load_beside(lambda: needed)
+    mine, texts = minilm.MiniLM(), ["refund a flight", "a", "cancel a reservation"]
+    wanted = opened("minilm").embed(texts)
+    assert np.abs(mine.embed(texts[:1]) - wanted[:1]).max() <= 1e-6
+    assert np.array_equal(mine.embed(texts), wanted), "the second time it is the whole model"
+
+
 def test_another_file_of_the_model_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

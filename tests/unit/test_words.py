@@ -33,3 +33,8 @@ def test_words_are_found_again(text: str) -> None:
     found = words(text)
     assert words(" ".join(found)) == found
     assert all(0 < len(word) <= LONGEST and word not in STOP_WORDS for word in found)
+
+
+@hypothesis.given(st.text(st.characters(max_codepoint=127)))
+def test_the_short_way_for_ascii_finds_the_same_words(text: str) -> None:
+    assert words(f"{text} \u98db") == [*words(text), "\u98db"]

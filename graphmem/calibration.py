@@ -25,6 +25,7 @@ from graphmem.models.forecasts import (
     CalibrationOrder,
     PoolingStrengths,
 )
+from graphmem.paging import pages
 from graphmem.pooling import (
     DEFAULTS,
     LEAST,
@@ -229,10 +230,8 @@ class Calibrator:
         """Return all episodes, in their order."""
         rows = self._read("calibration.ids")
         known = {row["id"]: row for row in rows}
-        ids = list(known)
         found = []
-        for start in range(0, len(ids), _PAGE):
-            page = ids[start : start + _PAGE]
+        for page in pages(list(known), _PAGE):
             uses: dict[str, list[str]] = {}
             for row in self._read("calibration.uses", ids=page):
                 uses.setdefault(row["id"], []).append(row["whole"])

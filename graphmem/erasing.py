@@ -19,8 +19,8 @@ from graphmem.ids import from_millis, node_id, to_millis
 from graphmem.kinds import CO_OCCURRENCES, LABELS, OUTCOMES, upkeep
 from graphmem.layout import check_text, checked_agent, now_millis
 from graphmem.maintenance import Maintainer
-from graphmem.maintenance import pages as paged
 from graphmem.models import EraseReport, ForgetReport
+from graphmem.paging import pages as paged
 from graphmem.queries import procedure
 from graphmem.scopes import erase_agents
 from graphmem.similarity import Similarity

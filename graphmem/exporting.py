@@ -30,13 +30,13 @@ from graphmem.learning import Learner
 from graphmem.models import Episode, content, resolve
 from graphmem.models.exchange import ExportReport, ImportReport
 from graphmem.models.fields import Input, Name
+from graphmem.paging import pages
 from graphmem.queries import procedure
 from graphmem.seeding import jsonl, sentinel
 from graphmem.seeding.formats import Origin, Refused
 from graphmem.seeding.sources import Source, damage
 from graphmem.store.port import Row, Store, Transaction
 
-PAGE = 200
 BATCH = 500
 MAX_REST = 64_000_000
 """Characters of what a Sentinel file may hold beside its episodes."""
@@ -219,9 +219,7 @@ class Exchange:
         self, tx: Transaction, told: Iterable[_Told]
     ) -> Iterator[tuple[_Told, dict[str, Any]]]:
         """Yield what is to be written with the content that the graph holds."""
-        items = list(told)
-        for start in range(0, len(items), PAGE):
-            page = items[start : start + PAGE]
+        for page in pages(list(told)):
             found = read_contents(
                 lambda name, **params: tx.run(procedure(name), **params),
                 self._namespace,

@@ -29,6 +29,7 @@ from graphmem.models.forecasts import (
     StrategyBasis,
     TaskBasis,
 )
+from graphmem.paging import pages
 from graphmem.queries import procedure
 from graphmem.scopes import read_view
 from graphmem.store.port import Row, Store, Transaction
@@ -366,9 +367,8 @@ class Forecaster:
         tasks = self._read("forecasting.task_keys", ns=ns)
         tasks.sort(key=lambda row: (hashlib.sha256(row["key"].encode()).digest(), row["id"]))
         found: list[tuple[int, ...]] = []
-        for start in range(0, len(tasks), _PAGE):
-            ids = [row["id"] for row in tasks[start : start + _PAGE]]
-            numbers = {identity: start + place for place, identity in enumerate(ids)}
+        numbers = {row["id"]: number for number, row in enumerate(tasks)}
+        for ids in pages(list(numbers), _PAGE):
             found += [
                 (
                     *(numbers[row["task"]], row["task_trials"], row["task_successes"]),

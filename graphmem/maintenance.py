@@ -36,14 +36,13 @@ from graphmem.models import (
     Stats,
     VerifyReport,
 )
+from graphmem.paging import pages
 from graphmem.pending import Loosened
 from graphmem.queries import procedure
 from graphmem.similarity import Similarity
 from graphmem.store.port import SCHEMA_VERSION, TEXTS, Row, Store, Transaction
 from graphmem.streams import lock, took
 from graphmem.users import Preferences
-
-PAGE = 200
 
 Progress = Callable[[int, int], None]
 
@@ -411,12 +410,6 @@ class Maintainer:
         if name in self._settings.model_fields_set:
             tx.run(procedure("schema.resettle"), id=self._namespace_id, **{name: days})
         return self.half_life(tx)
-
-
-def pages(ids: Sequence[str]) -> Iterator[list[str]]:
-    """Yield ids in pages, each for one statement or transaction."""
-    for start in range(0, len(ids), PAGE):
-        yield list(ids[start : start + PAGE])
 
 
 def _both(row: Row) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from graphmem.kinds import upkeep
 from graphmem.layout import check_limit, checked_text, now_millis, strategy_id
 from graphmem.models import Difference
 from graphmem.models.similarity import RelinkReport, SimilarStrategy
+from graphmem.paging import pages
 from graphmem.queries import procedure
 from graphmem.store.port import TEXTS, Row, SearchIndex, Store, Transaction
 from graphmem.words import words
@@ -214,7 +215,7 @@ class Similarity:
             total = 2 * sum(map(len, texts.values()))
             embedded = done = 0
             for label, held in texts.items():
-                for page in _pages(sorted(held)):
+                for page in pages(sorted(held), _PAGE):
                     embedded += self._embed(index, label, {key: held[key] for key in page})
                     done += len(page)
                     if on_progress:
@@ -318,7 +319,7 @@ class Similarity:
                 links += sum(drawn for _, drawn in self._link_all(index, label, sorted(held)))
                 missing = sorted(texts.keys() - held)
                 rows = [{"id": key, "kind": label} for key in missing]
-                for page in _pages(rows):
+                for page in pages(rows, _PAGE):
                     query = procedure("similarity.pend")
                     self._store.write(query, ns=self._namespace, now=now_millis(), rows=page)
         return links
@@ -368,7 +369,7 @@ class Similarity:
             if first:
                 self._adopt(self.embedder)
         for label, ids in waiting.items():
-            for page in _pages(ids):
+            for page in pages(ids, _PAGE):
                 rows = self._read(f"similarity.{TEXTS[label]}", ids=page)
                 self._embed(index, label, {row["id"]: row["text"] for row in rows})
         for label, ids in waiting.items():
@@ -379,7 +380,7 @@ class Similarity:
                     pass
                 self._store.write(procedure("similarity.settle"), ns=self._namespace, ids=list(ids))
             else:
-                for page in _pages(ids):
+                for page in pages(ids, _PAGE):
                     self._link(index, label, page)
         return index
 
@@ -493,7 +494,7 @@ class Similarity:
         query = procedure(f"similarity.links_of_{TEXTS[label]}")
         run = tx.run if tx else self._store.read
         links: Links = {key: {} for key in ids}
-        for page in _pages(ids):
+        for page in pages(ids, _PAGE):
             for row in run(query, ns=self._namespace, ids=page):
                 links[row["id"]][row["other"]] = row["similarity"]
         return links
@@ -581,8 +582,3 @@ def draw(tx: Transaction, ns: str, embedder: str, label: str, links: Links) -> N
 
 def _fused(*ranks: int | None) -> float:
     return sum(1.0 / (FUSION + rank) for rank in ranks if rank is not None)
-
-
-def _pages(items: Sequence[Any]) -> Iterator[list[Any]]:
-    for start in range(0, len(items), _PAGE):
-        yield list(items[start : start + _PAGE])

@@ -15,11 +15,9 @@ from graphmem.layout import now_millis
 from graphmem.models import Difference
 from graphmem.models.fields import millis
 from graphmem.models.users import PREFERENCE_CONFIDENCE, Asked, Preference, Wish
+from graphmem.paging import pages
 from graphmem.queries import procedure
 from graphmem.store.port import ChangedError, Row, Store, Transaction
-
-PAGE = 200
-"""Users in one transaction of `verify` and `rebuild`."""
 
 
 def user_id(namespace: str, user: str) -> str:
@@ -136,9 +134,7 @@ class Preferences:
 
     def _pages(self) -> Iterator[builtins.list[str]]:
         rows = self._store.read(procedure("preferences.users"), ns=self._namespace)
-        ids = [row["id"] for row in rows]
-        for start in range(0, len(ids), PAGE):
-            yield ids[start : start + PAGE]
+        return pages([row["id"] for row in rows])
 
     def _compared(
         self, tx: Transaction, page: Sequence[str]

@@ -49,12 +49,7 @@ _EVEN, _PEAK, _EXPECTED, _PALE = "#7a9cc6", "#d1682e", "#333333", "#cccccc"
 @click.option(
     "--store", "keep", is_flag=True, help="Keep the cycles: values of policies then follow them."
 )
-@click.option(
-    "--plot",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Draw the counts into FILE, a .png or .svg.",
-)
+@plotting.option("the counts")
 @click.pass_obj
 def cycles(
     context: Context,

@@ -23,12 +23,7 @@ _BLUE, _GREY = "#3b6ea5", "#333333"
 @click.option("--kind", type=click.Choice(KINDS), help="What ITEM is, where a text fits several.")
 @click.option("--agent", help="By the episodes alone that this agent may read.")
 @click.option("--cypher", is_flag=True, help="Print a query that Neo4j Browser shows as a graph.")
-@click.option(
-    "--plot",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Draw the rate over time into FILE, a .png or .svg.",
-)
+@plotting.option("the rate over time")
 @click.pass_obj
 def explain(
     context: Context, item: str, kind: str | None, agent: str | None, cypher: bool, plot: str | None

@@ -87,12 +87,7 @@ def _words(strengths: PoolingStrengths) -> str:
     metavar="K",
     help="Predict each of K parts from the others, instead of from what came before.",
 )
-@click.option(
-    "--plot",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Draw the reliability diagram into FILE, a .png or .svg.",
-)
+@plotting.option("the reliability diagram")
 @click.pass_obj
 def calibrate(context: Context, /, plot: str | None, **how: Any) -> None:
     """Show how well the outcomes of the history are predicted, beside simple predictions.

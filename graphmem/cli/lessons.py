@@ -224,12 +224,7 @@ def _mistake(row: Mistake) -> tuple[Any, ...]:
 @click.command()
 @click.argument("task")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
-@click.option(
-    "--plot",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Draw all scores into FILE, a .png or .svg.",
-)
+@plotting.option("all scores")
 @click.pass_obj
 def scores(context: Context, task: str, limit: int, plot: str | None) -> None:
     """Show the latest scores of TASK (its key or wording), in their order.

@@ -6,6 +6,7 @@ matplotlib is imported when a picture is wanted, and not before.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ENDINGS = (".png", ".svg")
+
+
+def option(what: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return the option --plot of a command that draws ``what``."""
+    return click.option(
+        "--plot",
+        type=click.Path(dir_okay=False),
+        metavar="FILE",
+        help=f"Draw {what} into FILE, a .png or .svg.",
+    )
 
 
 def check(file: str) -> None:

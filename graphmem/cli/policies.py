@@ -103,12 +103,7 @@ def list_(context: Context, agent: str | None, limit: int) -> None:
 @click.option("--agent", help="Only this agent's; default: all agents.")
 @click.option("--action", help="Only this action.")
 @AT
-@click.option(
-    "--plot",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Draw how they came about into FILE, a .png or .svg.",
-)
+@plotting.option("how they came about")
 @click.pass_obj
 def show(
     context: Context,

@@ -181,12 +181,7 @@ def expire(context: Context) -> None:
 )
 @click.option("--subject", help="Only predictions about this.")
 @click.option("--agent", help="Only what this agent expected.")
-@click.option(
-    "--plot",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Draw the reliability diagram into FILE, a .png or .svg.",
-)
+@plotting.option("the reliability diagram")
 @click.pass_obj
 def reliability(
     context: Context, bins: int, subject: str | None, agent: str | None, plot: str | None

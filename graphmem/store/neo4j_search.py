@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from graphmem.paging import pages
 from graphmem.queries import procedure
 from graphmem.store.port import TEXTS, Row
 from graphmem.store.vectors import digest
@@ -45,8 +46,8 @@ class Neo4jIndex:
         ids = sorted(texts)
         return {
             row["id"]
-            for start in range(0, len(ids), PAGE)
-            for row in self._read(query, ns=self._namespace, ids=ids[start : start + PAGE])
+            for page in pages(ids, PAGE)
+            for row in self._read(query, ns=self._namespace, ids=page)
             if row["dimensions"] == self._dimensions
             and row["digest"] == self._digest(texts[row["id"]])
         }
@@ -66,8 +67,8 @@ class Neo4jIndex:
             for identity, text in sorted(texts.items())
             if text in vectors
         ]
-        for start in range(0, len(rows), PAGE):
-            self._write(query, ns=self._namespace, rows=rows[start : start + PAGE])
+        for page in pages(rows, PAGE):
+            self._write(query, ns=self._namespace, rows=page)
 
     def near(
         self, label: str, vector: NDArray[np.float32], limit: int, at_least: float = -1.0
@@ -99,8 +100,8 @@ class Neo4jIndex:
         query = procedure(f"search.vectors_of_{TEXTS[label]}")
         return {
             row["id"]: np.array(row["vector"], np.float32)
-            for start in range(0, len(ids), PAGE)
-            for row in self._read(query, ns=self._namespace, ids=list(ids[start : start + PAGE]))
+            for page in pages(ids, PAGE)
+            for row in self._read(query, ns=self._namespace, ids=page)
             if len(row["vector"]) == self._dimensions
         }
 

@@ -20,24 +20,15 @@ from typing import Annotated, Any
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from graphmem import (
-    AsyncMemory,
-    Memory,
-    Settings,
-    cycles,
-    errors,
-    fingerprint,
-    installing,
-    models,
-    seeding,
-)
-from graphmem.cycles import Cycles
-from graphmem.events import Consumer, Events
-from graphmem.policies import Policies
-from graphmem.predictions import Predictions
-from graphmem.queries import catalog
+from graphmem import AsyncMemory, Memory, Settings, errors, fingerprint, models, seeding
+from graphmem.policies import Policies, cycles
+from graphmem.policies.cycles import Cycles
+from graphmem.policies.events import Consumer, Events
+from graphmem.policies.ledger import Predictions
 from graphmem.seeding import jsonl
 from graphmem.seeding.formats import Format, Origin, Refused
+from graphmem.store import installing
+from graphmem.store.queries import catalog
 
 DOCS = Path(__file__).resolve().parent
 INPUT: tuple[type, ...] = (
@@ -197,11 +188,11 @@ def functions() -> str:
     return "\n\n".join(
         [
             _function(fingerprint, "graphmem.fingerprint"),
-            _function(cycles.clock, "graphmem.cycles.clock"),
-            _function(cycles.chi_squared_uniform, "graphmem.cycles.chi_squared_uniform"),
-            _function(installing.install, "graphmem.installing.install"),
-            _function(installing.uninstall, "graphmem.installing.uninstall"),
-            _function(installing.script, "graphmem.installing.script"),
+            _function(cycles.clock, "graphmem.policies.cycles.clock"),
+            _function(cycles.chi_squared_uniform, "graphmem.policies.cycles.chi_squared_uniform"),
+            _function(installing.install, "graphmem.store.installing.install"),
+            _function(installing.uninstall, "graphmem.store.installing.uninstall"),
+            _function(installing.script, "graphmem.store.installing.script"),
             _model(installing.Installed),
         ]
     )

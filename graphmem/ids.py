@@ -155,3 +155,51 @@ def to_millis(moment: datetime) -> int:
 def from_millis(millis: int | None) -> datetime | None:
     """Return the UTC datetime of ``millis``, or None."""
     return None if millis is None else _EPOCH + timedelta(milliseconds=millis)
+
+
+def strategy_id(namespace: str, text: str) -> str:
+    """Return the id of the Strategy node of a text."""
+    return node_id(namespace, "Strategy", text)
+
+
+def task_id(namespace: str, key: str) -> str:
+    """Return the id of the Task node of a key."""
+    return node_id(namespace, "Task", key)
+
+
+def rule_id(namespace: str, task_key: str, text: str) -> str:
+    """Return the id of the Rule node of a sentence about a task."""
+    return node_id(namespace, "Rule", task_key, text)
+
+
+def heuristic_id(namespace: str, agent: str, task_type: str, strategy: str) -> str:
+    """Return the id of the Heuristic node of an agent, type of task and strategy."""
+    return node_id(namespace, "Heuristic", agent, task_type, strategy)
+
+
+def anti_pattern_id(namespace: str, agent: str, strategy: str, failure: str) -> str:
+    """Return the id of the AntiPattern node of an agent, strategy and class of errors."""
+    return node_id(namespace, "AntiPattern", agent, strategy, failure)
+
+
+@lru_cache(maxsize=4_096)
+def stream_id(namespace: str, agent: str) -> str:
+    """Return the id of an agent's stream."""
+    return node_id(namespace, "Stream", agent)
+
+
+@lru_cache(maxsize=65_536)
+def state_id(namespace: str, fingerprint: str) -> str:
+    """Return the id of a state."""
+    return node_id(namespace, "State", fingerprint)
+
+
+@lru_cache(maxsize=65_536)
+def policy_id(namespace: str, agent: str, fingerprint: str, action: str, spec: str | None) -> str:
+    """Return the id of a policy; ``spec`` is canonical JSON or None."""
+    return node_id(namespace, "Policy", agent, fingerprint, action, spec or "null")
+
+
+def scope_id(namespace: str, agent: str) -> str:
+    """Return the id of the LearningScope node of an agent."""
+    return node_id(namespace, "LearningScope", agent)

@@ -164,7 +164,7 @@ def query(
 
 def _named(name: str) -> str:
     from graphmem.errors import NotFoundError
-    from graphmem.queries import catalog
+    from graphmem.store.queries import catalog
 
     for candidate in (name, f"analysis.{name}"):
         if candidate in catalog():

@@ -11,8 +11,8 @@ from graphmem import __version__
 from graphmem.cli.context import Context
 from graphmem.errors import GraphMemError
 from graphmem.memory import Memory
-from graphmem.queries import catalog, schema_of
 from graphmem.store import SCHEMA_VERSION
+from graphmem.store.queries import catalog, schema_of
 
 
 class Finding(BaseModel):

@@ -28,7 +28,7 @@ def embedders(context: Context) -> None:
       graphmem embedders
       GRAPHMEM_EMBEDDER=hashing graphmem --json embedders
     """
-    from graphmem.embedding import embedders as known
+    from graphmem.search.embedding import embedders as known
 
     memory = context.memory(must_exist=False)
     built = memory.embedded_with() if memory.store.exists() else None

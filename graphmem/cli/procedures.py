@@ -11,7 +11,7 @@ from graphmem.cli.context import Context, print_json, print_table
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmem.installing import Installed
+    from graphmem.store.installing import Installed
 
 
 @click.group()
@@ -32,8 +32,8 @@ def list_(context: Context, subject: str | None) -> None:
     Example:
       graphmem procedures list --subject analysis
     """
-    from graphmem.installing import CALLED, PREFIX, called, renames
-    from graphmem.queries import catalog
+    from graphmem.store.installing import CALLED, PREFIX, called, renames
+    from graphmem.store.queries import catalog
 
     rows: list[dict[str, Any]] = [
         {
@@ -86,7 +86,7 @@ def show(context: Context, name: str) -> None:
     Example:
       graphmem procedures show learning.best
     """
-    from graphmem.queries import procedure
+    from graphmem.store.queries import procedure
 
     query = procedure(name)
     if context.as_json:
@@ -119,7 +119,7 @@ def install(context: Context, print_: bool, timeout: float | None) -> None:
     Example:
       graphmem --url neo4j://localhost:7687 procedures install
     """
-    from graphmem import installing
+    from graphmem.store import installing
 
     if print_:
         text = installing.script(context.settings().database or "neo4j")
@@ -151,7 +151,7 @@ def uninstall(context: Context, timeout: float | None) -> None:
     Example:
       graphmem --url neo4j://localhost:7687 procedures uninstall
     """
-    from graphmem import installing
+    from graphmem.store import installing
 
     report = installing.uninstall(
         context.memory(must_exist=False).store,

@@ -32,7 +32,7 @@ def write_context(context: Context, task: str, max_tokens: int, agent: str | Non
     """
     text = context.memory().context(task, max_tokens=max_tokens, agent=agent)
     if context.as_json:
-        from graphmem.tokens import count_tokens
+        from graphmem.text.tokens import count_tokens
 
         print_json({"task": task, "context": text, "tokens": count_tokens(text)})
     elif text:

@@ -51,8 +51,8 @@ def searchable(context: Context, *, for_text: bool = False) -> Memory:
 
 def _load_beside(memory: Memory) -> None:
     """Open the graph in a thread, and load the model there if the memory was embedded with it."""
-    from graphmem.embedding import minilm
     from graphmem.errors import GraphMemError
+    from graphmem.search.embedding import minilm
 
     name = minilm.MiniLM.name
 

@@ -16,7 +16,7 @@ from graphmem.config import DEFAULT_NAMESPACE, Settings
 from graphmem.memory.memory import Memory
 
 if TYPE_CHECKING:
-    from graphmem.embedding import Embedder
+    from graphmem.search.embedding import Embedder
 
 P = ParamSpec("P")
 R = TypeVar("R")

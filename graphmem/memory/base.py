@@ -11,36 +11,33 @@ from typing import TYPE_CHECKING, Self
 
 from pydantic import JsonValue
 
-from graphmem import queries
+from graphmem.advice.explain import Explainer
+from graphmem.advice.predict import Forecaster
+from graphmem.advice.recall import Recaller
 from graphmem.config import DEFAULT_NAMESPACE, Settings
-from graphmem.consolidation import Consolidator
-from graphmem.context import ContextWriter
-from graphmem.crystallization import Crystallizer
-from graphmem.cycles import Cycles
-from graphmem.erasing import Eraser
-from graphmem.events import Events
-from graphmem.explaining import Explainer
-from graphmem.exporting import Exchange
-from graphmem.forecasting import Forecaster
-from graphmem.knowledge import KnowledgeBase
-from graphmem.learning import Learner
-from graphmem.lessons import Lessons
-from graphmem.maintenance import Maintainer
-from graphmem.merging import Merger
-from graphmem.models import (
-    Stats,
-)
+from graphmem.episodes.learning import Learner
+from graphmem.graph.reads import Reads
+from graphmem.lessons.general_rules import Consolidator
+from graphmem.lessons.merging import Merger
+from graphmem.lessons.prompt import ContextWriter
+from graphmem.lessons.reading import Lessons
+from graphmem.models import Stats
+from graphmem.people.knowledge import KnowledgeBase
+from graphmem.people.preferences import Preferences
+from graphmem.people.scopes import Scoper
 from graphmem.policies import Policies
-from graphmem.predictions import Predictions
-from graphmem.reads import Reads
-from graphmem.recall import Recaller
-from graphmem.scopes import Scoper
-from graphmem.similarity import Similarity
-from graphmem.store import Row, Store, open_store
-from graphmem.users import Preferences
+from graphmem.policies.crystallizing import Crystallizer
+from graphmem.policies.cycles import Cycles
+from graphmem.policies.events import Events
+from graphmem.policies.ledger import Predictions
+from graphmem.search.similarity import Similarity
+from graphmem.store import Row, Store, open_store, queries
+from graphmem.upkeep.erasing import Eraser
+from graphmem.upkeep.exchange import Exchange
+from graphmem.upkeep.verifying import Maintainer
 
 if TYPE_CHECKING:
-    from graphmem.embedding import Embedder
+    from graphmem.search.embedding import Embedder
 
 
 class MemoryBase:
@@ -69,11 +66,11 @@ class MemoryBase:
         self.policies = Policies(store, namespace, settings, self._reads)
         """What to do in a state: see :class:`graphmem.policies.Policies`."""
         self.events = Events(store, namespace)
-        """Every change, as a stream: see :class:`graphmem.events.Events`."""
+        """Every change, as a stream: see :class:`graphmem.policies.events.Events`."""
         self.predictions = Predictions(store, namespace, settings)
-        """What was expected, and what came: see :class:`graphmem.predictions.Predictions`."""
+        """What was expected, and what came: see :class:`graphmem.policies.ledger.Predictions`."""
         self.cycles = Cycles(store, namespace, settings)
-        """When things happen: see :class:`graphmem.cycles.Cycles`."""
+        """When things happen: see :class:`graphmem.policies.cycles.Cycles`."""
         self._similarity = Similarity(store, namespace, settings, embedder)
         self._recaller = Recaller(store, namespace, settings, self._similarity, self._lessons)
         self._maintainer = Maintainer(store, namespace, settings, self._similarity)
@@ -114,7 +111,7 @@ class MemoryBase:
         else:
             Settings(namespace=namespace)
         if embedder is not None:
-            from graphmem.embedding import checked
+            from graphmem.search.embedding import checked
 
             embedder = checked(embedder)
         return cls(open_store(url, settings), namespace, settings, embedder)

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from graphmem.learning import OnError
+from graphmem.episodes.learning import OnError
 from graphmem.memory.base import MemoryBase
 from graphmem.models import (
     CrystallizeReport,

@@ -8,13 +8,7 @@ from collections.abc import (
 from datetime import datetime
 
 from graphmem.memory.base import MemoryBase
-from graphmem.models import (
-    Knowledge,
-    KnowledgeSource,
-    Preference,
-    PreferenceSource,
-    Scope,
-)
+from graphmem.models import Knowledge, KnowledgeSource, Preference, PreferenceSource, Scope
 from graphmem.models.knowledge import Asked as AskedKnowledge
 from graphmem.models.knowledge import Claim
 from graphmem.models.users import Asked as AskedPreferences

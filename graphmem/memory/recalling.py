@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from graphmem.items import Item
+from graphmem.advice.recall import HOPS
+from graphmem.graph.lookup import Item
 from graphmem.memory.base import MemoryBase
 from graphmem.models.explanations import Explanation
 from graphmem.models.forecasts import Calibration, CalibrationOrder, OutcomePrediction
 from graphmem.models.recall import Recall
 from graphmem.models.similarity import RelinkReport, SimilarStrategy
-from graphmem.recall import HOPS
 
 if TYPE_CHECKING:
-    from graphmem.embedding import Embedder
+    from graphmem.search.embedding import Embedder
 
 
 class Recalling(MemoryBase):
@@ -35,8 +35,8 @@ class Recalling(MemoryBase):
         The nearest known tasks and strategies are found by meaning and by words; what was tried on
         these tasks is ranked by how relevant it is, the lower bound of the success rate to expect
         of it, and how fresh that is; of what says the same, the first is shown
-        (:mod:`graphmem.recall`). New texts are embedded before, and an empty memory gives an empty
-        answer without loading a model.
+        (:mod:`graphmem.advice.recall`). New texts are embedded before, and an empty memory gives an
+        empty answer without loading a model.
 
         Args:
             text: what is to be done, in words; at most 100,000 characters.
@@ -93,11 +93,11 @@ class Recalling(MemoryBase):
             SettingsError: none is given, and the memory was built with another than that in force.
         """
         if isinstance(embedder, str):
-            from graphmem.embedding import open_embedder
+            from graphmem.search.embedding import open_embedder
 
             embedder = open_embedder(embedder)
         elif embedder is not None:
-            from graphmem.embedding import checked
+            from graphmem.search.embedding import checked
 
             embedder = checked(embedder)
         return self._similarity.relink(embedder, on_progress)
@@ -179,7 +179,7 @@ class Recalling(MemoryBase):
         Raises:
             ValidationError: an argument is wrong.
         """
-        from graphmem.calibration import Calibrator
+        from graphmem.advice.calibrate import Calibrator
 
         calibrator = Calibrator(
             self._store, self.namespace, self._forecaster.prior, self.settings.z
@@ -189,7 +189,7 @@ class Recalling(MemoryBase):
 
     def _near(self, label: str, text: str) -> list[tuple[str, float]]:
         """Return the ids and similarities of nodes that lend to one with a text."""
-        from graphmem.similarity import LINKS
+        from graphmem.search.similarity import LINKS
 
         hits = self._similarity.search(text, LINKS)
         if not hits:

@@ -7,20 +7,10 @@ from collections.abc import (
 )
 
 from graphmem.errors import ValidationError
+from graphmem.lessons.counting import RECENT
 from graphmem.memory.base import MemoryBase
-from graphmem.models import (
-    ConsolidationReport,
-    ModelSettings,
-)
-from graphmem.models.lessons import (
-    AntiPattern,
-    Heuristic,
-    MemorySummary,
-    Mistake,
-    Rule,
-    Score,
-)
-from graphmem.promotion import RECENT
+from graphmem.models import ConsolidationReport, ModelSettings
+from graphmem.models.lessons import AntiPattern, Heuristic, MemorySummary, Mistake, Rule, Score
 
 
 class Teaching(MemoryBase):
@@ -136,14 +126,14 @@ class Teaching(MemoryBase):
 
         Rules of the task, general rules, mistakes, what works and what fails on its type, the
         latest episodes and their mean score, the most valuable per token first
-        (:mod:`graphmem.context`). Text of episodes is behind a fence that it cannot close, without
-        characters that are not seen. "" where nothing is known, or nothing fits.
+        (:mod:`graphmem.lessons.prompt`). Text of episodes is behind a fence that it cannot close,
+        without characters that are not seen. "" where nothing is known, or nothing fits.
 
         Args:
             task: its key or wording. Of one that is not known yet, what is known of its type.
             max_tokens: never exceeded, from 1.
             agent: read as this agent; None reads everything.
-            count: how many tokens a text has; default: :func:`graphmem.tokens.count_tokens`.
+            count: how many tokens a text has; default: :func:`graphmem.text.tokens.count_tokens`.
 
         Raises:
             ValidationError: an argument is wrong.
@@ -153,7 +143,7 @@ class Teaching(MemoryBase):
     def consolidate(
         self, model: ModelSettings | bool | None = None, *, force: bool = False
     ) -> ConsolidationReport:
-        """Find what holds for more than one task, if that is due (:mod:`graphmem.consolidation`).
+        """Find what holds for more than one task, if that is due.
 
         General rules come from strategies and sentences that repeat in episodes of several tasks;
         with a model there are its rules as well, marked as such. Where the model gives no answer

@@ -30,14 +30,7 @@ from graphmem.models.explanations import (
     UpdateShown,
     Why,
 )
-from graphmem.models.fields import (
-    MAX_KEY,
-    MAX_STEPS,
-    MAX_STRATEGIES,
-    MAX_TEXT,
-    explain,
-    millis,
-)
+from graphmem.models.fields import MAX_KEY, MAX_STEPS, MAX_STRATEGIES, MAX_TEXT, explain, millis
 from graphmem.models.forecasts import (
     Baseline,
     Borrowed,

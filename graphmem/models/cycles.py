@@ -44,8 +44,8 @@ class Cycle(Output):
 
     ``buckets`` are the events counted, ``expected`` what an even spread would give; ``p_value`` is
     corrected for the other tests. ``phase`` says where in the period the middle of the peak
-    lies, in seconds of :func:`graphmem.cycles.clock`. ``only`` says whether successes or failures
-    alone were counted, ``id`` is None where the cycle is not stored.
+    lies, in seconds of :func:`graphmem.policies.cycles.clock`. ``only`` says whether successes or
+    failures alone were counted, ``id`` is None where the cycle is not stored.
     """
 
     id: str | None = None

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Literal
 
-from graphmem.fencing import fenced
 from graphmem.models.fields import Output
 from graphmem.models.lessons import Alternative, Verdict
 from graphmem.models.reports import Status
+from graphmem.text.fencing import fenced
 
 ItemKind = Literal["strategy", "heuristic", "anti-pattern", "rule", "policy"]
 Relation = Literal[

@@ -9,16 +9,16 @@ from typing import Any
 
 from graphmem.config import Settings
 from graphmem.errors import ValidationError
+from graphmem.graph.clock import now_millis
 from graphmem.ids import to_millis
-from graphmem.layout import now_millis
 from graphmem.models.policies import Observation, State, TDUpdate, Transition
 from graphmem.policies.asking import Asking
 from graphmem.policies.base import Action, numbered, placed, split, unit, value
 from graphmem.policies.linking import Linking
+from graphmem.policies.streams import Draft, PolicyKey, StateKey, apply, open_nodes
 from graphmem.policies.studying import Studying
-from graphmem.queries import procedure
 from graphmem.store.port import ChangedError, Row, Transaction
-from graphmem.streams import Draft, PolicyKey, StateKey, apply, open_nodes
+from graphmem.store.queries import procedure
 
 __all__ = ["Action", "Policies"]
 

@@ -8,19 +8,19 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
-from graphmem import replay
-from graphmem.crystallization import Thresholds
-from graphmem.cycles import clocks
-from graphmem.derivation import blank, replayed
 from graphmem.errors import ValidationError
-from graphmem.ids import from_millis, to_millis
-from graphmem.layout import check_text
+from graphmem.graph.arguments import check_text
+from graphmem.ids import from_millis, stream_id, to_millis
 from graphmem.models.fields import Input, Moment
 from graphmem.models.policies import Point, Policy, State
+from graphmem.policies import replay
 from graphmem.policies.base import Action, PolicyBase, finite, policy_of, positive, split, unit
-from graphmem.queries import procedure
+from graphmem.policies.crystallizing import Thresholds
+from graphmem.policies.cycles import clocks
+from graphmem.policies.rebuilding import blank, replayed
+from graphmem.policies.streams import PolicyKey, StateKey, lock
 from graphmem.store.port import Row, Transaction
-from graphmem.streams import PolicyKey, StateKey, lock, stream_id
+from graphmem.store.queries import procedure
 
 Explore = Literal["ucb", "epsilon"]
 _OF_EDGES = ("linked", "strengthened", "weakened", "unlinked")

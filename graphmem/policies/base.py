@@ -9,14 +9,14 @@ from typing import Any, TypeVar
 
 from graphmem.config import Settings
 from graphmem.errors import ValidationError
+from graphmem.graph.clock import now_millis
+from graphmem.graph.reads import Reads
 from graphmem.ids import from_millis
-from graphmem.layout import now_millis
 from graphmem.models.fields import MAX_VALUE, Input, Json, Name
 from graphmem.models.policies import Policy, State
-from graphmem.queries import procedure
-from graphmem.reads import Reads
+from graphmem.policies.streams import Draft, PolicyKey, StateKey, apply, missing
 from graphmem.store.port import Row, Store, Transaction
-from graphmem.streams import Draft, PolicyKey, StateKey, apply, missing
+from graphmem.store.queries import procedure
 
 Action = str | tuple[str, Any]
 """An action type, or a pair of it and what specifies it (JSON)."""

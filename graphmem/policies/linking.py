@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from graphmem.errors import ValidationError
-from graphmem.layout import check_text, now_millis
+from graphmem.graph.arguments import check_text
+from graphmem.graph.clock import now_millis
 from graphmem.models.policies import LinkedPolicy, Policy
 from graphmem.policies.base import PolicyBase, finite, positive, unit
-from graphmem.queries import procedure
-from graphmem.replay import DECAY, INITIAL_WEIGHT, STRENGTHEN
+from graphmem.policies.replay import DECAY, INITIAL_WEIGHT, STRENGTHEN
+from graphmem.policies.streams import Draft, apply
 from graphmem.store.port import Transaction
-from graphmem.streams import Draft, apply
+from graphmem.store.queries import procedure
 
 MAX_DEPTH = 10
 ALL = 1_000_000

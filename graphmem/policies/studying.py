@@ -8,15 +8,15 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from graphmem.derivation import event_ids
+from graphmem.graph.clock import now_millis
 from graphmem.ids import node_id
-from graphmem.layout import now_millis
 from graphmem.models.fields import Input, Unit
 from graphmem.models.policies import EpisodesLearned
 from graphmem.policies.base import PolicyBase
-from graphmem.queries import procedure
+from graphmem.policies.rebuilding import event_ids
+from graphmem.policies.streams import Draft, PolicyKey, StateKey, apply, lock, open_nodes
 from graphmem.store.port import Row, Transaction
-from graphmem.streams import Draft, PolicyKey, StateKey, apply, lock, open_nodes
+from graphmem.store.queries import procedure
 
 GROUP = "graphmem: learn episodes"
 """The group whose place in a stream says up to where its episodes were learned."""

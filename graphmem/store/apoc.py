@@ -6,7 +6,7 @@ other engine has them.
 
 from __future__ import annotations
 
-from graphmem.queries import Query
+from graphmem.store.queries import Query
 
 DATABASE = Query(
     "installing.database", "read", "CALL db.info() YIELD name RETURN name", checked=False

@@ -32,9 +32,9 @@ from graphmem.errors import (
     StorageError,
     StoreError,
 )
-from graphmem.queries import Query
 from graphmem.store import schema
 from graphmem.store.port import Capabilities, Row, Transaction
+from graphmem.store.queries import Query
 
 if TYPE_CHECKING:
     from graphmem.store.embedded_search import EmbeddedIndex

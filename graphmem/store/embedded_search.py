@@ -17,10 +17,10 @@ import numpy as np
 import tantivy
 from numpy.typing import NDArray
 
-from graphmem.queries import procedure
 from graphmem.store.port import TEXTS, Row
+from graphmem.store.queries import procedure
 from graphmem.store.vectors import Matrix, VectorTable, digest
-from graphmem.words import words
+from graphmem.text.words import words
 
 FOLDER = "vectors"
 _HEAP = 15_000_000

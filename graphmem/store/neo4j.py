@@ -26,9 +26,9 @@ from graphmem.errors import (
     StoreError,
     UnavailableError,
 )
-from graphmem.queries import Query
 from graphmem.store import schema
 from graphmem.store.port import Capabilities, ChangedError, Row, Transaction
+from graphmem.store.queries import Query
 
 if TYPE_CHECKING:
     from graphmem.store.neo4j_search import Neo4jIndex

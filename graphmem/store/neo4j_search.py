@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from graphmem.paging import pages
-from graphmem.queries import procedure
+from graphmem.store.paging import pages
 from graphmem.store.port import TEXTS, Row
+from graphmem.store.queries import procedure
 from graphmem.store.vectors import digest
-from graphmem.words import words
+from graphmem.text.words import words
 
 MORE = 4
 """Times as many are asked for where too few of the answers are of this namespace."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from graphmem.errors import StoreError
-from graphmem.queries import Query
+from graphmem.store.queries import Query
 
 SCHEMA_VERSION = 4
 """Version of the graph that this library writes."""

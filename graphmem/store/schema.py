@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 
 from graphmem.errors import SchemaVersionError
-from graphmem.queries import procedure, schema_of
 from graphmem.store.port import SCHEMA_VERSION, Row
+from graphmem.store.queries import procedure, schema_of
 
 Run = Callable[..., list[Row]]
 

@@ -13,7 +13,7 @@ from typing import Any
 import kglite
 
 from graphmem import Memory, Settings
-from graphmem.learning import Learner
+from graphmem.episodes.learning import Learner
 from graphmem.seeding import seed, sources
 from tests.bench.report import Result
 from tests.bench.workload import episodes, single

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graphmem.embedding import Embedder, open_embedder
+from graphmem.search.embedding import Embedder, open_embedder
 from tests.bench.report import Result
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from statistics import mean, stdev
 from typing import Any
 
 from graphmem import Memory
-from graphmem.calibration import History, Trial
+from graphmem.advice.calibrate import History, Trial
+from graphmem.advice.pooling import DEFAULTS
 from graphmem.models import Episode
-from graphmem.pooling import DEFAULTS
 from graphmem.seeding import intercode, jsonl, tau_bench
 from graphmem.seeding.formats import Format, Origin, Refused
 from tests.bench.report import Result

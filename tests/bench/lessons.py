@@ -197,7 +197,7 @@ def _learning(name: str) -> Iterator[None]:
     if name == "with":
         yield
         return
-    with mock.patch("graphmem.learning.promote", return_value=None):
+    with mock.patch("graphmem.episodes.learning.promote", return_value=None):
         yield
 
 

@@ -13,9 +13,10 @@ from pathlib import Path
 import kglite
 
 from graphmem import Memory, Settings
-from graphmem.layout import now_millis
+from graphmem.graph.clock import now_millis
+from graphmem.ids import stream_id
+from graphmem.policies.streams import PolicyKey, StateKey
 from graphmem.store.embedded import GRAPH
-from graphmem.streams import PolicyKey, StateKey, stream_id
 from tests.bench.peers import Peer, popoto
 from tests.bench.report import Result
 from tests.bench.workload import (

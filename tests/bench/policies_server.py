@@ -11,9 +11,9 @@ from pathlib import Path
 import neo4j
 
 from graphmem import Memory
-from graphmem.layout import now_millis
-from graphmem.queries import adhoc
-from graphmem.streams import PolicyKey, StateKey, open_nodes
+from graphmem.graph.clock import now_millis
+from graphmem.policies.streams import PolicyKey, StateKey, open_nodes
+from graphmem.store.queries import adhoc
 from tests.bench.policies import (
     POLICIES,
     crystallized,

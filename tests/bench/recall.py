@@ -20,9 +20,9 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from graphmem import Episode, Memory
-from graphmem.embedding import Embedder, open_embedder
+from graphmem.advice.recall import MOST
 from graphmem.models.recall import RecallItem
-from graphmem.recall import MOST
+from graphmem.search.embedding import Embedder, open_embedder
 from tests.bench.recall_logs import (
     Answer,
     History,

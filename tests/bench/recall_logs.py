@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from graphmem import Episode
-from graphmem.embedding import Embedder
+from graphmem.search.embedding import Embedder
 from graphmem.seeding import intercode, tau_bench
 from graphmem.seeding.formats import Origin
 

@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphmem import Memory, Settings
-from graphmem.embedding import Thresholds
-from graphmem.ids import node_id
-from graphmem.layout import heuristic_id, now_millis
-from graphmem.queries import Query, procedure
+from graphmem.graph.clock import now_millis
+from graphmem.ids import heuristic_id, node_id
+from graphmem.search.embedding import Thresholds
+from graphmem.store.queries import Query, procedure
 from tests.bench.policies import millis
 from tests.bench.report import Result
 

@@ -14,8 +14,8 @@ import neo4j
 import numpy as np
 
 from graphmem import Memory
-from graphmem.queries import Query
 from graphmem.store.port import Row
+from graphmem.store.queries import Query
 from tests.bench.policies import millis
 from tests.bench.recall_scale import Around, wording
 from tests.bench.report import Result

@@ -12,8 +12,8 @@ from typing import Any, cast
 import neo4j
 
 from graphmem import Memory, Settings
-from graphmem.queries import Query, adhoc
 from graphmem.store.port import Row, Transaction
+from graphmem.store.queries import Query, adhoc
 from tests.bench.report import Result
 from tests.bench.workload import episodes, single
 

@@ -9,7 +9,7 @@ import pytest
 
 from graphmem import Memory
 from graphmem.cli.explaining import KINDS, draw
-from graphmem.items import KINDS as KNOWN
+from graphmem.graph.lookup import KINDS as KNOWN
 from tests.cli.running import good, run
 
 MONDAY = datetime(2026, 5, 4, 9, tzinfo=UTC)

@@ -12,10 +12,11 @@ from typing import Any
 from pydantic import JsonValue
 
 from graphmem import Episode, Memory, Step
-from graphmem.embedding import Hashing
-from graphmem.layout import episode_row, rule_id, strategy_id
+from graphmem.episodes.rows import episode_row
+from graphmem.ids import rule_id, strategy_id
 from graphmem.models import MistakeCard
-from graphmem.queries import Query, procedure
+from graphmem.search.embedding import Hashing
+from graphmem.store.queries import Query, procedure
 
 DAY = datetime(2026, 5, 1, tzinfo=UTC)
 HERE: dict[str, JsonValue] = {"place": "here"}

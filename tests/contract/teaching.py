@@ -15,7 +15,7 @@ import pytest
 
 from graphmem import Episode, Memory, Settings, Step, StrategyUse
 from graphmem.models import MistakeCard
-from graphmem.queries import adhoc
+from graphmem.store.queries import adhoc
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 """What the clock says where it stands still."""

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from graphmem import Episode, Memory
-from graphmem.calibration import places_of, scores
+from graphmem.advice.calibrate import places_of, scores
 from graphmem.errors import ValidationError
 from tests.conftest import Opener
 

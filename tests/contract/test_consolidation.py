@@ -13,9 +13,10 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 
-from graphmem import Memory, ModelSettings, Settings, consolidation
-from graphmem.chat import MAX_ANSWER
+from graphmem import Memory, ModelSettings, Settings
 from graphmem.errors import SettingsError, ValidationError
+from graphmem.lessons import general_rules as consolidation
+from graphmem.lessons.chat import MAX_ANSWER
 from graphmem.models import ConsolidationReport
 from tests.conftest import Opener
 from tests.faults import model_server
@@ -384,7 +385,7 @@ class TestEvidence:
 
 
 def _adhoc(text: str) -> Any:
-    from graphmem.queries import adhoc
+    from graphmem.store.queries import adhoc
 
     return adhoc(text, "write")
 

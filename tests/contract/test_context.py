@@ -12,7 +12,8 @@ import hypothesis.strategies as st
 import pytest
 
 from graphmem import Episode, Memory
-from graphmem.context import (
+from graphmem.errors import ValidationError
+from graphmem.lessons.prompt import (
     ANTI_PATTERNS,
     AVOID,
     EPISODES,
@@ -25,9 +26,8 @@ from graphmem.context import (
     Line,
     fitted,
 )
-from graphmem.errors import ValidationError
-from graphmem.fencing import CLOSE, OPEN
-from graphmem.tokens import Counter, count_tokens
+from graphmem.text.fencing import CLOSE, OPEN
+from graphmem.text.tokens import Counter, count_tokens
 from tests.conftest import Opener
 
 DAY = datetime(2026, 5, 1, tzinfo=UTC)

@@ -12,7 +12,7 @@ import pytest
 from graphmem import Memory, Step, StrategyUse
 from graphmem.errors import NotFoundError, ReadOnlyError, ValidationError
 from graphmem.ids import node_id, to_millis
-from graphmem.queries import adhoc, procedure
+from graphmem.store.queries import adhoc, procedure
 from tests.conftest import Opener
 
 MONDAY = datetime(2025, 1, 6, 9, tzinfo=UTC)

@@ -11,10 +11,10 @@ import hypothesis.strategies as st
 import pytest
 
 from graphmem import AsyncMemory, Memory, Settings, Step
+from graphmem.advice.explain import written
 from graphmem.errors import NotFoundError, ValidationError
-from graphmem.explaining import written
 from graphmem.models.explanations import Explanation, Neighbour
-from graphmem.queries import adhoc, procedure
+from graphmem.store.queries import adhoc, procedure
 from tests.conftest import Opener
 from tests.contract.teaching import START, attempts, day, dump, fail, histories, reference
 

@@ -16,12 +16,12 @@ import pytest
 from pydantic import JsonValue
 
 from graphmem import AsyncMemory, Memory
-from graphmem.calibration import History, Trial
+from graphmem.advice.calibrate import History, Trial
+from graphmem.advice.pooling import DEFAULTS, Strengths, interval
 from graphmem.errors import ValidationError
-from graphmem.pooling import DEFAULTS, Strengths, interval
-from graphmem.queries import adhoc
 from graphmem.seeding import tau_bench
 from graphmem.seeding.formats import Origin, Refused
+from graphmem.store.queries import adhoc
 from tests.conftest import Opener
 
 

@@ -11,7 +11,7 @@ import hypothesis.strategies as st
 import pytest
 
 from graphmem import Memory
-from graphmem.queries import catalog
+from graphmem.store.queries import catalog
 from tests.conftest import SHARED
 
 VECTORS = SHARED / "vectors" / "peers.json"

@@ -14,7 +14,7 @@ import pytest
 from graphmem import Memory
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.models import Knowledge
-from graphmem.users import ErasedUser, erase_user
+from graphmem.people.preferences import ErasedUser, erase_user
 from tests.conftest import Opener
 
 MONDAY = datetime(2026, 5, 4, 9, tzinfo=UTC)

@@ -331,7 +331,7 @@ def _picture(memory: Memory) -> list[dict[str, object]]:
 
 
 def test_verify_finds_and_rebuild_mends_what_was_tampered_with(memory: Memory) -> None:
-    from graphmem.queries import adhoc
+    from graphmem.store.queries import adhoc
 
     for number in range(6):
         memory.learn("t", ["a", "b"], success=number % 2 == 0, source_key=str(number))
@@ -355,7 +355,7 @@ def test_verify_finds_and_rebuild_mends_what_was_tampered_with(memory: Memory) -
 
 
 def test_verify_finds_a_fact_that_was_changed(memory: Memory) -> None:
-    from graphmem.queries import adhoc
+    from graphmem.store.queries import adhoc
 
     memory.learn("t", "s", success=True, steps=[Step(observation="seen")], source_key="1")
     query = adhoc("MATCH (s:Step) WHERE s.ns = $ns SET s.observation = 'forged'", "write")

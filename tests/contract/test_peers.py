@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from graphmem import Memory, fingerprint
-from graphmem.crystallization import Thresholds
 from graphmem.errors import ValidationError
-from graphmem.queries import _Formulas, catalog
+from graphmem.policies.crystallizing import Thresholds
+from graphmem.store.queries import _Formulas, catalog
 from tests.conftest import SHARED, Opener
 
 VECTORS = SHARED / "vectors" / "peers.json"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from graphmem import Memory
-from graphmem.error_classes import error_class
-from graphmem.task_types import infer_task_type
+from graphmem.text.error_classes import error_class
+from graphmem.text.task_types import infer_task_type
 from tests.contract.test_peers import VECTORS
 
 pytestmark = pytest.mark.skipif(

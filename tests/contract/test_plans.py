@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from graphmem import Memory
-from graphmem.queries import Query, catalog
-from graphmem.streams import state_id, stream_id
+from graphmem.ids import state_id, stream_id
+from graphmem.store.queries import Query, catalog
 
 # What has to look at all of a namespace, by its purpose.
 WHOLE = {

@@ -21,7 +21,7 @@ from hypothesis import settings as hypothesis_settings
 from graphmem import Memory, Settings, Step, Transition, fingerprint
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.models import Policy
-from graphmem.queries import adhoc
+from graphmem.store.queries import adhoc
 from tests.conftest import Opener
 from tests.faults.learner import REPOSITORY, environment
 

@@ -20,8 +20,8 @@ from graphmem import Memory
 from graphmem.errors import ConflictError, NotFoundError, ValidationError
 from graphmem.models.policies import Policy
 from graphmem.models.predictions import Prediction
-from graphmem.predictions import CONFIDENCE_THRESHOLD, FEEDBACK, LOW_SIGNAL, Predictions
-from graphmem.queries import procedure
+from graphmem.policies.ledger import CONFIDENCE_THRESHOLD, FEEDBACK, LOW_SIGNAL, Predictions
+from graphmem.store.queries import procedure
 from tests.conftest import SHARED, Opener
 
 VECTORS = SHARED / "vectors" / "peers.json"

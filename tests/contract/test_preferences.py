@@ -11,11 +11,12 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 
-from graphmem import Memory, users
+from graphmem import Memory
 from graphmem.errors import ValidationError
 from graphmem.models import Preference
-from graphmem.queries import adhoc
-from graphmem.users import ErasedUser, Preferences, erase_user
+from graphmem.people import preferences as users
+from graphmem.people.preferences import ErasedUser, Preferences, erase_user
+from graphmem.store.queries import adhoc
 from tests.conftest import Opener
 
 MONDAY = datetime(2026, 5, 4, 9, tzinfo=UTC)

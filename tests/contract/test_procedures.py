@@ -14,8 +14,8 @@ import pytest
 
 from graphmem import Memory, Settings
 from graphmem.errors import QueryError
-from graphmem.queries import TYPES, Query, adhoc, catalog
 from graphmem.store.port import Transaction
+from graphmem.store.queries import TYPES, Query, adhoc, catalog
 from tests.conftest import Opener
 from tests.contract.populating import STORE_WIDE, arguments, ids, populate
 

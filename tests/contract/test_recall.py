@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 from graphmem import Memory, Settings
-from graphmem.embedding import Thresholds
 from graphmem.errors import ValidationError
 from graphmem.models.recall import Recall, RecallItem
-from graphmem.queries import catalog
+from graphmem.search.embedding import Thresholds
+from graphmem.store.queries import catalog
 from tests.conftest import Opener
 from tests.contract.test_formulas import VECTORS, bounds
 
@@ -247,7 +247,7 @@ def test_an_agent_recalls_what_it_may_read(compass: Memory) -> None:
 def test_an_empty_memory_answers_without_a_model(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("graphmem.embedding.open_embedder", None)  # called, it would raise
+    monkeypatch.setattr("graphmem.search.embedding.open_embedder", None)  # called, it would raise
     found = memory.recall("anything at all")
     assert found == Recall(text="anything at all", items=(), warnings=(), tasks=())
 

@@ -15,8 +15,9 @@ import pytest
 
 from graphmem import Memory
 from graphmem.errors import ScopeError, ValidationError
+from graphmem.graph.access import Scopes, read_scopes, refusal
 from graphmem.models import Scope
-from graphmem.scopes import Scopes, check, circle, erase_agents, read_scopes, refusal
+from graphmem.people.scopes import circle, erase_agents
 from tests.conftest import Opener
 
 AGENTS = ["ada", "bob", "cyd", "dan"]
@@ -64,16 +65,15 @@ class TestTypes:
             assert not Scope(agent="ada", can_learn=["*a*b" * stars]).allows(text)
         assert time.process_time() - begin < 30
 
-    def test_check_names_agent_type_and_remedy(self) -> None:
+    def test_a_refusal_names_agent_type_and_remedy(self) -> None:
         scopes = Scopes([Scope(agent="ada", can_learn=["sql"])])
-        rows = [{"agent_name": "ada", "type": "sql"}, {"agent_name": "bob", "type": "web"}]
-        check(scopes, rows)
-        with pytest.raises(ScopeError) as caught:
-            check(scopes, [*rows, {"agent_name": "ada", "type": "web"}])
-        assert (caught.value.field, caught.value.value) == ("task_type", "web")
-        assert "'ada' may not learn" in str(caught.value)
-        assert "change its scope" in str(caught.value)
         assert refusal(scopes, "ada", "sql") is None
+        assert refusal(scopes, "bob", "web") is None
+        error = refusal(scopes, "ada", "web")
+        assert error is not None
+        assert (error.field, error.value) == ("task_type", "web")
+        assert "'ada' may not learn" in str(error)
+        assert "change its scope" in str(error)
 
 
 class TestViews:

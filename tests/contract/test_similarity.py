@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from graphmem import Memory, Settings
-from graphmem.embedding import Hashing, Thresholds
 from graphmem.errors import NotFoundError, SettingsError, ValidationError
 from graphmem.models import Difference
-from graphmem.queries import adhoc
-from graphmem.similarity import LINKS, LONGEST
+from graphmem.search.embedding import Hashing, Thresholds
+from graphmem.search.similarity import LINKS, LONGEST
+from graphmem.store.queries import adhoc
 from tests.conftest import Opener
 
 WORDS = ("refund", "flight", "cancel", "train", "seat", "bag", "hotel", "visa")

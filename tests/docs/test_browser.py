@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from neo4j import GraphDatabase
 
-from graphmem.queries import catalog
+from graphmem.store.queries import catalog
 from tests.neo4j.server import Found
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -20,15 +20,15 @@ from pydantic import BaseModel
 import graphmem
 from graphmem import AsyncMemory, Episode, Memory, Settings, Step, StrategyUse, errors, models
 from graphmem.cli.main import cli
-from graphmem.cycles import Cycles
 from graphmem.errors import ValidationError
-from graphmem.events import Consumer, Events
 from graphmem.models import MistakeCard, ModelSettings
 from graphmem.models.events import EventKind
 from graphmem.policies import Policies
-from graphmem.predictions import Predictions
-from graphmem.queries import catalog
+from graphmem.policies.cycles import Cycles
+from graphmem.policies.events import Consumer, Events
+from graphmem.policies.ledger import Predictions
 from graphmem.seeding import formats, jsonl
+from graphmem.store.queries import catalog
 from tests.docs.snippets import CONSOLE, blocks, commands
 from tests.faults.model_server import rules, serving
 

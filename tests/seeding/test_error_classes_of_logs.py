@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from graphmem.error_classes import error_class
 from graphmem.models import Episode
 from graphmem.seeding import Origin, sources
 from graphmem.seeding.formats import find
+from graphmem.text.error_classes import error_class
 
 MYSQL = "Error executing query: "
 SYNTAX = (

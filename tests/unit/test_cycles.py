@@ -18,7 +18,9 @@ import hypothesis.strategies as st
 import pytest
 
 from graphmem.config import Settings
-from graphmem.cycles import (
+from graphmem.errors import ValidationError
+from graphmem.models.cycles import BUCKETS, PERIODS, CycleReport, CycleTest, Kind
+from graphmem.policies.cycles import (
     Cycles,
     bucket_of,
     chi_squared_uniform,
@@ -30,8 +32,6 @@ from graphmem.cycles import (
     peak_of,
     phase_of,
 )
-from graphmem.errors import ValidationError
-from graphmem.models.cycles import BUCKETS, PERIODS, CycleReport, CycleTest, Kind
 from graphmem.store import open_store
 from tests.conftest import SHARED
 
@@ -371,6 +371,10 @@ def test_counts_that_are_none_are_refused(observed: list[Any]) -> None:
 
 
 def test_scipy_is_loaded_only_to_test() -> None:
-    code = "import sys, graphmem.cycles, graphmem.cli.cycles; print('scipy' in sys.modules)"
+    code = """
+import sys
+import graphmem.cli.cycles, graphmem.policies.cycles
+print("scipy" in sys.modules)
+"""
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "False"

@@ -18,8 +18,15 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 
-from graphmem import embedding
-from graphmem.embedding import (
+from graphmem.errors import (
+    GraphMemError,
+    NotFoundError,
+    SettingsError,
+    StorageError,
+    ValidationError,
+)
+from graphmem.search import embedding
+from graphmem.search.embedding import (
     Embedder,
     Thresholds,
     checked,
@@ -27,13 +34,6 @@ from graphmem.embedding import (
     minilm,
     open_embedder,
     unrelated,
-)
-from graphmem.errors import (
-    GraphMemError,
-    NotFoundError,
-    SettingsError,
-    StorageError,
-    ValidationError,
 )
 from tests.bench.embedding import pairs, recall_of, recall_of_words
 
@@ -74,7 +74,7 @@ def test_many_texts_get_the_vectors_that_each_gets_alone(embedder: Embedder) -> 
 @pytest.mark.parametrize("name", NAMES)
 def test_another_process_gives_the_same_vectors(name: str) -> None:
     code = (
-        "import sys; from graphmem.embedding import open_embedder; "
+        "import sys; from graphmem.search.embedding import open_embedder; "
         f"print(open_embedder({name!r}).embed(['refund a flight']).tolist())"
     )
     done = subprocess.run(
@@ -151,7 +151,7 @@ def test_thresholds_leave_unrelated_texts_apart(embedder: Embedder) -> None:
 
 def test_importing_loads_neither_model_nor_numpy() -> None:
     code = (
-        "import sys, graphmem.embedding; from graphmem.embedding import *; "
+        "import sys, graphmem.search.embedding; from graphmem.search.embedding import *; "
         "open_embedder('minilm').dimensions; embedders('minilm'); "
         "print({'numpy', 'onnxruntime', 'tokenizers', 'torch'} & sys.modules.keys())"
     )

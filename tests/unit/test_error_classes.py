@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphmem.error_classes import MAX_CLASS, error_class
+from graphmem.text.error_classes import MAX_CLASS, error_class
 
 SQL = "Error executing query: "
 

@@ -8,7 +8,7 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 
-from graphmem.fencing import CLOSE, ELLIPSIS, OPEN, fenced
+from graphmem.text.fencing import CLOSE, ELLIPSIS, OPEN, fenced
 
 ANGLES = "<>«»≪≫〈〉《》"
 LOOKING_SO = "\uff1c\uff1e\u2039\u203a⋘⋙"

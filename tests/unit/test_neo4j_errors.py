@@ -9,8 +9,8 @@ import neo4j
 import pytest
 from neo4j.exceptions import ConstraintError, ResultFailedError, SessionExpired
 
-from graphmem.queries import procedure
 from graphmem.store import neo4j as store
+from graphmem.store.queries import procedure
 
 
 class Failed:

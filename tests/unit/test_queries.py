@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from graphmem.errors import NotFoundError, ProcedureError
-from graphmem.queries import Catalog, adhoc, catalog
+from graphmem.store.queries import Catalog, adhoc, catalog
 
 GOOD = """
 // name: things.find

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphmem.task_types import GENERAL, TaskType, infer_task_type
+from graphmem.text.task_types import GENERAL, TaskType, infer_task_type
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import hypothesis.strategies as st
 import pytest
 
 from graphmem.errors import ValidationError
-from graphmem.tokens import count_tokens
+from graphmem.text.tokens import count_tokens
 
 
 def test_the_table_is_the_published_one() -> None:

@@ -6,7 +6,7 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 
-from graphmem.words import LONGEST, STOP_WORDS, words
+from graphmem.text.words import LONGEST, STOP_WORDS, words
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Advice: what to do, how likely it is to work, and why."""

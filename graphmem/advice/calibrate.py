@@ -1,0 +1,376 @@
+"""How well outcomes are predicted: the history, replayed, with each episode predicted first.
+
+The counts are kept as the graph would hold them, and the formula is that of the procedure
+``forecasting.pool``; a test holds the two against each other. The strengths of pooling are fitted
+on what came before, each time that it has grown by a fifth.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphmem.advice.pooling import (
+    DEFAULTS,
+    LEAST,
+    Fitted,
+    Floats,
+    Strengths,
+    fit,
+    logistic,
+    logit,
+    prior_mean,
+    shrunk,
+)
+from graphmem.advice.predict import cells_of, described, undecided
+from graphmem.errors import ValidationError
+from graphmem.models.forecasts import (
+    Baseline,
+    BaselineName,
+    Calibration,
+    CalibrationBin,
+    CalibrationOrder,
+    PoolingStrengths,
+)
+from graphmem.store.paging import pages
+from graphmem.store.port import Store
+from graphmem.store.queries import procedure
+
+BINS = 10
+"""Of equal width, over the range of probabilities."""
+GROWTH = 1.2
+"""How much longer the history is at the next fit of strengths."""
+MAX_FOLDS = 1_000
+_PAGE = 2_000
+_NOTHING = (0, 0)
+_BASELINES: tuple[BaselineName, ...] = ("global", "task", "strategy", "cell")
+Progress = Callable[[int, int], None]
+"""Called with how many episodes are predicted, and of how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """An episode, as far as it is predicted: strategies by the ids of their wholes."""
+
+    key: str
+    task: str
+    strategies: tuple[str, ...]
+    success: bool
+
+
+@dataclass(slots=True)
+class History:
+    """The counts of some episodes; lists hold trials and successes."""
+
+    prior: tuple[float, float]
+    similar: dict[str, list[tuple[str, float]]]
+    total: list[int] = field(default_factory=lambda: [0, 0])
+    tasks: dict[str, list[int]] = field(default_factory=dict)
+    strategies: dict[str, list[int]] = field(default_factory=dict)
+    cells: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+
+    def add(self, trial: Trial) -> None:
+        """Count an episode."""
+        won = int(trial.success)
+        counts = [self.tasks.setdefault(trial.task, [0, 0])]
+        for strategy in trial.strategies:
+            counts.append(self.total)
+            counts.append(self.strategies.setdefault(strategy, [0, 0]))
+            counts.append(self.cells.setdefault((trial.task, strategy), [0, 0]))
+        for count in counts:
+            count[0] += 1
+            count[1] += won
+
+    @property
+    def rate(self) -> float:
+        """The rate of all, in (0, 1)."""
+        return (self.total[1] + self.prior[0]) / (self.total[0] + sum(self.prior))
+
+    def predict(self, trial: Trial, strengths: Strengths) -> float:
+        """Return the probability that an episode succeeds, in (0, 1)."""
+        rate = self.rate
+        task = self._rate(self.tasks, trial.task, rate, strengths.task)
+        positions, weights = [], []
+        for strategy in trial.strategies or ("",):
+            own = self._rate(self.strategies, strategy, rate, strengths.strategy)
+            mean = prior_mean(rate, task, own, strengths)
+            n, k = self.cells.get((trial.task, strategy), _NOTHING)
+            positions.append(shrunk(k, n, mean, strengths.cell))
+            weights.append(_weight(self.strategies.get(strategy, _NOTHING)))
+        return _mean(positions, weights)
+
+    def _rate(self, counts: dict[str, list[int]], name: str, rate: float, strength: float) -> float:
+        n, k = map(float, counts.get(name, _NOTHING))
+        if not n:
+            for other, similarity in self.similar.get(name, ()):
+                trials, successes = counts.get(other, _NOTHING)
+                n += similarity * trials
+                k += similarity * successes
+        return shrunk(k, n, rate, strength)
+
+    def baselines(self, trial: Trial) -> tuple[float, float, float, float]:
+        """Return the rate of all, of the task, of the strategies, and of these on the task.
+
+        Each but the first is drawn to the first as with the default strengths.
+        """
+        rate = self.rate
+        n, k = self.tasks.get(trial.task, _NOTHING)
+        known = [self.strategies.get(name, _NOTHING) for name in trial.strategies] or [_NOTHING]
+        cells = [self.cells.get((trial.task, name), _NOTHING) for name in trial.strategies] or [
+            _NOTHING
+        ]
+        weights = [_weight(one) for one in known]
+        return (
+            rate,
+            shrunk(k, n, rate, DEFAULTS.task),
+            _mean([shrunk(k, n, rate, DEFAULTS.strategy) for n, k in known], weights),
+            _mean([shrunk(k, n, rate, DEFAULTS.cell) for n, k in cells], weights),
+        )
+
+    def fitted(self) -> Fitted:
+        """Return the strengths that fit these episodes."""
+        if self.total[0] < LEAST:
+            return Fitted(DEFAULTS, 0.0, 0.0, accepted=False)
+        numbers = {task: number for number, task in enumerate(self.tasks)}
+        rows = [
+            (numbers[task], *self.tasks[task], *self.strategies[strategy], *count)
+            for (task, strategy), count in self.cells.items()
+        ]
+        return fit(cells_of(rows), self.total[0], self.total[1], self.prior)
+
+    def strengths(self) -> Strengths:
+        """Return the strengths in force after these episodes."""
+        fitted = self.fitted()
+        return fitted.strengths if fitted.accepted else DEFAULTS
+
+
+class Calibrator:
+    """Measures the predictions of one namespace."""
+
+    def __init__(self, store: Store, namespace: str, prior: tuple[float, float], z: float) -> None:
+        self._store = store
+        self._namespace = namespace
+        self._prior = prior
+        self._z = z
+
+    def calibrate(
+        self, by: CalibrationOrder, folds: int | None, on_progress: Progress | None
+    ) -> Calibration:
+        """Predict every episode from others, and return how well that went.
+
+        Raises:
+            ValidationError: an argument is wrong.
+        """
+        check(by, folds)
+        trials = self._trials(by)
+        similar = self._similar()
+        if folds is None:
+            rows = self._in_order(trials, similar)
+        else:
+            rows = self._in_folds(trials, similar, folds)
+        told = np.empty((len(trials), 5))
+        came = np.empty(len(trials))
+        for place, (values, success) in enumerate(rows):
+            told[place], came[place] = values, success
+            if on_progress and (place % 500 == 499 or place + 1 == len(trials)):
+                on_progress(place + 1, len(trials))
+        return self._scored(by, folds, told, came, self._last(trials))
+
+    def _last(self, trials: Sequence[Trial]) -> PoolingStrengths:
+        history = self._history({})
+        for trial in trials:
+            history.add(trial)
+        total = history.total[0]
+        return described(history.fitted(), total) if total >= LEAST else undecided()
+
+    def _history(self, similar: dict[str, list[tuple[str, float]]]) -> History:
+        return History(self._prior, similar)
+
+    def _in_order(
+        self, trials: Sequence[Trial], similar: dict[str, list[tuple[str, float]]]
+    ) -> Iterator[tuple[tuple[float, ...], bool]]:
+        """Yield the predictions of each episode from those before it."""
+        history = self._history(similar)
+        strengths, due = DEFAULTS, float(LEAST)
+        for trial in trials:
+            if history.total[0] >= due:
+                strengths = history.strengths()
+                due = history.total[0] * GROWTH
+            yield _told(history, trial, strengths), trial.success
+            history.add(trial)
+
+    def _in_folds(
+        self, trials: Sequence[Trial], similar: dict[str, list[tuple[str, float]]], folds: int
+    ) -> Iterator[tuple[tuple[float, ...], bool]]:
+        """Yield the predictions of each episode from those of other folds."""
+        parts: dict[int, list[Trial]] = {}
+        for trial in trials:
+            digest = hashlib.sha256(trial.key.encode()).digest()
+            parts.setdefault(int.from_bytes(digest[:8]) % folds, []).append(trial)
+        for number, part in sorted(parts.items()):
+            history = self._history(similar)
+            for other, rest in parts.items():
+                for trial in rest if other != number else ():
+                    history.add(trial)
+            strengths = history.strengths()
+            for trial in part:
+                yield _told(history, trial, strengths), trial.success
+
+    # Reading
+
+    def _read(self, name: str, **params: Any) -> list[dict[str, Any]]:
+        return self._store.read(procedure(name), ns=self._namespace, **params)
+
+    def _trials(self, by: CalibrationOrder) -> list[Trial]:
+        """Return all episodes, in their order."""
+        rows = self._read("calibration.ids")
+        known = {row["id"]: row for row in rows}
+        found = []
+        for page in pages(list(known), _PAGE):
+            uses: dict[str, list[str]] = {}
+            for row in self._read("calibration.uses", ids=page):
+                uses.setdefault(row["id"], []).append(row["whole"])
+            for row in self._read("calibration.episodes", ids=page):
+                one = known[row["id"]]
+                recorded = (one["recorded_at"], row["seq"] or 0, one["key"])
+                place = recorded if by == "order" else (one["at"], *recorded)
+                strategies = tuple(dict.fromkeys(uses.get(row["id"], ())))
+                found.append((place, Trial(one["key"], row["task"], strategies, row["success"])))
+        found.sort(key=lambda pair: pair[0])
+        return [trial for _, trial in found]
+
+    def _similar(self) -> dict[str, list[tuple[str, float]]]:
+        """Return which tasks and strategies lend to which, by id."""
+        found: dict[str, dict[str, float]] = {}
+        for row in self._read("calibration.similar"):
+            one, other, similarity = row["id"], row["similar"], row["similarity"]
+            if one != other and similarity > 0.0:
+                near = found.setdefault(one, {})
+                near[other] = max(near.get(other, 0.0), min(float(similarity), 1.0))
+        return {one: list(near.items()) for one, near in found.items()}
+
+    # Scores
+
+    def _scored(
+        self,
+        by: CalibrationOrder,
+        folds: int | None,
+        told: Floats,
+        came: Floats,
+        strengths: PoolingStrengths,
+    ) -> Calibration:
+        brier, log_loss, auc, ece = scores(told[:, 0], came)
+        return Calibration(
+            by=by,
+            folds=folds,
+            episodes=len(came),
+            successes=int(came.sum()),
+            brier=brier,
+            log_loss=log_loss,
+            auc=auc,
+            ece=ece,
+            bins=tuple(self._bins(told[:, 0], came)),
+            z=self._z,
+            baselines=tuple(
+                _baseline(name, told[:, 1 + at], came) for at, name in enumerate(_BASELINES)
+            ),
+            strengths=strengths,
+        )
+
+    def _bins(self, told: Floats, came: Floats) -> Iterator[CalibrationBin]:
+        places = places_of(told)
+        counts = np.bincount(places, minlength=BINS).astype(int)
+        won = np.bincount(places, came, minlength=BINS).astype(int)
+        sums = np.bincount(places, told, minlength=BINS)
+        rows = [
+            {"place": place, "count": int(counts[place]), "successes": int(won[place])}
+            for place in range(BINS)
+        ]
+        bounds = self._store.read(procedure("calibration.bounds"), rows=rows, z=self._z)
+        for row, bound in zip(rows, bounds, strict=True):
+            place, count, successes = row["place"], row["count"], row["successes"]
+            yield CalibrationBin(
+                low=place / BINS,
+                high=(place + 1) / BINS,
+                count=count,
+                successes=successes,
+                mean=float(sums[place] / count) if count else None,
+                share=successes / count if count else None,
+                lower=bound["lower"],
+                upper=bound["upper"],
+            )
+
+
+def check(by: object, folds: object) -> None:
+    """Refuse what is no way to replay a history.
+
+    Raises:
+        ValidationError: an argument is wrong.
+    """
+    if by not in get_args(CalibrationOrder):
+        raise ValidationError("by", by, "is unknown", "give 'order' or 'time'")
+    if folds is not None and (type(folds) is not int or not 2 <= folds <= MAX_FOLDS):
+        raise ValidationError(
+            "folds", folds, f"must be a whole number from 2 to {MAX_FOLDS}, or None"
+        )
+
+
+def places_of(told: Floats) -> NDArray[np.int64]:
+    """Return the bins of probabilities: the last one holds 1 as well."""
+    edges = np.arange(1, BINS) / BINS
+    return np.searchsorted(edges, told, side="right")
+
+
+def scores(
+    told: Floats, came: Floats
+) -> tuple[float | None, float | None, float | None, float | None]:
+    """Return Brier score (Brier 1950), log loss, AUC and expected calibration error.
+
+    Args:
+        told: probabilities in (0, 1), of shape [n].
+        came: 1 for a success, 0 for a failure, of shape [n].
+    """
+    if not len(came):
+        return None, None, None, None
+    brier = float(((told - came) ** 2).mean())
+    loss = float(-(came * np.log(told) + (1.0 - came) * np.log1p(-told)).mean())
+    gaps = np.bincount(places_of(told), told - came, minlength=BINS)
+    return brier, loss, _auc(told, came), float(np.abs(gaps).sum() / len(came))
+
+
+def _auc(told: Floats, came: Floats) -> float | None:
+    """Return the share of pairs of a success and a failure in the right order; ties are half."""
+    won = int(came.sum())
+    if not 0 < won < len(came):
+        return None
+    _, place, times = np.unique(told, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(times) - (times - 1) / 2.0)[place]
+    rank_sum = float(ranks[came == 1.0].sum())
+    return (rank_sum - won * (won + 1) / 2.0) / (won * (len(came) - won))
+
+
+def _baseline(name: BaselineName, told: Floats, came: Floats) -> Baseline:
+    brier, log_loss, auc, ece = scores(told, came)
+    return Baseline(name=name, brier=brier, log_loss=log_loss, auc=auc, ece=ece)
+
+
+def _told(history: History, trial: Trial, strengths: Strengths) -> tuple[float, ...]:
+    return history.predict(trial, strengths), *history.baselines(trial)
+
+
+def _weight(counts: Sequence[int]) -> float:
+    """Return how much a strategy says of an episode in which there are others."""
+    return 1.0 / (counts[0] + 1) ** 2
+
+
+def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
+    """Return the weighted mean of probabilities, in logits."""
+    if len(values) == 1:
+        return values[0]
+    total = sum(weight * logit(value) for value, weight in zip(values, weights, strict=True))
+    return logistic(total / sum(weights))

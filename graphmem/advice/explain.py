@@ -1,0 +1,536 @@
+"""Explanations: why something is believed, since when, on what evidence, and what would change it.
+
+Counts, bounds, trends and the numbers of trials that would change a verdict are computed by the
+procedures of ``cypher/advice/explaining.cypher``; the query for Neo4j Browser is one of them, with
+its parameters written in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphmem.config import Settings
+from graphmem.errors import NotFoundError
+from graphmem.graph.access import View, read_view
+from graphmem.graph.arguments import checked_agent
+from graphmem.graph.lookup import Item, Items
+from graphmem.ids import from_millis, state_id
+from graphmem.lessons.reading import Lessons
+from graphmem.models.explanations import (
+    CoursePoint,
+    Explanation,
+    ItemKind,
+    Neighbour,
+    PolicyFacts,
+    Share,
+    Shares,
+    ShownEpisode,
+    Since,
+    Trend,
+    Turn,
+    UpdateShown,
+    Why,
+)
+from graphmem.models.lessons import Alternative
+from graphmem.policies.base import policy_of
+from graphmem.store.port import Row, Store
+from graphmem.store.queries import procedure
+
+SAMPLE = 5
+"""Latest episodes for, and against, that are shown."""
+TABLE = 10
+"""Tasks, and agents, that are shown."""
+NEAR = 8
+"""Neighbours of one relation that are shown."""
+_PARAMETER = re.compile(r"\$(\w+)")
+_TRIALS: dict[str, tuple[str, str]] = {
+    "strategy": ("worked", "success(es)"),
+    "heuristic": ("worked", "success(es)"),
+    "anti-pattern": ("ended in this error", "failure(s) with this error"),
+    "rule": ("support it", "episode(s) that support it"),
+    "policy": ("worked", "success(es)"),
+}
+_OPPOSED: dict[str, str] = {
+    "strategy": "failure(s)",
+    "heuristic": "failure(s)",
+    "anti-pattern": "success(es)",
+    "rule": "episode(s) that contradict it",
+    "policy": "failure(s)",
+}
+
+
+@dataclass(frozen=True)
+class _Evidence:
+    """The trials behind a belief, as a procedure returned them, and how to ask for shares."""
+
+    row: Row
+    by_task: Shares = field(default_factory=Shares)
+    by_agent: Shares = field(default_factory=Shares)
+
+
+class Explainer:
+    """Explains what one namespace believes."""
+
+    def __init__(self, store: Store, namespace: str, settings: Settings, lessons: Lessons) -> None:
+        self._store = store
+        self._namespace = namespace
+        self._settings = settings
+        self._lessons = lessons
+        self._items = Items(store, namespace)
+
+    def explain(
+        self, item: Item | str, *, kind: str | None = None, agent: str | None = None
+    ) -> Explanation:
+        """Return why something is believed; see :meth:`Memory.explain`."""
+        reader = checked_agent(agent)
+        view, types = self._view(reader)
+        found = self._items.find(item, kind, view.agents)
+        if found["kind"] == "policy":
+            return self._policy(found, view, types, reader)
+        if found["kind"] == "rule":
+            return self._rule(found, view, types, reader)
+        return self._uses(found, view, types, reader)
+
+    # Strategies, and lessons on them
+
+    def _uses(
+        self, found: Row, view: View, types: list[str] | None, reader: str | None
+    ) -> Explanation:
+        kind: ItemKind = found["kind"]
+        members = self._read("explaining.members", whole=found["whole"])
+        ids = [row["id"] for row in members]
+        read = {"agents": view.agents and list(view.agents), "types": types}
+        lessons = self._read("explaining.lessons", ids=ids, **read, **self._rates)
+        subject = found
+        asked: dict[str, Any] = {"parts": [{"id": one, "types": None} for one in ids], **read}
+        group: Row | None = None
+        if kind == "strategy":
+            subject = {**found, **members[0]}
+        else:
+            fitting = (row for row in lessons if row["kind"] == kind and found["id"] in row["ids"])
+            group = next(fitting, None)
+            if group is None:
+                raise self._unreadable(found, reader)
+            subject = {**found, "types": sorted(group["types"])}
+            asked["parts"] = group["strategies"]
+            asked["agents"] = [group["agent"]]
+        error_class = found["error_class"]
+        row = self._one("explaining.uses", **asked, error_class=error_class, sample=SAMPLE)
+        if reader is not None and not row["trials"]:
+            raise self._unreadable(found, reader)
+        shares = {
+            by: self._shares("explaining.shares_of_uses", by=by, **asked, error_class=error_class)
+            for by in ("task", "agent")
+        }
+        others = [row for row in lessons if group is None or row["id"] != group["id"]]
+        near = self._near(ids, view, read, others)
+        merged = self._merged(found, members, lessons, reader)
+        shown = {
+            "ids": ids,
+            "lessons": sorted({near.id for near in near if near.relation in _OF_LESSONS})
+            + ([] if group is None else group["ids"]),
+            "others": [one.id for one in near if one.relation in ("similar", "used together")],
+        }
+        return self._explanation(
+            subject,
+            _Evidence(row, shares["task"], shares["agent"]),
+            reader=reader,
+            near=[*near, *merged],
+            better=self._better(found, group, reader) if group else None,
+            show=("explaining.show_strategy", shown),
+        )
+
+    def _near(
+        self, ids: list[str], view: View, read: dict[str, Any], lessons: Sequence[Row]
+    ) -> list[Neighbour]:
+        rows = self._read("explaining.near", ids=ids, limit=NEAR)
+        if view.agents is not None:  # the edges count what everybody did
+            rows = [row for row in rows if row["relation"] == "similar"]
+            rows += self._read("explaining.near_by", ids=ids, limit=NEAR, **read)
+        known = sorted({row["id"] for row in rows})
+        rates = (
+            {
+                row["id"]: row
+                for row in self._read(
+                    "explaining.rates", ids=known, **read, **self._settings.bounds
+                )
+            }
+            if known
+            else {}
+        )
+        return [
+            Neighbour(
+                relation=row["relation"],
+                weight=row["weight"],
+                episodes=row["episodes"],
+                **_rated(rates[row["id"]]),
+            )
+            for row in rows
+            if row["id"] in rates
+        ] + list(self._believed(lessons, view))
+
+    def _believed(self, lessons: Sequence[Row], view: View) -> Iterable[Neighbour]:
+        """Yield lessons that are shown, those with most trials first."""
+        settings = self._settings
+        own = view.min_occurrences
+        for kind, relation in (("heuristic", "recommended"), ("anti-pattern", "warned against")):
+            rows = [row for row in lessons if row["kind"] == kind]
+            if kind == "heuristic":
+                least = own or settings.min_occurrences
+                rows = [
+                    row
+                    for row in rows
+                    if row["trials"] >= least and row["mean"] > settings.heuristic_above
+                ]
+            else:
+                least = max(settings.anti_pattern_failures, own or 1)
+                rows = [row for row in rows if row["successes"] >= least]
+            rows.sort(key=lambda row: (-row["trials"], row["agent"], row["id"]))
+            for row in rows[:NEAR]:
+                about = row["types"][0] if kind == "heuristic" else row["error_class"]
+                yield Neighbour(
+                    relation=relation,
+                    agent=row["agent"],
+                    **_rated({**row, "text": about}),
+                )
+
+    def _merged(
+        self, found: Row, members: Sequence[Row], lessons: Sequence[Row], reader: str | None
+    ) -> list[Neighbour]:
+        """Return what counts as the same strategy; for an agent only where it may read of it."""
+        readable = {part["id"] for row in lessons for part in row["strategies"]}
+        return [
+            Neighbour(relation="merged", id=row["id"], text=row["text"])
+            for row in members
+            if row["id"] != found["whole"] and (reader is None or row["id"] in readable)
+        ]
+
+    def _better(self, found: Row, group: Row, reader: str | None) -> Alternative | None:
+        if found["kind"] != "anti-pattern":
+            return None
+        rows = self._lessons.anti_patterns(group["types"][0], reader)
+        fitting = (row.better_alternative for row in rows if row.id in group["ids"])
+        return next(fitting, None)
+
+    # Rules
+
+    def _rule(
+        self, found: Row, view: View, types: list[str] | None, reader: str | None
+    ) -> Explanation:
+        asked: dict[str, Any] = {"id": found["id"]}
+        if found["task"] is None:
+            row = self._one("explaining.general_rule", **asked, sample=SAMPLE)
+            agents, of_types = row["agents"] or (), row["types"] or ()
+            if not (
+                (view.agents is None or set(agents) <= set(view.agents))
+                and all(map(view.allows, of_types))
+            ):
+                raise self._unreadable(found, reader)
+            evidence = _Evidence({**row, "times": [], "outcomes": []})
+            turns = []  # it is found anew at every consolidation
+            subject = {**found, "types": sorted(of_types)}
+        else:
+            asked |= {"agents": view.agents and list(view.agents), "types": types}
+            rows = self._read("explaining.listings", **asked, sample=SAMPLE)
+            row = rows[0]
+            if reader is not None and not row["trials"]:
+                raise self._unreadable(found, reader)
+            by_task, by_agent = (
+                self._shares(
+                    "explaining.shares_of_listings",
+                    by=by,
+                    verdict=row["verdict"] or "WORKS",
+                    **asked,
+                )
+                for by in ("task", "agent")
+            )
+            evidence = _Evidence(row, by_task, by_agent)
+            turns = self._verdict_turns(row)
+            subject = {**found, "verdict": row["verdict"], "first_at": None, "last_at": None}
+        return self._explanation(
+            subject,
+            evidence,
+            reader=reader,
+            turns=turns,
+            show=("explaining.show_rule", {"ids": [found["id"]]}),
+        )
+
+    def _verdict_turns(self, row: Row) -> list[Turn]:
+        """Return what would let a rule of a task lose its verdict, or get one."""
+        names = ("worked", "praised", "failed", "blamed")
+        counts = {name: row[name] for name in names}
+        turns = []
+        for turn in self._read("explaining.verdict_turns", **counts):
+            good, becomes = turn.pop("good"), turn.pop("becomes") or "no rule"
+            what = "of .85 or more that list it as a success"
+            what = what if good else "under .5 that list it as a mistake"
+            sentence = f"{turn['more']:,} episode(s) with a score {what}: {becomes}"
+            turns.append(Turn(**turn, becomes=becomes, sentence=sentence))
+        return turns
+
+    # Policies
+
+    def _policy(
+        self, found: Row, view: View, types: list[str] | None, reader: str | None
+    ) -> Explanation:
+        if view.agents is not None and found["agent"] not in view.agents:
+            raise self._unreadable(found, reader)
+        identity = found["id"]
+        known = policy_of(self._one("policies.get", id=identity, **self._settings.bounds))
+        row = self._one("explaining.attempts", id=identity, types=types, sample=SAMPLE)
+        steps = self._read("explaining.transitions", id=identity)
+        by_task = self._shares("explaining.shares_of_attempts", id=identity, types=types)
+        near = self._beside(found, known.state)
+        facts = PolicyFacts(
+            state=known.state,
+            q=known.q,
+            updates=known.updates,
+            confidence=known.confidence,
+            signals=known.signals,
+            crystallized=known.crystallized,
+            transitions=tuple(UpdateShown(**_dated(step, "at")) for step in steps),
+        )
+        shown = {
+            "ids": [identity],
+            "transitions": [step["id"] for step in steps],
+            "others": [one.id for one in near],
+        }
+        return self._explanation(
+            found,
+            _Evidence(row, by_task),
+            reader=reader,
+            near=near,
+            policy=facts,
+            turns=self._crystallizing(row, crystallized=known.crystallized),
+            show=("explaining.show_policy", shown),
+        )
+
+    def _beside(self, found: Row, state: str) -> list[Neighbour]:
+        """Return what else the agent knows in the state, and what is linked with a policy."""
+        place = state_id(self._namespace, state)
+        rows = self._read(
+            "policies.values", state_id=place, agent=found["agent"], **self._settings.bounds
+        )
+        rows = [row for row in rows if row["id"] != found["id"]][:NEAR]
+        linked = {
+            row["id"]: row for row in self._read("policies.linked", id=found["id"], limit=NEAR)
+        }
+        near = [
+            Neighbour(relation="same state", weight=None, **_rated({**row, "text": _action(row)}))
+            for row in rows
+        ]
+        texts = self._read("explaining.find", ids=sorted(linked)) if linked else []
+        by_id = {row["id"]: row["text"] for row in texts}
+        return near + [
+            Neighbour(
+                relation="linked",
+                id=identity,
+                text=by_id[identity],
+                weight=row["weight"],
+                episodes=row["count"],
+            )
+            for identity, row in linked.items()
+            if identity in by_id
+        ]
+
+    def _crystallizing(self, row: Row, *, crystallized: bool) -> list[Turn]:
+        """Return what would make a policy crystallized, or take that back."""
+        settings = self._settings
+        bounds = {"established": settings.crystallize_above, "refuted": 0.0}
+        counts = {"trials": row["trials"], "successes": row["successes"]}
+        now = self._one("explaining.weigh", **counts, **{**self._settings.bounds, **bounds})
+        passes = now["status"] == "established" and row["trials"] >= settings.min_events
+        if passes and not crystallized:
+            sentence = "the next `crystallize` makes it a policy of its own"
+            ready = {"lower": now["lower"], "upper": now["upper"], "sentence": sentence}
+            return [Turn(direction="for", more=0, becomes="crystallized", **ready)]
+        turns = []
+        for turn in self._read("explaining.turns", **counts, z=settings.z, **bounds):
+            if turn["direction"] == "for" and not crystallized:
+                more = max(turn["more"], settings.min_events - row["trials"])
+                becomes, word = "crystallized", "success(es)"
+            elif turn["direction"] == "against" and crystallized:
+                more, becomes, word = turn["more"], "taken back", "failure(s)"
+            else:
+                continue
+            sentence = f"{more:,} {word} in a row, then `crystallize`: {becomes}"
+            turns.append(Turn(**{**turn, "more": more, "becomes": becomes}, sentence=sentence))
+        return turns
+
+    # What all kinds share
+
+    def _unreadable(self, found: Row, reader: str | None) -> NotFoundError:
+        return NotFoundError(
+            f"agent {reader!r} may read no evidence of {found['kind']} {found['id']!r}; leave out "
+            "the agent to read everything, or see `graphmem scope`"
+        )
+
+    def _explanation(
+        self,
+        found: Row,
+        evidence: _Evidence,
+        *,
+        reader: str | None,
+        show: tuple[str, dict[str, Any]],
+        near: Sequence[Neighbour] = (),
+        better: Alternative | None = None,
+        policy: PolicyFacts | None = None,
+        turns: Sequence[Turn] = (),
+    ) -> Explanation:
+        row, kind = evidence.row, found["kind"]
+        counts = {"trials": row["trials"], "successes": row["successes"]}
+        weighed = self._one("explaining.weigh", **counts, **self._settings.bounds)
+        why = Why(**counts, **weighed, sentence=self._sentence(kind, {**counts, **weighed}))
+        supporting, opposing = self._episodes(row)
+        dated = {"times": row["times"], "outcomes": row["outcomes"]}
+        trends = self._read("explaining.trend", **dated, **self._rates)
+        course = self._read("explaining.course", **dated, **self._rates) if row["times"] else []
+        name, given = show
+        given["episodes"] = [episode.id for episode in (*supporting, *opposing)]
+        return Explanation(
+            kind=kind,
+            id=found["id"],
+            text=found["text"],
+            agent=found["agent"],
+            task_types=tuple(found["types"] or ()),
+            error_class=found["error_class"],
+            verdict=found["verdict"],
+            task=found["task"],
+            source=found["source"],
+            read_as=reader,
+            why=why,
+            since=_since(row["times"], found),
+            trend=Trend(**_dated(trends[0], "later_from")) if trends else None,
+            course=tuple(CoursePoint(**_dated(point, "at")) for point in course),
+            supporting=supporting,
+            opposing=opposing,
+            by_task=evidence.by_task,
+            by_agent=evidence.by_agent,
+            neighbours=tuple(near),
+            better_alternative=better,
+            policy=policy,
+            what_would_change=(*self._turns(kind, counts), *turns),
+            cypher=written(procedure(name).text, {"ns": self._namespace, **given}),
+        )
+
+    def _sentence(self, kind: str, said: Mapping[str, Any]) -> str:
+        settings = self._settings
+        if not said["trials"]:
+            return "nothing speaks for or against it yet, so it is tentative"
+        reason = {
+            "established": f"the lower bound is over {settings.established_above:g}",
+            "refuted": f"the upper bound is under {settings.refuted_below:g}",
+            "tentative": f"the lower bound is not over {settings.established_above:g}, and the "
+            f"upper one not under {settings.refuted_below:g}",
+        }[said["status"]]
+        bounds = f"bounds {said['lower']:.2f} to {said['upper']:.2f}"
+        return (
+            f"{said['successes']:,} of {said['trials']:,} trials {_TRIALS[kind][0]}, so the rate "
+            f"is about {said['mean']:.2f} ({bounds}); it is {said['status']}, because {reason}"
+        )
+
+    def _turns(self, kind: str, counts: Mapping[str, int]) -> list[Turn]:
+        settings = self._settings
+        rows = self._read(
+            "explaining.turns",
+            **counts,
+            z=settings.z,
+            established=settings.established_above,
+            refuted=settings.refuted_below,
+        )
+        turns = []
+        for row in rows:
+            word = _TRIALS[kind][1] if row["direction"] == "for" else _OPPOSED[kind]
+            bounds = f"bounds {row['lower']:.2f} to {row['upper']:.2f}"
+            sentence = f"{row['more']:,} {word} in a row: {row['becomes']} ({bounds})"
+            turns.append(Turn(**row, sentence=sentence))
+        return turns
+
+    def _episodes(self, row: Row) -> tuple[tuple[ShownEpisode, ...], tuple[ShownEpisode, ...]]:
+        ids = {*row["supporting"], *row["opposing"]}
+        rows = self._read("explaining.episodes", ids=sorted(ids)) if ids else []
+        shown = {found["id"]: ShownEpisode(**_dated(found, "at")) for found in rows}
+        # An episode that used two members of one strategy counts twice, and is shown once.
+        supporting, opposing = (
+            tuple(shown[one] for one in dict.fromkeys(row[name]) if one in shown)
+            for name in ("supporting", "opposing")
+        )
+        return supporting, opposing
+
+    def _shares(self, name: str, **asked: Any) -> Shares:
+        rows = self._read(name, z=self._settings.z, limit=TABLE, **asked)
+        groups = rows[0]["groups"] if rows else 0
+        return Shares(
+            rows=tuple(
+                Share(**{key: value for key, value in row.items() if key != "groups"})
+                for row in rows
+            ),
+            groups=groups,
+        )
+
+    def _view(self, reader: str | None) -> tuple[View, list[str] | None]:
+        """Return what an agent reads, and on which types of tasks (None: all)."""
+        view = read_view(self._store.read, self._namespace, reader)
+        if view.scope is None:
+            return view, None
+        rows = self._read("explaining.types")
+        return view, sorted(row["type"] for row in rows if view.allows(row["type"]))
+
+    def _one(self, name: str, **params: Any) -> Row:
+        return self._read(name, **params)[0]
+
+    def _read(self, name: str, **params: Any) -> list[Row]:
+        query = procedure(name)
+        given = {"ns": self._namespace, **params} if "ns" in query.params else params
+        return self._store.read(query, **given)
+
+    @property
+    def _rates(self) -> dict[str, Any]:
+        names = ("z", "prior_successes", "prior_failures")
+        return {name: getattr(self._settings, name) for name in names}
+
+
+_OF_LESSONS = ("recommended", "warned against")
+
+
+def written(text: str, values: Mapping[str, Any]) -> str:
+    """Return a statement with its parameters written in, to be pasted where none can be given."""
+    return _PARAMETER.sub(lambda found: _literal(values[found[1]]), text)
+
+
+def _literal(value: str | Sequence[str]) -> str:
+    """Return texts as Cypher writes them; what is not plain ASCII by its code."""
+    if not isinstance(value, str):
+        return f"[{', '.join(map(_literal, value))}]"
+    return "'" + "".join(map(_escaped, value)) + "'"
+
+
+def _escaped(char: str) -> str:
+    if char in "\\'":
+        return f"\\{char}"
+    return char if char.isprintable() else f"\\u{ord(char):04x}" if ord(char) < 0x10000 else char
+
+
+def _action(row: Row) -> str:
+    action, spec = row["action_type"], row["action_spec"]
+    return str(action if spec is None else f"{action} {spec}")
+
+
+def _rated(row: Row) -> dict[str, Any]:
+    return {name: row[name] for name in ("id", "text", "trials", "successes", "lower", "upper")}
+
+
+def _since(times: Sequence[int], found: Row) -> Since | None:
+    """Return the dates of evidence, the latest first; of a rule over all tasks those it keeps."""
+    first, last = (times[-1], times[0]) if times else (found["first_at"], found["last_at"])
+    dates = from_millis(first), from_millis(last)
+    if dates[0] is None or dates[1] is None:
+        return None
+    return Since(first=dates[0], last=dates[1], dated=len(times) or None)
+
+
+def _dated(row: Row, name: str) -> Row:
+    return {**row, name: from_millis(row[name])}

@@ -1,0 +1,495 @@
+"""Predicting the outcome of strategies on a task, by partial pooling.
+
+The counts come from the graph and ``forecasting.pool`` computes the probability from them; the
+strengths of pooling are fitted to the history (:mod:`graphmem.advice.pooling`) and kept on a node
+``Pooling``, with the number of trials that they were fitted on. They are fitted anew when that has
+changed by a tenth.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from graphmem.config import Settings
+from graphmem.errors import StoreError, ValidationError
+from graphmem.graph.access import read_view
+from graphmem.graph.arguments import checked_agent, checked_text
+from graphmem.graph.clock import now_millis
+from graphmem.ids import node_id, strategy_id, task_id
+from graphmem.models import Difference
+from graphmem.models.fields import MAX_STRATEGIES
+from graphmem.models.forecasts import (
+    Borrowed,
+    OutcomePrediction,
+    PoolingStrengths,
+    PredictionBasis,
+    StrategyBasis,
+    TaskBasis,
+)
+from graphmem.store.paging import pages
+from graphmem.store.port import Row, Store, Transaction
+from graphmem.store.queries import procedure
+
+if TYPE_CHECKING:
+    from graphmem.advice.pooling import Cells, Fitted
+
+Near = Callable[[str, str], Sequence[tuple[str, float]]]
+"""Finds nodes of a label (``Task``, ``Strategy``) that say nearly what a text says: their ids, and
+similarities in [-1, 1]."""
+MAX_CELLS = 200_000
+"""Entries that strengths are fitted on; of a larger history some tasks, drawn by their keys."""
+_PAGE = 1_000
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Whose episodes count: names of agents (None: all), and the types of tasks that do not."""
+
+    agents: list[str] | None
+    without: list[str]
+
+    @property
+    def filters(self) -> dict[str, Any]:
+        return {"agents": self.agents, "without": self.without}
+
+
+class Forecaster:
+    """Predicts outcomes in one namespace, and keeps the strengths for that."""
+
+    def __init__(self, store: Store, namespace: str, settings: Settings) -> None:
+        self._store = store
+        self._namespace = namespace
+        self._settings = settings
+        self._id = node_id(namespace, "Pooling")
+        self._unsaved: PoolingStrengths | None = None
+
+    @property
+    def prior(self) -> tuple[float, float]:
+        """Successes and failures of the Beta prior of the rate of all."""
+        return self._settings.prior_successes, self._settings.prior_failures
+
+    def predict(
+        self, task: str, strategy: str | Sequence[str], agent: str | None, near: Near | None = None
+    ) -> OutcomePrediction:
+        """Return how likely it is that a strategy, or several together, work on a task.
+
+        ``near`` finds what is similar to a task or strategy that the memory does not have.
+
+        Raises:
+            ValidationError: an argument is wrong.
+        """
+        text = _named("task", task)
+        texts = _strategies(strategy)
+        seen = self._seen(agent)
+        everything = self._read("forecasting.totals", ns=self._namespace)[0]
+        strengths = self._in_force(everything["trials"])
+        totals = everything if seen.agents is None else self._totals_of(seen)
+        own, tried = self._task(text, seen)
+        borrowed = [] if tried["trials"] else self._near_tasks(text, own, near, seen)
+        rows = self._strategies(texts, own, near, seen)
+        answer = self._read(
+            "forecasting.pool",
+            trials=totals["trials"],
+            successes=totals["successes"],
+            task_trials=tried["trials"],
+            task_successes=tried["successes"],
+            task_borrowed=[_weighed(one) for one in borrowed],
+            rows=[
+                {**_counts(row), "place": place, "borrowed": list(map(_weighed, row["near"]))}
+                for place, row in enumerate(rows)
+            ],
+            prior_successes=self.prior[0],
+            prior_failures=self.prior[1],
+            **_parameters(strengths),
+        )[0]
+        parts = answer["parts"]
+        weights = sum(part["weight"] for part in parts)
+        basis = PredictionBasis(
+            trials=totals["trials"],
+            successes=totals["successes"],
+            rate=parts[0]["rate"],
+            task=TaskBasis(
+                text=text,
+                known=bool(own),
+                trials=tried["trials"],
+                successes=tried["successes"],
+                rate=parts[0]["task_rate"],
+                borrowed=tuple(borrowed),
+            ),
+            strategies=tuple(
+                StrategyBasis(
+                    text=row["text"],
+                    known=row["known"],
+                    trials=row["trials"],
+                    successes=row["successes"],
+                    rate=part["strategy_rate"],
+                    here_trials=row["cell_trials"],
+                    here_successes=row["cell_successes"],
+                    prior=part["prior"],
+                    probability=part["probability"],
+                    weight=part["weight"] / weights,
+                    borrowed=tuple(row["near"]),
+                )
+                for row, part in zip(rows, parts, strict=True)
+            ),
+            strengths=strengths,
+            agents=None if seen.agents is None else tuple(seen.agents),
+        )
+        from graphmem.advice.pooling import interval
+
+        low, high = interval(answer["probability"], answer["concentration"])
+        return OutcomePrediction(
+            probability=answer["probability"],
+            low=low,
+            high=high,
+            trials=min(row["cell_trials"] for row in rows),
+            basis=basis,
+        )
+
+    # Counts
+
+    def _read(self, name: str, **params: Any) -> list[Row]:
+        return self._store.read(procedure(name), **params)
+
+    def _seen(self, agent: str | None) -> _Seen:
+        view = read_view(self._store.read, self._namespace, checked_agent(agent))
+        types: list[str] = []
+        if view.scope is not None:
+            rows = self._read("forecasting.types", ns=self._namespace)
+            types = [row["type"] for row in rows if not view.allows(row["type"])]
+        return _Seen(None if view.agents is None else list(view.agents), types)
+
+    def _totals_of(self, seen: _Seen) -> Row:
+        return self._read("forecasting.totals_of", ns=self._namespace, **seen.filters)[0]
+
+    def _task(self, text: str, seen: _Seen) -> tuple[list[str], Row]:
+        """Return the ids of a task, by key, id or description, and the counts of all of them."""
+        ns = self._namespace
+        rows = self._read("maintenance.stored_tasks", ns=ns, ids=[task_id(ns, text), text])
+        if not rows:
+            rows = self._read("learning.find_tasks", ns=ns, text=text, task_type=None)
+        own = sorted(row["id"] for row in rows)
+        counted = self._read("forecasting.tasks", ns=ns, ids=own, **seen.filters) if own else []
+        return own, {
+            "trials": sum(row["trials"] for row in counted),
+            "successes": sum(row["successes"] for row in counted),
+        }
+
+    def _near_tasks(
+        self, text: str, own: list[str], near: Near | None, seen: _Seen
+    ) -> list[Borrowed]:
+        """Return the tasks that one without trials borrows from, and their counts."""
+        found: dict[str, float] = {}
+        if own:
+            rows = self._read("forecasting.similar_tasks", ns=self._namespace, ids=own)
+            found = _nearest(((row["similar"], row["similarity"]) for row in rows), own)
+        elif near is not None:
+            found = _nearest(near("Task", text), own)
+        if not found:
+            return []
+        rows = self._read(
+            "forecasting.tasks", ns=self._namespace, ids=sorted(found), **seen.filters
+        )
+        return _borrowed(rows, found)
+
+    def _strategies(
+        self, texts: list[str], tasks: list[str], near: Near | None, seen: _Seen
+    ) -> list[Row]:
+        """Return the counts of strategies over all tasks and on some, in their order."""
+        ns = self._namespace
+        named = {text: strategy_id(ns, text) for text in texts}
+        rows = {row["id"]: row for row in self._tried({*texts, *named.values()}, seen)}
+        known = {text: rows.get(named[text], rows.get(text)) for text in texts}
+        wholes = sorted({row["whole"] for row in known.values() if row})
+        here: dict[str, Row] = {}
+        if wholes and tasks:
+            cells = self._read(
+                "forecasting.outcomes", ns=ns, tasks=tasks, ids=wholes, **seen.filters
+            )
+            here = {row["whole"]: row for row in cells}
+        answer = []
+        counted = set()
+        for text, row in known.items():
+            if row is not None and row["whole"] in counted:
+                continue  # it was merged with one that is given as well
+            cell: Mapping[str, Any] = {}
+            if row is not None:
+                counted.add(row["whole"])
+                cell = here.get(row["whole"], {})
+            trials = row["trials"] if row else 0
+            answer.append(
+                {
+                    "text": row["text"] if row else text,
+                    "known": row is not None,
+                    "trials": trials,
+                    "successes": row["successes"] if row else 0,
+                    "cell_trials": cell.get("trials", 0),
+                    "cell_successes": cell.get("successes", 0),
+                    "near": [] if trials else self._near_strategies(text, row, near, seen),
+                }
+            )
+        return answer
+
+    def _tried(self, ids: Iterable[str], seen: _Seen) -> list[Row]:
+        """Return the counts of strategies, as far as they may be read."""
+        ns = self._namespace
+        rows = self._read("forecasting.strategies", ns=ns, ids=sorted(ids))
+        if seen.agents is None or not rows:
+            return rows
+        members = {row["whole"]: row["members"] for row in rows}
+        wholes = [{"whole": key, "members": members[key]} for key in sorted(members)]
+        counted = self._read("forecasting.strategies_of", ns=ns, rows=wholes, **seen.filters)
+        counts = {row["whole"]: row for row in counted}
+        nothing = {"trials": 0, "successes": 0}
+        return [{**row, **_pick(counts.get(row["whole"], nothing))} for row in rows]
+
+    def _near_strategies(
+        self, text: str, row: Row | None, near: Near | None, seen: _Seen
+    ) -> list[Borrowed]:
+        """Return the strategies that one without trials borrows from, and their counts."""
+        found: dict[str, float] = {}
+        if row is not None:
+            own = row["members"]
+            links = self._read(
+                "forecasting.similar_strategies", ns=self._namespace, ids=sorted(own)
+            )
+            found = _nearest(((link["similar"], link["similarity"]) for link in links), own)
+        elif near is not None:
+            found = _nearest(near("Strategy", text), [])
+        rows = self._tried(found, seen) if found else []
+        once = {one["whole"]: one for one in sorted(rows, key=lambda one: found[one["id"]])}
+        return _borrowed(once.values(), found)
+
+    # Strengths
+
+    def refit(self) -> PoolingStrengths:
+        """Fit the strengths to the whole history now, store them, and return them.
+
+        Where another process holds the memory, they are only kept here.
+        """
+        found = self._fit()
+        stored = self._stored()
+        if found == stored or not (found.trials or stored):
+            return found
+        if self._store.writing or self._store.try_writing():
+            self._store.apply_schema()
+            self._keep(found)
+        else:
+            self._unsaved = found
+        return found
+
+    def verify(self) -> tuple[list[Difference], dict[str, int]]:
+        """Compare the strengths that are stored with those that fit; return how many were checked.
+
+        Where the history has grown since, they stay for a while, and there is nothing to compare.
+        """
+        stored = self._stored()
+        if stored is None:
+            return [], {}
+        trials = self._read("forecasting.totals", ns=self._namespace)[0]["trials"]
+        if stored.trials != trials:
+            return [], {"pooling": 0}
+        fitted = self._fit().model_dump()
+        differences = [
+            Difference(
+                kind="pooling", key=self._id, field=name, stored=value, expected=fitted[name]
+            )
+            for name, value in stored.model_dump().items()
+            if not math.isclose(value, fitted[name], rel_tol=1e-4, abs_tol=1e-9)
+        ]
+        return differences, {"pooling": 1}
+
+    def _stored(self) -> PoolingStrengths | None:
+        rows = self._read("forecasting.pooling", ns=self._namespace, ids=[self._id])
+        return _strengths(rows[0]) if rows else None
+
+    def _in_force(self, trials: int) -> PoolingStrengths:
+        """Return the strengths in force; fit them where the trials changed by a tenth.
+
+        They are stored where that needs no lock: who only reads keeps nobody from writing.
+        """
+        for known in (self._stored(), self._unsaved):
+            if known is not None and abs(trials - known.trials) * 10 <= known.trials:
+                return known
+        found = self._fit()
+        if found.trials and self._store.writing:
+            self._keep(found)
+        elif found.trials:
+            self._unsaved = found
+        return found
+
+    def _keep(self, found: PoolingStrengths) -> None:
+        self._unsaved = found
+        names = ("trials", "gain", "score", "fitted")
+        row = {**_parameters(found), **{name: getattr(found, name) for name in names}}
+
+        def work(tx: Transaction) -> None:
+            tx.run(procedure("forecasting.drop_pooling"), ns=self._namespace)
+            if found.trials:
+                tx.run(
+                    procedure("forecasting.put_pooling"),
+                    ns=self._namespace,
+                    now=now_millis(),
+                    id=self._id,
+                    strengths=row,
+                )
+
+        try:
+            self._store.transact(work)
+        except StoreError as error:  # what was asked for has its answer, and this can be done again
+            _log.info("strengths of pooling were not stored: %s", error)
+            return
+        self._unsaved = None
+
+    def _fit(self) -> PoolingStrengths:
+        from graphmem.advice import pooling
+
+        ns = self._namespace
+        totals = self._read("forecasting.totals", ns=ns)[0]
+        if totals["trials"] < pooling.LEAST:
+            return undecided()
+        fitted = pooling.fit(self._cells(), totals["trials"], totals["successes"], self.prior)
+        return described(fitted, totals["trials"])
+
+    def _cells(self) -> Cells:
+        """Read what strengths are fitted on."""
+        ns = self._namespace
+        wholes = {
+            row["whole"]: (row["trials"], row["successes"])
+            for row in self._read("forecasting.wholes", ns=ns)
+        }
+        tasks = self._read("forecasting.task_keys", ns=ns)
+        tasks.sort(key=lambda row: (hashlib.sha256(row["key"].encode()).digest(), row["id"]))
+        found: list[tuple[int, ...]] = []
+        numbers = {row["id"]: number for number, row in enumerate(tasks)}
+        for ids in pages(list(numbers), _PAGE):
+            found += [
+                (
+                    *(numbers[row["task"]], row["task_trials"], row["task_successes"]),
+                    *wholes.get(row["whole"], (row["trials"], row["successes"])),
+                    *(row["trials"], row["successes"]),
+                )
+                for row in self._read("forecasting.cells", ns=ns, ids=ids)
+            ]
+            if len(found) >= MAX_CELLS:
+                break
+        return cells_of(found)
+
+
+def cells_of(rows: Sequence[tuple[int, ...]]) -> Cells:
+    """Return counts as arrays: (task, its trials, successes, the strategy's, the cell's)."""
+    import numpy as np
+
+    from graphmem.advice.pooling import Cells
+
+    table = np.array(rows, dtype=np.float64).reshape(-1, 7)
+    group = table[:, 0].astype(np.int64)
+    return Cells(group, *(np.ascontiguousarray(table[:, at]) for at in range(1, 7)))
+
+
+def described(fitted: Fitted, trials: int) -> PoolingStrengths:
+    """Return the strengths in force, by what speaks for those fitted to ``trials`` trials."""
+    from graphmem.advice.pooling import DEFAULTS
+
+    values = fitted.strengths if fitted.accepted else DEFAULTS
+    return PoolingStrengths(
+        task=values.task,
+        strategy=values.strategy,
+        cell=values.cell,
+        task_slope=values.task_slope,
+        strategy_slope=values.strategy_slope,
+        fitted=fitted.accepted,
+        trials=trials,
+        gain=fitted.gain,
+        score=fitted.score,
+    )
+
+
+def undecided() -> PoolingStrengths:
+    """Return the defaults, of a history that is too short to fit anything."""
+    from graphmem.advice.pooling import DEFAULTS, Fitted
+
+    return described(Fitted(DEFAULTS, 0.0, 0.0, accepted=False), 0)
+
+
+def _strengths(row: Row) -> PoolingStrengths:
+    return PoolingStrengths(
+        task=row["task_strength"],
+        strategy=row["strategy_strength"],
+        cell=row["cell_strength"],
+        **{
+            name: row[name]
+            for name in ("task_slope", "strategy_slope", "fitted", "trials", "gain", "score")
+        },
+    )
+
+
+def _parameters(strengths: PoolingStrengths) -> dict[str, float]:
+    return {
+        "task_strength": strengths.task,
+        "strategy_strength": strengths.strategy,
+        "cell_strength": strengths.cell,
+        "task_slope": strengths.task_slope,
+        "strategy_slope": strengths.strategy_slope,
+    }
+
+
+def _named(name: str, value: object) -> str:
+    text = checked_text(name, value)  # type: ignore[arg-type]
+    if not text:
+        raise ValidationError(name, value, "is empty", "name it by its text, key or id")
+    return text
+
+
+def _strategies(given: object) -> list[str]:
+    several = [given] if isinstance(given, str) else given
+    if not isinstance(several, Sequence) or not 0 < len(several) <= MAX_STRATEGIES:
+        raise ValidationError(
+            "strategy", given, f"must be a text, or a list of 1 to {MAX_STRATEGIES} texts"
+        )
+    return list(dict.fromkeys(_named("strategy", one) for one in several))
+
+
+def _nearest(pairs: Iterable[tuple[str, float]], own: Iterable[str]) -> dict[str, float]:
+    """Return by id how similar others are; what is not similar at all has nothing to lend."""
+    mine = set(own)
+    found: dict[str, float] = {}
+    for identity, similarity in pairs:
+        if identity not in mine and similarity > 0.0:
+            found[identity] = max(found.get(identity, 0.0), min(float(similarity), 1.0))
+    return found
+
+
+def _borrowed(rows: Iterable[Row], similarity: Mapping[str, float]) -> list[Borrowed]:
+    lent = [
+        Borrowed(
+            id=row["id"],
+            text=row["text"],
+            similarity=similarity[row["id"]],
+            trials=row["trials"],
+            successes=row["successes"],
+        )
+        for row in rows
+        if row["trials"]
+    ]
+    return sorted(lent, key=lambda one: (-one.similarity, one.text, one.id))
+
+
+def _weighed(one: Borrowed) -> dict[str, float]:
+    return {"similarity": one.similarity, "trials": one.trials, "successes": one.successes}
+
+
+def _pick(row: Mapping[str, Any]) -> dict[str, int]:
+    return {"trials": row["trials"], "successes": row["successes"]}
+
+
+def _counts(row: Row) -> dict[str, int]:
+    names = ("trials", "successes", "cell_trials", "cell_successes")
+    return {name: row[name] for name in names}

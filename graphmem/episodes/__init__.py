@@ -1,0 +1,1 @@
+"""Episodes: how they lie in the graph, and learning them."""

@@ -1,0 +1,210 @@
+"""How an episode lies in the graph: its rows for the procedures, and its content read back.
+
+What a row says beyond the episode itself (its type of task, the class of its error, what it lists)
+is a pure function of the episode, so that `verify` and `rebuild` can ask for it again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from graphmem.ids import (
+    anti_pattern_id,
+    canonical_json,
+    digest,
+    heuristic_id,
+    node_id,
+    rule_id,
+    strategy_id,
+    stream_id,
+    task_id,
+)
+from graphmem.models import Episode, MistakeCard, Step, content, resolve
+from graphmem.policies.streams import took
+from graphmem.store.port import Row
+from graphmem.text.error_classes import error_class
+from graphmem.text.task_types import infer_task_type
+
+
+def episode_row(episode: Episode, namespace: str, threshold: float) -> Row:
+    """Return what the procedures need of an episode; a score of ``threshold`` is a success."""
+    outcome = resolve(episode, threshold)
+    held = content(episode, outcome)
+    content_hash = digest(canonical_json(held))
+    key = ("key", episode.source_key) if episode.source_key else ("content", content_hash)
+    episode_id = node_id(namespace, "Episode", *key)
+    task_key = episode.task_key or episode.task
+    started, ended = held.get("started_at"), held.get("ended_at")
+    used_at = ended if ended is not None else started
+    classes = classify(held)
+    failure = None if outcome.success else classes["error_class"]
+    agent = episode.agent
+    return {
+        "id": episode_id,
+        "content_hash": content_hash,
+        "agent": node_id(namespace, "Agent", agent),
+        "agent_name": agent,
+        "task": task_id(namespace, task_key),
+        "task_key": task_key,
+        "keyed": episode.task_key is not None,
+        "description": episode.task,
+        "task_type": episode.task_type,
+        **classes,
+        "used_at": used_at,
+        "success": int(outcome.success),
+        "score": outcome.score,
+        "reward": outcome.reward,
+        "error": episode.error,
+        "feedback": episode.feedback,
+        "summary": episode.summary,
+        "started_at": started,
+        "ended_at": ended,
+        "duration": episode.duration,
+        "step_count": len(episode.steps),
+        "use_count": len(episode.strategy),
+        "source_key": episode.source_key,
+        "source": episode.source,
+        "extra": canonical_json(episode.extra) if episode.extra else None,
+        "steps": [
+            _step_row(node_id(namespace, "Step", episode_id, str(index)), index, step)
+            for index, step in enumerate(episode.steps)
+        ],
+        "uses": [
+            {
+                "strategy": strategy_id(namespace, use.text),
+                "text": use.text,
+                "rank": rank,
+                "credit": use.credit,
+                "shown": use.shown,
+                "applied": use.applied,
+                "heuristic": heuristic_id(namespace, agent, str(classes["type"]), use.text),
+                "anti_pattern": anti_pattern_id(namespace, agent, use.text, failure)
+                if failure
+                else None,
+            }
+            for rank, use in enumerate(episode.strategy)
+        ],
+        "listed": [
+            {
+                "rule": rule_id(namespace, task_key, text),
+                "text": text,
+                "as_success": as_success,
+                "rank": rank,
+            }
+            for as_success, texts in ((True, episode.successes), (False, episode.mistakes))
+            for rank, text in enumerate(texts)
+        ],
+        "made": [
+            _card_row(namespace, task_key, rank, card)
+            for rank, card in enumerate(episode.mistake_cards)
+        ],
+        "stream": stream_id(namespace, agent),
+        "_took": took(
+            namespace,
+            agent,
+            ((step.state, step.action_type, step.action) for step in episode.steps),
+        ),
+        "_content": held,
+    }
+
+
+def classify(held: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return what an episode counts under, from its content.
+
+    ``type`` is the type of task that was given, else ``inferred``, that of the wording;
+    ``type_rule`` and ``inferred_rule`` name what decided; ``error_class`` is the class of its
+    error (else of the last error of a step), or None without an error.
+    """
+    inferred = infer_task_type(held["task"])
+    given = held.get("task_type")
+    return {
+        "type": given or inferred.name,
+        "type_rule": "given" if given else inferred.rule,
+        "inferred": inferred.name,
+        "inferred_rule": inferred.rule,
+        "error_class": error_class(error_of(held) or "") or None,
+    }
+
+
+def error_of(held: Mapping[str, Any]) -> str | None:
+    """Return the error of an episode from its content, else the last one of its steps."""
+    if held.get("error"):
+        return str(held["error"])
+    errors = (step["error"] for step in reversed(held.get("steps", ())) if step.get("error"))
+    return next(errors, None)
+
+
+def _card_row(namespace: str, task_key: str, rank: int, card: MistakeCard) -> Row:
+    task, worker, decision = card.task or task_key, card.worker or "", card.correct_decision or ""
+    return {
+        "mistake": node_id(namespace, "Mistake", card.type, task, worker, decision),
+        "type": card.type,
+        "about": task,
+        "about_given": card.task is not None,
+        "worker": card.worker,
+        "correct_decision": card.correct_decision,
+        "rank": rank,
+        "evidence": card.evidence,
+        "lesson": card.lesson,
+        "extra": canonical_json(card.extra) if card.extra else None,
+    }
+
+
+def read_contents(
+    read: Callable[..., list[Row]], namespace: str, ids: list[str]
+) -> dict[str, dict[str, Any]]:
+    """Return the content (as :func:`graphmem.models.content` gives it) of stored episodes."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in read("learning.episodes", ns=namespace, ids=ids):
+        facts = row["facts"]
+        names = (
+            *("task", "task_type", "success", "score", "reward", "error", "feedback", "summary"),
+            *("started_at", "ended_at", "duration"),
+        )
+        held = {name: facts[name] for name in names}
+        held["agent"] = row["agent"]
+        held["task_key"] = row["task_key"] if facts["keyed"] else None
+        held["extra"] = json.loads(facts["extra"]) if facts["extra"] else None
+        held["strategy"] = []
+        found[row["id"]] = {name: value for name, value in held.items() if value is not None}
+    for row in read("learning.uses_of", ns=namespace, ids=ids):
+        use = {"text": row["text"], "credit": row["credit"], "applied": row["applied"]}
+        if row["shown"] is not None:
+            use["shown"] = row["shown"]
+        found[row["id"]]["strategy"].append(use)
+    for row in read("lessons.listed_of", ns=namespace, ids=ids):
+        name = "successes" if row["as_success"] else "mistakes"
+        found[row["id"]].setdefault(name, []).append(row["text"])
+    for row in read("lessons.cards_of", ns=namespace, ids=ids):
+        card = {
+            "type": row["type"],
+            "task": row["about"] if row["about_given"] else None,
+            "worker": row["worker"],
+            "correct_decision": row["correct_decision"],
+            "evidence": row["evidence"],
+            "lesson": row["lesson"],
+            "extra": json.loads(row["extra"]) if row["extra"] else None,
+        }
+        held = {name: value for name, value in card.items() if value is not None}
+        found[row["id"]].setdefault("mistake_cards", []).append(held)
+    for row in read("learning.steps_of", ns=namespace, ids=ids):
+        step = {
+            name: json.loads(row[name]) if name in _JSON_FIELDS else row[name]
+            for name in Step.model_fields
+            if row[name] is not None
+        }
+        found[row["id"]].setdefault("steps", []).append(step)
+    return found
+
+
+_JSON_FIELDS = frozenset({"action", "state", "next_state"})
+
+
+def _step_row(identity: str, index: int, step: Step) -> Row:
+    row: Row = {"id": identity, "index": index}
+    for name, value in step.__dict__.items():
+        if value is not None:
+            row[name] = canonical_json(value) if name in _JSON_FIELDS else value
+    return row

@@ -1,0 +1,116 @@
+"""Who may learn and read what: a pure function of the learning scopes of a namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from graphmem.errors import ScopeError
+from graphmem.ids import scope_id
+from graphmem.models.scopes import Scope
+from graphmem.store.port import Row
+from graphmem.store.queries import procedure
+
+Run = Callable[..., list[Row]]
+"""``transaction.run`` or ``store.read``."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Which lessons somebody reads."""
+
+    agents: tuple[str, ...] | None
+    """Those of these agents, in the order of their names; None: of all."""
+    scope: Scope | None
+    """Whose types of tasks count; None: all types."""
+
+    @property
+    def min_occurrences(self) -> int | None:
+        """Occurrences that a lesson needs, where the scope says so."""
+        return None if self.scope is None else self.scope.min_occurrences
+
+    def allows(self, task_type: str) -> bool:
+        """Return whether lessons on tasks of a type are read."""
+        return self.scope is None or self.scope.allows(task_type)
+
+
+class Scopes(Mapping[str, Scope]):
+    """The scopes of a namespace, by agent."""
+
+    def __init__(self, scopes: Iterable[Scope] = ()) -> None:
+        self._scopes = {scope.agent: scope for scope in scopes}
+
+    def __getitem__(self, agent: str) -> Scope:
+        return self._scopes[agent]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._scopes)
+
+    def __len__(self) -> int:
+        return len(self._scopes)
+
+    def view(self, agent: str | None) -> View:
+        """Return what an agent reads; None reads everything.
+
+        It reads its own lessons, and those of the agents that it inherits from, directly or
+        through others, as far as these share with it; and only on types of tasks that it may
+        learn. An agent without a scope reads its own, on all types.
+        """
+        if agent is None:
+            return View(agents=None, scope=None)
+        shared = [
+            name
+            for name in self.ancestors(agent)
+            if name in self._scopes and self._scopes[name].shares_with(agent)
+        ]
+        return View(agents=tuple(sorted({agent, *shared})), scope=self._scopes.get(agent))
+
+    def ancestors(self, agent: str) -> set[str]:
+        """Return the agents that one inherits from, directly or through others."""
+        found: set[str] = set()
+        waiting = [agent]
+        while waiting:
+            scope = self._scopes.get(waiting.pop())
+            for name in scope.inherit_from if scope else ():
+                if name not in found:
+                    found.add(name)
+                    waiting.append(name)
+        return found
+
+
+def refusal(scopes: Mapping[str, Scope], agent: str, task_type: str) -> ScopeError | None:
+    """Return why an agent may not learn a type of task, or None where it may."""
+    scope = scopes.get(agent)
+    if scope is None or scope.allows(task_type):
+        return None
+    return ScopeError(
+        "task_type",
+        task_type,
+        f"is a type of task that agent {agent!r} may not learn",
+        "change its scope, let another agent learn it, or give another task_type",
+    )
+
+
+def read_scopes(run: Run, namespace: str, agents: Collection[str] | None = None) -> Scopes:
+    """Return the scopes of some agents, or of all, in one statement.
+
+    Args:
+        run: ``transaction.run`` or ``store.read``.
+        namespace: whose scopes.
+        agents: names; None: all.
+    """
+    if agents is None:
+        return Scopes(map(_scope, run(procedure("scopes.list"), ns=namespace)))
+    ids = sorted(scope_id(namespace, agent) for agent in agents)
+    return Scopes(map(_scope, run(procedure("scopes.of"), ns=namespace, ids=ids)))
+
+
+def read_view(run: Run, namespace: str, agent: str | None) -> View:
+    """Return what an agent reads; None reads everything, and takes no statement."""
+    if agent is None:
+        return Scopes().view(None)
+    return read_scopes(run, namespace).view(agent)
+
+
+def _scope(row: Row) -> Scope:
+    return Scope(**row)

@@ -1,0 +1,53 @@
+"""Checks of arguments that many calls take."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from graphmem.errors import ValidationError, has_surrogate
+from graphmem.models.fields import Input, Name
+
+
+def check_text(name: str, value: object) -> None:
+    """Refuse what no engine can be asked for.
+
+    Raises:
+        ValidationError: it is no text, or one with lone surrogates.
+    """
+    if not isinstance(value, str) or has_surrogate(value):
+        raise ValidationError(name, value, "is no text, or holds a lone surrogate")
+
+
+class _Agent(Input):
+    agent: Name
+
+
+def checked_agent(agent: str | None) -> str | None:
+    """Return the name of an agent as it is stored, or None for all agents.
+
+    Raises:
+        ValidationError: it is no name.
+    """
+    return None if agent is None else _Agent(agent=agent).agent
+
+
+def checked_text(name: str, value: str | None) -> str | None:
+    """Return a text as it is stored, or None.
+
+    Raises:
+        ValidationError: it is no text, or one with lone surrogates.
+    """
+    if value is None:
+        return None
+    check_text(name, value)
+    return unicodedata.normalize("NFC", value).strip()
+
+
+def check_limit(limit: int) -> None:
+    """Refuse what is no limit.
+
+    Raises:
+        ValidationError: it is no whole number from 1.
+    """
+    if type(limit) is not int or limit < 1:
+        raise ValidationError("limit", limit, "must be a whole number from 1")

@@ -1,0 +1,176 @@
+"""The kinds of derived items: how each is named and keyed, derived, stored and compared."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from graphmem.ids import anti_pattern_id, heuristic_id
+from graphmem.models import Difference
+from graphmem.store.port import Row, Transaction
+from graphmem.store.queries import Query, procedure
+from graphmem.text.task_types import infer_task_type
+
+TOLERANCE = 1e-9
+
+
+Complete = Callable[[str, Row], Row]
+"""Makes an item, of a namespace, of what a procedure derived."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of derived item: how it is named, keyed, and which nodes it hangs on."""
+
+    name: str
+    label: str
+    key: tuple[str, ...]
+    needs_half_life: bool = False
+    edges: bool = False
+    """It is removed and written anew, not set on nodes that stay."""
+    linked: bool = False
+    """It is a node of its own, which a procedure links to its evidence."""
+    file: str = "maintenance"
+    complete: Complete | None = None
+
+    def derive(
+        self, tx: Transaction, ns: str, ids: Sequence[str], half_life: float, **only: Any
+    ) -> list[Row]:
+        """Return the items as the facts say; ``only`` narrows edges (``task``, ``others``)."""
+        extra = {"half_life": half_life} if self.needs_half_life else {}
+        rows = tx.run(self._procedure("derive"), ns=ns, ids=list(ids), **extra, **only)
+        return [self.complete(ns, row) for row in map(_in_order, rows)] if self.complete else rows
+
+    def stored(self, tx: Transaction, ns: str, ids: Sequence[str]) -> list[Row]:
+        """Return the items as they are stored."""
+        return list(map(_in_order, tx.run(self._procedure("stored"), ns=ns, ids=list(ids))))
+
+    def put(
+        self, tx: Transaction, ns: str, ids: Sequence[str], rows: list[Row], **only: Any
+    ) -> int:
+        """Store the items in place of what is there; return how many."""
+        if self.edges:
+            self.clear(tx, ns, ids, **only)
+        if not rows:
+            return 0
+        written = tx.run(self._procedure("put"), ns=ns, rows=rows)
+        if self.linked:
+            tx.run(self._procedure("link"), rows=rows)
+        return int(written[0]["written"])
+
+    def clear(self, tx: Transaction, ns: str, ids: Sequence[str], **only: Any) -> None:
+        """Remove the items that hang on some nodes."""
+        tx.run(self._procedure("clear"), ns=ns, ids=list(ids), **only)
+
+    def _procedure(self, what: str) -> Query:
+        return procedure(f"{self.file}.{what}_{self.name}")
+
+
+def _in_order(row: Row) -> Row:
+    """Types of tasks come in the order in which they were met, which does not matter."""
+    return row | {name: sorted(row[name]) for name in ("types", "opposed") if name in row}
+
+
+def _typed(_: str, row: Row) -> Row:
+    """A task that was given no type has that of its wording."""
+    if row["type"] is not None:
+        return {**row, "type_rule": "given"}
+    inferred = infer_task_type(row["description"] or "")
+    return {**row, "type": inferred.name, "type_rule": inferred.rule}
+
+
+def _heuristic(ns: str, row: Row) -> Row:
+    return {"id": heuristic_id(ns, row["agent"], row["type"], row["text"]), **row}
+
+
+def _anti_pattern(ns: str, row: Row) -> Row:
+    agent, text = row["agent"], row["text"]
+    return {
+        "id": anti_pattern_id(ns, agent, text, row["error_class"]),
+        **row,
+        "opposed": row["types"],
+        "opposing": [heuristic_id(ns, agent, name, text) for name in row["types"]],
+    }
+
+
+FILE = "lessons_maintenance"
+STRATEGIES = Kind("strategies", "Strategy", ("id",))
+OUTCOMES = Kind("outcomes", "Strategy", ("strategy", "task", "agent"), edges=True)
+CO_OCCURRENCES = Kind(
+    "co_occurrences", "Strategy", ("low", "high"), needs_half_life=True, edges=True
+)
+HEURISTICS = Kind(
+    "heuristics", "Strategy", ("id",), edges=True, linked=True, file=FILE, complete=_heuristic
+)
+ANTI_PATTERNS = Kind(
+    "anti_patterns", "Strategy", ("id",), edges=True, linked=True, file=FILE, complete=_anti_pattern
+)
+TASKS = Kind("tasks", "Task", ("id",), complete=_typed)
+RECENT = Kind("recent", "Task", ("id",), edges=True, file=FILE)
+RULES = Kind("rules", "Rule", ("id",), file=FILE)
+MISTAKES = Kind("mistakes", "Mistake", ("id",), file=FILE)
+AGENTS = Kind("agents", "Agent", ("id",))
+KINDS = (
+    *(STRATEGIES, OUTCOMES, CO_OCCURRENCES, HEURISTICS, ANTI_PATTERNS),
+    *(TASKS, RECENT, RULES, MISTAKES, AGENTS),
+)
+LABELS = ("Mistake", "Rule", "Strategy", "Task", "Agent")
+"""Labels that items hang on, in the order of deriving; locks are taken in the reverse order."""
+# Found by consolidation, see consolidation.py and lessons.py.
+GENERAL_RULES = Kind("general_rules", "Rule", ("id",))
+PREFERRED = Kind("preferred", "AntiPattern", ("id",))
+# Derived stream by stream, see derivation.py.
+POLICIES = Kind("policies", "Policy", ("id",))
+POLICY_LINKS = Kind("policy_links", "Policy", ("low", "high"), edges=True)
+
+_HOMES = {
+    "Strategy": "maintenance.{}_strategies",
+    "Task": "maintenance.{}_tasks",
+    "Agent": "maintenance.{}_agents",
+    "Rule": "lessons_maintenance.{}_rules",
+    "Mistake": "lessons_maintenance.{}_mistakes",
+}
+
+
+def upkeep(what: str, label: str) -> Query:
+    """Return the procedure that does ``what`` ("lock" or "drop") to nodes of a label."""
+    return procedure(_HOMES[label].format(what))
+
+
+def key_of(kind: Kind, row: Row) -> str:
+    """Return what an item is known by among those of its kind."""
+    return " ".join(str(row[name]) for name in kind.key)
+
+
+def differences_of(
+    kind: Kind, stored: dict[str, Row], expected: dict[str, Row]
+) -> Iterator[Difference]:
+    """Yield where stored items are not as they should be; numbers may differ by 1e-9."""
+    for key in sorted(stored.keys() | expected.keys()):
+        was, should = stored.get(key), expected.get(key)
+        if was is None or should is None:
+            yield Difference(
+                kind=kind.name,
+                key=key,
+                field="*",
+                stored=None if was is None else "present",
+                expected=None if should is None else "present",
+            )
+            continue
+        for name, value in should.items():
+            if name in was and name not in kind.key and not _same(was[name], value):
+                yield Difference(
+                    kind=kind.name, key=key, field=name, stored=was[name], expected=value
+                )
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, float) or isinstance(b, float):
+        return (
+            a is not None
+            and b is not None
+            and math.isclose(a, b, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+        )
+    return bool(a == b)

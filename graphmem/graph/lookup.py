@@ -1,0 +1,132 @@
+"""What an object, an id or a text means: the strategy, lesson, rule or policy that it names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from graphmem.errors import NotFoundError, ValidationError
+from graphmem.graph.arguments import check_text, checked_text
+from graphmem.ids import strategy_id
+from graphmem.models.explanations import ItemKind
+from graphmem.models.fields import MAX_KEY
+from graphmem.store.port import Row, Store
+from graphmem.store.queries import procedure
+
+KINDS: tuple[ItemKind, ...] = ("strategy", "heuristic", "anti-pattern", "rule", "policy")
+FITTING = 20
+"""Items that fit a text which are listed in an error."""
+_VERDICT = re.compile(r"\[(?:WORKS|AVOID)\]\s*")
+
+
+@runtime_checkable
+class Item(Protocol):
+    """What the library returned: anything that is known by its id."""
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        ...
+
+
+class Items:
+    """Finds items of one namespace."""
+
+    def __init__(self, store: Store, namespace: str) -> None:
+        self._store = store
+        self._namespace = namespace
+
+    def find(
+        self, item: Item | str, kind: str | None = None, agents: Sequence[str] | None = None
+    ) -> Row:
+        """Return the row of ``explaining.find`` that an object, an id or a text means.
+
+        With ``agents``, a text names only lessons of these, and nothing is suggested.
+
+        Raises:
+            NotFoundError: there is none.
+            ValidationError: it is no such thing, or a text that fits several.
+        """
+        name = _checked_kind(kind)
+        if isinstance(item, str):
+            return self._named(_checked_item(item), item, name, agents)
+        if not isinstance(item, Item) or not isinstance(item.id, str):
+            raise ValidationError(
+                "item", item, "cannot be explained", "give an id, a text, or what a memory returned"
+            )
+        known = self._by_ids([_checked_item(item.id)], name)
+        if not known:
+            raise self._missing(item.id, name, agents)
+        return known[0]
+
+    def _named(
+        self, text: str, given: str, kind: ItemKind | None, agents: Sequence[str] | None
+    ) -> Row:
+        for ids in ([text], [strategy_id(self._namespace, text)]):
+            if known := self._by_ids(ids, kind):
+                return known[0]
+        bare = _VERDICT.sub("", text, count=1) if _VERDICT.match(text) else text
+        asked = {"text": bare, "agents": agents and list(agents), "limit": FITTING + 1}
+        rows = self._read("explaining.find_text", **asked)
+        rows = [row for row in rows if kind in (None, row["kind"])]
+        if not rows:
+            raise self._missing(given, kind, agents)
+        if len(rows) > 1:
+            listed = "; ".join(
+                f"{row['kind']} {row['id']} ({_described(row)})" for row in rows[:FITTING]
+            )
+            more = "" if len(rows) <= FITTING else "; and more"
+            raise ValidationError(
+                "item", given, f"fits several: {listed}{more}", "give the id of one of them"
+            )
+        return self._by_ids([rows[0]["id"]], None)[0]
+
+    def _by_ids(self, ids: Sequence[str], kind: ItemKind | None) -> list[Row]:
+        rows = self._read("explaining.find", ids=list(ids))
+        return [row for row in rows if kind in (None, row["kind"])]
+
+    def _missing(
+        self, given: str, kind: ItemKind | None, agents: Sequence[str] | None
+    ) -> NotFoundError:
+        what = kind or "strategy, heuristic, anti-pattern, rule or policy"
+        alike = []
+        if agents is None:
+            alike = self._read("explaining.alike", text=str(checked_text("item", given)))
+        if alike:
+            nearest = ", ".join(repr(row["text"][:80]) for row in alike)
+            remedy = f"the nearest strategies are {nearest}"
+        else:
+            remedy = (
+                "`graphmem strategies`, `heuristics`, `anti-patterns`, `rules` and `policies` "
+                "show what there is"
+            )
+        shown = given if len(given) <= 200 else f"{given[:200]}..."
+        return NotFoundError(f"no {what} {shown!r} in namespace {self._namespace!r}; {remedy}")
+
+    def _read(self, name: str, **params: Any) -> list[Row]:
+        return self._store.read(procedure(name), ns=self._namespace, **params)
+
+
+def _checked_kind(kind: str | None) -> ItemKind | None:
+    for known in KINDS:
+        if isinstance(kind, str) and kind.replace("_", "-") == known:
+            return known
+    if kind is None:
+        return None
+    raise ValidationError("kind", kind, "is unknown", f"give one of {', '.join(KINDS)}")
+
+
+def _checked_item(item: str) -> str:
+    check_text("item", item)
+    if len(item) > MAX_KEY:
+        raise ValidationError("item", item, f"must have at most {MAX_KEY:,} characters")
+    text = str(checked_text("item", item))
+    if not text:
+        raise ValidationError("item", item, "must not be empty", "give an id or a text")
+    return text
+
+
+def _described(row: Row) -> str:
+    parts = [] if row["agent"] is None else [f"agent {row['agent']!r}"]
+    return ", ".join([*parts, repr(row["about"])])

@@ -1,0 +1,109 @@
+"""Counting what is read: beside the graph, and written to it now and then.
+
+Reading does not wait for a write. Counts are added to the graph every few seconds by a thread, by
+``Memory.flush`` and when the memory is closed; a crash before that loses them, and nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable
+
+from graphmem.errors import StoreError
+from graphmem.graph.clock import now_millis
+from graphmem.store.port import Store, Transaction
+from graphmem.store.queries import procedure
+
+SECONDS = 5.0
+_PROCEDURES = {"Policy": "policies.count_reads", "Strategy": "learning.count_reads"}
+
+_log = logging.getLogger(__name__)
+
+
+class Reads:
+    """Reads of policies and strategies that are not written yet."""
+
+    def __init__(self, store: Store, namespace: str, *, enabled: bool = True) -> None:
+        self._enabled = enabled
+        self._store = store
+        self._namespace = namespace
+        self._lock = threading.Lock()
+        self._counts: dict[tuple[str, str], tuple[int, int]] = {}
+        self._timer: threading.Timer | None = None
+
+    def note(self, label: str, *ids: str) -> None:
+        """Count one read of each item."""
+        self.note_all(label, ids)
+
+    def note_all(self, label: str, ids: Iterable[str]) -> None:
+        """Count one read of each item."""
+        if not self._enabled:
+            return
+        now = now_millis()
+        with self._lock:
+            for identity in ids:
+                count = self._counts.get((label, identity), (0, 0))[0]
+                self._counts[label, identity] = (count + 1, now)
+            if self._counts and self._timer is None and self._store.writing:
+                self._timer = threading.Timer(SECONDS, self._tick)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def flush(self) -> int:
+        """Add the counts to the graph; return for how many items."""
+        with self._lock:
+            counts, self._counts = self._counts, {}
+            timer, self._timer = self._timer, None
+        if timer is not None and timer is not threading.current_thread():
+            timer.cancel()
+        if not counts:
+            return 0
+        try:
+            return self._write(counts)
+        except BaseException:
+            with self._lock:
+                for key, (reads, at) in counts.items():
+                    later = self._counts.get(key, (0, 0))
+                    self._counts[key] = (reads + later[0], max(at, later[1]))
+            raise
+
+    def close(self) -> None:
+        """Flush for the last time; where another process writes, the counts are dropped."""
+        if not self._counts:
+            self._stop()
+            return
+        try:
+            if self._store.try_writing():
+                self.flush()
+        except StoreError as error:
+            _log.info("read counts were dropped: %s", error)
+        self._stop()
+
+    def _stop(self) -> None:
+        with self._lock:
+            self._counts = {}
+            timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+
+    def _tick(self) -> None:
+        try:
+            self.flush()
+        except StoreError as error:  # closed meanwhile, or the server went away: at the next one
+            _log.info("read counts wait: %s", error)
+
+    def _write(self, counts: dict[tuple[str, str], tuple[int, int]]) -> int:
+        rows: dict[str, list[dict[str, object]]] = {}
+        for (label, identity), (reads, at) in sorted(counts.items()):
+            rows.setdefault(label, []).append({"id": identity, "reads": reads, "at": at})
+        self._store.apply_schema()
+
+        def work(tx: Transaction) -> int:
+            items = 0
+            for label, found in rows.items():
+                query = procedure(_PROCEDURES[label])
+                items += tx.run(query, ns=self._namespace, rows=found)[0]["items"]
+            return items
+
+        return self._store.transact(work)

@@ -1,0 +1,1 @@
+"""Lessons: what strategies, errors and sentences of episodes add up to."""

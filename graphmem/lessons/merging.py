@@ -1,0 +1,76 @@
+"""Strategies that a person says are one: they count as one where lessons are read.
+
+What was recorded stays as it is, so that a merge can be undone exactly: a strategy that was merged
+points to the one that stands for it (``MERGED_INTO``, and ``merged_into``, its id), and procedures
+that read add up what points to the same.
+"""
+
+from __future__ import annotations
+
+from graphmem.errors import NotFoundError, ValidationError
+from graphmem.graph.arguments import check_text, checked_text
+from graphmem.ids import strategy_id
+from graphmem.store.port import Row, Store, Transaction
+from graphmem.store.queries import procedure
+
+
+class Merger:
+    """Merges strategies of one namespace, and undoes that."""
+
+    def __init__(self, store: Store, namespace: str) -> None:
+        self._store = store
+        self._namespace = namespace
+
+    def merge(self, strategy: str, other: str) -> str:
+        """Let a second strategy count as the first; return the id of the first.
+
+        Raises:
+            NotFoundError: there is no such strategy.
+            ValidationError: they are one already, or the first was merged into another.
+        """
+        self._store.apply_schema()
+        return self._store.transact(lambda tx: self._merge(tx, strategy, other))
+
+    def _merge(self, tx: Transaction, strategy: str, other: str) -> str:
+        given = {"strategy": strategy, "other": other}
+        ids = sorted({self._found(tx, *item)["id"] for item in given.items()})
+        tx.run(procedure("lessons.lock_strategies"), ids=ids)
+        whole, part = (self._found(tx, *item) for item in given.items())
+        if whole["id"] == part["id"]:
+            raise ValidationError("other", other, "is the same strategy", "name two strategies")
+        # One that others were merged into points to itself.
+        if whole["merged_into"] not in (None, whole["id"]):
+            raise ValidationError(
+                "strategy", strategy, "was merged into another", "name that one, or unmerge it"
+            )
+        if part["merged_into"] not in (None, part["id"]):
+            raise ValidationError("other", other, "was merged already", "unmerge it first")
+        tx.run(procedure("lessons.merge"), whole=whole["id"], part=part["id"])
+        return str(whole["id"])
+
+    def unmerge(self, strategy: str) -> int:
+        """Let a strategy and those merged into it count by themselves; return how many were merged.
+
+        Raises:
+            NotFoundError: there is no such strategy.
+        """
+        self._store.apply_schema()
+
+        def work(tx: Transaction) -> int:
+            identity = self._found(tx, "strategy", strategy)["id"]
+            tx.run(procedure("lessons.lock_strategies"), ids=[identity])
+            return int(tx.run(procedure("lessons.unmerge"), id=identity)[0]["unmerged"])
+
+        return self._store.transact(work)
+
+    def _found(self, tx: Transaction, name: str, given: str) -> Row:
+        check_text(name, given)
+        text = str(checked_text(name, given))
+        ids = [text, strategy_id(self._namespace, text)]
+        rows = tx.run(procedure("lessons.strategy"), ns=self._namespace, ids=ids)
+        if not rows:
+            raise NotFoundError(
+                f"no strategy {given!r} in namespace {self._namespace!r}; "
+                "`graphmem strategies` shows them"
+            )
+        return rows[0]

@@ -1,0 +1,387 @@
+"""Lessons, read: what works, what fails, which rules hold, and on what evidence.
+
+Bounds, means and verdicts are computed by the procedures of ``cypher/lessons/lessons.cypher``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from graphmem.config import Settings
+from graphmem.errors import ValidationError
+from graphmem.graph.access import View, read_view
+from graphmem.graph.arguments import check_limit, checked_agent, checked_text
+from graphmem.ids import from_millis, task_id
+from graphmem.lessons.counting import SAMPLE
+from graphmem.models.lessons import (
+    Alternative,
+    AntiPattern,
+    Heuristic,
+    MemorySummary,
+    Mistake,
+    Rule,
+    Score,
+    TaskScore,
+)
+from graphmem.store.port import Row, Store, Transaction
+from graphmem.store.queries import procedure
+
+RULES = 10
+"""Rules of a task that are shown, the newest."""
+CARDS = 30
+"""Mistakes that are shown."""
+
+
+class Lessons:
+    """What one namespace teaches."""
+
+    def __init__(self, store: Store, namespace: str, settings: Settings) -> None:
+        self._store = store
+        self._namespace = namespace
+        self._settings = settings
+
+    def heuristics(
+        self,
+        task_type: str | None = None,
+        agent: str | None = None,
+        min_confidence: float = 0.0,
+        *,
+        evidence: bool = True,
+    ) -> list[Heuristic]:
+        """Return what works, best lower bound first."""
+        check_confidence(min_confidence)
+        view = self._view(agent)
+        rows = self._both(
+            "lessons.heuristics",
+            agents=view.agents and list(view.agents),
+            task_type=checked_text("task_type", task_type),
+            at_least=view.min_occurrences or self._settings.min_occurrences,
+            above=self._settings.heuristic_above,
+            min_confidence=min_confidence,
+            **self._settings.bounds,
+        )
+        rows = [row for row in rows if view.allows(row["task_type"])]
+        samples = self._samples(rows) if evidence else {}
+        return [
+            Heuristic(
+                **_dated(row, "members"),
+                supporting=tuple(samples.get((row["id"], True), ())),
+                opposing=tuple(samples.get((row["id"], False), ())),
+            )
+            for row in rows
+        ]
+
+    def anti_patterns(
+        self,
+        task_type: str | None = None,
+        agent: str | None = None,
+        min_confidence: float = 0.0,
+    ) -> list[AntiPattern]:
+        """Return what fails, and what to do instead, most certain first."""
+        check_confidence(min_confidence)
+        view = self._view(agent)
+        rows = self._both(
+            "lessons.anti_patterns",
+            agents=view.agents and list(view.agents),
+            task_type=checked_text("task_type", task_type),
+            at_least=max(self._settings.anti_pattern_failures, view.min_occurrences or 1),
+            min_confidence=min_confidence,
+            **self._settings.bounds,
+        )
+        return self.patterns(rows, view)
+
+    def patterns(self, rows: list[Row], view: View, *, by_type: bool = True) -> list[AntiPattern]:
+        """Return the anti-patterns of rows, those that may be read, with what did better there.
+
+        Without ``by_type`` only what was tried on the tasks where they failed is looked at, which
+        takes no longer in a large memory.
+        """
+        for row in rows:
+            row["task_types"] = tuple(sorted(row["task_types"]))
+        rows = [row for row in rows if all(map(view.allows, row["task_types"]))]
+        failures = self._failures(rows)
+        better = self._alternatives(self._read, rows, failures, view.agents, by_type=by_type)
+        examples = self._examples(failures)
+        return [
+            AntiPattern(
+                **_dated(row, "strategy_id", "members"),
+                example=examples.get(row["id"]),
+                evidence=tuple(failure["episode"] for failure in failures[row["id"]]),
+                better_alternative=better[row["id"]][1] if row["id"] in better else None,
+            )
+            for row in rows
+        ]
+
+    def rules(
+        self, task: str | None = None, agent: str | None = None, *, limit: int | None = None
+    ) -> list[Rule]:
+        """Return the rules of a task, the newest, or all rules, the best supported first."""
+        if limit is not None:
+            check_limit(limit)
+        view = self._view(agent)
+        limit = RULES if limit is None and task is not None else limit
+        identity = None if task is None else self._task(task)
+        if view.agents is not None:
+            rows = self._read("lessons.rules_by", agents=list(view.agents), task=identity)
+            rows = [row for row in rows if view.allows(row.pop("task_type"))]
+            if identity is None:
+                rows.sort(key=lambda row: row["opposing"] - row["supporting"])
+        elif identity is None:
+            rows = self._read("lessons.rules")
+        else:
+            rows = self._read("lessons.rules_of", task=identity, limit=limit)
+        rows = sorted(rows, key=lambda row: bool(row["source"] == "model"))[:limit]
+        samples: dict[str, list[str]] = {}
+        query = {"ids": [row["id"] for row in rows]}
+        found = self._read("lessons.evidence_of_rules", **query) if rows else []
+        for row in sorted(found, key=lambda row: (row["at"], row["episode"]), reverse=True):
+            samples.setdefault(row["id"], []).append(row["episode"])
+        prior = self._settings.prior_successes, self._settings.prior_failures
+        return [
+            Rule(
+                **_dated(row, "at"),
+                confidence=(row["supporting"] + prior[0])
+                / (row["supporting"] + row["opposing"] + sum(prior)),
+                evidence=tuple(samples.get(row["id"], ())[:5]),
+            )
+            for row in rows
+        ]
+
+    def mistakes(
+        self,
+        task: str | None = None,
+        worker: str | None = None,
+        agent: str | None = None,
+        *,
+        limit: int = CARDS,
+    ) -> list[Mistake]:
+        """Return mistakes by how often they were seen, then the latest first."""
+        check_limit(limit)
+        view = self._view(agent)
+        given = {"task": checked_text("task", task), "worker": checked_text("worker", worker)}
+        if view.agents is None:
+            rows = self._read("lessons.mistakes", limit=limit, **given)
+        else:
+            rows = self._read("lessons.mistakes_by", agents=list(view.agents), **given)
+            rows = [row for row in rows if view.allows(row.pop("task_type"))][:limit]
+        return [Mistake(**_dated(row)) for row in rows]
+
+    def recent(self, task: str, agent: str | None = None, *, limit: int = 20) -> list[Score]:
+        """Return the latest episodes of a task (at most 20), the latest first."""
+        check_limit(limit)
+        view = self._view(agent)
+        agents = view.agents and list(view.agents)
+        rows = self._read("lessons.recent", task=self._task(task), agents=agents)
+        return [_score(row) for row in rows if view.allows(row.pop("task_type"))][:limit]
+
+    def scores(self, task: str) -> list[Score]:
+        """Return the scores of a task, all of them, the earliest first."""
+        return [_score(row) for row in self._read("lessons.scores", task=self._task(task))]
+
+    def task_scores(self, limit: int = 100) -> list[TaskScore]:
+        """Return how well each task went, the one with most episodes first."""
+        check_limit(limit)
+        return [TaskScore(**row) for row in self._read("lessons.task_scores", limit=limit)]
+
+    def summary(self, top: int = 5) -> MemorySummary:
+        """Return the counts of lessons, the mistakes seen most, and how well tasks went."""
+        counts = self._read("lessons.counts")[0]
+        heuristics = self.heuristics(evidence=False)
+        anti_patterns = self._both(
+            "lessons.anti_patterns",
+            at_least=self._settings.anti_pattern_failures,
+            **self._settings.bounds,
+        )
+        rules = self._read("lessons.rules")
+        general = sum(row["task"] is None for row in rules)
+        return MemorySummary(
+            **counts,
+            heuristics=len(heuristics),
+            anti_patterns=len(anti_patterns),
+            rules=len(rules) - general,
+            general_rules=general,
+            top_mistakes=tuple(self.mistakes(limit=top)),
+            scores=tuple(self.task_scores()),
+        )
+
+    def refresh_preferred(self, tx: Transaction) -> int:
+        """Link anti-patterns to what did better (PREFER), as of now; return how many are."""
+        rows = self.preferred(tx)
+        tx.run(procedure("lessons.clear_preferred"), ns=self._namespace)
+        if rows:
+            tx.run(procedure("lessons.put_preferred"), ns=self._namespace, rows=rows)
+        return len(rows)
+
+    def preferred(self, tx: Transaction) -> list[Row]:
+        """Return what PREFER edges should say: anti-pattern, strategy, and what it achieved."""
+
+        def read(name: str, **params: Any) -> list[Row]:
+            return tx.run(procedure(name), ns=self._namespace, **params)
+
+        least = self._settings.anti_pattern_failures
+        rows = self._both("lessons.anti_patterns", read, at_least=least, **self._settings.bounds)
+        found = self._alternatives(read, rows, self._failures(rows, read), None)
+        fields = ("lift", "trials", "successes", "lower", "ground")
+        return [
+            {
+                "id": identity,
+                "strategy": strategy,
+                **{name: getattr(alternative, name) for name in fields},
+            }
+            for identity, (strategy, alternative) in sorted(found.items())
+        ]
+
+    def _alternatives(
+        self,
+        read: Callable[..., list[Row]],
+        rows: Sequence[Row],
+        failures: Mapping[str, Sequence[Row]],
+        agents: Sequence[str] | None,
+        *,
+        by_type: bool = True,
+    ) -> dict[str, tuple[str, Alternative]]:
+        """Return what did better than the strategies of anti-patterns (rows), where any did.
+
+        First on the tasks of their latest failures, then on all tasks of the types of these. One
+        did better when its lower bound is over the mean of the strategy that failed there.
+        """
+        if not rows:
+            return {}
+        formula: dict[str, Any] = {"agents": None if agents is None else list(agents)}
+        for name in ("z", "prior_successes", "prior_failures"):
+            formula[name] = self._settings.bounds[name]
+        grounds: dict[str, list[tuple[str, list[Row]]]] = {row["id"]: [] for row in rows}
+        tasks = [
+            {"id": row["id"], "tasks": sorted({found["task"] for found in failures[row["id"]]})}
+            for row in rows
+        ]
+        tried: dict[str, list[Row]] = {}
+        for row in read("lessons.alternatives_on_tasks", rows=tasks, **formula):
+            tried.setdefault(row["id"], []).append(row)
+        for identity, found in tried.items():
+            grounds[identity].append(("task", found))
+        types = {found["task_type"] for row in rows for found in failures[row["id"]]}
+        of_types: dict[str, list[Row]] = {}
+        query = {"types": sorted(types), **formula}
+        for row in read("lessons.alternatives_on_types", **query) if by_type else ():
+            of_types.setdefault(row["task_type"], []).append(row)
+        chosen: dict[str, tuple[str, Row, Row, str]] = {}
+        for row in rows:
+            for name in sorted({found["task_type"] for found in failures[row["id"]]}):
+                grounds[row["id"]].append(("task type", of_types.get(name, [])))
+            for ground, found in grounds[row["id"]]:
+                known = {other["strategy_id"]: other for other in found}
+                failed = known.get(row["strategy_id"])
+                if failed is None:
+                    continue
+                best = next(iter(other for other in found if other is not failed), None)
+                if best is not None and best["lower"] > failed["mean"]:
+                    chosen[row["id"]] = (best["strategy_id"], best, failed, ground)
+                    break
+        texts = self._texts(read, [identity for identity, *_ in chosen.values()])
+        return {
+            identity: (
+                strategy,
+                Alternative(
+                    strategy=texts[strategy],
+                    lift=best["mean"] - failed["mean"],
+                    trials=best["trials"],
+                    successes=best["successes"],
+                    lower=best["lower"],
+                    ground=ground,
+                ),
+            )
+            for identity, (strategy, best, failed, ground) in chosen.items()
+        }
+
+    def _texts(self, read: Callable[..., list[Row]], ids: Sequence[str]) -> dict[str, str]:
+        rows = read("lessons.texts", ids=sorted(set(ids))) if ids else []
+        return {row["id"]: row["text"] for row in rows}
+
+    def _failures(
+        self, rows: Sequence[Row], read: Callable[..., list[Row]] | None = None
+    ) -> dict[str, list[Row]]:
+        """Return the latest failures of anti-patterns, of all that were merged into each."""
+        found: dict[str, list[Row]] = {row["id"]: [] for row in rows}
+        whole = {member: row["id"] for row in rows for member in row["members"]}
+        if whole:
+            for failure in (read or self._read)("lessons.failures_of", ids=sorted(whole)):
+                found[whole[failure["id"]]].append(failure)
+        return {identity: failures[:SAMPLE] for identity, failures in found.items()}
+
+    def _examples(self, failures: Mapping[str, Sequence[Row]]) -> dict[str, str]:
+        """Return the error of the latest failure of each anti-pattern, in its own words."""
+        latest = {identity: found[0] for identity, found in failures.items() if found}
+        ids = sorted({row["episode"] for row in latest.values() if not row["error"]})
+        rows = self._read("lessons.step_errors", ids=ids) if ids else []
+        of_steps = {row["id"]: row["error"] for row in rows}
+        found = {key: row["error"] or of_steps.get(row["episode"]) for key, row in latest.items()}
+        return {key: error for key, error in found.items() if error is not None}
+
+    def _samples(self, rows: Sequence[Row]) -> dict[tuple[str, bool], list[str]]:
+        whole = {member: row["id"] for row in rows for member in row["members"]}
+        found: dict[tuple[str, bool], list[str]] = {}
+        if whole:
+            for row in self._read("lessons.evidence_of_heuristics", ids=sorted(whole)):
+                found.setdefault((whole[row["id"]], row["supports"]), []).append(row["episode"])
+        return {key: episodes[:SAMPLE] for key, episodes in found.items()}
+
+    def _view(self, agent: str | None) -> View:
+        return read_view(self._store.read, self._namespace, checked_agent(agent))
+
+    def _task(self, task: str) -> str:
+        return found_task(self._read, self._namespace, str(checked_text("task", task)))
+
+    def _both(
+        self, name: str, read: Callable[..., list[Row]] | None = None, **params: Any
+    ) -> list[Row]:
+        return with_merged(read or self._read, name, **params)
+
+    def _read(self, name: str, **params: Any) -> list[Row]:
+        return self._store.read(procedure(name), ns=self._namespace, **params)
+
+
+def with_merged(
+    read: Callable[..., list[Row]], name: str, limit: int | None = None, **params: Any
+) -> list[Row]:
+    """Return lessons on strategies that stand alone and on those that were merged, best first.
+
+    ``limit`` is for those that stand alone; what was merged is added to them.
+    """
+    rows = read(name, **params) if limit is None else read(name, limit=limit, **params)
+    if read("lessons.merged")[0]["merged"]:
+        rows += read(f"{name}_of_merged", **params)
+    return sorted(rows, key=lambda row: (-row["lower"], -row["confidence"], row["id"]))
+
+
+def found_task(read: Callable[..., list[Row]], namespace: str, text: str) -> str:
+    """Return the id of the task with a key, else of one with this wording, else what it would be.
+
+    ``read`` runs a procedure by its name in the namespace.
+    """
+    known = task_id(namespace, text)
+    if read("maintenance.stored_tasks", ids=[known]):
+        return known
+    rows = read("lessons.described_task", text=text)
+    return str(rows[0]["id"]) if rows else known
+
+
+def check_confidence(value: float) -> None:
+    """Refuse what is no confidence.
+
+    Raises:
+        ValidationError: it is no number in [0, 1].
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ValidationError("min_confidence", value, "must be a number from 0 to 1")
+
+
+def _dated(row: Row, *without: str) -> Row:
+    held = {name: value for name, value in row.items() if name not in without}
+    return {**held, **{name: from_millis(held[name]) for name in ("first_at", "last_at")}}
+
+
+def _score(row: Row) -> Score:
+    held = {name: value for name, value in row.items() if name not in ("at", "dated")}
+    return Score(**held, at=from_millis(row["dated"]))

@@ -1,0 +1,1 @@
+"""People: preferences, knowledge, and what agents may learn and read."""

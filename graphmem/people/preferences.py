@@ -1,0 +1,264 @@
+"""Users: what they prefer, and how everything that they said is erased.
+
+Preferences are facts. Which of them is in force follows from their times alone: those of a user and
+category form a chain in which each supersedes the one before it, whatever order they arrived in.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from graphmem.graph.clock import now_millis
+from graphmem.ids import from_millis, node_id
+from graphmem.models import Difference
+from graphmem.models.fields import millis
+from graphmem.models.users import PREFERENCE_CONFIDENCE, Asked, Preference, Wish
+from graphmem.store.paging import pages
+from graphmem.store.port import ChangedError, Row, Store, Transaction
+from graphmem.store.queries import procedure
+
+
+def user_id(namespace: str, user: str) -> str:
+    """Return the id of the User node of a name."""
+    return node_id(namespace, "User", user)
+
+
+class Preferences:
+    """Keeps the preferences of the users of one namespace."""
+
+    def __init__(self, store: Store, namespace: str) -> None:
+        self._store = store
+        self._namespace = namespace
+
+    def prefer(self, wish: Wish) -> Preference:
+        """Store a preference, durably, or find that it is known.
+
+        With a time it is known where the same was said at that time. Without one it is said now:
+        it is known where the same, from the same source, is the last that was said until now.
+
+        Raises:
+            StoreError: the engine failed; nothing was written.
+        """
+        ns = self._namespace
+        user = user_id(ns, wish.user)
+        at = millis(wish.at)
+        clock = now_millis()
+
+        def work(tx: Transaction) -> Preference:
+            open_user(tx, ns, clock, wish.user)
+            query = procedure("preferences.of")
+            before = tx.run(query, ns=ns, user_id=user, category=wish.category)
+            now, known = clock, None
+            if at is None:
+                now, known = _said_now(wish, before, clock)
+                moment = ("recorded", str(now))
+            else:
+                moment = ("at", str(at))
+            identity = known or node_id(
+                ns, "Preference", wish.user, wish.category, wish.text, wish.source, *moment
+            )
+            created = identity not in {row["id"] for row in before}
+            if created:
+                tx.run(
+                    procedure("preferences.prefer"),
+                    ns=ns,
+                    now=now,
+                    user_id=user,
+                    id=identity,
+                    category=wish.category,
+                    text=wish.text,
+                    source=wish.source,
+                    confidence=PREFERENCE_CONFIDENCE[wish.source],
+                    at=at,
+                )
+                _relink(tx, ns, [user], wish.category)
+            rows = tx.run(query, ns=ns, user_id=user, category=wish.category)
+            for row in rows:
+                if row["id"] == identity:
+                    return _preference(row, created=created)
+            raise ChangedError("the user was erased while this was written")
+
+        self._store.apply_schema()
+        return self._store.transact(work)
+
+    def list(self, asked: Asked, *, history: bool) -> builtins.list[Preference]:
+        """Return the preferences of a user, by category, the latest first.
+
+        Without ``history`` only those in force, one a category.
+        """
+        rows = self._store.read(
+            procedure("preferences.of"),
+            ns=self._namespace,
+            user_id=user_id(self._namespace, asked.user),
+            category=asked.category,
+            history=history,
+        )
+        return [_preference(row) for row in rows]
+
+    def verify(self) -> tuple[builtins.list[Difference], int]:
+        """Compare which preferences supersede which with what their times say.
+
+        Returns the differences, and how many edges there should be.
+        """
+        differences: builtins.list[Difference] = []
+        count = 0
+        for page in self._pages():
+            expected, stored = self._store.view(
+                lambda tx, page=page: self._compared(tx, page)  # type: ignore[misc]
+            )
+            count += len(expected)
+            differences += [
+                Difference(
+                    kind="supersessions",
+                    key=f"{newer} {older}",
+                    field="*",
+                    stored="present" if (newer, older) in stored else None,
+                    expected="present" if (newer, older) in expected else None,
+                )
+                for newer, older in sorted(expected ^ stored)
+            ]
+        return differences, count
+
+    def rebuild(self) -> tuple[int, int]:
+        """Store anew which preferences supersede which.
+
+        Returns how many edges there are, and how many wrong ones were removed.
+        """
+        written = removed = 0
+        for page in self._pages():
+            counts = self._store.transact(lambda tx, page=page: self._rebuild(tx, page))  # type: ignore[misc]
+            written, removed = written + counts[0], removed + counts[1]
+        return written, removed
+
+    def _pages(self) -> Iterator[builtins.list[str]]:
+        rows = self._store.read(procedure("preferences.users"), ns=self._namespace)
+        return pages([row["id"] for row in rows])
+
+    def _compared(
+        self, tx: Transaction, page: Sequence[str]
+    ) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+        if self._store.capabilities.server:  # it has no snapshots: keep writers off these users
+            lock_users(tx, self._namespace, page)
+        return _derived(tx, self._namespace, page), _stored(tx, self._namespace, page)
+
+    def _rebuild(self, tx: Transaction, page: Sequence[str]) -> tuple[int, int]:
+        lock_users(tx, self._namespace, page)
+        return _relink(tx, self._namespace, page)
+
+
+def open_user(tx: Transaction, namespace: str, now: int, user: str) -> str:
+    """Create a user who is not there yet, and lock that node; return its id.
+
+    Raises:
+        ChangedError: another writer erased the user in between; the transaction is run again.
+    """
+    identity = user_id(namespace, user)
+    tx.run(procedure("preferences.open_user"), ns=namespace, now=now, id=identity, name=user)
+    if not lock_users(tx, namespace, [identity]):
+        raise ChangedError("the user was erased while this was written")
+    return identity
+
+
+def lock_users(tx: Transaction, namespace: str, ids: Sequence[str]) -> int:
+    """Keep other writers off users until the transaction ends; return how many are there."""
+    rows = tx.run(procedure("preferences.lock_users"), ns=namespace, ids=list(ids))
+    return int(rows[0]["locked"])
+
+
+class ErasedUser(NamedTuple):
+    """What went when everything that a user said was erased."""
+
+    users: int
+    preferences: int
+    statements: int
+    knowledge: int
+    """Facts that nobody else stated."""
+
+
+def erase_user(tx: Transaction, namespace: str, user: str) -> ErasedUser:
+    """Remove a user with all preferences and statements, and what nobody else stated.
+
+    Contradictions that only this user claimed go, too. All counts are 0 where there is no such
+    user.
+    """
+    ns, identity = namespace, user_id(namespace, user)
+    if not lock_users(tx, ns, [identity]):
+        return ErasedUser(0, 0, 0, 0)
+    stated = [
+        row["id"] for row in tx.run(procedure("knowledge.stated_by"), ns=ns, user_id=identity)
+    ]
+    tx.run(procedure("knowledge.lock"), ns=ns, ids=stated)
+    tx.run(procedure("knowledge.retract_contradictions"), ns=ns, user_id=identity)
+
+    def removed(name: str, **params: object) -> int:
+        rows = tx.run(procedure(name), ns=ns, **params)
+        return int(rows[0]["removed"]) if rows else 0
+
+    statements = removed("knowledge.retract", user_id=identity)
+    knowledge = removed("knowledge.drop", ids=stated)
+    tx.run(procedure("knowledge.date"), ns=ns, ids=stated)
+    preferences = removed("preferences.erase", user_id=identity)
+    users = removed("preferences.drop_user", user_id=identity)
+    return ErasedUser(users, preferences, statements, knowledge)
+
+
+def _said_now(wish: Wish, before: Sequence[Row], clock: int) -> tuple[int, str | None]:
+    """Return when something is said that has no time, and its id where it was the last word.
+
+    That is the clock, but after all that was said until now: a machine writes more than once a
+    millisecond, and clocks are set back.
+    """
+    last = next((row for row in before if row["at"] is None or row["said_at"] <= clock), None)
+    if last is None:
+        return clock, None
+    if (last["text"], last["source"]) == (wish.text, wish.source):
+        return clock, last["id"]
+    return max(clock, last["said_at"] + 1), None
+
+
+def _derived(
+    tx: Transaction, ns: str, users: Sequence[str], category: str | None = None
+) -> set[tuple[str, str]]:
+    query = procedure("preferences.derive_supersessions")
+    rows = tx.run(query, ns=ns, ids=list(users), category=category)
+    return {(row["newer"], row["older"]) for row in rows}
+
+
+def _stored(
+    tx: Transaction, ns: str, users: Sequence[str], category: str | None = None
+) -> set[tuple[str, str]]:
+    query = procedure("preferences.stored_supersessions")
+    rows = tx.run(query, ns=ns, ids=list(users), category=category)
+    return {(row["newer"], row["older"]) for row in rows}
+
+
+def _relink(
+    tx: Transaction, ns: str, users: Sequence[str], category: str | None = None
+) -> tuple[int, int]:
+    """Store which preferences of locked users supersede which; return counts, and of those gone."""
+    expected = _derived(tx, ns, users, category)
+    stored = _stored(tx, ns, users, category)
+    for name, pairs in (("unlink", stored - expected), ("link", expected - stored)):
+        if pairs:
+            rows = [{"newer": newer, "older": older} for newer, older in sorted(pairs)]
+            tx.run(procedure(f"preferences.{name}"), ns=ns, rows=rows)
+    return len(expected), len(stored - expected)
+
+
+def _preference(row: Row, *, created: bool = False) -> Preference:
+    return Preference(
+        id=row["id"],
+        user=row["user"],
+        category=row["category"],
+        text=row["text"],
+        source=row["source"],
+        confidence=row["confidence"],
+        at=from_millis(row["at"]),
+        recorded_at=from_millis(row["created_at"]),
+        in_force=row["superseded_by"] is None,
+        supersedes=row["supersedes"],
+        superseded_by=row["superseded_by"],
+        created=created,
+    )

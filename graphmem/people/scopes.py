@@ -1,0 +1,124 @@
+"""Scopes: what agents may learn, and whose lessons they read.
+
+What follows from them is decided in :mod:`graphmem.graph.access`.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping, Sequence
+
+from graphmem.errors import ScopeError
+from graphmem.graph.access import Scopes, read_scopes
+from graphmem.graph.clock import now_millis
+from graphmem.ids import node_id, scope_id
+from graphmem.models.scopes import Scope
+from graphmem.store.port import Store, Transaction
+from graphmem.store.queries import procedure
+
+
+def circle(scopes: Mapping[str, Scope], agent: str) -> list[str] | None:
+    """Return a shortest circle of inheritance from an agent to itself, or None."""
+    before: dict[str, str] = {}
+    waiting = [agent]
+    while waiting:
+        following = []
+        for name in waiting:
+            scope = scopes.get(name)
+            for source in scope.inherit_from if scope else ():
+                if source == agent:
+                    path = [name]
+                    while path[-1] != agent:
+                        path.append(before[path[-1]])
+                    return [*reversed(path), agent]
+                if source not in before:
+                    before[source] = name
+                    following.append(source)
+        waiting = following
+    return None
+
+
+class Scoper:
+    """Sets and reads the scopes of one namespace."""
+
+    def __init__(self, store: Store, namespace: str) -> None:
+        self._store = store
+        self._namespace = namespace
+
+    def set(self, scope: Scope) -> Scope:
+        """Set or replace the scope of an agent, durably.
+
+        Raises:
+            ScopeError: it would inherit from itself, directly or through others.
+        """
+        self._store.apply_schema()
+        now = now_millis()
+
+        def work(tx: Transaction) -> None:
+            ns = self._namespace
+            lock_scopes(tx, self._namespace, now)
+            if scope.inherit_from:
+                known = {**read_scopes(tx.run, ns), scope.agent: scope}
+                if found := circle(known, scope.agent):
+                    raise ScopeError(
+                        "inherit_from",
+                        list(scope.inherit_from),
+                        f"makes a circle: {' inherits from '.join(map(repr, found))}",
+                        "leave one of them out",
+                    )
+            tx.run(
+                procedure("scopes.put"),
+                ns=ns,
+                now=now,
+                id=scope_id(ns, scope.agent),
+                agent=scope.agent,
+                can_learn=None if scope.can_learn is None else list(scope.can_learn),
+                cannot_learn=list(scope.cannot_learn),
+                share_with=list(scope.share_with),
+                inherit_from=list(scope.inherit_from),
+                min_occurrences=scope.min_occurrences,
+            )
+
+        self._store.transact(work)
+        return scope
+
+    def list(self) -> builtins.list[Scope]:
+        """Return all scopes, by agent."""
+        return builtins.list(self.all().values())
+
+    def all(self) -> Scopes:
+        """Return all scopes."""
+        return read_scopes(self._store.read, self._namespace)
+
+    def get(self, agent: str) -> Scope | None:
+        """Return the scope of an agent, or None where it has none."""
+        name = Scope(agent=agent).agent
+        return read_scopes(self._store.read, self._namespace, [name]).get(name)
+
+    def remove(self, agent: str) -> bool:
+        """Remove the scope of an agent; return whether it had one."""
+        ids = [scope_id(self._namespace, Scope(agent=agent).agent)]
+        self._store.apply_schema()
+        now = now_millis()
+
+        def work(tx: Transaction) -> int:
+            lock_scopes(tx, self._namespace, now)
+            return int(tx.run(procedure("scopes.drop"), ns=self._namespace, ids=ids)[0]["removed"])
+
+        return self._store.transact(work) > 0
+
+
+def lock_scopes(tx: Transaction, namespace: str, now: int) -> None:
+    """Keep others from changing scopes of a namespace until the transaction ends."""
+    identity = node_id(namespace, "Lock", "scopes")
+    tx.run(procedure("scopes.lock"), ns=namespace, now=now, id=identity)
+
+
+def erase_agents(tx: Transaction, namespace: str, agents: Sequence[str]) -> int:
+    """Remove the scopes of agents, and their names from other scopes; return how many went."""
+    lock_scopes(tx, namespace, now_millis())
+    ids = [scope_id(namespace, agent) for agent in agents]
+    removed = tx.run(procedure("scopes.drop"), ns=namespace, ids=ids)
+    for agent in agents:
+        tx.run(procedure("scopes.leave_out"), ns=namespace, agent=agent)
+    return int(removed[0]["removed"])

@@ -1,0 +1,159 @@
+"""Crystallizing: actions that worked often enough become policies, and lose that again.
+
+The counts behind it are kept with every episode and outcome, in its own transaction; so neither
+their order, nor batches, nor the number of processes that record them make a difference.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+
+from graphmem.config import Settings
+from graphmem.errors import ValidationError
+from graphmem.graph.arguments import checked_agent
+from graphmem.graph.clock import now_millis
+from graphmem.models.policies import Candidate, CrystallizeReport
+from graphmem.policies.streams import Draft, apply, lock
+from graphmem.store.port import Row, Store, Transaction
+from graphmem.store.queries import procedure
+
+BELOW_SHOWN = 20
+MAX_EVENTS = 1_000_000_000
+_WROTE = {"created": "crystallized", "updated": "crystallized", "taken_back": "taken_back"}
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """What a policy must pass: enough trials, and a Wilson lower bound over the threshold."""
+
+    min_events: int
+    threshold: float
+    z: float
+
+    def lower(self, successes: int, trials: int) -> float:
+        """Return the Wilson lower bound, as the formula of the procedures does."""
+        if not trials or not successes:
+            return 0.0
+        rate, square = successes / trials, self.z * self.z
+        spread = math.sqrt(rate * (1 - rate) / trials + square / (4 * trials * trials))
+        return (rate + square / (2 * trials) - self.z * spread) / (1 + square / trials)
+
+    def more(self, successes: int, trials: int) -> int:
+        """Return how many successes in a row would be enough; 0 where it passes."""
+
+        def passes(extra: int) -> bool:
+            enough = trials + extra >= self.min_events
+            return enough and self.lower(successes + extra, trials + extra) > self.threshold
+
+        if passes(0):
+            return 0
+        high = 1
+        while not passes(high):
+            high *= 2
+        low = high // 2
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if passes(middle) else (middle, high)
+        return high
+
+
+class Crystallizer:
+    """Crystallizes the policies of one namespace."""
+
+    def __init__(self, store: Store, namespace: str, settings: Settings) -> None:
+        self._store = store
+        self._namespace = namespace
+        self._settings = settings
+
+    def crystallize(
+        self,
+        agent: str | None,
+        min_events: int | None,
+        threshold: float | None,
+        z: float | None,
+    ) -> CrystallizeReport:
+        """Create, update and take back policies; see :meth:`Memory.crystallize`."""
+        settings = self._settings
+        limits = _check(
+            settings.min_events if min_events is None else min_events,
+            settings.crystallize_above if threshold is None else threshold,
+            settings.z if z is None else z,
+        )
+        agent = checked_agent(agent)
+        rows = self._store.read(procedure("events.streams"), ns=self._namespace, agent=agent)
+        found: list[Row] = []
+        if rows:
+            streams = [row["stream"] for row in rows]
+            self._store.apply_schema()
+            found = self._store.transact(lambda tx: self._work(tx, streams, agent, limits))
+        by_change: dict[str, list[Candidate]] = {name: [] for name in (*_WROTE, "kept", "below")}
+        for row in found:
+            by_change[row["change"]].append(_candidate(row, limits))
+        return CrystallizeReport(
+            created=tuple(by_change["created"]),
+            updated=tuple(by_change["updated"]),
+            taken_back=tuple(by_change["taken_back"]),
+            kept=len(by_change["kept"]),
+            below=tuple(by_change["below"][:BELOW_SHOWN]),
+            below_count=len(by_change["below"]),
+            min_events=limits.min_events,
+            threshold=limits.threshold,
+            z=limits.z,
+            needed=limits.more(0, 0),
+        )
+
+    def _work(
+        self, tx: Transaction, streams: list[str], agent: str | None, limits: Thresholds
+    ) -> list[Row]:
+        locked = lock(tx, self._namespace, streams)
+        rows = tx.run(
+            procedure("policies.crystallizing"),
+            ns=self._namespace,
+            agent=agent,
+            min_events=limits.min_events,
+            threshold=limits.threshold,
+            z_score=limits.z,
+        )
+        rows = [row for row in rows if row["stream"] in locked]  # others came meanwhile
+        drafts: dict[str, Draft] = {}
+        for row in rows:
+            if row["change"] in _WROTE:
+                draft = drafts.setdefault(row["agent"], Draft(row["agent"]))
+                fact = {"subject": row["id"], "value": row["lower"]}
+                draft.events.append((_WROTE[row["change"]], fact))
+        if drafts:
+            apply(tx, self._namespace, now_millis(), drafts.values())
+        return rows
+
+
+def _check(min_events: int, threshold: float, z: float) -> Thresholds:
+    if type(min_events) is not int or not 1 <= min_events <= MAX_EVENTS:
+        raise ValidationError("min_events", min_events, f"must be from 1 to {MAX_EVENTS:,}")
+    if not 0 <= _number("threshold", threshold) < 1:
+        raise ValidationError("threshold", threshold, "must be in [0, 1)")
+    if not 0 < _number("z", z) <= 10:
+        raise ValidationError("z", z, "must be over 0 and at most 10")
+    return Thresholds(min_events, float(threshold), float(z))
+
+
+def _number(name: str, value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValidationError(name, value, "must be a number")
+    return value
+
+
+def _candidate(row: Row, limits: Thresholds) -> Candidate:
+    return Candidate(
+        id=row["id"],
+        agent=row["agent"],
+        state=row["state"],
+        action=row["action_type"],
+        spec=json.loads(row["action_spec"]) if row["action_spec"] else None,
+        trials=row["trials"],
+        successes=row["successes"],
+        lower=row["lower"],
+        missing=max(0.0, limits.threshold - row["lower"]),
+        more=limits.more(row["successes"], row["trials"]),
+    )

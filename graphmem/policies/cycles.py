@@ -1,0 +1,576 @@
+"""Temporal discovery: the hours, days, weeks and months in which something happens or works.
+
+Events are counted by local time and compared with an even spread by Pearson's chi-squared test;
+p-values are corrected for the number of tests. What is too little to test is said, not guessed.
+The test takes events for independent of each other: a retry after a minute is not, so one episode
+counts once. It compares with an even spread over time, not with when something was tried: what
+is only done on Mondays also works, and fails, on Mondays.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+import unicodedata
+from calendar import isleap, monthrange
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from itertools import accumulate
+from typing import Any, Protocol
+from zoneinfo import ZoneInfo
+
+from graphmem.config import Settings
+from graphmem.errors import NotFoundError, ValidationError
+from graphmem.graph.arguments import check_text
+from graphmem.ids import from_millis, node_id, strategy_id
+from graphmem.models.cycles import (
+    BUCKETS,
+    PERIODS,
+    Correction,
+    Cycle,
+    CycleReport,
+    CycleTest,
+    Kind,
+    Only,
+)
+from graphmem.store.port import Row, Store, Transaction
+from graphmem.store.queries import procedure
+
+AMPLITUDE = 0.5
+"""What a cycle adds to a value at its peak, and takes from it half a period later."""
+AT_LEAST = 3
+"""Events below which nothing is tested."""
+MEAN_EXPECTED = 1.0
+"""Events that a bucket must have on average for the chi-squared approximation to hold at .05
+(Roscoe & Byars 1971, JASA 66:755-759; Koehler & Larntz 1980, JASA 75:336-344, ask for less)."""
+PERIODS_COVERED = 2
+"""Periods that the events must span: what was seen once does not recur yet."""
+
+_DAY = 86_400
+_START = datetime(1970, 1, 1)  # on the wall clock of whatever zone is asked for
+_THURSDAY = 3  # the weekday of that date
+_MONTHS = (0, *accumulate((31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)))
+"""Days of a year of 365 before each month."""
+
+
+class HasId(Protocol):
+    """A policy, or the row of a strategy."""
+
+    @property
+    def id(self) -> str:
+        """The id of its node."""
+        ...
+
+
+Subject = str | HasId | Sequence[datetime]
+
+
+class Cycles:
+    """Finds and keeps the cycles of the policies and strategies of one namespace."""
+
+    def __init__(self, store: Store, namespace: str, settings: Settings) -> None:
+        self._store = store
+        self._namespace = namespace
+        self._settings = settings
+
+    def discover(
+        self,
+        subject: Subject,
+        *,
+        timezone: str = "UTC",
+        alpha: float = 0.05,
+        correction: Correction = "holm",
+        at_least: int = AT_LEAST,
+        only: Only | None = None,
+    ) -> builtins.list[Cycle]:
+        """Find the cycles of a subject, store them in place of those before, and return them.
+
+        Stored cycles move the values of policies. Cycles of datetimes and cycles of failures are
+        returned without being stored: nothing is worth most when it fails.
+
+        Args:
+            subject: a policy, its id, a strategy's id or text, or datetimes with time zones.
+            timezone: the zone of hours and days, by its name in the IANA database.
+            alpha: a cycle is what an even spread would give with a probability below this.
+            correction: for testing several kinds: Holm's step-down method (Holm 1979), or
+                Bonferroni's.
+            at_least: events below which nothing is tested.
+            only: count successes or failures alone.
+
+        Raises:
+            ValidationError: an argument is wrong.
+            NotFoundError: there is no such policy or strategy.
+        """
+        keep = only != "failure" and not isinstance(subject, list | tuple)
+        report = self.examine(
+            subject,
+            timezone=timezone,
+            alpha=alpha,
+            correction=correction,
+            at_least=at_least,
+            only=only,
+            keep=keep,
+        )
+        return list(report.cycles)
+
+    def examine(
+        self,
+        subject: Subject,
+        *,
+        timezone: str = "UTC",
+        alpha: float = 0.05,
+        correction: Correction = "holm",
+        at_least: int = AT_LEAST,
+        only: Only | None = None,
+        keep: bool = False,
+    ) -> CycleReport:
+        """Return all tests, those that could not be made too; with ``keep``, store the cycles.
+
+        Arguments and errors are those of :meth:`discover`.
+        """
+        question = Question.of(timezone, alpha, correction, at_least, only)
+        if isinstance(subject, list | tuple):
+            for name, given in (("keep", keep), ("only", only)):
+                if given:
+                    raise ValidationError(name, given, "needs a policy or a strategy", "leave out")
+            return question.answer(None, _dates(subject))
+        if keep and only == "failure":
+            raise ValidationError(
+                "only", only, "is not kept, for values would rise when things fail", "leave out"
+            )
+        identity = self._identity(subject)
+        if not keep:
+            rows = self._store.read(procedure("cycles.dates"), ns=self._namespace, ids=[identity])
+            return question.answer_rows(identity, rows)
+        _chisquare()  # loaded before anybody has to wait
+        self._store.apply_schema()
+        report = self._store.transact(lambda tx: self._keep(tx, identity, question))
+        if report is None:  # erased by somebody else meanwhile
+            raise self._unknown(identity)
+        return report
+
+    def list(self, subject: str | HasId | None = None) -> builtins.list[Cycle]:
+        """Return the stored cycles of a policy or strategy, or of all.
+
+        Raises:
+            NotFoundError: there is no such policy or strategy.
+        """
+        if subject is None:
+            rows = self._store.read(procedure("cycles.all"), ns=self._namespace)
+        else:
+            identity = self._identity(subject)
+            rows = self._store.read(procedure("cycles.of"), ns=self._namespace, ids=[identity])
+        kinds = list(PERIODS)
+        rows.sort(key=lambda row: (row["subject"], row["timezone"], kinds.index(row["kind"])))
+        return [
+            Cycle(
+                **{
+                    **row,
+                    "buckets": tuple(row["buckets"]),
+                    "expected": tuple(row["expected"]),
+                }
+            )
+            for row in rows
+        ]
+
+    def _identity(self, subject: object) -> str:
+        """Return the id of a policy or strategy that is there."""
+        given = subject if isinstance(subject, str) else getattr(subject, "id", None)
+        if not isinstance(given, str):
+            raise ValidationError(
+                "subject",
+                subject,
+                "is no policy, strategy or list of datetimes",
+                "give a policy, its id, or the id or text of a strategy",
+            )
+        check_text("subject", given)
+        text = unicodedata.normalize("NFC", given).strip()
+        ids = [given, strategy_id(self._namespace, text)]
+        rows = self._store.read(procedure("cycles.subject"), ns=self._namespace, ids=ids)
+        found = {row["id"] for row in rows}
+        for identity in ids:
+            if identity in found:
+                return identity
+        raise self._unknown(given)
+
+    def renew(self, tx: Transaction, subjects: Sequence[str] | None = None) -> int:
+        """Find stored cycles anew, as they were asked for, within a transaction; return how many.
+
+        For all, or for those of some subjects by their ids. What the facts no longer show goes.
+        """
+        asked = tx.run(procedure("cycles.asked"), ns=self._namespace, subjects=subjects)
+        found = 0
+        for row in asked:
+            identity = row.pop("subject")
+            report = self._keep(tx, identity, Question.of(**row))
+            found += len(report.cycles) if report else 0
+        return found
+
+    def _keep(self, tx: Transaction, identity: str, question: Question) -> CycleReport | None:
+        """Examine a subject and put what is found in place of what was; None: it is gone."""
+        ns = self._namespace
+        ids = {kind: node_id(ns, "Cycle", identity, kind, question.zone.key) for kind in PERIODS}
+        there = tx.run(procedure("cycles.lock"), ns=ns, id=identity)[0]["locked"]
+        tx.run(procedure("cycles.clear"), ns=ns, ids=sorted(ids.values()))
+        if not there:
+            return None
+        dates = tx.run(procedure("cycles.dates"), ns=ns, ids=[identity])
+        report = question.answer_rows(identity, dates)
+        cycles = tuple(cycle.model_copy(update={"id": ids[cycle.kind]}) for cycle in report.cycles)
+        if cycles:
+            latest = max(row["at"] for row in dates if question.counts(row))
+            rows = [{**question.stored(cycle), "created_at": latest} for cycle in cycles]
+            tx.run(procedure("cycles.store"), ns=ns, subject=identity, rows=rows)
+        return report.model_copy(update={"cycles": cycles})
+
+    def _unknown(self, subject: str) -> NotFoundError:
+        return NotFoundError(f"no policy or strategy {subject!r} in namespace {self._namespace!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """How cycles are looked for: the arguments of ``examine``, checked."""
+
+    zone: ZoneInfo
+    alpha: float
+    correction: Correction
+    at_least: int
+    only: Only | None
+
+    @classmethod
+    def of(
+        cls, timezone: str, alpha: float, correction: Correction, at_least: int, only: Only | None
+    ) -> Question:
+        """Return a question, or raise a ValidationError that names what is wrong."""
+        if type(alpha) not in (int, float) or not 0 < alpha < 1:
+            raise ValidationError("alpha", alpha, "must be between 0 and 1", "0.05 is usual")
+        if correction not in ("holm", "bonferroni"):
+            raise ValidationError(
+                "correction", correction, "is unknown", "give 'holm' or 'bonferroni'"
+            )
+        if type(at_least) is not int or at_least < 1:
+            raise ValidationError("at_least", at_least, "must be a whole number from 1")
+        if only not in (None, "success", "failure"):
+            raise ValidationError("only", only, "is unknown", "give 'success' or 'failure'")
+        return cls(zone_of(timezone), alpha, correction, at_least, only)
+
+    def counts(self, row: Row) -> bool:
+        """Return whether a dated fact is among those that are asked about."""
+        return row["at"] is not None and (
+            self.only is None or row["success"] is (self.only == "success")
+        )
+
+    def answer_rows(self, subject: str, rows: Iterable[Row]) -> CycleReport:
+        """Return what the facts ({at, success}) about a subject say."""
+        asked = [
+            row
+            for row in rows
+            if self.only is None or row["success"] in (None, self.only == "success")
+        ]
+        dates = [from_millis(row["at"]) for row in asked if self.counts(row)]
+        unjudged = sum(self.only is not None and row["success"] is None for row in asked)
+        return self.answer(
+            subject,
+            [moment for moment in dates if moment is not None],
+            undated=len(asked) - len(dates) - unjudged,
+            unjudged=unjudged,
+        )
+
+    def answer(
+        self, subject: str | None, dates: Sequence[datetime], undated: int = 0, unjudged: int = 0
+    ) -> CycleReport:
+        """Return what dates say."""
+        local = [local_time(moment, self.zone) for moment in dates]
+        tests = [count(kind, local, self.at_least) for kind in PERIODS]
+        made = [test for test in tests if test.tested]
+        p_values = iter(corrected([test.p_value or 0.0 for test in made], self.correction))
+        tests = [
+            test.model_copy(update={"p_corrected": next(p_values)}) if test.tested else test
+            for test in tests
+        ]
+        return CycleReport(
+            subject=subject,
+            cycles=tuple(self._cycle(subject, test) for test in tests if self._holds(test)),
+            tests=tuple(tests),
+            events=len(dates),
+            undated=undated,
+            unjudged=unjudged,
+            timezone=self.zone.key,
+            only=self.only,
+            alpha=self.alpha,
+        )
+
+    def stored(self, cycle: Cycle) -> Row:
+        """Return a cycle as it is stored, with how it was found."""
+        return {
+            **cycle.model_dump(exclude={"subject"}),
+            "buckets": list(cycle.buckets),
+            "expected": list(cycle.expected),
+            "alpha": float(self.alpha),
+            "correction": self.correction,
+            "at_least": self.at_least,
+        }
+
+    def _holds(self, test: CycleTest) -> bool:
+        return test.p_corrected is not None and test.p_corrected < self.alpha
+
+    def _cycle(self, subject: str | None, test: CycleTest) -> Cycle:
+        peak = peak_of(test.buckets, test.expected)
+        return Cycle(
+            subject=subject,
+            kind=test.kind,
+            period=PERIODS[test.kind],
+            amplitude=AMPLITUDE,
+            phase=phase_of(test.kind, peak),
+            p_value=test.p_corrected or 0.0,
+            chi2=test.chi2 or 0.0,
+            buckets=test.buckets,
+            expected=test.expected,
+            peak=peak,
+            timezone=self.zone.key,
+            events=sum(test.buckets),
+            only=self.only,
+        )
+
+
+# Counting and testing
+
+
+def count(kind: Kind, local: Sequence[datetime], at_least: int = AT_LEAST) -> CycleTest:
+    """Count local times by bucket and test them against an even spread, where that is valid.
+
+    Hours of the day and days of the week are expected equally often; weeks of the month and
+    months of the year by the days that each has between the first and the last event.
+    """
+    buckets = [0] * len(BUCKETS[kind])
+    for moment in local:
+        buckets[bucket_of(kind, moment)] += 1
+    days = (max(local).date() - min(local).date()).days + 1 if local else 0
+    expected = _expected(kind, local, len(buckets))
+    reason = _too_little(kind, len(local), days, sum(map(bool, expected)), at_least)
+    if reason is not None:
+        return CycleTest(
+            kind=kind,
+            buckets=tuple(buckets),
+            expected=tuple(expected),
+            tested=False,
+            reason=reason,
+        )
+    pairs = [pair for pair in zip(buckets, expected, strict=True) if pair[1]]
+    found = _chisquare()([pair[0] for pair in pairs], [pair[1] for pair in pairs])
+    return CycleTest(
+        kind=kind,
+        buckets=tuple(buckets),
+        expected=tuple(expected),
+        chi2=float(found.statistic),
+        p_value=float(found.pvalue),
+        tested=True,
+    )
+
+
+def chi_squared_uniform(observed: Sequence[int], expected_per_bucket: float) -> float:
+    """Return Pearson's chi-squared statistic of counts against one expected count.
+
+    Raises:
+        ValidationError: there are no counts, one is negative or no number, or the expected count
+            is not over 0.
+    """
+    if not observed:
+        raise ValidationError("observed", observed, "is empty", "give a count for each bucket")
+    for index, value in enumerate(observed):
+        if not _is_number(value) or value < 0:
+            raise ValidationError(f"observed.{index}", value, "is no count")
+    if not _is_number(expected_per_bucket) or expected_per_bucket <= 0:
+        raise ValidationError("expected_per_bucket", expected_per_bucket, "must be a number over 0")
+    return math.fsum((value - expected_per_bucket) ** 2 for value in observed) / expected_per_bucket
+
+
+def corrected(p_values: Sequence[float], correction: Correction = "holm") -> list[float]:
+    """Return p-values corrected for their number, in the same order, at most 1.
+
+    Holm's step-down method (Holm 1979, Scand. J. Statist. 6:65-70) controls the same error as
+    Bonferroni's and finds more.
+    """
+    tests = len(p_values)
+    if correction == "bonferroni":
+        return [min(1.0, p * tests) for p in p_values]
+    order = sorted(range(tests), key=lambda index: p_values[index])
+    steps = [p_values[index] * (tests - rank) for rank, index in enumerate(order)]
+    found = dict(zip(order, accumulate(steps, max), strict=True))
+    return [min(1.0, found[index]) for index in range(tests)]
+
+
+def peak_of(buckets: Sequence[int], expected: Sequence[float]) -> int:
+    """Return the bucket that has most more than expected, in standard deviations.
+
+    With equal expectations that is the fullest one; of several, the first.
+    """
+    over = [
+        (seen - mean) / math.sqrt(mean) if mean else -math.inf
+        for seen, mean in zip(buckets, expected, strict=True)
+    ]
+    return over.index(max(over))
+
+
+def bucket_of(kind: Kind, local: datetime) -> int:
+    """Return the index of the bucket that a local time falls in."""
+    match kind:
+        case "hour of day":
+            return local.hour
+        case "day of week":
+            return local.weekday()
+        case "week of month":
+            return (local.day - 1) // 7
+        case "month of year":
+            return local.month - 1
+
+
+def _expected(kind: Kind, local: Sequence[datetime], buckets: int) -> list[float]:
+    if not local:
+        return [0.0] * buckets
+    if kind in ("hour of day", "day of week"):
+        return [len(local) / buckets] * buckets
+    days = [0] * buckets
+    for first, last in _months(min(local).date(), max(local).date()):
+        if kind == "month of year":
+            days[first.month - 1] += last.day - first.day + 1
+            continue
+        for week in range(buckets):
+            days[week] += max(0, min(7 * week + 7, last.day) - max(7 * week, first.day - 1))
+    return [len(local) * share / sum(days) for share in days]
+
+
+def _months(first: date, last: date) -> Iterator[tuple[date, date]]:
+    """Yield the first and last day of each month, as far as they lie between two dates."""
+    while first <= last:
+        length = _month_length(first)
+        end = min(last, first.replace(day=length))
+        yield first, end
+        if end == last:  # so that no month after 9999-12 is asked for
+            return
+        first = end + timedelta(days=1)
+
+
+def _too_little(kind: Kind, events: int, days: int, buckets: int, at_least: int) -> str | None:
+    """Return why a test would not be valid, or None."""
+    if events < at_least:
+        return f"too little evidence: {events} dated event{'' if events == 1 else 's'}"
+    needed = PERIODS_COVERED * round(PERIODS[kind] / _DAY)
+    if days < needed:
+        return f"the events span {days} day{'' if days == 1 else 's'}, two periods are {needed}"
+    if events < MEAN_EXPECTED * buckets:
+        return f"too little evidence: {events} dated events for {buckets} buckets"
+    return None
+
+
+def _chisquare() -> Any:
+    """Return the test of SciPy, which takes a second to load."""
+    from scipy.stats import chisquare
+
+    return chisquare
+
+
+def _dates(given: Sequence[object]) -> list[datetime]:
+    """Return datetimes as they came, each checked."""
+    dates = []
+    for index, value in enumerate(given):
+        if not isinstance(value, datetime):
+            raise ValidationError(f"subject.{index}", value, "is no datetime", "leave it out")
+        if value.utcoffset() is None:
+            raise ValidationError(
+                f"subject.{index}",
+                value,
+                "has no time zone",
+                "give one, for instance datetime.now(timezone.utc)",
+            )
+        dates.append(value)
+    return dates
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+# Clocks: where in a period a time lies
+
+
+def clocks(moment: datetime, timezones: Iterable[str]) -> list[Row]:
+    """Return what :func:`clock` shows for each kind in each zone: {kind, timezone, clock}."""
+    return [
+        {"kind": kind, "timezone": timezone, "clock": clock(kind, timezone, moment)}
+        for timezone in timezones
+        for kind in PERIODS
+    ]
+
+
+def clock(kind: Kind, timezone: str, moment: datetime) -> float:
+    """Return the seconds to compare with a phase: ``cos(2 pi (clock - phase) / period)``.
+
+    Hours and weekdays: local wall-clock seconds since 1970-01-01 00:00 local time, so that 09:00
+    stays 09:00 when summer time begins. Weeks of the month: how much of the local month is
+    over, of 30 days; months of the year: how much of the local year, of 365 days.
+
+    Raises:
+        ValidationError: the zone or the kind is unknown, or the time has no zone.
+    """
+    if kind not in PERIODS:
+        raise ValidationError("kind", kind, "is unknown", f"give one of {', '.join(PERIODS)}")
+    local = local_time(_dates([moment])[0], zone_of(timezone))
+    if kind in ("hour of day", "day of week"):
+        return (local - _START).total_seconds()
+    if kind == "week of month":
+        start = local.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+        days = _month_length(local)
+    else:
+        start = local.replace(month=1, day=1, hour=0, minute=0, second=0, microsecond=0)
+        days = 366 if isleap(local.year) else 365
+    return (local - start).total_seconds() / (days * _DAY) * PERIODS[kind]
+
+
+def phase_of(kind: Kind, peak: int) -> float:
+    """Return the middle of a bucket in seconds of :func:`clock`."""
+    match kind:
+        case "hour of day":
+            return peak * 3600.0 + 1800.0
+        case "day of week":
+            return (peak - _THURSDAY) % 7 * float(_DAY) + _DAY / 2
+        case "week of month":
+            return (7 * peak + min(7 * peak + 7, 30)) / 2 * _DAY
+        case "month of year":
+            return (_MONTHS[peak] + _MONTHS[peak + 1]) / 2 * _DAY
+
+
+def zone_of(timezone: str) -> ZoneInfo:
+    """Return the zone of a name.
+
+    Raises:
+        ValidationError: there is none.
+    """
+    try:
+        return ZoneInfo(timezone)
+    except (LookupError, ValueError, TypeError, AttributeError, OSError):
+        raise ValidationError(
+            "timezone",
+            timezone,
+            "is no known time zone",
+            "give a name such as 'Europe/Paris' (pip install tzdata where the system has none)",
+        ) from None
+
+
+def local_time(moment: datetime, zone: ZoneInfo) -> datetime:
+    """Return the wall clock of a zone at a time, without its zone.
+
+    Raises:
+        ValidationError: that lies outside the years 1 to 9999.
+    """
+    try:
+        return moment.astimezone(zone).replace(tzinfo=None)
+    except OverflowError:
+        raise ValidationError(
+            "moment", moment, f"is outside years 1 to 9999 in {zone.key}"
+        ) from None
+
+
+def _month_length(day: date) -> int:
+    return monthrange(day.year, day.month)[1]

@@ -1,0 +1,337 @@
+"""Reading the event streams: groups of consumers that each get an event once.
+
+An event that was given to a consumer is pending until it is acknowledged, also after a crash or
+a restart; another consumer of the group can take it over by ``reclaim``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+
+from graphmem.errors import ValidationError
+from graphmem.graph.arguments import checked_agent
+from graphmem.graph.clock import now_millis
+from graphmem.ids import from_millis, node_id
+from graphmem.models.events import Event, Pending
+from graphmem.models.fields import Input, Name
+from graphmem.policies.rebuilding import event_ids
+from graphmem.store.port import Row, Store, Transaction
+from graphmem.store.queries import procedure
+
+MAX_LIMIT = 10_000
+MAX_READ = 1_000_000
+
+
+class _Group(Input):
+    group: Name
+    consumer: Name = "consumer"
+    agent: Name | None = None
+
+
+class Events:
+    """The event streams of one namespace: ``memory.events``."""
+
+    def __init__(self, store: Store, namespace: str) -> None:
+        self._store = store
+        self._namespace = namespace
+
+    def consume(
+        self, group: str, consumer: str, *, limit: int = 100, agent: str | None = None
+    ) -> Consumer:
+        """Return a consumer of a group: iterate over it, acknowledge, re-claim.
+
+        Each event goes to one consumer of a group. A new group begins with the first event.
+
+        Args:
+            group: consumers of one group share the work; groups do not affect each other.
+            consumer: a name that is the consumer's own, also after a restart.
+            limit: events that one iteration claims at most.
+            agent: only the stream of this agent.
+
+        Raises:
+            ValidationError: an argument is wrong.
+        """
+        named = _Group(group=group, consumer=consumer, agent=agent)
+        _check_limit(limit)
+        return Consumer(
+            self._store, self._namespace, named.group, named.consumer, limit, named.agent
+        )
+
+    def tail(self, limit: int = 20, *, agent: str | None = None) -> list[Event]:
+        """Return the latest events, the latest last; reading them so changes nothing."""
+        _check_limit(limit)
+        streams = _streams(self._store, self._namespace, checked_agent(agent))
+        ids: list[str] = []
+        for stream in streams:
+            last = stream["last"]
+            ids += event_ids(stream["stream"], max(1, last - limit + 1), last)
+        events = _read(self._store, self._namespace, ids, streams)
+        return _ordered(events)[-limit:]
+
+    def positions(self) -> dict[str, int]:
+        """Return the number of the last event of each agent's stream."""
+        return {row["agent"]: row["last"] for row in _streams(self._store, self._namespace, None)}
+
+    def since(self, positions: Mapping[str, int], limit: int = 1_000) -> list[Event]:
+        """Return events after the given numbers (agent -> number; others from the start).
+
+        At most ``limit`` of each agent, in the order of their dates.
+        """
+        _check_limit(limit, MAX_READ)
+        if not isinstance(positions, Mapping) or any(
+            type(position) is not int or position < 0 for position in positions.values()
+        ):
+            raise ValidationError(
+                "positions", positions, "must be a dict of numbers by agent", "see positions()"
+            )
+        streams = _streams(self._store, self._namespace, None)
+        ids: list[str] = []
+        for stream in streams:
+            first = positions.get(stream["agent"], 0) + 1
+            ids += event_ids(stream["stream"], first, min(stream["last"], first + limit - 1))
+        events = _read(self._store, self._namespace, ids, streams)
+        return _ordered(events)
+
+    def pending(self, group: str) -> list[Pending]:
+        """Return what consumers of a group were given and have not acknowledged."""
+        named = _Group(group=group)
+        rows = self._store.read(procedure("events.claims"), ns=self._namespace, group=named.group)
+        # Read after the claims, so that what is missing was erased and is not just new.
+        names = {
+            row["stream"]: row["agent"] for row in _streams(self._store, self._namespace, None)
+        }
+        return [
+            Pending(
+                consumer=row["consumer"],
+                agent=names[row["stream"]],
+                count=len(row["pending"]),
+                claimed_at=from_millis(row["claimed_at"]),
+                deliveries=row["deliveries"],
+            )
+            for row in rows
+            if row["stream"] in names
+        ]
+
+
+class Consumer:
+    """One consumer of a group. Iterating claims the next events and yields them.
+
+    Not to be shared between threads; make one for each, with a name of its own.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        namespace: str,
+        group: str,
+        name: str,
+        limit: int,
+        agent: str | None,
+    ) -> None:
+        self.group = group
+        self.name = name
+        self._store = store
+        self._namespace = namespace
+        self._limit = limit
+        self._agent = agent
+        self._held: dict[str, tuple[str, int]] = {}
+
+    def __iter__(self) -> Iterator[Event]:
+        """Claim the next events, at most ``limit``, and yield those that were not erased."""
+        streams = {
+            row["stream"]: row
+            for row in self._store.read(
+                procedure("events.cursors"),
+                ns=self._namespace,
+                group=self.group,
+                agent=self._agent,
+            )
+        }
+        left, now = self._limit, now_millis()
+        for stream in streams:
+            erased = 1
+            while left > 0 and erased:  # what was erased is no reason to stop
+                claims = self._claim(stream, left, now)
+                erased = sum(len(claim["pending"]) for claim in claims)
+                for event in self._deliver(claims, list(streams.values())):
+                    left, erased = left - 1, erased - 1
+                    yield event
+
+    def ack(self, *events: Event) -> int:
+        """Acknowledge events, by default all that this consumer holds; return how many.
+
+        Raises:
+            ValidationError: an event is not pending with this consumer: it was acknowledged
+                before, or another consumer re-claimed it. The others are acknowledged.
+        """
+        wanted = [event.id for event in events] if events else list(self._held)
+        foreign = [identity for identity in wanted if identity not in self._held]
+        by_claim: dict[str, list[int]] = {}
+        for identity in wanted:
+            if identity in self._held:
+                claim, seq = self._held[identity]
+                by_claim.setdefault(claim, []).append(seq)
+        done = self._acknowledge(by_claim)
+        for identity in wanted:
+            held = self._held.pop(identity, None)
+            if held is not None and held[1] not in done[held[0]]:
+                foreign.append(identity)
+        if foreign:
+            raise ValidationError(
+                "event",
+                foreign[0],
+                f"is not pending with consumer {self.name!r} of group {self.group!r}",
+                "it was acknowledged before, or another consumer re-claimed it",
+            )
+        return sum(map(len, done.values()))
+
+    def reclaim(self, *, idle: float = 60.0, own: bool = False) -> list[Event]:
+        """Take over what consumers of the group (this one too) hold for ``idle`` seconds or more.
+
+        So nothing is lost when a consumer dies. Give more seconds than a living consumer works on
+        its events, else both work on them. A consumer that was restarted gets its own back with
+        ``idle=0, own=True``, and takes nothing from others.
+
+        Raises:
+            ValidationError: ``idle`` is negative.
+        """
+        if isinstance(idle, bool) or not isinstance(idle, int | float) or not idle >= 0:
+            raise ValidationError("idle", idle, "must be seconds, not negative")
+        now = now_millis()
+        before = now - int(min(idle, now) * 1_000)  # infinity, too, is a time
+        found = self._store.read(
+            procedure("events.claims"),
+            ns=self._namespace,
+            group=self.group,
+            consumer=self.name if own else None,
+            before=before,
+        )
+        streams = _streams(self._store, self._namespace, self._agent)
+        known = {row["stream"] for row in streams}
+        events: list[Event] = []
+        for row in found:
+            if row["stream"] not in known:
+                continue
+
+            def work(tx: Transaction, claim: str = row["claim"]) -> list[Row]:
+                return tx.run(
+                    procedure("events.reclaim"),
+                    ns=self._namespace,
+                    now=now,
+                    claim=claim,
+                    consumer=self.name,
+                    before=before,
+                )
+
+            claims = self._store.transact(work)
+            events += self._deliver(claims, streams)
+        return events
+
+    def _claim(self, stream: str, limit: int, now: int) -> list[Row]:
+        cursor = node_id(self._namespace, "Cursor", self.group, stream)
+
+        def work(tx: Transaction) -> list[Row]:
+            ns = self._namespace
+            tx.run(
+                procedure("events.open_cursor"),
+                ns=ns,
+                now=now,
+                id=cursor,
+                group=self.group,
+                stream=stream,
+            )
+            return tx.run(
+                procedure("events.claim"),
+                ns=ns,
+                now=now,
+                id=cursor,
+                consumer=self.name,
+                limit=limit,
+            )
+
+        self._store.apply_schema()
+        return self._store.transact(work)
+
+    def _deliver(self, claims: Iterable[Row], streams: Sequence[Row]) -> Iterator[Event]:
+        """Yield the events of claims; what was erased meanwhile is acknowledged at once."""
+        for claim in claims:
+            ids = {f"{claim['stream']}:{seq}": seq for seq in claim["pending"]}
+            events = _read(self._store, self._namespace, list(ids), streams)
+            found = {event.id for event in events}
+            erased = [seq for identity, seq in ids.items() if identity not in found]
+            if erased:
+                self._acknowledge({claim["claim"]: erased})
+            for event in sorted(events, key=lambda event: event.seq):
+                self._held[event.id] = (claim["claim"], event.seq)  # what was not seen is not held
+                yield event.model_copy(update={"deliveries": claim["deliveries"]})
+
+    def _acknowledge(self, by_claim: Mapping[str, list[int]]) -> dict[str, list[int]]:
+        """Take numbers out of claims; return for each those that were this consumer's."""
+
+        def work(tx: Transaction) -> dict[str, list[int]]:
+            done: dict[str, list[int]] = {}
+            for claim in sorted(by_claim):
+                rows = tx.run(
+                    procedure("events.acknowledge"),
+                    ns=self._namespace,
+                    claim=claim,
+                    consumer=self.name,
+                    done=by_claim[claim],
+                )
+                done[claim] = rows[0]["acknowledged"] if rows else []
+            return done
+
+        return self._store.transact(work) if by_claim else {}
+
+
+def _check_limit(limit: int, most: int = MAX_LIMIT) -> None:
+    if type(limit) is not int or not 1 <= limit <= most:
+        raise ValidationError("limit", limit, f"must be from 1 to {most}")
+
+
+def _ordered(events: Iterable[Event]) -> list[Event]:
+    """Return events by their date, those of an agent in the order of their numbers.
+
+    The date is read before a stream is locked, so it can step back from one number to the next.
+    """
+    latest: dict[str, datetime] = {}
+    dated = []
+    for event in sorted(events, key=lambda event: event.seq):
+        latest[event.agent] = max(event.recorded_at, latest.get(event.agent, event.recorded_at))
+        dated.append((latest[event.agent], event.agent, event.seq, event))
+    return [event for _, _, _, event in sorted(dated, key=lambda item: item[:3])]
+
+
+def _streams(store: Store, namespace: str, agent: str | None) -> list[Row]:
+    return store.read(procedure("events.streams"), ns=namespace, agent=agent)
+
+
+def _read(store: Store, namespace: str, ids: Sequence[str], streams: Iterable[Row]) -> list[Event]:
+    if not ids:
+        return []
+    names = {row["stream"]: row["agent"] for row in streams}
+    return [
+        event_of(row, names[row["stream"]])
+        for row in store.read(procedure("events.read"), ns=namespace, ids=list(ids))
+    ]
+
+
+def event_of(row: Row, agent: str) -> Event:
+    """Return the event of a row of ``events.read``."""
+    recorded = from_millis(row["created_at"])
+    assert recorded is not None  # noqa: S101 - every event has one
+    moment: datetime | None = from_millis(row["at"])
+    return Event(
+        id=row["id"],
+        agent=agent,
+        seq=row["seq"],
+        kind=row["kind"],
+        subject=row["subject"],
+        other=row["other"],
+        value=row["value"],
+        success=row["success"],
+        recorded_at=recorded,
+        at=moment,
+        facts=row["facts"] or {},
+    )

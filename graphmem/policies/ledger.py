@@ -1,0 +1,533 @@
+"""The prediction ledger: what was expected, what came, and how well that was foreseen.
+
+A prediction is a fact that changes once: it is resolved, or it expires. What came of one about a
+policy is a signal for the confidence in that policy: an event in the stream of the policy's
+agent, in the same transaction.
+"""
+
+from __future__ import annotations
+
+import builtins
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Protocol
+from uuid import uuid4
+
+from pydantic import JsonValue
+
+from graphmem.config import Settings
+from graphmem.errors import ConflictError, NotFoundError, ValidationError
+from graphmem.graph.arguments import check_text
+from graphmem.graph.clock import now_millis
+from graphmem.ids import canonical_json, from_millis, node_id, strategy_id, stream_id
+from graphmem.models.fields import Input, Moment, Name, millis
+from graphmem.models.predictions import (
+    Behaviour,
+    Expectation,
+    Prediction,
+    PredictionKind,
+    PredictionStatus,
+    Reliability,
+    ReliabilityBin,
+    Resolution,
+)
+from graphmem.policies.streams import Draft, apply, lock
+from graphmem.store.port import ChangedError, Row, Store, Transaction
+from graphmem.store.queries import procedure
+
+# The numbers are those of Popoto's PredictionLedger (PL_CONFIDENCE_*, PL_AUTO_RESOLVE_*).
+CONFIDENCE_THRESHOLD = 0.7
+"""An error over this is a low signal for the confidence in a policy."""
+LOW_SIGNAL = 0.2
+"""That signal; of a smaller error it is 1 - error."""
+FEEDBACK: Mapping[Behaviour, tuple[float, bool | None]] = MappingProxyType(
+    {
+        "acted": (0.1, True),
+        "used": (0.3, True),
+        "dismissed": (0.5, None),
+        "contradicted": (0.9, False),
+    }
+)
+"""What was done with a subject: the error it stands for, and whether the prediction came true."""
+MAX_BINS = 1_000
+
+_STATUSES = ("open", "resolved", "expired")
+_CONFIDENCE = {"threshold": CONFIDENCE_THRESHOLD, "low_signal": LOW_SIGNAL}
+
+
+class HasId(Protocol):
+    """A policy, or the row of a strategy."""
+
+    @property
+    def id(self) -> str:
+        """The id of its node."""
+        ...
+
+
+Subject = str | HasId
+"""A policy or its id, a strategy, its id or its text, or any other text."""
+
+
+class _Named(Input):
+    subject: Name = "-"
+    agent: Name | None = None
+    now: Moment | None = None
+
+
+class Predictions:
+    """Keeps the predictions of one namespace: ``memory.predictions``."""
+
+    def __init__(self, store: Store, namespace: str, settings: Settings) -> None:
+        self._store = store
+        self._namespace = namespace
+        self._settings = settings
+
+    def expect(
+        self,
+        subject: Subject,
+        *,
+        probability: float | None = None,
+        outcome: Mapping[str, JsonValue] | None = None,
+        agent: str | None = None,
+        at: datetime | None = None,
+        due: datetime | None = None,
+        key: str | None = None,
+        kind: PredictionKind | None = None,
+    ) -> Prediction:
+        """Store what is expected of a subject, durably; a subject can have many predictions.
+
+        Args:
+            subject: a policy or its id, a strategy, its id or its text, or any other text.
+            probability: that it comes true, in [0, 1]. Give this, ``outcome``, or both.
+            outcome: what is expected, as a JSON object.
+            agent: who expects it; default: the agent of the policy, else "default".
+            at: when it was expected, with time zone; default: not known.
+            due: when it expires, with time zone; default: never.
+            key: what it is known by, unique in the namespace; the same again changes nothing and
+                answers ``created=False``. Without a key every call is a new prediction.
+            kind: "policy" or "strategy": the subject must be one; "free": it is a text, whatever
+                else has that name; default: what there is.
+
+        Raises:
+            ValidationError: a field is wrong, or nothing is expected.
+            ConflictError: the key is known with other content.
+            NotFoundError: there is no such policy or strategy.
+        """
+        given = Expectation(
+            probability=probability,
+            outcome=_object("outcome", outcome),
+            agent=agent,
+            at=at,
+            due=due,
+            key=key,
+            kind=kind,
+        )
+        names = self._names(subject)
+        identity = node_id(self._namespace, "Prediction", given.key or uuid4().hex)
+        content = {
+            "probability": None if given.probability is None else float(given.probability),
+            "expected": None if given.outcome is None else canonical_json(given.outcome),
+            "at": millis(given.at),
+            "due_at": millis(given.due),
+        }
+        now = now_millis()
+
+        def work(tx: Transaction) -> Prediction:
+            if given.key is not None and (stored := self._rows(tx, [identity])):
+                _check_same(given, names, content, stored[0])
+                return prediction_of(stored[0])
+            about = self._about(tx, names, given.kind, free=isinstance(subject, str))
+            owner = about["owner"]
+            rows = tx.run(
+                procedure("predictions.expect"),
+                ns=self._namespace,
+                now=now,
+                id=identity,
+                subject=about["id"],
+                kind=about["kind"],
+                agent=given.agent or owner or "default",
+                **content,
+            )
+            if not rows:
+                raise ChangedError("the subject was erased while this was written")
+            return prediction_of(self._rows(tx, [identity])[0], created=True)
+
+        self._store.apply_schema()
+        return self._store.transact(work)
+
+    def resolve(
+        self,
+        prediction_id: str,
+        *,
+        actual: Mapping[str, JsonValue] | None = None,
+        happened: bool | None = None,
+    ) -> Prediction:
+        """Store what came, once and durably, with how far off the prediction was.
+
+        Where an outcome was expected and ``actual`` is given, the error is the mean over the names
+        in either: of two numbers their distance, relative to the larger one or to 1; of others 0
+        where they are equal, else 1. Without that it is the distance of the probability from what
+        ``happened``. A prediction about a policy moves the confidence in it.
+
+        Args:
+            prediction_id: an open prediction.
+            actual: what came, as a JSON object. Give this, ``happened``, or both.
+            happened: whether it came true; default: whether the error is under 0.5.
+
+        Raises:
+            ValidationError: a field is wrong, what is given cannot be compared with what was
+                expected, or the prediction is no longer open.
+            NotFoundError: there is no such prediction.
+        """
+        check_text("prediction_id", prediction_id)
+        if happened is not None and not isinstance(happened, bool):
+            raise ValidationError("happened", happened, "must be True or False")
+        given = Resolution(actual=_object("actual", actual), happened=happened)
+        now = now_millis()
+
+        def work(tx: Transaction) -> Prediction:
+            found = self._rows(tx, [prediction_id])
+            if not found:
+                raise self._unknown(prediction_id)
+            locked = self._locked(tx, found)
+            if not locked:  # erased, with its subject, while this waited
+                raise self._unknown(prediction_id)
+            row = locked[0]
+            _check_open(row)
+            resolved = tx.run(
+                procedure("predictions.resolve"),
+                ns=self._namespace,
+                now=now,
+                id=prediction_id,
+                pairs=_comparable(given, row),
+                happened=given.happened,
+                actual=None if given.actual is None else canonical_json(given.actual),
+                **_CONFIDENCE,
+            )
+            self._signal(tx, now, [row], resolved)
+            return prediction_of(self._rows(tx, [prediction_id])[0])
+
+        self._store.apply_schema()
+        return self._store.transact(work)
+
+    def feedback(self, subject: Subject, how: Behaviour) -> builtins.list[Prediction]:
+        """Resolve all open predictions about a subject by what was done with it; return them.
+
+        "acted" on stands for an error of .1, "used" .3, "dismissed" .5, "contradicted" .9. The
+        first two count as having happened, the last as not; "dismissed" does not tell.
+
+        Raises:
+            ValidationError: ``how`` is none of these, or this can be no subject.
+        """
+        if how not in FEEDBACK:
+            raise ValidationError("how", how, "is unknown", f"give one of {', '.join(FEEDBACK)}")
+        error, happened = FEEDBACK[how]
+        subjects = self._names(subject)
+        now = now_millis()
+
+        def work(tx: Transaction) -> builtins.list[Prediction]:
+            ns = self._namespace
+            found = tx.run(procedure("predictions.open_about"), ns=ns, subjects=subjects)
+            rows = [row for row in self._locked(tx, found) if row["status"] == "open"]
+            ids = [row["id"] for row in rows]
+            if not ids:
+                return []
+            resolved = tx.run(
+                procedure("predictions.feedback"),
+                ns=ns,
+                now=now,
+                ids=ids,
+                how=how,
+                error=error,
+                happened=happened,
+                **_CONFIDENCE,
+            )
+            self._signal(tx, now, rows, resolved)
+            return [prediction_of(row) for row in self._rows(tx, ids)]
+
+        self._store.apply_schema()
+        return self._store.transact(work)
+
+    def expire(self, *, now: datetime | None = None) -> int:
+        """Let the open predictions that are due expire; return how many.
+
+        An expired prediction cannot be resolved and tells nothing of reliability.
+
+        Args:
+            now: those due until this time, with time zone; default: the clock.
+        """
+        moment = millis(_Named(now=now).now)
+        upto = now_millis() if moment is None else moment
+        query = procedure("predictions.expire")
+        self._store.apply_schema()
+        rows = self._store.transact(lambda tx: tx.run(query, ns=self._namespace, now=upto))
+        return int(rows[0]["expired"])
+
+    def get(self, prediction_id: str) -> Prediction:
+        """Return a prediction.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        check_text("prediction_id", prediction_id)
+        query = procedure("predictions.get")
+        rows = self._store.read(query, ns=self._namespace, ids=[prediction_id])
+        if not rows:
+            raise self._unknown(prediction_id)
+        return prediction_of(rows[0])
+
+    def open(self, subject: Subject | None = None, limit: int = 100) -> builtins.list[Prediction]:
+        """Return the latest open predictions, of a subject or of all."""
+        return self.list("open", subject, limit)
+
+    def list(
+        self,
+        status: PredictionStatus | None = None,
+        subject: Subject | None = None,
+        limit: int = 100,
+    ) -> builtins.list[Prediction]:
+        """Return the latest predictions, those recorded last first.
+
+        Args:
+            status: "open", "resolved" or "expired"; default: all.
+            subject: only those about this, as in :meth:`expect`.
+            limit: how many at most.
+
+        Raises:
+            ValidationError: an argument is wrong.
+        """
+        if status is not None and status not in _STATUSES:
+            raise ValidationError(
+                "status", status, "is unknown", f"give one of {', '.join(_STATUSES)}"
+            )
+        if type(limit) is not int or limit < 1:
+            raise ValidationError("limit", limit, "must be a whole number from 1")
+        rows = self._store.read(
+            procedure("predictions.list"),
+            ns=self._namespace,
+            status=status,
+            subjects=None if subject is None else self._names(subject),
+            limit=limit,
+        )
+        return [prediction_of(row) for row in rows]
+
+    def reliability(
+        self, *, bins: int = 10, subject: Subject | None = None, agent: str | None = None
+    ) -> Reliability:
+        """Return how well probabilities were met, over the resolved predictions that had one.
+
+        Args:
+            bins: of equal width, from 1 to 1000.
+            subject: only those about this, as in :meth:`expect`.
+            agent: only what this agent expected.
+
+        Raises:
+            ValidationError: an argument is wrong.
+        """
+        if type(bins) is not int or not 1 <= bins <= MAX_BINS:
+            raise ValidationError("bins", bins, f"must be a whole number from 1 to {MAX_BINS}")
+        [row] = self._store.read(
+            procedure("predictions.reliability"),
+            ns=self._namespace,
+            bins=bins,
+            subjects=None if subject is None else self._names(subject),
+            agent=_Named(agent=agent).agent,
+            z=self._settings.z,
+        )
+        places = {place["place"]: place for place in row.pop("places")}
+        return Reliability(
+            bins=tuple(_bin(place, bins, places.get(place)) for place in range(bins)),
+            z=self._settings.z,
+            **row,
+        )
+
+    def _names(self, subject: object) -> builtins.list[str]:
+        """Return what a subject may be stored as: its id or text, or the id of its strategy."""
+        given = subject if isinstance(subject, str) else getattr(subject, "id", None)
+        if not isinstance(given, str):
+            raise ValidationError(
+                "subject",
+                subject,
+                "is no policy, strategy or text",
+                "give a policy, its id, a strategy's id or text, or any other text",
+            )
+        name = _Named(subject=given).subject
+        return [name, strategy_id(self._namespace, name)] if given is subject else [name]
+
+    def _about(
+        self, tx: Transaction, names: Sequence[str], kind: PredictionKind | None, *, free: bool
+    ) -> Row:
+        """Return what a subject is: {id, kind, owner}."""
+        if kind != "free":
+            rows = tx.run(procedure("predictions.subject"), ns=self._namespace, ids=list(names))
+            found = {row["id"]: row for row in rows if kind in (None, row["kind"])}
+            for name in names:
+                if name in found:
+                    return found[name]
+            if kind is not None or not free:
+                raise NotFoundError(
+                    f"no {kind or 'policy or strategy'} {names[0]!r} in namespace "
+                    f"{self._namespace!r}; learn it first, or give kind='free'"
+                )
+        return {"id": names[0], "kind": "free", "owner": None}
+
+    def _rows(self, tx: Transaction, ids: Sequence[str]) -> builtins.list[Row]:
+        return tx.run(procedure("predictions.get"), ns=self._namespace, ids=list(ids))
+
+    def _locked(self, tx: Transaction, found: Sequence[Row]) -> builtins.list[Row]:
+        """Keep others out of the streams that predictions can move, then out of the predictions."""
+        streams = {stream_id(self._namespace, row["owner"]) for row in found if row["owner"]}
+        if streams:
+            lock(tx, self._namespace, streams)
+        ids = [row["id"] for row in found]
+        tx.run(procedure("predictions.lock"), ns=self._namespace, ids=ids)
+        return self._rows(tx, ids)
+
+    def _signal(
+        self, tx: Transaction, now: int, rows: Iterable[Row], resolved: Iterable[Row]
+    ) -> None:
+        """Move the confidence in the policies that predictions were about."""
+        signals = {row["id"]: row["signal"] for row in resolved}
+        drafts: dict[str, Draft] = {}
+        for row in rows:
+            if row["owner"] is not None:
+                fact = {
+                    "subject": row["subject"],
+                    "value": signals[row["id"]],
+                    "data": canonical_json({"prediction": row["id"]}),
+                }
+                draft = drafts.setdefault(row["owner"], Draft(row["owner"]))
+                draft.events.append(("signal", fact))
+        if drafts:
+            apply(tx, self._namespace, now, drafts.values())
+
+    def _unknown(self, prediction_id: str) -> NotFoundError:
+        return NotFoundError(f"no prediction {prediction_id!r} in namespace {self._namespace!r}")
+
+
+def prediction_of(row: Row, *, created: bool = False) -> Prediction:
+    """Return the prediction of a row of the procedures."""
+    return Prediction(
+        id=row["id"],
+        subject=row["subject"],
+        kind=row["kind"],
+        text=row["text"],
+        agent=row["agent"],
+        probability=row["probability"],
+        outcome=json.loads(row["expected"]) if row["expected"] else None,
+        status=row["status"],
+        recorded_at=from_millis(row["created_at"]),
+        at=from_millis(row["at"]),
+        due=from_millis(row["due_at"]),
+        resolved_at=from_millis(row["resolved_at"]),
+        actual=json.loads(row["actual"]) if row["actual"] else None,
+        error=row["error"],
+        happened=row["happened"],
+        how=row["how"],
+        created=created,
+    )
+
+
+def pairs(expected: str, actual: str) -> list[Row]:
+    """Return two JSON objects as ``predictions.resolve`` compares them, in the order of names.
+
+    Numbers go as they are, everything else as JSON texts that are equal where the values are.
+    """
+    before, after = _plain(expected), _plain(actual)
+    return [
+        _pair(before.get(name, _ABSENT), after.get(name, _ABSENT))
+        for name in sorted(before.keys() | after.keys())
+    ]
+
+
+_ABSENT = object()
+
+
+def _pair(expected: Any, actual: Any) -> Row:
+    if _is_number(expected) and _is_number(actual):
+        return {"p": float(expected), "a": float(actual), "predicted": None, "actual": None}
+    texts = [None if value is _ABSENT else canonical_json(value) for value in (expected, actual)]
+    return {"p": None, "a": None, "predicted": texts[0], "actual": texts[1]}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _plain(text: str) -> dict[str, Any]:
+    """Return a JSON object in which 1.0 is 1, at any depth."""
+    found: dict[str, Any] = json.loads(text, parse_float=_whole)
+    return found
+
+
+def _whole(text: str) -> int | float:
+    value = float(text)
+    return int(value) if value.is_integer() else value
+
+
+def _comparable(given: Resolution, row: Row) -> list[Row] | None:
+    """Return the pairs to compare, or None where the probability is.
+
+    Raises:
+        ValidationError: neither can be.
+    """
+    if given.actual is not None and row["expected"] is not None:
+        return pairs(row["expected"], canonical_json(given.actual))
+    if given.happened is None:
+        raise ValidationError(
+            "happened", None, "is missing, and no outcome was expected", "give True or False"
+        )
+    if row["probability"] is None:
+        raise ValidationError(
+            "actual", None, "is missing, and no probability was given", "give a JSON object"
+        )
+    return None
+
+
+def _check_open(row: Row) -> None:
+    if row["status"] == "resolved":
+        when = from_millis(row["resolved_at"])
+        raise ValidationError(
+            "prediction_id", row["id"], f"was resolved on {_shown(when)}", "this is done once"
+        )
+    if row["status"] == "expired":
+        when = from_millis(row["due_at"])
+        raise ValidationError(
+            "prediction_id", row["id"], f"has expired: it was due on {_shown(when)}"
+        )
+
+
+def _shown(moment: datetime | None) -> str:
+    return moment.isoformat(timespec="seconds") if moment else "an unknown day"
+
+
+def _check_same(
+    given: Expectation, names: Sequence[str], content: Mapping[str, Any], stored: Row
+) -> None:
+    """Refuse another prediction under a key that is taken."""
+    default = stored["agent"] if stored["kind"] == "policy" else "default"
+    wanted = {
+        # What was free then can be a strategy now.
+        "subject": stored["subject"] if stored["subject"] in names else names[0],
+        "kind": given.kind or stored["kind"],
+        "agent": given.agent or default,
+        **content,
+    }
+    there = {name: stored[name] for name in wanted}
+    if wanted != there:
+        raise ConflictError(str(given.key), there, wanted, field="key", remedy="use another key")
+
+
+def _object(name: str, given: object) -> dict[str, JsonValue] | None:
+    """Return a mapping as a dict."""
+    if given is None or isinstance(given, Mapping):
+        return None if given is None else dict(given)
+    raise ValidationError(name, given, "is no JSON object", "give a dict")
+
+
+def _bin(place: int, bins: int, row: Row | None) -> ReliabilityBin:
+    found = {"count": 0, "happened": 0, "mean": None, "share": None, "lower": 0.0, "upper": 1.0}
+    found |= {name: row[name] for name in found} if row else {}
+    return ReliabilityBin(low=place / bins, high=(place + 1) / bins, **found)

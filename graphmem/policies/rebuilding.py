@@ -1,0 +1,143 @@
+"""Deriving the policies of a stream anew, from all its events in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from graphmem.ids import state_id
+from graphmem.policies.replay import EVIDENCE, Entry, Table
+from graphmem.policies.replay import FIELDS as ALL
+from graphmem.policies.streams import store
+from graphmem.store.port import Row, Transaction
+from graphmem.store.queries import procedure
+
+PAGE = 1_000
+FIELDS = tuple(name for name in ALL if name not in ("id", "state"))
+LEARNED = ("q", "updates", "active", "last_updated_at", "created_at", "q_set", "crystallized")
+"""What cannot be derived where updates were made without a record."""
+
+
+@dataclass
+class Derived:
+    """The policies of a stream as they are stored, and as its events say."""
+
+    stored: dict[str, Row]
+    stored_links: dict[str, Row]
+    table: Table
+    unrecorded: bool
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields that must agree."""
+        return tuple(name for name in FIELDS if not (self.unrecorded and name in LEARNED))
+
+    def without_evidence(self) -> list[str]:
+        """Return the policies that no event speaks of."""
+        if self.unrecorded:
+            return []
+        return [key for key, entry in self.table.entries.items() if entry.created_at is None]
+
+    def links(self) -> dict[str, Row]:
+        """Return the co-occurrence edges as the events say."""
+        rows = self.table.link_rows(self.table.links)
+        return {f"{row['low']} {row['high']}": row for row in rows}
+
+
+def derive(tx: Transaction, namespace: str, stream: Row) -> Derived:
+    """Apply all events of a stream to its policies, from nothing."""
+    rows = tx.run(procedure("maintenance.stored_policies"), ns=namespace, stream=stream["stream"])
+    links = tx.run(procedure("maintenance.stored_links"), ns=namespace, stream=stream["stream"])
+    table = blank(rows)
+    for _ in replayed(tx, namespace, stream, table):
+        pass
+    return Derived(
+        {row["id"]: row for row in rows},
+        {f"{row['low']} {row['high']}": row for row in links},
+        table,
+        bool(stream["unrecorded"]),
+    )
+
+
+def blank(rows: Iterable[Row]) -> Table:
+    """Return the stored policies of a stream as if nothing had happened to them."""
+    table = Table()
+    for row in rows:
+        table.add(Entry(row["id"], row["state"]))
+    return table
+
+
+def replayed(
+    tx: Transaction, namespace: str, stream: Row, table: Table
+) -> Iterator[tuple[Row, float | None]]:
+    """Apply the events of a stream to a table, in order.
+
+    Yields each event after it was applied, with the TD error of a transition.
+    """
+    for event in _events(tx, namespace, stream):
+        yield event, _apply(table, event, unrecorded=bool(stream["unrecorded"]))
+
+
+def write(tx: Transaction, namespace: str, derived: Derived) -> tuple[int, int, int]:
+    """Store what the events say; return counts of policies, of edges, and of policies removed."""
+    gone = derived.without_evidence()
+    if gone:
+        tx.run(procedure("maintenance.drop_policies"), ns=namespace, ids=gone)
+        places = sorted({state_id(namespace, derived.stored[policy]["state"]) for policy in gone})
+        tx.run(procedure("maintenance.drop_states"), ns=namespace, ids=places)
+    table = derived.table
+    table.changed = set(table.entries) - set(gone)
+    if derived.unrecorded:
+        for policy in table.changed:
+            for name in LEARNED:
+                setattr(table.entries[policy], name, derived.stored[policy][name])
+    table.changed_links = set(table.links)
+    table.dropped_links = {
+        (row["low"], row["high"])
+        for row in derived.stored_links.values()
+        if (row["low"], row["high"]) not in table.links
+    }
+    store(tx, namespace, [table])
+    return len(table.changed), len(table.links), len(gone)
+
+
+def _events(tx: Transaction, namespace: str, stream: Row) -> Iterator[Row]:
+    """Yield the events of a stream in order, those of episodes with the policies they took."""
+    for start in range(1, int(stream["last"]) + 1, PAGE):
+        ids = event_ids(stream["stream"], start, min(start + PAGE - 1, int(stream["last"])))
+        rows = tx.run(procedure("events.read"), ns=namespace, ids=ids)
+        episodes = [row["subject"] for row in rows if row["kind"] == "episode"]
+        took: dict[str, Row] = {}
+        if episodes:
+            decisions = tx.run(procedure("events.decisions"), ns=namespace, ids=episodes)
+            took = {row["episode"]: row for row in decisions}
+        for row in sorted(rows, key=lambda row: int(row["seq"])):
+            if row["kind"] != "episode":
+                yield row
+            elif row["subject"] in took:
+                yield {**row, **took[row["subject"]]}
+
+
+def _apply(table: Table, event: Row, *, unrecorded: bool) -> float | None:
+    """Apply an event; return the TD error of a transition."""
+    kind = event["kind"]
+    if kind == "episode":
+        table.episode(event["policies"], event["success"], event["recorded_at"])
+    elif kind == "transition":
+        fact: dict[str, Any] = {**event, **event["facts"]}
+        return table.update(event["subject"], fact, event["created_at"])[1]
+    else:
+        keys = [key for key in (event["subject"], event["other"]) if key is not None]
+        about = [table.entries.get(key) for key in keys]
+        # A policy goes with its last evidence. What was said of it does not hold for one of the
+        # same action that comes later.
+        held = kind in EVIDENCE or unrecorded
+        if about and all(entry and (held or entry.created_at is not None) for entry in about):
+            table.apply(kind, event)
+    return None
+
+
+def event_ids(stream: str, first: int, last: int) -> Sequence[str]:
+    """Return the ids of a range of events, both ends included."""
+    return [f"{stream}:{seq}" for seq in range(first, last + 1)]

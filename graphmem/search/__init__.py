@@ -1,0 +1,1 @@
+"""Search: vectors and words of texts, and what is similar."""

@@ -1,0 +1,227 @@
+"""What an embedder is, and how one is checked that others wrote."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from graphmem.errors import ValidationError, has_surrogate
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vectors = NDArray[np.float32]
+    """Rows of unit length, one for each text."""
+
+LONGEST = 10_000
+"""Characters of a text that are read; no task or strategy is longer."""
+SIMILAR_SHARE = 0.0001
+"""Share of pairs of unrelated texts that may pass for similar."""
+NEAR_SHARE = 0.001
+"""Share of pairs of unrelated texts that may pass for near."""
+TAIL = 0.01
+"""Share of the pairs by which the tail of their cosines is fitted."""
+UNIT = 1e-3
+"""By how much the length of a row may differ from 1, and a row from that of the text alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """From which cosine on texts belong together; both in [-1, 1], ``near`` at most ``similar``.
+
+    Raises:
+        ValidationError: one is out of its range.
+    """
+
+    similar: float
+    """Two texts are linked by SIMILAR_TO."""
+    near: float
+    """A task is near enough to another one to borrow its outcomes."""
+
+    def __post_init__(self) -> None:
+        for name in ("similar", "near"):
+            value = getattr(self, name)
+            if not _is_number(value) or not -1 <= value <= 1:
+                raise ValidationError(f"thresholds.{name}", value, "must be from -1 to 1")
+        if self.near > self.similar:
+            raise ValidationError("thresholds.near", self.near, f"is over similar, {self.similar}")
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Turns texts into vectors whose cosine says how close they are in meaning.
+
+    The vector of a text must depend on nothing but the text: not on its neighbours in a batch,
+    the process or the time. What ``embed`` raises reaches the caller as it is.
+    """
+
+    @property
+    def name(self) -> str:
+        """Stored in the graph; another name means vectors that cannot be compared."""
+
+    @property
+    def dimensions(self) -> int:
+        """Numbers in a vector."""
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """The cosines of this embedder that mean something."""
+
+    def embed(self, texts: Sequence[str], /) -> Vectors:
+        """Return the vectors of texts: float32 of shape (texts, dimensions), rows of unit length.
+
+        Raises:
+            ValidationError: one is no text, or holds a lone surrogate.
+        """
+
+
+def readable(texts: Sequence[str]) -> list[str]:
+    """Return texts as an embedder may read them: the first ``LONGEST`` characters of each.
+
+    Raises:
+        ValidationError: one is no text, or holds a lone surrogate.
+    """
+    if isinstance(texts, str):
+        raise ValidationError("texts", texts, "is one text", "give a list of texts")
+    for text in texts:
+        if not isinstance(text, str) or has_surrogate(text):
+            raise ValidationError("text", text, "is no text, or holds a lone surrogate")
+    return [text[:LONGEST] for text in texts]
+
+
+# Thresholds
+
+
+@cache
+def unrelated() -> tuple[str, ...]:
+    """Return short texts on work of many kinds, no two of which mean the same."""
+    table = files("graphmem").joinpath("data", "unrelated.txt").read_text(encoding="utf-8")
+    return tuple(table.splitlines())
+
+
+def measured(embed: Callable[[Sequence[str]], Vectors]) -> Thresholds:
+    """Return thresholds by what an embedder says of texts that have nothing in common.
+
+    One of 10,000 pairs of unrelated texts may exceed ``similar``, one of 1,000 ``near``. These are
+    quantiles of what chance brings, so they mean the same for every embedder, wherever its cosines
+    lie. They come from the 7,140 pairs of :func:`unrelated` texts: over the 99th percentile u an
+    exponential tail is fitted (Pickands 1975, with shape 0), so that a share s lies over
+    u + m ln(0.01 / s), where m is the mean excess over u. 120 texts are embedded once.
+    """
+    import numpy as np
+
+    rows = embed(unrelated())
+    cosines = (rows @ rows.T)[np.triu_indices(len(rows), 1)]
+    start = float(np.quantile(cosines, 1 - TAIL))
+    excess = float((cosines[cosines > start] - start).mean()) if (cosines > start).any() else 0.0
+    near, similar = (
+        min(1.0, start + excess * math.log(TAIL / share)) for share in (NEAR_SHARE, SIMILAR_SHARE)
+    )
+    return Thresholds(similar=similar, near=near)
+
+
+# Other people's
+
+
+def checked(embedder: Embedder) -> Embedder:
+    """Return an embedder whose every answer is checked, after trying it on a few texts.
+
+    Raises:
+        ValidationError: something is missing or wrong; ``field`` says what (``embedder.name``,
+            ``.dimensions``, ``.thresholds`` or ``.embed``).
+    """
+    if isinstance(embedder, Checked):
+        return embedder
+    made = Checked(embedder)
+    together = made.embed(["a", "longer than the other one", "a"])
+    if abs(together[[0, 2]] - made.embed(["a"])).max() > UNIT:
+        raise ValidationError(
+            "embedder.embed",
+            made.name,
+            "gives a text another vector when others are embedded with it",
+            "let a vector depend on its text alone",
+        )
+    return made
+
+
+class Checked:
+    """An embedder of somebody else, whose answers are checked before they are used.
+
+    Raises:
+        ValidationError: it lacks something, or its name, dimensions or thresholds are wrong.
+    """
+
+    def __init__(self, embedder: Embedder) -> None:
+        lacking = [part for part in _PARTS if not hasattr(embedder, part)]
+        if lacking:
+            raise ValidationError(
+                "embedder",
+                embedder,
+                f"lacks {', '.join(lacking)}",
+                "give the name of one, or an object like graphmem.search.embedding.Embedder",
+            )
+        self.name = embedder.name
+        self.dimensions = embedder.dimensions
+        self.thresholds = embedder.thresholds
+        self._embed = embedder.embed
+        for problem in self._problems():
+            raise problem
+
+    def _problems(self) -> Iterator[ValidationError]:
+        name, size = self.name, self.dimensions
+        if not isinstance(name, str) or not name.strip() or not name.isprintable():
+            yield ValidationError("embedder.name", name, "must be a printable text")
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            yield ValidationError("embedder.dimensions", size, "must be an integer of at least 1")
+        if not isinstance(self.thresholds, Thresholds):
+            yield ValidationError(
+                "embedder.thresholds",
+                self.thresholds,
+                "must be graphmem.search.embedding.Thresholds",
+                "graphmem.search.embedding.measured(embed) finds them",
+            )
+        if not callable(self._embed):
+            yield ValidationError("embedder.embed", self._embed, "must be a method")
+
+    def embed(self, texts: Sequence[str], /) -> Vectors:
+        """Return the vectors of texts, checked.
+
+        Raises:
+            ValidationError: an answer has another shape or type than was said, rows that are not
+                of unit length, or what is no number.
+        """
+        import numpy as np
+
+        texts = readable(texts)
+        if not texts:
+            return np.zeros((0, self.dimensions), np.float32)
+        rows = self._embed(texts)
+        wanted = (len(texts), self.dimensions)
+        if not isinstance(rows, np.ndarray) or rows.dtype != np.float32:
+            kind = getattr(rows, "dtype", type(rows).__name__)
+            raise self._wrong(f"gave {kind}, not a numpy array of float32")
+        if rows.shape != wanted:
+            raise self._wrong(f"gave an array of shape {rows.shape}, not {wanted}")
+        if not np.isfinite(rows).all():
+            raise self._wrong("gave what is no finite number")
+        off = abs(np.linalg.norm(rows, axis=1) - 1).max()
+        if off > UNIT:
+            raise self._wrong(f"gave a vector whose length differs from 1 by {off:.3g}")
+        return rows
+
+    def _wrong(self, problem: str) -> ValidationError:
+        return ValidationError(
+            "embedder.embed", self.name, problem, "give float32 rows of unit length, one for a text"
+        )
+
+
+_PARTS = ("name", "dimensions", "thresholds", "embed")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,114 @@
+"""Any model of the library sentence-transformers, with the extra of that name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from importlib.util import find_spec
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from graphmem.errors import NotFoundError, SettingsError, ValidationError, shown
+from graphmem.search.embedding.base import Thresholds, measured, readable
+
+if TYPE_CHECKING:
+    from graphmem.search.embedding.base import Vectors
+
+PREFIX = "sentence-transformers"
+INSTALL = "pip install 'graphmem[sentence-transformers]'"
+BATCH = 32
+ROOM = "GLIBC_TUNABLES=glibc.rtld.optional_static_tls=16384"
+"""In the environment before Python starts: where libraries want more room than glibc keeps."""
+
+
+class SentenceTransformers:
+    """A model of sentence-transformers, by its name on the model hub or by its folder.
+
+    It is loaded when its dimensions, its thresholds or a vector are first asked for; a name that
+    is not on this machine yet is then downloaded by that library. Texts are cut where the model
+    says. Thresholds are measured (:func:`graphmem.search.embedding.measured`) when first asked for.
+    A vector may differ by about 1e-6 with what is embedded beside it.
+
+    Raises:
+        ValidationError: the name is empty.
+    """
+
+    def __init__(self, model: str) -> None:
+        if not model.strip():
+            raise ValidationError(
+                "embedder", f"{PREFIX}:{model}", "names no model", f"write {PREFIX}:NAME"
+            )
+        self._model = model
+        self._lock = Lock()
+        self._loaded: Any = None
+
+    @property
+    def name(self) -> str:
+        """The name with which it was asked for, as it is stored."""
+        return f"{PREFIX}:{self._model}"
+
+    @cached_property
+    def dimensions(self) -> int:
+        """Numbers in a vector, as the model gives them."""
+        return int(self.embed(["a"]).shape[1])
+
+    @cached_property
+    def thresholds(self) -> Thresholds:
+        """Measured on unrelated texts."""
+        return measured(self.embed)
+
+    def embed(self, texts: Sequence[str], /) -> Vectors:
+        """Return the vectors of texts: float32 of shape (texts, dimensions), of unit length.
+
+        Raises:
+            ValidationError: one is no text, or holds a lone surrogate.
+            NotFoundError: the extra is not installed, or there is no such model.
+            SettingsError: the library cannot be loaded beside what is loaded already.
+        """
+        import numpy as np
+
+        if not (given := readable(texts)):
+            return np.zeros((0, self.dimensions), np.float32)
+        rows = self._ready().encode(
+            given,
+            batch_size=BATCH,
+            show_progress_bar=False,
+            convert_to_numpy=True,
+            normalize_embeddings=True,
+        )
+        return np.asarray(rows, np.float32)
+
+    def _ready(self) -> Any:
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = _load(self._model)
+            return self._loaded
+
+
+def missing() -> str | None:
+    """Return what is not installed, and None where models can be loaded."""
+    return None if find_spec("sentence_transformers") else INSTALL
+
+
+def _load(model: str) -> Any:
+    if missing():
+        raise NotFoundError(
+            f"embedder {PREFIX}:{model} needs the extra of that name; run `{INSTALL}`"
+        )
+    try:
+        from sentence_transformers import SentenceTransformer
+    except (ImportError, OSError) as error:
+        # glibc keeps little room for libraries that want theirs at once: the embedded engine and
+        # the two copies of OpenMP that torch and scikit-learn bring take more.
+        remedy = f"start Python with {ROOM}" if "static TLS" in str(error) else f"run `{INSTALL}`"
+        raise SettingsError(
+            f"embedder {PREFIX}:{model}: the library cannot be loaded "
+            f"({shown(str(error))}); {remedy}"
+        ) from error
+    try:
+        return SentenceTransformer(model)
+    except (OSError, ValueError) as error:
+        raise NotFoundError(
+            f"embedder {PREFIX}:{model}: there is no such folder, and no such model could be "
+            f"downloaded ({shown(str(error))}); check the name"
+        ) from error

@@ -1,0 +1,1 @@
+"""Text: words, tokens, fences, classes of errors, types of tasks. Nothing here knows the graph."""

@@ -1,0 +1,1 @@
+"""Upkeep: proving, rebuilding, erasing, exporting and importing what a memory holds."""

@@ -33,7 +33,8 @@ class Hashing:
     unrelated texts one in 10,000 is over ``similar``, one in 1,000 over ``near``. Texts of one kind
     share words without sharing a meaning: of questions to databases without a common table 0.6 %
     are over ``similar`` and 3.5 % over ``near``; of those that the same statement answers, two
-    thirds and four fifths."""
+    thirds and four fifths.
+    """
 
     name: ClassVar[str] = "hashing"
     dimensions: ClassVar[int] = 256

@@ -1,5 +1,9 @@
-// The formulas that procedures share. A call such as wilson_lower(k, n, $z) in another file is
+// What procedures share: parameters, formulas and columns. A call such as wilson_lower(k, n, $z) in another file is
 // replaced by the expression below it; `graphmem procedures show NAME` prints the result.
+
+// shared: ns string, now integer, id string, ids list, rows list
+// shared: agents list = null, z float = 1.96, prior_successes float = 1.0, prior_failures float = 1.0, established float = 0.6
+// shared: refuted float = 0.4, limit integer = 20
 
 // formula: posterior_mean(k, n, a, b)
 // doc: Mean of the Beta(a + k, b + n - k) posterior of a rate after k successes in n trials.
@@ -7,11 +11,13 @@
 
 // formula: wilson_lower(k, n, z)
 // doc: Lower Wilson score bound of a rate (Wilson 1927, JASA 22:209-212); 0 without trials.
-CASE WHEN n = 0 THEN 0.0 WHEN k = 0 THEN 0.0 ELSE (toFloat(k) / n + z * z / (2.0 * n) - z * sqrt(toFloat(k) / n * (1.0 - toFloat(k) / n) / n + z * z / (4.0 * n * n))) / (1.0 + z * z / n) END;
+CASE WHEN n = 0 THEN 0.0 WHEN k = 0 THEN 0.0 ELSE (toFloat(k) / n + z * z / (2.0 * n) - z
+  * sqrt(toFloat(k) / n * (1.0 - toFloat(k) / n) / n + z * z / (4.0 * n * n))) / (1.0 + z * z / n) END;
 
 // formula: wilson_upper(k, n, z)
 // doc: Upper Wilson score bound of a rate; 1 without trials.
-CASE WHEN n = 0 THEN 1.0 WHEN k = n THEN 1.0 ELSE (toFloat(k) / n + z * z / (2.0 * n) + z * sqrt(toFloat(k) / n * (1.0 - toFloat(k) / n) / n + z * z / (4.0 * n * n))) / (1.0 + z * z / n) END;
+CASE WHEN n = 0 THEN 1.0 WHEN k = n THEN 1.0 ELSE (toFloat(k) / n + z * z / (2.0 * n) + z
+  * sqrt(toFloat(k) / n * (1.0 - toFloat(k) / n) / n + z * z / (4.0 * n * n))) / (1.0 + z * z / n) END;
 
 // formula: status(lower, upper, established, refuted)
 // doc: A pure function of the bounds, so that order and rebuilds cannot change it.
@@ -30,12 +36,14 @@ CASE WHEN a > b THEN a ELSE coalesce(b, a) END;
 reward + gamma * best - q;
 
 // formula: best_next(given, actions, known, found)
-// doc: The value of the next state: the one given, or the best of its policies, else 0; where it is known how many actions it has, those never tried count with 0.
+// doc: The value of the next state: the one given, or the best of its policies, else 0; where it is known how many actions it has, those
+// doc: never tried count with 0.
 coalesce(given, CASE WHEN known < actions AND found < 0 THEN 0.0 ELSE found END, 0.0);
 
 // formula: aged(q, days, rate, confidence, strength, neutral)
 // doc: A value that decays with the days since its last update, more slowly where confidence is high (no confidence: at the plain rate).
-sign(q) * abs(q) * (CASE WHEN days < 0.01 THEN 0.01 ELSE days END) ^ (0.0 - rate) * (CASE WHEN days < 1.0 THEN 1.0 ELSE days END) ^ (rate - rate * 2.0 ^ (strength * 2.0 * (neutral - coalesce(confidence, neutral))));
+sign(q) * abs(q) * (CASE WHEN days < 0.01 THEN 0.01 ELSE days END) ^ (0.0 - rate)
+  * (CASE WHEN days < 1.0 THEN 1.0 ELSE days END) ^ (rate - rate * 2.0 ^ (strength * 2.0 * (neutral - coalesce(confidence, neutral))));
 
 // formula: swing(amplitude, period, phase, clock)
 // doc: What a cycle adds at a clock time (seconds); it peaks at its phase.
@@ -66,15 +74,18 @@ score < 0.5;
 CASE WHEN a < b THEN a ELSE coalesce(b, a) END;
 
 // formula: verdict(worked, praised, failed, blamed)
-// doc: What a sentence about a task came to: it works where more episodes support than contradict it, is to be avoided likewise, and is neither where they are even. Never both, because worked <= praised and failed <= blamed.
+// doc: What a sentence about a task came to: it works where more episodes support than contradict it, is to be avoided likewise, and is
+// doc: neither where they are even. Never both, because worked <= praised and failed <= blamed.
 CASE WHEN worked > blamed THEN 'WORKS' WHEN failed > praised THEN 'AVOID' ELSE null END;
 
 // formula: contested(own, against)
-// doc: What is left of a confidence where others, of the confidence `against` together, contradict it: itself times its share of all; equal ones are left with half of it each.
+// doc: What is left of a confidence where others, of the confidence `against` together, contradict it: itself times its share of all; equal
+// doc: ones are left with half of it each.
 own * (own / (own + against));
 
 // formula: rising(against, t, z)
-// doc: The number of trials over which the lower Wilson bound is over t, when so many of them speak against it and all others for it: the bound solved for the trials.
+// doc: The number of trials over which the lower Wilson bound is over t, when so many of them speak against it and all others for it: the
+// doc: bound solved for the trials.
 ((z * sqrt(t * (1.0 - t)) + sqrt(z * z * t * (1.0 - t) + 4.0 * (1.0 - t) * (against))) / (2.0 * (1.0 - t))) ^ 2;
 
 // formula: falling(successes, t, z)
@@ -94,5 +105,33 @@ log(p / (1.0 - p));
 CASE WHEN x > 20.7 THEN 0.999999999 WHEN x < -20.7 THEN 0.000000001 ELSE 1.0 / (1.0 + exp(0.0 - x)) END;
 
 // formula: freshness(at, now, half_life)
-// doc: What is left of a weight of 1 that halves every half_life since `at` (milliseconds); 1 without a time, and for one that is yet to come.
+// doc: What is left of a weight of 1 that halves every half_life since `at` (milliseconds); 1 without a time, and for one that is yet to
+// doc: come.
 CASE WHEN at IS NULL THEN 1.0 WHEN at > now THEN 1.0 ELSE 2.0 ^ ((at - now) / half_life) END;
+
+// columns: policy_columns(p, s, lower, upper)
+// doc: What is told of a policy in a state.
+// returns: id string, agent string, state string, features string, action_type string, action_spec string, q_value float, updates integer
+// returns: trials integer, successes integer, mean float, lower float, upper float, status string, confidence float, signals integer
+// returns: crystallized boolean, last_updated_at integer
+p.id AS id, p.agent AS agent, p.state AS state, s.features AS features, p.action_type AS action_type, p.action_spec AS action_spec, p.q
+  AS q_value, p.updates AS updates, p.trials AS trials, p.successes AS successes, posterior_mean(p.successes, p.trials,
+  $prior_successes, $prior_failures) AS mean, lower, upper, status(lower, upper, $established, $refuted) AS status, p.confidence AS
+  confidence, p.signals AS signals, p.crystallized AS crystallized, p.last_updated_at AS last_updated_at;
+
+// columns: cycle_columns(c)
+// doc: What is told of a cycle.
+// returns: id string, subject string, kind string, period float, amplitude float, phase float, p_value float, chi2 float, buckets list
+// returns: expected list, peak integer, timezone string, events integer, only string
+c.id AS id, c.subject AS subject, c.kind AS kind, c.period AS period, c.amplitude AS amplitude, c.phase AS phase, c.p_value AS p_value,
+  c.chi2 AS chi2, c.buckets AS buckets, c.expected AS expected, c.peak AS peak, c.timezone AS timezone, c.events AS events, c.only AS
+  only;
+
+// columns: prediction_columns(p, x)
+// doc: What is told of a prediction, and of the item that it is about.
+// returns: id string, subject string, kind string, text string, owner string, agent string, probability float, expected string
+// returns: status string, created_at integer, at integer, due_at integer, resolved_at integer, actual string, error float
+// returns: happened boolean, how string
+p.id AS id, p.subject AS subject, p.kind AS kind, coalesce(x.text, x.action_type, p.subject) AS text, x.agent AS owner, p.agent AS
+  agent, p.probability AS probability, p.expected AS expected, p.status AS status, p.created_at AS created_at, p.at AS at, p.due_at AS
+  due_at, p.resolved_at AS resolved_at, p.actual AS actual, p.error AS error, p.happened AS happened, p.how AS how;

@@ -147,12 +147,15 @@ def procedures() -> str:
 def formulas() -> str:
     """Return the formulas that procedures share."""
     text = (catalog().folder / "formulas.cypher").read_text(encoding="utf-8")
-    found = re.findall(r"// formula: (.+)\n// doc: (.+)\n", text)
+    found = re.findall(r"// formula: (.+)\n((?:// doc: .+\n)+)", text)
     return "\n".join(
         [
             "| formula | what |",
             "|---|---|",
-            *(f"| `{call}` | {_cell(doc)} |" for call, doc in found),
+            *(
+                f"| `{call}` | {_cell(' '.join(doc.replace('// doc: ', '').split()))} |"
+                for call, doc in found
+            ),
         ]
     )
 

@@ -1,19 +1,15 @@
 // Calibration: the history as it is replayed to measure how well outcomes are predicted.
 
 // name: calibration.ids
-// mode: read
 // doc: All episodes, by when they ran and when they were recorded; `key` is the same in every namespace.
-// param: ns string
 // returns: id string, key string, at integer, recorded_at integer
 MATCH (e:Episode)
 WHERE e.ns = $ns
-RETURN e.id AS id, coalesce(e.source_key, e.content_hash) AS key, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at, e.recorded_at AS recorded_at;
+RETURN e.id AS id, coalesce(e.source_key, e.content_hash) AS key, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,
+  e.recorded_at AS recorded_at;
 
 // name: calibration.episodes
-// mode: read
 // doc: What episodes attempted, and what came of it; `seq` is the number of the event that recorded them, in the stream of their agent.
-// param: ns string
-// param: ids list
 // returns: id string, task string, success boolean, seq integer
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
@@ -23,10 +19,7 @@ RETURN e.id AS id, t.id AS task, e.success AS success, min(CASE v.kind WHEN 'epi
 ORDER BY id;
 
 // name: calibration.uses
-// mode: read
 // doc: The strategies that episodes applied, by rank; what was merged under the id of its whole.
-// param: ns string
-// param: ids list
 // returns: id string, whole string
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
@@ -37,9 +30,7 @@ ORDER BY id, rank
 RETURN id, whole;
 
 // name: calibration.similar
-// mode: read
 // doc: Which tasks, and which strategies (by whole), are linked as similar.
-// param: ns string
 // returns: label string, id string, similar string, similarity float
 MATCH (t:Task)
 WHERE t.ns = $ns
@@ -52,10 +43,7 @@ MATCH (s)-[l:SIMILAR_TO]->(n:Strategy)
 RETURN 'Strategy' AS label, coalesce(s.merged_into, s.id) AS id, coalesce(n.merged_into, n.id) AS similar, l.similarity AS similarity;
 
 // name: calibration.bounds
-// mode: read
 // doc: Wilson bounds of shares. Rows: {place, count, successes}.
-// param: rows list
-// param: z float = 1.96
 // returns: place integer, lower float, upper float
 UNWIND $rows AS row
 RETURN row.place AS place, wilson_lower(row.successes, row.count, $z) AS lower, wilson_upper(row.successes, row.count, $z) AS upper

@@ -6,27 +6,26 @@
 // Merged strategies count as one.
 
 // name: explaining.find
-// mode: read
-// doc: What has one of these ids, of all that can be explained: a strategy (with what it counts as), heuristic, anti-pattern, rule or policy.
-// param: ns string
-// param: ids list
-// returns: kind string, id string, text string, agent string, types list, error_class string, verdict string, task string, source string, strategy string, whole string, first_at integer, last_at integer
+// doc: What has one of these ids, of all that can be explained: a strategy (with what it counts as), heuristic, anti-pattern, rule or
+// doc: policy.
+// returns: kind string, id string, text string, agent string, types list, error_class string, verdict string, task string, source string
+// returns: strategy string, whole string, first_at integer, last_at integer
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND s.ns = $ns
-RETURN 'strategy' AS kind, s.id AS id, s.text AS text, null AS agent, null AS types, null AS error_class, null AS verdict, null AS task, null AS source,
-       s.id AS strategy, coalesce(s.merged_into, s.id) AS whole, null AS first_at, null AS last_at
+RETURN 'strategy' AS kind, s.id AS id, s.text AS text, null AS agent, null AS types, null AS error_class, null AS verdict, null AS task,
+  null AS source, s.id AS strategy, coalesce(s.merged_into, s.id) AS whole, null AS first_at, null AS last_at
 UNION ALL
 MATCH (h:Heuristic)
 WHERE h.id IN $ids AND h.ns = $ns
 MATCH (h)-[:RECOMMENDS]->(s:Strategy)
-RETURN 'heuristic' AS kind, h.id AS id, h.text AS text, h.agent AS agent, [h.type] AS types, null AS error_class, null AS verdict, null AS task,
-       null AS source, s.id AS strategy, coalesce(s.merged_into, s.id) AS whole, null AS first_at, null AS last_at
+RETURN 'heuristic' AS kind, h.id AS id, h.text AS text, h.agent AS agent, [h.type] AS types, null AS error_class, null AS verdict,
+  null AS task, null AS source, s.id AS strategy, coalesce(s.merged_into, s.id) AS whole, null AS first_at, null AS last_at
 UNION ALL
 MATCH (p:AntiPattern)
 WHERE p.id IN $ids AND p.ns = $ns
 MATCH (p)-[:WARNS_AGAINST]->(s:Strategy)
-RETURN 'anti-pattern' AS kind, p.id AS id, p.text AS text, p.agent AS agent, p.types AS types, p.error_class AS error_class, null AS verdict,
-       null AS task, null AS source, s.id AS strategy, coalesce(s.merged_into, s.id) AS whole, null AS first_at, null AS last_at
+RETURN 'anti-pattern' AS kind, p.id AS id, p.text AS text, p.agent AS agent, p.types AS types, p.error_class AS error_class,
+  null AS verdict, null AS task, null AS source, s.id AS strategy, coalesce(s.merged_into, s.id) AS whole, null AS first_at, null AS last_at
 UNION ALL
 MATCH (r:Rule)
 WHERE r.id IN $ids AND r.ns = $ns
@@ -35,17 +34,14 @@ RETURN 'rule' AS kind, r.id AS id, r.text AS text, null AS agent, null AS types,
 UNION ALL
 MATCH (p:Policy)
 WHERE p.id IN $ids AND p.ns = $ns
-RETURN 'policy' AS kind, p.id AS id, p.action_type + CASE WHEN p.action_spec IS NULL THEN '' ELSE ' ' + p.action_spec END AS text, p.agent AS agent,
-       null AS types, null AS error_class, null AS verdict, null AS task, null AS source, null AS strategy, null AS whole, null AS first_at,
-       null AS last_at;
+RETURN 'policy' AS kind, p.id AS id, p.action_type + CASE WHEN p.action_spec IS NULL THEN '' ELSE ' ' + p.action_spec END AS text,
+  p.agent AS agent, null AS types, null AS error_class, null AS verdict, null AS task, null AS source, null AS strategy, null AS whole,
+  null AS first_at, null AS last_at;
 
 // name: explaining.find_text
-// mode: read
-// doc: Heuristics, anti-patterns and rules with a text (of an anti-pattern also its class of errors), by kind and id; of some agents where they are given.
-// param: ns string
-// param: text string
-// param: agents list = null
-// param: limit integer = 21
+// doc: Heuristics, anti-patterns and rules with a text (of an anti-pattern also its class of errors), by kind and id; of some agents where
+// doc: they are given.
+// param: text string, limit integer = 21
 // returns: kind string, id string, text string, agent string, about string
 MATCH (h:Heuristic)
 WHERE h.ns = $ns AND h.text = $text AND ($agents IS NULL OR h.agent IN $agents)
@@ -63,11 +59,8 @@ WITH r ORDER BY r.id LIMIT $limit
 RETURN 'rule' AS kind, r.id AS id, r.text AS text, null AS agent, coalesce(r.task, 'all tasks') AS about;
 
 // name: explaining.alike
-// mode: read
 // doc: Strategies whose text has a text in it, or is a part of it, without regard to case; those most tried first.
-// param: ns string
-// param: text string
-// param: limit integer = 3
+// param: text string, limit integer = 3
 // returns: text string
 MATCH (s:Strategy)
 WHERE s.ns = $ns AND (toLower(s.text) CONTAINS toLower($text) OR toLower($text) CONTAINS toLower(s.text))
@@ -76,9 +69,7 @@ ORDER BY s.trials DESC, s.id
 LIMIT $limit;
 
 // name: explaining.types
-// mode: read
 // doc: The types of tasks that there are.
-// param: ns string
 // returns: type string
 MATCH (t:Task)
 WHERE t.ns = $ns
@@ -89,9 +80,7 @@ WHERE h.ns = $ns
 RETURN DISTINCT h.type AS type;
 
 // name: explaining.members
-// mode: read
 // doc: The strategies that count as one, the one that stands for all first.
-// param: ns string
 // param: whole string
 // returns: id string, text string
 MATCH (s:Strategy {id: $whole})
@@ -105,16 +94,11 @@ WITH m ORDER BY m.id
 RETURN m.id AS id, m.text AS text;
 
 // name: explaining.lessons
-// mode: read
-// doc: Heuristics that recommend strategies, and anti-patterns that warn against them; trials and what supports the lesson. Lessons of one agent and type of task (or class of errors) count as one, known by the smallest id.
-// param: ns string
-// param: ids list
-// param: agents list = null
+// doc: Heuristics that recommend strategies, and anti-patterns that warn against them; trials and what supports the lesson. Lessons of one
+// doc: agent and type of task (or class of errors) count as one, known by the smallest id.
 // param: types list = null
-// param: z float = 1.96
-// param: prior_successes float = 1.0
-// param: prior_failures float = 1.0
-// returns: kind string, id string, ids list, strategies list, agent string, types list, error_class string, trials integer, successes integer, mean float, lower float, upper float
+// returns: kind string, id string, ids list, strategies list, agent string, types list, error_class string, trials integer
+// returns: successes integer, mean float, lower float, upper float
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND s.ns = $ns
 MATCH (h:Heuristic)-[:RECOMMENDS]->(s)
@@ -132,29 +116,25 @@ WHERE ($agents IS NULL OR p.agent IN $agents) AND ($types IS NULL OR size([type 
 MATCH (p)-[:OPPOSED_BY]->(h:Heuristic)
 WITH p.id AS id, s.id AS strategy, sum(h.successes) AS worked
 MATCH (p:AntiPattern {id: id})
-WITH p.agent AS agent, p.error_class AS error_class, min(id) AS id, collect(id) AS ids, collect({id: strategy, types: p.types}) AS strategies,
-     sum(p.occurrences) AS occurrences, sum(worked) AS worked
+WITH p.agent AS agent, p.error_class AS error_class, min(id) AS id, collect(id) AS ids,
+  collect({id: strategy, types: p.types}) AS strategies, sum(p.occurrences) AS occurrences, sum(worked) AS worked
 WITH agent, error_class, id, ids, strategies, occurrences, occurrences + worked AS trials
-RETURN 'anti-pattern' AS kind, id, ids, strategies, agent, reduce(known = [], one IN strategies | known + [type IN one.types WHERE NOT type IN known]) AS types,
-       error_class, trials, occurrences AS successes, posterior_mean(occurrences, trials, $prior_successes, $prior_failures) AS mean,
-       wilson_lower(occurrences, trials, $z) AS lower, wilson_upper(occurrences, trials, $z) AS upper;
+RETURN 'anti-pattern' AS kind, id, ids, strategies, agent,
+  reduce(known = [], one IN strategies | known + [type IN one.types WHERE NOT type IN known]) AS types, error_class, trials,
+  occurrences AS successes, posterior_mean(occurrences, trials, $prior_successes, $prior_failures) AS mean,
+  wilson_lower(occurrences, trials, $z) AS lower, wilson_upper(occurrences, trials, $z) AS upper;
 
 // name: explaining.uses
-// mode: read
-// doc: The trials of strategies: their applied uses. Parts: {id, types (null: all)}. With a class of errors, failures with it support the belief, and successes oppose it.
-// param: ns string
-// param: parts list
-// param: agents list = null
-// param: types list = null
-// param: error_class string = null
-// param: sample integer = 5
+// doc: The trials of strategies: their applied uses. Parts: {id, types (null: all)}. With a class of errors, failures with it support the
+// doc: belief, and successes oppose it.
+// param: parts list, types list = null, error_class string = null, sample integer = 5
 // returns: trials integer, successes integer, times list, outcomes list, supporting list, opposing list
 UNWIND $parts AS part
 MATCH (s:Strategy {id: part.id})
 WITH part, s, s.ns AS ns WHERE ns = $ns
 MATCH (a:Agent)-[:RAN]->(e:Episode)-[u:USED]->(s)
-WHERE u.applied AND ($agents IS NULL OR a.name IN $agents) AND ($types IS NULL OR e.type IN $types) AND (part.types IS NULL OR e.type IN part.types)
-  AND ($error_class IS NULL OR e.success OR e.error_class = $error_class)
+WHERE u.applied AND ($agents IS NULL OR a.name IN $agents) AND ($types IS NULL OR e.type IN $types)
+  AND (part.types IS NULL OR e.type IN part.types) AND ($error_class IS NULL OR e.success OR e.error_class = $error_class)
 WITH e.id AS episode, coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,
      CASE WHEN e.success = ($error_class IS NULL) THEN 1 ELSE 0 END AS supports
 ORDER BY at DESC, episode DESC
@@ -165,23 +145,15 @@ WITH count(*) AS trials, sum(supports) AS successes, collect(dated) AS times,
 RETURN trials, successes, times, outcomes, supporting[..$sample] AS supporting, opposing[..$sample] AS opposing;
 
 // name: explaining.shares_of_uses
-// mode: read
 // doc: The same trials by task or by agent, most trials first; groups is how many there are in all.
-// param: ns string
-// param: parts list
-// param: by string
-// param: agents list = null
-// param: types list = null
-// param: error_class string = null
-// param: z float = 1.96
-// param: limit integer = 10
+// param: parts list, by string, types list = null, error_class string = null, limit integer = 10
 // returns: name string, trials integer, successes integer, lower float, upper float, groups integer
 UNWIND $parts AS part
 MATCH (s:Strategy {id: part.id})
 WITH part, s, s.ns AS ns WHERE ns = $ns
 MATCH (a:Agent)-[:RAN]->(e:Episode)-[u:USED]->(s)
-WHERE u.applied AND ($agents IS NULL OR a.name IN $agents) AND ($types IS NULL OR e.type IN $types) AND (part.types IS NULL OR e.type IN part.types)
-  AND ($error_class IS NULL OR e.success OR e.error_class = $error_class)
+WHERE u.applied AND ($agents IS NULL OR a.name IN $agents) AND ($types IS NULL OR e.type IN $types)
+  AND (part.types IS NULL OR e.type IN part.types) AND ($error_class IS NULL OR e.success OR e.error_class = $error_class)
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 WITH CASE $by WHEN 'task' THEN t.key ELSE a.name END AS name, CASE WHEN e.success = ($error_class IS NULL) THEN 1 ELSE 0 END AS supports
 WITH name, count(*) AS trials, sum(supports) AS successes
@@ -192,24 +164,23 @@ WITH size(found) AS groups, one.name AS name, one.trials AS trials, one.successe
 RETURN name, trials, successes, wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper, groups;
 
 // name: explaining.listings
-// mode: read
-// doc: The trials of a rule of a task: episodes that list it with a score that speaks for or against it. Its verdict follows from them; where there is none, they are read as if it worked.
-// param: ns string
-// param: id string
-// param: agents list = null
-// param: types list = null
-// param: sample integer = 5
-// returns: verdict string, trials integer, successes integer, times list, outcomes list, supporting list, opposing list, worked integer, praised integer, failed integer, blamed integer
+// doc: The trials of a rule of a task: episodes that list it with a score that speaks for or against it. Its verdict follows from them;
+// doc: where there is none, they are read as if it worked.
+// param: types list = null, sample integer = 5
+// returns: verdict string, trials integer, successes integer, times list, outcomes list, supporting list, opposing list, worked integer
+// returns: praised integer, failed integer, blamed integer
 MATCH (r:Rule {id: $id})
 WITH r, r.ns AS ns WHERE ns = $ns
 MATCH (a:Agent)-[:RAN]->(e:Episode)-[l:LISTED]->(r)
 WHERE $agents IS NULL OR a.name IN $agents
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 WHERE $types IS NULL OR t.type IN $types
-WITH e.id AS episode, e.score AS score, coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,
-     max(CASE WHEN l.as_success THEN 1 ELSE 0 END) AS success, max(CASE WHEN l.as_success THEN 0 ELSE 1 END) AS mistake
+WITH e.id AS episode, e.score AS score, coalesce(e.ended_at, e.started_at) AS dated,
+  coalesce(e.ended_at, e.started_at, e.recorded_at) AS at, max(CASE WHEN l.as_success THEN 1 ELSE 0 END) AS success,
+  max(CASE WHEN l.as_success THEN 0 ELSE 1 END) AS mistake
 ORDER BY at DESC, episode DESC
-WITH episode, dated, CASE WHEN praised(score) THEN 1 ELSE 0 END AS praised, CASE WHEN blamed(score) THEN 1 ELSE 0 END AS blamed, success, mistake
+WITH episode, dated, CASE WHEN praised(score) THEN 1 ELSE 0 END AS praised, CASE WHEN blamed(score) THEN 1 ELSE 0 END AS blamed, success,
+  mistake
 WITH sum(praised * success) AS worked, sum(praised) AS praised, sum(blamed * mistake) AS failed, sum(blamed) AS blamed,
      collect(CASE WHEN praised * success + blamed > 0 THEN dated ELSE null END) AS times,
      collect(CASE WHEN praised * success + blamed > 0 AND dated IS NOT NULL THEN praised * success ELSE null END) AS outcomes,
@@ -222,22 +193,14 @@ WITH sum(praised * success) AS worked, sum(praised) AS praised, sum(blamed * mis
 WITH worked, praised, failed, blamed, times, outcomes, supporting, opposing, avoid_times, avoid_outcomes, avoid_supporting, avoid_opposing,
      verdict(worked, praised, failed, blamed) AS verdict
 RETURN verdict, CASE verdict WHEN 'AVOID' THEN failed + praised ELSE worked + blamed END AS trials,
-       CASE verdict WHEN 'AVOID' THEN failed ELSE worked END AS successes,
-       CASE verdict WHEN 'AVOID' THEN avoid_times ELSE times END AS times, CASE verdict WHEN 'AVOID' THEN avoid_outcomes ELSE outcomes END AS outcomes,
-       CASE verdict WHEN 'AVOID' THEN avoid_supporting[..$sample] ELSE supporting[..$sample] END AS supporting,
-       CASE verdict WHEN 'AVOID' THEN avoid_opposing[..$sample] ELSE opposing[..$sample] END AS opposing, worked, praised, failed, blamed;
+  CASE verdict WHEN 'AVOID' THEN failed ELSE worked END AS successes, CASE verdict WHEN 'AVOID' THEN avoid_times ELSE times END AS times,
+  CASE verdict WHEN 'AVOID' THEN avoid_outcomes ELSE outcomes END AS outcomes,
+  CASE verdict WHEN 'AVOID' THEN avoid_supporting[..$sample] ELSE supporting[..$sample] END AS supporting,
+  CASE verdict WHEN 'AVOID' THEN avoid_opposing[..$sample] ELSE opposing[..$sample] END AS opposing, worked, praised, failed, blamed;
 
 // name: explaining.shares_of_listings
-// mode: read
 // doc: The same trials by task or by agent, most trials first.
-// param: ns string
-// param: id string
-// param: by string
-// param: verdict string
-// param: agents list = null
-// param: types list = null
-// param: z float = 1.96
-// param: limit integer = 10
+// param: by string, verdict string, types list = null, limit integer = 10
 // returns: name string, trials integer, successes integer, lower float, upper float, groups integer
 MATCH (r:Rule {id: $id})
 WITH r, r.ns AS ns WHERE ns = $ns
@@ -247,8 +210,10 @@ MATCH (e)-[:ATTEMPTED]->(t:Task)
 WHERE $types IS NULL OR t.type IN $types
 WITH e.id AS episode, CASE $by WHEN 'task' THEN t.key ELSE a.name END AS name, e.score AS score,
      max(CASE WHEN l.as_success THEN 1 ELSE 0 END) AS success, max(CASE WHEN l.as_success THEN 0 ELSE 1 END) AS mistake
-WITH name, CASE WHEN $verdict = 'AVOID' THEN (CASE WHEN blamed(score) THEN mistake ELSE 0 END) ELSE (CASE WHEN praised(score) THEN success ELSE 0 END) END AS supports,
-     CASE WHEN $verdict = 'AVOID' THEN (CASE WHEN praised(score) THEN 1 ELSE 0 END) ELSE (CASE WHEN blamed(score) THEN 1 ELSE 0 END) END AS opposes
+WITH name, CASE WHEN $verdict = 'AVOID' THEN (CASE WHEN blamed(score) THEN mistake ELSE 0 END)
+  ELSE (CASE WHEN praised(score) THEN success ELSE 0 END) END AS supports,
+  CASE WHEN $verdict = 'AVOID' THEN (CASE WHEN praised(score) THEN 1 ELSE 0 END)
+  ELSE (CASE WHEN blamed(score) THEN 1 ELSE 0 END) END AS opposes
 WHERE supports + opposes > 0
 WITH name, count(*) AS trials, sum(supports) AS successes
 ORDER BY trials DESC, name
@@ -258,10 +223,8 @@ WITH size(found) AS groups, one.name AS name, one.trials AS trials, one.successe
 RETURN name, trials, successes, wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper, groups;
 
 // name: explaining.general_rule
-// mode: read
-// doc: What a rule over all tasks stands on: its counts, the agents and types of tasks that it comes from, and the sample of episodes that is kept.
-// param: ns string
-// param: id string
+// doc: What a rule over all tasks stands on: its counts, the agents and types of tasks that it comes from, and the sample of episodes that
+// doc: is kept.
 // param: sample integer = 5
 // returns: verdict string, trials integer, successes integer, agents list, types list, supporting list, opposing list
 MATCH (r:Rule {id: $id})
@@ -270,37 +233,24 @@ OPTIONAL MATCH (r)-[d:DERIVED_FROM]->(e:Episode)
 WITH r, d.supports AS supports, d.at AS at, e.id AS episode
 ORDER BY at DESC, episode DESC
 WITH r, collect({episode: episode, supports: supports}) AS found
-WITH r, found, CASE r.verdict WHEN 'AVOID' THEN r.failed ELSE r.worked END AS successes, CASE r.verdict WHEN 'AVOID' THEN r.praised ELSE r.blamed END AS against
+WITH r, found, CASE r.verdict WHEN 'AVOID' THEN r.failed ELSE r.worked END AS successes,
+  CASE r.verdict WHEN 'AVOID' THEN r.praised ELSE r.blamed END AS against
 RETURN r.verdict AS verdict, successes + against AS trials, successes, r.agents AS agents, r.task_types AS types,
        [one IN found WHERE one.supports | one.episode][..$sample] AS supporting,
        [one IN found WHERE one.episode IS NOT NULL AND NOT one.supports | one.episode][..$sample] AS opposing;
 
 // name: explaining.attempts
-// mode: read
-// doc: The trials of a policy: episodes that took it, outcomes that were told, and updates that say whether they worked. Only episodes are shown as a sample.
-// param: ns string
-// param: id string
-// param: types list = null
-// param: sample integer = 5
+// doc: The trials of a policy: episodes that took it, outcomes that were told, and updates that say whether they worked. Only episodes are
+// doc: shown as a sample.
+// param: types list = null, sample integer = 5
 // returns: trials integer, successes integer, times list, outcomes list, supporting list, opposing list
-CALL {
-  MATCH (p:Policy {id: $id})
-  WITH p, p.ns AS ns WHERE ns = $ns
-  MATCH (e:Episode)-[:TOOK]->(p)
-  WHERE $types IS NULL OR e.type IN $types
-  RETURN e.id AS episode, coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at, e.success AS success, e.id AS id
-  UNION ALL
-  MATCH (p:Policy {id: $id})
-  WITH p, p.ns AS ns WHERE ns = $ns
-  MATCH (t:Transition)-[:UPDATED]->(p)
-  WHERE t.success IS NOT NULL
-  RETURN null AS episode, t.at AS dated, coalesce(t.at, t.created_at) AS at, t.success AS success, t.id AS id
-  UNION ALL
-  MATCH (p:Policy {id: $id})
-  WITH p, p.ns AS ns WHERE ns = $ns
-  MATCH (x:Event)-[:ABOUT]->(p)
-  WHERE x.kind = 'outcome' AND x.success IS NOT NULL
-  RETURN null AS episode, x.at AS dated, coalesce(x.at, x.created_at) AS at, x.success AS success, x.id AS id
+CALL { MATCH (p:Policy {id: $id}) WITH p, p.ns AS ns WHERE ns = $ns MATCH (e:Episode)-[:TOOK]->(p) WHERE $types IS NULL
+  OR e.type IN $types RETURN e.id AS episode, coalesce(e.ended_at, e.started_at) AS dated,
+  coalesce(e.ended_at, e.started_at, e.recorded_at) AS at, e.success AS success, e.id AS id UNION ALL MATCH (p:Policy {id: $id}) WITH p,
+  p.ns AS ns WHERE ns = $ns MATCH (t:Transition)-[:UPDATED]->(p) WHERE t.success IS NOT NULL RETURN null AS episode, t.at AS dated,
+  coalesce(t.at, t.created_at) AS at, t.success AS success, t.id AS id UNION ALL MATCH (p:Policy {id: $id}) WITH p,
+  p.ns AS ns WHERE ns = $ns MATCH (x:Event)-[:ABOUT]->(p) WHERE x.kind = 'outcome' AND x.success IS NOT NULL RETURN null AS episode,
+  x.at AS dated, coalesce(x.at, x.created_at) AS at, x.success AS success, x.id AS id
 }
 WITH episode, dated, at, success, id
 ORDER BY at DESC, id DESC
@@ -311,13 +261,8 @@ WITH count(*) AS trials, sum(CASE WHEN success THEN 1 ELSE 0 END) AS successes, 
 RETURN trials, successes, times, outcomes, supporting[..$sample] AS supporting, opposing[..$sample] AS opposing;
 
 // name: explaining.shares_of_attempts
-// mode: read
 // doc: The episodes that took a policy by task, most of them first.
-// param: ns string
-// param: id string
-// param: types list = null
-// param: z float = 1.96
-// param: limit integer = 10
+// param: types list = null, limit integer = 10
 // returns: name string, trials integer, successes integer, lower float, upper float, groups integer
 MATCH (p:Policy {id: $id})
 WITH p, p.ns AS ns WHERE ns = $ns
@@ -332,10 +277,7 @@ WITH size(found) AS groups, one.name AS name, one.trials AS trials, one.successe
 RETURN name, trials, successes, wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper, groups;
 
 // name: explaining.transitions
-// mode: read
 // doc: The latest updates of a policy.
-// param: ns string
-// param: id string
 // param: limit integer = 5
 // returns: id string, seq integer, reward float, terminal boolean, next_state string, success boolean, at integer
 MATCH (p:Policy {id: $id})
@@ -347,10 +289,7 @@ RETURN t.id AS id, t.seq AS seq, t.reward AS reward, t.terminal AS terminal, n.f
 ORDER BY seq DESC;
 
 // name: explaining.episodes
-// mode: read
 // doc: What a person wants to see of episodes, the latest first; the error is that of the episode, else the last one of its steps.
-// param: ns string
-// param: ids list
 // returns: id string, task string, agent string, score float, success boolean, error string, at integer
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
@@ -364,28 +303,19 @@ RETURN e.id AS id, e.task AS task, a.name AS agent, e.score AS score, e.success 
 ORDER BY coalesce(e.ended_at, e.started_at, e.recorded_at) DESC, id DESC;
 
 // name: explaining.weigh
-// mode: read
 // doc: What so many trials say: the posterior mean of the rate, its Wilson bounds, and the status that follows.
-// param: trials integer
-// param: successes integer
-// param: z float = 1.96
-// param: prior_successes float = 1.0
-// param: prior_failures float = 1.0
-// param: established float = 0.6
-// param: refuted float = 0.4
+// param: trials integer, successes integer
 // returns: mean float, lower float, upper float, status string
 WITH wilson_lower($successes, $trials, $z) AS lower, wilson_upper($successes, $trials, $z) AS upper
-RETURN posterior_mean($successes, $trials, $prior_successes, $prior_failures) AS mean, lower, upper, status(lower, upper, $established, $refuted) AS status;
+RETURN posterior_mean($successes, $trials, $prior_successes, $prior_failures) AS mean, lower, upper,
+  status(lower, upper, $established, $refuted) AS status;
 
 // name: explaining.trend
-// mode: read
-// doc: Whether the later half of dated trials (with the middle one) went otherwise than the earlier one; outcomes are 0 or 1, latest first, with their times. The change is that of the posterior mean; certain where the bounds of the halves do not overlap.
-// param: times list
-// param: outcomes list
-// param: z float = 1.96
-// param: prior_successes float = 1.0
-// param: prior_failures float = 1.0
-// returns: direction string, change float, certain boolean, earlier_trials integer, earlier_successes integer, later_trials integer, later_successes integer, later_from integer
+// doc: Whether the later half of dated trials (with the middle one) went otherwise than the earlier one; outcomes are 0 or 1, latest first,
+// doc: with their times. The change is that of the posterior mean; certain where the bounds of the halves do not overlap.
+// param: times list, outcomes list
+// returns: direction string, change float, certain boolean, earlier_trials integer, earlier_successes integer, later_trials integer
+// returns: later_successes integer, later_from integer
 WITH size($outcomes) AS trials, toInteger(ceil(size($outcomes) / 2.0)) AS later_trials
 WHERE trials > 1
 WITH trials - later_trials AS earlier_trials, later_trials, $times[later_trials - 1] AS later_from,
@@ -395,38 +325,28 @@ WITH earlier_trials, later_trials, later_from, earlier_successes, later_successe
      posterior_mean(later_successes, later_trials, $prior_successes, $prior_failures)
        - posterior_mean(earlier_successes, earlier_trials, $prior_successes, $prior_failures) AS change,
      later_successes * earlier_trials - earlier_successes * later_trials AS difference
-RETURN CASE WHEN change > 0 AND difference > 0 THEN 'rises' WHEN change < 0 AND difference < 0 THEN 'falls' ELSE 'steady' END AS direction, change,
-       wilson_upper(later_successes, later_trials, $z) < wilson_lower(earlier_successes, earlier_trials, $z)
-         OR wilson_upper(earlier_successes, earlier_trials, $z) < wilson_lower(later_successes, later_trials, $z) AS certain,
-       earlier_trials, earlier_successes, later_trials, later_successes, later_from;
+RETURN CASE WHEN change > 0 AND difference > 0 THEN 'rises' WHEN change < 0 AND difference < 0 THEN 'falls' ELSE 'steady' END AS direction,
+  change, wilson_upper(later_successes, later_trials, $z) < wilson_lower(earlier_successes, earlier_trials, $z)
+  OR wilson_upper(earlier_successes, earlier_trials, $z) < wilson_lower(later_successes, later_trials, $z) AS certain, earlier_trials,
+  earlier_successes, later_trials, later_successes, later_from;
 
 // name: explaining.course
-// mode: read
 // doc: What was known after the dated trials so far, at so many places at most; outcomes as in explaining.trend.
-// param: times list
-// param: outcomes list
-// param: points integer = 40
-// param: z float = 1.96
-// param: prior_successes float = 1.0
-// param: prior_failures float = 1.0
+// param: times list, outcomes list, points integer = 40
 // returns: at integer, trials integer, successes integer, mean float, lower float, upper float
 WITH size($outcomes) AS all_trials
 UNWIND range(1, CASE WHEN all_trials < $points THEN all_trials ELSE $points END) AS place
 WITH all_trials, toInteger(ceil(toFloat(all_trials) * place / CASE WHEN all_trials < $points THEN all_trials ELSE $points END)) AS trials
 WITH trials, $times[all_trials - trials] AS at, reduce(sum = 0, one IN $outcomes[all_trials - trials..] | sum + one) AS successes
-RETURN at, trials, successes, posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean, wilson_lower(successes, trials, $z) AS lower,
-       wilson_upper(successes, trials, $z) AS upper
+RETURN at, trials, successes, posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean,
+  wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper
 ORDER BY trials;
 
 // name: explaining.turns
-// mode: read
 // install: turns
-// doc: How many trials in a row, for or against, are the fewest after which the status is another one. The bounds are solved for the number of trials, and the numbers next to the solution are tried.
-// param: trials integer
-// param: successes integer
-// param: z float = 1.96
-// param: established float = 0.6
-// param: refuted float = 0.4
+// doc: How many trials in a row, for or against, are the fewest after which the status is another one. The bounds are solved for the number
+// doc: of trials, and the numbers next to the solution are tried.
+// param: trials integer, successes integer
 // returns: direction string, more integer, becomes string, lower float, upper float
 WITH wilson_lower($successes, $trials, $z) AS lower, wilson_upper($successes, $trials, $z) AS upper
 WITH status(lower, upper, $established, $refuted) AS status
@@ -453,17 +373,15 @@ RETURN direction, first.more AS more, first.becomes AS becomes, first.lower AS l
 ORDER BY direction DESC;
 
 // name: explaining.verdict_turns
-// mode: read
-// doc: How many more episodes that list a rule are the fewest that change its verdict: with a high score as a success, or with a low one as a mistake.
-// param: worked integer
-// param: praised integer
-// param: failed integer
-// param: blamed integer
+// doc: How many more episodes that list a rule are the fewest that change its verdict: with a high score as a success, or with a low one as
+// doc: a mistake.
+// param: worked integer, praised integer, failed integer, blamed integer
 // returns: direction string, more integer, good boolean, becomes string
 WITH verdict($worked, $praised, $failed, $blamed) AS verdict
 UNWIND [{direction: 'for', good: true, more: CASE WHEN verdict IS NULL THEN $blamed - $worked + 1 ELSE null END},
-        {direction: 'against', good: false, more: CASE WHEN verdict IS NULL THEN $praised - $failed + 1 WHEN verdict = 'WORKS' THEN $worked - $blamed ELSE null END},
-        {direction: 'against', good: true, more: CASE WHEN verdict = 'AVOID' THEN $failed - $praised ELSE null END}] AS turn
+  {direction: 'against', good: false, more: CASE WHEN verdict IS NULL THEN $praised - $failed + 1
+  WHEN verdict = 'WORKS' THEN $worked - $blamed ELSE null END},
+  {direction: 'against', good: true, more: CASE WHEN verdict = 'AVOID' THEN $failed - $praised ELSE null END}] AS turn
 WITH turn WHERE turn.more IS NOT NULL
 WITH turn, turn.more * CASE WHEN turn.good THEN 1 ELSE 0 END AS up, turn.more * CASE WHEN turn.good THEN 0 ELSE 1 END AS down
 WITH turn, $worked + up AS worked, $praised + up AS praised, $failed + down AS failed, $blamed + down AS blamed
@@ -471,11 +389,9 @@ RETURN turn.direction AS direction, turn.more AS more, turn.good AS good, verdic
 ORDER BY direction DESC;
 
 // name: explaining.near
-// mode: read
 // install: near_strategies
-// doc: Strategies near some that count as one: similar ones by similarity, and those used together with them by the weight of their edge (as of its latest date). Each that was merged stands for what it counts as.
-// param: ns string
-// param: ids list
+// doc: Strategies near some that count as one: similar ones by similarity, and those used together with them by the weight of their edge
+// doc: (as of its latest date). Each that was merged stands for what it counts as.
 // param: limit integer = 8
 // returns: relation string, id string, weight float, episodes integer
 MATCH (s:Strategy)
@@ -497,13 +413,8 @@ LIMIT $limit
 RETURN 'used together' AS relation, id, weight, episodes;
 
 // name: explaining.near_by
-// mode: read
 // doc: Strategies that some agents used together with some that count as one, on some types of tasks, by the number of episodes.
-// param: ns string
-// param: ids list
-// param: agents list
-// param: types list = null
-// param: limit integer = 8
+// param: agents list, types list = null, limit integer = 8
 // returns: relation string, id string, weight float, episodes integer
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND s.ns = $ns
@@ -518,17 +429,8 @@ LIMIT $limit
 RETURN 'used together' AS relation, id, null AS weight, episodes;
 
 // name: explaining.rates
-// mode: read
 // doc: What strategies achieved, with what was merged into them; without those that were not tried.
-// param: ns string
-// param: ids list
-// param: agents list = null
 // param: types list = null
-// param: z float = 1.96
-// param: prior_successes float = 1.0
-// param: prior_failures float = 1.0
-// param: established float = 0.6
-// param: refuted float = 0.4
 // returns: id string, text string, trials integer, successes integer, mean float, lower float, upper float, status string
 MATCH (w:Strategy)
 WHERE w.id IN $ids AND w.ns = $ns
@@ -545,13 +447,8 @@ RETURN id, text, trials, successes, posterior_mean(successes, trials, $prior_suc
 ORDER BY id;
 
 // name: explaining.show_strategy
-// mode: read
 // doc: A small graph for Neo4j Browser: a strategy (or lessons on it), episodes that show it, their tasks, and what is near.
-// param: ns string
-// param: ids list
-// param: lessons list
-// param: episodes list
-// param: others list
+// param: lessons list, episodes list, others list
 // returns: part string, paths list
 MATCH p = (s:Strategy)
 WHERE s.id IN $ids AND s.ns = $ns
@@ -586,10 +483,7 @@ WHERE a.id IN $lessons AND a.ns = $ns
 RETURN 'warned against' AS part, collect(p) AS paths;
 
 // name: explaining.show_rule
-// mode: read
 // doc: The same of a rule: its task, or what found it, the episodes that list it or that it was derived from, and their tasks.
-// param: ns string
-// param: ids list
 // param: episodes list
 // returns: part string, paths list
 MATCH p = (r:Rule)
@@ -609,13 +503,9 @@ WHERE e.id IN $episodes AND e.ns = $ns
 RETURN 'tasks' AS part, collect(p) AS paths;
 
 // name: explaining.show_policy
-// mode: read
-// doc: The same of a policy: its state, episodes that took it, their tasks, its latest updates, and what is linked with it or stands in the same state.
-// param: ns string
-// param: ids list
-// param: episodes list
-// param: transitions list
-// param: others list
+// doc: The same of a policy: its state, episodes that took it, their tasks, its latest updates, and what is linked with it or stands in the
+// doc: same state.
+// param: episodes list, transitions list, others list
 // returns: part string, paths list
 MATCH p = (x:Policy)-[:IN_STATE]->(s:State)
 WHERE x.id IN $ids AND x.ns = $ns

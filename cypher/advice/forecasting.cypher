@@ -5,20 +5,15 @@
 // the names whose episodes count (null: all), `without` the types of tasks that do not.
 
 // name: forecasting.totals
-// mode: read
 // doc: How often strategies were applied, and how often that worked, over all tasks and agents.
-// param: ns string
 // returns: trials integer, successes integer
 MATCH (s:Strategy)
 WHERE s.ns = $ns
 RETURN coalesce(sum(s.trials), 0) AS trials, coalesce(sum(s.successes), 0) AS successes;
 
 // name: forecasting.totals_of
-// mode: read
 // doc: The same of some agents, without some types of tasks.
-// param: ns string
-// param: agents list
-// param: without list = []
+// param: agents list, without list = []
 // returns: trials integer, successes integer
 MATCH (s:Strategy)
 WHERE s.ns = $ns
@@ -27,9 +22,7 @@ WHERE o.agent IN $agents AND NOT t.type IN $without
 RETURN coalesce(sum(o.trials), 0) AS trials, coalesce(sum(o.successes), 0) AS successes;
 
 // name: forecasting.types
-// mode: read
 // doc: The types that tasks have.
-// param: ns string
 // returns: type string
 MATCH (t:Task)
 WHERE t.ns = $ns
@@ -37,13 +30,9 @@ RETURN DISTINCT t.type AS type
 ORDER BY type;
 
 // name: forecasting.tasks
-// mode: read
 // install: task_rates
 // doc: How often tasks were attempted, and how often that worked; those without such an episode are left out.
-// param: ns string
-// param: ids list
-// param: agents list = null
-// param: without list = []
+// param: ids, agents, without list = []
 // returns: id string, text string, trials integer, successes integer
 MATCH (t:Task)
 WHERE t.id IN $ids AND t.ns = $ns AND NOT t.type IN $without
@@ -53,11 +42,8 @@ RETURN t.id AS id, t.description AS text, count(e) AS trials, sum(CASE WHEN e.su
 ORDER BY id;
 
 // name: forecasting.strategies
-// mode: read
 // install: strategy_rates
 // doc: How often strategies were applied, and how often that worked, over all tasks and agents; what was merged counts together.
-// param: ns string
-// param: ids list
 // returns: id string, whole string, text string, members list, trials integer, successes integer
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND s.ns = $ns
@@ -70,12 +56,8 @@ RETURN id, whole, text, collect(m.id) AS members, sum(m.trials) AS trials, sum(m
 ORDER BY id;
 
 // name: forecasting.strategies_of
-// mode: read
 // doc: How often some agents applied strategies, and how often that worked, by the id of each or of its whole. Rows: {whole, members}.
-// param: ns string
-// param: rows list
-// param: agents list
-// param: without list = []
+// param: agents list, without list = []
 // returns: whole string, trials integer, successes integer
 UNWIND $rows AS row
 UNWIND row.members AS member
@@ -87,13 +69,8 @@ RETURN row.whole AS whole, sum(o.trials) AS trials, sum(o.successes) AS successe
 ORDER BY whole;
 
 // name: forecasting.outcomes
-// mode: read
 // doc: How often strategies (wholes, by id) were applied on tasks, and how often that worked.
-// param: ns string
-// param: tasks list
-// param: ids list
-// param: agents list = null
-// param: without list = []
+// param: tasks list, without list = []
 // returns: whole string, trials integer, successes integer
 MATCH (t:Task)
 WHERE t.id IN $tasks AND t.ns = $ns AND NOT t.type IN $without
@@ -103,46 +80,25 @@ WITH coalesce(s.merged_into, s.id) AS whole, sum(o.trials) AS trials, sum(o.succ
 RETURN whole, trials, successes
 ORDER BY whole;
 
-// name: forecasting.similar_tasks
-// mode: read
-// doc: The tasks that some are linked to as similar.
-// param: ns string
-// param: ids list
+// each: Label kind = Task tasks, Strategy strategies
+// name: forecasting.similar_{kind}
+// doc: The {kind} that some are linked to as similar.
 // returns: id string, similar string, similarity float
-MATCH (t:Task)
-WHERE t.id IN $ids AND t.ns = $ns
-MATCH (t)-[l:SIMILAR_TO]->(n:Task)
-RETURN t.id AS id, n.id AS similar, l.similarity AS similarity
-ORDER BY id, similarity DESC, similar;
-
-// name: forecasting.similar_strategies
-// mode: read
-// doc: The strategies that some are linked to as similar.
-// param: ns string
-// param: ids list
-// returns: id string, similar string, similarity float
-MATCH (s:Strategy)
-WHERE s.id IN $ids AND s.ns = $ns
-MATCH (s)-[l:SIMILAR_TO]->(n:Strategy)
-RETURN s.id AS id, n.id AS similar, l.similarity AS similarity
+MATCH (o:{Label})
+WHERE o.id IN $ids AND o.ns = $ns
+MATCH (o)-[l:SIMILAR_TO]->(n:{Label})
+RETURN o.id AS id, n.id AS similar, l.similarity AS similarity
 ORDER BY id, similarity DESC, similar;
 
 // name: forecasting.pool
-// mode: read
 // install: pooled_outcome
-// doc: The probability that strategies work on a task, from counts: the rates of the task and of a strategy, drawn to the rate of all, add up as logits; the trials of the strategy on the task come on top. Of several strategies it is the mean logit, weighted by 1/(trials + 1)² of each. What has no trials borrows: similar ones count with their similarity, and as one trial at most for the concentration. Rows: {place, trials, successes, cell_trials, cell_successes, borrowed [{similarity, trials, successes}]}; the last like `task_borrowed`.
-// param: trials integer
-// param: successes integer
-// param: task_trials integer
-// param: task_successes integer
-// param: task_borrowed list
-// param: rows list
-// param: prior_successes float = 1.0
-// param: prior_failures float = 1.0
-// param: task_strength float = 2.0
-// param: strategy_strength float = 2.0
-// param: cell_strength float = 2.0
-// param: task_slope float = 1.0
+// doc: The probability that strategies work on a task, from counts: the rates of the task and of a strategy, drawn to the rate of all, add
+// doc: up as logits; the trials of the strategy on the task come on top. Of several strategies it is the mean logit, weighted by 1/(trials
+// doc: + 1)² of each. What has no trials borrows: similar ones count with their similarity, and as one trial at most for the concentration.
+// doc: Rows: {place, trials, successes, cell_trials, cell_successes, borrowed [{similarity, trials, successes}]}; the last like
+// doc: `task_borrowed`.
+// param: trials integer, successes integer, task_trials integer, task_successes integer, task_borrowed list, rows, prior_successes
+// param: prior_failures, task_strength float = 2.0, strategy_strength float = 2.0, cell_strength float = 2.0, task_slope float = 1.0
 // param: strategy_slope float = 1.0
 // returns: probability float, concentration float, parts list
 WITH posterior_mean($successes, $trials, $prior_successes, $prior_failures) AS rate,
@@ -161,19 +117,20 @@ WITH rate, task_known, task_rate, row, known, strategy_rate,
      logit(rate) + $task_slope * (logit(task_rate) - logit(rate)) + $strategy_slope * (logit(strategy_rate) - logit(rate)) AS position
 WITH rate, task_known, task_rate, row, known, strategy_rate, logistic(position) AS prior
 WITH rate, task_rate, row, strategy_rate, prior, shrunk(row.cell_successes, row.cell_trials, prior, $cell_strength) AS probability,
-     row.cell_trials + 1.0 / (1.0 / $cell_strength + prior * (1.0 - prior) * ($task_slope * $task_slope / (task_known * task_rate * (1.0 - task_rate))
-     + $strategy_slope * $strategy_slope / (known * strategy_rate * (1.0 - strategy_rate)))) AS concentration, 1.0 / ((row.trials + 1) * (row.trials + 1)) AS weight
+  row.cell_trials + 1.0 / (1.0 / $cell_strength + prior * (1.0 - prior)
+  * ($task_slope * $task_slope / (task_known * task_rate * (1.0 - task_rate)) + $strategy_slope
+  * $strategy_slope / (known * strategy_rate * (1.0 - strategy_rate)))) AS concentration,
+  1.0 / ((row.trials + 1) * (row.trials + 1)) AS weight
 ORDER BY row.place
 WITH sum(weight * logit(probability)) AS position, sum(weight * concentration) AS concentrations, sum(weight) AS weights,
-     collect({rate: rate, task_rate: task_rate, strategy_rate: strategy_rate, prior: prior, probability: probability, concentration: concentration, weight: weight}) AS parts
+  collect({rate: rate, task_rate: task_rate, strategy_rate: strategy_rate, prior: prior, probability: probability,
+  concentration: concentration, weight: weight}) AS parts
 WITH position, concentrations, CASE WHEN weights > 0.0 THEN weights ELSE null END AS weights, parts
-RETURN CASE WHEN size(parts) = 1 THEN parts[0].probability WHEN weights IS NULL THEN null ELSE logistic(position / weights) END AS probability,
-       concentrations / weights AS concentration, parts;
+RETURN CASE WHEN size(parts) = 1 THEN parts[0].probability WHEN weights IS NULL THEN null
+  ELSE logistic(position / weights) END AS probability, concentrations / weights AS concentration, parts;
 
 // name: forecasting.task_keys
-// mode: read
 // doc: The tasks that were attempted.
-// param: ns string
 // returns: id string, key string
 MATCH (t:Task)
 WHERE t.ns = $ns AND t.episodes > 0
@@ -181,9 +138,7 @@ RETURN t.id AS id, t.key AS key
 ORDER BY key, id;
 
 // name: forecasting.wholes
-// mode: read
 // doc: The counts of all strategies, by the id of each or of its whole.
-// param: ns string
 // returns: whole string, trials integer, successes integer
 MATCH (s:Strategy)
 WHERE s.ns = $ns
@@ -191,10 +146,7 @@ RETURN coalesce(s.merged_into, s.id) AS whole, sum(s.trials) AS trials, sum(s.su
 ORDER BY whole;
 
 // name: forecasting.cells
-// mode: read
 // doc: The counts of strategies on tasks, and of these tasks: what strengths are fitted on.
-// param: ns string
-// param: ids list
 // returns: task string, task_trials integer, task_successes integer, whole string, trials integer, successes integer
 MATCH (t:Task)
 WHERE t.id IN $ids AND t.ns = $ns
@@ -206,21 +158,17 @@ RETURN task, task_trials, task_successes, coalesce(s.merged_into, s.id) AS whole
 ORDER BY task, whole;
 
 // name: forecasting.pooling
-// mode: read
 // doc: The strengths of pooling, and what they were fitted on.
-// param: ns string
-// param: ids list
-// returns: task_strength float, strategy_strength float, cell_strength float, task_slope float, strategy_slope float, trials integer, gain float, score float, fitted boolean
+// returns: task_strength float, strategy_strength float, cell_strength float, task_slope float, strategy_slope float, trials integer
+// returns: gain float, score float, fitted boolean
 MATCH (p:Pooling)
 WHERE p.id IN $ids AND p.ns = $ns
-RETURN p.task_strength AS task_strength, p.strategy_strength AS strategy_strength, p.cell_strength AS cell_strength, p.task_slope AS task_slope,
-       p.strategy_slope AS strategy_slope, p.trials AS trials, p.gain AS gain, p.score AS score,
-       p.fitted AS fitted;
+RETURN p.task_strength AS task_strength, p.strategy_strength AS strategy_strength, p.cell_strength AS cell_strength,
+  p.task_slope AS task_slope, p.strategy_slope AS strategy_slope, p.trials AS trials, p.gain AS gain, p.score AS score, p.fitted AS fitted;
 
 // name: forecasting.drop_pooling
 // mode: write
 // doc: Removes the strengths of pooling: they are fitted anew when they are wanted.
-// param: ns string
 // returns: removed integer
 MATCH (p:Pooling)
 WHERE p.ns = $ns
@@ -230,12 +178,10 @@ RETURN count(*) AS removed;
 // name: forecasting.put_pooling
 // mode: write
 // doc: Stores strengths of pooling, with what they were fitted on, where there are none.
-// param: ns string
-// param: now integer
-// param: id string
 // param: strengths map
 // returns: written integer
-CREATE (:Pooling {id: $id, ns: $ns, created_at: $now, task_strength: $strengths.task_strength, strategy_strength: $strengths.strategy_strength,
-  cell_strength: $strengths.cell_strength, task_slope: $strengths.task_slope, strategy_slope: $strengths.strategy_slope, trials: $strengths.trials,
-  gain: $strengths.gain, score: $strengths.score, fitted: $strengths.fitted})
+CREATE (:Pooling {id: $id, ns: $ns, created_at: $now, task_strength: $strengths.task_strength,
+  strategy_strength: $strengths.strategy_strength, cell_strength: $strengths.cell_strength, task_slope: $strengths.task_slope,
+  strategy_slope: $strengths.strategy_slope, trials: $strengths.trials, gain: $strengths.gain, score: $strengths.score,
+  fitted: $strengths.fitted})
 RETURN count(*) AS written;

@@ -6,19 +6,18 @@
 // leaves some of it. Merged strategies count as one.
 
 // name: recall.tried
-// mode: read
-// doc: What was tried on tasks, rows {id, relevance}: each strategy with the most relevant of them (task, and its outcomes there), its outcomes on all of them, and those weighted by relevance. Of a task the strategies with most trials count.
-// param: ns string
-// param: rows list
-// param: agents list = null
+// doc: What was tried on tasks, rows {id, relevance}: each strategy with the most relevant of them (task, and its outcomes there), its
+// doc: outcomes on all of them, and those weighted by relevance. Of a task the strategies with most trials count.
 // param: fan_out integer = 32
-// returns: id string, relevance float, task string, task_trials integer, task_successes integer, near_trials integer, near_successes integer, weight float, won float
+// returns: id string, relevance float, task string, task_trials integer, task_successes integer, near_trials integer
+// returns: near_successes integer, weight float, won float
 UNWIND $rows AS seed
 MATCH (t:Task {id: seed.id})
 WITH seed, t, t.ns AS ns WHERE ns = $ns
 MATCH (t)<-[o:OUTCOME]-(s:Strategy)
 WHERE $agents IS NULL OR o.agent IN $agents
-WITH seed.id AS task, seed.relevance AS relevance, coalesce(s.merged_into, s.id) AS id, sum(o.trials) AS trials, sum(o.successes) AS successes
+WITH seed.id AS task, seed.relevance AS relevance, coalesce(s.merged_into, s.id) AS id, sum(o.trials) AS trials,
+  sum(o.successes) AS successes
 ORDER BY task, trials DESC, id
 WITH task, relevance, collect({id: id, trials: trials, successes: successes})[..$fan_out] AS most
 UNWIND most AS tried
@@ -31,10 +30,7 @@ RETURN id, first.relevance AS relevance, first.task AS task, first.trials AS tas
 ORDER BY id;
 
 // name: recall.counts
-// mode: read
 // doc: Strategies, what they count as (another one, where they were merged), and their outcomes over all tasks and agents.
-// param: ns string
-// param: ids list
 // returns: id string, text string, merged_into string, trials integer, successes integer, last_at integer
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND s.ns = $ns
@@ -42,24 +38,19 @@ RETURN s.id AS id, s.text AS text, s.merged_into AS merged_into, s.trials AS tri
 ORDER BY id;
 
 // name: recall.counts_of_merged
-// mode: read
 // doc: Strategies that others were merged into, with these (members) and the outcomes of all of them.
-// param: ns string
-// param: ids list
 // returns: id string, text string, members list, trials integer, successes integer, last_at integer
 MATCH (w:Strategy)
 WHERE w.id IN $ids AND w.ns = $ns
 MATCH (w)<-[:MERGED_INTO]-(m:Strategy)
 WITH w.id AS id, collect(m.id) AS members, sum(m.trials) AS trials, sum(m.successes) AS successes, max(m.last_used_at) AS last_at
 MATCH (w:Strategy {id: id})
-RETURN id, w.text AS text, members, w.trials + trials AS trials, w.successes + successes AS successes, later(w.last_used_at, last_at) AS last_at
+RETURN id, w.text AS text, members, w.trials + trials AS trials, w.successes + successes AS successes,
+  later(w.last_used_at, last_at) AS last_at
 ORDER BY id;
 
 // name: recall.counts_by
-// mode: read
 // doc: The outcomes of strategies by some agents, by type of task.
-// param: ns string
-// param: ids list
 // param: agents list
 // returns: id string, task_type string, trials integer, successes integer, last_at integer
 MATCH (s:Strategy)
@@ -70,12 +61,9 @@ RETURN s.id AS id, t.type AS task_type, sum(o.trials) AS trials, sum(o.successes
 ORDER BY id, task_type;
 
 // name: recall.near_strategies
-// mode: read
-// doc: What is one step from strategies: similar ones (strength: the square of the similarity), and those used in the same episodes (strength: the share of the trials), the strongest of each.
-// param: ns string
-// param: ids list
-// param: together boolean = true
-// param: fan_out integer = 32
+// doc: What is one step from strategies: similar ones (strength: the square of the similarity), and those used in the same episodes
+// doc: (strength: the share of the trials), the strongest of each.
+// param: together boolean = true, fan_out integer = 32
 // returns: id string, other string, edge string, strength float
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND s.ns = $ns
@@ -93,10 +81,7 @@ UNWIND most AS step
 RETURN id, step.other AS other, 'CO_OCCURS_WITH' AS edge, step.strength AS strength;
 
 // name: recall.near_tasks
-// mode: read
 // doc: What is one step from tasks: similar ones (strength: the square of the similarity).
-// param: ns string
-// param: ids list
 // returns: id string, other string, strength float
 MATCH (t:Task)
 WHERE t.id IN $ids AND t.ns = $ns
@@ -105,16 +90,10 @@ RETURN t.id AS id, o.id AS other, r.similarity * r.similarity AS strength
 ORDER BY id, strength DESC, other;
 
 // name: recall.rank
-// mode: read
-// doc: How well strategies may do on a task, best first, by partial pooling: rows {id, relevance, weight, won (outcomes on like tasks, weighted), trials, successes (on all tasks), last_at}. The rate on like tasks and that of a strategy on all tasks, both shrunk to the rate of all these rows, make a prior; the weighted outcomes are added to it.
-// param: rows list
-// param: strength float = 2.0
-// param: z float = 1.0
-// param: prior_successes float = 1.0
-// param: prior_failures float = 1.0
-// param: now integer
-// param: half_life float = 7776000000.0
-// param: limit integer = 64
+// doc: How well strategies may do on a task, best first, by partial pooling: rows {id, relevance, weight, won (outcomes on like tasks,
+// doc: weighted), trials, successes (on all tasks), last_at}. The rate on like tasks and that of a strategy on all tasks, both shrunk to
+// doc: the rate of all these rows, make a prior; the weighted outcomes are added to it.
+// param: strength float = 2.0, z float = 1.0, half_life float = 7776000000.0, limit integer = 64
 // returns: id string, score float, relevance float, mean float, lower float, freshness float
 UNWIND $rows AS row
 WITH collect(row) AS rows, sum(row.trials) AS trials, sum(row.successes) AS successes, sum(row.weight) AS weight, sum(row.won) AS won
@@ -131,11 +110,7 @@ ORDER BY score DESC, id
 LIMIT $limit;
 
 // name: recall.tasks_of
-// mode: read
 // doc: The tasks where strategies were tried last, three each.
-// param: ns string
-// param: ids list
-// param: agents list = null
 // returns: id string, task string
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND s.ns = $ns
@@ -148,11 +123,8 @@ UNWIND tasks AS task
 RETURN id, task;
 
 // name: recall.episodes
-// mode: read
-// doc: The latest episodes of tasks (of each among its latest twenty) in which strategies, or what was merged into them, were applied: rows {id, task}, latest first.
-// param: ns string
-// param: rows list
-// param: agents list = null
+// doc: The latest episodes of tasks (of each among its latest twenty) in which strategies, or what was merged into them, were applied: rows
+// doc: {id, task}, latest first.
 // returns: id string, episode string, at integer
 UNWIND $rows AS row
 MATCH (t:Task {id: row.task})
@@ -165,10 +137,7 @@ RETURN DISTINCT row.id AS id, e.id AS episode, d.at AS at
 ORDER BY at DESC, episode DESC;
 
 // name: recall.tasks
-// mode: read
 // doc: What tasks are about, and their types.
-// param: ns string
-// param: ids list
 // returns: id string, text string, task_type string
 MATCH (t:Task)
 WHERE t.id IN $ids AND t.ns = $ns
@@ -176,10 +145,7 @@ RETURN t.id AS id, t.description AS text, t.type AS task_type
 ORDER BY id;
 
 // name: recall.tasks_by
-// mode: read
 // doc: Those of the tasks on which some agents tried anything.
-// param: ns string
-// param: ids list
 // param: agents list
 // returns: id string
 MATCH (t:Task)
@@ -190,20 +156,11 @@ RETURN DISTINCT t.id AS id
 ORDER BY id;
 
 // name: recall.warnings
-// mode: read
-// doc: The anti-patterns of strategies on types of tasks, those that failed so more often than they worked; strategies that were merged count as one.
-// param: ns string
-// param: ids list
-// param: types list
-// param: agents list = null
-// param: at_least integer = 2
-// param: above float = 0.5
-// param: z float = 1.96
-// param: prior_successes float = 1.0
-// param: prior_failures float = 1.0
-// param: established float = 0.6
-// param: refuted float = 0.4
-// returns: id string, agent string, strategy_id string, strategy string, error_class string, task_types list, occurrences integer, successes integer, confidence float, lower float, upper float, status string, first_at integer, last_at integer, members list
+// doc: The anti-patterns of strategies on types of tasks, those that failed so more often than they worked; strategies that were merged
+// doc: count as one.
+// param: types list, at_least integer = 2, above float = 0.5
+// returns: id string, agent string, strategy_id string, strategy string, error_class string, task_types list, occurrences integer
+// returns: successes integer, confidence float, lower float, upper float, status string, first_at integer, last_at integer, members list
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND s.ns = $ns
 MATCH (s)<-[:WARNS_AGAINST]-(p:AntiPattern)
@@ -213,8 +170,8 @@ WITH p.id AS id, coalesce(s.merged_into, s.id) AS whole, coalesce(s.merged_into,
      p.error_class AS error_class, p.types AS types, p.occurrences AS occurrences, p.first_at AS first_at, p.last_at AS last_at,
      sum(h.successes) AS successes
 ORDER BY itself DESC, id
-WITH agent, error_class, whole, collect(id) AS members, collect(types) AS types, sum(occurrences) AS occurrences, sum(successes) AS successes,
-     min(first_at) AS first_at, max(last_at) AS last_at
+WITH agent, error_class, whole, collect(id) AS members, collect(types) AS types, sum(occurrences) AS occurrences,
+  sum(successes) AS successes, min(first_at) AS first_at, max(last_at) AS last_at
 WHERE occurrences >= $at_least
 WITH agent, error_class, whole, members, reduce(known = [], some IN types | known + [type IN some WHERE NOT type IN known]) AS types,
      occurrences, first_at, last_at, successes, occurrences + successes AS trials
@@ -223,6 +180,6 @@ WITH agent, error_class, whole, members, types, occurrences, first_at, last_at, 
      wilson_lower(occurrences, trials, $z) AS lower, wilson_upper(occurrences, trials, $z) AS upper
 WHERE confidence > $above
 MATCH (s:Strategy {id: whole})
-RETURN members[0] AS id, agent, whole AS strategy_id, s.text AS strategy, error_class, types AS task_types, occurrences, successes, confidence,
-       lower, upper, status(lower, upper, $established, $refuted) AS status, first_at, last_at, members
+RETURN members[0] AS id, agent, whole AS strategy_id, s.text AS strategy, error_class, types AS task_types, occurrences, successes,
+  confidence, lower, upper, status(lower, upper, $established, $refuted) AS status, first_at, last_at, members
 ORDER BY lower DESC, confidence DESC, id;

@@ -3,21 +3,18 @@
 // analysis.NAME` prints into Neo4j Browser. Strategies that were merged count as one.
 
 // name: analysis.getting_worse
-// mode: read
 // install: getting_worse
-// doc: Strategies whose later dated trials (half of them, with the middle one) succeeded less than the earlier ones, by how far the posterior mean fell; certain where the bounds of the halves do not overlap.
-// param: ns string
+// doc: Strategies whose later dated trials (half of them, with the middle one) succeeded less than the earlier ones, by how far the
+// doc: posterior mean fell; certain where the bounds of the halves do not overlap.
 // param: at_least integer = 8
-// param: z float = 1.96
-// param: prior_successes float = 1.0
-// param: prior_failures float = 1.0
-// param: limit integer = 20
-// returns: strategy string, earlier_trials integer, earlier_successes integer, later_trials integer, later_successes integer, fall float, certain boolean, later_from integer
+// returns: strategy string, earlier_trials integer, earlier_successes integer, later_trials integer, later_successes integer, fall float
+// returns: certain boolean, later_from integer
 MATCH (s:Strategy)
 WHERE s.ns = $ns
 MATCH (s)<-[u:USED]-(e:Episode)
 WHERE u.applied AND (e.ended_at IS NOT NULL OR e.started_at IS NOT NULL)
-WITH coalesce(s.merged_into, s.id) AS whole, coalesce(e.ended_at, e.started_at) AS at, e.id AS episode, CASE WHEN e.success THEN 1 ELSE 0 END AS success
+WITH coalesce(s.merged_into, s.id) AS whole, coalesce(e.ended_at, e.started_at) AS at, e.id AS episode,
+  CASE WHEN e.success THEN 1 ELSE 0 END AS success
 ORDER BY at, episode
 WITH whole, collect(at) AS times, collect(success) AS outcomes, count(*) AS trials, sum(success) AS successes
 WHERE trials > 1 AND trials >= $at_least
@@ -36,11 +33,9 @@ ORDER BY fall DESC, strategy
 LIMIT $limit;
 
 // name: analysis.costly_errors
-// mode: read
 // install: costly_errors
-// doc: Classes of errors by how many episodes failed with them, over all strategies and agents; the share is that of all failures, the lost score what these episodes missed of 1 each. Failures without an error have no class.
-// param: ns string
-// param: limit integer = 20
+// doc: Classes of errors by how many episodes failed with them, over all strategies and agents; the share is that of all failures, the lost
+// doc: score what these episodes missed of 1 each. Failures without an error have no class.
 // returns: error_class string, failures integer, share float, lost_score float, strategies integer, agents integer
 MATCH (e:Episode)
 WHERE e.ns = $ns AND NOT e.success
@@ -53,24 +48,23 @@ WITH error_class, sum(CASE WHEN first THEN 1 ELSE 0 END) AS failures, sum(CASE W
 WITH sum(failures) AS total,
      collect({error_class: error_class, failures: failures, lost_score: lost_score, strategies: strategies, agents: agents}) AS classes
 UNWIND classes AS class
-RETURN class.error_class AS error_class, class.failures AS failures, toFloat(class.failures) / total AS share, class.lost_score AS lost_score,
-       class.strategies AS strategies, class.agents AS agents
+RETURN class.error_class AS error_class, class.failures AS failures, toFloat(class.failures) / total AS share,
+  class.lost_score AS lost_score, class.strategies AS strategies, class.agents AS agents
 ORDER BY failures DESC, lost_score DESC, error_class
 LIMIT $limit;
 
 // name: analysis.no_alternative
-// mode: read
 // install: no_alternative
-// doc: Anti-patterns on types of tasks where no other strategy has a better lower bound than the one that fails; trials, successes and bound are those of all agents on the type, occurrences those of the anti-pattern on all types.
-// param: ns string
+// doc: Anti-patterns on types of tasks where no other strategy has a better lower bound than the one that fails; trials, successes and
+// doc: bound are those of all agents on the type, occurrences those of the anti-pattern on all types.
 // param: at_least integer = 2
-// param: z float = 1.96
-// param: limit integer = 20
-// returns: agent string, strategy string, error_class string, task_type string, occurrences integer, trials integer, successes integer, lower float, others integer
+// returns: agent string, strategy string, error_class string, task_type string, occurrences integer, trials integer, successes integer
+// returns: lower float, others integer
 MATCH (h:Heuristic)
 WHERE h.ns = $ns
 MATCH (h)-[:RECOMMENDS]->(s:Strategy)
-WITH h.type AS task_type, coalesce(s.merged_into, s.id) AS whole, collect(DISTINCT s.id) AS members, sum(h.trials) AS trials, sum(h.successes) AS successes
+WITH h.type AS task_type, coalesce(s.merged_into, s.id) AS whole, collect(DISTINCT s.id) AS members, sum(h.trials) AS trials,
+  sum(h.successes) AS successes
 WITH task_type, whole, members, trials, successes, wilson_lower(successes, trials, $z) AS lower
 ORDER BY lower DESC, whole
 WITH task_type, max(lower) AS best, count(*) AS tried,
@@ -92,13 +86,11 @@ ORDER BY occurrences DESC, agent, strategy, error_class, task_type
 LIMIT $limit;
 
 // name: analysis.disputed_strategies
-// mode: read
 // install: disputed_strategies
-// doc: Where agents disagree: strategies on types of tasks that work for one agent with a lower bound over another agent's upper bound, by the gap between the bounds.
-// param: ns string
-// param: z float = 1.96
-// param: limit integer = 20
-// returns: strategy string, task_type string, works_for string, successes integer, trials integer, lower float, fails_for string, other_successes integer, other_trials integer, other_upper float
+// doc: Where agents disagree: strategies on types of tasks that work for one agent with a lower bound over another agent's upper bound, by
+// doc: the gap between the bounds.
+// returns: strategy string, task_type string, works_for string, successes integer, trials integer, lower float, fails_for string
+// returns: other_successes integer, other_trials integer, other_upper float
 MATCH (h:Heuristic)
 WHERE h.ns = $ns
 MATCH (h)-[:RECOMMENDS]->(s:Strategy)

@@ -4,11 +4,8 @@
 // is all that is known.
 
 // name: analysis.best_actions
-// mode: read
 // install: best_actions
 // doc: The action with the highest value in every state, for each agent by itself.
-// param: ns string
-// param: limit integer = 20
 // returns: state string, agent string, action string, spec string, value float, updates integer, trials integer, actions integer
 MATCH (p:Policy)
 WHERE p.ns = $ns AND p.active
@@ -23,13 +20,10 @@ ORDER BY value DESC, state, agent
 LIMIT $limit;
 
 // name: analysis.undecided
-// mode: read
 // install: undecided
-// doc: States in which it is not known which action works best: the bounds of another one reach over the lower bound of the first. Those with most trials come first.
-// param: ns string
+// doc: States in which it is not known which action works best: the bounds of another one reach over the lower bound of the first. Those
+// doc: with most trials come first.
 // param: at_least integer = 3
-// param: z float = 1.96
-// param: limit integer = 20
 // returns: state string, agent string, action string, lower float, rival string, rival_upper float, trials integer
 MATCH (p:Policy)
 WHERE p.ns = $ns AND p.trials >= $at_least
@@ -43,17 +37,15 @@ WITH state, agent, ranked[0] AS best, ranked[1..] AS others
 UNWIND others AS other
 WITH state, agent, best, other
 WHERE other.upper > best.lower
-RETURN state, agent, best.action AS action, best.lower AS lower, other.action AS rival, other.upper AS rival_upper, best.trials + other.trials AS trials
+RETURN state, agent, best.action AS action, best.lower AS lower, other.action AS rival, other.upper AS rival_upper,
+  best.trials + other.trials AS trials
 ORDER BY trials DESC, state, agent, action, rival
 LIMIT $limit;
 
 // name: analysis.agents_disagree
-// mode: read
 // install: agents_disagree
 // doc: States in which agents have different best actions: at least so many of them.
-// param: ns string
 // param: at_least integer = 2
-// param: limit integer = 20
 // returns: state string, agents integer, favourites integer, held list
 MATCH (p:Policy)
 WHERE p.ns = $ns AND p.active
@@ -71,13 +63,10 @@ ORDER BY favourites DESC, agents DESC, state
 LIMIT $limit;
 
 // name: analysis.taken_back
-// mode: read
 // install: taken_back
 // doc: Policies with trials, by how often crystallizing took them back; the bounds say where they stand now.
-// param: ns string
-// param: z float = 1.96
-// param: limit integer = 20
-// returns: state string, agent string, action string, taken_back integer, crystallized boolean, trials integer, successes integer, lower float
+// returns: state string, agent string, action string, taken_back integer, crystallized boolean, trials integer, successes integer
+// returns: lower float
 MATCH (p:Policy)
 WHERE p.ns = $ns AND p.trials > 0
 MATCH (p)-[:IN_STATE]->(s:State)
@@ -90,12 +79,10 @@ ORDER BY taken_back DESC, trials DESC, state, agent, action
 LIMIT $limit;
 
 // name: analysis.rewarding_steps
-// mode: read
 // install: rewarding_steps
-// doc: From state to state: how often each step was taken, and the mean of its rewards; no next state where it was the last one or none was given.
-// param: ns string
+// doc: From state to state: how often each step was taken, and the mean of its rewards; no next state where it was the last one or none was
+// doc: given.
 // param: at_least integer = 1
-// param: limit integer = 20
 // returns: state string, action string, next_state string, agent string, times integer, mean_reward float
 MATCH (p:Policy)
 WHERE p.ns = $ns
@@ -111,11 +98,8 @@ ORDER BY mean_reward DESC, times DESC, state, action, next_state, agent
 LIMIT $limit;
 
 // name: analysis.never_read
-// mode: read
 // install: never_read
 // doc: Policies that were learned and never read since, those with most updates and trials first.
-// param: ns string
-// param: limit integer = 20
 // returns: state string, agent string, action string, value float, updates integer, trials integer
 MATCH (p:Policy)
 WHERE p.ns = $ns AND p.active AND p.reads = 0

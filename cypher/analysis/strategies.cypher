@@ -2,12 +2,8 @@
 // `graphmem procedures show analysis.NAME` prints into Neo4j Browser.
 
 // name: analysis.what_works
-// mode: read
 // install: what_works
 // doc: Strategies by the lower bound of their success rate, over all tasks and agents.
-// param: ns string
-// param: z float = 1.96
-// param: limit integer = 20
 // returns: strategy string, trials integer, successes integer, lower float, upper float
 MATCH (s:Strategy)
 WHERE s.ns = $ns AND s.trials > 0
@@ -17,12 +13,8 @@ ORDER BY lower DESC, trials DESC, strategy
 LIMIT $limit;
 
 // name: analysis.what_fails
-// mode: read
 // install: what_fails
 // doc: Strategies by the upper bound of their success rate: the lowest have been refuted most.
-// param: ns string
-// param: z float = 1.96
-// param: limit integer = 20
 // returns: strategy string, trials integer, failures integer, upper float
 MATCH (s:Strategy)
 WHERE s.ns = $ns AND s.trials > 0
@@ -31,12 +23,9 @@ ORDER BY upper, trials DESC, strategy
 LIMIT $limit;
 
 // name: analysis.together
-// mode: read
 // install: together
 // doc: Pairs of strategies that were used in the same episodes, and how often that worked.
-// param: ns string
 // param: at_least integer = 3
-// param: limit integer = 20
 // returns: one string, other string, times integer, successes integer, weight float
 MATCH (x:Strategy)-[c:CO_OCCURS_WITH]->(y:Strategy)
 WHERE x.ns = $ns AND c.count >= $at_least
@@ -45,11 +34,8 @@ ORDER BY times DESC, one, other
 LIMIT $limit;
 
 // name: analysis.hard_tasks
-// mode: read
 // install: hard_tasks
 // doc: Tasks that were attempted most without success.
-// param: ns string
-// param: limit integer = 20
 // returns: key string, task string, attempts integer, successes integer
 MATCH (e:Episode)-[:ATTEMPTED]->(t:Task)
 WHERE t.ns = $ns
@@ -59,10 +45,8 @@ ORDER BY attempts - successes DESC, key
 LIMIT $limit;
 
 // name: analysis.task_types
-// mode: read
 // install: task_types
 // doc: The types of tasks, with how many episodes succeeded.
-// param: ns string
 // returns: type string, tasks integer, episodes integer, successes integer
 MATCH (e:Episode)-[:ATTEMPTED]->(t:Task)
 WHERE t.ns = $ns
@@ -70,10 +54,8 @@ RETURN t.type AS type, count(DISTINCT t.id) AS tasks, count(e) AS episodes, sum(
 ORDER BY type;
 
 // name: analysis.agents
-// mode: read
 // install: agents
 // doc: Agents by how often they succeeded.
-// param: ns string
 // returns: agent string, episodes integer, successes integer, rate float
 MATCH (a:Agent)-[:RAN]->(e:Episode)
 WHERE a.ns = $ns
@@ -82,11 +64,8 @@ RETURN agent, episodes, successes, toFloat(successes) / episodes AS rate
 ORDER BY rate DESC, agent;
 
 // name: analysis.errors
-// mode: read
 // install: errors
 // doc: The errors that ended episodes or steps, by how often they came up.
-// param: ns string
-// param: limit integer = 20
 // returns: error string, times integer
 MATCH (e:Episode)
 WHERE e.ns = $ns
@@ -98,10 +77,8 @@ ORDER BY times DESC, error
 LIMIT $limit;
 
 // name: analysis.outcomes
-// mode: read
 // install: outcomes
 // doc: The outcome edges of one task, by its key.
-// param: ns string
 // param: task string
 // returns: strategy string, agent string, trials integer, successes integer, last_at integer
 MATCH (s:Strategy)-[o:OUTCOME]->(t:Task {key: $task})

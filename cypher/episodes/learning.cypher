@@ -15,22 +15,15 @@
 // tasks, strategies. Each is locked, by a SET, before it is read.
 
 // name: learning.known
-// mode: read
 // doc: Which episodes are known, and what they hold.
-// param: ns string
-// param: ids list
 // returns: id string, content_hash string
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
 RETURN e.id AS id, e.content_hash AS content_hash;
 
 // name: learning.there
-// mode: read
 // doc: Which of some agents, tasks and strategies there are.
-// param: ns string
-// param: agents list
-// param: tasks list
-// param: strategies list
+// param: agents list, tasks list, strategies list
 // returns: id string
 MATCH (a:Agent)
 WHERE a.id IN $agents AND a.ns = $ns
@@ -47,8 +40,6 @@ RETURN s.id AS id;
 // name: learning.lock_agents
 // mode: write
 // doc: Locks agents, in the order of their ids, until the transaction ends.
-// param: ns string
-// param: ids list
 // returns: agents integer
 UNWIND $ids AS id
 WITH id ORDER BY id
@@ -60,9 +51,6 @@ RETURN count(*) AS agents;
 // name: learning.entities
 // mode: write
 // doc: Creates the agents, tasks and strategies of new episodes that are not there yet; the texts of the latter two wait for their vectors.
-// param: ns string
-// param: now integer
-// param: rows list
 // returns: agents integer, tasks integer, strategies integer
 UNWIND $rows AS row
 WITH DISTINCT row.agent AS id, row.agent_name AS name
@@ -86,17 +74,13 @@ WITH DISTINCT agents, tasks, use.strategy AS id, use.text AS text
 ORDER BY id
 OPTIONAL MATCH (s:Strategy {id: id})
 WITH agents, tasks, id, text, s WHERE s IS NULL
-CREATE (:Strategy {id: id, ns: $ns, text: text, created_at: $now, trials: 0, successes: 0, credit_sum: 0.0, score_sum: 0.0, last_used_at: null,
-  reads: 0, last_read_at: null, merged_into: null}),
-  (:Pending {id: id, ns: $ns, kind: 'Strategy', created_at: $now})
+CREATE (:Strategy {id: id, ns: $ns, text: text, created_at: $now, trials: 0, successes: 0, credit_sum: 0.0, score_sum: 0.0,
+  last_used_at: null, reads: 0, last_read_at: null, merged_into: null}), (:Pending {id: id, ns: $ns, kind: 'Strategy', created_at: $now})
 RETURN coalesce(max(agents), 0) AS agents, coalesce(max(tasks), 0) AS tasks, count(*) AS strategies;
 
 // name: learning.agents
 // mode: write
 // doc: The date of agents is that of their first episode.
-// param: ns string
-// param: now integer
-// param: rows list
 // returns: agents integer
 UNWIND $rows AS row
 WITH DISTINCT row.agent AS id ORDER BY id
@@ -108,10 +92,8 @@ RETURN count(*) AS agents;
 
 // name: learning.tasks
 // mode: write
-// doc: What tasks say of themselves: description and type are those of the latest episode that has one; without a type that was given, it is the type of the description. Adds the scores; returns whose description changed, and which have more than twenty episodes.
-// param: ns string
-// param: now integer
-// param: rows list
+// doc: What tasks say of themselves: description and type are those of the latest episode that has one; without a type that was given, it
+// doc: is the type of the description. Adds the scores; returns whose description changed, and which have more than twenty episodes.
 // returns: tasks integer, described list, crowded list
 UNWIND $rows AS row
 WITH row ORDER BY row.task, row.at DESC, row.id DESC
@@ -132,8 +114,8 @@ WITH t, created_at, episodes, score_sum, describes AND typed IS NULL AND t.typed
      CASE WHEN types THEN typed.at ELSE t.typed_at END AS typed_at,
      CASE WHEN types THEN typed.id ELSE t.typed_by END AS typed_by
 WITH t, created_at, episodes, score_sum, description, described_at, described_by, typed_at, typed_by,
-     CASE WHEN infers THEN latest.inferred ELSE type END AS type, CASE WHEN infers THEN latest.inferred_rule ELSE type_rule END AS type_rule,
-     CASE WHEN description <> t.description THEN t.id ELSE null END AS described
+  CASE WHEN infers THEN latest.inferred ELSE type END AS type, CASE WHEN infers THEN latest.inferred_rule ELSE type_rule END AS type_rule,
+  CASE WHEN description <> t.description THEN t.id ELSE null END AS described
 SET t.created_at = created_at, t.description = description, t.described_at = described_at, t.described_by = described_by,
     t.type = type, t.type_rule = type_rule, t.typed_at = typed_at, t.typed_by = typed_by, t.episodes = episodes, t.score_sum = score_sum
 RETURN count(*) AS tasks, collect(described) AS described, collect(CASE WHEN episodes > 20 THEN t.id ELSE null END) AS crowded;
@@ -141,9 +123,6 @@ RETURN count(*) AS tasks, collect(described) AS described, collect(CASE WHEN epi
 // name: learning.strategies
 // mode: write
 // doc: The counts of strategies over all tasks and agents.
-// param: ns string
-// param: now integer
-// param: rows list
 // returns: strategies integer
 UNWIND $rows AS row
 UNWIND row.uses AS use
@@ -170,25 +149,21 @@ RETURN count(*) AS strategies;
 // name: learning.record
 // mode: write
 // doc: New episodes, who ran them, and what they attempted.
-// param: ns string
-// param: now integer
-// param: rows list
 // returns: episodes integer
 UNWIND $rows AS row
 MATCH (a:Agent {id: row.agent})
 MATCH (t:Task {id: row.task})
-CREATE (a)-[:RAN]->(e:Episode {id: row.id, ns: $ns, created_at: $now, recorded_at: $now, content_hash: row.content_hash, task: row.description,
-  keyed: row.keyed, task_type: row.task_type, success: row.success = 1, score: row.score, reward: row.reward, error: row.error,
-  feedback: row.feedback, summary: row.summary, started_at: row.started_at, ended_at: row.ended_at, duration: row.duration,
-  step_count: row.step_count, use_count: row.use_count, source_key: row.source_key, source: row.source, extra: row.extra,
-  type: row.type, type_rule: row.type_rule, error_class: row.error_class})
+CREATE (a)-[:RAN]->(e:Episode {id: row.id, ns: $ns, created_at: $now, recorded_at: $now, content_hash: row.content_hash,
+  task: row.description, keyed: row.keyed, task_type: row.task_type, success: row.success = 1, score: row.score, reward: row.reward,
+  error: row.error, feedback: row.feedback, summary: row.summary, started_at: row.started_at, ended_at: row.ended_at,
+  duration: row.duration, step_count: row.step_count, use_count: row.use_count, source_key: row.source_key, source: row.source,
+  extra: row.extra, type: row.type, type_rule: row.type_rule, error_class: row.error_class})
 CREATE (e)-[:ATTEMPTED]->(t)
 RETURN count(*) AS episodes;
 
 // name: learning.uses
 // mode: write
 // doc: The strategies that new episodes used.
-// param: rows list
 // returns: uses integer
 UNWIND $rows AS row
 MATCH (e:Episode {id: row.id})
@@ -200,21 +175,18 @@ RETURN count(*) AS uses;
 // name: learning.steps
 // mode: write
 // doc: The steps of new episodes.
-// param: ns string
-// param: now integer
-// param: rows list
 // returns: steps integer
 UNWIND $rows AS row
 MATCH (e:Episode {id: row.id})
 UNWIND row.steps AS step
-CREATE (e)-[:HAS_STEP]->(:Step {id: step.id, ns: $ns, created_at: $now, index: step.index, action_type: step.action_type, action: step.action,
-  observation: step.observation, reward: step.reward, error: step.error, state: step.state, next_state: step.next_state, terminal: step.terminal})
+CREATE (e)-[:HAS_STEP]->(:Step {id: step.id, ns: $ns, created_at: $now, index: step.index, action_type: step.action_type,
+  action: step.action, observation: step.observation, reward: step.reward, error: step.error, state: step.state,
+  next_state: step.next_state, terminal: step.terminal})
 RETURN count(*) AS steps;
 
 // name: learning.outcomes
 // mode: write
 // doc: The weighted outcome edges from strategies to tasks, one an agent.
-// param: rows list
 // returns: outcomes integer
 UNWIND $rows AS row
 UNWIND row.uses AS use
@@ -233,15 +205,16 @@ WITH s, t, o, agent,
      coalesce(o.score_sum, 0.0) + score_sum AS score_sum,
      later(o.last_at, used_at) AS last_at
 FOREACH (ignored IN CASE WHEN o IS NULL THEN [1] ELSE [] END |
-  CREATE (s)-[:OUTCOME {agent: agent, trials: trials, successes: successes, credit_sum: credit_sum, score_sum: score_sum, last_at: last_at}]->(t))
+  CREATE (s)-[:OUTCOME {agent: agent, trials: trials, successes: successes, credit_sum: credit_sum, score_sum: score_sum,
+  last_at: last_at}]->(t))
 FOREACH (edge IN CASE WHEN o IS NULL THEN [] ELSE [o] END |
   SET edge.trials = trials, edge.successes = successes, edge.credit_sum = credit_sum, edge.score_sum = score_sum, edge.last_at = last_at)
 RETURN count(*) AS outcomes;
 
 // name: learning.co_occurrences
 // mode: write
-// doc: The co-occurrence edges between strategies of one episode, from the smaller id. The weight is a count that decays with the half-life, held at last_at; episodes without a time add 1 that does not decay (kept in undated).
-// param: rows list
+// doc: The co-occurrence edges between strategies of one episode, from the smaller id. The weight is a count that decays with the
+// doc: half-life, held at last_at; episodes without a time add 1 that does not decay (kept in undated).
 // param: half_life float
 // returns: co_occurrences integer
 UNWIND $rows AS row
@@ -267,25 +240,20 @@ FOREACH (edge IN CASE WHEN c IS NULL THEN [] ELSE [c] END |
 RETURN count(*) AS co_occurrences;
 
 // name: learning.episodes
-// mode: read
 // doc: Episodes with everything that was learned of them but their steps and strategies.
-// param: ns string
-// param: ids list
 // returns: id string, agent string, task_key string, facts map
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
 MATCH (a:Agent)-[:RAN]->(e)
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 RETURN e.id AS id, a.name AS agent, t.key AS task_key,
-       {content_hash: e.content_hash, recorded_at: e.recorded_at, task: e.task, keyed: e.keyed, task_type: e.task_type, success: e.success, score: e.score,
-        reward: e.reward, error: e.error, feedback: e.feedback, summary: e.summary, started_at: e.started_at, ended_at: e.ended_at,
-        duration: e.duration, step_count: e.step_count, use_count: e.use_count, source_key: e.source_key, source: e.source, extra: e.extra} AS facts;
+  {content_hash: e.content_hash, recorded_at: e.recorded_at, task: e.task, keyed: e.keyed, task_type: e.task_type, success: e.success,
+  score: e.score, reward: e.reward, error: e.error, feedback: e.feedback, summary: e.summary, started_at: e.started_at,
+  ended_at: e.ended_at, duration: e.duration, step_count: e.step_count, use_count: e.use_count, source_key: e.source_key, source: e.source,
+  extra: e.extra} AS facts;
 
 // name: learning.uses_of
-// mode: read
 // doc: The strategies that episodes used, by rank.
-// param: ns string
-// param: ids list
 // returns: id string, rank integer, text string, credit float, shown boolean, applied boolean
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
@@ -294,11 +262,9 @@ RETURN e.id AS id, u.rank AS rank, s.text AS text, u.credit AS credit, u.shown A
 ORDER BY id, rank;
 
 // name: learning.steps_of
-// mode: read
 // doc: The steps of episodes, in order.
-// param: ns string
-// param: ids list
-// returns: id string, index integer, action_type string, action string, observation string, reward float, error string, state string, next_state string, terminal boolean
+// returns: id string, index integer, action_type string, action string, observation string, reward float, error string, state string
+// returns: next_state string, terminal boolean
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
 MATCH (e)-[:HAS_STEP]->(s:Step)
@@ -307,17 +273,10 @@ RETURN e.id AS id, s.index AS index, s.action_type AS action_type, s.action AS a
 ORDER BY id, index;
 
 // name: learning.best
-// mode: read
 // install: best_strategies
 // doc: Strategies by the lower bound of their success rate over all tasks and agents; without those that were merged.
-// param: ns string
-// param: z float = 1.96
-// param: prior_successes float = 1.0
-// param: prior_failures float = 1.0
-// param: established float = 0.6
-// param: refuted float = 0.4
-// param: limit integer = 20
-// returns: id string, text string, trials integer, successes integer, mean float, lower float, upper float, status string, mean_score float, last_used_at integer, tasks integer, agents list
+// returns: id string, text string, trials integer, successes integer, mean float, lower float, upper float, status string, mean_score float
+// returns: last_used_at integer, tasks integer, agents list
 MATCH (s:Strategy)
 WHERE s.ns = $ns AND s.trials > 0 AND s.merged_into IS NULL
 WITH s, wilson_lower(s.successes, s.trials, $z) AS lower, posterior_mean(s.successes, s.trials, $prior_successes, $prior_failures) AS mean
@@ -333,17 +292,10 @@ RETURN s.id AS id, s.text AS text, s.trials AS trials, s.successes AS successes,
 ORDER BY lower DESC, mean DESC, id;
 
 // name: learning.best_of_merged
-// mode: read
 // install: best_merged_strategies
 // doc: The same of strategies that were merged, which count as one.
-// param: ns string
-// param: z float = 1.96
-// param: prior_successes float = 1.0
-// param: prior_failures float = 1.0
-// param: established float = 0.6
-// param: refuted float = 0.4
-// param: limit integer = 20
-// returns: id string, text string, trials integer, successes integer, mean float, lower float, upper float, status string, mean_score float, last_used_at integer, tasks integer, agents list
+// returns: id string, text string, trials integer, successes integer, mean float, lower float, upper float, status string, mean_score float
+// returns: last_used_at integer, tasks integer, agents list
 MATCH (s:Strategy)
 WHERE s.ns = $ns AND s.trials > 0 AND s.merged_into IS NOT NULL
 WITH s.merged_into AS whole, collect(s.id) AS members, sum(s.trials) AS trials, sum(s.successes) AS successes,
@@ -361,26 +313,18 @@ RETURN s.id AS id, s.text AS text, trials, successes, mean, lower, upper, status
 ORDER BY lower DESC, mean DESC, id;
 
 // name: learning.best_on
-// mode: read
 // install: best_strategies_on
-// doc: Strategies by the lower bound of their success rate on one task, or on the tasks of a type (no type: on all), by one agent or by all.
-// param: ns string
-// param: tasks list
-// param: task_type string = null
-// param: agent string = null
-// param: z float = 1.96
-// param: prior_successes float = 1.0
-// param: prior_failures float = 1.0
-// param: established float = 0.6
-// param: refuted float = 0.4
-// param: limit integer = 20
-// returns: id string, text string, trials integer, successes integer, mean float, lower float, upper float, status string, mean_score float, last_used_at integer, tasks integer, agents list
+// doc: Strategies by the lower bound of their success rate on one task, or on the tasks of a type (no type: on all), by one agent or by
+// doc: all.
+// param: tasks list, task_type string = null, agent string = null
+// returns: id string, text string, trials integer, successes integer, mean float, lower float, upper float, status string, mean_score float
+// returns: last_used_at integer, tasks integer, agents list
 MATCH (t:Task)
 WHERE t.id IN $tasks AND t.ns = $ns AND ($task_type IS NULL OR t.type = $task_type)
 MATCH (s:Strategy)-[o:OUTCOME]->(t)
 WHERE $agent IS NULL OR o.agent = $agent
-WITH coalesce(s.merged_into, s.id) AS whole, sum(o.trials) AS trials, sum(o.successes) AS successes, sum(o.credit_sum) AS credit_sum, sum(o.score_sum) AS score_sum,
-     max(o.last_at) AS last_used_at, count(DISTINCT t.id) AS tasks, collect(DISTINCT o.agent) AS agents
+WITH coalesce(s.merged_into, s.id) AS whole, sum(o.trials) AS trials, sum(o.successes) AS successes, sum(o.credit_sum) AS credit_sum,
+  sum(o.score_sum) AS score_sum, max(o.last_at) AS last_used_at, count(DISTINCT t.id) AS tasks, collect(DISTINCT o.agent) AS agents
 WITH whole, trials, successes, credit_sum, score_sum, last_used_at, tasks, agents,
      posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean,
      wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper
@@ -395,11 +339,8 @@ ORDER BY lower DESC, mean DESC, id
 LIMIT $limit;
 
 // name: learning.find_tasks
-// mode: read
 // doc: The ids of the tasks of a namespace with a key or description, of a type; all of them where neither is given.
-// param: ns string
-// param: text string
-// param: task_type string
+// param: text string, task_type string
 // returns: id string
 MATCH (t:Task)
 WHERE t.ns = $ns AND ($text IS NULL OR t.key = $text OR t.description = $text) AND ($task_type IS NULL OR t.type = $task_type)
@@ -407,12 +348,9 @@ RETURN t.id AS id
 ORDER BY id;
 
 // name: learning.evidence
-// mode: read
 // install: evidence
 // doc: The latest episodes in which a strategy was applied.
-// param: ns string
-// param: strategy string
-// param: limit integer
+// param: strategy string, limit integer
 // returns: id string, task string, agent string, success boolean, score float, error string, at integer, source_key string
 MATCH (s:Strategy {id: $strategy})
 WITH s, s.ns AS ns WHERE ns = $ns
@@ -426,8 +364,6 @@ LIMIT $limit;
 // name: learning.count_reads
 // mode: write
 // doc: Adds reads of strategies that were counted beside the graph. Rows: {id, reads, at}.
-// param: ns string
-// param: rows list
 // returns: items integer
 UNWIND $rows AS row
 MATCH (s:Strategy {id: row.id})

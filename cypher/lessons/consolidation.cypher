@@ -10,10 +10,7 @@
 // erased raises `renewals`, so that rules which were derived before are not written afterwards.
 
 // name: consolidation.state
-// mode: read
 // doc: The consolidation of a namespace (no row: none yet), and how many episodes there are now.
-// param: ns string
-// param: id string
 // returns: at integer, before integer, stamp integer, z float, renewals integer, episodes integer
 MATCH (t:Task)
 WHERE t.ns = $ns
@@ -22,11 +19,9 @@ OPTIONAL MATCH (c:Consolidation {id: $id})
 RETURN c.at AS at, c.episodes AS before, c.stamp AS stamp, c.z AS z, c.renewals AS renewals, episodes;
 
 // name: consolidation.likely_strategies
-// mode: read
-// doc: Strategies with at least three praised episodes, whose share of those among praised and blamed ones has a lower bound over a half; only some of them where texts are given.
-// param: ns string
+// doc: Strategies with at least three praised episodes, whose share of those among praised and blamed ones has a lower bound over a half;
+// doc: only some of them where texts are given.
 // param: texts list = null
-// param: z float = 1.96
 // returns: id string
 MATCH (s:Strategy)
 WHERE s.ns = $ns AND s.trials >= 3 AND ($texts IS NULL OR s.text IN $texts)
@@ -39,11 +34,9 @@ RETURN id
 ORDER BY id;
 
 // name: consolidation.repeated_strategies
-// mode: read
 // doc: Of likely strategies those that were applied in praised episodes of at least two tasks.
-// param: ns string
-// param: ids list
-// returns: text string, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer, last_at integer, worked_at integer, failed_at integer, created_at integer, agents list, task_types list, supporting list, opposing list
+// returns: text string, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer, last_at integer
+// returns: worked_at integer, failed_at integer, created_at integer, agents list, task_types list, supporting list, opposing list
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND s.ns = $ns
 MATCH (s)<-[u:USED]-(e:Episode)
@@ -66,9 +59,7 @@ RETURN text, 'WORKS' AS verdict, worked, worked AS praised, counted - worked AS 
 ORDER BY text;
 
 // name: consolidation.sentences
-// mode: read
 // doc: What episodes list about tasks.
-// param: ns string
 // returns: id string, text string, task string, worked integer, failed integer
 MATCH (r:Rule)
 WHERE r.ns = $ns AND r.task IS NOT NULL
@@ -76,11 +67,10 @@ RETURN r.id AS id, r.text AS text, r.task AS task, r.worked AS worked, r.failed 
 ORDER BY id;
 
 // name: consolidation.repeated_sentences
-// mode: read
-// doc: Of sentences that say the same (rows {text, rules}, the ids of their rules), those that hold on at least two tasks: praised episodes of these list them as successes, or blamed ones as mistakes.
-// param: ns string
-// param: rows list
-// returns: text string, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer, last_at integer, worked_at integer, failed_at integer, created_at integer, agents list, task_types list, supporting list, opposing list
+// doc: Of sentences that say the same (rows {text, rules}, the ids of their rules), those that hold on at least two tasks: praised episodes
+// doc: of these list them as successes, or blamed ones as mistakes.
+// returns: text string, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer, last_at integer
+// returns: worked_at integer, failed_at integer, created_at integer, agents list, task_types list, supporting list, opposing list
 UNWIND $rows AS row
 UNWIND row.rules AS rule
 MATCH (r:Rule {id: rule})
@@ -114,11 +104,10 @@ RETURN text, verdict, worked, praised, failed, blamed, first_at, last_at, worked
 ORDER BY text;
 
 // name: consolidation.named
-// mode: read
 // doc: What the episodes that a model named say for and against its rules. Rows: {id, verdict, text, episodes}.
-// param: ns string
-// param: rows list
-// returns: id string, text string, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer, last_at integer, worked_at integer, failed_at integer, created_at integer, agents list, task_types list, supporting list, opposing list
+// returns: id string, text string, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer
+// returns: last_at integer, worked_at integer, failed_at integer, created_at integer, agents list, task_types list, supporting list
+// returns: opposing list
 UNWIND $rows AS row
 UNWIND row.episodes AS named
 MATCH (e:Episode {id: named})
@@ -128,23 +117,21 @@ WITH row, a.name AS agent, e.id AS episode, e.type AS task_type, e.recorded_at A
      coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,
      CASE WHEN praised(e.score) THEN 1 ELSE 0 END AS good, CASE WHEN blamed(e.score) THEN 1 ELSE 0 END AS bad
 ORDER BY at DESC, episode DESC
-WITH row.id AS id, row.text AS text, row.verdict AS verdict, sum(good) AS praised, sum(bad) AS blamed, min(dated) AS first_at, max(dated) AS last_at,
-     max(CASE WHEN good = 1 THEN at ELSE null END) AS worked_at, max(CASE WHEN bad = 1 THEN at ELSE null END) AS failed_at,
-     min(recorded_at) AS created_at, collect(DISTINCT agent) AS agents, collect(DISTINCT task_type) AS task_types,
-     collect(CASE WHEN good = 1 THEN {episode: episode, at: at} ELSE null END) AS good,
-     collect(CASE WHEN bad = 1 THEN {episode: episode, at: at} ELSE null END) AS bad
+WITH row.id AS id, row.text AS text, row.verdict AS verdict, sum(good) AS praised, sum(bad) AS blamed, min(dated) AS first_at,
+  max(dated) AS last_at, max(CASE WHEN good = 1 THEN at ELSE null END) AS worked_at,
+  max(CASE WHEN bad = 1 THEN at ELSE null END) AS failed_at, min(recorded_at) AS created_at, collect(DISTINCT agent) AS agents,
+  collect(DISTINCT task_type) AS task_types, collect(CASE WHEN good = 1 THEN {episode: episode, at: at} ELSE null END) AS good,
+  collect(CASE WHEN bad = 1 THEN {episode: episode, at: at} ELSE null END) AS bad
 WHERE (verdict = 'WORKS' AND praised > blamed) OR (verdict = 'AVOID' AND blamed > praised)
-RETURN id, text, verdict, praised AS worked, praised, blamed AS failed, blamed, first_at, last_at, worked_at, failed_at, created_at, agents, task_types,
-       CASE verdict WHEN 'WORKS' THEN good[..5] ELSE bad[..5] END AS supporting,
-       CASE verdict WHEN 'WORKS' THEN bad[..5] ELSE good[..5] END AS opposing
+RETURN id, text, verdict, praised AS worked, praised, blamed AS failed, blamed, first_at, last_at, worked_at, failed_at, created_at, agents,
+  task_types, CASE verdict WHEN 'WORKS' THEN good[..5] ELSE bad[..5] END AS supporting,
+  CASE verdict WHEN 'WORKS' THEN bad[..5] ELSE good[..5] END AS opposing
 ORDER BY id;
 
 // name: consolidation.stored
-// mode: read
 // doc: The general rules of a namespace, as they are stored.
-// param: ns string
-// param: id string
-// returns: id string, text string, source string, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer, last_at integer, worked_at integer, failed_at integer, created_at integer, agents list, task_types list
+// returns: id string, text string, source string, verdict string, worked integer, praised integer, failed integer, blamed integer
+// returns: first_at integer, last_at integer, worked_at integer, failed_at integer, created_at integer, agents list, task_types list
 MATCH (c:Consolidation {id: $id})
 WITH c, c.ns AS ns WHERE ns = $ns
 MATCH (c)-[:HAS_RULE]->(r:Rule)
@@ -154,10 +141,7 @@ RETURN r.id AS id, r.text AS text, r.source AS source, r.verdict AS verdict, r.w
 ORDER BY id;
 
 // name: consolidation.evidence
-// mode: read
 // doc: The episodes that general rules are linked to, latest first.
-// param: ns string
-// param: ids list
 // returns: id string, episode string, supports boolean, at integer
 MATCH (r:Rule)
 WHERE r.id IN $ids AND r.ns = $ns
@@ -168,9 +152,6 @@ ORDER BY id, supports DESC, at DESC, episode DESC;
 // name: consolidation.open
 // mode: write
 // doc: Creates the consolidation of a namespace that has none.
-// param: ns string
-// param: now integer
-// param: id string
 // returns: created integer
 OPTIONAL MATCH (c:Consolidation {id: $id})
 WITH c WHERE c IS NULL
@@ -180,8 +161,6 @@ RETURN count(*) AS created;
 // name: consolidation.lock
 // mode: write
 // doc: Waits for others who consolidate, and keeps them out until the transaction ends.
-// param: ns string
-// param: ids list
 // returns: locked integer
 MATCH (c:Consolidation)
 WHERE c.id IN $ids AND c.ns = $ns
@@ -190,13 +169,9 @@ RETURN count(c) AS locked;
 
 // name: consolidation.note
 // mode: write
-// doc: What the rules follow from now: so many episodes (null: not known), and this quantile. With a time it was done then; without one they were renewed.
-// param: ns string
-// param: id string
-// param: episodes integer
-// param: stamp integer
-// param: z float
-// param: at integer = null
+// doc: What the rules follow from now: so many episodes (null: not known), and this quantile. With a time it was done then; without one
+// doc: they were renewed.
+// param: episodes integer, stamp integer, z float, at integer = null
 // returns: noted integer
 MATCH (c:Consolidation {id: $id})
 WITH c, c.ns AS ns WHERE ns = $ns
@@ -208,8 +183,6 @@ RETURN count(*) AS noted;
 // name: consolidation.close
 // mode: write
 // doc: Removes the consolidation of a namespace, and all general rules.
-// param: ns string
-// param: ids list
 // returns: removed integer
 MATCH (c:Consolidation)
 WHERE c.id IN $ids AND c.ns = $ns
@@ -222,8 +195,6 @@ RETURN count(*) AS removed;
 // name: consolidation.clear
 // mode: write
 // doc: Removes the evidence of general rules.
-// param: ns string
-// param: ids list
 // returns: removed integer
 MATCH (r:Rule)
 WHERE r.id IN $ids AND r.ns = $ns
@@ -234,8 +205,6 @@ RETURN count(*) AS removed;
 // name: consolidation.drop
 // mode: write
 // doc: Removes general rules.
-// param: ns string
-// param: ids list
 // returns: removed integer
 MATCH (r:Rule)
 WHERE r.id IN $ids AND r.ns = $ns
@@ -245,26 +214,21 @@ RETURN count(*) AS removed;
 // name: consolidation.create
 // mode: write
 // doc: Creates the general rules that are not there yet.
-// param: ns string
-// param: id string
 // param: source string
-// param: rows list
 // returns: created integer
 MATCH (c:Consolidation {id: $id})
 WITH c, c.ns AS ns WHERE ns = $ns
 UNWIND $rows AS row
 OPTIONAL MATCH (r:Rule {id: row.id})
 WITH c, row, r WHERE r IS NULL
-CREATE (c)-[:HAS_RULE]->(:Rule {id: row.id, ns: $ns, created_at: row.created_at, text: row.text, task: null, source: $source, verdict: row.verdict,
-  worked: row.worked, praised: row.praised, failed: row.failed, blamed: row.blamed, first_at: row.first_at, last_at: row.last_at,
-  worked_at: row.worked_at, failed_at: row.failed_at, agents: row.agents, task_types: row.task_types})
+CREATE (c)-[:HAS_RULE]->(:Rule {id: row.id, ns: $ns, created_at: row.created_at, text: row.text, task: null, source: $source,
+  verdict: row.verdict, worked: row.worked, praised: row.praised, failed: row.failed, blamed: row.blamed, first_at: row.first_at,
+  last_at: row.last_at, worked_at: row.worked_at, failed_at: row.failed_at, agents: row.agents, task_types: row.task_types})
 RETURN count(*) AS created;
 
 // name: consolidation.update
 // mode: write
 // doc: Writes what general rules come to.
-// param: ns string
-// param: rows list
 // returns: written integer
 UNWIND $rows AS row
 MATCH (r:Rule {id: row.id})
@@ -277,8 +241,6 @@ RETURN count(*) AS written;
 // name: consolidation.link
 // mode: write
 // doc: Links general rules to their evidence. Rows: {id, episode, supports, at}.
-// param: ns string
-// param: rows list
 // returns: links integer
 UNWIND $rows AS row
 MATCH (r:Rule {id: row.id})
@@ -290,8 +252,6 @@ RETURN count(*) AS links;
 // name: consolidation.saw
 // mode: write
 // doc: Links general rules to all episodes that a model was sent.
-// param: ns string
-// param: ids list
 // param: sent list
 // returns: links integer
 MATCH (r:Rule)
@@ -302,10 +262,7 @@ CREATE (r)-[:SAW]->(e)
 RETURN count(*) AS links;
 
 // name: consolidation.touched
-// mode: read
 // doc: What general rules may say because of these episodes: the strategies that they applied, and what they list.
-// param: ns string
-// param: ids list
 // returns: text string, strategy boolean
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
@@ -319,10 +276,7 @@ MATCH (e)-[:LISTED]->(r:Rule)
 RETURN DISTINCT r.text AS text, false AS strategy;
 
 // name: consolidation.seen_by
-// mode: read
 // doc: The general rules of models that were sent one of these episodes.
-// param: ns string
-// param: ids list
 // returns: id string
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
@@ -331,9 +285,7 @@ RETURN DISTINCT r.id AS id
 ORDER BY id;
 
 // name: consolidation.material
-// mode: read
 // doc: The latest praised or blamed episodes of the namespace, as what a model is sent; of each task at most its latest twenty.
-// param: ns string
 // param: limit integer = 40
 // returns: id string, task string, score float, at integer, error string, summary string
 MATCH (t:Task)

@@ -4,9 +4,7 @@
 // looks through a label several times as fast where all conditions are plain comparisons.
 
 // name: context.task
-// mode: read
 // doc: What is known of a task (no row: nothing).
-// param: ns string
 // param: task string
 // returns: key string, task_type string, episodes integer, mean_score float
 MATCH (t:Task {id: $task})
@@ -14,17 +12,8 @@ WITH t, t.ns AS ns WHERE ns = $ns AND t.episodes > 0
 RETURN t.key AS key, t.type AS task_type, t.episodes AS episodes, t.score_sum / t.episodes AS mean_score;
 
 // name: context.heuristics
-// mode: read
 // doc: What works on a type of tasks, best lower bound first; for a namespace in which no strategy was merged.
-// param: ns string
-// param: agents list = null
-// param: task_type string
-// param: at_least integer
-// param: above float = 0.5
-// param: z float
-// param: prior_successes float
-// param: prior_failures float
-// param: limit integer
+// param: task_type string, at_least integer, above float = 0.5, z float, prior_successes float, prior_failures float, limit integer
 // returns: id string, strategy string, trials integer, successes integer, confidence float, lower float
 MATCH (h:Heuristic)
 WHERE h.type = $task_type AND h.ns = $ns AND h.trials >= $at_least
@@ -36,17 +25,10 @@ ORDER BY lower DESC, confidence DESC, id
 LIMIT $limit;
 
 // name: context.anti_patterns
-// mode: read
 // doc: What fails on a type of tasks, most certain first; for a namespace in which no strategy was merged.
-// param: ns string
-// param: agents list = null
-// param: task_type string
-// param: at_least integer
-// param: z float
-// param: prior_successes float
-// param: prior_failures float
-// param: limit integer
-// returns: id string, strategy string, error_class string, task_types list, occurrences integer, successes integer, confidence float, lower float
+// param: task_type string, at_least integer, z float, prior_successes float, prior_failures float, limit integer
+// returns: id string, strategy string, error_class string, task_types list, occurrences integer, successes integer, confidence float
+// returns: lower float
 MATCH (p:AntiPattern)
 WHERE p.ns = $ns AND p.occurrences >= $at_least AND $task_type IN p.types AND ($agents IS NULL OR p.agent IN $agents)
 MATCH (p)-[:OPPOSED_BY]->(h:Heuristic)
@@ -61,11 +43,8 @@ RETURN id, p.text AS strategy, p.error_class AS error_class, p.types AS task_typ
 ORDER BY lower DESC, confidence DESC, id;
 
 // name: context.mistakes
-// mode: read
 // doc: The mistakes on a task by how often they were seen, then the latest first.
-// param: ns string
-// param: task string
-// param: limit integer
+// param: task string, limit integer
 // returns: id string, type string, correct_decision string, seen integer, lesson string
 MATCH (m:Mistake)
 WHERE m.task = $task AND m.ns = $ns
@@ -74,9 +53,7 @@ ORDER BY seen DESC, m.last_order DESC, id
 LIMIT $limit;
 
 // name: context.agents
-// mode: read
 // doc: The agents of a namespace.
-// param: ns string
 // returns: agent string
 MATCH (a:Agent)
 WHERE a.ns = $ns
@@ -84,10 +61,7 @@ RETURN a.name AS agent
 ORDER BY agent;
 
 // name: context.general_rules
-// mode: read
 // doc: The general rules, those of models last, then the best supported first.
-// param: ns string
-// param: id string
 // param: limit integer
 // returns: id string, verdict string, text string, source string, supporting integer, opposing integer, agents list, task_types list
 MATCH (c:Consolidation {id: $id})
@@ -96,6 +70,7 @@ MATCH (c)-[:HAS_RULE]->(r:Rule)
 WITH r, CASE r.source WHEN 'model' THEN 1 ELSE 0 END AS said,
      CASE r.verdict WHEN 'WORKS' THEN r.worked ELSE r.failed END AS supporting,
      CASE r.verdict WHEN 'WORKS' THEN r.blamed ELSE r.praised END AS opposing
-RETURN r.id AS id, r.verdict AS verdict, r.text AS text, r.source AS source, supporting, opposing, r.agents AS agents, r.task_types AS task_types
+RETURN r.id AS id, r.verdict AS verdict, r.text AS text, r.source AS source, supporting, opposing, r.agents AS agents,
+  r.task_types AS task_types
 ORDER BY said, supporting - opposing DESC, id
 LIMIT $limit;

@@ -14,9 +14,6 @@
 // name: lessons.count_heuristics
 // mode: write
 // doc: Adds the outcomes of new episodes to heuristics; returns which have more than five successes, or failures.
-// param: ns string
-// param: now integer
-// param: rows list
 // returns: heuristics integer, crowded list
 UNWIND $rows AS row
 UNWIND row.uses AS use
@@ -40,9 +37,6 @@ RETURN count(*) AS heuristics, collect(CASE WHEN successes > 5 OR trials - succe
 // name: lessons.count_anti_patterns
 // mode: write
 // doc: Adds failures with an error to anti-patterns; returns which have more than five.
-// param: ns string
-// param: now integer
-// param: rows list
 // returns: anti_patterns integer, crowded list
 UNWIND $rows AS row
 UNWIND row.uses AS use
@@ -58,14 +52,14 @@ WITH s, p, id, any, occurrences, first_at, last_at, created_at, known_types + [t
 FOREACH (ignored IN CASE WHEN p IS NULL THEN [1] ELSE [] END |
   CREATE (:AntiPattern {id: id, ns: $ns, created_at: created_at, agent: any.agent_name, error_class: any.error_class, text: s.text,
     types: types, occurrences: occurrences, first_at: first_at, last_at: last_at})-[:WARNS_AGAINST]->(s))
-FOREACH (known IN CASE WHEN p IS NULL THEN [] ELSE [p] END |
-  SET known.occurrences = occurrences, known.types = types, known.first_at = first_at, known.last_at = last_at, known.created_at = created_at)
+FOREACH (known IN CASE WHEN p IS NULL THEN [] ELSE [p] END | SET known.occurrences = occurrences, known.types = types,
+  known.first_at = first_at, known.last_at = last_at, known.created_at = created_at)
 RETURN count(*) AS anti_patterns, collect(CASE WHEN occurrences > 5 THEN id ELSE null END) AS crowded;
 
 // name: lessons.oppose
 // mode: write
-// doc: Links anti-patterns to the heuristics on the same strategy and type of task, where they are not yet. Rows: {id, heuristic}, in order.
-// param: rows list
+// doc: Links anti-patterns to the heuristics on the same strategy and type of task, where they are not yet. Rows: {id, heuristic}, in
+// doc: order.
 // returns: links integer
 UNWIND $rows AS row
 MATCH (p:AntiPattern {id: row.id})
@@ -78,7 +72,6 @@ RETURN count(*) AS links;
 // name: lessons.add_heuristic_evidence
 // mode: write
 // doc: Links heuristics to new episodes. Rows: {id, episode, supports, at}.
-// param: rows list
 // returns: links integer
 UNWIND $rows AS row
 MATCH (h:Heuristic {id: row.id})
@@ -89,7 +82,6 @@ RETURN count(*) AS links;
 // name: lessons.trim_heuristic_evidence
 // mode: write
 // doc: Keeps the latest five episodes for and the latest five against each heuristic.
-// param: ids list
 // returns: removed integer
 MATCH (h:Heuristic)
 WHERE h.id IN $ids
@@ -105,7 +97,6 @@ RETURN count(*) AS removed;
 // name: lessons.add_anti_pattern_evidence
 // mode: write
 // doc: Links anti-patterns to new failures. Rows: {id, episode, at}.
-// param: rows list
 // returns: links integer
 UNWIND $rows AS row
 MATCH (p:AntiPattern {id: row.id})
@@ -116,7 +107,6 @@ RETURN count(*) AS links;
 // name: lessons.trim_anti_pattern_evidence
 // mode: write
 // doc: Keeps the latest five failures of each anti-pattern.
-// param: ids list
 // returns: removed integer
 MATCH (p:AntiPattern)
 WHERE p.id IN $ids
@@ -132,7 +122,6 @@ RETURN count(*) AS removed;
 // name: lessons.add_recent
 // mode: write
 // doc: Links tasks to their latest episodes. Rows: {id, episode, at}.
-// param: rows list
 // returns: links integer
 UNWIND $rows AS row
 MATCH (t:Task {id: row.id})
@@ -143,7 +132,6 @@ RETURN count(*) AS links;
 // name: lessons.trim_recent
 // mode: write
 // doc: Keeps the latest twenty episodes of each task.
-// param: ids list
 // returns: removed integer
 MATCH (t:Task)
 WHERE t.id IN $ids
@@ -159,9 +147,6 @@ RETURN count(*) AS removed;
 // name: lessons.list
 // mode: write
 // doc: Creates the rules that new episodes list, and says who listed them. Rows: {id, task, listed [{rule, text, as_success, rank}]}.
-// param: ns string
-// param: now integer
-// param: rows list
 // returns: listed integer
 UNWIND $rows AS row
 UNWIND row.listed AS item
@@ -170,8 +155,8 @@ ORDER BY id
 MATCH (t:Task {id: first.task})
 OPTIONAL MATCH (r:Rule {id: id})
 WITH id, any, t, r WHERE r IS NULL
-CREATE (t)-[:HAS_RULE]->(:Rule {id: id, ns: $ns, created_at: $now, text: any.text, task: t.key, source: 'episodes', verdict: null, worked: 0,
-  praised: 0, failed: 0, blamed: 0, first_at: null, last_at: null, worked_at: null, failed_at: null})
+CREATE (t)-[:HAS_RULE]->(:Rule {id: id, ns: $ns, created_at: $now, text: any.text, task: t.key, source: 'episodes', verdict: null,
+  worked: 0, praised: 0, failed: 0, blamed: 0, first_at: null, last_at: null, worked_at: null, failed_at: null})
 WITH count(*) AS created
 UNWIND $rows AS row
 UNWIND row.listed AS item
@@ -182,9 +167,8 @@ RETURN count(*) AS listed;
 
 // name: lessons.count_rules
 // mode: write
-// doc: Adds to rules what new episodes say for and against them. Rows: {score, at, used_at, sentences [{rule, success, mistake}]}, each rule once an episode.
-// param: now integer
-// param: rows list
+// doc: Adds to rules what new episodes say for and against them. Rows: {score, at, used_at, sentences [{rule, success, mistake}]}, each
+// doc: rule once an episode.
 // returns: rules integer
 UNWIND $rows AS row
 UNWIND row.sentences AS item
@@ -207,10 +191,8 @@ RETURN count(*) AS rules;
 
 // name: lessons.make
 // mode: write
-// doc: Creates the mistakes that cards of new episodes describe, and says who made them. Rows: {id, made [{mistake, type, about, about_given, worker, correct_decision, rank, evidence, lesson, extra}]}.
-// param: ns string
-// param: now integer
-// param: rows list
+// doc: Creates the mistakes that cards of new episodes describe, and says who made them. Rows: {id, made [{mistake, type, about,
+// doc: about_given, worker, correct_decision, rank, evidence, lesson, extra}]}.
 // returns: made integer
 UNWIND $rows AS row
 UNWIND row.made AS card
@@ -218,9 +200,9 @@ WITH card.mistake AS id, collect(card)[0] AS any
 ORDER BY id
 OPTIONAL MATCH (m:Mistake {id: id})
 WITH id, any, m WHERE m IS NULL
-CREATE (:Mistake {id: id, ns: $ns, created_at: $now, type: any.type, task: any.about, worker: any.worker, correct_decision: any.correct_decision,
-  seen: 0, evidence: null, lesson: null, first_episode: null, first_order: null, last_episode: null, last_order: null, last_rank: null,
-  first_at: null, last_at: null})
+CREATE (:Mistake {id: id, ns: $ns, created_at: $now, type: any.type, task: any.about, worker: any.worker,
+  correct_decision: any.correct_decision, seen: 0, evidence: null, lesson: null, first_episode: null, first_order: null, last_episode: null,
+  last_order: null, last_rank: null, first_at: null, last_at: null})
 WITH count(*) AS created
 UNWIND $rows AS row
 UNWIND row.made AS card
@@ -232,9 +214,6 @@ RETURN count(*) AS made;
 // name: lessons.count_mistakes
 // mode: write
 // doc: Adds the cards of new episodes to mistakes; evidence and lesson are those of the latest card.
-// param: ns string
-// param: now integer
-// param: rows list
 // returns: mistakes integer
 UNWIND $rows AS row
 UNWIND row.made AS card
@@ -264,10 +243,7 @@ SET m.seen = seen, m.evidence = evidence, m.lesson = lesson, m.first_episode = f
 RETURN count(*) AS mistakes;
 
 // name: lessons.listed_of
-// mode: read
 // doc: What episodes list as successes and mistakes, in their order.
-// param: ns string
-// param: ids list
 // returns: id string, as_success boolean, rank integer, text string
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
@@ -276,11 +252,9 @@ RETURN e.id AS id, l.as_success AS as_success, l.rank AS rank, r.text AS text
 ORDER BY id, as_success DESC, rank;
 
 // name: lessons.cards_of
-// mode: read
 // doc: The mistake cards of episodes, in their order.
-// param: ns string
-// param: ids list
-// returns: id string, rank integer, type string, about string, about_given boolean, worker string, correct_decision string, evidence string, lesson string, extra string
+// returns: id string, rank integer, type string, about string, about_given boolean, worker string, correct_decision string, evidence string
+// returns: lesson string, extra string
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
 MATCH (e)-[k:MADE]->(m:Mistake)
@@ -289,22 +263,12 @@ RETURN e.id AS id, k.rank AS rank, m.type AS type, m.task AS about, k.about_give
 ORDER BY id, rank;
 
 // name: lessons.heuristics
-// mode: read
 // install: heuristics
 // doc: What works for agents on types of tasks, best lower bound first; without strategies that were merged.
-// param: ns string
-// param: agents list = null
-// param: task_type string = null
-// param: at_least integer = 3
-// param: above float = 0.5
-// param: min_confidence float = 0.0
-// param: z float = 1.96
-// param: prior_successes float = 1.0
-// param: prior_failures float = 1.0
-// param: established float = 0.6
-// param: refuted float = 0.4
-// param: limit integer = 1000000000
-// returns: id string, agent string, task_type string, strategy string, trials integer, successes integer, confidence float, lower float, upper float, status string, mean_score float, first_at integer, last_at integer, members list
+// param: agents, task_type string = null, at_least integer = 3, above float = 0.5, min_confidence float = 0.0, z, prior_successes
+// param: prior_failures, established, refuted, limit integer = 1000000000
+// returns: id string, agent string, task_type string, strategy string, trials integer, successes integer, confidence float, lower float
+// returns: upper float, status string, mean_score float, first_at integer, last_at integer, members list
 MATCH (h:Heuristic)
 WHERE h.ns = $ns AND h.trials >= $at_least AND ($agents IS NULL OR h.agent IN $agents) AND ($task_type IS NULL OR h.type = $task_type)
 WITH h, posterior_mean(h.successes, h.trials, $prior_successes, $prior_failures) AS confidence
@@ -315,27 +279,18 @@ WITH h, confidence, wilson_lower(h.successes, h.trials, $z) AS lower
 ORDER BY lower DESC, confidence DESC, h.id
 LIMIT $limit
 WITH h, confidence, lower, wilson_upper(h.successes, h.trials, $z) AS upper
-RETURN h.id AS id, h.agent AS agent, h.type AS task_type, h.text AS strategy, h.trials AS trials, h.successes AS successes, confidence, lower, upper,
-       status(lower, upper, $established, $refuted) AS status, CASE WHEN h.credit_sum > 0 THEN h.score_sum / h.credit_sum ELSE null END AS mean_score,
-       h.first_at AS first_at, h.last_at AS last_at, [h.id] AS members
+RETURN h.id AS id, h.agent AS agent, h.type AS task_type, h.text AS strategy, h.trials AS trials, h.successes AS successes, confidence,
+  lower, upper, status(lower, upper, $established, $refuted) AS status,
+  CASE WHEN h.credit_sum > 0 THEN h.score_sum / h.credit_sum ELSE null END AS mean_score, h.first_at AS first_at, h.last_at AS last_at,
+  [h.id] AS members
 ORDER BY lower DESC, confidence DESC, id;
 
 // name: lessons.heuristics_of_merged
-// mode: read
 // install: heuristics_of_merged
 // doc: The same of strategies that were merged, which count as one.
-// param: ns string
-// param: agents list = null
-// param: task_type string = null
-// param: at_least integer = 3
-// param: above float = 0.5
-// param: min_confidence float = 0.0
-// param: z float = 1.96
-// param: prior_successes float = 1.0
-// param: prior_failures float = 1.0
-// param: established float = 0.6
-// param: refuted float = 0.4
-// returns: id string, agent string, task_type string, strategy string, trials integer, successes integer, confidence float, lower float, upper float, status string, mean_score float, first_at integer, last_at integer, members list
+// param: agents, task_type string = null, at_least integer = 3, above float = 0.5, min_confidence float = 0.0
+// returns: id string, agent string, task_type string, strategy string, trials integer, successes integer, confidence float, lower float
+// returns: upper float, status string, mean_score float, first_at integer, last_at integer, members list
 MATCH (s:Strategy)
 WHERE s.ns = $ns AND s.merged_into IS NOT NULL
 MATCH (s)<-[:RECOMMENDS]-(h:Heuristic)
@@ -351,15 +306,12 @@ WITH agent, task_type, whole, members, trials, successes, credit_sum, score_sum,
      wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper
 MATCH (s:Strategy {id: whole})
 RETURN members[0] AS id, agent, task_type, s.text AS strategy, trials, successes, confidence, lower, upper,
-       status(lower, upper, $established, $refuted) AS status, CASE WHEN credit_sum > 0 THEN score_sum / credit_sum ELSE null END AS mean_score,
-       first_at, last_at, members
+  status(lower, upper, $established, $refuted) AS status, CASE WHEN credit_sum > 0 THEN score_sum / credit_sum ELSE null END AS mean_score,
+  first_at, last_at, members
 ORDER BY lower DESC, confidence DESC, id;
 
 // name: lessons.evidence_of_heuristics
-// mode: read
 // doc: The sample of episodes of heuristics, latest first.
-// param: ns string
-// param: ids list
 // returns: id string, episode string, supports boolean, at integer
 MATCH (h:Heuristic)
 WHERE h.id IN $ids AND h.ns = $ns
@@ -368,23 +320,16 @@ RETURN h.id AS id, e.id AS episode, d.supports AS supports, d.at AS at
 ORDER BY at DESC, episode DESC;
 
 // name: lessons.anti_patterns
-// mode: read
 // install: anti_patterns
-// doc: What fails for agents: strategies with classes of errors, most certain first; without strategies that were merged. Successes are those of the agent with the strategy on the types of tasks where it failed so.
-// param: ns string
-// param: agents list = null
-// param: task_type string = null
-// param: at_least integer = 2
-// param: min_confidence float = 0.0
-// param: z float = 1.96
-// param: prior_successes float = 1.0
-// param: prior_failures float = 1.0
-// param: established float = 0.6
-// param: refuted float = 0.4
-// param: limit integer = 1000000000
-// returns: id string, agent string, strategy_id string, strategy string, error_class string, task_types list, occurrences integer, successes integer, confidence float, lower float, upper float, status string, first_at integer, last_at integer, members list
+// doc: What fails for agents: strategies with classes of errors, most certain first; without strategies that were merged. Successes are
+// doc: those of the agent with the strategy on the types of tasks where it failed so.
+// param: agents, task_type string = null, at_least integer = 2, min_confidence float = 0.0, z, prior_successes, prior_failures, established
+// param: refuted, limit integer = 1000000000
+// returns: id string, agent string, strategy_id string, strategy string, error_class string, task_types list, occurrences integer
+// returns: successes integer, confidence float, lower float, upper float, status string, first_at integer, last_at integer, members list
 MATCH (p:AntiPattern)
-WHERE p.ns = $ns AND p.occurrences >= $at_least AND ($agents IS NULL OR p.agent IN $agents) AND ($task_type IS NULL OR $task_type IN p.types)
+WHERE p.ns = $ns AND p.occurrences >= $at_least AND ($agents IS NULL OR p.agent IN $agents)
+  AND ($task_type IS NULL OR $task_type IN p.types)
 MATCH (p)-[:WARNS_AGAINST]->(s:Strategy)
 WHERE s.merged_into IS NULL
 MATCH (p)-[:OPPOSED_BY]->(h:Heuristic)
@@ -404,20 +349,11 @@ RETURN p.id AS id, p.agent AS agent, s.id AS strategy_id, s.text AS strategy, p.
 ORDER BY lower DESC, confidence DESC, id;
 
 // name: lessons.anti_patterns_of_merged
-// mode: read
 // install: anti_patterns_of_merged
 // doc: The same of strategies that were merged, which count as one.
-// param: ns string
-// param: agents list = null
-// param: task_type string = null
-// param: at_least integer = 2
-// param: min_confidence float = 0.0
-// param: z float = 1.96
-// param: prior_successes float = 1.0
-// param: prior_failures float = 1.0
-// param: established float = 0.6
-// param: refuted float = 0.4
-// returns: id string, agent string, strategy_id string, strategy string, error_class string, task_types list, occurrences integer, successes integer, confidence float, lower float, upper float, status string, first_at integer, last_at integer, members list
+// param: agents, task_type string = null, at_least integer = 2, min_confidence float = 0.0
+// returns: id string, agent string, strategy_id string, strategy string, error_class string, task_types list, occurrences integer
+// returns: successes integer, confidence float, lower float, upper float, status string, first_at integer, last_at integer, members list
 MATCH (w:Strategy)
 WHERE w.ns = $ns AND w.merged_into IS NOT NULL
 MATCH (w)<-[:WARNS_AGAINST]-(p:AntiPattern)
@@ -435,15 +371,12 @@ WITH agent, error_class, whole, members, types, occurrences, first_at, last_at, 
      wilson_lower(occurrences, trials, $z) AS lower, wilson_upper(occurrences, trials, $z) AS upper
 WHERE confidence >= $min_confidence
 MATCH (s:Strategy {id: whole})
-RETURN members[0] AS id, agent, s.id AS strategy_id, s.text AS strategy, error_class, types AS task_types, occurrences, successes, confidence,
-       lower, upper, status(lower, upper, $established, $refuted) AS status, first_at, last_at, members
+RETURN members[0] AS id, agent, s.id AS strategy_id, s.text AS strategy, error_class, types AS task_types, occurrences, successes,
+  confidence, lower, upper, status(lower, upper, $established, $refuted) AS status, first_at, last_at, members
 ORDER BY lower DESC, confidence DESC, id;
 
 // name: lessons.failures_of
-// mode: read
 // doc: The latest failures of anti-patterns, latest first, with their tasks and errors.
-// param: ns string
-// param: ids list
 // returns: id string, episode string, task string, task_type string, error string, at integer
 MATCH (p:AntiPattern)
 WHERE p.id IN $ids AND p.ns = $ns
@@ -453,10 +386,7 @@ RETURN p.id AS id, e.id AS episode, t.id AS task, e.type AS task_type, e.error A
 ORDER BY at DESC, episode DESC;
 
 // name: lessons.step_errors
-// mode: read
 // doc: The last error of a step in episodes.
-// param: ns string
-// param: ids list
 // returns: id string, error string
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
@@ -467,23 +397,14 @@ ORDER BY id, place DESC
 RETURN id, collect(error)[0] AS error;
 
 // name: lessons.merged
-// mode: read
 // doc: How many strategies of a namespace were merged.
-// param: ns string
 // returns: merged integer
 MATCH (s:Strategy)
 WHERE s.ns = $ns AND s.merged_into IS NOT NULL
 RETURN count(s) AS merged;
 
 // name: lessons.alternatives_on_tasks
-// mode: read
 // doc: What was tried on tasks: strategies with their outcomes over them. Rows: {id, tasks}. Merged strategies count as one.
-// param: ns string
-// param: rows list
-// param: agents list = null
-// param: z float = 1.96
-// param: prior_successes float = 1.0
-// param: prior_failures float = 1.0
 // returns: id string, strategy_id string, trials integer, successes integer, mean float, lower float
 UNWIND $rows AS row
 UNWIND row.tasks AS task
@@ -497,14 +418,8 @@ RETURN id, strategy_id, trials, successes, posterior_mean(successes, trials, $pr
 ORDER BY id, lower DESC, mean DESC, strategy_id;
 
 // name: lessons.alternatives_on_types
-// mode: read
 // doc: The same over types of tasks.
-// param: ns string
 // param: types list
-// param: agents list = null
-// param: z float = 1.96
-// param: prior_successes float = 1.0
-// param: prior_failures float = 1.0
 // returns: task_type string, strategy_id string, trials integer, successes integer, mean float, lower float
 MATCH (h:Heuristic)
 WHERE h.ns = $ns AND h.type IN $types AND ($agents IS NULL OR h.agent IN $agents)
@@ -515,23 +430,18 @@ RETURN task_type, strategy_id, trials, successes, posterior_mean(successes, tria
 ORDER BY task_type, lower DESC, mean DESC, strategy_id;
 
 // name: lessons.texts
-// mode: read
 // doc: The texts of strategies.
-// param: ns string
-// param: ids list
 // returns: id string, text string
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND s.ns = $ns
 RETURN s.id AS id, s.text AS text;
 
 // name: lessons.rules_of
-// mode: read
 // install: rules
 // doc: The rules of a task that hold, latest first.
-// param: ns string
-// param: task string
-// param: limit integer = 10
-// returns: id string, verdict string, text string, task string, source string, supporting integer, opposing integer, first_at integer, last_at integer, at integer
+// param: task string, limit integer = 10
+// returns: id string, verdict string, text string, task string, source string, supporting integer, opposing integer, first_at integer
+// returns: last_at integer, at integer
 MATCH (t:Task {id: $task})
 WITH t, t.ns AS ns WHERE ns = $ns
 MATCH (t)-[:HAS_RULE]->(r:Rule)
@@ -544,12 +454,10 @@ ORDER BY at DESC, id
 LIMIT $limit;
 
 // name: lessons.rules_by
-// mode: read
 // doc: The rules that hold by the episodes of some agents alone, latest first; of one task, or of all.
-// param: ns string
-// param: agents list
-// param: task string = null
-// returns: id string, verdict string, text string, task string, task_type string, source string, supporting integer, opposing integer, first_at integer, last_at integer, at integer
+// param: agents list, task string = null
+// returns: id string, verdict string, text string, task string, task_type string, source string, supporting integer, opposing integer
+// returns: first_at integer, last_at integer, at integer
 MATCH (a:Agent)
 WHERE a.ns = $ns AND a.name IN $agents
 MATCH (a)-[:RAN]->(e:Episode)-[l:LISTED]->(r:Rule)
@@ -557,27 +465,23 @@ MATCH (e)-[:ATTEMPTED]->(t:Task)
 WHERE $task IS NULL OR t.id = $task
 WITH r, t, e, max(CASE WHEN l.as_success THEN 1 ELSE 0 END) AS success, max(CASE WHEN l.as_success THEN 0 ELSE 1 END) AS mistake,
      coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
-WITH r, t,
-     sum(CASE WHEN praised(e.score) AND success = 1 THEN 1 ELSE 0 END) AS worked, sum(CASE WHEN praised(e.score) THEN 1 ELSE 0 END) AS praised,
-     sum(CASE WHEN blamed(e.score) AND mistake = 1 THEN 1 ELSE 0 END) AS failed, sum(CASE WHEN blamed(e.score) THEN 1 ELSE 0 END) AS blamed,
-     min(dated) AS first_at, max(dated) AS last_at,
-     max(CASE WHEN praised(e.score) AND success = 1 THEN at ELSE null END) AS worked_at,
-     max(CASE WHEN blamed(e.score) AND mistake = 1 THEN at ELSE null END) AS failed_at
+WITH r, t, sum(CASE WHEN praised(e.score) AND success = 1 THEN 1 ELSE 0 END) AS worked,
+  sum(CASE WHEN praised(e.score) THEN 1 ELSE 0 END) AS praised, sum(CASE WHEN blamed(e.score) AND mistake = 1 THEN 1 ELSE 0 END) AS failed,
+  sum(CASE WHEN blamed(e.score) THEN 1 ELSE 0 END) AS blamed, min(dated) AS first_at, max(dated) AS last_at,
+  max(CASE WHEN praised(e.score) AND success = 1 THEN at ELSE null END) AS worked_at,
+  max(CASE WHEN blamed(e.score) AND mistake = 1 THEN at ELSE null END) AS failed_at
 WITH r, t, worked, praised, failed, blamed, first_at, last_at, worked_at, failed_at, verdict(worked, praised, failed, blamed) AS verdict
 WHERE verdict IS NOT NULL
 RETURN r.id AS id, verdict, r.text AS text, r.task AS task, t.type AS task_type, r.source AS source,
-       CASE verdict WHEN 'WORKS' THEN worked ELSE failed END AS supporting, CASE verdict WHEN 'WORKS' THEN blamed ELSE praised END AS opposing,
-       first_at, last_at, CASE verdict WHEN 'WORKS' THEN worked_at ELSE failed_at END AS at
+  CASE verdict WHEN 'WORKS' THEN worked ELSE failed END AS supporting, CASE verdict WHEN 'WORKS' THEN blamed ELSE praised END AS opposing,
+  first_at, last_at, CASE verdict WHEN 'WORKS' THEN worked_at ELSE failed_at END AS at
 ORDER BY at DESC, id;
 
 // name: lessons.mistakes_by
-// mode: read
 // doc: The mistakes on the cards of some agents' episodes, by how often they were seen there, then the latest first.
-// param: ns string
-// param: agents list
-// param: task string = null
-// param: worker string = null
-// returns: id string, type string, task string, task_type string, worker string, correct_decision string, seen integer, evidence string, lesson string, first_episode string, last_episode string, first_at integer, last_at integer
+// param: agents list, task string = null, worker string = null
+// returns: id string, type string, task string, task_type string, worker string, correct_decision string, seen integer, evidence string
+// returns: lesson string, first_episode string, last_episode string, first_at integer, last_at integer
 MATCH (a:Agent)
 WHERE a.ns = $ns AND a.name IN $agents
 MATCH (a)-[:RAN]->(e:Episode)-[k:MADE]->(m:Mistake)
@@ -587,17 +491,16 @@ ORDER BY at DESC, e.id DESC, k.rank DESC
 WITH m, count(k) AS seen, collect({episode: e.id, at: at, type: e.type, evidence: k.evidence, lesson: k.lesson}) AS cards,
      min(coalesce(e.ended_at, e.started_at)) AS first_at, max(coalesce(e.ended_at, e.started_at)) AS last_at
 WITH m, seen, first_at, last_at, cards[0] AS latest, cards[size(cards) - 1] AS earliest
-RETURN m.id AS id, m.type AS type, m.task AS task, latest.type AS task_type, m.worker AS worker, m.correct_decision AS correct_decision, seen,
-       left(latest.evidence, 300) AS evidence, left(latest.lesson, 300) AS lesson, earliest.episode AS first_episode, latest.episode AS last_episode,
-       first_at, last_at
+RETURN m.id AS id, m.type AS type, m.task AS task, latest.type AS task_type, m.worker AS worker, m.correct_decision AS correct_decision,
+  seen, left(latest.evidence, 300) AS evidence, left(latest.lesson, 300) AS lesson, earliest.episode AS first_episode,
+  latest.episode AS last_episode, first_at, last_at
 ORDER BY seen DESC, latest.at DESC, id;
 
 // name: lessons.rules
-// mode: read
 // doc: All rules that hold, of tasks and in general, best supported first.
-// param: ns string
 // param: general boolean = null
-// returns: id string, verdict string, text string, task string, source string, supporting integer, opposing integer, first_at integer, last_at integer, at integer
+// returns: id string, verdict string, text string, task string, source string, supporting integer, opposing integer, first_at integer
+// returns: last_at integer, at integer
 MATCH (r:Rule)
 WHERE r.ns = $ns AND r.verdict IS NOT NULL AND ($general IS NULL OR $general = (r.task IS NULL))
 WITH r, CASE r.verdict WHEN 'WORKS' THEN r.worked_at ELSE r.failed_at END AS at,
@@ -608,10 +511,7 @@ RETURN r.id AS id, r.verdict AS verdict, r.text AS text, r.task AS task, r.sourc
 ORDER BY supporting - opposing DESC, at DESC, id;
 
 // name: lessons.evidence_of_rules
-// mode: read
 // doc: The latest episodes that list a rule (or, for general rules, that it was derived from), latest first.
-// param: ns string
-// param: ids list
 // returns: id string, episode string, at integer
 MATCH (r:Rule)
 WHERE r.id IN $ids AND r.ns = $ns
@@ -629,14 +529,11 @@ MATCH (r)-[d:DERIVED_FROM]->(e:Episode)
 RETURN r.id AS id, e.id AS episode, d.at AS at;
 
 // name: lessons.mistakes
-// mode: read
 // install: mistakes
 // doc: Mistakes by how often they were seen, then the latest first.
-// param: ns string
-// param: task string = null
-// param: worker string = null
-// param: limit integer = 30
-// returns: id string, type string, task string, worker string, correct_decision string, seen integer, evidence string, lesson string, first_episode string, last_episode string, first_at integer, last_at integer
+// param: task string = null, worker string = null, limit integer = 30
+// returns: id string, type string, task string, worker string, correct_decision string, seen integer, evidence string, lesson string
+// returns: first_episode string, last_episode string, first_at integer, last_at integer
 MATCH (m:Mistake)
 WHERE m.ns = $ns AND ($task IS NULL OR m.task = $task) AND ($worker IS NULL OR m.worker = $worker)
 RETURN m.id AS id, m.type AS type, m.task AS task, m.worker AS worker, m.correct_decision AS correct_decision, m.seen AS seen,
@@ -646,12 +543,8 @@ ORDER BY seen DESC, m.last_order DESC, id
 LIMIT $limit;
 
 // name: lessons.recent
-// mode: read
 // doc: The latest episodes of a task, latest first (at most twenty).
-// param: ns string
 // param: task string
-// param: agents list = null
-// param: limit integer = 20
 // returns: episode_id string, score float, success boolean, at integer, dated integer, agent string, task_type string, summary string
 MATCH (t:Task {id: $task})
 WITH t, t.ns AS ns WHERE ns = $ns
@@ -664,10 +557,8 @@ ORDER BY at DESC, episode_id DESC
 LIMIT $limit;
 
 // name: lessons.scores
-// mode: read
 // install: scores
 // doc: The scores of a task, all of them, earliest first.
-// param: ns string
 // param: task string
 // returns: episode_id string, score float, success boolean, at integer, dated integer, agent string, summary string
 MATCH (t:Task {id: $task})
@@ -679,9 +570,7 @@ RETURN e.id AS episode_id, e.score AS score, e.success AS success, coalesce(e.en
 ORDER BY at, episode_id;
 
 // name: lessons.task_scores
-// mode: read
 // doc: How well each task went, the one with most episodes first.
-// param: ns string
 // param: limit integer = 100
 // returns: task string, task_type string, episodes integer, mean_score float
 MATCH (t:Task)
@@ -691,10 +580,7 @@ ORDER BY episodes DESC, task
 LIMIT $limit;
 
 // name: lessons.strategy
-// mode: read
 // doc: A strategy by its id, or by the id of its text, and what it was merged into.
-// param: ns string
-// param: ids list
 // returns: id string, text string, merged_into string, members integer
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND s.ns = $ns
@@ -705,7 +591,6 @@ RETURN s.id AS id, s.text AS text, s.merged_into AS merged_into, members;
 // name: lessons.lock_strategies
 // mode: write
 // doc: Keeps writers of strategies out until the transaction ends.
-// param: ids list
 // returns: locked integer
 UNWIND $ids AS id
 WITH id ORDER BY id
@@ -717,8 +602,7 @@ RETURN count(*) AS locked;
 // name: lessons.merge
 // mode: write
 // doc: Lets a strategy, and what was merged into it, count as another.
-// param: whole string
-// param: part string
+// param: whole string, part string
 // returns: merged integer
 MATCH (w:Strategy {id: $whole})
 MATCH (p:Strategy {id: $part})
@@ -732,7 +616,6 @@ RETURN size(members) + 1 AS merged;
 // name: lessons.unmerge
 // mode: write
 // doc: Lets strategies count by themselves again: those merged into one, and it itself.
-// param: id string
 // returns: unmerged integer
 MATCH (s:Strategy {id: $id})
 OPTIONAL MATCH (s)-[own:MERGED_INTO]->(w:Strategy)
@@ -747,7 +630,6 @@ RETURN size(olds) + CASE WHEN own IS NULL THEN 0 ELSE 1 END AS unmerged;
 // name: lessons.release
 // mode: write
 // doc: Lets strategies that were merged into some of these count by themselves, before those are removed.
-// param: ids list
 // returns: released integer
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND NOT (s)<-[:USED]-()
@@ -763,7 +645,6 @@ RETURN size(olds) AS released;
 // name: lessons.clear_preferred
 // mode: write
 // doc: Removes the alternatives of anti-patterns that lead to some strategies, or (without ids) all of a namespace.
-// param: ns string
 // param: ids list = null
 // returns: removed integer
 MATCH (p:AntiPattern)
@@ -776,8 +657,6 @@ RETURN count(*) AS removed;
 // name: lessons.put_preferred
 // mode: write
 // doc: Links anti-patterns to what did better. Rows: {id, strategy, lift, trials, successes, lower, ground}.
-// param: ns string
-// param: rows list
 // returns: written integer
 UNWIND $rows AS row
 MATCH (p:AntiPattern {id: row.id})
@@ -787,9 +666,7 @@ CREATE (p)-[:PREFER {lift: row.lift, trials: row.trials, successes: row.successe
 RETURN count(*) AS written;
 
 // name: lessons.preferred
-// mode: read
 // doc: The alternatives of anti-patterns as they are stored.
-// param: ns string
 // returns: id string, strategy string, lift float, trials integer, successes integer, lower float, ground string
 MATCH (p:AntiPattern)
 WHERE p.ns = $ns
@@ -798,9 +675,7 @@ RETURN p.id AS id, s.id AS strategy, o.lift AS lift, o.trials AS trials, o.succe
 ORDER BY id;
 
 // name: lessons.described_task
-// mode: read
 // doc: The task with a description; of several the one with the first id.
-// param: ns string
 // param: text string
 // returns: id string
 MATCH (t:Task)
@@ -810,9 +685,7 @@ ORDER BY id
 LIMIT 1;
 
 // name: lessons.counts
-// mode: read
 // doc: How many episodes, tasks and mistakes there are.
-// param: ns string
 // returns: episodes integer, tasks integer, mistakes integer
 MATCH (t:Task)
 WHERE t.ns = $ns

@@ -1,32 +1,18 @@
 // Deriving lessons anew from the facts: what verify compares, rebuild writes, and erase needs.
 
 // name: lessons_maintenance.ids
-// mode: read
 // doc: The ids of a namespace's rules (those that episodes list) and mistakes, in order.
-// param: ns string
 // returns: label string, id string
 MATCH (n:Rule) WHERE n.ns = $ns AND n.source = 'episodes' RETURN 'Rule' AS label, n.id AS id
 UNION ALL
 MATCH (n:Mistake) WHERE n.ns = $ns RETURN 'Mistake' AS label, n.id AS id;
 
-// name: lessons_maintenance.lock_rules
+// each: Label kind = Rule rules, Mistake mistakes
+// name: lessons_maintenance.lock_{kind}
 // mode: write
-// doc: Waits for writers of these rules and keeps them out until the transaction ends.
-// param: ns string
-// param: ids list
+// doc: Waits for writers of these {kind} and keeps them out until the transaction ends.
 // returns: locked integer
-MATCH (n:Rule)
-WHERE n.id IN $ids AND n.ns = $ns
-SET n.ns = $ns
-RETURN count(n) AS locked;
-
-// name: lessons_maintenance.lock_mistakes
-// mode: write
-// doc: Waits for writers of these mistakes and keeps them out until the transaction ends.
-// param: ns string
-// param: ids list
-// returns: locked integer
-MATCH (n:Mistake)
+MATCH (n:{Label})
 WHERE n.id IN $ids AND n.ns = $ns
 SET n.ns = $ns
 RETURN count(n) AS locked;
@@ -34,8 +20,6 @@ RETURN count(n) AS locked;
 // name: lessons_maintenance.drop_rules
 // mode: write
 // doc: Removes those of the rules that no episode lists.
-// param: ns string
-// param: ids list
 // returns: removed integer
 MATCH (n:Rule)
 WHERE n.id IN $ids AND n.ns = $ns AND n.source = 'episodes' AND NOT (n)<-[:LISTED]-()
@@ -45,8 +29,6 @@ RETURN count(*) AS removed;
 // name: lessons_maintenance.drop_mistakes
 // mode: write
 // doc: Removes those of the mistakes that no episode made.
-// param: ns string
-// param: ids list
 // returns: removed integer
 MATCH (n:Mistake)
 WHERE n.id IN $ids AND n.ns = $ns AND NOT (n)<-[:MADE]-()
@@ -54,11 +36,9 @@ DETACH DELETE n
 RETURN count(*) AS removed;
 
 // name: lessons_maintenance.derive_heuristics
-// mode: read
 // doc: The heuristics on strategies, from the facts.
-// param: ns string
-// param: ids list
-// returns: agent string, type string, text string, strategy string, trials integer, successes integer, credit_sum float, score_sum float, first_at integer, last_at integer, created_at integer, supporting list, opposing list
+// returns: agent string, type string, text string, strategy string, trials integer, successes integer, credit_sum float, score_sum float
+// returns: first_at integer, last_at integer, created_at integer, supporting list, opposing list
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND s.ns = $ns
 MATCH (e:Episode)-[u:USED]->(s)
@@ -75,17 +55,16 @@ RETURN agent, type, s.text AS text, s.id AS strategy, trials, successes, credit_
 ORDER BY strategy, agent, type;
 
 // name: lessons_maintenance.stored_heuristics
-// mode: read
 // doc: The heuristics on strategies as they are stored.
-// param: ns string
-// param: ids list
-// returns: id string, agent string, type string, text string, strategy string, trials integer, successes integer, credit_sum float, score_sum float, first_at integer, last_at integer, created_at integer, supporting list, opposing list
+// returns: id string, agent string, type string, text string, strategy string, trials integer, successes integer, credit_sum float
+// returns: score_sum float, first_at integer, last_at integer, created_at integer, supporting list, opposing list
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND s.ns = $ns
 MATCH (s)<-[:RECOMMENDS]-(h:Heuristic)
 OPTIONAL MATCH (h)-[d:DERIVED_FROM]->(e:Episode)
 WITH s, h, d, e ORDER BY d.at DESC, e.id DESC
-WITH s, h, collect(CASE WHEN d.supports THEN e.id ELSE null END) AS supporting, collect(CASE WHEN d.supports THEN null ELSE e.id END) AS opposing
+WITH s, h, collect(CASE WHEN d.supports THEN e.id ELSE null END) AS supporting,
+  collect(CASE WHEN d.supports THEN null ELSE e.id END) AS opposing
 RETURN h.id AS id, h.agent AS agent, h.type AS type, h.text AS text, s.id AS strategy, h.trials AS trials, h.successes AS successes,
        h.credit_sum AS credit_sum, h.score_sum AS score_sum, h.first_at AS first_at, h.last_at AS last_at, h.created_at AS created_at,
        supporting, opposing
@@ -94,8 +73,6 @@ ORDER BY id;
 // name: lessons_maintenance.clear_heuristics
 // mode: write
 // doc: Removes the heuristics on strategies.
-// param: ns string
-// param: ids list
 // returns: removed integer
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND s.ns = $ns
@@ -106,20 +83,18 @@ RETURN count(*) AS removed;
 // name: lessons_maintenance.put_heuristics
 // mode: write
 // doc: Writes derived heuristics, where none are.
-// param: ns string
-// param: rows list
 // returns: written integer
 UNWIND $rows AS row
 MATCH (s:Strategy {id: row.strategy})
 WITH row, s, s.ns AS ns WHERE ns = $ns
 CREATE (:Heuristic {id: row.id, ns: $ns, created_at: row.created_at, agent: row.agent, type: row.type, text: row.text, trials: row.trials,
-  successes: row.successes, credit_sum: row.credit_sum, score_sum: row.score_sum, first_at: row.first_at, last_at: row.last_at})-[:RECOMMENDS]->(s)
+  successes: row.successes, credit_sum: row.credit_sum, score_sum: row.score_sum, first_at: row.first_at,
+  last_at: row.last_at})-[:RECOMMENDS]->(s)
 RETURN count(*) AS written;
 
 // name: lessons_maintenance.link_heuristics
 // mode: write
 // doc: Links derived heuristics to their sample of episodes.
-// param: rows list
 // returns: links integer
 UNWIND $rows AS row
 UNWIND row.supporting + row.opposing AS episode
@@ -130,11 +105,9 @@ CREATE (h)-[:DERIVED_FROM {supports: supports, at: at}]->(e)
 RETURN count(*) AS links;
 
 // name: lessons_maintenance.derive_anti_patterns
-// mode: read
 // doc: The anti-patterns on strategies, from the facts.
-// param: ns string
-// param: ids list
-// returns: agent string, error_class string, text string, strategy string, types list, occurrences integer, first_at integer, last_at integer, created_at integer, supporting list
+// returns: agent string, error_class string, text string, strategy string, types list, occurrences integer, first_at integer
+// returns: last_at integer, created_at integer, supporting list
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND s.ns = $ns
 MATCH (e:Episode)-[u:USED]->(s)
@@ -144,15 +117,14 @@ WITH s, a, e, coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, 
 ORDER BY at DESC, e.id DESC
 WITH s, a.name AS agent, e.error_class AS error_class, count(*) AS occurrences, collect(DISTINCT e.type) AS types, min(dated) AS first_at,
      max(dated) AS last_at, min(e.recorded_at) AS created_at, collect(e.id) AS supporting
-RETURN agent, error_class, s.text AS text, s.id AS strategy, types, occurrences, first_at, last_at, created_at, supporting[..5] AS supporting
+RETURN agent, error_class, s.text AS text, s.id AS strategy, types, occurrences, first_at, last_at, created_at,
+  supporting[..5] AS supporting
 ORDER BY strategy, agent, error_class;
 
 // name: lessons_maintenance.stored_anti_patterns
-// mode: read
 // doc: The anti-patterns on strategies as they are stored.
-// param: ns string
-// param: ids list
-// returns: id string, agent string, error_class string, text string, strategy string, types list, opposed list, occurrences integer, first_at integer, last_at integer, created_at integer, supporting list
+// returns: id string, agent string, error_class string, text string, strategy string, types list, opposed list, occurrences integer
+// returns: first_at integer, last_at integer, created_at integer, supporting list
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND s.ns = $ns
 MATCH (s)<-[:WARNS_AGAINST]-(p:AntiPattern)
@@ -169,8 +141,6 @@ ORDER BY id;
 // name: lessons_maintenance.clear_anti_patterns
 // mode: write
 // doc: Removes the anti-patterns on strategies.
-// param: ns string
-// param: ids list
 // returns: removed integer
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND s.ns = $ns
@@ -181,8 +151,6 @@ RETURN count(*) AS removed;
 // name: lessons_maintenance.put_anti_patterns
 // mode: write
 // doc: Writes derived anti-patterns, where none are.
-// param: ns string
-// param: rows list
 // returns: written integer
 UNWIND $rows AS row
 MATCH (s:Strategy {id: row.strategy})
@@ -194,7 +162,6 @@ RETURN count(*) AS written;
 // name: lessons_maintenance.link_anti_patterns
 // mode: write
 // doc: Links derived anti-patterns to their sample of episodes.
-// param: rows list
 // returns: links integer
 UNWIND $rows AS row
 MATCH (p:AntiPattern {id: row.id})
@@ -210,10 +177,7 @@ CREATE (p)-[:DERIVED_FROM {supports: true, at: at}]->(e)
 RETURN count(*) AS links;
 
 // name: lessons_maintenance.derive_recent
-// mode: read
 // doc: The latest twenty episodes of tasks, from the facts.
-// param: ns string
-// param: ids list
 // returns: id string, episodes list
 MATCH (t:Task)
 WHERE t.id IN $ids AND t.ns = $ns
@@ -225,10 +189,7 @@ RETURN id, episodes[..20] AS episodes
 ORDER BY id;
 
 // name: lessons_maintenance.stored_recent
-// mode: read
 // doc: The latest episodes of tasks as they are stored.
-// param: ns string
-// param: ids list
 // returns: id string, episodes list
 MATCH (t:Task)
 WHERE t.id IN $ids AND t.ns = $ns
@@ -242,8 +203,6 @@ ORDER BY id;
 // name: lessons_maintenance.clear_recent
 // mode: write
 // doc: Removes the links of tasks to their latest episodes.
-// param: ns string
-// param: ids list
 // returns: removed integer
 MATCH (t:Task)
 WHERE t.id IN $ids AND t.ns = $ns
@@ -254,8 +213,6 @@ RETURN count(*) AS removed;
 // name: lessons_maintenance.put_recent
 // mode: write
 // doc: Links tasks to their latest episodes, where none are.
-// param: ns string
-// param: rows list
 // returns: written integer
 UNWIND $rows AS row
 UNWIND row.episodes AS episode
@@ -266,31 +223,27 @@ CREATE (t)-[:RECENT {at: at}]->(e)
 RETURN count(*) AS written;
 
 // name: lessons_maintenance.derive_rules
-// mode: read
 // doc: What episodes say for and against the rules that they list, from the facts.
-// param: ns string
-// param: ids list
-// returns: id string, uses integer, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer, last_at integer, worked_at integer, failed_at integer, created_at integer
+// returns: id string, uses integer, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer
+// returns: last_at integer, worked_at integer, failed_at integer, created_at integer
 MATCH (r:Rule)
 WHERE r.id IN $ids AND r.ns = $ns
 MATCH (e:Episode)-[l:LISTED]->(r)
 WITH r.id AS id, e, max(CASE WHEN l.as_success THEN 1 ELSE 0 END) AS success, max(CASE WHEN l.as_success THEN 0 ELSE 1 END) AS mistake,
      coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
-WITH id, count(e) AS uses,
-     sum(CASE WHEN praised(e.score) AND success = 1 THEN 1 ELSE 0 END) AS worked, sum(CASE WHEN praised(e.score) THEN 1 ELSE 0 END) AS praised,
-     sum(CASE WHEN blamed(e.score) AND mistake = 1 THEN 1 ELSE 0 END) AS failed, sum(CASE WHEN blamed(e.score) THEN 1 ELSE 0 END) AS blamed,
-     min(dated) AS first_at, max(dated) AS last_at, min(e.recorded_at) AS created_at,
-     max(CASE WHEN praised(e.score) AND success = 1 THEN at ELSE null END) AS worked_at,
-     max(CASE WHEN blamed(e.score) AND mistake = 1 THEN at ELSE null END) AS failed_at
-RETURN id, uses, verdict(worked, praised, failed, blamed) AS verdict, worked, praised, failed, blamed, first_at, last_at, worked_at, failed_at, created_at
+WITH id, count(e) AS uses, sum(CASE WHEN praised(e.score) AND success = 1 THEN 1 ELSE 0 END) AS worked,
+  sum(CASE WHEN praised(e.score) THEN 1 ELSE 0 END) AS praised, sum(CASE WHEN blamed(e.score) AND mistake = 1 THEN 1 ELSE 0 END) AS failed,
+  sum(CASE WHEN blamed(e.score) THEN 1 ELSE 0 END) AS blamed, min(dated) AS first_at, max(dated) AS last_at,
+  min(e.recorded_at) AS created_at, max(CASE WHEN praised(e.score) AND success = 1 THEN at ELSE null END) AS worked_at,
+  max(CASE WHEN blamed(e.score) AND mistake = 1 THEN at ELSE null END) AS failed_at
+RETURN id, uses, verdict(worked, praised, failed, blamed) AS verdict, worked, praised, failed, blamed, first_at, last_at, worked_at,
+  failed_at, created_at
 ORDER BY id;
 
 // name: lessons_maintenance.stored_rules
-// mode: read
 // doc: Rules as they are stored.
-// param: ns string
-// param: ids list
-// returns: id string, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer, last_at integer, worked_at integer, failed_at integer, created_at integer
+// returns: id string, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer, last_at integer
+// returns: worked_at integer, failed_at integer, created_at integer
 MATCH (r:Rule)
 WHERE r.id IN $ids AND r.ns = $ns
 RETURN r.id AS id, r.verdict AS verdict, r.worked AS worked, r.praised AS praised, r.failed AS failed, r.blamed AS blamed,
@@ -300,22 +253,19 @@ ORDER BY id;
 // name: lessons_maintenance.put_rules
 // mode: write
 // doc: Writes derived numbers of rules.
-// param: ns string
-// param: rows list
 // returns: written integer
 UNWIND $rows AS row
 MATCH (r:Rule {id: row.id})
 WITH row, r, r.ns AS ns WHERE ns = $ns
 SET r.verdict = row.verdict, r.worked = row.worked, r.praised = row.praised, r.failed = row.failed, r.blamed = row.blamed,
-    r.first_at = row.first_at, r.last_at = row.last_at, r.worked_at = row.worked_at, r.failed_at = row.failed_at, r.created_at = row.created_at
+  r.first_at = row.first_at, r.last_at = row.last_at, r.worked_at = row.worked_at, r.failed_at = row.failed_at,
+  r.created_at = row.created_at
 RETURN count(r) AS written;
 
 // name: lessons_maintenance.derive_mistakes
-// mode: read
 // doc: What the cards of episodes say of mistakes, from the facts.
-// param: ns string
-// param: ids list
-// returns: id string, uses integer, seen integer, evidence string, lesson string, first_episode string, first_order integer, last_episode string, last_order integer, last_rank integer, first_at integer, last_at integer, created_at integer
+// returns: id string, uses integer, seen integer, evidence string, lesson string, first_episode string, first_order integer
+// returns: last_episode string, last_order integer, last_rank integer, first_at integer, last_at integer, created_at integer
 MATCH (m:Mistake)
 WHERE m.id IN $ids AND m.ns = $ns
 MATCH (e:Episode)-[k:MADE]->(m)
@@ -330,37 +280,30 @@ RETURN id, seen AS uses, seen, left(latest.evidence, 300) AS evidence, left(late
 ORDER BY id;
 
 // name: lessons_maintenance.stored_mistakes
-// mode: read
 // doc: Mistakes as they are stored.
-// param: ns string
-// param: ids list
-// returns: id string, seen integer, evidence string, lesson string, first_episode string, first_order integer, last_episode string, last_order integer, last_rank integer, first_at integer, last_at integer, created_at integer
+// returns: id string, seen integer, evidence string, lesson string, first_episode string, first_order integer, last_episode string
+// returns: last_order integer, last_rank integer, first_at integer, last_at integer, created_at integer
 MATCH (m:Mistake)
 WHERE m.id IN $ids AND m.ns = $ns
-RETURN m.id AS id, m.seen AS seen, m.evidence AS evidence, m.lesson AS lesson, m.first_episode AS first_episode, m.first_order AS first_order,
-       m.last_episode AS last_episode, m.last_order AS last_order, m.last_rank AS last_rank, m.first_at AS first_at, m.last_at AS last_at,
-       m.created_at AS created_at
+RETURN m.id AS id, m.seen AS seen, m.evidence AS evidence, m.lesson AS lesson, m.first_episode AS first_episode,
+  m.first_order AS first_order, m.last_episode AS last_episode, m.last_order AS last_order, m.last_rank AS last_rank,
+  m.first_at AS first_at, m.last_at AS last_at, m.created_at AS created_at
 ORDER BY id;
 
 // name: lessons_maintenance.put_mistakes
 // mode: write
 // doc: Writes derived numbers of mistakes.
-// param: ns string
-// param: rows list
 // returns: written integer
 UNWIND $rows AS row
 MATCH (m:Mistake {id: row.id})
 WITH row, m, m.ns AS ns WHERE ns = $ns
-SET m.seen = row.seen, m.evidence = row.evidence, m.lesson = row.lesson, m.first_episode = row.first_episode, m.first_order = row.first_order,
-    m.last_episode = row.last_episode, m.last_order = row.last_order, m.last_rank = row.last_rank, m.first_at = row.first_at,
-    m.last_at = row.last_at, m.created_at = row.created_at
+SET m.seen = row.seen, m.evidence = row.evidence, m.lesson = row.lesson, m.first_episode = row.first_episode,
+  m.first_order = row.first_order, m.last_episode = row.last_episode, m.last_order = row.last_order, m.last_rank = row.last_rank,
+  m.first_at = row.first_at, m.last_at = row.last_at, m.created_at = row.created_at
 RETURN count(m) AS written;
 
 // name: lessons_maintenance.classes
-// mode: read
 // doc: What episodes count under, as it is stored.
-// param: ns string
-// param: ids list
 // returns: id string, type string, type_rule string, error_class string
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
@@ -370,8 +313,6 @@ ORDER BY id;
 // name: lessons_maintenance.put_classes
 // mode: write
 // doc: Writes what episodes count under.
-// param: ns string
-// param: rows list
 // returns: written integer
 UNWIND $rows AS row
 MATCH (e:Episode {id: row.id})
@@ -380,10 +321,7 @@ SET e.type = row.type, e.type_rule = row.type_rule, e.error_class = row.error_cl
 RETURN count(*) AS written;
 
 // name: lessons_maintenance.merged
-// mode: read
 // doc: Whether strategies say what they were merged into as their edges do; only those that differ.
-// param: ns string
-// param: ids list
 // returns: id string, stored string, expected string
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND s.ns = $ns

@@ -7,11 +7,7 @@
 // name: knowledge.open
 // mode: write
 // doc: Creates a piece of knowledge that is not there yet; its statements are to follow in the same transaction.
-// param: ns string
-// param: now integer
-// param: id string
-// param: domain string
-// param: fact string
+// param: domain string, fact string
 // returns: created integer
 OPTIONAL MATCH (k:Knowledge {id: $id})
 WITH k WHERE k IS NULL
@@ -21,8 +17,6 @@ RETURN count(*) AS created;
 // name: knowledge.lock
 // mode: write
 // doc: Waits for writers of this knowledge and keeps them out until the transaction ends; returns the ids that are there.
-// param: ns string
-// param: ids list
 // returns: id string
 MATCH (k:Knowledge)
 WHERE k.id IN $ids AND k.ns = $ns
@@ -34,15 +28,7 @@ ORDER BY id;
 // name: knowledge.state
 // mode: write
 // doc: Stores that a source states a piece of knowledge. No row: it is known already, or there is no such knowledge or user.
-// param: ns string
-// param: now integer
-// param: knowledge_id string
-// param: id string
-// param: source string
-// param: confidence float
-// param: user string
-// param: user_id string
-// param: at integer
+// param: knowledge_id string, source string, confidence float, user string, user_id string, at integer
 // returns: id string
 MATCH (k:Knowledge {id: $knowledge_id})
 WITH k, k.ns AS ns WHERE ns = $ns
@@ -59,10 +45,7 @@ RETURN n.id AS id;
 // name: knowledge.contradict
 // mode: write
 // doc: Stores that a statement of a piece of knowledge contradicts others; returns how many of these are new.
-// param: ns string
-// param: knowledge_id string
-// param: statement string
-// param: ids list
+// param: knowledge_id string, statement string
 // returns: created integer
 MATCH (k:Knowledge {id: $knowledge_id})
 WITH k, k.ns AS ns WHERE ns = $ns
@@ -74,11 +57,9 @@ CREATE (k)-[:CONTRADICTS {statement: $statement}]->(other)
 RETURN count(*) AS created;
 
 // name: knowledge.get
-// mode: read
 // doc: Pieces of knowledge by their ids, with what knowledge.list says of them.
-// param: ns string
-// param: ids list
-// returns: id string, domain string, fact string, confidence float, source_confidence float, statements list, contradicts list, contradicted_by list
+// returns: id string, domain string, fact string, confidence float, source_confidence float, statements list, contradicts list
+// returns: contradicted_by list
 MATCH (k:Knowledge)
 WHERE k.id IN $ids AND k.ns = $ns
 MATCH (s:Statement)-[:STATES]->(k)
@@ -89,12 +70,13 @@ WITH k, max(confidence) AS own,
 OPTIONAL MATCH (k)-[:CONTRADICTS]->(a:Knowledge)<-[:STATES]-(t:Statement)
 WITH k, own, statements, a, max(t.confidence) AS theirs
 ORDER BY a.id
-WITH k, own, statements, collect(CASE WHEN a IS NULL THEN null ELSE {id: a.id, domain: a.domain, fact: a.fact, source_confidence: theirs} END) AS contradicts
+WITH k, own, statements, collect(CASE WHEN a IS NULL THEN null
+  ELSE {id: a.id, domain: a.domain, fact: a.fact, source_confidence: theirs} END) AS contradicts
 OPTIONAL MATCH (t:Statement)-[:STATES]->(b:Knowledge)-[:CONTRADICTS]->(k)
 WITH k, own, statements, contradicts, b, max(t.confidence) AS theirs
 ORDER BY b.id
-WITH k, own, statements, contradicts,
-     collect(CASE WHEN b IS NULL THEN null ELSE {id: b.id, domain: b.domain, fact: b.fact, source_confidence: theirs} END) AS contradicted_by
+WITH k, own, statements, contradicts, collect(CASE WHEN b IS NULL THEN null
+  ELSE {id: b.id, domain: b.domain, fact: b.fact, source_confidence: theirs} END) AS contradicted_by
 WITH k, own, statements, contradicts, contradicted_by, [rival IN contradicts | rival.id] AS named
 WITH k, own, statements, contradicts, contradicted_by, contradicts + [rival IN contradicted_by WHERE NOT rival.id IN named] AS rivals
 WITH k, own, statements, contradicts, contradicted_by, reduce(sum = 0.0, rival IN rivals | sum + rival.source_confidence) AS against
@@ -103,13 +85,12 @@ RETURN k.id AS id, k.domain AS domain, k.fact AS fact, contested(own, against) A
 ORDER BY confidence DESC, domain, fact;
 
 // name: knowledge.list
-// mode: read
 // install: knowledge
-// doc: What is known, of a domain or of all: each fact with its statements, what it contradicts and what contradicts it. source_confidence is that of its best source, confidence the same lowered by what stands against it.
-// param: ns string
-// param: domain string = null
-// param: limit integer = 100
-// returns: id string, domain string, fact string, confidence float, source_confidence float, statements list, contradicts list, contradicted_by list
+// doc: What is known, of a domain or of all: each fact with its statements, what it contradicts and what contradicts it. source_confidence
+// doc: is that of its best source, confidence the same lowered by what stands against it.
+// param: domain string = null, limit integer = 100
+// returns: id string, domain string, fact string, confidence float, source_confidence float, statements list, contradicts list
+// returns: contradicted_by list
 MATCH (k:Knowledge)
 WHERE k.ns = $ns AND ($domain IS NULL OR k.domain = $domain)
 MATCH (s:Statement)-[:STATES]->(k)
@@ -120,12 +101,13 @@ WITH k, max(confidence) AS own,
 OPTIONAL MATCH (k)-[:CONTRADICTS]->(a:Knowledge)<-[:STATES]-(t:Statement)
 WITH k, own, statements, a, max(t.confidence) AS theirs
 ORDER BY a.id
-WITH k, own, statements, collect(CASE WHEN a IS NULL THEN null ELSE {id: a.id, domain: a.domain, fact: a.fact, source_confidence: theirs} END) AS contradicts
+WITH k, own, statements, collect(CASE WHEN a IS NULL THEN null
+  ELSE {id: a.id, domain: a.domain, fact: a.fact, source_confidence: theirs} END) AS contradicts
 OPTIONAL MATCH (t:Statement)-[:STATES]->(b:Knowledge)-[:CONTRADICTS]->(k)
 WITH k, own, statements, contradicts, b, max(t.confidence) AS theirs
 ORDER BY b.id
-WITH k, own, statements, contradicts,
-     collect(CASE WHEN b IS NULL THEN null ELSE {id: b.id, domain: b.domain, fact: b.fact, source_confidence: theirs} END) AS contradicted_by
+WITH k, own, statements, contradicts, collect(CASE WHEN b IS NULL THEN null
+  ELSE {id: b.id, domain: b.domain, fact: b.fact, source_confidence: theirs} END) AS contradicted_by
 WITH k, own, statements, contradicts, contradicted_by, [rival IN contradicts | rival.id] AS named
 WITH k, own, statements, contradicts, contradicted_by, contradicts + [rival IN contradicted_by WHERE NOT rival.id IN named] AS rivals
 WITH k, own, statements, contradicts, contradicted_by, reduce(sum = 0.0, rival IN rivals | sum + rival.source_confidence) AS against
@@ -135,9 +117,7 @@ ORDER BY confidence DESC, domain, fact
 LIMIT $limit;
 
 // name: knowledge.stated_by
-// mode: read
 // doc: The ids of what a user stated, in order.
-// param: ns string
 // param: user_id string
 // returns: id string
 MATCH (u:User {id: $user_id})
@@ -149,7 +129,6 @@ ORDER BY id;
 // name: knowledge.retract_contradictions
 // mode: write
 // doc: Removes the contradictions that only statements of a user claim.
-// param: ns string
 // param: user_id string
 // returns: removed integer
 MATCH (u:User {id: $user_id})
@@ -163,7 +142,6 @@ RETURN count(*) AS removed;
 // name: knowledge.retract
 // mode: write
 // doc: Removes the statements of a user.
-// param: ns string
 // param: user_id string
 // returns: removed integer
 MATCH (u:User {id: $user_id})
@@ -175,8 +153,6 @@ RETURN count(*) AS removed;
 // name: knowledge.drop
 // mode: write
 // doc: Removes those of some pieces of knowledge that nobody states any more.
-// param: ns string
-// param: ids list
 // returns: removed integer
 MATCH (k:Knowledge)
 WHERE k.id IN $ids AND k.ns = $ns
@@ -187,8 +163,6 @@ RETURN count(*) AS removed;
 // name: knowledge.date
 // mode: write
 // doc: The date of some pieces of knowledge is that of their first statement.
-// param: ns string
-// param: ids list
 // returns: dated integer
 MATCH (k:Knowledge)
 WHERE k.id IN $ids AND k.ns = $ns

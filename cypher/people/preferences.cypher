@@ -7,9 +7,6 @@
 // name: preferences.open_user
 // mode: write
 // doc: Creates a user who is not there yet.
-// param: ns string
-// param: now integer
-// param: id string
 // param: name string
 // returns: users integer
 OPTIONAL MATCH (u:User {id: $id})
@@ -20,8 +17,6 @@ RETURN count(*) AS users;
 // name: preferences.lock_users
 // mode: write
 // doc: Waits for writers of these users and keeps them out until the transaction ends.
-// param: ns string
-// param: ids list
 // returns: locked integer
 MATCH (u:User)
 WHERE u.id IN $ids AND u.ns = $ns
@@ -30,9 +25,7 @@ SET u.ns = $ns
 RETURN count(*) AS locked;
 
 // name: preferences.users
-// mode: read
 // doc: The ids of the users of a namespace, in order.
-// param: ns string
 // returns: id string
 MATCH (u:User)
 WHERE u.ns = $ns
@@ -40,13 +33,11 @@ RETURN u.id AS id
 ORDER BY id;
 
 // name: preferences.of
-// mode: read
-// doc: The preferences of a user, by category, the latest first; without the history those that nothing supersedes. said_at is `at`, else when it was recorded.
-// param: ns string
-// param: user_id string
-// param: category string = null
-// param: history boolean = true
-// returns: id string, user string, category string, text string, source string, confidence float, at integer, created_at integer, said_at integer, supersedes string, superseded_by string
+// doc: The preferences of a user, by category, the latest first; without the history those that nothing supersedes. said_at is `at`, else
+// doc: when it was recorded.
+// param: user_id string, category string = null, history boolean = true
+// returns: id string, user string, category string, text string, source string, confidence float, at integer, created_at integer
+// returns: said_at integer, supersedes string, superseded_by string
 MATCH (u:User {id: $user_id})
 WITH u, u.ns AS ns WHERE ns = $ns
 MATCH (u)-[:PREFERS]->(p:Preference)
@@ -62,15 +53,7 @@ ORDER BY category, said_at DESC, confidence DESC, id DESC;
 // name: preferences.prefer
 // mode: write
 // doc: Stores a preference of a user. No row: it is known, or the user is not there.
-// param: ns string
-// param: now integer
-// param: user_id string
-// param: id string
-// param: category string
-// param: text string
-// param: source string
-// param: confidence float
-// param: at integer
+// param: user_id string, category string, text string, source string, confidence float, at integer
 // returns: id string
 MATCH (u:User {id: $user_id})
 WITH u, u.ns AS ns WHERE ns = $ns
@@ -81,10 +64,7 @@ CREATE (u)-[:PREFERS]->(n:Preference {id: $id, ns: $ns, created_at: $now, user: 
 RETURN n.id AS id;
 
 // name: preferences.derive_supersessions
-// mode: read
 // doc: Which preferences of users supersede which, from their times; of one category where it is given.
-// param: ns string
-// param: ids list
 // param: category string = null
 // returns: newer string, older string
 MATCH (u:User)
@@ -99,10 +79,7 @@ RETURN chain[place] AS newer, chain[place - 1] AS older
 ORDER BY newer, older;
 
 // name: preferences.stored_supersessions
-// mode: read
 // doc: Which preferences of users supersede which, as it is stored; of one category where it is given.
-// param: ns string
-// param: ids list
 // param: category string = null
 // returns: newer string, older string
 MATCH (u:User)
@@ -116,8 +93,6 @@ ORDER BY newer, older;
 // name: preferences.link
 // mode: write
 // doc: Lets preferences supersede others. Rows: {newer, older}.
-// param: ns string
-// param: rows list
 // returns: linked integer
 UNWIND $rows AS row
 MATCH (newer:Preference {id: row.newer})
@@ -131,8 +106,6 @@ RETURN count(*) AS linked;
 // name: preferences.unlink
 // mode: write
 // doc: Lets preferences no longer supersede others. Rows: {newer, older}.
-// param: ns string
-// param: rows list
 // returns: unlinked integer
 UNWIND $rows AS row
 MATCH (newer:Preference {id: row.newer})
@@ -145,7 +118,6 @@ RETURN count(*) AS unlinked;
 // name: preferences.erase
 // mode: write
 // doc: Removes all preferences of a user.
-// param: ns string
 // param: user_id string
 // returns: removed integer
 MATCH (u:User {id: $user_id})
@@ -157,7 +129,6 @@ RETURN count(*) AS removed;
 // name: preferences.drop_user
 // mode: write
 // doc: Removes a user who has said nothing that is left.
-// param: ns string
 // param: user_id string
 // returns: removed integer
 MATCH (u:User {id: $user_id})

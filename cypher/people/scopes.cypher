@@ -7,9 +7,6 @@
 // name: scopes.lock
 // mode: write
 // doc: Waits for others who change scopes of the namespace, and keeps them out until the transaction ends.
-// param: ns string
-// param: now integer
-// param: id string
 // returns: locked integer
 MERGE (l:Lock {id: $id})
 ON CREATE SET l.ns = $ns, l.created_at = $now
@@ -17,41 +14,28 @@ SET l.name = 'scopes'
 RETURN count(*) AS locked;
 
 // name: scopes.list
-// mode: read
 // install: learning_scopes
 // doc: The scopes of a namespace, by agent (no can_learn: all types of tasks).
-// param: ns string
 // returns: agent string, can_learn list, cannot_learn list, share_with list, inherit_from list, min_occurrences integer
 MATCH (s:LearningScope)
 WHERE s.ns = $ns
-RETURN s.agent AS agent, s.can_learn AS can_learn, s.cannot_learn AS cannot_learn, s.share_with AS share_with, s.inherit_from AS inherit_from,
-       s.min_occurrences AS min_occurrences
+RETURN s.agent AS agent, s.can_learn AS can_learn, s.cannot_learn AS cannot_learn, s.share_with AS share_with,
+  s.inherit_from AS inherit_from, s.min_occurrences AS min_occurrences
 ORDER BY agent;
 
 // name: scopes.of
-// mode: read
 // doc: The scopes with some ids, by agent.
-// param: ns string
-// param: ids list
 // returns: agent string, can_learn list, cannot_learn list, share_with list, inherit_from list, min_occurrences integer
 MATCH (s:LearningScope)
 WHERE s.id IN $ids AND s.ns = $ns
-RETURN s.agent AS agent, s.can_learn AS can_learn, s.cannot_learn AS cannot_learn, s.share_with AS share_with, s.inherit_from AS inherit_from,
-       s.min_occurrences AS min_occurrences
+RETURN s.agent AS agent, s.can_learn AS can_learn, s.cannot_learn AS cannot_learn, s.share_with AS share_with,
+  s.inherit_from AS inherit_from, s.min_occurrences AS min_occurrences
 ORDER BY agent;
 
 // name: scopes.put
 // mode: write
 // doc: Creates or replaces the scope of an agent.
-// param: ns string
-// param: now integer
-// param: id string
-// param: agent string
-// param: can_learn list
-// param: cannot_learn list
-// param: share_with list
-// param: inherit_from list
-// param: min_occurrences integer
+// param: agent string, can_learn list, cannot_learn list, share_with list, inherit_from list, min_occurrences integer
 // returns: scopes integer
 OPTIONAL MATCH (s:LearningScope {id: $id})
 WITH s WHERE s IS NULL OR s.ns = $ns
@@ -66,8 +50,6 @@ RETURN count(*) AS scopes;
 // name: scopes.drop
 // mode: write
 // doc: Removes scopes.
-// param: ns string
-// param: ids list
 // returns: removed integer
 MATCH (s:LearningScope)
 WHERE s.id IN $ids AND s.ns = $ns
@@ -77,7 +59,6 @@ RETURN count(*) AS removed;
 // name: scopes.leave_out
 // mode: write
 // doc: Takes an agent out of what scopes share with and inherit from.
-// param: ns string
 // param: agent string
 // returns: scopes integer
 MATCH (s:LearningScope)

@@ -1,21 +1,16 @@
 // Cycles: when a policy or a strategy was at work, and the cycles that were found in that.
 
 // name: cycles.subject
-// mode: read
 // doc: Which of some ids are those of a policy or a strategy.
-// param: ns string
-// param: ids list
 // returns: id string, label string
 MATCH (p:Policy) WHERE p.id IN $ids AND p.ns = $ns RETURN p.id AS id, 'Policy' AS label
 UNION ALL
 MATCH (s:Strategy) WHERE s.id IN $ids AND s.ns = $ns RETURN s.id AS id, 'Strategy' AS label;
 
 // name: cycles.dates
-// mode: read
 // install: cycle_dates
-// doc: The date and outcome of every fact about a policy (its transitions, outcomes and episodes) or a strategy (its episodes). A transition out of an episode that took the policy counts through the episode, so that nothing counts twice.
-// param: ns string
-// param: ids list
+// doc: The date and outcome of every fact about a policy (its transitions, outcomes and episodes) or a strategy (its episodes). A
+// doc: transition out of an episode that took the policy counts through the episode, so that nothing counts twice.
 // returns: at integer, success boolean
 MATCH (p:Policy)
 WHERE p.id IN $ids AND p.ns = $ns
@@ -45,8 +40,6 @@ RETURN coalesce(e.ended_at, e.started_at) AS at, e.success AS success;
 // name: cycles.lock
 // mode: write
 // doc: Waits for others who look for cycles of a policy or strategy, and keeps them out until the transaction ends.
-// param: ns string
-// param: id string
 // returns: locked integer
 OPTIONAL MATCH (p:Policy {id: $id})
 OPTIONAL MATCH (s:Strategy {id: $id})
@@ -58,8 +51,6 @@ RETURN size(policies) + size(strategies) AS locked;
 // name: cycles.clear
 // mode: write
 // doc: Removes cycles by their ids.
-// param: ns string
-// param: ids list
 // returns: removed integer
 MATCH (c:Cycle)
 WHERE c.id IN $ids AND c.ns = $ns
@@ -68,57 +59,47 @@ RETURN count(*) AS removed;
 
 // name: cycles.store
 // mode: write
-// doc: Cycles of a policy or strategy, where none are. Rows: {id, created_at, kind, period, amplitude, phase, p_value, chi2, buckets, expected, peak, timezone, events, only, alpha, correction, at_least}.
-// param: ns string
+// doc: Cycles of a policy or strategy, where none are. Rows: {id, created_at, kind, period, amplitude, phase, p_value, chi2, buckets,
+// doc: expected, peak, timezone, events, only, alpha, correction, at_least}.
 // param: subject string
-// param: rows list
 // returns: stored integer
 OPTIONAL MATCH (p:Policy {id: $subject})
 OPTIONAL MATCH (s:Strategy {id: $subject})
 WITH p, s WHERE p.ns = $ns OR s.ns = $ns
 UNWIND $rows AS row
-CREATE (c:Cycle {id: row.id, ns: $ns, created_at: row.created_at, subject: $subject, kind: row.kind, period: row.period, amplitude: row.amplitude,
-  phase: row.phase, p_value: row.p_value, chi2: row.chi2, buckets: row.buckets, expected: row.expected, peak: row.peak, timezone: row.timezone,
-  events: row.events, only: row.only, alpha: row.alpha, correction: row.correction, at_least: row.at_least})
+CREATE (c:Cycle {id: row.id, ns: $ns, created_at: row.created_at, subject: $subject, kind: row.kind, period: row.period,
+  amplitude: row.amplitude, phase: row.phase, p_value: row.p_value, chi2: row.chi2, buckets: row.buckets, expected: row.expected,
+  peak: row.peak, timezone: row.timezone, events: row.events, only: row.only, alpha: row.alpha, correction: row.correction,
+  at_least: row.at_least})
 FOREACH (n IN CASE WHEN p IS NULL THEN [] ELSE [p] END | CREATE (n)-[:HAS_CYCLE]->(c))
 FOREACH (n IN CASE WHEN s IS NULL THEN [] ELSE [s] END | CREATE (n)-[:HAS_CYCLE]->(c))
 RETURN count(c) AS stored;
 
 // name: cycles.of
-// mode: read
 // install: cycles_of
 // doc: The stored cycles of policies and strategies.
-// param: ns string
-// param: ids list
-// returns: id string, subject string, kind string, period float, amplitude float, phase float, p_value float, chi2 float, buckets list, expected list, peak integer, timezone string, events integer, only string
+// returns: cycle_columns
 MATCH (p:Policy)
 WHERE p.id IN $ids AND p.ns = $ns
 MATCH (p)-[:HAS_CYCLE]->(c:Cycle)
-RETURN c.id AS id, c.subject AS subject, c.kind AS kind, c.period AS period, c.amplitude AS amplitude, c.phase AS phase, c.p_value AS p_value,
-       c.chi2 AS chi2, c.buckets AS buckets, c.expected AS expected, c.peak AS peak, c.timezone AS timezone, c.events AS events, c.only AS only
+RETURN cycle_columns(c)
 UNION ALL
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND s.ns = $ns
 MATCH (s)-[:HAS_CYCLE]->(c:Cycle)
-RETURN c.id AS id, c.subject AS subject, c.kind AS kind, c.period AS period, c.amplitude AS amplitude, c.phase AS phase, c.p_value AS p_value,
-       c.chi2 AS chi2, c.buckets AS buckets, c.expected AS expected, c.peak AS peak, c.timezone AS timezone, c.events AS events, c.only AS only;
+RETURN cycle_columns(c);
 
 // name: cycles.all
-// mode: read
 // install: cycles
 // doc: All stored cycles of a namespace.
-// param: ns string
-// returns: id string, subject string, kind string, period float, amplitude float, phase float, p_value float, chi2 float, buckets list, expected list, peak integer, timezone string, events integer, only string
+// returns: cycle_columns
 MATCH (c:Cycle)
 WHERE c.ns = $ns
-RETURN c.id AS id, c.subject AS subject, c.kind AS kind, c.period AS period, c.amplitude AS amplitude, c.phase AS phase, c.p_value AS p_value,
-       c.chi2 AS chi2, c.buckets AS buckets, c.expected AS expected, c.peak AS peak, c.timezone AS timezone, c.events AS events, c.only AS only
+RETURN cycle_columns(c)
 ORDER BY subject, timezone, kind;
 
 // name: cycles.timezones_in
-// mode: read
 // doc: The time zones in which cycles of the policies of a state were found.
-// param: ns string
 // param: state_id string
 // returns: timezone string
 MATCH (s:State {id: $state_id})
@@ -129,12 +110,11 @@ RETURN DISTINCT c.timezone AS timezone
 ORDER BY timezone;
 
 // name: cycles.asked
-// mode: read
 // doc: How the stored cycles were asked for; only those of some subjects where these are given.
-// param: ns string
 // param: subjects list = null
 // returns: subject string, timezone string, alpha float, correction string, at_least integer, only string
 MATCH (c:Cycle)
 WHERE c.ns = $ns AND ($subjects IS NULL OR c.subject IN $subjects)
-RETURN DISTINCT c.subject AS subject, c.timezone AS timezone, c.alpha AS alpha, c.correction AS correction, c.at_least AS at_least, c.only AS only
+RETURN DISTINCT c.subject AS subject, c.timezone AS timezone, c.alpha AS alpha, c.correction AS correction, c.at_least AS at_least,
+  c.only AS only
 ORDER BY subject, timezone;

@@ -7,9 +7,6 @@
 // mode: write
 // install: open_streams
 // doc: Creates the streams that are not there yet. Rows: {stream, agent}.
-// param: ns string
-// param: now integer
-// param: rows list
 // returns: streams integer
 UNWIND $rows AS row
 WITH row ORDER BY row.stream
@@ -21,8 +18,6 @@ RETURN count(*) AS streams;
 // name: events.lock_streams
 // mode: write
 // doc: Waits for writers of these streams and keeps them out until the transaction ends.
-// param: ns string
-// param: ids list
 // returns: stream string, agent string, last integer, unrecorded integer
 MATCH (t:Stream)
 WHERE t.id IN $ids AND t.ns = $ns
@@ -33,8 +28,6 @@ ORDER BY stream;
 // name: events.advance
 // mode: write
 // doc: Sets the number of the last event of locked streams. Rows: {stream, last}.
-// param: ns string
-// param: rows list
 // returns: streams integer
 UNWIND $rows AS row
 MATCH (t:Stream {id: row.stream})
@@ -45,9 +38,6 @@ RETURN count(t) AS streams;
 // name: events.note_episodes
 // mode: write
 // doc: The events of new episodes. Rows: {stream, events [{place, episode}]}, places from 1.
-// param: ns string
-// param: now integer
-// param: rows list
 // returns: events integer
 UNWIND $rows AS row
 WITH row ORDER BY row.stream
@@ -59,60 +49,52 @@ SET t.last = before + size(row.events)
 WITH t, row, before
 UNWIND row.events AS event
 MATCH (e:Episode {id: event.episode})
-CREATE (e)<-[:ABOUT]-(:Event {id: t.id + ':' + toString(before + event.place), ns: $ns, created_at: $now, stream: t.id, seq: before + event.place, kind: 'episode',
-  subject: event.episode, other: null, value: null, success: null, at: null, data: null})
+CREATE (e)<-[:ABOUT]-(:Event {id: t.id + ':' + toString(before + event.place), ns: $ns, created_at: $now, stream: t.id,
+  seq: before + event.place, kind: 'episode', subject: event.episode, other: null, value: null, success: null, at: null, data: null})
 RETURN count(*) AS events;
 
 // name: events.append
 // mode: write
-// doc: Events about policies, of locked streams; the numbers are given. Rows: {id, stream, seq, kind, subject, other, value, success, at, data}.
-// param: ns string
-// param: now integer
-// param: rows list
+// doc: Events about policies, of locked streams; the numbers are given. Rows: {id, stream, seq, kind, subject, other, value, success, at,
+// doc: data}.
 // returns: events integer
 UNWIND $rows AS row
 MATCH (p:Policy {id: row.subject})
 WITH row, p, p.ns AS ns WHERE ns = $ns
-CREATE (:Event {id: row.id, ns: $ns, created_at: $now, stream: row.stream, seq: row.seq, kind: row.kind, subject: row.subject, other: row.other,
-  value: row.value, success: row.success, at: row.at, data: row.data})-[:ABOUT]->(p)
+CREATE (:Event {id: row.id, ns: $ns, created_at: $now, stream: row.stream, seq: row.seq, kind: row.kind, subject: row.subject,
+  other: row.other, value: row.value, success: row.success, at: row.at, data: row.data})-[:ABOUT]->(p)
 RETURN count(*) AS events;
 
 // name: events.append_erased
 // mode: write
 // doc: The event that something was erased, in a locked stream.
-// param: ns string
-// param: now integer
-// param: stream string
-// param: seq integer
+// param: stream string, seq integer
 // returns: events integer
 MATCH (t:Stream {id: $stream})
 WITH t, t.ns AS ns WHERE ns = $ns
 SET t.last = $seq
-CREATE (:Event {id: $stream + ':' + toString($seq), ns: $ns, created_at: $now, stream: $stream, seq: $seq, kind: 'erased', subject: null, other: null,
-  value: null, success: null, at: null, data: null})
+CREATE (:Event {id: $stream + ':' + toString($seq), ns: $ns, created_at: $now, stream: $stream, seq: $seq, kind: 'erased', subject: null,
+  other: null, value: null, success: null, at: null, data: null})
 RETURN count(*) AS events;
 
 // name: events.append_transitions
 // mode: write
-// doc: Transitions of locked streams that led to a state; the numbers are given. Rows: {id, stream, seq, subject, next_id, reward, alpha, gamma, next_max, next_actions, success, at}.
-// param: ns string
-// param: now integer
-// param: rows list
+// doc: Transitions of locked streams that led to a state; the numbers are given. Rows: {id, stream, seq, subject, next_id, reward, alpha,
+// doc: gamma, next_max, next_actions, success, at}.
 // returns: events integer
 UNWIND $rows AS row
 MATCH (p:Policy {id: row.subject})
 MATCH (n:State {id: row.next_id})
 WITH row, p, n, p.ns AS ns, n.ns AS other WHERE ns = $ns AND other = $ns
-CREATE (n)-[:REACHED_BY]->(:Transition {id: row.id, ns: $ns, created_at: $now, stream: row.stream, seq: row.seq, reward: row.reward, alpha: row.alpha,
-  gamma: row.gamma, terminal: false, next_max: row.next_max, next_actions: row.next_actions, success: row.success, at: row.at})-[:UPDATED]->(p)
+CREATE (n)-[:REACHED_BY]->(:Transition {id: row.id, ns: $ns, created_at: $now, stream: row.stream, seq: row.seq, reward: row.reward,
+  alpha: row.alpha, gamma: row.gamma, terminal: false, next_max: row.next_max, next_actions: row.next_actions, success: row.success,
+  at: row.at})-[:UPDATED]->(p)
 RETURN count(*) AS events;
 
 // name: events.append_last_transitions
 // mode: write
-// doc: Transitions of locked streams after which there is no state in the graph; the numbers are given. Rows: {id, stream, seq, subject, reward, alpha, gamma, terminal, next_max, success, at}.
-// param: ns string
-// param: now integer
-// param: rows list
+// doc: Transitions of locked streams after which there is no state in the graph; the numbers are given. Rows: {id, stream, seq, subject,
+// doc: reward, alpha, gamma, terminal, next_max, success, at}.
 // returns: events integer
 UNWIND $rows AS row
 MATCH (p:Policy {id: row.subject})
@@ -124,8 +106,6 @@ RETURN count(*) AS events;
 // name: events.of_episodes
 // mode: write
 // doc: Ties transitions to the episodes that they were taken from. Rows: {id, episode}.
-// param: ns string
-// param: rows list
 // returns: tied integer
 UNWIND $rows AS row
 MATCH (x:Transition {id: row.id})
@@ -135,10 +115,8 @@ CREATE (x)-[:OF]->(e)
 RETURN count(*) AS tied;
 
 // name: events.streams
-// mode: read
 // install: event_streams
 // doc: The streams of a namespace and how far each is.
-// param: ns string
 // param: agent string = null
 // returns: stream string, agent string, last integer, unrecorded integer
 MATCH (t:Stream)
@@ -147,12 +125,10 @@ RETURN t.id AS stream, t.agent AS agent, t.last AS last, t.unrecorded AS unrecor
 ORDER BY agent;
 
 // name: events.read
-// mode: read
 // install: read_events
 // doc: Events by their ids, in the order of streams and numbers; those that were erased are missing.
-// param: ns string
-// param: ids list
-// returns: id string, stream string, seq integer, created_at integer, kind string, subject string, other string, value float, success boolean, at integer, data string, facts map
+// returns: id string, stream string, seq integer, created_at integer, kind string, subject string, other string, value float
+// returns: success boolean, at integer, data string, facts map
 MATCH (x:Event)
 WHERE x.id IN $ids AND x.ns = $ns
 RETURN x.id AS id, x.stream AS stream, x.seq AS seq, x.created_at AS created_at, x.kind AS kind, x.subject AS subject, x.other AS other,
@@ -168,25 +144,20 @@ RETURN x.id AS id, x.stream AS stream, x.seq AS seq, x.created_at AS created_at,
         next_actions: x.next_actions} AS facts;
 
 // name: events.decisions
-// mode: read
 // doc: For episodes, the policies that they took, in the order in which each was taken first.
-// param: ns string
-// param: ids list
 // returns: episode string, success boolean, at integer, recorded_at integer, policies list
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
 MATCH (e)-[k:TOOK]->(p:Policy)
 WITH e, k, p ORDER BY e.id, k.first
-RETURN e.id AS episode, e.success AS success, coalesce(e.ended_at, e.started_at) AS at, e.recorded_at AS recorded_at, collect(p.id) AS policies
+RETURN e.id AS episode, e.success AS success, coalesce(e.ended_at, e.started_at) AS at, e.recorded_at AS recorded_at,
+  collect(p.id) AS policies
 ORDER BY episode;
 
 // name: events.cursors
-// mode: read
 // install: event_positions
 // doc: The streams of a namespace in which a group has something left to read.
-// param: ns string
-// param: group string
-// param: agent string = null
+// param: group string, agent string = null
 // returns: stream string, agent string, last integer, position integer
 MATCH (t:Stream)
 WHERE t.ns = $ns AND ($agent IS NULL OR t.agent = $agent)
@@ -200,11 +171,7 @@ ORDER BY agent;
 // mode: write
 // install: open_cursor
 // doc: Creates the place of a group in a stream, if it has none.
-// param: ns string
-// param: now integer
-// param: id string
-// param: group string
-// param: stream string
+// param: group string, stream string
 // returns: cursors integer
 OPTIONAL MATCH (c:Cursor {id: $id})
 WITH c WHERE c IS NULL
@@ -216,8 +183,6 @@ RETURN count(*) AS cursors;
 // name: events.move_cursor
 // mode: write
 // doc: Sets the place of a group in a stream.
-// param: ns string
-// param: id string
 // param: position integer
 // returns: position integer
 MATCH (c:Cursor {id: $id})
@@ -229,11 +194,7 @@ RETURN c.position AS position;
 // mode: write
 // install: claim_events
 // doc: Gives the next events of a stream, at most so many, to a consumer of a group; they are pending until acknowledged.
-// param: ns string
-// param: now integer
-// param: id string
-// param: consumer string
-// param: limit integer
+// param: consumer string, limit integer
 // returns: claim string, stream string, pending list, deliveries integer
 MATCH (l:Cursor {id: $id})
 WITH l, l.ns AS ns WHERE ns = $ns
@@ -249,28 +210,21 @@ CREATE (k:Claim {id: c.id + ':' + toString(position + 1), ns: $ns, created_at: $
 RETURN k.id AS claim, k.stream AS stream, k.pending AS pending, k.deliveries AS deliveries;
 
 // name: events.claims
-// mode: read
 // install: pending_events
 // doc: What a group was given and has not acknowledged; of one consumer, or claimed before a time.
-// param: ns string
-// param: group string
-// param: consumer string = null
-// param: before integer = null
+// param: group string, consumer string = null, before integer = null
 // returns: claim string, stream string, consumer string, pending list, claimed_at integer, deliveries integer
 MATCH (k:Claim)
 WHERE k.ns = $ns AND k.group = $group AND ($consumer IS NULL OR k.consumer = $consumer) AND ($before IS NULL OR k.claimed_at <= $before)
-RETURN k.id AS claim, k.stream AS stream, k.consumer AS consumer, k.pending AS pending, k.claimed_at AS claimed_at, k.deliveries AS deliveries
+RETURN k.id AS claim, k.stream AS stream, k.consumer AS consumer, k.pending AS pending, k.claimed_at AS claimed_at,
+  k.deliveries AS deliveries
 ORDER BY claim;
 
 // name: events.reclaim
 // mode: write
 // install: reclaim_events
 // doc: Gives a claim that was made before a time to another consumer.
-// param: ns string
-// param: now integer
-// param: claim string
-// param: consumer string
-// param: before integer
+// param: claim string, consumer string, before integer
 // returns: claim string, stream string, pending list, deliveries integer
 MATCH (l:Claim {id: $claim})
 WITH l, l.ns AS ns WHERE ns = $ns
@@ -286,10 +240,7 @@ RETURN k.id AS claim, k.stream AS stream, k.pending AS pending, k.deliveries AS 
 // mode: write
 // install: acknowledge_events
 // doc: Takes numbers out of a consumer's claim and returns which; a claim with none left goes.
-// param: ns string
-// param: claim string
-// param: consumer string
-// param: done list
+// param: claim string, consumer string, done list
 // returns: acknowledged list
 MATCH (l:Claim {id: $claim})
 WITH l, l.ns AS ns WHERE ns = $ns

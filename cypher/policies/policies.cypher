@@ -10,9 +10,6 @@
 // mode: write
 // install: open_states
 // doc: Creates the states that are not there yet. Rows: {id, fingerprint, features (JSON, or null where only the fingerprint is known)}.
-// param: ns string
-// param: now integer
-// param: rows list
 // returns: states integer
 UNWIND $rows AS row
 WITH row ORDER BY row.id
@@ -24,8 +21,6 @@ RETURN count(*) AS states;
 // name: policies.describe_states
 // mode: write
 // doc: Fills in the features of states of which only the fingerprint was known. Rows: {id, features}.
-// param: ns string
-// param: rows list
 // returns: states integer
 UNWIND $rows AS row
 MATCH (s:State {id: row.id})
@@ -37,9 +32,6 @@ RETURN count(s) AS states;
 // mode: write
 // install: open_policies
 // doc: Creates the policies that are not there yet. Rows: {id, state_id, state, stream, agent, action_type, action_spec}.
-// param: ns string
-// param: now integer
-// param: rows list
 // returns: policies integer
 UNWIND $rows AS row
 WITH row ORDER BY row.id
@@ -47,26 +39,19 @@ OPTIONAL MATCH (p:Policy {id: row.id})
 WITH row, p WHERE p IS NULL
 MATCH (s:State {id: row.state_id})
 WITH row, s, s.ns AS ns WHERE ns = $ns
-CREATE (:Policy {id: row.id, ns: $ns, created_at: $now, stream: row.stream, agent: row.agent, state: row.state, action_type: row.action_type,
-  action_spec: row.action_spec, q: 0.0, updates: 0, trials: 0, successes: 0, confidence: 0.5, signals: 0, active: false, crystallized: false,
-  q_set: false, last_updated_at: null, reads: 0, last_read_at: null})-[:IN_STATE]->(s)
+CREATE (:Policy {id: row.id, ns: $ns, created_at: $now, stream: row.stream, agent: row.agent, state: row.state,
+  action_type: row.action_type, action_spec: row.action_spec, q: 0.0, updates: 0, trials: 0, successes: 0, confidence: 0.5, signals: 0,
+  active: false, crystallized: false, q_set: false, last_updated_at: null, reads: 0, last_read_at: null})-[:IN_STATE]->(s)
 RETURN count(*) AS policies;
 
 // name: policies.td_update
 // mode: write
 // install: td_update
-// doc: TD(0): q <- q + alpha * (reward + gamma * max q(next state) - q), with the max taken here, under the lock of the agent's stream; next_max_q takes its place where it is given. With next_actions, the number of actions that the next state has, those never tried count with 0. Stores the transition. No row, and nothing done: the policy is not in this stream, or the next state is not there.
-// param: ns string
-// param: stream_id string
-// param: policy_id string
-// param: next_state_id string
-// param: reward float
-// param: now integer
-// param: next_max_q float = null
-// param: next_actions integer = null
-// param: alpha float = 0.1
-// param: gamma float = 0.95
-// param: at integer = null
+// doc: TD(0): q <- q + alpha * (reward + gamma * max q(next state) - q), with the max taken here, under the lock of the agent's stream;
+// doc: next_max_q takes its place where it is given. With next_actions, the number of actions that the next state has, those never tried
+// doc: count with 0. Stores the transition. No row, and nothing done: the policy is not in this stream, or the next state is not there.
+// param: stream_id string, policy_id string, next_state_id string, reward float, now, next_max_q float = null, next_actions integer = null
+// param: alpha float = 0.1, gamma float = 0.95, at integer = null
 // returns: q_value float, td_error float, seq integer
 MATCH (t:Stream {id: $stream_id})
 MATCH (p:Policy {id: $policy_id})
@@ -78,28 +63,24 @@ OPTIONAL MATCH (n)<-[:IN_STATE]-(o:Policy)
 WITH seq, CASE WHEN o.active AND o.stream = $stream_id THEN o.q END AS q
 WITH seq, count(q) AS known, max(q) AS found
 MATCH (p:Policy {id: $policy_id})
-WITH seq, p.q AS before, td_error($reward, $gamma, best_next($next_max_q, $next_actions, known, found), p.q) AS td_error, p.ns AS ns, p.stream AS stream
+WITH seq, p.q AS before, td_error($reward, $gamma, best_next($next_max_q, $next_actions, known, found), p.q) AS td_error, p.ns AS ns,
+  p.stream AS stream
 WHERE ns = $ns AND stream = $stream_id
 WITH seq, td_error, before + $alpha * td_error AS q_value
 MATCH (p:Policy {id: $policy_id})
 MATCH (n:State {id: $next_state_id})
 SET p.q = q_value, p.updates = p.updates + 1, p.active = true, p.last_updated_at = coalesce($at, $now)
-CREATE (n)-[:REACHED_BY]->(:Transition {id: $stream_id + ':' + seq, ns: $ns, created_at: $now, stream: $stream_id, seq: seq, reward: $reward,
-  alpha: $alpha, gamma: $gamma, terminal: false, next_max: $next_max_q, next_actions: $next_actions, at: $at})-[:UPDATED]->(p)
+CREATE (n)-[:REACHED_BY]->(:Transition {id: $stream_id + ':' + seq, ns: $ns, created_at: $now, stream: $stream_id, seq: seq,
+  reward: $reward, alpha: $alpha, gamma: $gamma, terminal: false, next_max: $next_max_q, next_actions: $next_actions,
+  at: $at})-[:UPDATED]->(p)
 RETURN q_value, td_error, seq;
 
 // name: policies.td_finish
 // mode: write
 // install: td_finish
-// doc: TD(0) for a step after which there is no state in the graph: a terminal one bootstraps 0, another one next_max_q. Stores the transition. No row, and nothing done: the policy is not in this stream.
-// param: ns string
-// param: stream_id string
-// param: policy_id string
-// param: reward float
-// param: now integer
-// param: next_max_q float = null
-// param: alpha float = 0.1
-// param: gamma float = 0.95
+// doc: TD(0) for a step after which there is no state in the graph: a terminal one bootstraps 0, another one next_max_q. Stores the
+// doc: transition. No row, and nothing done: the policy is not in this stream.
+// param: stream_id string, policy_id string, reward float, now, next_max_q float = null, alpha float = 0.1, gamma float = 0.95
 // param: at integer = null
 // returns: q_value float, td_error float, seq integer
 MATCH (t:Stream {id: $stream_id})
@@ -120,17 +101,8 @@ RETURN q_value, td_error, seq;
 // mode: write
 // install: td_apply
 // doc: The same update without storing the transition: what it changed cannot be derived again, and the stream counts it as unrecorded.
-// param: ns string
-// param: stream_id string
-// param: policy_id string
-// param: reward float
-// param: now integer
-// param: next_state_id string = null
-// param: next_max_q float = null
-// param: next_actions integer = null
-// param: alpha float = 0.1
-// param: gamma float = 0.95
-// param: at integer = null
+// param: stream_id string, policy_id string, reward float, now, next_state_id string = null, next_max_q float = null
+// param: next_actions integer = null, alpha float = 0.1, gamma float = 0.95, at integer = null
 // returns: q_value float, td_error float, seq integer
 MATCH (t:Stream {id: $stream_id})
 MATCH (p:Policy {id: $policy_id})
@@ -150,34 +122,30 @@ SET p.q = q_value, p.updates = updates, p.active = true, p.last_updated_at = coa
 RETURN q_value, td_error, seq;
 
 // name: policies.load
-// mode: read
 // doc: What can change of policies, by their ids.
-// param: ns string
-// param: ids list
-// returns: id string, created_at integer, state string, q float, updates integer, trials integer, successes integer, confidence float, signals integer, active boolean, crystallized boolean, q_set boolean, last_updated_at integer
+// returns: id string, created_at integer, state string, q float, updates integer, trials integer, successes integer, confidence float
+// returns: signals integer, active boolean, crystallized boolean, q_set boolean, last_updated_at integer
 MATCH (p:Policy)
 WHERE p.id IN $ids AND p.ns = $ns
-RETURN p.id AS id, p.created_at AS created_at, p.state AS state, p.q AS q, p.updates AS updates, p.trials AS trials, p.successes AS successes,
-       p.confidence AS confidence, p.signals AS signals, p.active AS active, p.crystallized AS crystallized, p.q_set AS q_set, p.last_updated_at AS last_updated_at;
+RETURN p.id AS id, p.created_at AS created_at, p.state AS state, p.q AS q, p.updates AS updates, p.trials AS trials,
+  p.successes AS successes, p.confidence AS confidence, p.signals AS signals, p.active AS active, p.crystallized AS crystallized,
+  p.q_set AS q_set, p.last_updated_at AS last_updated_at;
 
 // name: policies.load_states
-// mode: read
 // doc: The policies in states, of all agents, with what can change of them; a state without any has one row.
-// param: ns string
 // param: states list
-// returns: state_id string, id string, stream string, created_at integer, state string, q float, updates integer, trials integer, successes integer, confidence float, signals integer, active boolean, crystallized boolean, q_set boolean, last_updated_at integer
+// returns: state_id string, id string, stream string, created_at integer, state string, q float, updates integer, trials integer
+// returns: successes integer, confidence float, signals integer, active boolean, crystallized boolean, q_set boolean
+// returns: last_updated_at integer
 MATCH (s:State)
 WHERE s.id IN $states AND s.ns = $ns
 OPTIONAL MATCH (s)<-[:IN_STATE]-(p:Policy)
-RETURN s.id AS state_id, p.id AS id, p.stream AS stream, p.created_at AS created_at, p.state AS state, p.q AS q, p.updates AS updates, p.trials AS trials,
-       p.successes AS successes, p.confidence AS confidence, p.signals AS signals, p.active AS active, p.crystallized AS crystallized,
-       p.q_set AS q_set, p.last_updated_at AS last_updated_at;
+RETURN s.id AS state_id, p.id AS id, p.stream AS stream, p.created_at AS created_at, p.state AS state, p.q AS q, p.updates AS updates,
+  p.trials AS trials, p.successes AS successes, p.confidence AS confidence, p.signals AS signals, p.active AS active,
+  p.crystallized AS crystallized, p.q_set AS q_set, p.last_updated_at AS last_updated_at;
 
 // name: policies.load_links
-// mode: read
 // doc: The co-occurrence edges among policies.
-// param: ns string
-// param: ids list
 // returns: low string, high string, count integer, weight float, held integer
 MATCH (x:Policy)
 WHERE x.id IN $ids AND x.ns = $ns
@@ -188,21 +156,18 @@ RETURN x.id AS low, y.id AS high, c.count AS count, c.weight AS weight, c.held A
 // name: policies.put
 // mode: write
 // doc: Writes what changed of policies.
-// param: ns string
-// param: rows list
 // returns: written integer
 UNWIND $rows AS row
 MATCH (p:Policy {id: row.id})
 WITH row, p, p.ns AS ns WHERE ns = $ns
-SET p.created_at = row.created_at, p.q = row.q, p.updates = row.updates, p.trials = row.trials, p.successes = row.successes, p.confidence = row.confidence,
-    p.signals = row.signals, p.active = row.active, p.crystallized = row.crystallized, p.q_set = row.q_set, p.last_updated_at = row.last_updated_at
+SET p.created_at = row.created_at, p.q = row.q, p.updates = row.updates, p.trials = row.trials, p.successes = row.successes,
+  p.confidence = row.confidence, p.signals = row.signals, p.active = row.active, p.crystallized = row.crystallized, p.q_set = row.q_set,
+  p.last_updated_at = row.last_updated_at
 RETURN count(p) AS written;
 
 // name: policies.put_values
 // mode: write
 // doc: Writes what TD updates changed of policies. Rows: {id, q, updates, last_updated_at}.
-// param: ns string
-// param: rows list
 // returns: written integer
 UNWIND $rows AS row
 MATCH (p:Policy {id: row.id})
@@ -213,23 +178,20 @@ RETURN count(p) AS written;
 // name: policies.put_links
 // mode: write
 // doc: Writes co-occurrence edges between policies, from the smaller id. Rows: {low, high, count, weight, held}.
-// param: ns string
-// param: rows list
 // returns: written integer
 UNWIND $rows AS row
 MATCH (x:Policy {id: row.low})
 MATCH (y:Policy {id: row.high})
 WITH row, x, y, x.ns AS ns, y.ns AS other WHERE ns = $ns AND other = $ns
 OPTIONAL MATCH (x)-[c:CO_OCCURS_WITH]->(y)
-FOREACH (ignored IN CASE WHEN c IS NULL THEN [1] ELSE [] END | CREATE (x)-[:CO_OCCURS_WITH {count: row.count, weight: row.weight, held: row.held}]->(y))
+FOREACH (ignored IN CASE WHEN c IS NULL THEN [1] ELSE [] END |
+  CREATE (x)-[:CO_OCCURS_WITH {count: row.count, weight: row.weight, held: row.held}]->(y))
 FOREACH (edge IN CASE WHEN c IS NULL THEN [] ELSE [c] END | SET edge.count = row.count, edge.weight = row.weight, edge.held = row.held)
 RETURN count(*) AS written;
 
 // name: policies.drop_links
 // mode: write
 // doc: Removes co-occurrence edges between policies. Rows: {low, high}.
-// param: ns string
-// param: rows list
 // returns: removed integer
 UNWIND $rows AS row
 MATCH (x:Policy {id: row.low})
@@ -242,8 +204,6 @@ RETURN count(*) AS removed;
 // name: policies.took
 // mode: write
 // doc: The policies that new episodes took. Rows: {episode, policies [{id, steps, first}]}.
-// param: ns string
-// param: rows list
 // returns: took integer
 UNWIND $rows AS row
 MATCH (e:Episode {id: row.episode})
@@ -254,44 +214,25 @@ CREATE (e)-[:TOOK {steps: taken.steps, first: taken.first}]->(p)
 RETURN count(*) AS took;
 
 // name: policies.best
-// mode: read
 // install: best_policy
-// doc: The policy of an agent in a state with the highest value; only what was learned, set or crystallized counts. The time does not depend on what other states hold.
-// param: ns string
-// param: state_id string
-// param: agent string
-// param: z float = 1.96
-// param: prior_successes float = 1.0
-// param: prior_failures float = 1.0
-// param: established float = 0.6
-// param: refuted float = 0.4
-// returns: id string, agent string, state string, features string, action_type string, action_spec string, q_value float, updates integer, trials integer, successes integer, mean float, lower float, upper float, status string, confidence float, signals integer, crystallized boolean, last_updated_at integer, score float
+// doc: The policy of an agent in a state with the highest value; only what was learned, set or crystallized counts. The time does not
+// doc: depend on what other states hold.
+// param: state_id string, agent string
+// returns: policy_columns, score float
 MATCH (s:State {id: $state_id})
 WITH s, s.ns AS ns WHERE ns = $ns
 MATCH (s)<-[:IN_STATE]-(p:Policy)
 WHERE p.agent = $agent AND p.active
 WITH s, p ORDER BY p.q DESC, p.id LIMIT 1
 WITH s, p, wilson_lower(p.successes, p.trials, $z) AS lower, wilson_upper(p.successes, p.trials, $z) AS upper
-RETURN p.id AS id, p.agent AS agent, p.state AS state, s.features AS features, p.action_type AS action_type, p.action_spec AS action_spec, p.q AS q_value,
-       p.updates AS updates, p.trials AS trials, p.successes AS successes,
-       posterior_mean(p.successes, p.trials, $prior_successes, $prior_failures) AS mean, lower, upper, status(lower, upper, $established, $refuted) AS status,
-       p.confidence AS confidence, p.signals AS signals, p.crystallized AS crystallized, p.last_updated_at AS last_updated_at, p.q AS score;
+RETURN policy_columns(p, s, lower, upper), p.q AS score;
 
 // name: policies.explore
-// mode: read
 // install: explore_policy
-// doc: The policy with the highest upper confidence bound, value + width * sqrt(ln(all) / own), over updates and trials (UCB1; Auer, Cesa-Bianchi and Fischer 2002, Machine Learning 47:235-256); one never tried comes first.
-// param: ns string
-// param: state_id string
-// param: agent string
-// param: width float = 1.0
-// param: ids list = null
-// param: z float = 1.96
-// param: prior_successes float = 1.0
-// param: prior_failures float = 1.0
-// param: established float = 0.6
-// param: refuted float = 0.4
-// returns: id string, agent string, state string, features string, action_type string, action_spec string, q_value float, updates integer, trials integer, successes integer, mean float, lower float, upper float, status string, confidence float, signals integer, crystallized boolean, last_updated_at integer, score float
+// doc: The policy with the highest upper confidence bound, value + width * sqrt(ln(all) / own), over updates and trials (UCB1; Auer,
+// doc: Cesa-Bianchi and Fischer 2002, Machine Learning 47:235-256); one never tried comes first.
+// param: state_id string, agent string, width float = 1.0, ids list = null
+// returns: policy_columns, score float
 MATCH (s:State {id: $state_id})
 WITH s, s.ns AS ns WHERE ns = $ns
 MATCH (s)<-[:IN_STATE]-(p:Policy)
@@ -302,111 +243,65 @@ WITH s, p, total, p.updates + p.trials AS own
 WITH s, p, CASE WHEN own = 0 THEN 1e308 ELSE p.q + $width * sqrt(log(toFloat(total)) / own) END AS score
 ORDER BY score DESC, p.id LIMIT 1
 WITH s, p, score, wilson_lower(p.successes, p.trials, $z) AS lower, wilson_upper(p.successes, p.trials, $z) AS upper
-RETURN p.id AS id, p.agent AS agent, p.state AS state, s.features AS features, p.action_type AS action_type, p.action_spec AS action_spec, p.q AS q_value,
-       p.updates AS updates, p.trials AS trials, p.successes AS successes,
-       posterior_mean(p.successes, p.trials, $prior_successes, $prior_failures) AS mean, lower, upper, status(lower, upper, $established, $refuted) AS status,
-       p.confidence AS confidence, p.signals AS signals, p.crystallized AS crystallized, p.last_updated_at AS last_updated_at, score;
+RETURN policy_columns(p, s, lower, upper), score;
 
 // name: policies.values
-// mode: read
 // install: policy_values
-// doc: All policies of an agent in a state (of all agents where none is given) with their values at a time: decayed since the last update, more slowly where confidence is high, plus what cycles and waiting add. Clocks: {kind, timezone, clock} in seconds, for the cycles.
-// param: ns string
-// param: state_id string
-// param: agent string = null
-// param: at integer = null
-// param: rate float = 0.1
-// param: strength float = 0.5
-// param: pressure float = 0.0
-// param: clocks list = []
-// param: only_active boolean = false
-// param: z float = 1.96
-// param: prior_successes float = 1.0
-// param: prior_failures float = 1.0
-// param: established float = 0.6
-// param: refuted float = 0.4
-// returns: id string, agent string, state string, features string, action_type string, action_spec string, q_value float, updates integer, trials integer, successes integer, mean float, lower float, upper float, status string, confidence float, signals integer, crystallized boolean, last_updated_at integer, score float
+// doc: All policies of an agent in a state (of all agents where none is given) with their values at a time: decayed since the last update,
+// doc: more slowly where confidence is high, plus what cycles and waiting add. Clocks: {kind, timezone, clock} in seconds, for the cycles.
+// param: state_id string, agent string = null, at integer = null, rate float = 0.1, strength float = 0.5, pressure float = 0.0
+// param: clocks list = [], only_active boolean = false
+// returns: policy_columns, score float
 MATCH (s:State {id: $state_id})
 WITH s, s.ns AS ns WHERE ns = $ns
 MATCH (s)<-[:IN_STATE]-(p:Policy)
 WHERE ($agent IS NULL OR p.agent = $agent) AND (p.active OR NOT $only_active)
 OPTIONAL MATCH (p)-[:HAS_CYCLE]->(c:Cycle)
-WITH s, p, collect(c) AS cycles, CASE WHEN p.last_updated_at IS NULL OR $at IS NULL THEN null ELSE ($at - p.last_updated_at) / 86400000.0 END AS days,
-     CASE WHEN p.signals > 0 THEN p.confidence ELSE null END AS trust,
-     wilson_lower(p.successes, p.trials, $z) AS lower, wilson_upper(p.successes, p.trials, $z) AS upper
+WITH s, p, collect(c) AS cycles, CASE WHEN p.last_updated_at IS NULL OR $at IS NULL THEN null
+  ELSE ($at - p.last_updated_at) / 86400000.0 END AS days, CASE WHEN p.signals > 0 THEN p.confidence ELSE null END AS trust,
+  wilson_lower(p.successes, p.trials, $z) AS lower, wilson_upper(p.successes, p.trials, $z) AS upper
 WITH s, p, lower, upper,
      CASE WHEN days IS NULL THEN p.q ELSE aged(p.q, days, $rate, trust, $strength, 0.5) + pressed($pressure, days) END
      + reduce(total = 0.0, c IN cycles | total + reduce(part = 0.0, k IN $clocks | part +
        CASE WHEN k.kind = c.kind AND k.timezone = c.timezone THEN swing(c.amplitude, c.period, c.phase, k.clock) ELSE 0.0 END)) AS score
-RETURN p.id AS id, p.agent AS agent, p.state AS state, s.features AS features, p.action_type AS action_type, p.action_spec AS action_spec, p.q AS q_value,
-       p.updates AS updates, p.trials AS trials, p.successes AS successes,
-       posterior_mean(p.successes, p.trials, $prior_successes, $prior_failures) AS mean, lower, upper, status(lower, upper, $established, $refuted) AS status,
-       p.confidence AS confidence, p.signals AS signals, p.crystallized AS crystallized, p.last_updated_at AS last_updated_at, score
+RETURN policy_columns(p, s, lower, upper), score
 ORDER BY score DESC, id;
 
 // name: policies.get
-// mode: read
 // install: policy
 // doc: One policy by its id.
-// param: ns string
-// param: id string
-// param: z float = 1.96
-// param: prior_successes float = 1.0
-// param: prior_failures float = 1.0
-// param: established float = 0.6
-// param: refuted float = 0.4
-// returns: id string, agent string, state string, features string, action_type string, action_spec string, q_value float, updates integer, trials integer, successes integer, mean float, lower float, upper float, status string, confidence float, signals integer, crystallized boolean, last_updated_at integer, score float
+// returns: policy_columns, score float
 MATCH (p:Policy {id: $id})
 WITH p, p.ns AS ns WHERE ns = $ns
 MATCH (p)-[:IN_STATE]->(s:State)
 WITH s, p, wilson_lower(p.successes, p.trials, $z) AS lower, wilson_upper(p.successes, p.trials, $z) AS upper
-RETURN p.id AS id, p.agent AS agent, p.state AS state, s.features AS features, p.action_type AS action_type, p.action_spec AS action_spec, p.q AS q_value,
-       p.updates AS updates, p.trials AS trials, p.successes AS successes,
-       posterior_mean(p.successes, p.trials, $prior_successes, $prior_failures) AS mean, lower, upper, status(lower, upper, $established, $refuted) AS status,
-       p.confidence AS confidence, p.signals AS signals, p.crystallized AS crystallized, p.last_updated_at AS last_updated_at, p.q AS score;
+RETURN policy_columns(p, s, lower, upper), p.q AS score;
 
 // name: policies.list
-// mode: read
 // install: policies
 // doc: Policies of a namespace by value.
-// param: ns string
-// param: agent string = null
-// param: limit integer = 20
-// param: z float = 1.96
-// param: prior_successes float = 1.0
-// param: prior_failures float = 1.0
-// param: established float = 0.6
-// param: refuted float = 0.4
-// returns: id string, agent string, state string, features string, action_type string, action_spec string, q_value float, updates integer, trials integer, successes integer, mean float, lower float, upper float, status string, confidence float, signals integer, crystallized boolean, last_updated_at integer, score float
+// param: agent string = null, limit
+// returns: policy_columns, score float
 MATCH (p:Policy)
 WHERE p.ns = $ns AND ($agent IS NULL OR p.agent = $agent)
 WITH p ORDER BY p.active DESC, p.q DESC, p.id LIMIT $limit
 MATCH (p)-[:IN_STATE]->(s:State)
 WITH s, p, wilson_lower(p.successes, p.trials, $z) AS lower, wilson_upper(p.successes, p.trials, $z) AS upper
-RETURN p.id AS id, p.agent AS agent, p.state AS state, s.features AS features, p.action_type AS action_type, p.action_spec AS action_spec, p.q AS q_value,
-       p.updates AS updates, p.trials AS trials, p.successes AS successes,
-       posterior_mean(p.successes, p.trials, $prior_successes, $prior_failures) AS mean, lower, upper, status(lower, upper, $established, $refuted) AS status,
-       p.confidence AS confidence, p.signals AS signals, p.crystallized AS crystallized, p.last_updated_at AS last_updated_at, p.q AS score
+RETURN policy_columns(p, s, lower, upper), p.q AS score
 ORDER BY p.active DESC, score DESC, id;
 
 // name: policies.seen
-// mode: read
 // install: policies_seen
 // doc: Which of these policies were tried: updated, or counted in an episode or outcome.
-// param: ns string
-// param: ids list
 // returns: id string
 MATCH (p:Policy)
 WHERE p.id IN $ids AND p.ns = $ns AND (p.updates > 0 OR p.trials > 0)
 RETURN p.id AS id;
 
 // name: policies.seen_state
-// mode: read
 // install: state_seen
 // doc: Whether an agent tried anything in a state.
-// param: ns string
-// param: state_id string
-// param: agent string
+// param: state_id string, agent string
 // returns: seen boolean
 MATCH (s:State {id: $state_id})
 WITH s, s.ns AS ns WHERE ns = $ns
@@ -415,11 +310,8 @@ WHERE p.agent = $agent AND (p.updates > 0 OR p.trials > 0)
 RETURN count(p) > 0 AS seen;
 
 // name: policies.linked
-// mode: read
 // install: linked_policies
 // doc: The policies linked with one, by the weight of their edge at present, the strongest 100 at most.
-// param: ns string
-// param: id string
 // param: limit integer = 100
 // returns: id string, weight float, count integer
 MATCH (p:Policy {id: $id})
@@ -432,11 +324,9 @@ ORDER BY weight DESC, id
 LIMIT $limit;
 
 // name: policies.spread
-// mode: read
 // install: spread_policies
-// doc: One hop of spreading activation: for each neighbour of the rows {id, energy}, the most that comes over one edge; over the strongest 100 edges of each.
-// param: ns string
-// param: rows list
+// doc: One hop of spreading activation: for each neighbour of the rows {id, energy}, the most that comes over one edge; over the strongest
+// doc: 100 edges of each.
 // param: decay float = 0.5
 // returns: id string, energy float
 UNWIND $rows AS row
@@ -454,15 +344,12 @@ RETURN id, energy
 ORDER BY id;
 
 // name: policies.crystallizing
-// mode: read
 // install: crystallizing
-// doc: What crystallizing would do with each policy that has trials: create, keep, update or take it back, or how far its lower bound is below the threshold.
-// param: ns string
-// param: agent string = null
-// param: min_events integer = 3
-// param: threshold float = 0.6
-// param: z_score float = 1.96
-// returns: id string, stream string, agent string, state string, action_type string, action_spec string, trials integer, successes integer, lower float, change string, q_value float
+// doc: What crystallizing would do with each policy that has trials: create, keep, update or take it back, or how far its lower bound is
+// doc: below the threshold.
+// param: agent string = null, min_events integer = 3, threshold float = 0.6, z_score float = 1.96
+// returns: id string, stream string, agent string, state string, action_type string, action_spec string, trials integer, successes integer
+// returns: lower float, change string, q_value float
 MATCH (p:Policy)
 WHERE p.ns = $ns AND p.trials > 0 AND ($agent IS NULL OR p.agent = $agent)
 WITH p, wilson_lower(p.successes, p.trials, $z_score) AS lower
@@ -474,11 +361,8 @@ RETURN p.id AS id, p.stream AS stream, p.agent AS agent, p.state AS state, p.act
 ORDER BY lower DESC, trials DESC, id;
 
 // name: policies.history
-// mode: read
 // install: policy_history
 // doc: The numbers of the events about a policy: its transitions, outcomes, signals and the rest.
-// param: ns string
-// param: id string
 // returns: id string, seq integer
 MATCH (p:Policy {id: $id})
 WITH p, p.ns AS ns WHERE ns = $ns
@@ -493,8 +377,6 @@ RETURN x.id AS id, x.seq AS seq;
 // name: policies.count_reads
 // mode: write
 // doc: Adds reads that were counted beside the graph. Rows: {label, id, reads, at}.
-// param: ns string
-// param: rows list
 // returns: items integer
 UNWIND $rows AS row
 MATCH (p:Policy {id: row.id})

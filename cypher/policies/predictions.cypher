@@ -5,11 +5,8 @@
 // any other text. It changes once: from open to resolved, or to expired.
 
 // name: predictions.subject
-// mode: read
 // install: prediction_subject
 // doc: Which of some ids are those of a policy or a strategy; of a policy also its agent.
-// param: ns string
-// param: ids list
 // returns: id string, kind string, owner string
 MATCH (x:Policy) WHERE x.id IN $ids AND x.ns = $ns RETURN x.id AS id, 'policy' AS kind, x.agent AS owner
 UNION ALL
@@ -18,16 +15,9 @@ MATCH (x:Strategy) WHERE x.id IN $ids AND x.ns = $ns RETURN x.id AS id, 'strateg
 // name: predictions.expect
 // mode: write
 // install: expect
-// doc: Stores an open prediction about a subject (kind: policy, strategy or free) with the probability that it comes true, what is expected (JSON), or both. No row: the id is taken, or the subject is not there.
-// param: ns string
-// param: now integer
-// param: id string
-// param: subject string
-// param: kind string
-// param: agent string
-// param: probability float = null
-// param: expected string = null
-// param: at integer = null
+// doc: Stores an open prediction about a subject (kind: policy, strategy or free) with the probability that it comes true, what is expected
+// doc: (JSON), or both. No row: the id is taken, or the subject is not there.
+// param: subject string, kind string, agent string, probability float = null, expected string = null, at integer = null
 // param: due_at integer = null
 // returns: id string
 OPTIONAL MATCH (p:Prediction {id: $id})
@@ -39,50 +29,37 @@ WITH CASE WHEN $kind = 'policy' AND x.ns = $ns THEN [x] ELSE [] END AS policies,
 WHERE $kind = 'free' OR size(policies) + size(strategies) = 1
 FOREACH (item IN policies | SET item.ns = $ns)
 FOREACH (item IN strategies | SET item.ns = $ns)
-CREATE (p:Prediction {id: $id, ns: $ns, created_at: $now, subject: $subject, kind: $kind, agent: $agent, probability: $probability, expected: $expected,
-  status: 'open', at: $at, due_at: $due_at, resolved_at: null, actual: null, error: null, happened: null, how: null})
+CREATE (p:Prediction {id: $id, ns: $ns, created_at: $now, subject: $subject, kind: $kind, agent: $agent, probability: $probability,
+  expected: $expected, status: 'open', at: $at, due_at: $due_at, resolved_at: null, actual: null, error: null, happened: null, how: null})
 FOREACH (item IN policies | CREATE (p)-[:ABOUT_ITEM]->(item))
 FOREACH (item IN strategies | CREATE (p)-[:ABOUT_ITEM]->(item))
 RETURN p.id AS id;
 
 // name: predictions.get
-// mode: read
 // install: predictions_by_id
 // doc: Predictions by their ids, the older first; owner is the agent of the policy that one is about.
-// param: ns string
-// param: ids list
-// returns: id string, subject string, kind string, text string, owner string, agent string, probability float, expected string, status string, created_at integer, at integer, due_at integer, resolved_at integer, actual string, error float, happened boolean, how string
+// returns: prediction_columns
 MATCH (p:Prediction)
 WHERE p.id IN $ids AND p.ns = $ns
 OPTIONAL MATCH (p)-[:ABOUT_ITEM]->(x)
-RETURN p.id AS id, p.subject AS subject, p.kind AS kind, coalesce(x.text, x.action_type, p.subject) AS text, x.agent AS owner, p.agent AS agent,
-       p.probability AS probability, p.expected AS expected, p.status AS status, p.created_at AS created_at, p.at AS at, p.due_at AS due_at,
-       p.resolved_at AS resolved_at, p.actual AS actual, p.error AS error, p.happened AS happened, p.how AS how
+RETURN prediction_columns(p, x)
 ORDER BY created_at, id;
 
 // name: predictions.list
-// mode: read
 // install: predictions
 // doc: The latest predictions; of a status, or about any of some subjects.
-// param: ns string
-// param: status string = null
-// param: subjects list = null
-// param: limit integer = 100
-// returns: id string, subject string, kind string, text string, owner string, agent string, probability float, expected string, status string, created_at integer, at integer, due_at integer, resolved_at integer, actual string, error float, happened boolean, how string
+// param: status string = null, subjects list = null, limit integer = 100
+// returns: prediction_columns
 MATCH (p:Prediction)
 WHERE p.ns = $ns AND ($status IS NULL OR p.status = $status) AND ($subjects IS NULL OR p.subject IN $subjects)
 WITH p ORDER BY p.created_at DESC, p.id LIMIT $limit
 OPTIONAL MATCH (p)-[:ABOUT_ITEM]->(x)
-RETURN p.id AS id, p.subject AS subject, p.kind AS kind, coalesce(x.text, x.action_type, p.subject) AS text, x.agent AS owner, p.agent AS agent,
-       p.probability AS probability, p.expected AS expected, p.status AS status, p.created_at AS created_at, p.at AS at, p.due_at AS due_at,
-       p.resolved_at AS resolved_at, p.actual AS actual, p.error AS error, p.happened AS happened, p.how AS how
+RETURN prediction_columns(p, x)
 ORDER BY created_at DESC, id;
 
 // name: predictions.open_about
-// mode: read
 // install: open_predictions
 // doc: The open predictions about any of some subjects; owner is the agent of the policy that one is about.
-// param: ns string
 // param: subjects list
 // returns: id string, owner string
 MATCH (p:Prediction)
@@ -95,8 +72,6 @@ ORDER BY id;
 // mode: write
 // install: lock_predictions
 // doc: Waits for others who resolve these predictions, and keeps them out until the transaction ends.
-// param: ns string
-// param: ids list
 // returns: locked integer
 MATCH (p:Prediction)
 WHERE p.id IN $ids AND p.ns = $ns
@@ -107,15 +82,11 @@ RETURN count(*) AS locked;
 // name: predictions.resolve
 // mode: write
 // install: resolve_prediction
-// doc: Resolves an open prediction by what came, and returns its error in [0, 1] and the signal that this is for the confidence in a policy (which it does not move). Pairs hold for each name in what was expected or came {p, a: both values, where both are numbers; predicted, actual: else their JSON texts, null where one lacks the name}; without them the error is the distance from the probability. No row: it is not open, or there is nothing to compare.
-// param: ns string
-// param: now integer
-// param: id string
-// param: pairs list = null
-// param: happened boolean = null
-// param: actual string = null
-// param: threshold float = 0.7
-// param: low_signal float = 0.2
+// doc: Resolves an open prediction by what came, and returns its error in [0, 1] and the signal that this is for the confidence in a policy
+// doc: (which it does not move). Pairs hold for each name in what was expected or came {p, a: both values, where both are numbers;
+// doc: predicted, actual: else their JSON texts, null where one lacks the name}; without them the error is the distance from the
+// doc: probability. No row: it is not open, or there is nothing to compare.
+// param: pairs list = null, happened boolean = null, actual string = null, threshold float = 0.7, low_signal float = 0.2
 // returns: id string, error float, happened boolean, signal float
 MATCH (p:Prediction {id: $id})
 WITH p, p.ns AS ns WHERE ns = $ns
@@ -139,15 +110,9 @@ RETURN p.id AS id, error, happened, signal;
 // name: predictions.feedback
 // mode: write
 // install: resolve_by_feedback
-// doc: Resolves open predictions by what somebody did with their subject, with the error in [0, 1] that this stands for (happened: null where it does not tell), and returns for each the signal that this is for the confidence in a policy (which it does not move).
-// param: ns string
-// param: now integer
-// param: ids list
-// param: how string
-// param: error float
-// param: happened boolean = null
-// param: threshold float = 0.7
-// param: low_signal float = 0.2
+// doc: Resolves open predictions by what somebody did with their subject, with the error in [0, 1] that this stands for (happened: null
+// doc: where it does not tell), and returns for each the signal that this is for the confidence in a policy (which it does not move).
+// param: how string, error float, happened boolean = null, threshold float = 0.7, low_signal float = 0.2
 // returns: id string, signal float
 MATCH (l:Prediction)
 WHERE l.id IN $ids AND l.ns = $ns
@@ -164,8 +129,6 @@ ORDER BY id;
 // mode: write
 // install: expire_predictions
 // doc: Open predictions that are due expire.
-// param: ns string
-// param: now integer
 // returns: expired integer
 MATCH (l:Prediction)
 WHERE l.ns = $ns AND l.status = 'open' AND l.due_at <= $now
@@ -181,7 +144,6 @@ RETURN count(*) AS expired;
 // mode: write
 // install: drop_predictions
 // doc: Removes the predictions about those of some policies and strategies that are no longer there (no ids: about all such).
-// param: ns string
 // param: ids list = null
 // returns: removed integer
 MATCH (p:Prediction)
@@ -190,15 +152,13 @@ DETACH DELETE p
 RETURN count(*) AS removed;
 
 // name: predictions.reliability
-// mode: read
 // install: prediction_reliability
-// doc: How well probabilities were met, over the resolved predictions that had one: bins of equal width with their mean probability and the bounds of the share that happened, Brier score (Brier 1950), logarithmic loss, expected calibration error (Naeini et al. 2015), and the Brier score of always saying the base rate.
-// param: ns string
-// param: bins integer = 10
-// param: subjects list = null
-// param: agent string = null
-// param: z float = 1.96
-// returns: count integer, happened integer, base_rate float, brier float, baseline float, log_loss float, calibration_error float, places list
+// doc: How well probabilities were met, over the resolved predictions that had one: bins of equal width with their mean probability and the
+// doc: bounds of the share that happened, Brier score (Brier 1950), logarithmic loss, expected calibration error (Naeini et al. 2015), and
+// doc: the Brier score of always saying the base rate.
+// param: bins integer = 10, subjects list = null, agent string = null
+// returns: count integer, happened integer, base_rate float, brier float, baseline float, log_loss float, calibration_error float
+// returns: places list
 MATCH (p:Prediction)
 WHERE p.ns = $ns AND p.status = 'resolved' AND p.probability IS NOT NULL AND p.happened IS NOT NULL
   AND ($subjects IS NULL OR p.subject IN $subjects) AND ($agent IS NULL OR p.agent = $agent)

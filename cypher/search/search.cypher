@@ -4,144 +4,63 @@
 // (embedded) and the words to find it by (words). The indexes span namespaces: their answers are
 // filtered, and asked for more where too few are left.
 
-// name: search.held_strategies
-// mode: read
+// each: Label kind = Strategy strategies, Task tasks
+// name: search.held_{kind}
 // engine: neo4j
-// doc: Which texts of strategies have a vector, and of how many dimensions.
-// param: ns string
-// param: ids list
+// doc: Which texts of {kind} have a vector, and of how many dimensions.
 // returns: id string, digest string, dimensions integer
-MATCH (n:Strategy)
+MATCH (n:{Label})
 WHERE n.id IN $ids AND n.ns = $ns AND n.embedding IS NOT NULL
 RETURN n.id AS id, n.embedded AS digest, size(n.embedding) AS dimensions;
 
-// name: search.held_tasks
-// mode: read
-// engine: neo4j
-// doc: Which descriptions of tasks have a vector, and of how many dimensions.
-// param: ns string
-// param: ids list
-// returns: id string, digest string, dimensions integer
-MATCH (n:Task)
-WHERE n.id IN $ids AND n.ns = $ns AND n.embedding IS NOT NULL
-RETURN n.id AS id, n.embedded AS digest, size(n.embedding) AS dimensions;
-
-// name: search.put_strategies
+// each: Label kind = Strategy strategies, Task tasks
+// name: search.put_{kind}
 // mode: write
 // engine: neo4j
-// doc: Writes the vectors and words of strategies.
-// param: ns string
-// param: rows list
+// doc: Writes the vectors and words of {kind}.
 // returns: written integer
 UNWIND $rows AS row
-MATCH (n:Strategy {id: row.id})
+MATCH (n:{Label} {id: row.id})
 WITH row, n, n.ns AS ns WHERE ns = $ns
 SET n.embedded = row.digest, n.words = row.words
 WITH n, row
 CALL db.create.setNodeVectorProperty(n, 'embedding', row.vector)
 RETURN count(*) AS written;
 
-// name: search.put_tasks
-// mode: write
+// each: Label kind index = Strategy strategies strategy, Task tasks task
+// name: search.near_{kind}
 // engine: neo4j
-// doc: Writes the vectors and words of tasks.
-// param: ns string
-// param: rows list
-// returns: written integer
-UNWIND $rows AS row
-MATCH (n:Task {id: row.id})
-WITH row, n, n.ns AS ns WHERE ns = $ns
-SET n.embedded = row.digest, n.words = row.words
-WITH n, row
-CALL db.create.setNodeVectorProperty(n, 'embedding', row.vector)
-RETURN count(*) AS written;
-
-// name: search.near_strategies
-// mode: read
-// engine: neo4j
-// doc: The strategies whose vectors are nearest to one, over all namespaces; those of this one are marked.
-// param: ns string
-// param: vector list
-// param: limit integer
+// doc: The {kind} whose vectors are nearest to one, over all namespaces; those of this one are marked.
+// param: vector list, limit integer
 // returns: id string, own boolean, similarity float
-CALL db.index.vector.queryNodes('graphmem_strategy_embedding', $limit, $vector) YIELD node, score
+CALL db.index.vector.queryNodes('graphmem_{index}_embedding', $limit, $vector) YIELD node, score
 RETURN node.id AS id, node.ns = $ns AS own, 2.0 * score - 1.0 AS similarity
 ORDER BY similarity DESC, id;
 
-// name: search.near_tasks
-// mode: read
+// each: kind index = strategies strategy, tasks task
+// name: search.{kind}_by_words
 // engine: neo4j
-// doc: The tasks whose vectors are nearest to one, over all namespaces; those of this one are marked.
-// param: ns string
-// param: vector list
-// param: limit integer
-// returns: id string, own boolean, similarity float
-CALL db.index.vector.queryNodes('graphmem_task_embedding', $limit, $vector) YIELD node, score
-RETURN node.id AS id, node.ns = $ns AS own, 2.0 * score - 1.0 AS similarity
-ORDER BY similarity DESC, id;
-
-// name: search.strategies_by_words
-// mode: read
-// engine: neo4j
-// doc: The strategies that fit words best (BM25), over all namespaces; those of this one are marked.
-// param: ns string
-// param: words string
-// param: limit integer
+// doc: The {kind} that fit words best (BM25), over all namespaces; those of this one are marked.
+// param: words string, limit integer
 // returns: id string, own boolean, score float
-CALL db.index.fulltext.queryNodes('graphmem_strategy_words', $words, {limit: $limit}) YIELD node, score
+CALL db.index.fulltext.queryNodes('graphmem_{index}_words', $words, {limit: $limit}) YIELD node, score
 RETURN node.id AS id, node.ns = $ns AS own, score AS score
 ORDER BY score DESC, id;
 
-// name: search.tasks_by_words
-// mode: read
+// each: Label kind = Strategy strategies, Task tasks
+// name: search.vectors_of_{kind}
 // engine: neo4j
-// doc: The tasks that fit words best (BM25), over all namespaces; those of this one are marked.
-// param: ns string
-// param: words string
-// param: limit integer
-// returns: id string, own boolean, score float
-CALL db.index.fulltext.queryNodes('graphmem_task_words', $words, {limit: $limit}) YIELD node, score
-RETURN node.id AS id, node.ns = $ns AS own, score AS score
-ORDER BY score DESC, id;
-
-// name: search.vectors_of_strategies
-// mode: read
-// engine: neo4j
-// doc: The vectors of strategies.
-// param: ns string
-// param: ids list
+// doc: The vectors of {kind}.
 // returns: id string, vector list
-MATCH (n:Strategy)
+MATCH (n:{Label})
 WHERE n.id IN $ids AND n.ns = $ns AND n.embedding IS NOT NULL
 RETURN n.id AS id, n.embedding AS vector;
 
-// name: search.vectors_of_tasks
-// mode: read
+// each: Label kind = Strategy strategies, Task tasks
+// name: search.count_{kind}
 // engine: neo4j
-// doc: The vectors of tasks.
-// param: ns string
-// param: ids list
-// returns: id string, vector list
-MATCH (n:Task)
-WHERE n.id IN $ids AND n.ns = $ns AND n.embedding IS NOT NULL
-RETURN n.id AS id, n.embedding AS vector;
-
-// name: search.count_strategies
-// mode: read
-// engine: neo4j
-// doc: How many strategies there are.
-// param: ns string
+// doc: How many {kind} there are.
 // returns: nodes integer
-MATCH (n:Strategy)
-WHERE n.ns = $ns
-RETURN count(*) AS nodes;
-
-// name: search.count_tasks
-// mode: read
-// engine: neo4j
-// doc: How many tasks there are.
-// param: ns string
-// returns: nodes integer
-MATCH (n:Task)
+MATCH (n:{Label})
 WHERE n.ns = $ns
 RETURN count(*) AS nodes;

@@ -1,10 +1,7 @@
 // Erasing facts; what followed from them is then derived anew (maintenance.cypher).
 
 // name: erasing.touched
-// mode: read
 // doc: What episodes touch; each is there once.
-// param: ns string
-// param: ids list
 // returns: id string, agent string, agent_name string, task string, strategies list
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
@@ -15,10 +12,7 @@ WITH e.id AS id, a.id AS agent, a.name AS agent_name, t.id AS task, s.id AS stra
 RETURN id, agent, agent_name, task, collect(strategy) AS strategies;
 
 // name: erasing.sentences
-// mode: read
 // doc: The rules that episodes list and the mistakes on their cards.
-// param: ns string
-// param: ids list
 // returns: rules list, mistakes list
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
@@ -28,10 +22,7 @@ OPTIONAL MATCH (e)-[:MADE]->(m:Mistake)
 RETURN rules, collect(DISTINCT m.id) AS mistakes;
 
 // name: erasing.experience
-// mode: read
 // doc: The states and policies that hang on each of some episodes, and how many transitions were taken from it.
-// param: ns string
-// param: ids list
 // returns: id string, took list, states list, transitions integer
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
@@ -46,8 +37,6 @@ RETURN e.id AS id, took, states + others AS states, transitions;
 // name: erasing.drop_events
 // mode: write
 // doc: Removes the events of episodes and the transitions that were taken from them.
-// param: ns string
-// param: ids list
 // returns: removed integer
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
@@ -62,8 +51,6 @@ RETURN sum(size(events) + size(transitions)) AS removed;
 // name: erasing.drop_steps
 // mode: write
 // doc: Removes the steps of episodes.
-// param: ns string
-// param: ids list
 // returns: removed integer
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
@@ -74,8 +61,6 @@ RETURN count(*) AS removed;
 // name: erasing.drop_episodes
 // mode: write
 // doc: Removes episodes and their edges.
-// param: ns string
-// param: ids list
 // returns: removed integer
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
@@ -85,8 +70,6 @@ RETURN count(*) AS removed;
 // name: erasing.drop_crystallizations
 // mode: write
 // doc: Removes what crystallizing said of policies; the next one decides anew.
-// param: ns string
-// param: ids list
 // returns: removed integer
 MATCH (p:Policy)
 WHERE p.id IN $ids AND p.ns = $ns
@@ -98,8 +81,6 @@ RETURN count(*) AS removed;
 // name: erasing.drop_transitions
 // mode: write
 // doc: Removes transitions.
-// param: ns string
-// param: ids list
 // returns: removed integer
 MATCH (t:Transition)
 WHERE t.id IN $ids AND t.ns = $ns
@@ -107,10 +88,7 @@ DETACH DELETE t
 RETURN count(*) AS removed;
 
 // name: erasing.states_of
-// mode: read
 // doc: The states that transitions led to.
-// param: ns string
-// param: ids list
 // returns: id string
 MATCH (t:Transition)
 WHERE t.id IN $ids AND t.ns = $ns
@@ -120,7 +98,6 @@ RETURN DISTINCT s.id AS id;
 // name: erasing.drop_predictions
 // mode: write
 // doc: Removes the predictions of an agent.
-// param: ns string
 // param: agent string
 // returns: removed integer
 MATCH (p:Prediction)
@@ -131,8 +108,6 @@ RETURN count(*) AS removed;
 // name: erasing.drop_agent
 // mode: write
 // doc: Removes the node of an agent.
-// param: ns string
-// param: id string
 // returns: removed integer
 MATCH (a:Agent {id: $id})
 WITH a, a.ns AS ns WHERE ns = $ns
@@ -140,9 +115,7 @@ DETACH DELETE a
 RETURN count(*) AS removed;
 
 // name: erasing.episodes_of
-// mode: read
 // doc: The episodes of an agent.
-// param: ns string
 // param: agent string
 // returns: id string
 MATCH (a:Agent {id: $agent})
@@ -152,11 +125,8 @@ RETURN e.id AS id
 ORDER BY id;
 
 // name: erasing.aged
-// mode: read
 // doc: Episodes before a time (or of any age), of an agent or of all, with the strategies they applied.
-// param: ns string
-// param: before integer = null
-// param: agent string = null
+// param: before integer = null, agent string = null
 // returns: id string, agent string, type string, strategies list
 MATCH (e:Episode)
 WHERE e.ns = $ns AND ($before IS NULL OR coalesce(e.ended_at, e.started_at, e.recorded_at) < $before)
@@ -168,12 +138,8 @@ RETURN e.id AS id, a.name AS agent, e.type AS type, strategies
 ORDER BY id;
 
 // name: erasing.beliefs
-// mode: read
 // doc: The confidence in every strategy for each agent and type of task, if it is at least so high.
-// param: ns string
 // param: below float
-// param: prior_successes float = 1.0
-// param: prior_failures float = 1.0
 // returns: agent string, type string, strategy string, confidence float
 MATCH (h:Heuristic)
 WHERE h.ns = $ns

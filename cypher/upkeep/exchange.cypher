@@ -7,9 +7,7 @@
 // written now; both are JSON. The rest can tell of any episode, so it goes when one is erased.
 
 // name: exchange.episodes
-// mode: read
 // doc: The episodes of a namespace, earliest first, with what they are known by.
-// param: ns string
 // returns: id string, source_key string, source string, at integer
 MATCH (e:Episode)
 WHERE e.ns = $ns
@@ -17,10 +15,8 @@ RETURN e.id AS id, e.source_key AS source_key, e.source AS source, coalesce(e.en
 ORDER BY at, id;
 
 // name: exchange.documents
-// mode: read
 // install: documents
 // doc: The files that were imported, by name, with how many of their episodes are there.
-// param: ns string
 // returns: id string, name string, format string, rest string, created_at integer, episodes integer
 MATCH (d:Document)
 WHERE d.ns = $ns
@@ -29,10 +25,7 @@ RETURN d.id AS id, d.name AS name, d.format AS format, d.rest AS rest, d.created
 ORDER BY name;
 
 // name: exchange.held
-// mode: read
 // doc: The episodes of files, in the order of these.
-// param: ns string
-// param: ids list
 // returns: id string, position integer, episode string, form string
 MATCH (d:Document)
 WHERE d.id IN $ids AND d.ns = $ns
@@ -43,12 +36,7 @@ ORDER BY id, position;
 // name: exchange.open
 // mode: write
 // doc: Creates the node of a file, if it is not there.
-// param: ns string
-// param: now integer
-// param: id string
-// param: name string
-// param: format string
-// param: rest string
+// param: name string, format string, rest string
 // returns: created integer
 OPTIONAL MATCH (d:Document {id: $id})
 WITH d WHERE d IS NULL
@@ -58,8 +46,6 @@ RETURN count(*) AS created;
 // name: exchange.describe
 // mode: write
 // doc: What a file holds beside its episodes.
-// param: ns string
-// param: id string
 // param: rest string
 // returns: documents integer
 MATCH (d:Document {id: $id})
@@ -70,8 +56,6 @@ RETURN count(*) AS documents;
 // name: exchange.release
 // mode: write
 // doc: Takes all episodes out of a file.
-// param: ns string
-// param: id string
 // returns: released integer
 MATCH (d:Document {id: $id})
 WITH d, d.ns AS ns WHERE ns = $ns
@@ -82,9 +66,6 @@ RETURN count(*) AS released;
 // name: exchange.hold
 // mode: write
 // doc: Puts episodes into a file. Rows: {episode, position, form}.
-// param: ns string
-// param: id string
-// param: rows list
 // returns: held integer
 MATCH (d:Document {id: $id})
 WITH d, d.ns AS ns WHERE ns = $ns
@@ -97,8 +78,6 @@ RETURN count(*) AS held;
 // name: exchange.forget
 // mode: write
 // doc: Empties the rest of the files that hold some episodes: it may tell of them.
-// param: ns string
-// param: ids list
 // returns: id string
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
@@ -111,8 +90,6 @@ ORDER BY id;
 // name: exchange.drop
 // mode: write
 // doc: Removes those of the files of which no episode is left.
-// param: ns string
-// param: ids list
 // returns: removed integer
 MATCH (d:Document)
 WHERE d.id IN $ids AND d.ns = $ns AND NOT (d)-[:HOLDS]->()

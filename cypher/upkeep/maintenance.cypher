@@ -1,9 +1,7 @@
 // Deriving everything anew from the facts: what verify compares, rebuild writes, and erase needs.
 
 // name: maintenance.ids
-// mode: read
 // doc: The ids of a namespace's strategies, tasks and agents, in order.
-// param: ns string
 // returns: label string, id string
 MATCH (n:Strategy) WHERE n.ns = $ns RETURN 'Strategy' AS label, n.id AS id
 UNION ALL
@@ -11,45 +9,20 @@ MATCH (n:Task) WHERE n.ns = $ns RETURN 'Task' AS label, n.id AS id
 UNION ALL
 MATCH (n:Agent) WHERE n.ns = $ns RETURN 'Agent' AS label, n.id AS id;
 
-// name: maintenance.lock_strategies
+// each: Label kind = Strategy strategies, Task tasks, Agent agents
+// name: maintenance.lock_{kind}
 // mode: write
-// doc: Waits for writers of these strategies and keeps them out until the transaction ends.
-// param: ns string
-// param: ids list
+// doc: Waits for writers of these {kind} and keeps them out until the transaction ends.
 // returns: locked integer
-MATCH (n:Strategy)
-WHERE n.id IN $ids AND n.ns = $ns
-SET n.ns = $ns
-RETURN count(n) AS locked;
-
-// name: maintenance.lock_tasks
-// mode: write
-// doc: Waits for writers of these tasks and keeps them out until the transaction ends.
-// param: ns string
-// param: ids list
-// returns: locked integer
-MATCH (n:Task)
-WHERE n.id IN $ids AND n.ns = $ns
-SET n.ns = $ns
-RETURN count(n) AS locked;
-
-// name: maintenance.lock_agents
-// mode: write
-// doc: Waits for writers of these agents and keeps them out until the transaction ends.
-// param: ns string
-// param: ids list
-// returns: locked integer
-MATCH (n:Agent)
+MATCH (n:{Label})
 WHERE n.id IN $ids AND n.ns = $ns
 SET n.ns = $ns
 RETURN count(n) AS locked;
 
 // name: maintenance.derive_strategies
-// mode: read
 // doc: The counts of strategies, from the facts.
-// param: ns string
-// param: ids list
-// returns: id string, uses integer, trials integer, successes integer, credit_sum float, score_sum float, last_used_at integer, created_at integer
+// returns: id string, uses integer, trials integer, successes integer, credit_sum float, score_sum float, last_used_at integer
+// returns: created_at integer
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND s.ns = $ns
 OPTIONAL MATCH (e:Episode)-[u:USED]->(s)
@@ -63,12 +36,10 @@ RETURN s.id AS id, count(e) AS uses,
 ORDER BY id;
 
 // name: maintenance.derive_outcomes
-// mode: read
 // doc: The outcome edges of strategies, from the facts; only those to one task where it is given.
-// param: ns string
-// param: ids list
 // param: task string = null
-// returns: strategy string, task string, agent string, trials integer, successes integer, credit_sum float, score_sum float, last_at integer
+// returns: strategy string, task string, agent string, trials integer, successes integer, credit_sum float, score_sum float
+// returns: last_at integer
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND s.ns = $ns
 MATCH (e:Episode)-[u:USED]->(s)
@@ -82,12 +53,8 @@ RETURN s.id AS strategy, t.id AS task, a.name AS agent, count(*) AS trials,
 ORDER BY strategy, task, agent;
 
 // name: maintenance.derive_co_occurrences
-// mode: read
 // doc: The co-occurrence edges from strategies, from the facts; only those to others where these are given.
-// param: ns string
-// param: ids list
-// param: half_life float
-// param: others list = null
+// param: half_life float, others list = null
 // returns: low string, high string, count integer, successes integer, undated integer, weight float, last_at integer
 MATCH (x:Strategy)
 WHERE x.id IN $ids AND x.ns = $ns
@@ -100,15 +67,14 @@ RETURN low, high, count, successes, count - size(dates) AS undated,
 ORDER BY low, high;
 
 // name: maintenance.derive_tasks
-// mode: read
 // doc: Description, given type, scores and date of tasks, from the facts.
-// param: ns string
-// param: ids list
-// returns: id string, uses integer, description string, described_at integer, described_by string, type string, typed_at integer, typed_by string, created_at integer, episodes integer, score_sum float
+// returns: id string, uses integer, description string, described_at integer, described_by string, type string, typed_at integer
+// returns: typed_by string, created_at integer, episodes integer, score_sum float
 MATCH (t:Task)
 WHERE t.id IN $ids AND t.ns = $ns
 OPTIONAL MATCH (e:Episode)-[:ATTEMPTED]->(t)
-WITH t.id AS id, e.id AS episode, e.task AS description, e.task_type AS type, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at, e.recorded_at AS recorded_at, e.score AS score
+WITH t.id AS id, e.id AS episode, e.task AS description, e.task_type AS type, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,
+  e.recorded_at AS recorded_at, e.score AS score
 ORDER BY id, at DESC, episode DESC
 WITH id, count(episode) AS uses, min(recorded_at) AS created_at, sum(score) AS score_sum,
      collect({id: episode, at: at, text: description})[0] AS latest,
@@ -118,10 +84,7 @@ RETURN id, uses, latest.text AS description, latest.at AS described_at, latest.i
 ORDER BY id;
 
 // name: maintenance.derive_agents
-// mode: read
 // doc: The date of agents, from the facts.
-// param: ns string
-// param: ids list
 // returns: id string, uses integer, created_at integer
 MATCH (a:Agent)
 WHERE a.id IN $ids AND a.ns = $ns
@@ -130,10 +93,7 @@ RETURN a.id AS id, count(e) AS uses, min(e.recorded_at) AS created_at
 ORDER BY id;
 
 // name: maintenance.stored_strategies
-// mode: read
 // doc: The counts of strategies as they are stored.
-// param: ns string
-// param: ids list
 // returns: id string, trials integer, successes integer, credit_sum float, score_sum float, last_used_at integer, created_at integer
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND s.ns = $ns
@@ -142,11 +102,9 @@ RETURN s.id AS id, s.trials AS trials, s.successes AS successes, s.credit_sum AS
 ORDER BY id;
 
 // name: maintenance.stored_outcomes
-// mode: read
 // doc: The outcome edges of strategies as they are stored.
-// param: ns string
-// param: ids list
-// returns: strategy string, task string, agent string, trials integer, successes integer, credit_sum float, score_sum float, last_at integer
+// returns: strategy string, task string, agent string, trials integer, successes integer, credit_sum float, score_sum float
+// returns: last_at integer
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND s.ns = $ns
 MATCH (s)-[o:OUTCOME]->(t:Task)
@@ -155,10 +113,7 @@ RETURN s.id AS strategy, t.id AS task, o.agent AS agent, o.trials AS trials, o.s
 ORDER BY strategy, task, agent;
 
 // name: maintenance.stored_co_occurrences
-// mode: read
 // doc: The co-occurrence edges from strategies as they are stored.
-// param: ns string
-// param: ids list
 // returns: low string, high string, count integer, successes integer, undated integer, weight float, last_at integer
 MATCH (x:Strategy)
 WHERE x.id IN $ids AND x.ns = $ns
@@ -167,11 +122,9 @@ RETURN x.id AS low, y.id AS high, c.count AS count, c.successes AS successes, c.
 ORDER BY low, high;
 
 // name: maintenance.stored_tasks
-// mode: read
 // doc: Description, type, scores and date of tasks as they are stored.
-// param: ns string
-// param: ids list
-// returns: id string, description string, described_at integer, described_by string, type string, type_rule string, typed_at integer, typed_by string, created_at integer, episodes integer, score_sum float
+// returns: id string, description string, described_at integer, described_by string, type string, type_rule string, typed_at integer
+// returns: typed_by string, created_at integer, episodes integer, score_sum float
 MATCH (t:Task)
 WHERE t.id IN $ids AND t.ns = $ns
 RETURN t.id AS id, t.description AS description, t.described_at AS described_at, t.described_by AS described_by,
@@ -180,10 +133,7 @@ RETURN t.id AS id, t.description AS description, t.described_at AS described_at,
 ORDER BY id;
 
 // name: maintenance.stored_agents
-// mode: read
 // doc: The date of agents as it is stored.
-// param: ns string
-// param: ids list
 // returns: id string, created_at integer
 MATCH (a:Agent)
 WHERE a.id IN $ids AND a.ns = $ns
@@ -193,8 +143,6 @@ ORDER BY id;
 // name: maintenance.put_strategies
 // mode: write
 // doc: Writes derived counts of strategies.
-// param: ns string
-// param: rows list
 // returns: written integer
 UNWIND $rows AS row
 MATCH (s:Strategy {id: row.id})
@@ -206,8 +154,6 @@ RETURN count(s) AS written;
 // name: maintenance.clear_outcomes
 // mode: write
 // doc: Removes the outcome edges of strategies.
-// param: ns string
-// param: ids list
 // param: task string = null
 // returns: removed integer
 MATCH (s:Strategy)
@@ -220,21 +166,18 @@ RETURN count(*) AS removed;
 // name: maintenance.put_outcomes
 // mode: write
 // doc: Writes derived outcome edges, where none are.
-// param: ns string
-// param: rows list
 // returns: written integer
 UNWIND $rows AS row
 MATCH (s:Strategy {id: row.strategy})
 MATCH (t:Task {id: row.task})
 WITH row, s, t, s.ns AS ns, t.ns AS other WHERE ns = $ns AND other = $ns
-CREATE (s)-[:OUTCOME {agent: row.agent, trials: row.trials, successes: row.successes, credit_sum: row.credit_sum, score_sum: row.score_sum, last_at: row.last_at}]->(t)
+CREATE (s)-[:OUTCOME {agent: row.agent, trials: row.trials, successes: row.successes, credit_sum: row.credit_sum, score_sum: row.score_sum,
+  last_at: row.last_at}]->(t)
 RETURN count(*) AS written;
 
 // name: maintenance.clear_co_occurrences
 // mode: write
 // doc: Removes the co-occurrence edges from strategies.
-// param: ns string
-// param: ids list
 // param: others list = null
 // returns: removed integer
 MATCH (x:Strategy)
@@ -247,21 +190,18 @@ RETURN count(*) AS removed;
 // name: maintenance.put_co_occurrences
 // mode: write
 // doc: Writes derived co-occurrence edges, where none are.
-// param: ns string
-// param: rows list
 // returns: written integer
 UNWIND $rows AS row
 MATCH (x:Strategy {id: row.low})
 MATCH (y:Strategy {id: row.high})
 WITH row, x, y, x.ns AS ns, y.ns AS other WHERE ns = $ns AND other = $ns
-CREATE (x)-[:CO_OCCURS_WITH {count: row.count, successes: row.successes, undated: row.undated, weight: row.weight, last_at: row.last_at}]->(y)
+CREATE (x)-[:CO_OCCURS_WITH {count: row.count, successes: row.successes, undated: row.undated, weight: row.weight,
+  last_at: row.last_at}]->(y)
 RETURN count(*) AS written;
 
 // name: maintenance.put_tasks
 // mode: write
 // doc: Writes derived descriptions, types, scores and dates of tasks.
-// param: ns string
-// param: rows list
 // returns: written integer
 UNWIND $rows AS row
 MATCH (t:Task {id: row.id})
@@ -274,8 +214,6 @@ RETURN count(t) AS written;
 // name: maintenance.put_agents
 // mode: write
 // doc: Writes derived dates of agents.
-// param: ns string
-// param: rows list
 // returns: written integer
 UNWIND $rows AS row
 MATCH (a:Agent {id: row.id})
@@ -283,33 +221,19 @@ WITH row, a, a.ns AS ns WHERE ns = $ns
 SET a.created_at = row.created_at
 RETURN count(a) AS written;
 
-// name: maintenance.drop_strategies
+// each: Label kind edge = Strategy strategies USED, Task tasks ATTEMPTED
+// name: maintenance.drop_{kind}
 // mode: write
-// doc: Removes those of the strategies that no episode used.
-// param: ns string
-// param: ids list
+// doc: Removes those of the {kind} that no episode speaks of any more.
 // returns: removed integer
-MATCH (n:Strategy)
-WHERE n.id IN $ids AND n.ns = $ns AND NOT (n)<-[:USED]-()
-DETACH DELETE n
-RETURN count(*) AS removed;
-
-// name: maintenance.drop_tasks
-// mode: write
-// doc: Removes those of the tasks that no episode attempted.
-// param: ns string
-// param: ids list
-// returns: removed integer
-MATCH (n:Task)
-WHERE n.id IN $ids AND n.ns = $ns AND NOT (n)<-[:ATTEMPTED]-()
+MATCH (n:{Label})
+WHERE n.id IN $ids AND n.ns = $ns AND NOT (n)<-[:{edge}]-()
 DETACH DELETE n
 RETURN count(*) AS removed;
 
 // name: maintenance.drop_agents
 // mode: write
 // doc: Removes those of the agents that ran no episode.
-// param: ns string
-// param: ids list
 // returns: removed integer
 MATCH (n:Agent)
 WHERE n.id IN $ids AND n.ns = $ns AND NOT (n)-[:RAN]->()
@@ -317,9 +241,7 @@ DETACH DELETE n
 RETURN count(*) AS removed;
 
 // name: maintenance.episode_ids
-// mode: read
 // doc: The ids of a namespace's episodes, in order.
-// param: ns string
 // returns: id string
 MATCH (e:Episode)
 WHERE e.ns = $ns
@@ -327,10 +249,7 @@ RETURN e.id AS id
 ORDER BY id;
 
 // name: maintenance.hashes
-// mode: read
 // doc: The hashes of what was learned of episodes.
-// param: ns string
-// param: ids list
 // returns: id string, content_hash string
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
@@ -338,10 +257,8 @@ RETURN e.id AS id, e.content_hash AS content_hash
 ORDER BY id;
 
 // name: maintenance.stats
-// mode: read
 // install: stats
 // doc: Counts of a namespace.
-// param: ns string
 // returns: name string, value integer
 MATCH (e:Episode) WHERE e.ns = $ns RETURN 'episodes' AS name, count(e) AS value
 UNION ALL
@@ -370,7 +287,6 @@ UNION ALL
 MATCH (s:Strategy)-[c:CO_OCCURS_WITH]->(:Strategy) WHERE s.ns = $ns RETURN 'co_occurrences' AS name, count(c) AS value;
 
 // name: maintenance.namespaces
-// mode: read
 // doc: The namespaces of a store, with their sizes.
 // returns: namespace string, episodes integer
 MATCH (e:Episode)
@@ -378,21 +294,19 @@ RETURN e.ns AS namespace, count(e) AS episodes
 ORDER BY namespace;
 
 // name: maintenance.stored_policies
-// mode: read
 // doc: The policies of a stream as they are stored.
-// param: ns string
 // param: stream string
-// returns: id string, created_at integer, state string, q float, updates integer, trials integer, successes integer, confidence float, signals integer, active boolean, crystallized boolean, q_set boolean, last_updated_at integer
+// returns: id string, created_at integer, state string, q float, updates integer, trials integer, successes integer, confidence float
+// returns: signals integer, active boolean, crystallized boolean, q_set boolean, last_updated_at integer
 MATCH (p:Policy)
 WHERE p.ns = $ns AND p.stream = $stream
-RETURN p.id AS id, p.created_at AS created_at, p.state AS state, p.q AS q, p.updates AS updates, p.trials AS trials, p.successes AS successes,
-       p.confidence AS confidence, p.signals AS signals, p.active AS active, p.crystallized AS crystallized, p.q_set AS q_set, p.last_updated_at AS last_updated_at
+RETURN p.id AS id, p.created_at AS created_at, p.state AS state, p.q AS q, p.updates AS updates, p.trials AS trials,
+  p.successes AS successes, p.confidence AS confidence, p.signals AS signals, p.active AS active, p.crystallized AS crystallized,
+  p.q_set AS q_set, p.last_updated_at AS last_updated_at
 ORDER BY id;
 
 // name: maintenance.stored_links
-// mode: read
 // doc: The co-occurrence edges among the policies of a stream as they are stored.
-// param: ns string
 // param: stream string
 // returns: low string, high string, count integer, weight float, held integer
 MATCH (x:Policy)
@@ -402,10 +316,7 @@ RETURN x.id AS low, y.id AS high, c.count AS count, c.weight AS weight, c.held A
 ORDER BY low, high;
 
 // name: maintenance.stored_took
-// mode: read
 // doc: The policies that episodes took, as they are stored.
-// param: ns string
-// param: ids list
 // returns: episode string, policy string, steps integer, first integer
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
@@ -416,8 +327,6 @@ ORDER BY episode, first;
 // name: maintenance.drop_policies
 // mode: write
 // doc: Removes policies, with their cycles and edges.
-// param: ns string
-// param: ids list
 // returns: removed integer
 MATCH (p:Policy)
 WHERE p.id IN $ids AND p.ns = $ns
@@ -430,8 +339,6 @@ RETURN count(*) AS removed;
 // name: maintenance.drop_states
 // mode: write
 // doc: Removes those of the states that no policy is in and no transition led to.
-// param: ns string
-// param: ids list
 // returns: removed integer
 MATCH (s:State)
 WHERE s.id IN $ids AND s.ns = $ns AND NOT (s)<-[:IN_STATE]-() AND NOT (s)-[:REACHED_BY]->()
@@ -441,9 +348,7 @@ RETURN count(*) AS removed;
 // name: maintenance.drop_stream
 // mode: write
 // doc: Removes a stream with its events and the places of groups in it. Ids: those of its events.
-// param: ns string
 // param: stream string
-// param: ids list
 // returns: removed integer
 MATCH (t:Stream {id: $stream})
 WITH t, t.ns AS ns WHERE ns = $ns
@@ -460,10 +365,7 @@ DETACH DELETE t
 RETURN size(events) AS removed;
 
 // name: maintenance.noted
-// mode: read
 // doc: Which episodes have an event; those of a memory of schema version 1 have none, and count for no policy.
-// param: ns string
-// param: ids list
 // returns: id string
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns

@@ -3,15 +3,20 @@
 A file holds statements that end in a semicolon at the end of a line, each after a header::
 
     // name: learning.claim
-    // mode: read | write | schema
+    // mode: write                       (write or schema; without this line it only reads)
     // engine: neo4j                     (only where one engine alone needs it, or can run it)
     // install: claim                    (only where it is of use to Cypher users: its name there)
+    // each: Label kind = Strategy strategies, Task tasks
+                                         (one for each, with ``{Label}`` and ``{kind}`` filled in)
     // doc: One sentence.
-    // param: ns string                  (type, and after "=" a default where it may be left out)
+    // param: key string, limit integer = 5     (type; after "=" a default where it may be left out)
     // returns: id string, created boolean
 
-Formulas (``// formula: name(a, b)``) are expressions that statements may call; the call is
-replaced by the expression when the file is loaded.
+``formulas.cypher`` holds what statements share. Parameters (``// shared: ns string``) need no
+declaration where they are used; a header names one where its place matters to who calls it once
+installed. Formulas (``// formula: name(a, b)``) are expressions, and columns
+(``// columns: name(a)``) are lists of them, whose name stands for all of them after ``returns:``. A
+call is replaced by its text when a file is loaded.
 """
 
 from __future__ import annotations
@@ -22,6 +27,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from graphmem.errors import NotFoundError, ProcedureError, ReadOnlyError
@@ -36,10 +42,13 @@ TYPES: dict[str, tuple[type, ...]] = {
     "list": (list, tuple),
     "map": (dict,),
 }
-_HEADER = re.compile(r"//\s*(name|mode|engine|install|doc|param|returns|formula):\s*(.*)")
+_HEADER = re.compile(
+    r"//\s*(name|mode|engine|install|each|doc|param|returns|shared|formula|columns):\s*(.*)"
+)
 _NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 _INSTALLED = re.compile(r"[a-z][a-z0-9_]+")
 _PARAM = re.compile(r"(\w+)\s+(\w+)(?:\s*=\s*(.+))?")
+_NEXT_PARAM = re.compile(r",\s*(?=[a-z]\w*(?:\s+\w+)?\s*(?:=|,|$))")
 _TOKEN = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|`[^`]*`|//[^\n]*|/\*.*?\*/", re.DOTALL)
 _USED = re.compile(r"\$(\w+)")
 _RETURN = re.compile(r"\bRETURN\b", re.IGNORECASE)
@@ -136,12 +145,12 @@ class Catalog:
         files = sorted(set(folder.rglob("*.cypher")) - set(folder.glob("browser/*")))
         if not files:
             raise ProcedureError(f"no .cypher files in {folder}; reinstall graphmem")
-        formulas = _Formulas(folder / "formulas.cypher")
+        shared = _Shared(folder / "formulas.cypher")
         taken: dict[str | None, str] = {}
         for file in files:
             if file.name == "formulas.cypher":
                 continue
-            for query in _parse(file, formulas):
+            for query in _parse(file, shared):
                 if query.name in self._queries:
                     raise ProcedureError(f"{file.name}: {query.name} is defined twice")
                 if query.install in taken:
@@ -185,23 +194,33 @@ def procedure(name: str) -> Query:
     return catalog()[name]
 
 
-class _Formulas:
-    """Expressions with parameters, expanded where statements call them."""
+class _Shared:
+    """What the statements of all files share: parameters, formulas and columns."""
 
     def __init__(self, file: Path) -> None:
+        self.parameters: dict[str, Parameter] = {}
+        self.columns: dict[str, str] = {}
         self._formulas: dict[str, tuple[list[str], str]] = {}
+        self._call: re.Pattern[str] | None = None
         if not file.exists():
             return
         for headers, text in _blocks(file):
-            call = headers.get("formula", [""])[0]
+            self.parameters |= _parameters(file.name, headers.get("shared", []))
+            kind = "columns" if "columns" in headers else "formula"
+            if kind == "columns":
+                name = headers["columns"][0].partition("(")[0]
+                self.columns[name] = ", ".join(headers.get("returns", []))
+            call = headers.get(kind, [""])[0]
             match = re.fullmatch(r"(\w+)\(([\w, ]*)\)", call)
             if not match:
-                raise ProcedureError(f"{file.name}: bad formula header {call!r}")
-            self._formulas[match[1]] = ([name.strip() for name in match[2].split(",")], text)
-        self._call = re.compile(rf"\b({'|'.join(self._formulas)})\(") if self._formulas else None
+                raise ProcedureError(f"{file.name}: bad {kind} header {call!r}")
+            body = text if kind == "columns" else f"({text})"
+            self._formulas[match[1]] = ([name.strip() for name in match[2].split(",")], body)
+        if self._formulas:
+            self._call = re.compile(rf"\b({'|'.join(self._formulas)})\(")
 
     def expand(self, text: str, where: str) -> str:
-        call = self._call.search(text) if self._formulas and self._call else None
+        call = self._call.search(text) if self._call else None
         while call is not None and self._call is not None:
             names, body = self._formulas[call[1]]
             given, end = _arguments(text, call.end())
@@ -210,7 +229,7 @@ class _Formulas:
             atoms = [part if _ATOM.fullmatch(part) else f"({part})" for part in given]
             values = dict(zip(names, atoms, strict=True))
             inner = re.sub(r"'[^']*'|\b\w+\b", lambda word: values.get(word[0], word[0]), body)  # noqa: B023
-            text = f"{text[: call.start()]}({inner}){text[end:]}"
+            text = f"{text[: call.start()]}{inner}{text[end:]}"
             call = self._call.search(text)
         return text
 
@@ -252,43 +271,71 @@ def _blocks(file: Path) -> Iterator[tuple[dict[str, list[str]], str]]:
         raise ProcedureError(f"{file.name}: the last statement has no semicolon, or no text")
 
 
-def _parse(file: Path, formulas: _Formulas) -> Iterator[Query]:
-    for headers, text in _blocks(file):
-        names = headers.get("name", [])
-        if len(names) != 1 or not _NAME.fullmatch(names[0]):
-            raise ProcedureError(
-                f"{file.name}: a statement lacks '// name: subject.verb': {text:.60}"
-            )
-        name = names[0]
-        mode = (headers.get("mode") or [""])[0]
-        if mode not in ("read", "write", "schema"):
-            raise ProcedureError(f"{name}: '// mode:' must be read, write or schema, not {mode!r}")
-        engine = next(iter(headers.get("engine", [])), None)
-        install = _install(name, mode, headers.get("install", []))
-        if not headers.get("doc"):
-            raise ProcedureError(f"{name}: '// doc:' is missing")
-        params = dict(_parameters(name, headers.get("param", [])))
-        returns = _columns(name, ", ".join(headers.get("returns", [])))
-        expanded = formulas.expand(text, name)
-        bare = _TOKEN.sub("''", expanded)
-        used = set(_USED.findall(bare))
-        for missing in sorted(used - params.keys()):
-            raise ProcedureError(f"{name}: ${missing} is used but not declared")
-        for unused in sorted(params.keys() - used):
-            raise ProcedureError(f"{name}: parameter {unused} is declared but not used")
-        if (found := _returned(bare)) != list(returns):
-            raise ProcedureError(f"{name}: returns {found}, the header says {list(returns)}")
-        doc = " ".join(headers["doc"])
-        yield Query(
-            name,
-            mode,  # type: ignore[arg-type]
-            expanded,
-            doc,
-            params,
-            returns,
-            engine,
-            install=install,
-        )
+def _parse(file: Path, shared: _Shared) -> Iterator[Query]:
+    for given, body in _blocks(file):
+        for headers, text in _twins(file, given, body):
+            yield _query(file, headers, text, shared)
+
+
+def _twins(
+    file: Path, headers: dict[str, list[str]], text: str
+) -> Iterator[tuple[dict[str, list[str]], str]]:
+    """Yield headers and statement once for each of what ``// each:`` lists, filled in."""
+    if "each" not in headers:
+        yield headers, text
+        return
+    rest = {name: lines for name, lines in headers.items() if name != "each"}
+    names, _, rows = " ".join(headers["each"]).partition("=")
+    for row in rows.split(","):
+        values = dict(zip(names.split(), row.split(), strict=False))
+        if not values or len(values) != len(row.split()) or len(values) != len(names.split()):
+            raise ProcedureError(f"{file.name}: bad '// each:' at {row.strip()!r} (names = values)")
+        marks = re.compile("|".join(rf"\{{{re.escape(name)}\}}" for name in values))
+
+        def filled(line: str) -> str:
+            return marks.sub(lambda mark: values[mark[0][1:-1]], line)  # noqa: B023
+
+        yield {name: [*map(filled, lines)] for name, lines in rest.items()}, filled(text)
+
+
+def _query(file: Path, headers: dict[str, list[str]], text: str, shared: _Shared) -> Query:
+    names = headers.get("name", [])
+    if len(names) != 1 or not _NAME.fullmatch(names[0]):
+        raise ProcedureError(f"{file.name}: a statement lacks '// name: subject.verb': {text:.60}")
+    name = names[0]
+    mode = (headers.get("mode") or ["read"])[0]
+    if mode not in ("read", "write", "schema"):
+        raise ProcedureError(f"{name}: '// mode:' must be read, write or schema, not {mode!r}")
+    engine = next(iter(headers.get("engine", [])), None)
+    install = _install(name, mode, headers.get("install", []))
+    if not headers.get("doc"):
+        raise ProcedureError(f"{name}: '// doc:' is missing")
+    own = _parameters(name, headers.get("param", []), shared.parameters)
+    returned = ", ".join(headers.get("returns", [])).split(", ")
+    returns = _columns(name, ", ".join(shared.columns.get(part, part) for part in returned))
+    expanded = shared.expand(text, name)
+    bare = _TOKEN.sub("''", expanded)
+    used = set(_USED.findall(bare))
+    for missing in sorted(used - own.keys() - shared.parameters.keys()):
+        raise ProcedureError(f"{name}: ${missing} is used but not declared")
+    for unused in sorted(own.keys() - used):
+        raise ProcedureError(f"{name}: parameter {unused} is declared but not used")
+    if (found := _returned(bare)) != list(returns):
+        raise ProcedureError(f"{name}: returns {found}, the header says {list(returns)}")
+    # Those that must be given come first, as in a signature.
+    others = [shared.parameters[key] for key in shared.parameters if key in used - own.keys()]
+    params = [param for param in others if param.default is ...] + [*own.values()]
+    params += [param for param in others if param.default is not ...]
+    return Query(
+        name,
+        mode,  # type: ignore[arg-type]
+        expanded,
+        " ".join(headers["doc"]),
+        {param.name: param for param in params},
+        returns,
+        engine,
+        install=install,
+    )
 
 
 def _install(name: str, mode: str, lines: list[str]) -> str | None:
@@ -304,13 +351,22 @@ def _install(name: str, mode: str, lines: list[str]) -> str | None:
     return lines[0]
 
 
-def _parameters(name: str, lines: list[str]) -> Iterator[tuple[str, Parameter]]:
-    for line in lines:
-        match = _PARAM.fullmatch(line)
+def _parameters(
+    name: str, lines: list[str], shared: Mapping[str, Parameter] = MappingProxyType({})
+) -> dict[str, Parameter]:
+    found = {}
+    for part in (part for line in lines for part in _NEXT_PARAM.split(line)):
+        if part in shared:  # named only for its place
+            found[part] = shared[part]
+            continue
+        match = _PARAM.fullmatch(part)
         if not match or match[2] not in TYPES:
-            raise ProcedureError(f"{name}: bad '// param: {line}' (name, then {', '.join(TYPES)})")
+            raise ProcedureError(f"{name}: bad '// param: {part}' (name, then {', '.join(TYPES)})")
         default = ... if match[3] is None else json.loads(match[3])
-        yield match[1], Parameter(match[1], match[2], default)
+        found[match[1]] = Parameter(match[1], match[2], default)
+        if found[match[1]] == shared.get(match[1]):
+            raise ProcedureError(f"{name}: parameter {match[1]} is shared; leave its type out")
+    return found
 
 
 def _columns(name: str, line: str) -> dict[str, str]:

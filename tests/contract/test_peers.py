@@ -13,7 +13,7 @@ import pytest
 from graphmem import Memory, fingerprint
 from graphmem.errors import ValidationError
 from graphmem.policies.crystallizing import Thresholds
-from graphmem.store.queries import _Formulas, catalog
+from graphmem.store.queries import _Shared, catalog
 from tests.conftest import SHARED, Opener
 
 VECTORS = SHARED / "vectors" / "peers.json"
@@ -38,7 +38,7 @@ def exactly(expected: Any) -> Any:
 
 def evaluate(memory: Memory, formula: str, **given: float | None) -> float:
     """Let the store compute a formula of cypher/formulas.cypher."""
-    formulas = _Formulas(catalog().folder / "formulas.cypher")
+    formulas = _Shared(catalog().folder / "formulas.cypher")
     expression = formulas.expand(formula, "a test")
     value: float = memory.query(f"RETURN {expression} AS value", dict(given))[0]["value"]
     return value

@@ -11,10 +11,8 @@ from graphmem.store.queries import Catalog, adhoc, catalog
 
 GOOD = """
 // name: things.find
-// mode: read
 // doc: Finds things.
-// param: ns string
-// param: limit integer = 5
+// param: ns string, limit integer = 5
 // returns: id string
 MATCH (t:Thing)
 WHERE t.ns = $ns
@@ -41,9 +39,9 @@ def test_a_good_header_is_kept(tmp_path: Path) -> None:
     [
         ("// name: things.find\n", "", "lacks '// name"),
         ("things.find", "find", "lacks '// name"),
-        ("mode: read", "mode: maybe", "must be read, write or schema"),
+        ("// doc", "// mode: maybe\n// doc", "must be read, write or schema"),
         ("// doc: Finds things.\n", "", "'// doc:' is missing"),
-        ("// param: ns string\n", "", r"\$ns is used but not declared"),
+        ("ns string, ", "", r"\$ns is used but not declared"),
         ("t.ns = $ns", "t.ns = 'n'", "ns is declared but not used"),
         ("ns string", "ns text", "bad '// param"),
         ("id string", "id text", "bad '// returns"),
@@ -84,9 +82,7 @@ def test_an_install_header_that_is_no_name_is_refused(
 
 
 def test_a_schema_statement_cannot_be_installed(tmp_path: Path) -> None:
-    schema = GOOD.replace("mode: read", "mode: schema").replace(
-        "// doc", "// install: find\n// doc"
-    )
+    schema = GOOD.replace("// doc", "// mode: schema\n// install: find\n// doc")
     with pytest.raises(ProcedureError, match="schema statement cannot be installed"):
         load(tmp_path, schema)
 
@@ -100,6 +96,58 @@ def test_two_procedures_cannot_be_installed_under_one_name(tmp_path: Path) -> No
 def test_a_dollar_in_a_string_or_comment_is_no_parameter(tmp_path: Path) -> None:
     text = GOOD.replace("t.ns = $ns", "t.ns = $ns AND t.price <> '$5' // not $this")
     assert "things.find" in load(tmp_path, text)
+
+
+SHARED = """
+// shared: ns string, z float = 1.5
+
+// columns: thing_columns(t)
+// doc: What is told of a thing.
+// returns: id string, size integer
+t.id AS id, t.size AS size;
+"""
+
+
+def test_shared_parameters_need_no_declaration(tmp_path: Path) -> None:
+    text = GOOD.replace("ns string, limit", "limit").replace("t.ns = $ns", "t.ns = $ns + $z")
+    query = load(tmp_path, text, SHARED)["things.find"]
+    assert list(query.params) == ["ns", "limit", "z"]  # as in a signature: what must be given first
+    assert query.bind({"ns": "n"}) == {"ns": "n", "limit": 5, "z": 1.5}
+    placed = text.replace("limit integer", "z, limit integer")
+    assert list(load(tmp_path, placed, SHARED)["things.find"].params) == ["ns", "z", "limit"]
+    with pytest.raises(ProcedureError, match="parameter ns is shared; leave its type out"):
+        load(tmp_path, GOOD, SHARED)
+
+
+def test_columns_stand_for_what_they_list(tmp_path: Path) -> None:
+    text = GOOD.replace("ns string, ", "").replace("id string", "thing_columns, age integer")
+    text = text.replace("t.id AS id", "thing_columns(t), t.age AS age")
+    query = load(tmp_path, text, SHARED)["things.find"]
+    assert "RETURN t.id AS id, t.size AS size, t.age AS age" in query.text
+    assert query.returns == {"id": "string", "size": "integer", "age": "integer"}
+
+
+def test_one_text_gives_a_procedure_for_each_row(tmp_path: Path) -> None:
+    text = GOOD.replace(
+        "// name: things.find",
+        "// each: Label kind = Cup cups,\n// each: Pot pots\n// name: things.find_{kind}",
+    )
+    found = load(
+        tmp_path, text.replace(":Thing", ":{Label}").replace("Finds things", "Finds {kind}")
+    )
+    assert [(query.name, query.doc) for query in found] == [
+        ("things.find_cups", "Finds cups."),
+        ("things.find_pots", "Finds pots."),
+    ]
+    assert "MATCH (t:Pot)" in found["things.find_pots"].text
+    with pytest.raises(ProcedureError, match="bad '// each:' at 'Pot'"):
+        load(tmp_path, text.replace("Pot pots", "Pot"))
+
+
+def test_statements_are_easy_to_read() -> None:
+    for file in catalog().folder.rglob("*.cypher"):
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+            assert len(line) <= 140, f"{file.name}:{number} has {len(line)} characters"
 
 
 def test_formulas_are_expanded_with_their_arguments(tmp_path: Path) -> None:

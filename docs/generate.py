@@ -21,6 +21,9 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from graphmem import AsyncMemory, Memory, Settings, errors, fingerprint, models, seeding
+from graphmem.lessons import Lessons
+from graphmem.people import People
+from graphmem.people.scopes import LearningScopes
 from graphmem.policies import Policies, cycles
 from graphmem.policies.cycles import Cycles
 from graphmem.policies.events import Consumer, Events
@@ -29,6 +32,7 @@ from graphmem.seeding import jsonl
 from graphmem.seeding.formats import Format, Origin, Refused
 from graphmem.store import installing
 from graphmem.store.queries import catalog
+from graphmem.upkeep import Upkeep
 
 DOCS = Path(__file__).resolve().parent
 INPUT: tuple[type, ...] = (
@@ -56,14 +60,21 @@ OUTPUT: tuple[type, ...] = (
     *(models.RelinkReport, models.EmbedderInfo),
 )
 MEMBERS: dict[str, type] = {
+    "memory.lessons": Lessons,
     "memory.policies": Policies,
+    "memory.people": People,
+    "memory.scopes": LearningScopes,
     "memory.events": Events,
     "memory.predictions": Predictions,
     "memory.cycles": Cycles,
+    "memory.upkeep": Upkeep,
 }
 """What a memory offers under a name of its own."""
-HIDDEN = {"Cycles.renew"}
-"""Public for other modules of the package, but of no use outside: it takes their transaction."""
+HIDDEN = {
+    "Cycles.renew",
+    *(f"Lessons.{name}" for name in ("patterns", "preferred", "refresh_preferred")),
+}
+"""Public for other modules of the package, of no use outside: rows and transactions go in."""
 _PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _SECTION = re.compile(r"^(Args|Raises|Returns):$", re.MULTILINE)
 
@@ -167,11 +178,15 @@ def memory() -> str:
 
 def async_memory() -> str:
     """Return the methods of AsyncMemory: those of its own in full, the others by name."""
-    own = [_method(AsyncMemory, name) for name in ("open",)]
-    same = ", ".join(
-        f"`{name}`" for name, _ in _methods(AsyncMemory) if name not in ("open", "session")
+    same = ", ".join(f"`{name}`" for name, _ in _methods(AsyncMemory) if name != "open")
+    parts = ", ".join(f"`{name.partition('.')[2]}`" for name in MEMBERS)
+    return "\n\n".join(
+        [
+            _doc(AsyncMemory),
+            _method(AsyncMemory, "open"),
+            f"As in `Memory`, awaited: {same}; and all methods of its parts: {parts}.",
+        ]
     )
-    return "\n\n".join([_doc(AsyncMemory), *own, f"As in `Memory`, awaited: {same}."])
 
 
 def member(name: str) -> Callable[[], str]:

@@ -99,7 +99,7 @@ def trials() -> tuple[list[Trial], float]:
     with Memory.open("memory:") as memory:
         for number in range(GOOD + BAD):
             memory.policies.observe(STATE, "offer", number < GOOD and number not in (2, 11))
-            threshold = memory.crystallize().threshold
+            threshold = memory.policies.crystallize().threshold
             [known] = memory.policies.values(STATE)
             found.append(Trial(known.mean, known.lower, known.upper, known.crystallized))
     return found, threshold
@@ -114,7 +114,7 @@ def beliefs() -> list[Belief]:
     with Memory.open("memory:", settings=settings) as memory:
         for number, success in enumerate(outcomes, 1):
             memory.learn("deploy", "push at once", success=success, source_key=str(number))
-            [known] = memory.heuristics()
+            [known] = memory.lessons.heuristics()
             latest = outcomes[max(0, number - WINDOW) : number]
             window = sum(latest) / len(latest)
             found.append(Belief(known.confidence, known.lower, known.upper, window))

@@ -21,14 +21,15 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from graphmem.async_memory import AsyncMemory
     from graphmem.config import Settings
     from graphmem.errors import GraphMemError
     from graphmem.ids import fingerprint
-    from graphmem.memory import AsyncMemory, Memory
+    from graphmem.memory import Memory
     from graphmem.models import Episode, ModelSettings, Step, StrategyUse, Transition
 
 _HOMES = {
-    "AsyncMemory": "memory",
+    "AsyncMemory": "async_memory",
     "Episode": "models",
     "GraphMemError": "errors",
     "Memory": "memory",

@@ -18,7 +18,7 @@ from graphmem.graph.access import View, read_view
 from graphmem.graph.arguments import checked_agent
 from graphmem.graph.lookup import Item, Items
 from graphmem.ids import from_millis, state_id
-from graphmem.lessons.reading import Lessons
+from graphmem.lessons.reading import LessonReader
 from graphmem.models.explanations import (
     CoursePoint,
     Explanation,
@@ -74,7 +74,9 @@ class _Evidence:
 class Explainer:
     """Explains what one namespace believes."""
 
-    def __init__(self, store: Store, namespace: str, settings: Settings, lessons: Lessons) -> None:
+    def __init__(
+        self, store: Store, namespace: str, settings: Settings, lessons: LessonReader
+    ) -> None:
         self._store = store
         self._namespace = namespace
         self._settings = settings

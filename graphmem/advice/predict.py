@@ -25,6 +25,8 @@ from graphmem.models import Difference
 from graphmem.models.fields import MAX_STRATEGIES
 from graphmem.models.forecasts import (
     Borrowed,
+    Calibration,
+    CalibrationOrder,
     OutcomePrediction,
     PoolingStrengths,
     PredictionBasis,
@@ -38,6 +40,8 @@ from graphmem.store.queries import procedure
 if TYPE_CHECKING:
     from graphmem.advice.pooling import Cells, Fitted
 
+Progress = Callable[[int, int], None]
+"""Called with how many episodes are predicted, and of how many."""
 Near = Callable[[str, str], Sequence[tuple[str, float]]]
 """Finds nodes of a label (``Task``, ``Strategy``) that say nearly what a text says: their ids, and
 similarities in [-1, 1]."""
@@ -152,6 +156,16 @@ class Forecaster:
             trials=min(row["cell_trials"] for row in rows),
             basis=basis,
         )
+
+    def calibrate(
+        self, by: CalibrationOrder, folds: int | None, on_progress: Progress | None
+    ) -> Calibration:
+        """Return how well outcomes are predicted over the history, and fit the strengths to it."""
+        from graphmem.advice.calibrate import Calibrator
+
+        calibrator = Calibrator(self._store, self._namespace, self.prior, self._settings.z)
+        found = calibrator.calibrate(by, folds, on_progress)
+        return found.model_copy(update={"strengths": self.refit()})
 
     # Counts
 

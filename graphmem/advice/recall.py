@@ -19,7 +19,7 @@ from graphmem.graph.access import View, read_view
 from graphmem.graph.arguments import check_limit, checked_agent
 from graphmem.graph.clock import now_millis
 from graphmem.ids import from_millis, to_millis
-from graphmem.lessons.reading import Lessons
+from graphmem.lessons.reading import LessonReader
 from graphmem.models.fields import Input, Moment
 from graphmem.models.lessons import AntiPattern
 from graphmem.models.recall import NearTask, Recall, RecallItem
@@ -92,7 +92,7 @@ class Recaller:
         namespace: str,
         settings: Settings,
         similarity: Similarity,
-        lessons: Lessons,
+        lessons: LessonReader,
     ) -> None:
         self._store = store
         self._namespace = namespace

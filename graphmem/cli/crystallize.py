@@ -38,7 +38,7 @@ def crystallize(
       graphmem --url ./ops.graph crystallize --threshold 0.5
     """
     memory = context.memory()
-    report = memory.crystallize(agent, min_events=min_events, threshold=threshold, z=z)
+    report = memory.policies.crystallize(agent, min_events=min_events, threshold=threshold, z=z)
     context.show(report, lambda: _print(memory, report))
 
 

@@ -137,7 +137,7 @@ def _what_to_say(memory: Memory) -> None:
     """Show what an agent would be told before a task on which something fails that has a remedy."""
     failed = (
         str(episode["task"])
-        for row in memory.anti_patterns()
+        for row in memory.lessons.anti_patterns()
         if row.better_alternative
         for episode in memory.evidence(row.strategy, limit=50)
         if not episode["success"]

@@ -31,7 +31,7 @@ def embedders(context: Context) -> None:
     from graphmem.search.embedding import embedders as known
 
     memory = context.memory(must_exist=False)
-    built = memory.embedded_with() if memory.store.exists() else None
+    built = memory.upkeep.embedded_with() if memory.store.exists() else None
     rows = [
         row.model_copy(update={"of_memory": row.name == built})
         for row in known(context.settings().embedder)

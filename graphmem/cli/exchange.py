@@ -36,11 +36,11 @@ def export(context: Context, file: str, format_name: str, document: str | None) 
     """
     memory = context.memory()
     if format_name == "sentinel":
-        report = memory.export_sentinel(file, document=document)
+        report = memory.upkeep.export(file, "sentinel", document=document)
     elif document is not None:
         raise click.UsageError("--document is for --format sentinel")
     else:
-        report = memory.export_jsonl(file)
+        report = memory.upkeep.export(file, "jsonl")
 
     def table() -> None:
         click.echo(f"{report.episodes:,} episodes written to {file}")
@@ -76,11 +76,11 @@ def import_(context: Context, file: str, format_name: str, name: str | None) -> 
     """
     memory = context.memory(must_exist=False)
     if format_name == "sentinel":
-        report = memory.import_sentinel(file, name=name)
+        report = memory.upkeep.import_(file, "sentinel", document=name)
     elif name is not None:
         raise click.UsageError("--name is for --format sentinel")
     else:
-        report = memory.import_jsonl(file)
+        report = memory.upkeep.import_(file, "jsonl")
 
     def table() -> None:
         click.echo(f"{report.created:,} episodes learned, {report.skipped:,} known already")

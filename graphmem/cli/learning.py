@@ -25,7 +25,7 @@ def init(context: Context) -> None:
       graphmem --url ./runs.graph init
     """
     memory = context.memory(must_exist=False)
-    version = memory.initialize()
+    version = memory.upkeep.initialize()
     done = {"url": memory.store.url, "schema_version": version}
     if context.as_json:
         print_json(done)

@@ -85,7 +85,7 @@ def heuristics(context: Context, /, limit: int, **asked: Any) -> None:
       graphmem --url ./airline.graph heuristics --task-type refund
       graphmem --url ./airline.graph --json heuristics --agent ada --min-confidence 0.8
     """
-    rows = context.memory().heuristics(**asked)[:limit]
+    rows = context.memory().lessons.heuristics(**asked)[:limit]
 
     def table() -> None:
         if rows:
@@ -127,7 +127,7 @@ def anti_patterns(context: Context, /, limit: int, **asked: Any) -> None:
     Example:
       graphmem --url ./airline.graph anti-patterns --task-type refund --limit 5
     """
-    rows = context.memory().anti_patterns(**asked)[:limit]
+    rows = context.memory().lessons.anti_patterns(**asked)[:limit]
 
     def table() -> None:
         if rows:
@@ -164,7 +164,7 @@ def rules(context: Context, task: str | None, agent: str | None, limit: int | No
       graphmem --url ./airline.graph rules "refund a cancelled flight"
       graphmem --url ./airline.graph rules --limit 20
     """
-    rows = context.memory().rules(task, agent, limit=limit)
+    rows = context.memory().lessons.rules(task, agent, limit=limit)
 
     def table() -> None:
         if rows:
@@ -199,7 +199,7 @@ def mistakes(context: Context, /, **asked: Any) -> None:
     Example:
       graphmem --url ./airline.graph mistakes --task "refund a cancelled flight"
     """
-    rows = context.memory().mistakes(**asked)
+    rows = context.memory().lessons.mistakes(**asked)
 
     def table() -> None:
         if rows:
@@ -235,7 +235,7 @@ def scores(context: Context, task: str, limit: int, plot: str | None) -> None:
     """
     if plot is not None:
         plotting.check(plot)
-    found = context.memory().scores(task)
+    found = context.memory().lessons.scores(task)
     if plot is not None:
         draw(found, task, Path(plot))
     latest = found[-limit:]
@@ -274,7 +274,7 @@ def merge(context: Context, strategy: str, other: str) -> None:
     Example:
       graphmem --url ./airline.graph merge "check the fare rules" "look up the fare rules"
     """
-    identity = context.memory().merge(strategy, other)
+    identity = context.memory().lessons.merge(strategy, other)
     if context.as_json:
         print_json({"id": identity})
     else:
@@ -294,7 +294,7 @@ def unmerge(context: Context, strategy: str) -> None:
     Example:
       graphmem --url ./airline.graph unmerge "check the fare rules"
     """
-    count = context.memory().unmerge(strategy)
+    count = context.memory().lessons.unmerge(strategy)
     if context.as_json:
         print_json({"unmerged": count})
     elif count:

@@ -55,7 +55,7 @@ def consolidate(context: Context, force: bool, model: bool) -> None:
     Example:
       graphmem --url ./airline.graph consolidate --force
     """
-    report = context.memory().consolidate(model or None, force=force)
+    report = context.memory().lessons.consolidate(model or None, force=force)
     context.show(report, lambda: click.echo(_said(report)))
 
 

@@ -67,7 +67,7 @@ def set_(context: Context, /, agent: str, can_learn: tuple[str, ...], **given: A
       graphmem --url ./airline.graph scope set grace --can-learn 'sql_*' \\
           --cannot-learn sql_admin --inherit-from ada
     """
-    made = context.memory(must_exist=False).scope(agent, can_learn=can_learn or None, **given)
+    made = context.memory(must_exist=False).scopes.set(agent, can_learn=can_learn or None, **given)
     context.show(made, lambda: click.echo(f"set the scope of {made.agent}"))
 
 
@@ -83,7 +83,7 @@ def show(context: Context, agent: str) -> None:
     """
     from graphmem.errors import NotFoundError
 
-    found = context.memory().scope_of(agent)
+    found = context.memory().scopes.get(agent)
     if found is None:
         raise NotFoundError(
             f"agent {agent!r} has no scope: it learns everything, and reads its own lessons"
@@ -100,7 +100,7 @@ def list_(context: Context) -> None:
     Example:
       graphmem --url ./airline.graph scope list
     """
-    rows = context.memory().scopes()
+    rows = context.memory().scopes.list()
 
     def table() -> None:
         if rows:
@@ -121,7 +121,7 @@ def unset(context: Context, agent: str) -> None:
     Example:
       graphmem --url ./airline.graph scope unset grace
     """
-    removed = context.memory().unscope(agent)
+    removed = context.memory().scopes.remove(agent)
     if context.as_json:
         print_json({"removed": removed})
     else:

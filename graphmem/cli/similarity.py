@@ -42,10 +42,14 @@ def searchable(context: Context, *, for_text: bool = False) -> Memory:
         _load_beside(memory)
         for module in ("numpy", *(() if context.as_json else ("rich.table", "rich.console"))):
             import_module(module)
-    if sys.stderr.isatty() and not context.as_json and sum(memory.pending().values()) >= MANY:
+    if (
+        sys.stderr.isatty()
+        and not context.as_json
+        and sum(memory.upkeep.pending().values()) >= MANY
+    ):
         with progress("embedding what is new", context) as advance:
             if memory.store.try_writing():
-                memory.relink(on_progress=advance)
+                memory.upkeep.relink(on_progress=advance)
     return memory
 
 
@@ -58,7 +62,7 @@ def _load_beside(memory: Memory) -> None:
 
     def needed() -> bool:
         try:
-            return memory.embedded_with() == name
+            return memory.upkeep.embedded_with() == name
         except GraphMemError:
             return False  # the command meets it as well, and tells
 
@@ -121,7 +125,7 @@ def relink(context: Context, embedder: str | None) -> None:
       graphmem --url ./airline.graph relink --embedder hashing
     """
     with progress("embedding and linking", context) as advance:
-        report = context.memory().relink(embedder, on_progress=advance)
+        report = context.memory().upkeep.relink(embedder, on_progress=advance)
     context.show(
         report,
         lambda: click.echo(

@@ -56,7 +56,7 @@ def rebuild(context: Context) -> None:
       graphmem --url ./airline.graph rebuild
     """
     with progress("rebuilding", context) as advance:
-        report = context.memory().rebuild(on_progress=advance)
+        report = context.memory().upkeep.rebuild(on_progress=advance)
     context.show(
         report,
         lambda: click.echo(
@@ -92,9 +92,9 @@ def erase(
         _ask(context, "erasing", lambda: f"Erase {what} for good?")
     memory = context.memory()
     if episode_ids:
-        reports = [memory.erase(episode_id) for episode_id in episode_ids]
+        reports = [memory.upkeep.erase(episode_id) for episode_id in episode_ids]
     else:
-        reports = [memory.erase(agent=agent, user=user)]
+        reports = [memory.upkeep.erase(agent=agent, user=user)]
 
     def table() -> None:
         for report in reports:
@@ -168,17 +168,17 @@ def forget(context: Context, /, dry_run: bool, yes: bool, **asked: Any) -> None:
       graphmem --url ./airline.graph forget --older-than 30 --dry-run
       graphmem --url ./airline.graph forget --agent ada --below-confidence any --yes
     """
-    memory = context.memory()
+    upkeep = context.memory().upkeep
     if not dry_run and not yes:
         # Counted only where there is somebody to read it.
         _ask(
             context,
             "forgetting",
             lambda: (
-                f"Forget {memory.forget(**asked, dry_run=True).episodes:,} episode(s) for good?"
+                f"Forget {upkeep.forget(**asked, dry_run=True).episodes:,} episode(s) for good?"
             ),
         )
-    report = memory.forget(**asked, dry_run=dry_run)
+    report = upkeep.forget(**asked, dry_run=dry_run)
 
     def table() -> None:
         would = "would forget" if report.dry_run else "forgot"

@@ -52,7 +52,7 @@ def prefer(context: Context, /, user: str, category: str, text: str, **said: Any
       graphmem --url ./airline.graph prefer ann seat "on the aisle"
       graphmem --url ./airline.graph prefer ann language German --source inferred
     """
-    made = context.memory(must_exist=False).prefer(user, category, text, **said)
+    made = context.memory(must_exist=False).people.prefer(user, category, text, **said)
 
     def line() -> None:
         done = "stored" if made.created else "known already"
@@ -74,7 +74,7 @@ def preferences(context: Context, user: str, category: str | None, history: bool
     Example:
       graphmem --url ./airline.graph preferences ann --history
     """
-    rows = context.memory().preferences(user, category, history=history)
+    rows = context.memory().people.preferences(user, category, history=history)
 
     def table() -> None:
         if rows:
@@ -121,7 +121,7 @@ def know(
           --contradicts 3d6c9d1f5d6d8a8f6f2b4d3a1c0e7b52
     """
     memory = context.memory(must_exist=False)
-    made = memory.know(domain, fact, contradicts=contradicts or None, **said)
+    made = memory.people.know(domain, fact, contradicts=contradicts or None, **said)
 
     def line() -> None:
         done = "stored" if made.created else "known already:"
@@ -141,7 +141,7 @@ def knowledge(context: Context, domain: str | None, limit: int) -> None:
     Example:
       graphmem --url ./airline.graph knowledge --domain refunds
     """
-    rows = context.memory().knowledge(domain, limit=limit)
+    rows = context.memory().people.knowledge(domain, limit=limit)
 
     def table() -> None:
         if rows:

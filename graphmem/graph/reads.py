@@ -1,7 +1,8 @@
 """Counting what is read: beside the graph, and written to it now and then.
 
 Reading does not wait for a write. Counts are added to the graph every few seconds by a thread, by
-``Memory.flush`` and when the memory is closed; a crash before that loses them, and nothing else.
+``memory.upkeep.flush`` and when the memory is closed; a crash before that loses them, and nothing
+else.
 """
 
 from __future__ import annotations

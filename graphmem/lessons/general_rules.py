@@ -20,7 +20,7 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pydantic
@@ -29,8 +29,9 @@ from graphmem.config import Settings
 from graphmem.errors import ValidationError
 from graphmem.graph.clock import now_millis
 from graphmem.ids import node_id, rule_id
+from graphmem.lessons.reading import LessonReader
 from graphmem.models.consolidation import MAX_RULES, ConsolidationReport, ModelAnswer, ModelSettings
-from graphmem.store.port import Row, Store, Transaction
+from graphmem.store.port import Row, Transaction
 from graphmem.store.queries import procedure
 from graphmem.text.fencing import CLOSE, OPEN, fenced
 
@@ -100,33 +101,29 @@ def consolidation_id(namespace: str) -> str:
     return node_id(namespace, "Consolidation")
 
 
-class Consolidator:
+class Consolidator(LessonReader):
     """Finds the general rules of one namespace."""
 
-    def __init__(
-        self,
-        store: Store,
-        namespace: str,
-        settings: Settings,
-        refresh_preferred: Callable[[Transaction], int],
-    ) -> None:
-        self._store = store
-        self._namespace = namespace
-        self._settings = settings
-        self._refresh_preferred = refresh_preferred
-        self._id = consolidation_id(namespace)
-
-    def due(self) -> bool:
-        """Return whether there are as many new episodes as the setting asks for."""
+    def consolidation_due(self) -> bool:
+        """Return whether there are 20 episodes (setting ``consolidate_every``) since the last."""
         return self._since() >= self._settings.consolidate_every
 
     def consolidate(
         self, model: ModelSettings | bool | None = None, *, force: bool = False
     ) -> ConsolidationReport:
-        """Find the general rules anew, if that is due or forced.
+        """Find what holds for more than one task, if that is due.
+
+        General rules come from strategies and sentences that repeat in episodes of several tasks;
+        with a model there are its rules as well, marked as such. Where the model gives no answer
+        that can be used, the report has the reason. The general rules found before are replaced.
+
+        Args:
+            model: an endpoint that answers as OpenAI's does; True takes that of the settings
+                (``GRAPHMEM_MODEL_BASE_URL`` and so on); None asks no model.
+            force: also where it is not due.
 
         Raises:
-            SettingsError: ``model=True``, and the settings name none.
+            SettingsError: a model is asked for, and the settings name none.
             ValidationError: ``model`` is nothing of the kind.
         """
         asked = self._model(model)
@@ -160,7 +157,8 @@ class Consolidator:
 
     def _since(self) -> int:
         query = procedure("consolidation.state")
-        state = self._store.read(query, ns=self._namespace, id=self._id)[0]
+        identity = consolidation_id(self._namespace)
+        state = self._store.read(query, ns=self._namespace, id=identity)[0]
         return int(state["episodes"]) - int(state["before"] or 0)
 
     def _written(self, proposal: Proposal) -> tuple[dict[str, int], str | None]:
@@ -202,7 +200,7 @@ class Consolidator:
         tx.run(
             procedure("consolidation.note"),
             ns=ns,
-            id=self._id,
+            id=consolidation_id(ns),
             episodes=found.episodes,
             stamp=found.stamp,
             z=self._settings.z,
@@ -222,7 +220,7 @@ class Consolidator:
             "removed": removed,
             "model_rules": sum(row["source"] == MODEL for row in stored),
             "dropped": dropped,
-            "preferred": self._refresh_preferred(tx),
+            "preferred": self.refresh_preferred(tx),
         }
         return counts, reason
 

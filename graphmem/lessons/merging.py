@@ -10,19 +10,21 @@ from __future__ import annotations
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.arguments import check_text, checked_text
 from graphmem.ids import strategy_id
-from graphmem.store.port import Row, Store, Transaction
+from graphmem.lessons.reading import LessonReader
+from graphmem.store.port import Row, Transaction
 from graphmem.store.queries import procedure
 
 
-class Merger:
+class Merger(LessonReader):
     """Merges strategies of one namespace, and undoes that."""
 
-    def __init__(self, store: Store, namespace: str) -> None:
-        self._store = store
-        self._namespace = namespace
-
     def merge(self, strategy: str, other: str) -> str:
-        """Let a second strategy count as the first; return the id of the first.
+        """Count a second strategy as the first (texts or ids) wherever lessons are read.
+
+        Nothing that was recorded changes, and :meth:`unmerge` undoes it. An episode that used
+        both counts for both.
+
+        Returns the id of the strategy that stands for both.
 
         Raises:
             NotFoundError: there is no such strategy.
@@ -49,7 +51,9 @@ class Merger:
         return str(whole["id"])
 
     def unmerge(self, strategy: str) -> int:
-        """Let a strategy and those merged into it count by themselves; return how many were merged.
+        """Let strategies count by themselves again: this one, and those merged into it.
+
+        Returns how many were merged until now.
 
         Raises:
             NotFoundError: there is no such strategy.

@@ -13,7 +13,7 @@ from graphmem.errors import ValidationError
 from graphmem.graph.access import View, read_view
 from graphmem.graph.arguments import check_limit, checked_agent, checked_text
 from graphmem.ids import from_millis, task_id
-from graphmem.lessons.counting import SAMPLE
+from graphmem.lessons.counting import RECENT, SAMPLE
 from graphmem.models.lessons import (
     Alternative,
     AntiPattern,
@@ -31,10 +31,12 @@ RULES = 10
 """Rules of a task that are shown, the newest."""
 CARDS = 30
 """Mistakes that are shown."""
+TASKS = 100
+"""Tasks whose scores a summary has, those with most episodes."""
 
 
-class Lessons:
-    """What one namespace teaches."""
+class LessonReader:
+    """Reads the lessons of one namespace."""
 
     def __init__(self, store: Store, namespace: str, settings: Settings) -> None:
         self._store = store
@@ -46,10 +48,39 @@ class Lessons:
         task_type: str | None = None,
         agent: str | None = None,
         min_confidence: float = 0.0,
-        *,
-        evidence: bool = True,
     ) -> list[Heuristic]:
-        """Return what works, best lower bound first."""
+        """Return what works for agents on types of tasks, the best lower bound first.
+
+        A heuristic counts all outcomes of one strategy for one agent on one type of task. It is
+        shown from 3 trials on, while its confidence is over 0.5 (settings ``min_occurrences`` and
+        ``heuristic_above``); what worked and then failed is no longer shown.
+
+        Args:
+            task_type: only tasks of this type.
+            agent: read as this agent: its own lessons and those that others share with it; None
+                reads everything.
+            min_confidence: posterior mean of the success rate, in [0, 1].
+
+        Raises:
+            ValidationError: an argument is wrong.
+        """
+        rows = self._heuristics(task_type, agent, min_confidence)
+        samples = self._samples(rows)
+        return [
+            Heuristic(
+                **_dated(row, "members"),
+                supporting=tuple(samples.get((row["id"], True), ())),
+                opposing=tuple(samples.get((row["id"], False), ())),
+            )
+            for row in rows
+        ]
+
+    def _heuristics(
+        self,
+        task_type: str | None = None,
+        agent: str | None = None,
+        min_confidence: float = 0.0,
+    ) -> list[Row]:
         check_confidence(min_confidence)
         view = self._view(agent)
         rows = self._both(
@@ -61,16 +92,7 @@ class Lessons:
             min_confidence=min_confidence,
             **self._settings.bounds,
         )
-        rows = [row for row in rows if view.allows(row["task_type"])]
-        samples = self._samples(rows) if evidence else {}
-        return [
-            Heuristic(
-                **_dated(row, "members"),
-                supporting=tuple(samples.get((row["id"], True), ())),
-                opposing=tuple(samples.get((row["id"], False), ())),
-            )
-            for row in rows
-        ]
+        return [row for row in rows if view.allows(row["task_type"])]
 
     def anti_patterns(
         self,
@@ -78,7 +100,20 @@ class Lessons:
         agent: str | None = None,
         min_confidence: float = 0.0,
     ) -> list[AntiPattern]:
-        """Return what fails, and what to do instead, most certain first."""
+        """Return what fails for agents, and what to do instead, the most certain first.
+
+        An anti-pattern is one strategy that failed twice or more (setting
+        ``anti_pattern_failures``) with one class of errors. ``better_alternative`` is a strategy
+        that did better on the same tasks, else on the same type of task, or None.
+
+        Args:
+            task_type: only failures on tasks of this type.
+            agent: read as this agent; None reads everything.
+            min_confidence: share of these failures among them and the successes, in [0, 1].
+
+        Raises:
+            ValidationError: an argument is wrong.
+        """
         check_confidence(min_confidence)
         view = self._view(agent)
         rows = self._both(
@@ -116,7 +151,16 @@ class Lessons:
     def rules(
         self, task: str | None = None, agent: str | None = None, *, limit: int | None = None
     ) -> list[Rule]:
-        """Return the rules of a task, the newest, or all rules, the best supported first."""
+        """Return the rules of a task (its key or wording), the newest 10, or all rules.
+
+        Rules come from the successes of episodes with a score of .85 or more, and the mistakes of
+        those under .5; one that more episodes contradict than support is not shown.
+
+        Args:
+            task: None: the rules of all tasks and the general ones, the best supported first.
+            agent: only what the episodes say that this agent may read; None: all episodes.
+            limit: rows at most.
+        """
         if limit is not None:
             check_limit(limit)
         view = self._view(agent)
@@ -156,7 +200,14 @@ class Lessons:
         *,
         limit: int = CARDS,
     ) -> list[Mistake]:
-        """Return mistakes by how often they were seen, then the latest first."""
+        """Return mistakes of mistake cards, the one seen most first, then the latest.
+
+        Args:
+            task: only mistakes in this task.
+            worker: only mistakes of this worker.
+            agent: only what the episodes say that this agent may read; None: all episodes.
+            limit: rows at most; nothing is ever deleted.
+        """
         check_limit(limit)
         view = self._view(agent)
         given = {"task": checked_text("task", task), "worker": checked_text("worker", worker)}
@@ -167,27 +218,27 @@ class Lessons:
             rows = [row for row in rows if view.allows(row.pop("task_type"))][:limit]
         return [Mistake(**_dated(row)) for row in rows]
 
-    def recent(self, task: str, agent: str | None = None, *, limit: int = 20) -> list[Score]:
-        """Return the latest episodes of a task (at most 20), the latest first."""
-        check_limit(limit)
-        view = self._view(agent)
-        agents = view.agents and list(view.agents)
-        rows = self._read("lessons.recent", task=self._task(task), agents=agents)
-        return [_score(row) for row in rows if view.allows(row.pop("task_type"))][:limit]
+    def scores(self, task: str, *, last: int | None = None) -> list[Score]:
+        """Return the scores of a task (its key or wording), the earliest first.
 
-    def scores(self, task: str) -> list[Score]:
-        """Return the scores of a task, all of them, the earliest first."""
-        return [_score(row) for row in self._read("lessons.scores", task=self._task(task))]
+        Args:
+            task: whose episodes.
+            last: only the latest so many, at most 20 (found without looking at the others).
 
-    def task_scores(self, limit: int = 100) -> list[TaskScore]:
-        """Return how well each task went, the one with most episodes first."""
-        check_limit(limit)
-        return [TaskScore(**row) for row in self._read("lessons.task_scores", limit=limit)]
+        Raises:
+            ValidationError: ``last`` is not from 1 to 20.
+        """
+        if last is None:
+            rows = self._read("lessons.scores", task=self._task(task))
+        elif type(last) is not int or not 1 <= last <= RECENT:
+            raise ValidationError("last", last, f"must be from 1 to {RECENT}", "or leave it out")
+        else:
+            rows = self._read("lessons.recent", task=self._task(task), agents=None)[:last][::-1]
+        return [_score(row) for row in rows]
 
-    def summary(self, top: int = 5) -> MemorySummary:
-        """Return the counts of lessons, the mistakes seen most, and how well tasks went."""
+    def summary(self, *, top: int = 5) -> MemorySummary:
+        """Return what the memory holds in lessons: counts, top mistakes, scores of tasks."""
         counts = self._read("lessons.counts")[0]
-        heuristics = self.heuristics(evidence=False)
         anti_patterns = self._both(
             "lessons.anti_patterns",
             at_least=self._settings.anti_pattern_failures,
@@ -197,12 +248,14 @@ class Lessons:
         general = sum(row["task"] is None for row in rules)
         return MemorySummary(
             **counts,
-            heuristics=len(heuristics),
+            heuristics=len(self._heuristics()),
             anti_patterns=len(anti_patterns),
             rules=len(rules) - general,
             general_rules=general,
             top_mistakes=tuple(self.mistakes(limit=top)),
-            scores=tuple(self.task_scores()),
+            scores=tuple(
+                TaskScore(**row) for row in self._read("lessons.task_scores", limit=TASKS)
+            ),
         )
 
     def refresh_preferred(self, tx: Transaction) -> int:
@@ -383,5 +436,5 @@ def _dated(row: Row, *without: str) -> Row:
 
 
 def _score(row: Row) -> Score:
-    held = {name: value for name, value in row.items() if name not in ("at", "dated")}
+    held = {name: value for name, value in row.items() if name not in ("at", "dated", "task_type")}
     return Score(**held, at=from_millis(row["dated"]))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import builtins
+from collections.abc import Sequence
+from datetime import datetime
 
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.clock import now_millis
@@ -14,6 +15,7 @@ from graphmem.models.knowledge import (
     Claim,
     Knowledge,
     KnowledgeRef,
+    KnowledgeSource,
     Statement,
 )
 from graphmem.people.preferences import open_user
@@ -33,28 +35,51 @@ class KnowledgeBase:
         self._store = store
         self._namespace = namespace
 
-    def know(self, claim: Claim) -> Knowledge:
-        """Store that a source states a fact, durably, or find that it is known.
+    def know(
+        self,
+        domain: str,
+        fact: str,
+        *,
+        source: KnowledgeSource = "user_stated",
+        user: str | None = None,
+        contradicts: str | Knowledge | Sequence[str | Knowledge] | None = None,
+        at: datetime | None = None,
+    ) -> Knowledge:
+        """Store that a source states a fact of a domain, durably.
+
+        A fact is there once; each source, user and time that states it is kept as evidence. The
+        same again changes nothing and answers ``created=False``.
+
+        Args:
+            domain: what the fact is about, for instance "billing".
+            fact: the fact, in words.
+            source: "user_stated" (confidence 1), "documented", "observed" or "inferred" (0.8).
+            user: who stated it; ``memory.upkeep.erase`` can then remove it.
+            contradicts: what is known and cannot be true as well: one or several, or their ids.
+            at: when it was stated, with time zone; default: not known.
 
         Raises:
-            ValidationError: it is to contradict itself.
+            ValidationError: a field is wrong, or the fact is to contradict itself.
             NotFoundError: what it is to contradict is not known.
             StoreError: the engine failed; nothing was written.
         """
+        claim = Claim(
+            domain=domain, fact=fact, source=source, user=user, contradicts=contradicts, at=at
+        )
         ns = self._namespace
         identity = knowledge_id(ns, claim.domain, claim.fact)
         if identity in claim.contradicts:
             raise ValidationError(
                 "contradicts", identity, "is the fact itself", "give the ids of others"
             )
-        at = millis(claim.at)
-        said = (claim.source, claim.user or "", "" if at is None else str(at))
+        said_at = millis(claim.at)
+        said = (claim.source, claim.user or "", "" if said_at is None else str(said_at))
         statement = node_id(ns, "Statement", identity, *said)
         others = list(claim.contradicts)
         now = now_millis()
 
         def work(tx: Transaction) -> Knowledge:
-            user = open_user(tx, ns, now, claim.user) if claim.user else None
+            user_id = open_user(tx, ns, now, claim.user) if claim.user else None
             opened = tx.run(
                 procedure("knowledge.open"),
                 ns=ns,
@@ -80,8 +105,8 @@ class KnowledgeBase:
                 source=claim.source,
                 confidence=KNOWLEDGE_CONFIDENCE[claim.source],
                 user=claim.user,
-                user_id=user,
-                at=at,
+                user_id=user_id,
+                at=said_at,
             )
             contradicted = tx.run(
                 procedure("knowledge.contradict"),
@@ -99,12 +124,17 @@ class KnowledgeBase:
         self._store.apply_schema()
         return self._store.transact(work)
 
-    def list(self, asked: Asked, limit: int) -> builtins.list[Knowledge]:
-        """Return what is known, the surest first.
+    def knowledge(self, domain: str | None = None, *, limit: int = 100) -> list[Knowledge]:
+        """Return what is known, the surest first, with what contradicts what.
+
+        Args:
+            domain: only facts of this one.
+            limit: rows at most.
 
         Raises:
-            ValidationError: the limit is no whole number from 1.
+            ValidationError: the domain or the limit is wrong.
         """
+        asked = Asked(domain=domain)
         if type(limit) is not int or limit < 1:
             raise ValidationError("limit", limit, "must be a whole number from 1")
         rows = self._store.read(

@@ -6,15 +6,21 @@ category form a chain in which each supersedes the one before it, whatever order
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 from graphmem.graph.clock import now_millis
 from graphmem.ids import from_millis, node_id
 from graphmem.models import Difference
 from graphmem.models.fields import millis
-from graphmem.models.users import PREFERENCE_CONFIDENCE, Asked, Preference, Wish
+from graphmem.models.users import (
+    PREFERENCE_CONFIDENCE,
+    Asked,
+    Preference,
+    PreferenceSource,
+    Wish,
+)
 from graphmem.store.paging import pages
 from graphmem.store.port import ChangedError, Row, Store, Transaction
 from graphmem.store.queries import procedure
@@ -32,62 +38,89 @@ class Preferences:
         self._store = store
         self._namespace = namespace
 
-    def prefer(self, wish: Wish) -> Preference:
-        """Store a preference, durably, or find that it is known.
+    def prefer(
+        self,
+        user: str,
+        category: str,
+        text: str,
+        *,
+        source: PreferenceSource = "explicit_instruction",
+        at: datetime | None = None,
+    ) -> Preference:
+        """Store what a user wants, durably; it supersedes what the user wanted before it.
 
-        With a time it is known where the same was said at that time. Without one it is said now:
-        it is known where the same, from the same source, is the last that was said until now.
+        Of a user and category the latest preference is in force, by ``at``, or else by when it was
+        recorded; so one that arrives late takes its place in the history. The same at the same time
+        changes nothing; nor does the same without a time, as long as nothing else was said since.
+
+        Args:
+            user: whose preference it is.
+            category: what it is about, for instance "language"; one is in force in each.
+            text: what the user wants.
+            source: "explicit_instruction" (confidence 1), "correction" or "inferred" (0.7).
+            at: when it was said, with time zone; default: not known.
 
         Raises:
+            ValidationError: a field is wrong.
             StoreError: the engine failed; nothing was written.
         """
+        wish = Wish(user=user, category=category, text=text, source=source, at=at)
         ns = self._namespace
-        user = user_id(ns, wish.user)
-        at = millis(wish.at)
+        identity = user_id(ns, wish.user)
+        said_at = millis(wish.at)
         clock = now_millis()
 
         def work(tx: Transaction) -> Preference:
             open_user(tx, ns, clock, wish.user)
             query = procedure("preferences.of")
-            before = tx.run(query, ns=ns, user_id=user, category=wish.category)
+            before = tx.run(query, ns=ns, user_id=identity, category=wish.category)
             now, known = clock, None
-            if at is None:
+            if said_at is None:
                 now, known = _said_now(wish, before, clock)
                 moment = ("recorded", str(now))
             else:
-                moment = ("at", str(at))
-            identity = known or node_id(
+                moment = ("at", str(said_at))
+            key = known or node_id(
                 ns, "Preference", wish.user, wish.category, wish.text, wish.source, *moment
             )
-            created = identity not in {row["id"] for row in before}
+            created = key not in {row["id"] for row in before}
             if created:
                 tx.run(
                     procedure("preferences.prefer"),
                     ns=ns,
                     now=now,
-                    user_id=user,
-                    id=identity,
+                    user_id=identity,
+                    id=key,
                     category=wish.category,
                     text=wish.text,
                     source=wish.source,
                     confidence=PREFERENCE_CONFIDENCE[wish.source],
-                    at=at,
+                    at=said_at,
                 )
-                _relink(tx, ns, [user], wish.category)
-            rows = tx.run(query, ns=ns, user_id=user, category=wish.category)
+                _relink(tx, ns, [identity], wish.category)
+            rows = tx.run(query, ns=ns, user_id=identity, category=wish.category)
             for row in rows:
-                if row["id"] == identity:
+                if row["id"] == key:
                     return _preference(row, created=created)
             raise ChangedError("the user was erased while this was written")
 
         self._store.apply_schema()
         return self._store.transact(work)
 
-    def list(self, asked: Asked, *, history: bool) -> builtins.list[Preference]:
-        """Return the preferences of a user, by category, the latest first.
+    def preferences(
+        self, user: str, category: str | None = None, *, history: bool = False
+    ) -> list[Preference]:
+        """Return what a user wants, by category.
 
-        Without ``history`` only those in force, one a category.
+        Args:
+            user: whose preferences.
+            category: only this one.
+            history: also what was superseded, the latest first.
+
+        Raises:
+            ValidationError: a name is wrong.
         """
+        asked = Asked(user=user, category=category)
         rows = self._store.read(
             procedure("preferences.of"),
             ns=self._namespace,
@@ -97,12 +130,20 @@ class Preferences:
         )
         return [_preference(row) for row in rows]
 
-    def verify(self) -> tuple[builtins.list[Difference], int]:
+
+class Supersessions:
+    """Checks and rebuilds which preferences of one namespace supersede which."""
+
+    def __init__(self, store: Store, namespace: str) -> None:
+        self._store = store
+        self._namespace = namespace
+
+    def verify(self) -> tuple[list[Difference], int]:
         """Compare which preferences supersede which with what their times say.
 
         Returns the differences, and how many edges there should be.
         """
-        differences: builtins.list[Difference] = []
+        differences: list[Difference] = []
         count = 0
         for page in self._pages():
             expected, stored = self._store.view(
@@ -132,7 +173,7 @@ class Preferences:
             written, removed = written + counts[0], removed + counts[1]
         return written, removed
 
-    def _pages(self) -> Iterator[builtins.list[str]]:
+    def _pages(self) -> Iterator[list[str]]:
         rows = self._store.read(procedure("preferences.users"), ns=self._namespace)
         return pages([row["id"] for row in rows])
 

@@ -9,7 +9,7 @@ import builtins
 from collections.abc import Mapping, Sequence
 
 from graphmem.errors import ScopeError
-from graphmem.graph.access import Scopes, read_scopes
+from graphmem.graph.access import read_scopes
 from graphmem.graph.clock import now_millis
 from graphmem.ids import node_id, scope_id
 from graphmem.models.scopes import Scope
@@ -38,19 +38,49 @@ def circle(scopes: Mapping[str, Scope], agent: str) -> list[str] | None:
     return None
 
 
-class Scoper:
-    """Sets and reads the scopes of one namespace."""
+class LearningScopes:
+    """Sets and reads what agents of one namespace may learn: ``memory.scopes``."""
 
     def __init__(self, store: Store, namespace: str) -> None:
         self._store = store
         self._namespace = namespace
 
-    def set(self, scope: Scope) -> Scope:
-        """Set or replace the scope of an agent, durably.
+    def set(
+        self,
+        agent: str,
+        *,
+        can_learn: Sequence[str] | None = None,
+        cannot_learn: Sequence[str] = (),
+        share_with: Sequence[str] = (),
+        inherit_from: Sequence[str] = (),
+        min_occurrences: int | None = None,
+    ) -> Scope:
+        """Set the scope of an agent, in place of the one that it has.
+
+        An agent without a scope learns everything, and reads its own lessons.
+
+        Args:
+            agent: whose scope.
+            can_learn: types of tasks that it may learn, in which ``*`` stands for any text;
+                None: all.
+            cannot_learn: types of tasks that it may not learn, whatever ``can_learn`` says.
+            share_with: agents that may read its lessons; "*" lets all of them.
+            inherit_from: agents whose lessons it reads where these share them with it, and those
+                that these inherit from, in turn.
+            min_occurrences: occurrences that a lesson needs before it reads it.
 
         Raises:
             ScopeError: it would inherit from itself, directly or through others.
+            ValidationError: another field is wrong.
         """
+        scope = Scope(
+            agent=agent,
+            can_learn=can_learn,
+            cannot_learn=cannot_learn,
+            share_with=share_with,
+            inherit_from=inherit_from,
+            min_occurrences=min_occurrences,
+        )
         self._store.apply_schema()
         now = now_millis()
 
@@ -84,19 +114,23 @@ class Scoper:
 
     def list(self) -> builtins.list[Scope]:
         """Return all scopes, by agent."""
-        return builtins.list(self.all().values())
-
-    def all(self) -> Scopes:
-        """Return all scopes."""
-        return read_scopes(self._store.read, self._namespace)
+        return builtins.list(read_scopes(self._store.read, self._namespace).values())
 
     def get(self, agent: str) -> Scope | None:
-        """Return the scope of an agent, or None where it has none."""
+        """Return the scope of an agent, or None where it has none.
+
+        Raises:
+            ValidationError: this is no name of an agent.
+        """
         name = Scope(agent=agent).agent
         return read_scopes(self._store.read, self._namespace, [name]).get(name)
 
     def remove(self, agent: str) -> bool:
-        """Remove the scope of an agent; return whether it had one."""
+        """Remove the scope of an agent; return whether it had one.
+
+        Raises:
+            ValidationError: this is no name of an agent.
+        """
         ids = [scope_id(self._namespace, Scope(agent=agent).agent)]
         self._store.apply_schema()
         now = now_millis()

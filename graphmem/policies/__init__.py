@@ -14,6 +14,7 @@ from graphmem.ids import to_millis
 from graphmem.models.policies import Observation, State, TDUpdate, Transition
 from graphmem.policies.asking import Asking
 from graphmem.policies.base import Action, numbered, placed, split, unit, value
+from graphmem.policies.crystallizing import Crystallizing
 from graphmem.policies.linking import Linking
 from graphmem.policies.streams import Draft, PolicyKey, StateKey, apply, open_nodes
 from graphmem.policies.studying import Studying
@@ -25,7 +26,7 @@ __all__ = ["Action", "Policies"]
 MAX_BATCH = 100_000
 
 
-class Policies(Asking, Linking, Studying):
+class Policies(Asking, Linking, Studying, Crystallizing):
     """Learns, ranks and links the policies of one namespace: ``memory.policies``.
 
     A state is given as a dict of features or as its fingerprint; an action as its type, and

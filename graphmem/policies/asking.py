@@ -190,7 +190,7 @@ class Asking(PolicyBase):
         """Return all policies in a state, best first, with their values at a time as ``score``.
 
         A value decays with the days since its last update: at ``decay_rate``, more slowly where
-        confidence is high; its cycles (:meth:`Memory.cycles`) and ``pressure`` (for each day of
+        confidence is high; its cycles (``memory.cycles``) and ``pressure`` (for each day of
         waiting) are added. Stored values are not touched. Without ``at`` the score is the value.
 
         Raises:

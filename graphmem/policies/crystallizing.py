@@ -10,13 +10,13 @@ import json
 import math
 from dataclasses import dataclass
 
-from graphmem.config import Settings
 from graphmem.errors import ValidationError
 from graphmem.graph.arguments import checked_agent
 from graphmem.graph.clock import now_millis
 from graphmem.models.policies import Candidate, CrystallizeReport
+from graphmem.policies.base import PolicyBase
 from graphmem.policies.streams import Draft, apply, lock
-from graphmem.store.port import Row, Store, Transaction
+from graphmem.store.port import Row, Transaction
 from graphmem.store.queries import procedure
 
 BELOW_SHOWN = 20
@@ -59,22 +59,33 @@ class Thresholds:
         return high
 
 
-class Crystallizer:
-    """Crystallizes the policies of one namespace."""
-
-    def __init__(self, store: Store, namespace: str, settings: Settings) -> None:
-        self._store = store
-        self._namespace = namespace
-        self._settings = settings
+class Crystallizing(PolicyBase):
+    """Makes policies of what worked often enough."""
 
     def crystallize(
         self,
-        agent: str | None,
-        min_events: int | None,
-        threshold: float | None,
-        z: float | None,
+        agent: str | None = None,
+        *,
+        min_events: int | None = None,
+        threshold: float | None = None,
+        z: float | None = None,
     ) -> CrystallizeReport:
-        """Create, update and take back policies; see :meth:`Memory.crystallize`."""
+        """Make policies of actions that worked often enough, and take back those that no longer do.
+
+        Counted are episodes with steps that have a state (each once for every action that it
+        took in a state), outcomes given to :meth:`observe`, and updates with ``success``.
+        A policy that was never updated nor set gets its lower bound as its value.
+
+        Args:
+            agent: only this agent's; default: all agents, each by itself.
+            min_events: trials that it needs; default: the setting (3).
+            threshold: its Wilson lower bound must be over this; default: the setting (0.6).
+            z: normal quantile of the bound; default: the setting (1.96). 3 successes of 3 have a
+                lower bound of .438 at 1.96; the report says how many trials a threshold needs.
+
+        Raises:
+            ValidationError: a threshold is out of range.
+        """
         settings = self._settings
         limits = _check(
             settings.min_events if min_events is None else min_events,
@@ -87,7 +98,7 @@ class Crystallizer:
         if rows:
             streams = [row["stream"] for row in rows]
             self._store.apply_schema()
-            found = self._store.transact(lambda tx: self._work(tx, streams, agent, limits))
+            found = self._store.transact(lambda tx: self._crystallized(tx, streams, agent, limits))
         by_change: dict[str, list[Candidate]] = {name: [] for name in (*_WROTE, "kept", "below")}
         for row in found:
             by_change[row["change"]].append(_candidate(row, limits))
@@ -104,7 +115,7 @@ class Crystallizer:
             needed=limits.more(0, 0),
         )
 
-    def _work(
+    def _crystallized(
         self, tx: Transaction, streams: list[str], agent: str | None, limits: Thresholds
     ) -> list[Row]:
         locked = lock(tx, self._namespace, streams)

@@ -122,6 +122,19 @@ class Similarity:
             ]
         return sorted(hits, key=lambda hit: (-hit.fused, -hit.similarity, hit.id))
 
+    def lenders(self, label: str, text: str) -> list[tuple[str, float]]:
+        """Return the ids and similarities of nodes that lend to a strategy or task with a text."""
+        hits = self.search(text, LINKS)
+        if not hits:
+            return []
+        thresholds = self.embedder.thresholds
+        least = thresholds.near if label == "Task" else thresholds.similar
+        return [
+            (hit.id, hit.similarity)
+            for hit in hits
+            if hit.label == label and hit.similarity >= least
+        ]
+
     def vector(self, text: str) -> Vector:
         """Return the vector of a text that is searched for: shape (dimensions,), of length 1."""
         vector = self._asked.get(text)

@@ -122,6 +122,21 @@ def adhoc(text: str, mode: Mode = "read") -> Query:
     return Query("query", mode, text.strip().rstrip(";"), checked=False)
 
 
+def readable(text: str) -> Query:
+    """Return the procedure of a name, or a query of a person's own text.
+
+    Raises:
+        ReadOnlyError: the procedure writes.
+        ProcedureError: the text is empty, or reads files (``LOAD CSV``).
+    """
+    if text not in catalog():
+        return adhoc(text)
+    query = catalog()[text]
+    if query.mode != "read":
+        raise refuse_writing(query)
+    return query
+
+
 def schema_of(engine: str) -> list[Query]:
     """Return the schema statements of an engine (``kglite``, ``neo4j``)."""
     return [

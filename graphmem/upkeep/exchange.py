@@ -14,7 +14,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO, get_args
 from uuid import uuid4
 
 from graphmem.config import Settings
@@ -43,6 +43,9 @@ _Told = tuple[str, str | None, str | None, str | None]
 """An episode to be written: its id, source key, source, and how its file wrote it (JSON)."""
 
 
+FileFormat = Literal["sentinel", "jsonl"]
+
+
 class _Document(Input):
     name: Name
 
@@ -56,7 +59,23 @@ class Exchange:
         self._settings = settings
         self._learner = learner
 
-    def import_sentinel(self, path: str | Path, name: str | None = None) -> ImportReport:
+    def import_(
+        self, path: str | Path, format_name: FileFormat, document: str | None
+    ) -> ImportReport:
+        """Learn the episodes of a file."""
+        if _is_sentinel(format_name, document):
+            return self._import_sentinel(path, document)
+        return self._import_jsonl(path)
+
+    def export(
+        self, path: str | Path, format_name: FileFormat, document: str | None
+    ) -> ExportReport:
+        """Write the episodes of the namespace to a file."""
+        if _is_sentinel(format_name, document):
+            return self._export_sentinel(path, document)
+        return self._export_jsonl(path)
+
+    def _import_sentinel(self, path: str | Path, name: str | None) -> ImportReport:
         """Learn the episodes of a Sentinel file, and keep all the rest of it."""
         source = _source(path)
         name = _Document(name=source.stem if name is None else name).name
@@ -92,12 +111,12 @@ class Exchange:
             kept=tuple(held),
         )
 
-    def export_sentinel(self, path: str | Path, document: str | None = None) -> ExportReport:
+    def _export_sentinel(self, path: str | Path, document: str | None) -> ExportReport:
         """Write the episodes of the namespace, or of one imported file, as a Sentinel file."""
         with _replacing(path) as open_file:
             return self._store.view(lambda tx: self._sentinel(tx, open_file, str(path), document))
 
-    def import_jsonl(self, path: str | Path) -> ImportReport:
+    def _import_jsonl(self, path: str | Path) -> ImportReport:
         """Learn the episodes of JSON lines, after all lines were found to be right."""
         source = _source(path)
         for item in _lines(source):
@@ -116,7 +135,7 @@ class Exchange:
             refused=report.rejected,
         )
 
-    def export_jsonl(self, path: str | Path) -> ExportReport:
+    def _export_jsonl(self, path: str | Path) -> ExportReport:
         """Write the episodes of the namespace as JSON lines, the earliest first."""
 
         def work(tx: Transaction, open_file: Callable[[], TextIO]) -> int:
@@ -279,6 +298,19 @@ class Exchange:
             "mistake_cards": cards,
             "score_history": dict(scores),
         }
+
+
+def _is_sentinel(format_name: FileFormat, document: str | None) -> bool:
+    known = get_args(FileFormat)
+    if format_name not in known:
+        raise ValidationError(
+            "format_name", format_name, "is unknown", f"give one of {', '.join(known)}"
+        )
+    if format_name == "sentinel":
+        return True
+    if document is not None:
+        raise ValidationError("document", document, "is for Sentinel files", "leave it out")
+    return False
 
 
 def _source(path: str | Path) -> Source:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from graphmem.advice.predict import Forecaster
 from graphmem.config import Settings
 from graphmem.episodes.learning import settled_half_life
 from graphmem.episodes.rows import classify, read_contents
@@ -27,9 +28,9 @@ from graphmem.graph.derived import (
 )
 from graphmem.ids import canonical_json, digest, from_millis, node_id
 from graphmem.lessons import general_rules as consolidation
-from graphmem.lessons.reading import Lessons
+from graphmem.lessons.reading import LessonReader
 from graphmem.models import Difference, RebuildReport, Stats, VerifyReport
-from graphmem.people.preferences import Preferences
+from graphmem.people.preferences import Supersessions
 from graphmem.policies import rebuilding as derivation
 from graphmem.policies.cycles import Cycles
 from graphmem.policies.rebuilding import Derived
@@ -47,16 +48,22 @@ class Maintainer:
     """Checks and mends what was derived in one namespace."""
 
     def __init__(
-        self, store: Store, namespace: str, settings: Settings, similarity: Similarity
+        self,
+        store: Store,
+        namespace: str,
+        settings: Settings,
+        similarity: Similarity,
+        forecaster: Forecaster,
     ) -> None:
         self._store = store
         self._namespace = namespace
         self._settings = settings
         self._namespace_id = node_id(namespace, "Namespace")
         self._cycles = Cycles(store, namespace, settings)
-        self._lessons = Lessons(store, namespace, settings)
-        self._preferences = Preferences(store, namespace)
+        self._lessons = LessonReader(store, namespace, settings)
+        self._supersessions = Supersessions(store, namespace)
         self._similarity = similarity
+        self._forecaster = forecaster
 
     def stats(self) -> Stats:
         """Return the counts of the namespace."""
@@ -118,11 +125,14 @@ class Maintainer:
                 on_progress(done, total)
         found, counted = self._store.view(self._compare_general)
         differences += found
-        said, supersessions = self._preferences.verify()
+        said, supersessions = self._supersessions.verify()
         differences += said
         unlike, similar = self._similarity.verify()
         differences += unlike
-        checked |= {"episodes": len(episodes), "supersessions": supersessions, **counted, **similar}
+        unfitted, pooled = self._forecaster.verify()
+        differences += unfitted
+        checked |= {"episodes": len(episodes), "supersessions": supersessions}
+        checked |= {**counted, **similar, **pooled}
         return VerifyReport(ok=not differences, differences=tuple(differences), checked=checked)
 
     def rebuild(self, on_progress: Progress | None = None) -> RebuildReport:
@@ -162,10 +172,11 @@ class Maintainer:
             if on_progress:
                 on_progress(done, total)
         self._store.transact(self.consolidate_anew)
-        superseded = self._preferences.rebuild()
+        superseded = self._supersessions.rebuild()
         self._store.transact(self._cycles.renew)
         query = procedure("predictions.drop_about")
         self._store.transact(lambda tx: tx.run(query, ns=self._namespace))
+        self._forecaster.refit()
         return RebuildReport(
             similar=self._similarity.rebuild(),
             policies=policies,

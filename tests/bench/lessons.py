@@ -225,7 +225,7 @@ def heuristics(folder: Path, scale: float) -> list[Result]:
                 baseline = f"ALMA: {workers[place].ask('heuristics')}"
             with Memory.open(folder / f"{place}", settings=Settings()) as memory:
                 learned(memory, given)
-                found = memory.heuristics()
+                found = memory.lessons.heuristics()
             held = ", ".join(f"{row.successes} of {row.trials} {row.status}" for row in found)
             figure = f"{len(found)} ({held})"
             results.append(Result(f"heuristics from {what}", figure, baseline, "", asked))
@@ -257,12 +257,13 @@ def context(folder: Path, scale: float) -> list[Result]:
 
 def contexts(engine: str, memory: Memory, size: int, calls: int, asked: str) -> list[Result]:
     """Return how long contexts take: of known tasks, and of tasks that are not known."""
-    memory.consolidate(force=True)
+    memory.lessons.consolidate(force=True)
     chance = random.Random(5)
     held = (
-        f"{len(memory.heuristics()):,} heuristics, "
-        f"{len(memory.anti_patterns()):,} anti-patterns, {len(memory.rules()):,} rules, "
-        f"{len(memory.mistakes(limit=1_000_000)):,} mistakes"
+        f"{len(memory.lessons.heuristics()):,} heuristics, "
+        f"{len(memory.lessons.anti_patterns()):,} anti-patterns, "
+        f"{len(memory.lessons.rules()):,} rules, "
+        f"{len(memory.lessons.mistakes(limit=1_000_000)):,} mistakes"
     )
     known = [wording(chance.randrange(TASKS)) for _ in range(calls)]
     new = [f"{chance.choice(list(TYPES.values()))} X{number}" for number in range(calls)]

@@ -276,7 +276,7 @@ def crystallized(memory: Memory, given: Sequence[Outcome]) -> tuple[int, float, 
     started = time.perf_counter()
     memory.policies.observe_many(events)
     recorded = time.perf_counter()
-    report = memory.crystallize()
+    report = memory.policies.crystallize()
     return len(report.created), recorded - started, time.perf_counter() - recorded
 
 

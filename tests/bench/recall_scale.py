@@ -130,7 +130,7 @@ def _filled(folder: Path, size: int) -> list[Result]:
 
 def fill(memory: Memory, size: int) -> None:
     """Write a history of so many strategies."""
-    memory.initialize()
+    memory.upkeep.initialize()
     ns, chance = memory.namespace, random.Random(1)
     strategies = {node_id(ns, "Strategy", text): text for text in _texts(chance, size, "")}
     episodes = size * OUTCOMES // 10

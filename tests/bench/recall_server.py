@@ -30,7 +30,7 @@ def recall(_: Path, scale: float) -> list[Result]:
     size = max(200, int(SIZE * scale))
     chance = random.Random(1)
     with opened() as memory, bare_driver() as driver:
-        memory.relink(Around())
+        memory.upkeep.relink(Around())
         memory.learn_many(
             {
                 "task": wording(chance),
@@ -39,7 +39,7 @@ def recall(_: Path, scale: float) -> list[Result]:
             }
             for _ in range(size)
         )
-        memory.relink()
+        memory.upkeep.relink()
         ours, bare = [], []
         questions = [wording(chance) for _ in range(CALLS)]
         memory.recall(questions[0])

@@ -24,8 +24,8 @@ def aged(url: str) -> str:
             )
         memory.learn("t", "ask first", success=True, agent="ada", ended_at=LONG_AGO)
         memory.learn("t", "hope", success=False, agent="ada", error="no luck")
-        memory.prefer("ann", "seat", "on the aisle")
-        memory.know("refunds", "they take five days", user="ann")
+        memory.people.prefer("ann", "seat", "on the aisle")
+        memory.people.know("refunds", "they take five days", user="ann")
     return url
 
 

@@ -252,15 +252,15 @@ def test_tail_names_every_kind(url: str) -> None:
         ids = [policies.observe(DEPLOY, action, True) for action in ("run", "wait")]
         for _ in range(5):
             policies.observe(DEPLOY, "run", True)
-        memory.crystallize()
-        memory.crystallize(min_events=50)
+        memory.policies.crystallize()
+        memory.policies.crystallize(min_events=50)
         policies.link(*ids)
         policies.strengthen(*ids)
         policies.weaken(*ids, factor=0.5)
         policies.unlink(*ids)
         episode = memory.learn("t", "s", success=True).episode_id
         gone = memory.learn("t", "s", success=False).episode_id
-        memory.erase(gone)
+        memory.upkeep.erase(gone)
     lines = good("--url", url, "events", "tail").out.splitlines()
     shown = {line.split("  ")[3]: "  ".join(line.split("  ")[4:]) for line in lines}
     state = "replicas=3 task=deploy"

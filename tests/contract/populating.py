@@ -70,7 +70,7 @@ def populate(memory: Memory, tag: str) -> None:
     keep(memory, tag)
     teach(memory, tag)
     generalize(memory, tag)
-    memory.relink("hashing")
+    memory.upkeep.relink("hashing")
     memory.learn("shared pending", "shared pending", success=True, source_key=f"{tag}/pending")
     memory.store.write(
         procedure("forecasting.put_pooling"),
@@ -79,17 +79,17 @@ def populate(memory: Memory, tag: str) -> None:
         id=f"pooling in {memory.namespace}",
         strengths=STRENGTHS,
     )
-    memory.flush()  # else counts of reads come in while a test looks
+    memory.upkeep.flush()  # else counts of reads come in while a test looks
 
 
 def say(memory: Memory) -> None:
     """Preferences, knowledge and scopes, each with one that stands against another."""
     for day, text in enumerate(("shared a", "shared b")):
         at = DAY + timedelta(days=day)
-        memory.prefer("shared user", "shared category", text, at=at)
-    first = memory.know("shared domain", "shared fact", user="shared user")
-    memory.know("shared domain", "other fact", user="shared user", contradicts=first)
-    memory.scope("shared other", share_with=["shared agent"], inherit_from=["shared agent"])
+        memory.people.prefer("shared user", "shared category", text, at=at)
+    first = memory.people.know("shared domain", "shared fact", user="shared user")
+    memory.people.know("shared domain", "other fact", user="shared user", contradicts=first)
+    memory.scopes.set("shared other", share_with=["shared agent"], inherit_from=["shared agent"])
 
 
 def keep(memory: Memory, tag: str) -> None:
@@ -99,7 +99,7 @@ def keep(memory: Memory, tag: str) -> None:
         (file := Path(folder) / f"{tag}.json").write_text(
             json.dumps({"episodes": [form], "shared": tag})
         )
-        memory.import_sentinel(file, name="shared file")
+        memory.upkeep.import_(file, "sentinel", document="shared file")
 
 
 def teach(memory: Memory, tag: str) -> None:
@@ -121,7 +121,7 @@ def teach(memory: Memory, tag: str) -> None:
                 }
             ]
         )
-    memory.merge("shared b", "shared d")
+    memory.lessons.merge("shared b", "shared d")
 
 
 def generalize(memory: Memory, tag: str) -> None:
@@ -137,7 +137,7 @@ def generalize(memory: Memory, tag: str) -> None:
         }
         for number in range(4)
     )
-    assert memory.consolidate(force=True).rules
+    assert memory.lessons.consolidate(force=True).rules
 
 
 def ids(memory: Memory, label: str) -> list[str]:

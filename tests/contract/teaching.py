@@ -80,10 +80,15 @@ def _plain(held: dict[str, Any], own: str) -> dict[str, Any]:
 
 def answers(memory: Memory) -> list[Any]:
     """What the memory answers when it is asked for lessons."""
-    heuristics = [row.model_dump() for row in memory.heuristics()]
+    heuristics = [row.model_dump() for row in memory.lessons.heuristics()]
     for row in heuristics:
         row["mean_score"] = round(row["mean_score"], 9)
-    return [heuristics, memory.anti_patterns(), memory.rules(), memory.mistakes()]
+    return [
+        heuristics,
+        memory.lessons.anti_patterns(),
+        memory.lessons.rules(),
+        memory.lessons.mistakes(),
+    ]
 
 
 def tamper(memory: Memory, cypher: str) -> None:

@@ -115,10 +115,10 @@ class TestGettingWorse:
         memory.learn_many(attempts("look it up", "++++"))
         memory.learn_many(attempts("search for it", "----", first=4))
         assert memory.query("analysis.getting_worse") == []
-        memory.merge("look it up", "search for it")
+        memory.lessons.merge("look it up", "search for it")
         [row] = memory.query("analysis.getting_worse")
         assert (row["strategy"], row["fall"]) == ("look it up", pytest.approx(5 / 6 - 1 / 6))
-        memory.unmerge("look it up")
+        memory.lessons.unmerge("look it up")
         assert memory.query("analysis.getting_worse") == []
 
 
@@ -162,7 +162,7 @@ class TestCostlyErrors:
         ]
         # What is left out by a limit still counts in the shares.
         assert memory.query("analysis.costly_errors", limit=1) == rows[:1]
-        memory.merge("a", "b")
+        memory.lessons.merge("a", "b")
         assert memory.query("analysis.costly_errors")[0]["strategies"] == 2
 
     def test_the_last_error_of_the_steps_stands_for_one_of_the_episode(
@@ -223,7 +223,7 @@ class TestNoAlternative:
         memory.learn_many(attempts("walk", "-", error="too far"))
         memory.learn_many(attempts("go on foot", "-", error="too far"))
         assert memory.query("analysis.no_alternative") == []
-        memory.merge("walk", "go on foot")
+        memory.lessons.merge("walk", "go on foot")
         [row] = memory.query("analysis.no_alternative")
         assert (row["strategy"], row["occurrences"], row["trials"]) == ("walk", 2, 2)
         assert row["others"] == 0
@@ -268,7 +268,7 @@ class TestDisputedStrategies:
         memory.learn_many(attempts("ask", "+" * 6, agent="ada"))
         memory.learn_many(attempts("inquire", "-" * 6, agent="grace"))
         assert memory.query("analysis.disputed_strategies") == []
-        memory.merge("inquire", "ask")
+        memory.lessons.merge("inquire", "ask")
         [row] = memory.query("analysis.disputed_strategies")
         assert (row["strategy"], row["works_for"]) == ("inquire", "ada")
 

@@ -1,4 +1,4 @@
-"""AsyncMemory offers the methods of Memory, awaited."""
+"""AsyncMemory offers the methods of Memory and of its parts, awaited."""
 
 from __future__ import annotations
 
@@ -7,20 +7,59 @@ import inspect
 
 from graphmem import AsyncMemory, Episode, Memory, Settings
 
-NOT_AWAITED = {"open", "store", "namespace", "settings"}
+INTERNAL = {"renew", "patterns", "preferred", "refresh_preferred"}
+"""Methods of parts for other modules of the package: they take their rows and transactions."""
 
 
-def test_it_has_every_method_of_memory() -> None:
-    public = {
-        name
-        for name, _ in inspect.getmembers(Memory, inspect.isfunction)
-        if not name.startswith("_")
+def public(kind: type) -> set[str]:
+    return {
+        name for name, _ in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")
+    } - INTERNAL
+
+
+def parts(memory: object) -> dict[str, type]:
+    """Return the types of the public attributes that have methods of their own."""
+    plain = {"store", "namespace", "settings", "memory"}
+    return {
+        name: type(value)
+        for name, value in vars(memory).items()
+        if not (name.startswith("_") or name in plain)
     }
-    for name in public - NOT_AWAITED:
-        assert inspect.iscoroutinefunction(getattr(AsyncMemory, name)), name
-        assert inspect.signature(getattr(AsyncMemory, name)) == inspect.signature(
-            getattr(Memory, name)
-        )
+
+
+def check(twin: type, kind: type, names: set[str]) -> None:
+    """Assert that a class has methods of another one, awaited, with the same arguments."""
+    for name in names:
+        method = getattr(twin, name)
+        assert inspect.iscoroutinefunction(method), f"{twin.__name__}.{name}"
+        assert inspect.signature(method) == inspect.signature(getattr(kind, name))
+        assert method.__doc__ == getattr(kind, name).__doc__
+
+
+def test_every_public_method_has_its_twin() -> None:
+    assert public(AsyncMemory) == public(Memory)
+    check(AsyncMemory, Memory, public(Memory))
+    with Memory.open("memory:") as memory:
+        kinds, twins = parts(memory), parts(AsyncMemory(memory))
+    assert (
+        twins.keys()
+        == kinds.keys()
+        == {
+            *(
+                "lessons",
+                "policies",
+                "people",
+                "scopes",
+                "events",
+                "predictions",
+                "cycles",
+                "upkeep",
+            ),
+        }
+    )
+    for name, kind in kinds.items():
+        assert public(twins[name]) == public(kind)
+        check(twins[name], kind, public(kind))
 
 
 def test_calls_run_at_once_and_count_exactly(url: str, settings: Settings) -> None:
@@ -38,10 +77,14 @@ def test_calls_run_at_once_and_count_exactly(url: str, settings: Settings) -> No
             [row] = await memory.strategies("t")
             assert (row.trials, row.successes) == (21, 20)
             step = await memory.policies.update({"place": 1}, "go", 1.0, terminal=True)
-            assert (await memory.policies.best({"place": 1})).q == step.q
+            best = await memory.policies.best({"place": 1})
+            assert best is not None
+            assert best.q == step.q
             assert len(await memory.events.tail(100)) == 22
+            [heuristic] = await memory.lessons.heuristics()
+            assert (heuristic.trials, heuristic.successes) == (21, 20)
             assert (await memory.verify()).ok
-            assert (await memory.erase(learned[0].episode_id)).steps == 0
+            assert (await memory.upkeep.erase(learned[0].episode_id)).steps == 0
             assert (await memory.stats()).episodes == 20
 
     asyncio.run(work())

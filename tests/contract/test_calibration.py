@@ -141,7 +141,7 @@ def test_strategies_that_were_merged_are_one(memory: Memory) -> None:
         name = ["ask", "ask them"][number % 2]
         memory.learn(f"task {number}", name, success=True, source_key=str(number))
     before = memory.calibrate()
-    memory.merge("ask", "ask them")
+    memory.lessons.merge("ask", "ask them")
     after = memory.calibrate()
     assert after.brier is not None
     assert before.brier is not None

@@ -58,7 +58,7 @@ def learn(memory: Memory, task: str, score: float, **given: Any) -> str:
 
 def general(memory: Memory) -> dict[str, str]:
     """The general rules, by text."""
-    return {rule.text: rule.verdict for rule in memory.rules() if rule.task is None}
+    return {rule.text: rule.verdict for rule in memory.lessons.rules() if rule.task is None}
 
 
 def derived_and_stored(memory: Memory) -> tuple[Any, Any]:
@@ -70,42 +70,42 @@ def derived_and_stored(memory: Memory) -> tuple[Any, Any]:
 
 class TestDue:
     def test_every_twenty_episodes(self, memory: Memory) -> None:
-        assert not memory.consolidation_due()
+        assert not memory.lessons.consolidation_due()
         for number in range(20):
-            assert memory.consolidate() == ConsolidationReport(
+            assert memory.lessons.consolidate() == ConsolidationReport(
                 due=False, done=False, since=number, every=20
             )
             learn(memory, f"task {number}", 0.9)
-        assert memory.consolidation_due()
-        report = memory.consolidate()
+        assert memory.lessons.consolidation_due()
+        report = memory.lessons.consolidate()
         assert (report.due, report.done, report.since) == (True, True, 20)
-        assert not memory.consolidation_due()
+        assert not memory.lessons.consolidation_due()
 
     def test_as_often_as_the_setting_says(self, opened: Opener) -> None:
         memory = opened(consolidate_every=2)
         learn(memory, "a", 0.9)
-        assert not memory.consolidation_due()
+        assert not memory.lessons.consolidation_due()
         learn(memory, "b", 0.9)
-        assert memory.consolidation_due()
+        assert memory.lessons.consolidation_due()
 
     def test_whenever_it_is_forced(self, memory: Memory) -> None:
         learn(memory, "a", 0.9)
-        report = memory.consolidate(force=True)
+        report = memory.lessons.consolidate(force=True)
         assert (report.due, report.done, report.how) == (False, True, "repetition")
 
     def test_another_process_sees_when_it_was_done(self, opened: Opener) -> None:
         memory = opened(consolidate_every=1)
         learn(memory, "a", 0.9)
-        memory.consolidate()
-        assert not opened(consolidate_every=1).consolidation_due()
+        memory.lessons.consolidate()
+        assert not opened(consolidate_every=1).lessons.consolidation_due()
 
 
 class TestStrategies:
     def test_what_worked_on_several_tasks_becomes_a_rule(self, memory: Memory) -> None:
         for task in ("refund", "rebook", "refund", "cancel"):
             learn(memory, task, 0.9, strategy=["read the rules"])
-        assert memory.consolidate(force=True).created == 1
-        [rule] = [rule for rule in memory.rules() if rule.task is None]
+        assert memory.lessons.consolidate(force=True).created == 1
+        [rule] = [rule for rule in memory.lessons.rules() if rule.task is None]
         assert (rule.verdict, rule.text, rule.source) == ("WORKS", "read the rules", "repetition")
         assert (rule.supporting, rule.opposing) == (4, 0)
         assert len(rule.evidence) == 4
@@ -127,21 +127,21 @@ class TestStrategies:
     ) -> None:
         for task, score in episodes:
             learn(memory, task, score, strategy=["it"])
-        memory.consolidate(force=True)
+        memory.lessons.consolidate(force=True)
         assert general(memory) == ({"it": "WORKS"} if becomes else {})
 
     def test_what_was_not_applied_does_not_count(self, memory: Memory) -> None:
         for task in "abab":
             learn(memory, task, 0.9, strategy=[{"text": "shown", "applied": False}])
-        assert memory.consolidate(force=True).rules == 0
+        assert memory.lessons.consolidate(force=True).rules == 0
 
     def test_a_rule_that_no_longer_holds_goes(self, memory: Memory) -> None:
         for task in "abab":
             learn(memory, task, 0.9, strategy=["it"])
-        memory.consolidate(force=True)
+        memory.lessons.consolidate(force=True)
         for task in "abab":
             learn(memory, task, 0.1, strategy=["it"])
-        report = memory.consolidate(force=True)
+        report = memory.lessons.consolidate(force=True)
         assert (report.rules, report.removed) == (0, 1)
         assert general(memory) == {}
 
@@ -153,28 +153,28 @@ class TestSentences:
         learn(memory, "c", 0.1, mistakes=["Forgot the bag."])
         learn(memory, "d", 0.1, mistakes=["forgot, the bag"])
         learn(memory, "e", 0.1, mistakes=["only here"])
-        memory.consolidate(force=True)
+        memory.lessons.consolidate(force=True)
         # Each is named by its shortest form, the first in the alphabet of these.
         assert general(memory) == {"Checked all 3 rules!": "WORKS", "Forgot the bag.": "AVOID"}
-        assert {rule.supporting for rule in memory.rules() if rule.task is None} == {2}
+        assert {rule.supporting for rule in memory.lessons.rules() if rule.task is None} == {2}
 
     def test_an_episode_counts_once_however_often_it_says_so(self, memory: Memory) -> None:
         learn(memory, "a", 0.9, successes=["Be kind", "be kind!"])
         learn(memory, "b", 0.9, successes=["be kind"])
-        memory.consolidate(force=True)
-        [rule] = [rule for rule in memory.rules() if rule.task is None]
+        memory.lessons.consolidate(force=True)
+        [rule] = [rule for rule in memory.lessons.rules() if rule.task is None]
         assert rule.supporting == 2
 
     def test_one_task_is_not_enough(self, memory: Memory) -> None:
         for _ in range(5):
             learn(memory, "a", 0.9, successes=["be kind"])
-        assert memory.consolidate(force=True).rules == 0
+        assert memory.lessons.consolidate(force=True).rules == 0
 
     def test_what_as_many_episodes_contradict_is_no_rule(self, memory: Memory) -> None:
         for task, score in (("a", 0.9), ("b", 0.9), ("c", 0.1), ("d", 0.1)):
             said = {"successes" if score > 0.5 else "mistakes": ["be quick"]}
             learn(memory, task, score, **said)
-        assert memory.consolidate(force=True).rules == 0
+        assert memory.lessons.consolidate(force=True).rules == 0
 
     @pytest.mark.parametrize(
         ("sentence", "common"),
@@ -197,7 +197,7 @@ class TestSentences:
     def test_what_has_no_word_is_no_sentence(self, memory: Memory) -> None:
         for task in "ab":
             learn(memory, task, 0.9, successes=["!!!" if task == "a" else "???"])
-        assert memory.consolidate(force=True).rules == 0
+        assert memory.lessons.consolidate(force=True).rules == 0
 
 
 EPISODES = st.lists(
@@ -246,7 +246,7 @@ def test_rules_follow_from_the_episodes_alone(
                 "MATCH (e:Episode) WHERE e.ns = $ns AND e.source_key = $key RETURN e.id AS id",
                 key=str(place),
             )[0]["id"]
-        memory.consolidate(force=True)
+        memory.lessons.consolidate(force=True)
         assert derived_and_stored(memory)[0] == derived_and_stored(memory)[1]
         for place in sorted(gone):
             erase(memory, ids[place])
@@ -267,14 +267,14 @@ def _text(row: dict[str, Any]) -> str:
 
 def erase(memory: Memory, episode: str) -> None:
     """Erase an episode as maintenance does, and what general rules have of it."""
-    memory.erase(episode)
+    memory.upkeep.erase(episode)
 
 
 class TestEvidence:
     def test_the_latest_five_on_each_side(self, memory: Memory) -> None:
         good = [learn(memory, "ab"[i % 2], 0.9, strategy=["it"]) for i in range(30)]
         bad = [learn(memory, "ab"[i % 2], 0.1, strategy=["it"]) for i in range(7)]
-        memory.consolidate(force=True)
+        memory.lessons.consolidate(force=True)
         [row] = derived_and_stored(memory)[1]
         assert [link["episode"] for link in row["supporting"]] == good[:-6:-1]
         assert [link["episode"] for link in row["opposing"]] == bad[:-6:-1]
@@ -284,19 +284,19 @@ class TestEvidence:
         for task in "abab":
             learn(memory, task, 0.9, strategy=["it"])
         assert derived_and_stored(memory) == (None, [])
-        memory.consolidate(force=True)
+        memory.lessons.consolidate(force=True)
         derived, stored = derived_and_stored(memory)
         assert derived == stored != []
         learn(memory, "a", 0.1, strategy=["it"])
         assert derived_and_stored(memory)[0] is None
-        memory.rebuild()
+        memory.upkeep.rebuild()
         derived, stored = derived_and_stored(memory)
         assert derived == stored == []
 
     def test_a_rule_that_was_changed_is_found(self, memory: Memory) -> None:
         for task in "abab":
             learn(memory, task, 0.9, strategy=["it"])
-        memory.consolidate(force=True)
+        memory.lessons.consolidate(force=True)
         assert memory.verify().ok
         forge = memory.store.transact
         forge(
@@ -306,12 +306,12 @@ class TestEvidence:
             )
         )
         assert not memory.verify().ok
-        memory.rebuild()
+        memory.upkeep.rebuild()
         assert memory.verify().ok
 
     def test_what_was_erased_leaves_no_trace(self, memory: Memory) -> None:
         ids = [learn(memory, task, 0.9, strategy=["it"]) for task in "abab"]
-        memory.consolidate(force=True)
+        memory.lessons.consolidate(force=True)
         erase(memory, ids[0])
         assert general(memory) == {}
         assert memory.verify().ok
@@ -323,13 +323,13 @@ class TestEvidence:
     def test_erasing_does_not_put_off_the_next(self, opened: Opener) -> None:
         memory = opened(consolidate_every=3)
         ids = [learn(memory, task, 0.9) for task in "abc"]
-        memory.consolidate()
+        memory.lessons.consolidate()
         for identity in ids[:2]:
             erase(memory, identity)
         for task in "def":
-            assert not memory.consolidation_due()
+            assert not memory.lessons.consolidation_due()
             learn(memory, task, 0.9)
-        assert memory.consolidate().done
+        assert memory.lessons.consolidate().done
 
     def test_what_is_erased_while_rules_are_derived(
         self, memory: Memory, monkeypatch: pytest.MonkeyPatch
@@ -345,7 +345,7 @@ class TestEvidence:
             return found
 
         monkeypatch.setattr(memory.store, "view", interrupted)
-        assert memory.consolidate(force=True).rules == 0
+        assert memory.lessons.consolidate(force=True).rules == 0
         monkeypatch.undo()
         assert memory.verify().ok
 
@@ -356,7 +356,7 @@ class TestEvidence:
             learn(memory, task, 0.9, strategy=["it", "too"], successes=[f"Be kind, {task}!"])
         ids = [learn(memory, t, 0.9, strategy=["it"], successes=["be 1 of them"]) for t in "ab"]
         learn(memory, "c", 0.9, successes=["Be 2 of them"])
-        memory.consolidate(force=True)
+        memory.lessons.consolidate(force=True)
         assert set(general(memory)) == {"it", "too", "Be 2 of them"}
         ns = memory.namespace
 
@@ -416,10 +416,10 @@ class TestModel:
             {"verdict": "WORKS", "text": "Its evidence says otherwise", "episodes": [2, 3]},
         )
         with serving(rules(*proposed)) as server:
-            report = filled.consolidate(settings(server), force=True)
+            report = filled.lessons.consolidate(settings(server), force=True)
         assert (report.how, report.reason) == ("model", None)
         assert (report.model_rules, report.dropped) == (2, 3)
-        found = {rule.text: rule for rule in filled.rules() if rule.task is None}
+        found = {rule.text: rule for rule in filled.lessons.rules() if rule.task is None}
         assert set(found) == {"Look before you leap", "Do not rush"}
         look = found["Look before you leap"]
         assert (look.source, look.verdict, look.supporting, look.opposing) == (
@@ -431,7 +431,7 @@ class TestModel:
 
     def test_what_it_is_sent(self, filled: Memory) -> None:
         with serving(rules()) as server:
-            filled.consolidate(settings(server), force=True)
+            filled.lessons.consolidate(settings(server), force=True)
         [request] = server.requests
         assert request["path"] == "/v1/chat/completions"
         assert request["headers"]["Authorization"] == f"Bearer {KEY}"
@@ -452,7 +452,7 @@ class TestModel:
     def test_without_a_key_none_is_sent(self, filled: Memory) -> None:
         with serving(rules()) as server:
             local = ModelSettings(base_url=server.url + "/", name="m", key="")
-            assert filled.consolidate(local, force=True).how == "model"
+            assert filled.lessons.consolidate(local, force=True).how == "model"
         assert "Authorization" not in server.requests[0]["headers"]
         assert server.requests[0]["path"] == "/v1/chat/completions"
 
@@ -462,12 +462,12 @@ class TestModel:
         three = {"verdict": "WORKS", "text": "three", "episodes": [2]}
         with serving(rules(one, two), rules(two, three), status(401)) as server:
             model = settings(server)
-            filled.consolidate(model, force=True)
-            filled.consolidate(model, force=True)
+            filled.lessons.consolidate(model, force=True)
+            filled.lessons.consolidate(model, force=True)
             assert set(general(filled)) == {"two", "three"}
-            filled.consolidate(model, force=True)  # fails: what there is stays
-            filled.consolidate(force=True)
-            filled.rebuild()
+            filled.lessons.consolidate(model, force=True)  # fails: what there is stays
+            filled.lessons.consolidate(force=True)
+            filled.upkeep.rebuild()
         assert set(general(filled)) == {"two", "three"}
 
     def test_measured_rules_come_first(self, memory: Memory) -> None:
@@ -477,8 +477,8 @@ class TestModel:
             learn(memory, task, 0.9)
         said = {"verdict": "WORKS", "text": "said", "episodes": list(range(1, 13))}
         with serving(rules(said)) as server:
-            memory.consolidate(settings(server), force=True)
-        found = [rule for rule in memory.rules() if rule.task is None]
+            memory.lessons.consolidate(settings(server), force=True)
+        found = [rule for rule in memory.lessons.rules() if rule.task is None]
         assert [rule.source for rule in found] == ["repetition", "model"]
         assert found[1].supporting > found[0].supporting
         shown = memory.context("another task", max_tokens=500)
@@ -494,7 +494,7 @@ class TestModel:
             "MATCH (e:Episode) WHERE e.ns = $ns AND e.score = 0.6 RETURN e.id AS id"
         )[0]["id"]
         with serving(rules({"verdict": "WORKS", "text": "look", "episodes": [1]})) as server:
-            filled.consolidate(settings(server), force=True)
+            filled.lessons.consolidate(settings(server), force=True)
         erase(filled, unseen)
         assert set(general(filled)) == {"look"}
         erase(filled, unnamed)
@@ -504,7 +504,7 @@ class TestModel:
     def test_nothing_is_asked_where_there_is_nothing_to_say(self, memory: Memory) -> None:
         learn(memory, "a", 0.6)
         with serving(rules()) as server:
-            report = memory.consolidate(settings(server), force=True)
+            report = memory.lessons.consolidate(settings(server), force=True)
         assert not server.requests
         assert report.reason is not None
 
@@ -521,7 +521,7 @@ class TestModel:
             answer(handler)
 
         with serving(meanwhile) as server:
-            report = filled.consolidate(settings(server), force=True)
+            report = filled.lessons.consolidate(settings(server), force=True)
         assert report.reason == "an episode that the model was sent was erased meanwhile"
         assert general(filled) == {}
 
@@ -581,7 +581,7 @@ class TestFailures:
         answers, reason = FAILURES[name]
         with caplog.at_level(logging.DEBUG), serving(*answers) as server:
             model = settings(server, timeout=0.5 if "within" in reason else 20)
-            report = filled.consolidate(model, force=True)
+            report = filled.lessons.consolidate(model, force=True)
         assert report.how == "repetition"
         assert report.reason is not None
         assert reason in report.reason
@@ -598,7 +598,7 @@ class TestFailures:
     def test_nobody_listens(self, filled: Memory) -> None:
         with serving(WELL) as server:
             model = settings(server)
-        report = filled.consolidate(model, force=True)
+        report = filled.lessons.consolidate(model, force=True)
         assert report.reason == "no connection or a broken one (ConnectError), 2 times"
 
     @pytest.mark.parametrize(
@@ -611,7 +611,7 @@ class TestFailures:
     )
     def test_a_second_attempt_can_do(self, filled: Memory, first: Answer) -> None:
         with serving(first, WELL) as server:
-            report = filled.consolidate(settings(server, timeout=1), force=True)
+            report = filled.lessons.consolidate(settings(server, timeout=1), force=True)
         assert len(server.requests) == 2
         assert (report.how, report.reason, report.model_rules) == ("model", None, 1)
 
@@ -628,13 +628,13 @@ class TestSettings:
             assert ModelSettings.of(given).timeout == 3
             memory = opened(**{name: value for name, value in given if name.startswith("model_")})
             learn(memory, "a", 0.9)
-            assert memory.consolidate(True, force=True).how == "model"
+            assert memory.lessons.consolidate(True, force=True).how == "model"
         assert server.requests[0]["body"]["model"] == "named"
 
     def test_none_is_set(self, memory: Memory) -> None:
         learn(memory, "a", 0.9)
         with pytest.raises(SettingsError, match="GRAPHMEM_MODEL_BASE_URL"):
-            memory.consolidate(True, force=True)
+            memory.lessons.consolidate(True, force=True)
 
     @pytest.mark.parametrize(
         ("given", "message"),
@@ -661,7 +661,7 @@ class TestSettings:
 
     def test_what_is_no_model_is_refused(self, memory: Memory) -> None:
         with pytest.raises(ValidationError, match="model: is no ModelSettings"):
-            memory.consolidate("gpt")  # type: ignore[arg-type]
+            memory.lessons.consolidate("gpt")  # type: ignore[arg-type]
 
 
 def test_the_key_is_in_no_file(tmp_path: Path) -> None:
@@ -672,8 +672,8 @@ def test_the_key_is_in_no_file(tmp_path: Path) -> None:
         said = {"verdict": "WORKS", "text": f"the key is {KEY}", "episodes": [1]}
         good = {"verdict": "WORKS", "text": "planted to be found", "episodes": [1]}
         with serving(rules(said), rules(good)) as server:
-            memory.consolidate(settings(server), force=True)
-            memory.consolidate(settings(server), force=True)
+            memory.lessons.consolidate(settings(server), force=True)
+            memory.lessons.consolidate(settings(server), force=True)
     held = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
     assert KEY.encode() not in held
     assert json.dumps(KEY).encode() not in held

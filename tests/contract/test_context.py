@@ -73,7 +73,7 @@ def fill(memory: Memory, task: str = TASK, **given: Any) -> None:
         }
         for number, episode in enumerate(episodes)
     )
-    memory.consolidate(force=True)
+    memory.lessons.consolidate(force=True)
 
 
 WHOLE = """\
@@ -135,8 +135,8 @@ class TestSections:
         )
         assert "take a map" in memory.context("home")
         assert memory.context("walk home") == memory.context("home")
-        assert memory.rules("walk home") == memory.rules("home")
-        assert memory.scores("walk home") == memory.scores("home")
+        assert memory.lessons.rules("walk home") == memory.lessons.rules("home")
+        assert memory.lessons.scores("walk home") == memory.lessons.scores("home")
 
     def test_an_empty_memory_has_nothing_to_say(self, memory: Memory) -> None:
         assert memory.context(TASK) == ""
@@ -148,13 +148,13 @@ class TestSections:
         fill(memory)
         fill(memory, "another matter", strategy=["restart it all"])
         plain = memory.context(TASK, max_tokens=1_000)
-        memory.merge("restart everything", "restart it all")
+        memory.lessons.merge("restart everything", "restart it all")
         whole = memory.context(TASK, max_tokens=1_000)
-        found = memory.anti_patterns("diagnosis")
+        found = memory.lessons.anti_patterns("diagnosis")
         assert [row.strategy for row in found] == ["restart everything"]
         assert f"- {found[0].occurrences}x: restart everything" in whole
         assert "restart it all" not in whole
-        memory.unmerge("restart everything")
+        memory.lessons.unmerge("restart everything")
         assert memory.context(TASK, max_tokens=1_000) == plain
 
     def test_the_best_are_those_of_all_lessons(self, memory: Memory) -> None:
@@ -173,11 +173,13 @@ class TestSections:
             for number in range(200)
         )
         lines = memory.context(f"{TASK} 1", max_tokens=5_000).splitlines()
-        worst = memory.anti_patterns("diagnosis")[:3]
+        worst = memory.lessons.anti_patterns("diagnosis")[:3]
         assert [line for line in lines if "x: " in line] == [
             f"- {row.occurrences}x: {row.strategy}" for row in worst
         ]
-        best = {row.strategy: row for row in reversed(memory.heuristics("diagnosis"))}.values()
+        best = {
+            row.strategy: row for row in reversed(memory.lessons.heuristics("diagnosis"))
+        }.values()
         ranked = sorted(best, key=lambda row: -row.lower)[:5]
         held = [f"- {row.successes} of {row.trials}: {row.strategy}" for row in ranked]
         assert held
@@ -194,7 +196,7 @@ class TestSections:
         fill(memory)
         shown = memory.context(TASK, max_tokens=1_000)
         assert shown.count("compared with the last good run") == 1
-        assert [rule for rule in memory.rules() if rule.task is None]
+        assert [rule for rule in memory.lessons.rules() if rule.task is None]
 
     def test_long_texts_are_cut(self, memory: Memory) -> None:
         memory.learn(TASK, [], score=0.9, summary="long " * 100_000)
@@ -334,7 +336,7 @@ def test_what_an_episode_says_is_data(memory: Memory, trick: str) -> None:
                 }
             ]
         )
-    memory.consolidate(force=True)
+    memory.lessons.consolidate(force=True)
     shown = memory.context(f"{TASK} 0", max_tokens=5_000)
     lines = shown.split("\n")
     assert lines[:2] == [PREAMBLE, OPEN]
@@ -389,7 +391,7 @@ def test_the_same_graph_gives_the_same_text(
     with Memory.open("memory:", namespace=memory.namespace) as other:
         for held, given in ((memory, rows), (other, rows[::-1])):
             held.learn_many(given)
-            held.consolidate(force=True)
+            held.lessons.consolidate(force=True)
         for task in ("a", "b", "new"):
             assert memory.context(task, max_tokens=budget) == other.context(task, max_tokens=budget)
 
@@ -412,14 +414,14 @@ class TestScopes:
     def test_and_what_is_shared_with_it(self, memory: Memory) -> None:
         fill(memory, agent="ada")
         assert memory.context(TASK, agent="grace") == ""
-        memory.scope("ada", share_with=["grace"])
-        memory.scope("grace", inherit_from=["ada"])
+        memory.scopes.set("ada", share_with=["grace"])
+        memory.scopes.set("grace", inherit_from=["ada"])
         shared = memory.context(TASK, agent="grace", max_tokens=1_000)
         assert shared == memory.context(TASK, agent="ada", max_tokens=1_000) == WHOLE
 
     def test_but_no_type_that_it_may_not_learn(self, memory: Memory) -> None:
         fill(memory, agent="ada")
-        memory.scope("ada", cannot_learn=["diag*"])
+        memory.scopes.set("ada", cannot_learn=["diag*"])
         assert memory.context(TASK, agent="ada", max_tokens=1_000) == ""
 
     def test_the_whole_is_read_as_the_administrator_reads_it(self, memory: Memory) -> None:

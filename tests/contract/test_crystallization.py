@@ -66,7 +66,7 @@ def test_what_worked_often_enough_becomes_a_policy_worth_its_lower_bound(memory:
     observe(memory, "run", 10, 1)
     observe(memory, "wait", 3)
     assert memory.policies.best(HERE) is None
-    report = memory.crystallize()
+    report = memory.policies.crystallize()
     assert actions(report.created) == ["run"]
     [created] = report.created
     assert (created.trials, created.successes, created.missing, created.more) == (11, 10, 0.0, 0)
@@ -81,16 +81,16 @@ def test_what_worked_often_enough_becomes_a_policy_worth_its_lower_bound(memory:
 
 def test_crystallizing_again_changes_nothing(memory: Memory) -> None:
     observe(memory, "run", 10)
-    memory.crystallize()
+    memory.policies.crystallize()
     events, before = memory.stats().events, policy(memory, "run")
-    again = memory.crystallize()
+    again = memory.policies.crystallize()
     assert (again.created, again.updated, again.taken_back, again.kept) == ((), (), (), 1)
     assert (memory.stats().events, policy(memory, "run")) == (events, before)
 
 
 def test_of_an_empty_memory_or_an_unknown_agent_nothing_is_made(memory: Memory) -> None:
     for agent in (None, "nobody"):
-        report = memory.crystallize(agent)
+        report = memory.policies.crystallize(agent)
         assert (report.created, report.below, report.below_count, report.kept) == ((), (), 0, 0)
         observe(memory, "run", 10)
     assert not policy(memory, "run").crystallized
@@ -101,7 +101,7 @@ def test_what_does_not_qualify_is_listed_nearest_first_with_its_distance(memory:
     observe(memory, "five of five", 5)
     observe(memory, "never", 0, 5)
     observe(memory, "seven of eight", 7, 1)
-    report = memory.crystallize()
+    report = memory.policies.crystallize()
     assert report.created == ()
     assert actions(report.below) == ["five of five", "seven of eight", "three of three", "never"]
     distances = {c.action: (round(c.lower, 3), round(c.missing, 3), c.more) for c in report.below}
@@ -119,28 +119,28 @@ def test_what_does_not_qualify_is_listed_nearest_first_with_its_distance(memory:
 def test_only_the_nearest_twenty_are_listed_and_all_are_counted(memory: Memory) -> None:
     for number in range(23):
         observe(memory, f"action {number}", 1, number)
-    report = memory.crystallize()
+    report = memory.policies.crystallize()
     assert (len(report.below), report.below_count) == (20, 23)
     assert report.below[0].action == "action 0"
 
 
 def test_later_failures_take_a_policy_back_and_successes_bring_it_again(memory: Memory) -> None:
     observe(memory, "run", 10)
-    memory.crystallize()
+    memory.policies.crystallize()
     observe(memory, "run", 0, 1)
-    updated = memory.crystallize()
+    updated = memory.policies.crystallize()
     assert actions(updated.updated) == ["run"]
     assert policy(memory, "run").q == updated.updated[0].lower < lower_bound(10, 10)
 
     observe(memory, "run", 0, 2)
-    back = memory.crystallize()
+    back = memory.policies.crystallize()
     assert actions(back.taken_back) == ["run"]
     assert back.taken_back[0].more > 0
     assert not policy(memory, "run").crystallized
     assert memory.policies.best(HERE) is None
 
     observe(memory, "run", 10)
-    assert actions(memory.crystallize().created) == ["run"]
+    assert actions(memory.policies.crystallize().created) == ["run"]
     kinds = [p.kind for p in memory.policies.history(policy(memory, "run")) if p.kind != "outcome"]
     assert kinds == ["crystallized", "crystallized", "taken_back", "crystallized"]
     assert memory.verify().ok
@@ -153,10 +153,10 @@ def test_a_value_that_was_learned_or_set_is_nobody_elses(memory: Memory, how: st
     else:
         memory.policies.set_q(HERE, "run", -0.1)
     observe(memory, "run", 10)
-    assert actions(memory.crystallize().created) == ["run"]
+    assert actions(memory.policies.crystallize().created) == ["run"]
     assert policy(memory, "run").q == -0.1
     observe(memory, "run", 0, 10)
-    assert actions(memory.crystallize().taken_back) == ["run"]
+    assert actions(memory.policies.crystallize().taken_back) == ["run"]
     best = memory.policies.best(HERE)
     assert best is not None  # it was there before, and stays
     assert (best.q, best.crystallized) == (-0.1, False)
@@ -164,10 +164,10 @@ def test_a_value_that_was_learned_or_set_is_nobody_elses(memory: Memory, how: st
 
 def test_learning_goes_on_from_the_value_that_crystallizing_gave(memory: Memory) -> None:
     observe(memory, "run", 10)
-    lower = memory.crystallize().created[0].lower
+    lower = memory.policies.crystallize().created[0].lower
     assert memory.policies.update(HERE, "run", 0.0, terminal=True, alpha=0.5).q == lower / 2
     observe(memory, "run", 1)
-    assert memory.crystallize().kept == 1
+    assert memory.policies.crystallize().kept == 1
     assert policy(memory, "run").q == lower / 2
     assert memory.verify().ok
 
@@ -181,7 +181,7 @@ def test_an_episode_counts_once_for_each_action_that_it_took_in_a_state(memory: 
     ]
     for number in range(8):
         memory.learn("t", "s", success=number != 7, steps=again + other, source_key=str(number))
-    report = memory.crystallize()
+    report = memory.policies.crystallize()
     assert report.below_count == 3
     assert {(c.trials, c.successes) for c in report.below} == {(8, 7)}
     taken = memory.query(
@@ -208,15 +208,15 @@ def test_thresholds_are_those_of_the_call_else_of_the_settings(opened: Opener) -
     memory = opened(min_events=5, crystallize_above=0.3, z=1.0)
     observe(memory, "four", 4)
     observe(memory, "five", 5)
-    report = memory.crystallize()
+    report = memory.policies.crystallize()
     assert actions(report.created) == ["five"]
     assert (report.min_events, report.threshold, report.z) == (5, 0.3, 1.0)
     assert report.below[0].missing == 0.0  # its bound would do, there are too few
     assert report.below[0].more == 1
 
-    strict = memory.crystallize(threshold=0.9)
+    strict = memory.policies.crystallize(threshold=0.9)
     assert actions(strict.taken_back) == ["five"]
-    lenient = memory.crystallize(min_events=1, threshold=0.0, z=2.0)
+    lenient = memory.policies.crystallize(min_events=1, threshold=0.0, z=2.0)
     assert sorted(actions(lenient.created)) == ["five", "four"]
     assert (lenient.min_events, lenient.threshold, lenient.z) == (1, 0.0, 2.0)
 
@@ -225,7 +225,7 @@ def test_thresholds_are_those_of_the_call_else_of_the_settings(opened: Opener) -
 def test_the_report_says_how_many_trials_the_thresholds_need(
     memory: Memory, least: int, threshold: float, z: float
 ) -> None:
-    needed = memory.crystallize(min_events=least, threshold=threshold, z=z).needed
+    needed = memory.policies.crystallize(min_events=least, threshold=threshold, z=z).needed
 
     def enough(n: int) -> bool:  # n of n: the bound is n / (n + z^2)
         return n >= least and n / (n + z * z) > threshold
@@ -253,7 +253,7 @@ def test_a_threshold_that_makes_no_sense_is_refused(
     observe(memory, "run", 10)
     for value in values:
         with pytest.raises(ValidationError) as caught:
-            memory.crystallize(**{name: value})
+            memory.policies.crystallize(**{name: value})
         assert caught.value.field == name
     assert not policy(memory, "run").crystallized
 
@@ -261,14 +261,16 @@ def test_a_threshold_that_makes_no_sense_is_refused(
 def test_the_agents_are_not_mixed(memory: Memory) -> None:
     observe(memory, "run", 4, agent="ada")
     observe(memory, "run", 4, agent="ben")
-    assert memory.crystallize().created == ()  # of eight successes, four are each one's own
+    assert (
+        memory.policies.crystallize().created == ()
+    )  # of eight successes, four are each one's own
     observe(memory, "run", 3, agent="ada")
     observe(memory, "run", 9, agent="ben")
-    only = memory.crystallize("ada")
+    only = memory.policies.crystallize("ada")
     assert [(c.agent, c.action) for c in only.created] == [("ada", "run")]
     assert not policy(memory, "run", agent="ben").crystallized
     observe(memory, "run", 0, 9, agent="ada")
-    both = memory.crystallize()
+    both = memory.policies.crystallize()
     assert [c.agent for c in both.created] == ["ben"]
     assert [c.agent for c in both.taken_back] == ["ada"]
     assert memory.policies.best(HERE, agent="ada") is None
@@ -365,8 +367,8 @@ def test_order_batches_and_calls_in_between_make_no_difference(memory: Memory, e
                     record(memory, prefix, one, f"{prefix}{place}", "episode")
             start += size
             if data.draw(st.booleans()):
-                memory.crystallize(data.draw(st.sampled_from([None, prefix + "ada"])))
-        memory.crystallize()
+                memory.policies.crystallize(data.draw(st.sampled_from([None, prefix + "ada"])))
+        memory.policies.crystallize()
         assert final(memory, prefix) == expected(found)
 
     check()
@@ -394,11 +396,11 @@ def test_the_number_of_writers_makes_no_difference(
                 how = "episode" if place % 3 == 0 else "outcome"
                 record(handles[number], prefix, found[place], f"{prefix}{place}", how)
                 if place % 20 == 0:
-                    handles[number].crystallize()
+                    handles[number].policies.crystallize()
 
         with ThreadPoolExecutor(writers) as pool:
             list(pool.map(work, range(writers)))
-        memory.crystallize()
+        memory.policies.crystallize()
         assert final(memory, prefix) == expected(found)
     report = memory.verify()
     assert report.ok, report.differences
@@ -550,18 +552,18 @@ class Machine(RuleBasedStateMachine):
     @rule(identity=episodes)
     def erase(self, identity: str) -> None:
         if any(identity in row.values() for row in self.memory.query(EPISODES)):
-            self.memory.erase(identity)
+            self.memory.upkeep.erase(identity)
             self.facts = [fact for fact in self.facts if fact.episode != identity]
             self.waiting.pop(identity, None)
             self.report = None
 
     @rule()
     def crystallize(self) -> None:
-        self.report = self.memory.crystallize()
+        self.report = self.memory.policies.crystallize()
 
     @rule()
     def rebuild(self) -> None:
-        self.memory.rebuild()
+        self.memory.upkeep.rebuild()
 
     @rule()
     def reopen(self) -> None:

@@ -41,7 +41,7 @@ COUNT = adhoc(
 
 
 def write(memory: Memory, cypher: str, **params: Any) -> None:
-    memory.initialize()
+    memory.upkeep.initialize()
     query = adhoc(cypher, "write")
     memory.store.transact(lambda tx: tx.run(query, ns=memory.namespace, **params))
 
@@ -274,7 +274,7 @@ def test_cycles_can_be_found_anew_when_facts_went(memory: Memory) -> None:
     assert memory.cycles.list() == before
 
     for episode in ids[6:]:
-        memory.erase(episode)
+        memory.upkeep.erase(episode)
     write(memory, "MATCH (s:Strategy) WHERE s.ns = $ns AND s.text = 'gone' DETACH DELETE s")
     [other] = memory.cycles.list("other")
     assert memory.store.transact(lambda tx: memory.cycles.renew(tx, [str(other.subject)])) == 1

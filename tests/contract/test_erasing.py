@@ -65,15 +65,15 @@ class TestShares:
         for pair in zip(history("anna"), history("ben", 3), strict=True):  # interleaved
             memory.learn_many(pair)
         memory.policies.update({"at": 1}, "go", 1.0, terminal=True, agent="ben")
-        memory.scope("ben", share_with=["*"])
+        memory.scopes.set("ben", share_with=["*"])
 
-        report = memory.erase(agent="ben")
+        report = memory.upkeep.erase(agent="ben")
 
         assert (report.agent, report.episodes, report.steps) == ("ben", 6, 12)
         assert report.policies > 0
         assert "Agent" in report.removed
         assert report.compacted is (not memory.store.capabilities.server)
-        assert memory.scope_of("ben") is None
+        assert memory.scopes.get("ben") is None
         with reference(memory) as never:
             never.learn_many(history("anna"))
             assert dump(memory) == dump(never)
@@ -81,23 +81,23 @@ class TestShares:
 
     def test_erasing_all_agents_leaves_nothing(self, memory: Memory) -> None:
         memory.learn_many([*history("anna"), *history("ben", 3)])
-        memory.erase(agent="anna")
-        memory.erase(agent="ben")
+        memory.upkeep.erase(agent="anna")
+        memory.upkeep.erase(agent="ben")
         assert dump(memory) == {}
         assert memory.stats().episodes == memory.stats().events == 0
 
     def test_an_agent_without_episodes(self, memory: Memory) -> None:
         policy = memory.policies.update({"at": 1}, "go", 1.0, terminal=True, agent="ben").policy_id
         memory.predictions.expect(policy, probability=0.5, agent="ben")
-        report = memory.erase(agent="ben")
+        report = memory.upkeep.erase(agent="ben")
         assert (report.episodes, report.policies, report.predictions) == (0, 1, 1)
         assert dump(memory) == {}
 
     def test_erasing_an_agent_in_scopes_of_others(self, memory: Memory) -> None:
-        memory.scope("anna", share_with=["ben"], inherit_from=["ben"])
-        memory.scope("ben", share_with=["anna"])
+        memory.scopes.set("anna", share_with=["ben"], inherit_from=["ben"])
+        memory.scopes.set("ben", share_with=["anna"])
         memory.learn("t", "plan", success=True, agent="ben")
-        memory.erase(agent="ben")
+        memory.upkeep.erase(agent="ben")
         assert "ben" not in repr(dump(memory))
 
     def test_erasing_one_episode(self, memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +106,7 @@ class TestShares:
         memory.learn_many(history("anna"))
         ids = [_known_by(memory, str(one.source_key)) for one in history("anna")]
         for gone in (4, 0, 5, 2):
-            memory.erase(ids[gone])
+            memory.upkeep.erase(ids[gone])
             known[gone] = None
             with reference(memory) as never:
                 never.learn_many(one for one in known if one)
@@ -114,16 +114,16 @@ class TestShares:
             checked(memory)
 
     def test_erasing_a_user(self, memory: Memory) -> None:
-        memory.prefer("anna", "tone", "short", at=day(1))
-        memory.know("billing", "due in May", user="anna")
-        june = memory.know("billing", "due in June")
+        memory.people.prefer("anna", "tone", "short", at=day(1))
+        memory.people.know("billing", "due in May", user="anna")
+        june = memory.people.know("billing", "due in June")
         before = dump(memory)
-        memory.prefer("ben", "tone", "long", at=day(1))
-        memory.prefer("ben", "tone", "longer", at=day(2))
-        memory.know("billing", "due in May", user="ben")
-        memory.know("billing", "due in July", user="ben", contradicts=june)
+        memory.people.prefer("ben", "tone", "long", at=day(1))
+        memory.people.prefer("ben", "tone", "longer", at=day(2))
+        memory.people.know("billing", "due in May", user="ben")
+        memory.people.know("billing", "due in July", user="ben", contradicts=june)
 
-        report = memory.erase(user="ben")
+        report = memory.upkeep.erase(user="ben")
         assert (report.user, report.preferences, report.knowledge) == ("ben", 2, 1)
         assert report.compacted is (not memory.store.capabilities.server)
         assert dump(memory) == before
@@ -143,9 +143,9 @@ class TestShares:
                     }
                 ]
             )
-        memory.consolidate(force=True)
-        assert MARK in repr([rule for rule in memory.rules() if rule.task is None])
-        memory.erase(agent="ben")
+        memory.lessons.consolidate(force=True)
+        assert MARK in repr([rule for rule in memory.lessons.rules() if rule.task is None])
+        memory.upkeep.erase(agent="ben")
         assert MARK not in repr(dump(memory))
 
     @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ class TestShares:
         memory.learn("t", "s", success=True)
         before = dump(memory)
         with pytest.raises(NotFoundError, match=r"no (agent|user|episode) '.*' in namespace"):
-            memory.erase(**given)
+            memory.upkeep.erase(**given)
         assert dump(memory) == before
 
 
@@ -182,13 +182,13 @@ class TestForgetting:
     ) -> None:
         stop_clock(monkeypatch)
         ids = self.old(memory)
-        report = memory.forget()
+        report = memory.upkeep.forget()
         assert set(report.episode_ids) == set(ids["old bad"])
         assert (report.episodes, report.dry_run) == (4, False)
         assert report.before == NOW - timedelta(days=90)
         assert report.compacted is (not memory.store.capabilities.server)
         assert memory.stats().episodes == 12
-        assert memory.forget().episodes == 0
+        assert memory.upkeep.forget().episodes == 0
         checked(memory)
 
     def test_either_condition_alone(self, memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,7 +203,7 @@ class TestForgetting:
             ({"agent": "nobody", "older_than": 0, "below_confidence": None}, set()),
         ]
         for asked, names in cases:
-            report = memory.forget(**asked, dry_run=True)  # type: ignore[arg-type]
+            report = memory.upkeep.forget(**asked, dry_run=True)  # type: ignore[arg-type]
             assert set(report.episode_ids) == {one for name in names for one in ids[name]}, asked
 
     def test_confidence_is_that_of_the_agent_and_the_type(
@@ -213,15 +213,15 @@ class TestForgetting:
         hers = attempts(memory, "plan", 0, 4, agent="anna", task_type="x")
         attempts(memory, "plan", 4, agent="ben", task_type="x")
         attempts(memory, "plan", 4, agent="anna", task_type="y")
-        assert set(memory.forget(None, 0.3, dry_run=True).episode_ids) == set(hers)
+        assert set(memory.upkeep.forget(None, 0.3, dry_run=True).episode_ids) == set(hers)
 
     def test_one_believed_strategy_keeps_an_episode(self, memory: Memory) -> None:
         attempts(memory, "plan", 4)
         kept = memory.learn("deploy", ["hope", "plan"], success=False).episode_id
         none = memory.learn("deploy", [], success=False).episode_id  # it has none to doubt
         gone = memory.learn("deploy", "hope", success=False, error="boom").episode_id
-        assert memory.forget(None, 0.3, dry_run=True).episode_ids == (gone,)
-        assert {kept, none}.isdisjoint(memory.forget(None, 0.3).episode_ids)
+        assert memory.upkeep.forget(None, 0.3, dry_run=True).episode_ids == (gone,)
+        assert {kept, none}.isdisjoint(memory.upkeep.forget(None, 0.3).episode_ids)
 
     @pytest.mark.parametrize(
         ("older_than", "below"), [(None, 0.3), (100, None), (100, 0.55), (0, 1.0)]
@@ -237,13 +237,13 @@ class TestForgetting:
         memory.learn_many([*history("anna"), *history("ben", 3)])
         self.old(memory)
         before = dump(memory)
-        dry = memory.forget(older_than, below, dry_run=True)
+        dry = memory.upkeep.forget(older_than, below, dry_run=True)
         assert dry.dry_run
         assert not dry.compacted
         assert dump(memory) == before
         checked(memory)
 
-        real = memory.forget(older_than, below)
+        real = memory.upkeep.forget(older_than, below)
         assert real.model_dump(exclude={"dry_run", "compacted"}) == dry.model_dump(
             exclude={"dry_run", "compacted"}
         )
@@ -256,7 +256,7 @@ class TestForgetting:
         stop_clock(monkeypatch)
         known = [*history("anna"), *history("ben", 3)]
         memory.learn_many(known)
-        gone = set(memory.forget(NOW - day(4), None).episode_ids)
+        gone = set(memory.upkeep.forget(NOW - day(4), None).episode_ids)
         assert 0 < len(gone) < len(known)
         with reference(memory) as never:
             never.learn_many(known)
@@ -274,18 +274,18 @@ def plant(memory: Memory) -> None:
     memory.policies.update({"mark": MARK}, MARK, 1.0, terminal=True, agent=f"{MARK} agent")
     memory.policies.learn_episodes()
     memory.predictions.expect(f"{MARK}plan", probability=0.5, agent=f"{MARK} agent")
-    memory.scope(f"{MARK} agent", share_with=[f"{MARK} friend"])
-    memory.scope("anna", share_with=[f"{MARK} agent"])
-    memory.prefer(f"{MARK} user", "tone", f"{MARK} short", at=day(1))
-    memory.prefer(f"{MARK} user", "tone", f"{MARK} shorter", at=day(2))
-    memory.know("billing", f"{MARK} is due", user=f"{MARK} user")
+    memory.scopes.set(f"{MARK} agent", share_with=[f"{MARK} friend"])
+    memory.scopes.set("anna", share_with=[f"{MARK} agent"])
+    memory.people.prefer(f"{MARK} user", "tone", f"{MARK} short", at=day(1))
+    memory.people.prefer(f"{MARK} user", "tone", f"{MARK} shorter", at=day(2))
+    memory.people.know("billing", f"{MARK} is due", user=f"{MARK} user")
 
 
 ERASERS: dict[str, Callable[[Memory], object]] = {
-    "erasing": lambda memory: memory.erase(agent=f"{MARK} agent"),
+    "erasing": lambda memory: memory.upkeep.erase(agent=f"{MARK} agent"),
     "forgetting": lambda memory: (
-        memory.forget(0, None, agent=f"{MARK} agent"),
-        memory.erase(agent=f"{MARK} agent"),
+        memory.upkeep.forget(0, None, agent=f"{MARK} agent"),
+        memory.upkeep.erase(agent=f"{MARK} agent"),
     ),
 }
 
@@ -297,7 +297,7 @@ def test_no_trace_is_left_on_disk(opened: Opener, url: str, how: str) -> None:
     memory.learn("t", "ask", success=True)
     plant(memory)
     assert found_on_disk(url)  # in the log
-    memory.erase(user=f"{MARK} user")
+    memory.upkeep.erase(user=f"{MARK} user")
     assert found_on_disk(url)  # in the graph file, compressed: what an agent left is still there
     ERASERS[how](memory)
     assert found_on_disk(url) == []
@@ -309,13 +309,13 @@ def test_no_trace_is_left_on_disk(opened: Opener, url: str, how: str) -> None:
 @pytest.mark.parametrize("engine", ["embedded"])
 def test_no_trace_of_a_user_is_left_on_disk(opened: Opener, url: str) -> None:
     memory = opened()
-    memory.prefer(f"{MARK} user", "tone", "short")
-    memory.know("billing", f"{MARK} is due", user=f"{MARK} user")
+    memory.people.prefer(f"{MARK} user", "tone", "short")
+    memory.people.know("billing", f"{MARK} is due", user=f"{MARK} user")
     assert found_on_disk(url)
     memory.close()
     assert found_on_disk(url)
     memory = opened()
-    assert memory.erase(user=f"{MARK} user").compacted
+    assert memory.upkeep.erase(user=f"{MARK} user").compacted
     assert found_on_disk(url) == []
 
 
@@ -327,7 +327,7 @@ def test_of_one_episode_no_trace_is_left_after_closing(opened: Opener, url: str)
     memory.close()
     assert found_on_disk(url)
     memory = opened()
-    assert not memory.erase(gone.episode_id).compacted
+    assert not memory.upkeep.erase(gone.episode_id).compacted
     memory.close()
     assert found_on_disk(url) == []
 
@@ -337,12 +337,12 @@ def test_of_one_episode_no_trace_is_left_after_closing(opened: Opener, url: str)
 def test_no_query_finds_a_trace_on_a_server(memory: Memory) -> None:
     plant(memory)
     assert found_by_queries(memory)
-    assert not memory.erase(agent=f"{MARK} agent").compacted
+    assert not memory.upkeep.erase(agent=f"{MARK} agent").compacted
     assert found_by_queries(memory)  # what the user left
-    assert not memory.erase(user=f"{MARK} user").compacted
+    assert not memory.upkeep.erase(user=f"{MARK} user").compacted
     assert found_by_queries(memory) == []
     memory.learn("t", f"{MARK} ask", success=True, ended_at=day(0))
-    report = memory.forget(1, None)
+    report = memory.upkeep.forget(1, None)
     assert (report.compacted, found_by_queries(memory)) == (False, [])
 
 
@@ -406,7 +406,7 @@ def test_forgetting_refuses_what_it_does_not_understand(
 ) -> None:
     memory.learn("t", "s", success=False, ended_at=day(0))
     with pytest.raises(ValidationError) as caught:
-        memory.forget(**given)  # type: ignore[arg-type]
+        memory.upkeep.forget(**given)  # type: ignore[arg-type]
     assert caught.value.field == field
     assert memory.stats().episodes == 1
 
@@ -423,5 +423,5 @@ def test_forgetting_refuses_what_it_does_not_understand(
 def test_erasing_takes_one_thing(memory: Memory, given: dict[str, str]) -> None:
     memory.learn("t", "s", success=True, agent="anna")
     with pytest.raises(ValidationError, match="give one of episode_id, agent, user"):
-        memory.erase(**given)
+        memory.upkeep.erase(**given)
     assert memory.stats().episodes == 1

@@ -137,11 +137,11 @@ def test_crystallizing_and_taking_back_are_events_only_where_something_changes(
     policies = memory.policies
     for _ in range(3):
         identity = policies.observe(DEPLOY, "run", True)
-    [made] = memory.crystallize(threshold=0.4).created
-    memory.crystallize(threshold=0.4)  # kept as it is
+    [made] = memory.policies.crystallize(threshold=0.4).created
+    memory.policies.crystallize(threshold=0.4)  # kept as it is
     policies.observe(DEPLOY, "run", False)
-    [gone] = memory.crystallize(threshold=0.4).taken_back
-    memory.crystallize(threshold=0.4)
+    [gone] = memory.policies.crystallize(threshold=0.4).taken_back
+    memory.policies.crystallize(threshold=0.4)
     assert kinds(memory) == ["outcome"] * 3 + ["crystallized", "outcome", "taken_back"]
     events = written(memory)
     assert (events[3].subject, events[3].value) == (identity, made.lower)
@@ -168,7 +168,7 @@ def test_changes_of_edges_are_events_about_both_ends(memory: Memory) -> None:
 def test_erasing_takes_events_away_and_says_so(memory: Memory) -> None:
     first = memory.learn("t", "s", success=True, source_key="1")
     memory.learn("t", "s", success=True, source_key="2")
-    memory.erase(first.episode_id)
+    memory.upkeep.erase(first.episode_id)
     events = written(memory)
     assert [(event.seq, event.kind) for event in events] == [(2, "episode"), (3, "erased")]
     assert (events[1].subject, events[1].facts) == (None, {})  # nothing of what it was
@@ -205,7 +205,7 @@ FAILING: dict[str, Callable[[Memory], object]] = {
             Episode(task="t", strategy="s", success=False, source_key="1"),
         ]
     ),
-    "erasing nothing": lambda m: m.erase("no episode"),
+    "erasing nothing": lambda m: m.upkeep.erase("no episode"),
 }
 
 
@@ -428,14 +428,14 @@ def test_acknowledging_what_another_took_over_is_an_error_and_the_rest_is_done(
 
 def test_what_was_erased_is_skipped_and_not_left_pending(memory: Memory) -> None:
     learned = [memory.learn("t", "s", success=True, source_key=str(n)) for n in range(4)]
-    memory.erase(learned[1].episode_id)
+    memory.upkeep.erase(learned[1].episode_id)
     one, two = (memory.events.consume("group", name) for name in ("one", "two"))
     events = list(one)
     assert numbers(events) == [1, 3, 4, 5]
     assert [row.count for row in memory.events.pending("group")] == [4]
     one.ack(events[0])
 
-    memory.erase(learned[2].episode_id)  # while it is pending
+    memory.upkeep.erase(learned[2].episode_id)  # while it is pending
     assert numbers(two.reclaim(idle=0)) == [4, 5]
     assert [row.count for row in memory.events.pending("group")] == [2]
     assert two.ack() == 2
@@ -445,7 +445,7 @@ def test_what_was_erased_is_skipped_and_not_left_pending(memory: Memory) -> None
 def test_erased_events_do_not_end_a_loop_over_what_is_left(memory: Memory) -> None:
     learned = [memory.learn("t", "s", success=True, source_key=str(n)) for n in range(4)]
     for episode in learned[:3]:
-        memory.erase(episode.episode_id)
+        memory.upkeep.erase(episode.episode_id)
     consumer = memory.events.consume("group", "one", limit=2)
     seen: list[int] = []
     while events := list(consumer):
@@ -459,7 +459,7 @@ def test_a_stream_that_was_erased_whole_begins_anew(memory: Memory) -> None:
     learned = memory.learn("t", "s", success=True)
     one, two = (memory.events.consume("group", name) for name in ("one", "two"))
     [old] = one
-    memory.erase(learned.episode_id)
+    memory.upkeep.erase(learned.episode_id)
     assert memory.events.positions() == {}
     assert memory.events.pending("group") == []
     assert two.reclaim(idle=0) == []
@@ -545,12 +545,12 @@ def test_a_read_does_not_write_and_flush_does(memory: Memory) -> None:
 
     run, wait = known(memory, DEPLOY, "run"), known(memory, DEPLOY, "wait")
     started = time.time_ns() // 1_000_000
-    assert memory.flush() == 3
+    assert memory.upkeep.flush() == 3
     assert reads(memory, "Policy") == {run.id: 4, wait.id: 2}  # `known` reads, too
     assert reads(memory, "Strategy") == {strategy.id: 1}
     rows = memory.query("MATCH (p:Policy) WHERE p.ns = $ns RETURN p.last_read_at AS at")
     assert all(0 <= started - row["at"] < 60_000 for row in rows)
-    assert memory.flush() == 0
+    assert memory.upkeep.flush() == 0
     assert memory.events.positions() == {"default": 3}  # a read is no event
     assert memory.verify().ok
 
@@ -575,12 +575,12 @@ def test_reads_in_threads_are_all_counted(memory: Memory, opened: Opener) -> Non
         for n in range(20):
             handle.policies.best(DEPLOY)
             if n % 7 == 0:
-                handle.flush()
+                handle.upkeep.flush()
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(read, handles))
     for handle in handles:
-        handle.flush()
+        handle.upkeep.flush()
     assert list(reads(memory, "Policy").values()) == [80]
 
 
@@ -588,8 +588,8 @@ def test_reads_of_what_was_erased_are_dropped(memory: Memory) -> None:
     learned = memory.learn("t", "s", success=True, steps=[Step(state=DEPLOY, action_type="run")])
     memory.strategies()
     known(memory, DEPLOY, "run")
-    memory.erase(learned.episode_id)
-    assert memory.flush() == 0
+    memory.upkeep.erase(learned.episode_id)
+    assert memory.upkeep.flush() == 0
 
 
 def test_a_restarted_consumer_takes_only_its_own_back(memory: Memory) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import stat
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,12 @@ from graphmem.errors import (
 )
 from graphmem.ids import canonical_json
 from graphmem.seeding import seed, sources
+from graphmem.upkeep import FileFormat
 from tests.conftest import Opener
 from tests.faults.learner import content
 from tests.seeding.test_sentinel import CARD, FORM
 
+FORMATS: tuple[FileFormat, ...] = ("sentinel", "jsonl")
 FILE: dict[str, Any] = {
     "episodes": [
         FORM,
@@ -58,30 +61,30 @@ def put(folder: Path, value: Any, name: str = "agent_memory.json") -> Path:
 
 
 def exported(memory: Memory, folder: Path, **options: Any) -> Any:
-    memory.export_sentinel(folder / "out.json", **options)
+    memory.upkeep.export(folder / "out.json", "sentinel", **options)
     return json.loads((folder / "out.json").read_text(encoding="utf-8"))
 
 
 def test_an_imported_file_comes_back_as_it_was(memory: Memory, tmp_path: Path) -> None:
     file = put(tmp_path, FILE)
-    report = memory.import_sentinel(file)
+    report = memory.upkeep.import_(file, "sentinel")
     assert (report.created, report.skipped, report.refused) == (6, 0, ())
     assert report.kept == tuple(name for name in FILE if name != "episodes")
 
     assert same(exported(memory, tmp_path), FILE)
-    again = memory.import_sentinel(file)
+    again = memory.upkeep.import_(file, "sentinel")
     assert (again.created, again.skipped) == (0, 6)
     assert same(exported(memory, tmp_path), FILE)
     assert memory.stats().episodes == 6
     assert memory.verify().ok
-    memory.rebuild()
+    memory.upkeep.rebuild()
     assert same(exported(memory, tmp_path), FILE)
 
 
 def test_what_the_file_had_derived_is_kept_and_not_learned(memory: Memory, tmp_path: Path) -> None:
-    memory.import_sentinel(put(tmp_path, FILE))
-    assert {str(rule) for rule in memory.rules("t")} == set()
-    assert max(mistake.seen for mistake in memory.mistakes()) == 4  # not 40
+    memory.upkeep.import_(put(tmp_path, FILE), "sentinel")
+    assert {str(rule) for rule in memory.lessons.rules("t")} == set()
+    assert max(mistake.seen for mistake in memory.lessons.mistakes()) == 4  # not 40
 
 
 names = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=8)
@@ -136,10 +139,10 @@ documents = st.builds(
 def test_any_file_comes_back_as_it_was(document: Any, opened: Opener, tmp_path: Path) -> None:
     """Also through a second memory: what was exported is what is imported there."""
     memory = opened(f"{opened().namespace}-{os.urandom(4).hex()}")
-    memory.import_sentinel(put(tmp_path, document))
+    memory.upkeep.import_(put(tmp_path, document), "sentinel")
     assert same(exported(memory, tmp_path), document)
     with Memory.open("memory:") as other:
-        other.import_sentinel(tmp_path / "out.json", name="agent_memory")
+        other.upkeep.import_(tmp_path / "out.json", "sentinel", document="agent_memory")
         assert same(exported(other, tmp_path), document)
         assert other.verify().ok
 
@@ -195,13 +198,13 @@ def test_episodes_from_elsewhere_make_a_file_that_gives_the_same_memory(
     assert "graphmem" in by_task["look"]
 
     other = opened(f"{memory.namespace}-other")
-    report = other.import_sentinel(tmp_path / "out.json")
+    report = other.upkeep.import_(tmp_path / "out.json", "sentinel")
     assert (report.created, report.skipped) == (6, 0)
     assert held(other) == held(memory)
     assert other.verify().ok
     assert same(exported(other, tmp_path), file)
 
-    back = memory.import_sentinel(tmp_path / "out.json")
+    back = memory.upkeep.import_(tmp_path / "out.json", "sentinel")
     assert (back.created, back.skipped) == (0, 6)
 
 
@@ -219,9 +222,9 @@ def content_of(memory: Memory, identity: str) -> Any:
 
 
 def test_new_episodes_join_an_imported_file(memory: Memory, tmp_path: Path) -> None:
-    memory.import_sentinel(put(tmp_path, FILE))
+    memory.upkeep.import_(put(tmp_path, FILE), "sentinel")
     memory.record_episode({"task_id": "t", "score": 0.9, "successes": ["new"]})
-    report = memory.export_sentinel(tmp_path / "out.json")
+    report = memory.upkeep.export(tmp_path / "out.json", "sentinel")
     assert report.derived == ("task_rules", "general_rules", "mistake_cards", "score_history")
     assert set(report.kept) == {"episodes_since_consolidation", "anything"}
     file = json.loads((tmp_path / "out.json").read_text())
@@ -235,22 +238,22 @@ def test_new_episodes_join_an_imported_file(memory: Memory, tmp_path: Path) -> N
     # A list where the file had a list, in the order of the tasks' first episodes.
     assert len(file["score_history"]) == 7
     assert same(file["anything"], FILE["anything"])
-    assert memory.import_sentinel(tmp_path / "out.json").created == 0
+    assert memory.upkeep.import_(tmp_path / "out.json", "sentinel").created == 0
 
 
 def test_lists_of_another_shape_are_kept(memory: Memory, tmp_path: Path) -> None:
     shaped = {**FILE, "score_history": [{"task": "t", "score": 1}], "task_rules": "none yet"}
-    memory.import_sentinel(put(tmp_path, shaped))
+    memory.upkeep.import_(put(tmp_path, shaped), "sentinel")
     memory.record_episode(FORM)
-    report = memory.export_sentinel(tmp_path / "out.json")
+    report = memory.upkeep.export(tmp_path / "out.json", "sentinel")
     assert report.derived == ("general_rules", "mistake_cards")
     assert {"score_history", "task_rules"} <= set(report.kept)
 
 
 def test_a_file_that_grew_is_imported_again(memory: Memory, tmp_path: Path) -> None:
-    memory.import_sentinel(put(tmp_path, FILE))
+    memory.upkeep.import_(put(tmp_path, FILE), "sentinel")
     grown = {**FILE, "episodes": [*FILE["episodes"], FORM], "score_history": [1]}
-    report = memory.import_sentinel(put(tmp_path, grown))
+    report = memory.upkeep.import_(put(tmp_path, grown), "sentinel")
     assert (report.created, report.skipped) == (1, 6)
     assert same(exported(memory, tmp_path), grown)
 
@@ -258,25 +261,25 @@ def test_a_file_that_grew_is_imported_again(memory: Memory, tmp_path: Path) -> N
 def test_seeding_and_importing_learn_the_same_episodes(memory: Memory, tmp_path: Path) -> None:
     file = put(tmp_path, FILE)
     seed(lambda batch: memory.learn_many(batch, on_error="collect"), sources([str(file)]))
-    assert memory.import_sentinel(file).skipped == 6
+    assert memory.upkeep.import_(file, "sentinel").skipped == 6
     assert same(exported(memory, tmp_path), FILE)
 
 
 def test_several_files_are_exported_by_name_or_together(memory: Memory, tmp_path: Path) -> None:
     other = {"episodes": [{"task_id": "b", "score": 0.5}], "anything": FILE["anything"], "x": 1}
-    memory.import_sentinel(put(tmp_path, FILE))
-    memory.import_sentinel(put(tmp_path, other), name="the other")
+    memory.upkeep.import_(put(tmp_path, FILE), "sentinel")
+    memory.upkeep.import_(put(tmp_path, other), "sentinel", document="the other")
     assert same(exported(memory, tmp_path, document="agent_memory"), FILE)
     assert same(exported(memory, tmp_path, document="the other"), other)
     both = exported(memory, tmp_path)
     assert (len(both["episodes"]), both["x"], both["episodes_since_consolidation"]) == (7, 1, 6)
 
     with pytest.raises(NotFoundError, match="there are agent_memory, the other"):
-        memory.export_sentinel(tmp_path / "out.json", document="none")
-    memory.import_sentinel(put(tmp_path, {**other, "anything": 2}), name="the other")
+        memory.upkeep.export(tmp_path / "out.json", "sentinel", document="none")
+    memory.upkeep.import_(put(tmp_path, {**other, "anything": 2}), "sentinel", document="the other")
     before = (tmp_path / "out.json").read_bytes()
     with pytest.raises(ValidationError, match="differ in 'anything'"):
-        memory.export_sentinel(tmp_path / "out.json")
+        memory.upkeep.export(tmp_path / "out.json", "sentinel")
     assert (tmp_path / "out.json").read_bytes() == before
 
 
@@ -287,9 +290,9 @@ def test_erasing_an_episode_takes_what_its_file_may_tell_of_it(
         "episodes": [{"task_id": "t", "score": 0.9, "successes": ["MARK"]}, FORM],
         "task_rules": {"t": ["[WORKS] MARK"]},
     }
-    memory.import_sentinel(put(tmp_path, marked))
+    memory.upkeep.import_(put(tmp_path, marked), "sentinel")
     [row] = [row for row in memory.query("exchange.episodes") if row["source_key"].endswith("/1")]
-    memory.erase(row["id"])
+    memory.upkeep.erase(row["id"])
 
     file = exported(memory, tmp_path)
     assert len(file["episodes"]) == 1
@@ -300,7 +303,7 @@ def test_erasing_an_episode_takes_what_its_file_may_tell_of_it(
     )
     assert memory.verify().ok
     [last] = memory.query("exchange.episodes")
-    memory.erase(last["id"])
+    memory.upkeep.erase(last["id"])
     assert memory.query("exchange.documents") == []
 
 
@@ -329,7 +332,7 @@ def test_a_damaged_file_is_an_error_and_is_left_as_it_is(
     text, problem = BAD[name]
     (file := tmp_path / "agent_memory.json").write_bytes(text)
     with pytest.raises(SeedingError, match=problem):
-        memory.import_sentinel(file)
+        memory.upkeep.import_(file, "sentinel")
     assert file.read_bytes() == text
     assert memory.query("MATCH (n) WHERE n.ns = $ns RETURN n.id AS id") == []
 
@@ -349,7 +352,7 @@ def test_one_wrong_episode_keeps_the_whole_file_out(
 ) -> None:
     file = put(tmp_path, {**FILE, "episodes": [*FILE["episodes"], form]})
     with pytest.raises(ValidationError) as caught:
-        memory.import_sentinel(file)
+        memory.upkeep.import_(file, "sentinel")
     assert caught.value.field == field
     assert memory.query("MATCH (n) WHERE n.ns = $ns RETURN n.id AS id") == []
 
@@ -359,23 +362,24 @@ def test_what_the_memory_refuses_keeps_the_whole_file_out(
     refuse: str, memory: Memory, tmp_path: Path
 ) -> None:
     if refuse == "scope":
-        memory.scope("overseer", can_learn=["nothing"])
+        memory.scopes.set("overseer", can_learn=["nothing"])
     else:
         memory.learn("t", "s", success=True, source_key="agent_memory/6")
     before = memory.stats()
     with pytest.raises(ScopeError if refuse == "scope" else ConflictError):
-        memory.import_sentinel(put(tmp_path, FILE))
+        memory.upkeep.import_(put(tmp_path, FILE), "sentinel")
     assert memory.stats().episodes == before.episodes
     assert memory.query("exchange.documents") == []
 
 
 def test_files_that_cannot_be_read_or_written(memory: Memory, tmp_path: Path) -> None:
     calls: list[tuple[Callable[..., object], Path, type[GraphMemError], str]] = []
-    for load in (memory.import_sentinel, memory.import_jsonl):
+    for format_name in FORMATS:
+        load = partial(memory.upkeep.import_, format_name=format_name)
         calls += [(load, tmp_path / "none", SeedingError, "No such file")]
         calls += [(load, tmp_path, SeedingError, "directory|folder")]
         calls += [(load, Path("-"), ValidationError, "must be a file")]
-    for save in (memory.export_sentinel, memory.export_jsonl):
+        save = partial(memory.upkeep.export, format_name=format_name)
         calls += [(save, tmp_path, StorageError, "is a folder")]
         calls += [(save, tmp_path / "none" / "x.json", StorageError, "there is no folder")]
     for call, path, error, problem in calls:
@@ -395,9 +399,9 @@ def test_an_export_that_fails_leaves_what_was_there(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    for save in (memory.export_sentinel, memory.export_jsonl):
+    for format_name in FORMATS:
         with pytest.raises(StorageError, match="No space left on device; nothing was written"):
-            save(file)
+            memory.upkeep.export(file, format_name)
     assert ([found.name for found in folder.iterdir()], file.read_text()) == (
         ["out.json"],
         "before",
@@ -408,7 +412,7 @@ def test_an_export_keeps_permissions_and_links(memory: Memory, tmp_path: Path) -
     (file := tmp_path / "private.json").write_text("{}")
     file.chmod(0o600)
     (link := tmp_path / "link.json").symlink_to(file)
-    memory.export_sentinel(link)
+    memory.upkeep.export(link, "sentinel")
     assert link.is_symlink()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert json.loads(file.read_text())["episodes"] == []
@@ -416,22 +420,22 @@ def test_an_export_keeps_permissions_and_links(memory: Memory, tmp_path: Path) -
 
 def test_lines_give_the_same_memory(memory: Memory, opened: Opener, tmp_path: Path) -> None:
     fill(memory)
-    memory.import_sentinel(put(tmp_path, FILE))
-    report = memory.export_jsonl(tmp_path / "all.jsonl")
+    memory.upkeep.import_(put(tmp_path, FILE), "sentinel")
+    report = memory.upkeep.export(tmp_path / "all.jsonl", "jsonl")
     assert (report.episodes, report.format) == (12, "jsonl")
 
     other = opened(f"{memory.namespace}-other")
-    assert other.import_jsonl(tmp_path / "all.jsonl").created == 12
+    assert other.upkeep.import_(tmp_path / "all.jsonl", "jsonl").created == 12
     assert content(other) == content(memory)
     assert held(other) == held(memory)
     assert other.verify().ok
-    again = memory.import_jsonl(tmp_path / "all.jsonl")
+    again = memory.upkeep.import_(tmp_path / "all.jsonl", "jsonl")
     assert (again.created, again.skipped, again.refused) == (0, 12, ())
 
 
 def test_a_wrong_line_keeps_all_lines_out(memory: Memory, tmp_path: Path) -> None:
     fill(memory)
-    memory.export_jsonl(file := tmp_path / "all.jsonl")
+    memory.upkeep.export(file := tmp_path / "all.jsonl", "jsonl")
     for damage, problem in (
         (file.read_text() + '{"task": "t"}\n', "line 7: strategy"),
         (file.read_text()[:-20], "line 6: "),
@@ -439,7 +443,7 @@ def test_a_wrong_line_keeps_all_lines_out(memory: Memory, tmp_path: Path) -> Non
         (bad := tmp_path / "bad.jsonl").write_text(damage)
         with Memory.open("memory:") as other:
             with pytest.raises(SeedingError, match=problem):
-                other.import_jsonl(bad)
+                other.upkeep.import_(bad, "jsonl")
             assert other.stats().episodes == 0
 
 
@@ -449,5 +453,5 @@ def test_lines_that_the_memory_refuses_are_reported(memory: Memory, tmp_path: Pa
         '{"task": "t", "strategy": "s", "success": false, "source_key": "1"}\n'
         '{"task": "t", "strategy": "s", "success": false, "source_key": "2"}\n'
     )
-    report = memory.import_jsonl(file)
+    report = memory.upkeep.import_(file, "jsonl")
     assert (report.created, [item.source_key for item in report.refused]) == (1, ["1"])

@@ -91,13 +91,13 @@ class TestStrategies:
     def test_merged_strategies_count_as_one(self, memory: Memory) -> None:
         attempts(memory, "ask", 3)
         attempts(memory, "inquire", 1, 2)
-        whole = memory.merge("ask", "inquire")
+        whole = memory.lessons.merge("ask", "inquire")
         for name in ("ask", "inquire", whole):
             found = memory.explain(name)
             assert (found.id, found.text) == (whole, "ask")
             assert (found.why.successes, found.why.trials) == (4, 6)
             assert [near.text for near in shown(found, "merged")] == ["inquire"]
-        assert memory.explain(memory.heuristics()[0]).why.trials == 6
+        assert memory.explain(memory.lessons.heuristics()[0]).why.trials == 6
 
     def test_similar_strategies_are_shown_with_what_they_achieved(self, memory: Memory) -> None:
         attempts(memory, "ask", 3)
@@ -123,7 +123,7 @@ class TestLessons:
         attempts(memory, "ask", 4, 1, agent="ada", task_type="refund")
         attempts(memory, "ask", 0, 3, agent="ada", task_type="other")
         attempts(memory, "ask", 0, 3, agent="grace", task_type="refund")
-        [row] = memory.heuristics()
+        [row] = memory.lessons.heuristics()
         found = memory.explain(row)
         assert (found.kind, found.id, found.agent) == ("heuristic", row.id, "ada")
         assert found.task_types == ("refund",)
@@ -139,7 +139,7 @@ class TestLessons:
         attempts(memory, "guess", 1, task_type="refund")
         attempts(memory, "guess", 5, task_type="other")
         attempts(memory, "ask", 5, task_type="refund")
-        [row] = memory.anti_patterns()
+        [row] = memory.lessons.anti_patterns()
         found = memory.explain(row)
         assert (found.kind, found.error_class) == ("anti-pattern", "fare <number> is missing")
         assert (found.why.successes, found.why.trials) == (row.occurrences, 5)
@@ -168,7 +168,7 @@ class TestLessons:
             }
             for number in range(5)
         )
-        [row] = memory.rules("refund")
+        [row] = memory.lessons.rules("refund")
         found = memory.explain(row)
         assert (found.kind, found.verdict, found.task) == ("rule", verdict, "refund")
         assert (found.why.successes, found.why.trials) == (row.supporting, 5)
@@ -189,7 +189,7 @@ class TestLessons:
             }
             for number in range(lost.more)
         )
-        assert memory.rules("refund") == []
+        assert memory.lessons.rules("refund") == []
         none = memory.explain(row.id)
         # Read as if it worked: those count that list it as a success with a high score.
         known = (4, 8) if works else (3, 7)
@@ -209,8 +209,8 @@ class TestLessons:
             }
             for number in range(6)
         )
-        memory.consolidate(force=True)
-        [row] = [row for row in memory.rules() if row.task is None]
+        memory.lessons.consolidate(force=True)
+        [row] = [row for row in memory.lessons.rules() if row.task is None]
         found = memory.explain(row, agent="ada")
         assert (found.task, found.source, found.task_types) == (None, "repetition", ("any",))
         assert (found.why.successes, found.why.trials) == (row.supporting, 6)
@@ -264,15 +264,15 @@ class TestPolicies:
         identity = policies.observe({"x": 1}, "go", True)
         more = _crystallizing(memory, identity)["crystallized"]
         for _ in range(more):
-            assert not memory.crystallize().created
+            assert not memory.policies.crystallize().created
             policies.observe({"x": 1}, "go", True)
         assert _crystallizing(memory, identity) == {"crystallized": 0}
-        assert memory.crystallize().created
+        assert memory.policies.crystallize().created
         more = _crystallizing(memory, identity)["taken back"]
         for _ in range(more):
-            assert not memory.crystallize().taken_back
+            assert not memory.policies.crystallize().taken_back
             policies.observe({"x": 1}, "go", False)
-        assert memory.crystallize().taken_back
+        assert memory.policies.crystallize().taken_back
 
 
 def _crystallizing(memory: Memory, identity: str) -> dict[str, int]:
@@ -365,8 +365,8 @@ class TestScopes:
         assert not shown(memory.explain("ask", agent="ada"), "used together")
         assert 'as agent "grace" may read it' in str(own)
 
-        memory.scope("ada", cannot_learn=["sec*"], share_with=["grace"])
-        memory.scope("grace", inherit_from=["ada"])
+        memory.scopes.set("ada", cannot_learn=["sec*"], share_with=["grace"])
+        memory.scopes.set("grace", inherit_from=["ada"])
         assert memory.explain("ask", agent="ada").why.trials == 3
         assert memory.explain("ask", agent="grace").why.trials == 13
         for agent in ("nobody", "ada"):
@@ -406,7 +406,7 @@ class TestItems:
         assert memory.explain("ask").kind == "strategy"
         with pytest.raises(ValidationError, match="fits several") as refused:
             memory.explain("ask", kind="heuristic")
-        for row in memory.heuristics():
+        for row in memory.lessons.heuristics():
             assert row.id in str(refused.value)
             assert memory.explain(row.id, kind="heuristic").agent == row.agent
             assert memory.explain("ask", kind="heuristic", agent=row.agent).id == row.id
@@ -418,7 +418,7 @@ class TestItems:
         ours, theirs = opened(), opened(f"{opened().namespace}-other")
         attempts(theirs, "ask", 3)
         attempts(ours, "other", 1)
-        items: list[Any] = [*theirs.strategies(), *theirs.heuristics(), "ask"]
+        items: list[Any] = [*theirs.strategies(), *theirs.lessons.heuristics(), "ask"]
         for item in items:
             with pytest.raises(NotFoundError):
                 ours.explain(item)
@@ -436,7 +436,7 @@ class TestItems:
         assert memory.explain("guess", kind="anti_pattern").kind == "anti-pattern"
 
     def test_an_empty_memory_knows_nothing(self, memory: Memory) -> None:
-        memory.initialize()
+        memory.upkeep.initialize()
         with pytest.raises(NotFoundError):
             memory.explain("anything")
 
@@ -452,7 +452,7 @@ class TestForms:
         )
         memory.policies.learn_episodes()
         items: list[Any] = [
-            *("guess", memory.anti_patterns()[0], memory.rules()[0]),
+            *("guess", memory.lessons.anti_patterns()[0], memory.lessons.rules()[0]),
             memory.policies.top()[0],
         ]
         for item in items:

@@ -200,14 +200,14 @@ def test_merged_strategies_count_as_one(memory: Memory) -> None:
     tried(memory, "refund", "ask", "wwf")
     tried(memory, "refund", "ask them", "ww")
     tried(memory, "rebook", "ask them", "f")
-    memory.merge("ask", "ask them")
+    memory.lessons.merge("ask", "ask them")
     found = memory.predict("refund", "ask")
     [part] = found.basis.strategies
     assert (part.trials, part.successes) == (6, 4)
     assert (part.here_trials, part.here_successes) == (5, 4)
     for other in ("ask them", ["ask", "ask them"]):
         assert memory.predict("refund", other).probability == found.probability
-    memory.unmerge("ask")
+    memory.lessons.unmerge("ask")
     assert memory.predict("refund", "ask").basis.strategies[0].trials == 3
 
 
@@ -222,15 +222,15 @@ def test_an_agent_is_told_from_what_it_may_read(memory: Memory) -> None:
     assert (own.trials, own.basis.trials, own.basis.task.trials) == (4, 6, 4)
     assert own.probability > everyone.probability
     assert memory.predict("refund", "ask", agent="hopper").probability == 0.5
-    memory.scope("grace", share_with=["hopper"])
-    memory.scope("hopper", inherit_from=["grace"])
+    memory.scopes.set("grace", share_with=["hopper"])
+    memory.scopes.set("hopper", inherit_from=["grace"])
     assert memory.predict("refund", "ask", agent="hopper").trials == 4
 
 
 def test_an_agent_is_told_nothing_of_types_that_it_may_not_learn(memory: Memory) -> None:
     for task_type in ("billing", "support"):
         memory.learn(task_type, "ask", success=True, agent="ada", task_type=task_type)
-    memory.scope("ada", can_learn=["support"])
+    memory.scopes.set("ada", can_learn=["support"])
     billing = memory.predict("billing", "ask", agent="ada")
     assert (billing.trials, billing.basis.task.trials, billing.basis.trials) == (0, 0, 1)
     assert memory.predict("support", "ask", agent="ada").trials == 1
@@ -267,7 +267,7 @@ def test_what_an_agent_never_tried_borrows_over_edges(opened: Opener) -> None:
     memory = opened(embedder="hashing")
     tried(memory, "refund a cancelled flight to paris", "ask", "wwww", agent="ada")
     tried(memory, "refund a cancelled flight to rome", "ask", "ffff", agent="grace")
-    memory.relink()
+    memory.upkeep.relink()
     found = memory.predict("refund a cancelled flight to rome", "ask", agent="ada")
     assert found.basis.task.known
     assert found.basis.task.trials == 0
@@ -374,11 +374,11 @@ def test_strengths_are_checked_derived_anew_and_forgotten(memory: Memory) -> Non
     memory.store.write(broken, ns=memory.namespace)
     [difference] = memory.verify().differences
     assert (difference.kind, difference.field, difference.stored) == ("pooling", "task", 77.0)
-    memory.rebuild()
+    memory.upkeep.rebuild()
     assert stored(memory) == before
     assert memory.verify().ok
     [row] = memory.query("MATCH (e:Episode) WHERE e.ns = $ns RETURN e.id AS id LIMIT 1")
-    memory.erase(row["id"])
+    memory.upkeep.erase(row["id"])
     assert stored(memory) == []
     assert memory.predict("task 1", "way 1").basis.strengths.trials == 399
 

@@ -31,7 +31,7 @@ def test_the_wilson_lower_bound_is_the_peers(memory: Memory) -> None:
         pytest.skip("the vectors of the peers are not on this machine")
     entries = json.loads(VECTORS.read_text())["popoto"]["wilson_ci_lower"]
     assert entries
-    memory.initialize()
+    memory.upkeep.initialize()
     for entry in entries:
         k, n = entry["successes"], entry["total"]
         expected = max(0.0, entry["expect"])  # a tiny negative is the peer's rounding

@@ -85,7 +85,7 @@ def test_the_values_are_those_of_a_plain_q_learner(memory: Memory, engine: str, 
     assert known == {(state, action) for state, action, *_ in seen}
     assert np.count_nonzero(plain) > 50
 
-    rebuilt = memory.rebuild()
+    rebuilt = memory.upkeep.rebuild()
     assert rebuilt.policies == len(known)
     assert (held(memory, shape)[0] == values).all()
     report = memory.verify()

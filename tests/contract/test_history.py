@@ -128,7 +128,7 @@ def test_an_episode_is_an_event_of_the_policies_that_it_took(memory: Memory) -> 
     ends_as(points[-1], run)
     assert len(memory.policies.history(check)) == 1
 
-    memory.erase(learned.episode_id)
+    memory.upkeep.erase(learned.episode_id)
     assert [(p.successes, p.trials) for p in memory.policies.history(run)] == [(0, 1)]
     with pytest.raises(NotFoundError):
         memory.policies.history(check)
@@ -137,10 +137,10 @@ def test_an_episode_is_an_event_of_the_policies_that_it_took(memory: Memory) -> 
 def test_crystallizing_and_taking_back_are_points(memory: Memory) -> None:
     for _ in range(6):
         identity = memory.policies.observe(DEPLOY, "run", True)
-    memory.crystallize()
+    memory.policies.crystallize()
     for _ in range(6):
         memory.policies.observe(DEPLOY, "run", False)
-    memory.crystallize()
+    memory.policies.crystallize()
     points = memory.policies.history(identity)
     assert [p.kind for p in points if p.kind != "outcome"] == ["crystallized", "taken_back"]
     assert [p.q for p in points if p.kind != "outcome"] == [points[6].lower, 0.0]

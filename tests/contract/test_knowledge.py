@@ -37,7 +37,7 @@ class TestKnowing:
     def test_the_source_says_how_sure_it_is(
         self, memory: Memory, source: Any, confidence: float
     ) -> None:
-        made = memory.know("refunds", "they take five days", source=source, at=MONDAY)
+        made = memory.people.know("refunds", "they take five days", source=source, at=MONDAY)
         assert (made.domain, made.fact) == ("refunds", "they take five days")
         assert (made.confidence, made.source_confidence) == (confidence, confidence)
         assert (made.created, made.contested) == (True, False)
@@ -45,10 +45,12 @@ class TestKnowing:
         assert (said.source, said.user, said.at) == (source, None, MONDAY)
 
     def test_another_source_is_evidence_and_no_second_fact(self, memory: Memory) -> None:
-        first = memory.know("refunds", "they take five days", source="observed", at=MONDAY + DAY)
-        second = memory.know("refunds", "they take five days", user="ann", at=MONDAY)
+        first = memory.people.know(
+            "refunds", "they take five days", source="observed", at=MONDAY + DAY
+        )
+        second = memory.people.know("refunds", "they take five days", user="ann", at=MONDAY)
         assert second.id == first.id
-        [found] = memory.knowledge("refunds")
+        [found] = memory.people.knowledge("refunds")
         assert found.confidence == 1.0
         assert [(said.source, said.user, said.confidence) for said in found.statements] == [
             ("user_stated", "ann", 1.0),
@@ -56,57 +58,57 @@ class TestKnowing:
         ]
 
     def test_the_same_again_changes_nothing(self, memory: Memory) -> None:
-        first = memory.know("refunds", "they take five days", user="ann")
-        again = memory.know("refunds", " they take five days ", user="ann")
+        first = memory.people.know("refunds", "they take five days", user="ann")
+        again = memory.people.know("refunds", " they take five days ", user="ann")
         assert again == first.model_copy(update={"created": False})
-        assert memory.know("refunds", "they take five days").created
-        assert memory.know("refunds", "they take five days", user="ann", at=MONDAY).created
-        assert memory.know("seats", "they take five days", user="ann").created
+        assert memory.people.know("refunds", "they take five days").created
+        assert memory.people.know("refunds", "they take five days", user="ann", at=MONDAY).created
+        assert memory.people.know("seats", "they take five days", user="ann").created
 
     def test_the_surest_stand_first(self, memory: Memory) -> None:
-        memory.know("seats", "row 13 is missing", source="inferred")
-        memory.know("seats", "there are 30 rows")
-        memory.know("refunds", "they take five days", source="observed")
-        assert facts(memory.knowledge()) == [
+        memory.people.know("seats", "row 13 is missing", source="inferred")
+        memory.people.know("seats", "there are 30 rows")
+        memory.people.know("refunds", "they take five days", source="observed")
+        assert facts(memory.people.knowledge()) == [
             *("there are 30 rows", "they take five days", "row 13 is missing")
         ]
-        assert facts(memory.knowledge("seats", limit=1)) == ["there are 30 rows"]
-        assert memory.knowledge("nothing") == []
+        assert facts(memory.people.knowledge("seats", limit=1)) == ["there are 30 rows"]
+        assert memory.people.knowledge("nothing") == []
 
 
 class TestContradicting:
     def test_both_sides_show_it_and_lose_by_it(self, memory: Memory) -> None:
-        five = memory.know("refunds", "they take five days")
-        three = memory.know("refunds", "they take three days", contradicts=five)
+        five = memory.people.know("refunds", "they take five days")
+        three = memory.people.know("refunds", "they take three days", contradicts=five)
         assert three.created
         assert [other.fact for other in three.contradicts] == ["they take five days"]
-        found = {one.fact: one for one in memory.knowledge()}
+        found = {one.fact: one for one in memory.people.knowledge()}
         assert [other.id for other in found["they take five days"].contradicted_by] == [three.id]
         assert {one.confidence for one in found.values()} == {0.5}
         assert {one.source_confidence for one in found.values()} == {1.0}
         assert all(one.contested for one in found.values())
 
     def test_the_weaker_source_loses_more(self, memory: Memory) -> None:
-        sure = memory.know("refunds", "five")
-        guess = memory.know("refunds", "three", source="inferred", contradicts=[sure.id])
+        sure = memory.people.know("refunds", "five")
+        guess = memory.people.know("refunds", "three", source="inferred", contradicts=[sure.id])
         assert guess.confidence == pytest.approx(0.8 * 0.8 / 1.8, rel=1e-12)
-        [first, _] = memory.knowledge()
+        [first, _] = memory.people.knowledge()
         assert first.fact == "five"
         assert first.confidence == pytest.approx(1 / 1.8, rel=1e-12)
 
     def test_who_contradicts_each_other_both_ways_counts_once(self, memory: Memory) -> None:
-        five = memory.know("refunds", "five")
-        three = memory.know("refunds", "three", contradicts=[five])
-        both = memory.know("refunds", "five", contradicts=three.id)
+        five = memory.people.know("refunds", "five")
+        three = memory.people.know("refunds", "three", contradicts=[five])
+        both = memory.people.know("refunds", "five", contradicts=three.id)
         assert (both.id, both.created) == (five.id, True)
         assert both.confidence == 0.5
         assert both.contradicts == both.contradicted_by
 
     def test_a_contradiction_can_be_told_later_and_once(self, memory: Memory) -> None:
-        five, three = memory.know("refunds", "five"), memory.know("refunds", "three")
-        assert memory.know("refunds", "three", contradicts=five).created
-        assert not memory.know("refunds", "three", contradicts=[five, five.id]).created
-        assert not memory.know("refunds", "three").created
+        five, three = memory.people.know("refunds", "five"), memory.people.know("refunds", "three")
+        assert memory.people.know("refunds", "three", contradicts=five).created
+        assert not memory.people.know("refunds", "three", contradicts=[five, five.id]).created
+        assert not memory.people.know("refunds", "three").created
         [edge] = memory.query(
             "MATCH (a:Knowledge)-[r:CONTRADICTS]->(b) WHERE a.ns = $ns RETURN a.id AS a, b.id AS b"
         )
@@ -114,14 +116,14 @@ class TestContradicting:
 
     def test_itself_and_what_is_not_known_are_refused(self, opened: Opener) -> None:
         memory, other = opened(), opened(f"knowledge-{uuid4().hex}")
-        five = memory.know("refunds", "five")
+        five = memory.people.know("refunds", "five")
         with pytest.raises(ValidationError, match="contradicts: is the fact itself"):
-            memory.know("refunds", "five", contradicts=five)
-        foreign = other.know("refunds", "four")
+            memory.people.know("refunds", "five", contradicts=five)
+        foreign = other.people.know("refunds", "four")
         for unknown in ("no such id", foreign.id):
             with pytest.raises(NotFoundError, match=unknown):
-                memory.know("refunds", "three", contradicts=[five.id, unknown])
-        assert facts(memory.knowledge()) == ["five"]  # nothing half-written
+                memory.people.know("refunds", "three", contradicts=[five.id, unknown])
+        assert facts(memory.people.knowledge()) == ["five"]  # nothing half-written
 
 
 @hypothesis.settings(max_examples=8)
@@ -147,12 +149,14 @@ def test_the_order_of_arrival_does_not_matter(memory: Memory, data: st.DataObjec
         erase(memory, "bob")
         ids = {}
         for fact, source, user, day, _ in order:
-            made = memory.know("refunds", fact, source=source, user=user, at=MONDAY + day * DAY)
+            made = memory.people.know(
+                "refunds", fact, source=source, user=user, at=MONDAY + day * DAY
+            )
             ids[fact] = made.id
         for fact, source, user, day, denied in order:
             if denied in ids:
                 moment = MONDAY + day * DAY
-                memory.know(
+                memory.people.know(
                     "refunds", fact, source=source, user=user, at=moment, contradicts=ids[denied]
                 )
         return [
@@ -160,7 +164,7 @@ def test_the_order_of_arrival_does_not_matter(memory: Memory, data: st.DataObjec
                 *(one.id, one.confidence, one.contradicts, one.contradicted_by),
                 [(said.id, said.source, said.user, said.at) for said in one.statements],
             )
-            for one in memory.knowledge()
+            for one in memory.people.knowledge()
         ]
 
     assert tell(said) == tell(data.draw(st.permutations(said + said[:1])))
@@ -168,30 +172,30 @@ def test_the_order_of_arrival_does_not_matter(memory: Memory, data: st.DataObjec
 
 class TestErasingAUser:
     def test_what_others_state_stays(self, memory: Memory) -> None:
-        memory.know("refunds", "five", user="ann")
-        memory.know("refunds", "five", source="observed")
-        only = memory.know("refunds", "three", user="ann")
-        memory.know("refunds", "four", source="documented", contradicts=only)
+        memory.people.know("refunds", "five", user="ann")
+        memory.people.know("refunds", "five", source="observed")
+        only = memory.people.know("refunds", "three", user="ann")
+        memory.people.know("refunds", "four", source="documented", contradicts=only)
         assert erase(memory, "ann") == (1, 0, 2, 1)
-        found = {one.fact: one for one in memory.knowledge()}
+        found = {one.fact: one for one in memory.people.knowledge()}
         assert set(found) == {"five", "four"}
         assert (found["five"].confidence, len(found["five"].statements)) == (0.8, 1)
         assert (found["four"].confidence, found["four"].contested) == (0.8, False)
-        assert memory.know("refunds", "three", source="observed").id == only.id
+        assert memory.people.know("refunds", "three", source="observed").id == only.id
 
     def test_a_contradiction_goes_with_the_only_one_who_claimed_it(self, memory: Memory) -> None:
-        five = memory.know("refunds", "five")
-        memory.know("refunds", "three", source="observed")
+        five = memory.people.know("refunds", "five")
+        memory.people.know("refunds", "three", source="observed")
         for user in ("ann", "bob"):
-            memory.know("refunds", "three", user=user, contradicts=five)
+            memory.people.know("refunds", "three", user=user, contradicts=five)
         erase(memory, "ann")
-        assert [one.contested for one in memory.knowledge()] == [True, True]
+        assert [one.contested for one in memory.people.knowledge()] == [True, True]
         erase(memory, "bob")
-        assert [one.contested for one in memory.knowledge()] == [False, False]
+        assert [one.contested for one in memory.people.knowledge()] == [False, False]
 
     def test_the_date_of_what_stays_is_that_of_who_stays(self, memory: Memory) -> None:
-        memory.know("refunds", "five", user="ann")
-        made = memory.know("refunds", "five", user="bob")
+        memory.people.know("refunds", "five", user="ann")
+        made = memory.people.know("refunds", "five", user="bob")
         erase(memory, "ann")
         [row] = memory.query("MATCH (k:Knowledge) WHERE k.ns = $ns RETURN k.created_at AS at")
         [bob] = [said.recorded_at for said in made.statements if said.user == "bob"]
@@ -201,18 +205,18 @@ class TestErasingAUser:
 def test_many_writers_at_once(opened: Opener) -> None:
     """The same facts from many sides, and an eraser among them: each is there once, with all."""
     memory = opened()
-    first = memory.know("refunds", "five")
+    first = memory.people.know("refunds", "five")
 
     def tell(number: int) -> None:
         user = f"user {number % 4}"
-        memory.know("refunds", "three", user=user, contradicts=first)
+        memory.people.know("refunds", "three", user=user, contradicts=first)
         if number % 4 == 3:
             erase(memory, user)
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(tell, range(12)))
     erase(memory, "user 3")
-    found = {one.fact: one for one in memory.knowledge()}
+    found = {one.fact: one for one in memory.people.knowledge()}
     assert set(found) == {"five", "three"}
     assert sorted(said.user or "" for said in found["three"].statements) == [
         *("user 0", "user 1", "user 2")
@@ -243,12 +247,12 @@ def test_many_writers_at_once(opened: Opener) -> None:
 def test_what_is_wrong_is_named(memory: Memory, field: str, given: dict[str, Any]) -> None:
     good: dict[str, Any] = {"domain": "refunds", "fact": "they take five days"}
     with pytest.raises(ValidationError) as caught:
-        memory.know(**{**good, **given})
+        memory.people.know(**{**good, **given})
     assert caught.value.field == field
-    assert memory.knowledge() == []
+    assert memory.people.knowledge() == []
 
 
 @pytest.mark.parametrize("limit", [0, -1, 1.0, True, None])
 def test_a_limit_is_a_whole_number(memory: Memory, limit: Any) -> None:
     with pytest.raises(ValidationError, match="limit"):
-        memory.knowledge(limit=limit)
+        memory.people.knowledge(limit=limit)

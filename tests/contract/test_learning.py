@@ -300,15 +300,15 @@ def test_erasing_leaves_no_trace(memory: Memory) -> None:
     )
     assert _picture(memory) != before
 
-    report = memory.erase(gone.episode_id)
+    report = memory.upkeep.erase(gone.episode_id)
 
     assert sorted(report.removed) == ["Agent", "Strategy", "Task"]
     assert report.steps == 1
     assert _picture(memory) == before
     assert memory.verify().ok
     with pytest.raises(NotFoundError, match="no episode"):
-        memory.erase(gone.episode_id)
-    memory.erase(kept.episode_id)
+        memory.upkeep.erase(gone.episode_id)
+    memory.upkeep.erase(kept.episode_id)
     assert memory.stats().model_dump(include={"episodes", "tasks", "agents", "strategies"}) == {
         "episodes": 0,
         "tasks": 0,
@@ -349,7 +349,7 @@ def test_verify_finds_and_rebuild_mends_what_was_tampered_with(memory: Memory) -
         report = memory.verify()
         assert not report.ok, damage
         assert len(report.differences) == 1
-        memory.rebuild()
+        memory.upkeep.rebuild()
         assert memory.verify().ok, damage
         assert _picture(memory) == before
 
@@ -402,7 +402,7 @@ def test_a_memory_keeps_the_half_life_it_was_built_with(opened: Opener) -> None:
     other = opened(ns, co_occurrence_half_life_days=10.0)
     with pytest.raises(SettingsError, match="built with 30"):
         other.learn("t", ["a", "b"], success=True, source_key="refused")
-    other.rebuild()
+    other.upkeep.rebuild()
     assert other.query("analysis.together", at_least=1)[0]["weight"] == pytest.approx(1.125)
     assert other.verify().ok
 

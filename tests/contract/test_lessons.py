@@ -43,7 +43,7 @@ class TestHeuristics:
     def test_twenty_equal_successes_are_one_heuristic(self, memory: Memory) -> None:
         attempts(memory, "plan", 20, task_type="ops", agent="anna")
 
-        [found] = memory.heuristics()
+        [found] = memory.lessons.heuristics()
         assert (found.strategy, found.agent, found.task_type) == ("plan", "anna", "ops")
         assert (found.trials, found.successes) == (20, 20)
         assert found.confidence == pytest.approx(21 / 22)
@@ -59,7 +59,7 @@ class TestHeuristics:
             }
             for n in range(100)
         )
-        assert {found.strategy: found.trials for found in memory.heuristics()} == {
+        assert {found.strategy: found.trials for found in memory.lessons.heuristics()} == {
             "plan": 50,
             "ask": 50,
         }
@@ -71,8 +71,8 @@ class TestHeuristics:
             {"task": "deploy", "strategy": "hope", "success": n >= 97, "ended_at": day(n)}
             for n in range(100)
         )
-        assert memory.heuristics() == []  # nothing to recommend, and nothing established
-        [found] = opened(heuristic_above=0.0).heuristics()
+        assert memory.lessons.heuristics() == []  # nothing to recommend, and nothing established
+        [found] = opened(heuristic_above=0.0).lessons.heuristics()
         assert (found.successes, found.trials) == (3, 100)
         assert found.confidence == pytest.approx(4 / 102)
         assert found.status == "refuted"
@@ -83,7 +83,7 @@ class TestHeuristics:
     def test_the_same_again_is_no_more_evidence(self, memory: Memory) -> None:
         for _ in range(20):
             memory.learn("deploy", "plan", success=True, source_key="the one")
-        assert memory.heuristics() == []
+        assert memory.lessons.heuristics() == []
 
     @pytest.mark.parametrize(
         ("successes", "failures", "shown"),
@@ -93,16 +93,16 @@ class TestHeuristics:
         self, memory: Memory, successes: int, failures: int, shown: bool
     ) -> None:
         attempts(memory, "plan", successes, failures)
-        assert bool(memory.heuristics()) is shown
+        assert bool(memory.lessons.heuristics()) is shown
 
     def test_what_worked_and_then_fails_is_no_longer_shown(self, memory: Memory) -> None:
         attempts(memory, "plan", 4)
-        assert memory.heuristics()
+        assert memory.lessons.heuristics()
         for number in range(4):
             fail(memory, "plan", "boom", source_key=f"late {number}")
-        assert memory.heuristics() == []
+        assert memory.lessons.heuristics() == []
         attempts(memory, "plan", 5, task="deploy", feedback="and again")
-        assert [found.trials for found in memory.heuristics()] == [13]
+        assert [found.trials for found in memory.lessons.heuristics()] == [13]
 
     @pytest.mark.parametrize(
         ("successes", "failures", "status"),
@@ -118,7 +118,7 @@ class TestHeuristics:
         self, memory: Memory, successes: int, failures: int, status: str
     ) -> None:
         attempts(memory, "plan", successes, failures)
-        [found] = memory.heuristics()
+        [found] = memory.lessons.heuristics()
         lower, upper = wilson(successes, successes + failures)
         assert [found.lower, found.upper] == pytest.approx([lower, upper])
         assert found.status == status
@@ -130,7 +130,7 @@ class TestHeuristics:
         attempts(memory, "ask", 3, 1, task="t", agent="anna", task_type="x")
 
         def shown(**asked: object) -> list[tuple[str, str, str]]:
-            rows = memory.heuristics(**asked)  # type: ignore[arg-type]
+            rows = memory.lessons.heuristics(**asked)  # type: ignore[arg-type]
             return [(row.agent, row.task_type, row.strategy) for row in rows]
 
         assert len(shown()) == 4
@@ -145,14 +145,14 @@ class TestHeuristics:
         for number in range(3):
             use = StrategyUse("ask", applied=False)
             memory.learn("t", ["plan", use], success=True, source_key=str(number))
-        assert [found.strategy for found in memory.heuristics()] == ["plan"]
+        assert [found.strategy for found in memory.lessons.heuristics()] == ["plan"]
 
     def test_the_mean_score_is_weighed_by_credit(self, memory: Memory) -> None:
         for number, (score, credit) in enumerate([(1.0, 1.0), (0.5, 0.25), (0.5, 0.75)]):
             memory.learn(
                 "t", StrategyUse("plan", credit=credit), score=score, source_key=str(number)
             )
-        [found] = memory.heuristics()
+        [found] = memory.lessons.heuristics()
         assert found.mean_score == pytest.approx((1.0 + 0.125 + 0.375) / 2.0)
 
     def test_the_sample_is_the_latest_five_for_and_against(self, memory: Memory) -> None:
@@ -163,7 +163,7 @@ class TestHeuristics:
             ).episode_id
             for number in order
         }
-        [found] = memory.heuristics()
+        [found] = memory.lessons.heuristics()
         assert found.supporting == tuple(ids[number] for number in (14, 13, 11, 10, 8))
         assert found.opposing == tuple(ids[number] for number in (15, 12, 9, 6, 3))
         assert (found.first_at, found.last_at) == (day(0), day(15))
@@ -172,21 +172,21 @@ class TestHeuristics:
 
     def test_dates_come_from_dated_episodes_alone(self, memory: Memory) -> None:
         attempts(memory, "ask", 3)
-        assert memory.heuristics()[0].first_at is None
-        assert memory.heuristics()[0].last_at is None
+        assert memory.lessons.heuristics()[0].first_at is None
+        assert memory.lessons.heuristics()[0].last_at is None
         memory.learn("deploy", "ask", success=True, started_at=day(3))
         memory.learn("deploy", "ask", success=True, started_at=day(1), ended_at=day(5))
-        [found] = memory.heuristics()
+        [found] = memory.lessons.heuristics()
         assert (found.first_at, found.last_at) == (day(3), day(5))
 
 
 class TestAntiPatterns:
     def test_two_failures_that_differ_in_particulars_are_one(self, memory: Memory) -> None:
         first = fail(memory, "guess", "line 12: no such file: /srv/app/a.py", ended_at=day(1))
-        assert memory.anti_patterns() == []
+        assert memory.lessons.anti_patterns() == []
         second = fail(memory, "guess", "line 99: no such file: /home/b/c.py", ended_at=day(2))
 
-        [found] = memory.anti_patterns()
+        [found] = memory.lessons.anti_patterns()
         assert found.error_class == "line <number>: no such file: <path>"
         assert found.example == "line 99: no such file: /home/b/c.py"
         assert (found.occurrences, found.successes) == (2, 0)
@@ -201,7 +201,7 @@ class TestAntiPatterns:
             )
             for n in range(30)
         ]
-        [found] = memory.anti_patterns()
+        [found] = memory.lessons.anti_patterns()
         assert found.occurrences == 30
         assert found.evidence == tuple(reversed(ids[-5:]))
         assert found.task_types == ("type 0", "type 1")
@@ -213,20 +213,22 @@ class TestAntiPatterns:
             fail(memory, "guess", f"timeout after {number} s", agent="ben")
             fail(memory, "guess", "permission denied", agent="anna", feedback=str(number))
             fail(memory, "hope", f"timeout after {number} s", agent="anna")
-        shown = {(row.agent, row.strategy, row.error_class) for row in memory.anti_patterns()}
+        shown = {
+            (row.agent, row.strategy, row.error_class) for row in memory.lessons.anti_patterns()
+        }
         assert shown == {
             ("anna", "guess", "timeout after <number> s"),
             ("ben", "guess", "timeout after <number> s"),
             ("anna", "guess", "permission denied"),
             ("anna", "hope", "timeout after <number> s"),
         }
-        assert [row.agent for row in memory.anti_patterns(agent="ben")] == ["ben"]
-        assert all(row.occurrences == 2 for row in memory.anti_patterns())
+        assert [row.agent for row in memory.lessons.anti_patterns(agent="ben")] == ["ben"]
+        assert all(row.occurrences == 2 for row in memory.lessons.anti_patterns())
 
     def test_two_different_errors_are_no_pattern(self, memory: Memory) -> None:
         fail(memory, "guess", "permission denied")
         fail(memory, "guess", "connection refused")
-        assert memory.anti_patterns() == []
+        assert memory.lessons.anti_patterns() == []
 
     def test_the_last_error_of_a_step_stands_in_for_one_of_the_episode(
         self, memory: Memory
@@ -234,44 +236,44 @@ class TestAntiPatterns:
         for number in (1, 2):
             steps = [Step(error="warming up"), Step(error=f"exploded {number}"), Step()]
             memory.learn("t", "guess", success=False, steps=steps, ended_at=day(number))
-        [found] = memory.anti_patterns()
+        [found] = memory.lessons.anti_patterns()
         assert found.error_class == "exploded <number>"
         assert found.example == "exploded 2"
 
     def test_the_error_of_a_success_is_no_failure(self, memory: Memory) -> None:
         for number in range(3):
             memory.learn("t", "guess", success=True, error="timeout", source_key=str(number))
-        assert memory.anti_patterns() == []
+        assert memory.lessons.anti_patterns() == []
 
     def test_successes_are_evidence_against_it(self, memory: Memory) -> None:
         for number in range(2):
             fail(memory, "guess", f"timeout after {number} s", task_type="x")
-        assert memory.anti_patterns()[0].confidence == pytest.approx(3 / 4)
+        assert memory.lessons.anti_patterns()[0].confidence == pytest.approx(3 / 4)
         attempts(memory, "guess", 6, task="another", task_type="x")
         attempts(memory, "guess", 3, task_type="y")  # where it has not failed so
         attempts(memory, "guess", 5, task_type="x", agent="another")
 
-        [found] = memory.anti_patterns()
+        [found] = memory.lessons.anti_patterns()
         assert (found.occurrences, found.successes) == (2, 6)
         assert found.confidence == pytest.approx(3 / 10)
         lower, upper = wilson(2, 8)
         assert [found.lower, found.upper] == pytest.approx([lower, upper])
         assert found.status == "tentative"
-        assert memory.anti_patterns(min_confidence=0.3)
-        assert memory.anti_patterns(min_confidence=0.31) == []
+        assert memory.lessons.anti_patterns(min_confidence=0.3)
+        assert memory.lessons.anti_patterns(min_confidence=0.31) == []
         attempts(memory, "guess", 40, task_type="x")
-        assert memory.anti_patterns()[0].status == "refuted"
+        assert memory.lessons.anti_patterns()[0].status == "refuted"
 
     def test_the_most_certain_comes_first(self, memory: Memory) -> None:
         for strategy, times in (("a", 2), ("b", 5), ("c", 3)):
             for number in range(times):
                 fail(memory, strategy, f"timeout after {number} s")
-        assert [row.strategy for row in memory.anti_patterns()] == ["b", "c", "a"]
+        assert [row.strategy for row in memory.lessons.anti_patterns()] == ["b", "c", "a"]
 
 
 def better(memory: Memory) -> Alternative:
     """What is to be done instead of what the first anti-pattern warns against."""
-    found = memory.anti_patterns()[0].better_alternative
+    found = memory.lessons.anti_patterns()[0].better_alternative
     assert found is not None
     return found
 
@@ -283,7 +285,7 @@ class TestAlternatives:
 
     def test_nothing_else_was_tried(self, memory: Memory) -> None:
         self.failing(memory)
-        assert memory.anti_patterns()[0].better_alternative is None
+        assert memory.lessons.anti_patterns()[0].better_alternative is None
 
     def test_what_did_better_on_the_same_task_comes_first(self, memory: Memory) -> None:
         self.failing(memory)
@@ -315,7 +317,7 @@ class TestAlternatives:
         attempts(memory, "guess", 3, task_type="ops")  # 3 of 7, a mean of 4/9
         attempts(memory, "plan", 2, task_type="ops")  # 2 of 2, but a bound of .34
         assert wilson(2, 2)[0] < 4 / 9 < wilson(4, 4)[0]
-        assert memory.anti_patterns()[0].better_alternative is None
+        assert memory.lessons.anti_patterns()[0].better_alternative is None
         attempts(memory, "plan", 2, task_type="ops", feedback="more")
         assert better(memory).strategy == "plan"
 
@@ -324,19 +326,19 @@ class TestAlternatives:
     ) -> None:
         self.failing(memory)
         attempts(memory, "plan", 8, task_type="ops", agent="another")
-        assert memory.anti_patterns()[0].better_alternative is not None
-        assert memory.anti_patterns(agent="default")[0].better_alternative is None
+        assert memory.lessons.anti_patterns()[0].better_alternative is not None
+        assert memory.lessons.anti_patterns(agent="default")[0].better_alternative is None
 
-        memory.scope("another", share_with=["default"])
-        memory.scope("default", inherit_from=["another"])
-        found = memory.anti_patterns(agent="default")[0].better_alternative
+        memory.scopes.set("another", share_with=["default"])
+        memory.scopes.set("default", inherit_from=["another"])
+        found = memory.lessons.anti_patterns(agent="default")[0].better_alternative
         assert found is not None
         assert (found.strategy, found.trials) == ("plan", 8)
 
     def test_the_graph_shows_it_after_consolidating(self, memory: Memory) -> None:
         self.failing(memory)
         attempts(memory, "plan", 8, task_type="ops")
-        memory.consolidate(force=True)
+        memory.lessons.consolidate(force=True)
 
         [found] = memory.query(
             "MATCH (p:AntiPattern)-[o:PREFER]->(s:Strategy) WHERE p.ns = $ns "
@@ -392,27 +394,27 @@ class TestWhateverOrder:
                 left |= {_id(memory, episode): episode for episode in batch}
             elif action == "erase":
                 gone = data.draw(st.sampled_from(sorted(left)))
-                memory.erase(gone)
+                memory.upkeep.erase(gone)
                 del left[gone]
             elif action == "forget":
                 agent = data.draw(st.sampled_from([None, "anna"]))
                 below = data.draw(st.sampled_from([None, 0.5]))
-                report = memory.forget(100, below, agent)
+                report = memory.upkeep.forget(100, below, agent)
                 for gone in report.episode_ids:
                     del left[gone]
             elif action == "merge" and len(texts) > 1:
                 one, other = data.draw(st.permutations(texts))[:2]
                 if not _is_part(memory, one) and not _is_part(memory, other):
-                    memory.merge(one, other)
+                    memory.lessons.merge(one, other)
             elif texts:
-                memory.unmerge(data.draw(st.sampled_from(texts)))
+                memory.lessons.unmerge(data.draw(st.sampled_from(texts)))
             checked(memory)
 
         before = dump(memory)
-        memory.rebuild()
+        memory.upkeep.rebuild()
         assert dump(memory) == before
         for text in {use.text for episode in left.values() for use in episode.strategy}:
-            memory.unmerge(text)
+            memory.lessons.unmerge(text)
         with reference(memory) as alone:
             alone.learn_many(left.values())
             assert dump(memory) == dump(alone)
@@ -503,6 +505,6 @@ def test_verify_finds_and_rebuild_mends_what_was_tampered_with(memory: Memory) -
         assert dump(memory) != before, name
         report = memory.verify()
         assert not report.ok, name
-        memory.rebuild()
+        memory.upkeep.rebuild()
         assert memory.verify().ok, name
         assert dump(memory) == before, name

@@ -145,7 +145,7 @@ def test_batches_and_erasing_leave_the_links_of_the_episodes_that_are_left(
             "MATCH (e:Episode) WHERE e.ns = $ns AND e.source_key ENDS WITH 'False' "
             "RETURN e.id AS id"
         ):
-            many.erase(row["id"])
+            many.upkeep.erase(row["id"])
         for agent in ("ada", "ben"):
             alone, together = weights(one, agent), weights(many, agent)
             assert together.keys() == alone.keys()
@@ -196,7 +196,7 @@ def test_links_are_strengthened_to_one_weakened_to_nothing_and_cut(
     assert weights(memory) == {"a": {"c": 0.001}, "b": {"c": 0.2}, "c": {"b": 0.2, "a": 0.001}, "d": {}}  # noqa: E501  # fmt: skip
     before = weights(memory)
     assert memory.verify().ok
-    memory.rebuild()
+    memory.upkeep.rebuild()
     assert weights(memory) == before
 
 

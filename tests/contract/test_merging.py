@@ -29,7 +29,7 @@ def test_two_strategies_count_as_one(memory: Memory) -> None:
     teach(memory)
     assert counted(memory) == {"plan": (5, 3), "make a plan": (7, 5), "ask": (4, 4)}
 
-    whole = memory.merge("plan", "make a plan")
+    whole = memory.lessons.merge("plan", "make a plan")
 
     assert counted(memory) == {"plan": (12, 8), "ask": (4, 4)}
     [row] = [row for row in memory.strategies() if row.text == "plan"]
@@ -38,14 +38,14 @@ def test_two_strategies_count_as_one(memory: Memory) -> None:
     assert row.mean == pytest.approx(9 / 14)
     heuristics = {
         (row.strategy, row.agent): (row.trials, row.successes)
-        for row in memory.heuristics(task_type="ops")
+        for row in memory.lessons.heuristics(task_type="ops")
     }
     assert heuristics == {
         ("plan", "anna"): (9, 5),
         ("plan", "ben"): (3, 3),
         ("ask", "anna"): (4, 4),
     }
-    [pattern] = memory.anti_patterns()
+    [pattern] = memory.lessons.anti_patterns()
     assert (pattern.strategy, pattern.occurrences, pattern.successes) == ("plan", 3, 5)
     assert pattern.confidence == pytest.approx(4 / 10)
     assert pattern.example == "timeout after 9 s"
@@ -59,7 +59,7 @@ def test_they_count_as_one_wherever_strategies_are_read(
 ) -> None:
     teach(memory)
     apart = {row.text: row for row in memory.strategies(**asked)}  # type: ignore[arg-type]
-    memory.merge("plan", "make a plan")
+    memory.lessons.merge("plan", "make a plan")
     together = {row.text: row for row in memory.strategies(**asked)}  # type: ignore[arg-type]
     assert set(together) == {"plan", "ask"}
     assert together["ask"] == apart["ask"]
@@ -72,56 +72,56 @@ def test_they_count_as_one_wherever_strategies_are_read(
 def test_what_neither_reaches_alone_both_reach_together(memory: Memory) -> None:
     attempts(memory, "plan", 2)
     attempts(memory, "make a plan", 1)
-    assert memory.heuristics() == []
+    assert memory.lessons.heuristics() == []
     fail(memory, "plan", "timeout after 1 s", task="restart")
     fail(memory, "make a plan", "timeout after 2 s", task="restart")
-    assert memory.anti_patterns() == []
-    memory.merge("plan", "make a plan")
-    assert [(row.strategy, row.trials) for row in memory.heuristics()] == [("plan", 5)]
-    assert [row.occurrences for row in memory.anti_patterns()] == [2]
+    assert memory.lessons.anti_patterns() == []
+    memory.lessons.merge("plan", "make a plan")
+    assert [(row.strategy, row.trials) for row in memory.lessons.heuristics()] == [("plan", 5)]
+    assert [row.occurrences for row in memory.lessons.anti_patterns()] == [2]
 
 
 def test_unmerging_restores_exactly(memory: Memory) -> None:
     teach(memory)
     before = dump(memory)
-    memory.merge("plan", "make a plan")
+    memory.lessons.merge("plan", "make a plan")
     assert dump(memory) != before
 
-    assert memory.unmerge("plan") == 1
+    assert memory.lessons.unmerge("plan") == 1
     assert dump(memory) == before
-    memory.merge("plan", "make a plan")
-    assert memory.unmerge("make a plan") == 1  # by its part as well
+    memory.lessons.merge("plan", "make a plan")
+    assert memory.lessons.unmerge("make a plan") == 1  # by its part as well
     assert dump(memory) == before
-    assert memory.unmerge("plan") == 0
+    assert memory.lessons.unmerge("plan") == 0
 
 
 def test_a_merge_takes_along_what_was_merged_before(memory: Memory) -> None:
     teach(memory)
     before = dump(memory)
-    memory.merge("plan", "make a plan")
-    memory.merge("ask", "plan")
+    memory.lessons.merge("plan", "make a plan")
+    memory.lessons.merge("ask", "plan")
     assert counted(memory) == {"ask": (16, 12)}
     checked(memory)
-    assert memory.unmerge("ask") == 2
+    assert memory.lessons.unmerge("ask") == 2
     assert dump(memory) == before
 
 
 def test_one_part_can_leave(memory: Memory) -> None:
     teach(memory)
-    memory.merge("plan", "make a plan")
-    memory.merge("plan", "ask")
-    assert memory.unmerge("ask") == 1
+    memory.lessons.merge("plan", "make a plan")
+    memory.lessons.merge("plan", "ask")
+    assert memory.lessons.unmerge("ask") == 1
     assert counted(memory) == {"plan": (12, 8), "ask": (4, 4)}
     checked(memory)
 
 
 def test_what_is_learned_later_counts_for_both(memory: Memory) -> None:
     teach(memory)
-    memory.merge("plan", "make a plan")
+    memory.lessons.merge("plan", "make a plan")
     attempts(memory, "make a plan", 2, 0, feedback="later")
     attempts(memory, "plan", 1, 0, feedback="later")
     assert counted(memory)["plan"] == (15, 11)
-    memory.unmerge("plan")
+    memory.lessons.unmerge("plan")
     assert counted(memory) == {"plan": (6, 4), "make a plan": (9, 7), "ask": (4, 4)}
     checked(memory)
 
@@ -129,9 +129,9 @@ def test_what_is_learned_later_counts_for_both(memory: Memory) -> None:
 def test_ids_are_taken_as_texts_are(memory: Memory) -> None:
     teach(memory)
     ids = {row.text: row.id for row in memory.strategies()}
-    assert memory.merge(ids["plan"], ids["make a plan"]) == ids["plan"]
-    assert memory.unmerge(ids["make a plan"]) == 1
-    assert memory.merge(" plan ", "make a plan") == ids["plan"]
+    assert memory.lessons.merge(ids["plan"], ids["make a plan"]) == ids["plan"]
+    assert memory.lessons.unmerge(ids["make a plan"]) == 1
+    assert memory.lessons.merge(" plan ", "make a plan") == ids["plan"]
 
 
 class TestRefusals:
@@ -139,9 +139,9 @@ class TestRefusals:
         teach(memory)
         before = dump(memory)
         with pytest.raises(ValidationError, match=r"^other: is the same strategy .*name two"):
-            memory.merge("plan", "plan")
+            memory.lessons.merge("plan", "plan")
         assert dump(memory) == before
-        memory.merge("plan", "make a plan")
+        memory.lessons.merge("plan", "make a plan")
         before = dump(memory)
         for one, other, field in (
             ("plan", "make a plan", "other"),
@@ -150,16 +150,16 @@ class TestRefusals:
             ("make a plan", "plan", "strategy"),
         ):
             with pytest.raises(ValidationError, match="unmerge") as caught:
-                memory.merge(one, other)
+                memory.lessons.merge(one, other)
             assert caught.value.field == field
         assert dump(memory) == before
 
     def test_what_is_not_known(self, memory: Memory) -> None:
         teach(memory)
         for call in (
-            lambda: memory.merge("plan", "dance"),
-            lambda: memory.merge("dance", "plan"),
-            lambda: memory.unmerge("dance"),
+            lambda: memory.lessons.merge("plan", "dance"),
+            lambda: memory.lessons.merge("dance", "plan"),
+            lambda: memory.lessons.unmerge("dance"),
         ):
             with pytest.raises(NotFoundError, match="no strategy 'dance' in namespace"):
                 call()
@@ -168,9 +168,9 @@ class TestRefusals:
     def test_what_is_no_text(self, memory: Memory, text: object) -> None:
         teach(memory)
         for call in (
-            lambda: memory.merge("plan", text),  # type: ignore[arg-type]
-            lambda: memory.merge(text, "plan"),  # type: ignore[arg-type]
-            lambda: memory.unmerge(text),  # type: ignore[arg-type]
+            lambda: memory.lessons.merge("plan", text),  # type: ignore[arg-type]
+            lambda: memory.lessons.merge(text, "plan"),  # type: ignore[arg-type]
+            lambda: memory.lessons.unmerge(text),  # type: ignore[arg-type]
         ):
             with pytest.raises(ValidationError) as caught:
                 call()
@@ -182,10 +182,10 @@ def test_erasing_the_last_of_the_whole_releases_its_parts(memory: Memory) -> Non
     attempts(memory, "ask", 3)
     before = dump(memory)
     [only] = attempts(memory, "plan", 1, agent="ben")
-    memory.merge("plan", "make a plan")
-    memory.merge("plan", "ask")
+    memory.lessons.merge("plan", "make a plan")
+    memory.lessons.merge("plan", "ask")
 
-    assert "Strategy" in memory.erase(only).removed
+    assert "Strategy" in memory.upkeep.erase(only).removed
     assert dump(memory) == before
     assert counted(memory) == {"make a plan": (3, 3), "ask": (3, 3)}
     checked(memory)
@@ -195,15 +195,15 @@ def test_erasing_the_last_of_the_only_part_leaves_the_whole_alone(memory: Memory
     attempts(memory, "plan", 3)
     before = dump(memory)
     [only] = attempts(memory, "make a plan", 1, agent="ben")
-    memory.merge("plan", "make a plan")
-    memory.erase(only)
+    memory.lessons.merge("plan", "make a plan")
+    memory.upkeep.erase(only)
     assert dump(memory) == before
     checked(memory)
 
 
 def test_verify_finds_a_merge_that_was_tampered_with(memory: Memory) -> None:
     teach(memory)
-    memory.merge("plan", "make a plan")
+    memory.lessons.merge("plan", "make a plan")
     tamper(
         memory, "MATCH (s:Strategy) WHERE s.ns = $ns AND s.text = 'plan' SET s.merged_into = null"
     )

@@ -81,7 +81,7 @@ def test_the_wilson_bound_in_the_store_is_the_peers(memory: Memory) -> None:
     for z, entries in by_z.items():
         agent = f"z = {z}"
         observe(memory, agent, {name: (e["successes"], e["total"]) for name, e in entries.items()})
-        report = memory.crystallize(agent, z=z)
+        report = memory.policies.crystallize(agent, z=z)
         lower = {found.action: found.lower for found in (*report.created, *report.below)}
         for name, entry in entries.items():
             if entry["total"]:
@@ -102,7 +102,7 @@ def test_crystallizing_decides_as_the_peer_did_and_starts_at_the_lower_bound(
 ) -> None:
     entries = {f"{e['successes']}/{e['total']}": e for e in vectors()["crystallize_decision"]}
     observe(memory, "default", {n: (e["successes"], e["total"]) for n, e in entries.items()})
-    report = memory.crystallize()
+    report = memory.policies.crystallize()
     created = {found.action: found.lower for found in report.created}
     below = {found.action: found.lower for found in report.below}
     for name, entry in entries.items():
@@ -151,7 +151,7 @@ def test_signals_move_confidence_as_they_moved_the_peers(memory: Memory) -> None
 
 
 def test_the_formula_of_confidence_is_the_peers_at_any_start_and_cap(memory: Memory) -> None:
-    memory.initialize()
+    memory.upkeep.initialize()
     for entry in vectors()["confidence_update"]:
         confidence, cap = entry["initial_confidence"], entry["evidence_cap"]
         for n, signal in enumerate(entry["signals"]):
@@ -165,7 +165,7 @@ AGED = "aged($base, $days, $rate, $confidence, $strength, $neutral)"
 
 
 def test_decayed_values_are_the_peers(memory: Memory) -> None:
-    memory.initialize()
+    memory.upkeep.initialize()
     for case in vectors()["decay_score"]["cases"]:
         found = evaluate(
             memory,
@@ -198,7 +198,7 @@ def test_policies_decay_as_the_peers_did(opened: Opener) -> None:
 
 
 def test_cycles_and_waiting_add_what_they_added_to_the_peers(memory: Memory) -> None:
-    memory.initialize()
+    memory.upkeep.initialize()
     for case in vectors()["cyclic_decay_score"]["cases"]:
         days, rate = float(case["elapsed_days"]), case["decay_rate"]
         plain = {"confidence": None, "strength": 0.5, "neutral": 0.5}

@@ -64,10 +64,10 @@ def test_strategies_are_counted_by_themselves_until_somebody_merges_them(memory:
         for number in range(3):
             for text in (one, other):
                 memory.learn("t", text, success=True, source_key=f"{text} {number}")
-        assert {one, other} <= {row.strategy for row in memory.heuristics()}
-        memory.merge(one, other)
-        counts = {row.strategy: row.trials for row in memory.heuristics()}
+        assert {one, other} <= {row.strategy for row in memory.lessons.heuristics()}
+        memory.lessons.merge(one, other)
+        counts = {row.strategy: row.trials for row in memory.lessons.heuristics()}
         assert counts[one] == 6
         assert other not in counts
-        memory.unmerge(one)
-        assert {one, other} <= {row.strategy for row in memory.heuristics()}
+        memory.lessons.unmerge(one)
+        assert {one, other} <= {row.strategy for row in memory.lessons.heuristics()}

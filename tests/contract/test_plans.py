@@ -76,7 +76,7 @@ BY_ID = [
 @pytest.mark.parametrize("query", BY_ID, ids=lambda query: query.name)
 @pytest.mark.parametrize("engine", ["neo4j"])
 def test_the_server_finds_nodes_by_index(query: Query, memory: Memory) -> None:
-    memory.initialize()
+    memory.upkeep.initialize()
     driver = memory.store._driver  # type: ignore[attr-defined]
     with driver.session() as session:
         given: dict[str, Any] = {name: _sample(query, name) for name in query.params}

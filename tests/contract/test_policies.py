@@ -151,9 +151,9 @@ def test_no_other_evidence_erases_a_learned_value(memory: Memory) -> None:
     for _ in range(8):
         policies.observe(HERE, "run", True)
     policies.signal(HERE, "run", 0.25)
-    memory.crystallize()
+    memory.policies.crystallize()
     memory.learn("t", "s", success=True, steps=[Step(action_type="run", state=HERE)])
-    memory.rebuild()
+    memory.upkeep.rebuild()
     policy = known(memory, HERE, "run")
     assert (policy.q, policy.crystallized, policy.trials) == (learned, True, 9)
     assert policy.confidence == 0.375
@@ -313,7 +313,7 @@ def test_reads_are_counted_beside_the_graph_and_written_when_flushed(memory: Mem
         policies.best(HERE)
     policies.get(HERE, "b")
     policies.best(HERE, actions=["new"])  # is in no graph
-    memory.flush()
+    memory.upkeep.flush()
     found = memory.query(
         "MATCH (p:Policy) WHERE p.ns = $ns RETURN p.action_type AS name, p.reads AS reads, "
         "p.last_read_at > 0 AS dated"
@@ -322,7 +322,7 @@ def test_reads_are_counted_beside_the_graph_and_written_when_flushed(memory: Mem
         "a": (3, True),
         "b": (1, True),
     }
-    assert memory.flush() == 0
+    assert memory.upkeep.flush() == 0
     assert memory.verify().ok
 
 
@@ -381,7 +381,7 @@ def test_many_updates_give_what_single_ones_give_to_the_last_bit(
     report = memory.verify()
     assert report.ok, report.differences
     before = rows(memory)
-    memory.rebuild()
+    memory.upkeep.rebuild()
     assert rows(memory) == before
 
 
@@ -410,7 +410,7 @@ def test_an_update_without_a_record_counts_and_says_so(memory: Memory) -> None:
     assert known(memory, HERE, "new").q == 0.1
     before = rows(memory)
     assert memory.verify().ok
-    memory.rebuild()  # cannot derive these values, and leaves them
+    memory.upkeep.rebuild()  # cannot derive these values, and leaves them
     assert rows(memory) == before
     assert memory.query("MATCH (t:Transition) WHERE t.ns = $ns RETURN count(t) AS n")[0]["n"] == 1
 
@@ -438,7 +438,7 @@ def live(memory: Memory, *, with_episode: bool = True) -> str | None:
         policies.observe({"seen": 1}, "look", True)
     policies.signal(HERE, "run", 0.75)
     policies.link(known(memory, HERE, "run"), known(memory, {"seen": 1}, "look"), weight=0.5)
-    memory.crystallize()
+    memory.policies.crystallize()
     return identity
 
 
@@ -467,7 +467,7 @@ def test_rebuilding_gives_the_same_policies_again(memory: Memory) -> None:
     assert report.ok, report.differences
     assert report.checked["policies"] == 4
     before, whole = rows(memory), everything(memory)
-    rebuilt = memory.rebuild()
+    rebuilt = memory.upkeep.rebuild()
     assert (rebuilt.policies, rebuilt.removed) == (4, 0)
     assert rows(memory) == before
     assert everything(memory) == whole
@@ -490,7 +490,7 @@ def test_a_policy_that_was_tampered_with_is_found_and_mended(memory: Memory, cha
     assert {(d.kind, f"p.{d.field}") for d in report.differences} == {
         ("policies", change.partition(" ")[0])
     }
-    memory.rebuild()
+    memory.upkeep.rebuild()
     assert rows(memory) == before
     assert memory.verify().ok
 
@@ -501,10 +501,10 @@ def test_erasing_an_episode_leaves_what_would_be_without_it(opened: Opener) -> N
     assert identity is not None
     live(never, with_episode=False)
     assert everything(memory) != everything(never)
-    report = memory.erase(identity)
+    report = memory.upkeep.erase(identity)
     assert report.removed.count("Policy") == 1  # that of the state that only it was in
     for each in (memory, never):
-        each.crystallize()  # what crystallizing said of erased evidence is decided anew
+        each.policies.crystallize()  # what crystallizing said of erased evidence is decided anew
     assert everything(memory) == everything(never)
     assert memory.verify().ok
 
@@ -516,7 +516,7 @@ def test_what_was_said_of_a_policy_goes_with_its_last_evidence(memory: Memory) -
     identity = memory.learn("t", "s", success=True, steps=steps, source_key="goes").episode_id
     policies.signal(HERE, "run", 1.0)
     policies.strengthen(known(memory, HERE, "run"), known(memory, HERE, "wait"), delta=0.5)
-    memory.erase(identity)
+    memory.upkeep.erase(identity)
     assert policies.get(HERE, "run") is None
 
     memory.learn("t", "s", success=True, steps=steps, source_key="another")
@@ -526,7 +526,7 @@ def test_what_was_said_of_a_policy_goes_with_its_last_evidence(memory: Memory) -
         assert [linked.weight for linked in policies.linked(policy)] == [0.05]
         report = memory.verify()
         assert report.ok, report.differences
-        memory.rebuild()
+        memory.upkeep.rebuild()
 
 
 # What is wrong

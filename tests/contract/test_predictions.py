@@ -452,7 +452,7 @@ def test_confidence_that_predictions_moved_is_derived_anew(
     assert [policy.signals for policy in before] == [10, 10, 10]
 
     assert memory.verify().ok
-    memory.rebuild()
+    memory.upkeep.rebuild()
     assert [memory.policies.by_id(policy.id) for policy in policies] == before
     assert memory.verify().ok
 
@@ -744,7 +744,7 @@ def test_predictions_about_what_is_gone_go_too(memory: Memory, predictions: Pred
 
     assert change("predictions.drop_about", ids=[policy.id, kept.id, strategy.id]) == 0
     assert change("predictions.drop_about") == 0  # all are there
-    memory.erase(episode.episode_id)
+    memory.upkeep.erase(episode.episode_id)
     assert {one.id for one in predictions.list()} == stay | {lost.id}
 
     change("maintenance.drop_policies", ids=[policy.id])

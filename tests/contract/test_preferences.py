@@ -15,7 +15,7 @@ from graphmem import Memory
 from graphmem.errors import ValidationError
 from graphmem.models import Preference
 from graphmem.people import preferences as users
-from graphmem.people.preferences import ErasedUser, Preferences, erase_user
+from graphmem.people.preferences import ErasedUser, Supersessions, erase_user
 from graphmem.store.queries import adhoc
 from tests.conftest import Opener
 
@@ -48,91 +48,91 @@ class TestPreferring:
     def test_the_source_says_how_sure_it_is(
         self, memory: Memory, source: Any, confidence: float
     ) -> None:
-        made = memory.prefer("ann", "seat", "on the aisle", source=source, at=MONDAY)
+        made = memory.people.prefer("ann", "seat", "on the aisle", source=source, at=MONDAY)
         assert (made.user, made.category, made.text) == ("ann", "seat", "on the aisle")
         assert (made.source, made.confidence, made.at) == (source, confidence, MONDAY)
         assert (made.in_force, made.supersedes, made.superseded_by) == (True, None, None)
         assert made.created
 
     def test_a_newer_one_supersedes_the_older_of_its_category(self, memory: Memory) -> None:
-        first = memory.prefer("ann", "seat", "on the aisle", at=MONDAY)
-        second = memory.prefer("ann", "seat", "at the window", at=MONDAY + DAY)
-        memory.prefer("ann", "meal", "vegan", at=MONDAY)
-        memory.prefer("bob", "seat", "in the back", at=MONDAY + 2 * DAY)
+        first = memory.people.prefer("ann", "seat", "on the aisle", at=MONDAY)
+        second = memory.people.prefer("ann", "seat", "at the window", at=MONDAY + DAY)
+        memory.people.prefer("ann", "meal", "vegan", at=MONDAY)
+        memory.people.prefer("bob", "seat", "in the back", at=MONDAY + 2 * DAY)
 
-        assert texts(memory.preferences("ann")) == ["vegan", "at the window"]
-        now, before = memory.preferences("ann", "seat", history=True)
+        assert texts(memory.people.preferences("ann")) == ["vegan", "at the window"]
+        now, before = memory.people.preferences("ann", "seat", history=True)
         assert (now.id, now.supersedes, now.in_force) == (second.id, first.id, True)
         assert (before.id, before.superseded_by, before.in_force) == (first.id, second.id, False)
         assert chain(memory) == [("at the window", "on the aisle")]
 
     def test_what_arrives_late_takes_its_place_in_the_history(self, memory: Memory) -> None:
-        memory.prefer("ann", "seat", "Monday's", at=MONDAY)
-        memory.prefer("ann", "seat", "Friday's", at=MONDAY + 4 * DAY)
-        late = memory.prefer("ann", "seat", "Wednesday's", at=MONDAY + 2 * DAY)
+        memory.people.prefer("ann", "seat", "Monday's", at=MONDAY)
+        memory.people.prefer("ann", "seat", "Friday's", at=MONDAY + 4 * DAY)
+        late = memory.people.prefer("ann", "seat", "Wednesday's", at=MONDAY + 2 * DAY)
         assert not late.in_force
-        assert texts(memory.preferences("ann", history=True)) == [
+        assert texts(memory.people.preferences("ann", history=True)) == [
             *("Friday's", "Wednesday's", "Monday's")
         ]
         assert chain(memory) == [("Friday's", "Wednesday's"), ("Wednesday's", "Monday's")]
 
     def test_the_surer_of_two_of_one_moment_is_in_force(self, memory: Memory) -> None:
-        memory.prefer("ann", "seat", "aisle", at=MONDAY)
-        memory.prefer("ann", "seat", "window", source="inferred", at=MONDAY)
-        assert texts(memory.preferences("ann")) == ["aisle"]
+        memory.people.prefer("ann", "seat", "aisle", at=MONDAY)
+        memory.people.prefer("ann", "seat", "window", source="inferred", at=MONDAY)
+        assert texts(memory.people.preferences("ann")) == ["aisle"]
 
     def test_the_same_again_changes_nothing(self, memory: Memory) -> None:
-        first = memory.prefer("ann", "seat", "aisle", at=MONDAY)
+        first = memory.people.prefer("ann", "seat", "aisle", at=MONDAY)
         zone = timezone(timedelta(hours=5))
-        again = memory.prefer(" ann ", "seat", "aisle", at=MONDAY.astimezone(zone))
+        again = memory.people.prefer(" ann ", "seat", "aisle", at=MONDAY.astimezone(zone))
         assert again == first.model_copy(update={"created": False})
         others = [
-            memory.prefer("ann", "seat", "aisle", source="correction", at=MONDAY),
-            memory.prefer("ann", "seat", "aisle", at=MONDAY + DAY),
-            memory.prefer("ann", "seat", "Aisle", at=MONDAY),
+            memory.people.prefer("ann", "seat", "aisle", source="correction", at=MONDAY),
+            memory.people.prefer("ann", "seat", "aisle", at=MONDAY + DAY),
+            memory.people.prefer("ann", "seat", "Aisle", at=MONDAY),
         ]
         assert all(other.created for other in others)
-        assert len(memory.preferences("ann", history=True)) == 4
+        assert len(memory.people.preferences("ann", history=True)) == 4
 
 
 class TestWithoutATime:
     def test_it_is_said_now(self, memory: Memory) -> None:
-        memory.prefer("ann", "seat", "aisle", at=MONDAY - 10_000 * DAY)
-        said = memory.prefer("ann", "seat", "window")
+        memory.people.prefer("ann", "seat", "aisle", at=MONDAY - 10_000 * DAY)
+        said = memory.people.prefer("ann", "seat", "window")
         assert (said.at, said.in_force) == (None, True)
         assert abs((datetime.now(UTC) - said.recorded_at).total_seconds()) < 60
 
     def test_the_same_again_changes_nothing_as_long_as_nothing_else_is_said(
         self, memory: Memory
     ) -> None:
-        first = memory.prefer("ann", "seat", "aisle")
-        assert memory.prefer("ann", "seat", "aisle").id == first.id
-        memory.prefer("ann", "seat", "window")
-        back = memory.prefer("ann", "seat", "aisle")
+        first = memory.people.prefer("ann", "seat", "aisle")
+        assert memory.people.prefer("ann", "seat", "aisle").id == first.id
+        memory.people.prefer("ann", "seat", "window")
+        back = memory.people.prefer("ann", "seat", "aisle")
         assert back.created
-        assert texts(memory.preferences("ann", history=True)) == ["aisle", "window", "aisle"]
+        assert texts(memory.people.preferences("ann", history=True)) == ["aisle", "window", "aisle"]
 
     def test_a_mind_that_changes_faster_than_the_clock_ticks(self, memory: Memory) -> None:
         said = [f"seat {number}" for number in range(12)]
         for text in said:
-            memory.prefer("ann", "seat", text)
-        assert texts(memory.preferences("ann", history=True)) == said[::-1]
+            memory.people.prefer("ann", "seat", text)
+        assert texts(memory.people.preferences("ann", history=True)) == said[::-1]
 
     def test_a_clock_that_is_set_back(
         self, memory: Memory, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for text, clock in (("aisle", 5_000_000), ("window", 1_000_000), ("back", 2_000_000)):
             monkeypatch.setattr(users, "now_millis", lambda clock=clock: clock)
-            memory.prefer("ann", "seat", text)
-        assert texts(memory.preferences("ann", history=True)) == ["back", "window", "aisle"]
+            memory.people.prefer("ann", "seat", text)
+        assert texts(memory.people.preferences("ann", history=True)) == ["back", "window", "aisle"]
 
     def test_what_is_dated_ahead_stays_in_force(self, memory: Memory) -> None:
         ahead = datetime.now(UTC) + 365 * DAY
-        memory.prefer("ann", "seat", "next year's", at=ahead)
-        first = memory.prefer("ann", "seat", "aisle")
-        again = memory.prefer("ann", "seat", "aisle")
+        memory.people.prefer("ann", "seat", "next year's", at=ahead)
+        first = memory.people.prefer("ann", "seat", "aisle")
+        again = memory.people.prefer("ann", "seat", "aisle")
         assert (first.in_force, again.id, again.created) == (False, first.id, False)
-        assert texts(memory.preferences("ann")) == ["next year's"]
+        assert texts(memory.people.preferences("ann")) == ["next year's"]
 
 
 SAID = st.tuples(
@@ -153,9 +153,9 @@ def test_the_order_of_arrival_does_not_matter(
     def tell(order: list[tuple[str, str, Any, int]]) -> list[tuple[Any, ...]]:
         erase(memory, "ann")
         for category, text, source, day in order:
-            memory.prefer("ann", category, text, source=source, at=MONDAY + day * DAY)
-        history = memory.preferences("ann", history=True)
-        in_force = memory.preferences("ann")
+            memory.people.prefer("ann", category, text, source=source, at=MONDAY + day * DAY)
+        history = memory.people.preferences("ann", history=True)
+        in_force = memory.people.preferences("ann")
         assert in_force == [one for one in history if one.in_force]
         assert len(in_force) == len({one.category for one in history})
         for one in in_force:
@@ -165,46 +165,46 @@ def test_the_order_of_arrival_does_not_matter(
 
     shuffled = data.draw(st.permutations(said + said[:2]))
     assert tell(said) == tell(shuffled)
-    assert Preferences(memory.store, memory.namespace).verify()[0] == []
+    assert Supersessions(memory.store, memory.namespace).verify()[0] == []
 
 
 def test_many_writers_at_once(opened: Opener) -> None:
     """Each says something of its own and all the same: nothing is lost or there twice."""
     memory = opened()
-    memory.initialize()
+    memory.upkeep.initialize()
 
     def tell(number: int) -> tuple[bool, bool]:
-        own = memory.prefer("ann", "seat", f"seat {number}", at=MONDAY + number * DAY)
-        same = memory.prefer("ann", "meal", "vegan")
+        own = memory.people.prefer("ann", "seat", f"seat {number}", at=MONDAY + number * DAY)
+        same = memory.people.prefer("ann", "meal", "vegan")
         return own.created, same.created
 
     with ThreadPoolExecutor(8) as pool:
         created = list(pool.map(tell, range(12)))
     assert all(own for own, _ in created)
     assert sum(same for _, same in created) == 1
-    history = memory.preferences("ann", "seat", history=True)
+    history = memory.people.preferences("ann", "seat", history=True)
     assert texts(history) == [f"seat {number}" for number in range(11, -1, -1)]
     assert [one.supersedes for one in history] == [*(one.id for one in history[1:]), None]
 
 
 class TestDeriving:
     @pytest.fixture
-    def said(self, memory: Memory) -> Preferences:
+    def said(self, memory: Memory) -> Supersessions:
         for number in range(4):
-            memory.prefer("ann", "seat", f"seat {number}", at=MONDAY + number * DAY)
-        memory.prefer("bob", "seat", "any", at=MONDAY)
-        return Preferences(memory.store, memory.namespace)
+            memory.people.prefer("ann", "seat", f"seat {number}", at=MONDAY + number * DAY)
+        memory.people.prefer("bob", "seat", "any", at=MONDAY)
+        return Supersessions(memory.store, memory.namespace)
 
     def tamper(self, memory: Memory, text: str) -> None:
         query = adhoc(text, mode="write")
         memory.store.transact(lambda tx: tx.run(query, ns=memory.namespace))
 
-    def test_what_is_right_is_left(self, said: Preferences) -> None:
+    def test_what_is_right_is_left(self, said: Supersessions) -> None:
         assert said.verify() == ([], 3)
         assert said.rebuild() == (3, 0)
 
     def test_an_edge_that_is_gone_is_found_and_mended(
-        self, memory: Memory, said: Preferences
+        self, memory: Memory, said: Supersessions
     ) -> None:
         self.tamper(
             memory,
@@ -219,7 +219,7 @@ class TestDeriving:
         assert said.verify() == ([], 3)
 
     def test_an_edge_that_is_wrong_is_found_and_removed(
-        self, memory: Memory, said: Preferences
+        self, memory: Memory, said: Supersessions
     ) -> None:
         self.tamper(
             memory,
@@ -230,16 +230,16 @@ class TestDeriving:
         [found], _ = said.verify()
         assert (found.stored, found.expected) == ("present", None)
         assert said.rebuild() == (3, 1)
-        assert texts(memory.preferences("ann")) == ["seat 3"]
+        assert texts(memory.people.preferences("ann")) == ["seat 3"]
 
 
 class TestErasing:
     def test_a_user_leaves_no_trace(self, memory: Memory) -> None:
-        memory.prefer("ann marker", "seat", "aisle marker", at=MONDAY)
-        memory.prefer("ann marker", "seat", "window marker")
-        memory.prefer("bob", "seat", "back")
-        kept = memory.know("seats", "row 13 is missing")
-        memory.know("seats", "the marker row is 14", user="ann marker", contradicts=kept)
+        memory.people.prefer("ann marker", "seat", "aisle marker", at=MONDAY)
+        memory.people.prefer("ann marker", "seat", "window marker")
+        memory.people.prefer("bob", "seat", "back")
+        kept = memory.people.know("seats", "row 13 is missing")
+        memory.people.know("seats", "the marker row is 14", user="ann marker", contradicts=kept)
         assert erase(memory, "ann marker") == (1, 2, 1, 1)
         rows = memory.query(
             "MATCH (n) WHERE n.ns = $ns OPTIONAL MATCH (n)-[r]->() "
@@ -247,22 +247,22 @@ class TestErasing:
         )
         assert rows
         assert "marker" not in repr(rows)
-        assert texts(memory.preferences("bob")) == ["back"]
-        assert memory.preferences("ann marker", history=True) == []
+        assert texts(memory.people.preferences("bob")) == ["back"]
+        assert memory.people.preferences("ann marker", history=True) == []
         assert erase(memory, "ann marker") == (0, 0, 0, 0)
 
     def test_an_erased_user_can_begin_again(self, memory: Memory) -> None:
-        first = memory.prefer("ann", "seat", "aisle", at=MONDAY)
+        first = memory.people.prefer("ann", "seat", "aisle", at=MONDAY)
         erase(memory, "ann")
-        again = memory.prefer("ann", "seat", "aisle", at=MONDAY)
+        again = memory.people.prefer("ann", "seat", "aisle", at=MONDAY)
         assert (again.id, again.created) == (first.id, True)
 
     def test_a_user_of_another_namespace_stays(self, opened: Opener) -> None:
         ours, theirs = opened(), opened(f"preferences-{uuid4().hex}")
-        theirs.prefer("ann", "seat", "aisle", at=MONDAY)
-        assert ours.preferences("ann") == []
+        theirs.people.prefer("ann", "seat", "aisle", at=MONDAY)
+        assert ours.people.preferences("ann") == []
         assert erase(ours, "ann") == (0, 0, 0, 0)
-        assert texts(theirs.preferences("ann")) == ["aisle"]
+        assert texts(theirs.people.preferences("ann")) == ["aisle"]
         erase(theirs, "ann")
 
 
@@ -286,13 +286,13 @@ class TestErasing:
 def test_what_is_wrong_is_named(memory: Memory, field: str, given: dict[str, Any]) -> None:
     good: dict[str, Any] = {"user": "ann", "category": "seat", "text": "aisle"}
     with pytest.raises(ValidationError) as caught:
-        memory.prefer(**{**good, **given})
+        memory.people.prefer(**{**good, **given})
     assert caught.value.field == field
-    assert memory.preferences("ann", history=True) == []
+    assert memory.people.preferences("ann", history=True) == []
 
 
 def test_an_unknown_source_lists_the_known_ones(memory: Memory) -> None:
     with pytest.raises(ValidationError) as caught:
-        memory.prefer("ann", "seat", "aisle", source="rumour")  # type: ignore[arg-type]
+        memory.people.prefer("ann", "seat", "aisle", source="rumour")  # type: ignore[arg-type]
     for source in ("explicit_instruction", "correction", "inferred", "rumour"):
         assert source in str(caught.value)

@@ -212,9 +212,9 @@ def test_what_one_namespace_does_another_does_not_see(
             )
         elif action == "erase":
             for identity in ids(ours, "Episode")[:1]:
-                ours.erase(identity)
+                ours.upkeep.erase(identity)
         elif action == "rebuild":
-            ours.rebuild()
+            ours.upkeep.rebuild()
         else:
             shown = repr([ours.strategies(), ours.evidence("shared a"), ours.verify()])
             assert not [row["id"] for row in before if row["id"] in shown]
@@ -223,7 +223,7 @@ def test_what_one_namespace_does_another_does_not_see(
 
 
 def test_a_statement_that_is_no_cypher_is_a_clear_error(memory: Memory) -> None:
-    memory.initialize()
+    memory.upkeep.initialize()
     with pytest.raises(QueryError):
         memory.query("MATCH (s:Strategy RETURN s")
 

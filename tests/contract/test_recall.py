@@ -175,11 +175,11 @@ def test_merged_strategies_are_one(compass: Memory) -> None:
     learn(compass, SEAT, "ask before you do it", True, False)
     apart = compass.recall("refund a cancelled flight")
     assert {"ask first", "ask before you do it"} == set(texts(apart))
-    compass.merge("ask first", "ask before you do it")
+    compass.lessons.merge("ask first", "ask before you do it")
     [whole] = compass.recall("refund a cancelled flight").items
     assert whole.text == "ask first"
     assert (whole.trials, whole.successes, whole.near_trials) == (4, 3, 4)
-    compass.unmerge("ask before you do it")
+    compass.lessons.unmerge("ask before you do it")
     assert compass.recall("refund a cancelled flight").items == apart.items
 
 
@@ -232,12 +232,12 @@ def test_an_agent_recalls_what_it_may_read(compass: Memory) -> None:
     assert mine.warnings == ()
     nothing = compass.recall("refund a cancelled flight", agent="nobody")
     assert (nothing.items, nothing.warnings, nothing.tasks) == ((), (), ())
-    compass.scope("grace", share_with=["ada"])
-    compass.scope("ada", inherit_from=["grace"])
+    compass.scopes.set("grace", share_with=["ada"])
+    compass.scopes.set("ada", inherit_from=["grace"])
     shared = compass.recall("refund a cancelled flight", agent="ada", max_hops=3)
     assert {(i.text, i.trials) for i in shared.items} == {("ask first", 3), ("guess", 2)}
     assert [warning.strategy for warning in shared.warnings] == ["guess"]
-    compass.scope("ada", cannot_learn=["aviation"], inherit_from=["grace"])
+    compass.scopes.set("ada", cannot_learn=["aviation"], inherit_from=["grace"])
     learn(compass, SEAT, "hurry", True, agent="grace", task_type="aviation")
     hidden = compass.recall("refund a cancelled flight", agent="ada", max_hops=3)
     assert "hurry" not in texts(hidden)
@@ -360,7 +360,7 @@ def test_a_newer_memory_answers_with_what_came_since(compass: Memory) -> None:
     learn(compass, REFUND, "guess", True, True)
     assert texts(compass.recall("refund a cancelled flight"))[0] == "guess"
     for row in compass.evidence("guess"):
-        compass.erase(row["id"])
+        compass.upkeep.erase(row["id"])
     assert texts(compass.recall("refund a cancelled flight")) == ["ask first"]
 
 

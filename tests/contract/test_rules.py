@@ -26,7 +26,7 @@ def attempt(memory: Memory, score: float, number: int = 0, **more: Any) -> str:
 
 
 def shown(memory: Memory, *asked: Any, **more: Any) -> list[str]:
-    return [str(rule) for rule in memory.rules(*asked, **more)]
+    return [str(rule) for rule in memory.lessons.rules(*asked, **more)]
 
 
 class TestRules:
@@ -51,14 +51,14 @@ class TestRules:
         ids = [attempt(memory, 0.9, number, successes=["read first"]) for number in range(7)]
         attempt(memory, NEVER, 7, successes=["read first"])
 
-        [rule] = memory.rules("deploy")
+        [rule] = memory.lessons.rules("deploy")
         assert (rule.verdict, rule.text, rule.task) == ("WORKS", "read first", "deploy")
         assert (rule.source, rule.supporting, rule.opposing) == ("episodes", 7, 0)
         assert rule.confidence == pytest.approx(8 / 9)
         assert (rule.first_at, rule.last_at) == (day(0), day(7))
         assert len(rule.evidence) == 5
         assert set(ids[3:]) < set(rule.evidence)
-        assert memory.rules("another") == []
+        assert memory.lessons.rules("another") == []
 
     def test_rules_are_of_a_task(self, memory: Memory) -> None:
         attempt(memory, 0.9, 0, successes=["read first"])
@@ -74,10 +74,10 @@ class TestRules:
     ) -> None:
         attempt(memory, 0.9, 0, successes=["read first"])
         attempt(memory, 0.2, 1, **{listed: ["read first"]})
-        assert memory.rules("deploy") == memory.rules() == []
+        assert memory.lessons.rules("deploy") == memory.lessons.rules() == []
 
         attempt(memory, 0.9, 2, successes=["read first"])
-        [rule] = memory.rules("deploy")
+        [rule] = memory.lessons.rules("deploy")
         assert (rule.supporting, rule.opposing) == (2, 1)
         assert rule.confidence == pytest.approx(3 / 5)
         checked(memory)
@@ -86,12 +86,12 @@ class TestRules:
         attempt(memory, 0.9, 0, successes=["hurry"])
         for number in (1, 2):
             attempt(memory, 0.1, number, mistakes=["hurry"])
-        [rule] = memory.rules("deploy")
+        [rule] = memory.lessons.rules("deploy")
         assert (str(rule), rule.supporting, rule.opposing) == ("[AVOID] hurry", 2, 1)
 
     def test_an_episode_counts_once_whatever_it_lists_twice(self, memory: Memory) -> None:
         attempt(memory, 0.9, successes=["read first", "read first"], mistakes=["read first"])
-        [rule] = memory.rules("deploy")
+        [rule] = memory.lessons.rules("deploy")
         assert (rule.verdict, rule.supporting, rule.opposing) == ("WORKS", 1, 0)
         checked(memory)
 
@@ -124,17 +124,17 @@ class TestRules:
             "[WORKS] read first",
         }
         for asked in ("deploy", None):
-            [rule] = memory.rules(asked, agent="ben")
+            [rule] = memory.lessons.rules(asked, agent="ben")
             assert (str(rule), rule.supporting, rule.opposing) == ("[AVOID] hurry", 2, 0)
             assert (rule.first_at, rule.last_at) == (day(1), day(2))
-        assert memory.rules(agent="nobody") == []
+        assert memory.lessons.rules(agent="nobody") == []
 
     def test_erasing_gives_back_what_was_contradicted(self, memory: Memory) -> None:
         attempt(memory, 0.9, 0, successes=["read first"])
         against = attempt(memory, 0.1, 1, mistakes=["read first", "hurry"])
         assert shown(memory) == ["[AVOID] hurry"]
 
-        report = memory.erase(against)
+        report = memory.upkeep.erase(against)
         assert report.removed == ("Rule",)
         assert shown(memory) == ["[WORKS] read first"]
         checked(memory)
@@ -149,7 +149,7 @@ class TestMistakes:
         last = attempt(memory, NEVER, 2, mistake_cards=[{**CARD, "evidence": "c", "lesson": "C"}])
         attempt(memory, NEVER, 1, mistake_cards=[{**CARD, "evidence": "b", "lesson": "B"}])
 
-        [mistake] = memory.mistakes()
+        [mistake] = memory.lessons.mistakes()
         assert (mistake.type, mistake.worker) == ("skipped a check", "w")
         assert (mistake.correct_decision, mistake.task) == ("check", "deploy")
         assert mistake.seen == 3
@@ -165,15 +165,15 @@ class TestMistakes:
             mistake_cards=[CARD, *({**CARD, name: value} for name, value in other.items())],
         )
         attempt(memory, NEVER, 1, mistake_cards=[{**CARD, "task": "deploy"}])  # the episode's own
-        assert sorted(mistake.seen for mistake in memory.mistakes()) == [1, 1, 1, 1, 2]
-        assert [found.seen for found in memory.mistakes(task="x")] == [1]
-        assert len(memory.mistakes(task="deploy")) == 4
-        assert [found.worker for found in memory.mistakes(worker="x")] == ["x"]
+        assert sorted(mistake.seen for mistake in memory.lessons.mistakes()) == [1, 1, 1, 1, 2]
+        assert [found.seen for found in memory.lessons.mistakes(task="x")] == [1]
+        assert len(memory.lessons.mistakes(task="deploy")) == 4
+        assert [found.worker for found in memory.lessons.mistakes(worker="x")] == ["x"]
 
     def test_evidence_and_lesson_are_cut_and_the_card_is_kept(self, memory: Memory) -> None:
         long = "0123456789" * 100
         attempt(memory, NEVER, mistake_cards=[{**CARD, "evidence": long, "lesson": long}])
-        [mistake] = memory.mistakes()
+        [mistake] = memory.lessons.mistakes()
         assert mistake.evidence == mistake.lesson == long[:300]
         [kept] = memory.query(
             "MATCH (e:Episode)-[k:MADE]->(:Mistake) WHERE e.ns = $ns RETURN k.evidence AS evidence"
@@ -188,20 +188,25 @@ class TestMistakes:
         attempt(memory, NEVER, 1, mistake_cards=cards("old", "often"))
         attempt(memory, NEVER, 3, mistake_cards=cards("new"))
         attempt(memory, NEVER, 2, mistake_cards=cards("often", "between"))
-        assert [found.type for found in memory.mistakes()] == ["often", "new", "between", "old"]
-        assert [found.type for found in memory.mistakes(limit=2)] == ["often", "new"]
+        assert [found.type for found in memory.lessons.mistakes()] == [
+            "often",
+            "new",
+            "between",
+            "old",
+        ]
+        assert [found.type for found in memory.lessons.mistakes(limit=2)] == ["often", "new"]
 
     def test_thirty_are_shown_and_none_is_deleted(self, memory: Memory) -> None:
         for number in range(50):
             attempt(memory, NEVER, number, mistake_cards=[{"type": f"mistake {number}"}])
-        assert [found.type for found in memory.mistakes()] == [
+        assert [found.type for found in memory.lessons.mistakes()] == [
             f"mistake {number}" for number in range(49, 19, -1)
         ]
-        assert len(memory.mistakes(limit=1_000)) == 50
+        assert len(memory.lessons.mistakes(limit=1_000)) == 50
 
     def test_one_card_twice_in_an_episode_was_seen_twice(self, memory: Memory) -> None:
         attempt(memory, NEVER, mistake_cards=[{**CARD, "lesson": "A"}, {**CARD, "lesson": "B"}])
-        [mistake] = memory.mistakes()
+        [mistake] = memory.lessons.mistakes()
         assert (mistake.seen, mistake.lesson) == (2, "B")
         checked(memory)
 
@@ -209,17 +214,17 @@ class TestMistakes:
         attempt(memory, NEVER, 0, agent="anna", mistake_cards=[{**CARD, "lesson": "hers"}])
         for number in (1, 2):
             attempt(memory, NEVER, number, agent="ben", mistake_cards=[{**CARD, "lesson": "his"}])
-        [mistake] = memory.mistakes()
+        [mistake] = memory.lessons.mistakes()
         assert (mistake.seen, mistake.lesson) == (3, "his")
-        [mistake] = memory.mistakes(agent="anna")
+        [mistake] = memory.lessons.mistakes(agent="anna")
         assert (mistake.seen, mistake.lesson, mistake.last_at) == (1, "hers", day(0))
-        assert memory.mistakes(agent="nobody") == []
+        assert memory.lessons.mistakes(agent="nobody") == []
 
     def test_erasing_the_latest_brings_the_one_before(self, memory: Memory) -> None:
         attempt(memory, NEVER, 0, mistake_cards=[{**CARD, "lesson": "before"}])
         latest = attempt(memory, NEVER, 1, mistake_cards=[{**CARD, "lesson": "latest"}])
-        memory.erase(latest)
-        [mistake] = memory.mistakes()
+        memory.upkeep.erase(latest)
+        [mistake] = memory.lessons.mistakes()
         assert (mistake.seen, mistake.lesson, mistake.last_at) == (1, "before", day(0))
         checked(memory)
 
@@ -231,20 +236,20 @@ class TestScores:
             for number in (7, 3, 30, 1)
         }
         attempt(memory, 1.0, 5, task="another")
-        found = memory.scores("deploy")
+        found = memory.lessons.scores("deploy")
         assert [score.episode_id for score in found] == [ids[number] for number in sorted(ids)]
         assert [score.score for score in found] == [0.02, 0.06, 0.14, 0.6]
         assert [score.success for score in found] == [False, False, False, True]
         assert (found[0].at, found[0].summary, found[0].agent) == (day(1), "day 1", "anna")
-        assert memory.scores("unknown") == []
+        assert memory.lessons.scores("unknown") == []
 
     def test_the_latest_are_found_without_the_others(self, memory: Memory) -> None:
         for number in (*range(0, 40, 2), *range(1, 41, 2)):
             attempt(memory, number / 40, number)
-        everything = memory.scores("deploy")
+        everything = memory.lessons.scores("deploy")
         assert len(everything) == 40
-        assert memory.scores("deploy", last=3) == everything[-3:]
-        assert memory.scores("deploy", last=20) == everything[-20:]
+        assert memory.lessons.scores("deploy", last=3) == everything[-3:]
+        assert memory.lessons.scores("deploy", last=20) == everything[-20:]
         [linked] = memory.query(
             "MATCH (t:Task)-[r:RECENT]->() WHERE t.ns = $ns RETURN count(r) AS edges"
         )
@@ -254,5 +259,5 @@ class TestScores:
     @pytest.mark.parametrize("last", [0, -1, 21, 2.5, "3", True])
     def test_any_other_number_of_scores_is_refused(self, memory: Memory, last: Any) -> None:
         with pytest.raises(ValidationError) as caught:
-            memory.scores("deploy", last=last)
+            memory.lessons.scores("deploy", last=last)
         assert caught.value.field == "last"

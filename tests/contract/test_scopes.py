@@ -137,7 +137,7 @@ class TestViews:
 
 class TestSetting:
     def test_a_scope_is_kept_as_it_was_set(self, memory: Memory) -> None:
-        made = memory.scope(
+        made = memory.scopes.set(
             "ada",
             can_learn=["web", "sql*", "web"],
             cannot_learn={"sql_admin"},  # type: ignore[arg-type]
@@ -146,69 +146,71 @@ class TestSetting:
             min_occurrences=4,
         )
         assert made.can_learn == ("sql*", "web")
-        assert memory.scope_of(" ada ") == made
-        assert memory.scope_of("bob") is None
-        plain = memory.scope("bob")
+        assert memory.scopes.get(" ada ") == made
+        assert memory.scopes.get("bob") is None
+        plain = memory.scopes.set("bob")
         assert plain == Scope(agent="bob")
-        assert memory.scope("cyd", can_learn=[]).can_learn == ()
-        assert memory.scopes() == [made, plain, Scope(agent="cyd", can_learn=[])]
+        assert memory.scopes.set("cyd", can_learn=[]).can_learn == ()
+        assert memory.scopes.list() == [made, plain, Scope(agent="cyd", can_learn=[])]
 
     def test_setting_again_replaces_all_of_it(self, memory: Memory) -> None:
-        memory.scope("ada", can_learn=["sql"], share_with=["*"], min_occurrences=4)
-        memory.scope("ada", cannot_learn=["web"])
-        assert memory.scopes() == [Scope(agent="ada", cannot_learn=["web"])]
+        memory.scopes.set("ada", can_learn=["sql"], share_with=["*"], min_occurrences=4)
+        memory.scopes.set("ada", cannot_learn=["web"])
+        assert memory.scopes.list() == [Scope(agent="ada", cannot_learn=["web"])]
 
     def test_removing(self, memory: Memory) -> None:
-        memory.scope("ada", can_learn=["sql"])
-        assert memory.unscope("ada")
-        assert not memory.unscope("ada")
-        assert memory.scopes() == []
+        memory.scopes.set("ada", can_learn=["sql"])
+        assert memory.scopes.remove("ada")
+        assert not memory.scopes.remove("ada")
+        assert memory.scopes.list() == []
 
     def test_namespaces_are_apart(self, opened: Opener) -> None:
         ours, theirs = opened(), opened(f"scopes-{uuid4().hex}")
-        ours.scope("ada", inherit_from=["bob"])
-        theirs.scope("bob", inherit_from=["ada"])
-        assert theirs.scope_of("ada") is None
-        assert not theirs.unscope("ada")
-        assert ours.scope_of("bob") is None
+        ours.scopes.set("ada", inherit_from=["bob"])
+        theirs.scopes.set("bob", inherit_from=["ada"])
+        assert theirs.scopes.get("ada") is None
+        assert not theirs.scopes.remove("ada")
+        assert ours.scopes.get("bob") is None
 
     def test_some_scopes_are_read_in_one_statement(self, memory: Memory) -> None:
         for agent in AGENTS:
-            memory.scope(agent, can_learn=[agent])
+            memory.scopes.set(agent, can_learn=[agent])
         found = read_scopes(memory.store.read, memory.namespace, ["bob", "dan", "eve"])
         assert list(found) == ["bob", "dan"]
 
     def test_an_erased_agent_is_in_no_scope(self, memory: Memory) -> None:
-        memory.scope("ada", share_with=["bob", "cyd"], inherit_from=["bob", "dan"])
-        memory.scope("bob", can_learn=["sql"])
+        memory.scopes.set("ada", share_with=["bob", "cyd"], inherit_from=["bob", "dan"])
+        memory.scopes.set("bob", can_learn=["sql"])
         ns = memory.namespace
         assert memory.store.transact(lambda tx: erase_agents(tx, ns, ["bob", "eve"])) == 1
-        assert memory.scopes() == [Scope(agent="ada", share_with=["cyd"], inherit_from=["dan"])]
+        assert memory.scopes.list() == [
+            Scope(agent="ada", share_with=["cyd"], inherit_from=["dan"])
+        ]
 
 
 class TestCircles:
     def test_an_agent_cannot_inherit_from_itself(self, memory: Memory) -> None:
         with pytest.raises(ScopeError, match="'ada' inherits from 'ada'"):
-            memory.scope("ada", inherit_from=["bob", "ada"])
-        assert memory.scopes() == []
+            memory.scopes.set("ada", inherit_from=["bob", "ada"])
+        assert memory.scopes.list() == []
 
     def test_nor_through_others(self, memory: Memory) -> None:
-        memory.scope("ada", inherit_from=["bob"])
-        memory.scope("bob", inherit_from=["cyd"])
+        memory.scopes.set("ada", inherit_from=["bob"])
+        memory.scopes.set("bob", inherit_from=["cyd"])
         with pytest.raises(ScopeError) as caught:
-            memory.scope("cyd", inherit_from=["dan", "ada"], can_learn=["sql"])
+            memory.scopes.set("cyd", inherit_from=["dan", "ada"], can_learn=["sql"])
         assert caught.value.field == "inherit_from"
         path = "'cyd' inherits from 'ada' inherits from 'bob' inherits from 'cyd'"
         assert path in str(caught.value)
-        assert memory.scope_of("cyd") is None
-        memory.unscope("bob")
-        memory.scope("cyd", inherit_from=["dan", "ada"])
+        assert memory.scopes.get("cyd") is None
+        memory.scopes.remove("bob")
+        memory.scopes.set("cyd", inherit_from=["dan", "ada"])
 
     def test_two_ways_to_one_are_no_circle(self, memory: Memory) -> None:
-        memory.scope("bob", inherit_from=["dan"])
-        memory.scope("cyd", inherit_from=["dan"])
-        memory.scope("ada", inherit_from=["bob", "cyd"])
-        assert memory.scope("dan") == Scope(agent="dan")
+        memory.scopes.set("bob", inherit_from=["dan"])
+        memory.scopes.set("cyd", inherit_from=["dan"])
+        memory.scopes.set("ada", inherit_from=["bob", "cyd"])
+        assert memory.scopes.set("dan") == Scope(agent="dan")
 
     def test_writers_at_once_cannot_make_one_together(self, opened: Opener) -> None:
         """Each closes the ring by itself is fine; all of them would make a circle."""
@@ -217,7 +219,7 @@ class TestCircles:
 
             def close(place: int, ring: list[str] = ring, memory: Memory = memory) -> bool:
                 try:
-                    memory.scope(ring[place], inherit_from=[ring[(place + 1) % len(ring)]])
+                    memory.scopes.set(ring[place], inherit_from=[ring[(place + 1) % len(ring)]])
                 except ScopeError:
                     return False
                 return True
@@ -225,7 +227,7 @@ class TestCircles:
             with ThreadPoolExecutor(len(ring)) as pool:
                 done = list(pool.map(close, range(len(ring))))
             assert done.count(False) == 1
-            scopes = Scopes(memory.scopes())
+            scopes = Scopes(memory.scopes.list())
             assert not any(agent in scopes.ancestors(agent) for agent in ring)
 
 
@@ -253,14 +255,14 @@ class TestCircles:
 )
 def test_what_is_wrong_is_named(memory: Memory, field: str, given: dict[str, Any]) -> None:
     with pytest.raises(ValidationError) as caught:
-        memory.scope(**{"agent": "ada", **given})
+        memory.scopes.set(**{"agent": "ada", **given})
     assert caught.value.field == field
-    assert memory.scopes() == []
+    assert memory.scopes.list() == []
 
 
 @pytest.mark.parametrize("agent", ["", None, 7, "*"])
 def test_asking_for_no_agent_is_refused(memory: Memory, agent: Any) -> None:
-    for ask in (memory.scope_of, memory.unscope):
+    for ask in (memory.scopes.get, memory.scopes.remove):
         with pytest.raises(ValidationError, match="agent"):
             ask(agent)
 
@@ -341,12 +343,12 @@ def act(memory: Memory, model: Model, operation: str, agent: str, given: Any) ->
     if operation == "scope":
         if model.closes_a_circle(agent, given.get("inherit_from", [])):
             with pytest.raises(ScopeError):
-                memory.scope(agent, **given)
+                memory.scopes.set(agent, **given)
             return
-        memory.scope(agent, **given)
+        memory.scopes.set(agent, **given)
         model.scopes[agent] = given
     elif operation == "unscope":
-        assert memory.unscope(agent) == (model.scopes.pop(agent, None) is not None)
+        assert memory.scopes.remove(agent) == (model.scopes.pop(agent, None) is not None)
     else:
         task_type, success = given
         number = len(model.learned)
@@ -377,19 +379,19 @@ def compare(memory: Memory, model: Model) -> None:
     """Every agent reads what the model says, and nobody in particular reads everything."""
     assert memory.stats().episodes == len(model.learned)
     everything = {f"{agent}:{task_type}" for agent, task_type, _ in model.learned}
-    assert {row.strategy for row in memory.heuristics()} == everything
+    assert {row.strategy for row in memory.lessons.heuristics()} == everything
     for agent in TEAM:
         seen = model.seen_by(agent)
         needed = model.scopes.get(agent, {}).get("min_occurrences", 1)
         tried = {f"{who}:{what}" for (who, what), done in seen.items() if len(done) >= needed}
-        assert {row.strategy for row in memory.heuristics(agent=agent)} == tried
+        assert {row.strategy for row in memory.lessons.heuristics(agent=agent)} == tried
         failed = {
             f"{who}:{what}" for (who, what), done in seen.items() if done.count(False) >= needed
         }
-        assert {row.strategy for row in memory.anti_patterns(agent=agent)} == failed
+        assert {row.strategy for row in memory.lessons.anti_patterns(agent=agent)} == failed
         allowed = {f"{who}:{what}" for who, what in seen}
-        told = [row.text for row in memory.rules(agent=agent)]
-        told += [row.type for row in memory.mistakes(agent=agent)]
+        told = [row.text for row in memory.lessons.rules(agent=agent)]
+        told += [row.type for row in memory.lessons.mistakes(agent=agent)]
         assert {text.rpartition(":")[0] for text in told} == allowed
 
 

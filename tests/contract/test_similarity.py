@@ -89,11 +89,11 @@ def same(got: dict[str, dict[str, float]], wanted: dict[str, dict[str, float]]) 
 def test_learning_waits_for_no_model(memory: Memory, embedder: Counting) -> None:
     memory.learn("refund a flight", ["check the fare", "refund to the card"], success=True)
     assert not embedder.asked
-    assert memory.pending() == {"Strategy": 2, "Task": 1}
+    assert memory.upkeep.pending() == {"Strategy": 2, "Task": 1}
     assert [row.text for row in memory.similar("check the fare")] == ["refund to the card"]
-    assert memory.pending() == {"Strategy": 0, "Task": 0}
+    assert memory.upkeep.pending() == {"Strategy": 0, "Task": 0}
     memory.learn("refund a train", "check the fare", success=True)
-    assert memory.pending() == {"Strategy": 0, "Task": 1}
+    assert memory.upkeep.pending() == {"Strategy": 0, "Task": 1}
     rows = memory.query("similarity.pending")
     assert [row["kind"] for row in rows] == ["Task"]
 
@@ -110,7 +110,7 @@ def test_a_text_is_embedded_once(
     ) as reopened:
         again.asked.clear()
         assert len(reopened.similar("strategy 1")) == 2
-        assert reopened.relink().embedded == 0
+        assert reopened.upkeep.relink().embedded == 0
     assert not again.asked
     assert set(embedder.asked) == {f"task {n}" for n in range(4)} | {
         f"strategy {n}" for n in range(3)
@@ -153,7 +153,7 @@ def test_whatever_comes_in_whatever_order_the_edges_are_those_of_all_pairs(
         for what, value in steps:
             if isinstance(value, int):
                 if value < len(episodes):
-                    memory.erase(episodes.pop(value))
+                    memory.upkeep.erase(episodes.pop(value))
             elif what == "learn":
                 key = f"{len(episodes)} {value}"
                 done = memory.learn("a task", " ".join(value), success=True, source_key=key)
@@ -166,7 +166,7 @@ def test_whatever_comes_in_whatever_order_the_edges_are_those_of_all_pairs(
         found = links(memory)
         same(found, expected(texts, embedder))
         assert memory.verify().ok
-        memory.relink()
+        memory.upkeep.relink()
         same(links(memory), found)
 
 
@@ -175,12 +175,12 @@ def test_a_task_that_is_described_anew_has_another_vector(memory: Memory) -> Non
     memory.learn("book a hotel", "ask", success=True, task_key="u")
     memory._similarity.search("refund")
     memory.learn("book the hotel", "ask", success=True, task_key="t")
-    assert memory.pending()["Task"] == 1
+    assert memory.upkeep.pending()["Task"] == 1
     found = {
         hit.id: hit for hit in memory._similarity.search("book a hotel") if hit.label == "Task"
     }
     assert min(hit.similarity for hit in found.values()) > 0.5
-    assert memory.pending()["Task"] == 0
+    assert memory.upkeep.pending()["Task"] == 0
     assert memory.verify().ok
 
 
@@ -245,10 +245,10 @@ def test_another_embedder_is_refused_until_all_is_embedded_anew(
             r"embedded with counting \(256 dimensions\), in force is another \(256\); .*"
             r"`graphmem relink --embedder another`"
         )
-        for ask in (lambda: second.similar("ask"), second.relink):
+        for ask in (lambda: second.similar("ask"), second.upkeep.relink):
             with pytest.raises(SettingsError, match=message):
                 ask()
-        report = second.relink("hashing")
+        report = second.upkeep.relink("hashing")
         assert (report.embedder, report.embedded) == ("hashing", 2)
         assert second.similar("ask") == []
         assert second.verify().ok
@@ -265,7 +265,7 @@ def test_rebuild_draws_the_same_edges_and_needs_no_model(
     )
     memory.similar("cancel seat")
     before, asked = links(memory), embedder.asked.total()
-    report = memory.rebuild()
+    report = memory.upkeep.rebuild()
     assert report.similar == sum(map(len, before.values())) > 0
     assert links(memory) == before
     assert embedder.asked.total() == asked
@@ -280,14 +280,14 @@ def test_verify_finds_what_was_tampered_with(memory: Memory) -> None:
     memory.store.write(adhoc(f"{tamper}SET r.similarity = 0.99", "write"), ns=memory.namespace)
     wrong = memory.verify().differences
     assert {(item.kind, item.stored) for item in wrong} == {("similar", 0.99)}
-    memory.rebuild()
+    memory.upkeep.rebuild()
     assert memory.verify().ok
     memory.store.write(adhoc(f"{tamper}DELETE r", "write"), ns=memory.namespace)
     missing = memory.verify().differences
     assert missing
     assert isinstance(missing[0], Difference)
     assert {item.stored for item in missing} == {None}
-    memory.relink()
+    memory.upkeep.relink()
     assert memory.verify().ok
 
 
@@ -305,7 +305,7 @@ def test_what_is_erased_leaves_no_vector_and_its_neighbours_find_others(
         return any(vector in path.read_bytes() for path in files)
 
     assert on_disk() == (engine == "embedded")
-    memory.erase(gone)
+    memory.upkeep.erase(gone)
     assert not on_disk()
     assert all("marker" not in row.text for row in memory.similar("refund seat", limit=50))
     assert memory._similarity.search("secret marker")[0].text_rank is None
@@ -324,7 +324,7 @@ def test_a_vector_of_the_wrong_size_counts_as_none(memory: Memory) -> None:
     memory.store.write(adhoc(wrong, "write"), ns=memory.namespace)
     assert memory._similarity.search("refund it")
     assert {(item.kind, item.stored) for item in memory.verify().differences} >= {("vectors", None)}
-    assert memory.relink().embedded == 1
+    assert memory.upkeep.relink().embedded == 1
     assert memory.verify().ok
     assert [row.text for row in memory.similar("refund it")] == ["refund the card"]
 
@@ -347,14 +347,14 @@ def test_many_threads_learn_and_search(memory: Memory) -> None:
         thread.join()
     assert problems == []
     assert memory.similar("refund 0 refund")
-    assert memory.pending() == {"Strategy": 0, "Task": 0}
+    assert memory.upkeep.pending() == {"Strategy": 0, "Task": 0}
     assert memory.verify().ok
 
 
 def test_an_empty_memory_answers_without_a_model(opened: Opener) -> None:
     memory = opened(embedder="no such model")
     assert memory._similarity.search("anything") == []
-    assert memory.pending() == {"Strategy": 0, "Task": 0}
+    assert memory.upkeep.pending() == {"Strategy": 0, "Task": 0}
     with pytest.raises(NotFoundError, match=r"no strategy 'ask' .*`graphmem strategies`"):
         memory.similar("ask")
     memory.learn("refund", "ask", success=True)

@@ -93,7 +93,7 @@ class Machine(RuleBasedStateMachine):
             found = self.memory.query(
                 "MATCH (e:Episode {source_key: $key}) WHERE e.ns = $ns RETURN e.id AS id", key=key
             )
-            self.memory.erase(found[0]["id"])
+            self.memory.upkeep.erase(found[0]["id"])
             del self.known[key]
 
     @rule()
@@ -103,7 +103,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def rebuild(self) -> None:
-        self.memory.rebuild()
+        self.memory.upkeep.rebuild()
 
     @invariant()
     def the_facts_say_so(self) -> None:

@@ -21,14 +21,18 @@ import graphmem
 from graphmem import AsyncMemory, Episode, Memory, Settings, Step, StrategyUse, errors, models
 from graphmem.cli.main import cli
 from graphmem.errors import ValidationError
+from graphmem.lessons import Lessons
 from graphmem.models import MistakeCard, ModelSettings
 from graphmem.models.events import EventKind
+from graphmem.people import People
+from graphmem.people.scopes import LearningScopes
 from graphmem.policies import Policies
 from graphmem.policies.cycles import Cycles
 from graphmem.policies.events import Consumer, Events
 from graphmem.policies.ledger import Predictions
 from graphmem.seeding import formats, jsonl
 from graphmem.store.queries import catalog
+from graphmem.upkeep import Upkeep
 from tests.docs.snippets import CONSOLE, blocks, commands
 from tests.faults.model_server import rules, serving
 
@@ -43,12 +47,18 @@ ENGINES_OWN = {"title", "type"}
 TYPED = {"Task", "Episode", "Heuristic", "Mistake"}
 """Labels with a property `type` of graphmem's own."""
 MEMBERS = {
+    "memory.lessons": Lessons,
     "memory.policies": Policies,
+    "memory.people": People,
+    "memory.scopes": LearningScopes,
     "memory.events": Events,
     "memory.predictions": Predictions,
     "memory.cycles": Cycles,
+    "memory.upkeep": Upkeep,
     "Consumer": Consumer,
 }
+INTERNAL = {"renew", "patterns", "preferred", "refresh_preferred"}
+"""Methods of parts for other modules of the package: they take their rows and transactions."""
 
 
 def read(name: str) -> str:
@@ -125,7 +135,7 @@ def find_similar(memory: Memory) -> None:
     for name in ("refund a flight", "refund the flight", "book a train"):
         memory.learn(name, name, success=True)
         if name.startswith("refund the"):
-            memory.relink("hashing")
+            memory.upkeep.relink("hashing")
 
 
 def fit_strengths(memory: Memory) -> None:
@@ -160,16 +170,16 @@ def learn_lessons(memory: Memory, moment: datetime) -> None:
             for day in range(5)
         )
     memory.learn("lessons", "best", success=True)
-    memory.merge("good", "best")
+    memory.lessons.merge("good", "best")
 
 
 def say(memory: Memory, moment: datetime) -> None:
     """Make every node and edge of preferences, knowledge and scopes, with all properties."""
     for day in range(2):
-        memory.prefer("user", "category", f"text {day}", at=moment + timedelta(days=day))
-    first = memory.know("domain", "fact")
-    memory.know("domain", "other", user="user", contradicts=first, at=moment)
-    memory.scope("agent", can_learn=["type"], min_occurrences=2)
+        memory.people.prefer("user", "category", f"text {day}", at=moment + timedelta(days=day))
+    first = memory.people.know("domain", "fact")
+    memory.people.know("domain", "other", user="user", contradicts=first, at=moment)
+    memory.scopes.set("agent", can_learn=["type"], min_occurrences=2)
 
 
 def import_file(memory: Memory, folder: Path) -> None:
@@ -177,7 +187,7 @@ def import_file(memory: Memory, folder: Path) -> None:
     (file := folder / "agent_memory.json").write_text(
         json.dumps({"episodes": [{"task_id": "t", "score": 1}], "rules": ["r"]})
     )
-    memory.import_sentinel(file)
+    memory.upkeep.import_(file, "sentinel")
 
 
 def learn_policies(memory: Memory, moment: datetime) -> None:
@@ -204,7 +214,7 @@ def learn_policies(memory: Memory, moment: datetime) -> None:
     list(memory.events.consume("group", "consumer", limit=3))
     policies.best({"x": 1})
     memory.strategies()
-    memory.flush()
+    memory.upkeep.flush()
 
 
 def find_general_rules(memory: Memory) -> None:
@@ -220,7 +230,9 @@ def find_general_rules(memory: Memory) -> None:
     )
     said = {"verdict": "WORKS", "text": "said", "episodes": [1]}
     with serving(rules(said)) as server:
-        report = memory.consolidate(ModelSettings(base_url=server.url, name="any"), force=True)
+        report = memory.lessons.consolidate(
+            ModelSettings(base_url=server.url, name="any"), force=True
+        )
     assert (report.rules, report.model_rules) == (1, 1)
 
 
@@ -272,7 +284,7 @@ def test_every_public_method_is_there() -> None:
         if not name.startswith("_"):
             assert f"`{name}`" in page or f"### AsyncMemory.{name}\n" in page
     for prefix, kind in MEMBERS.items():
-        named = {name for name in dir(kind) if not name.startswith("_")} - {"renew"}
+        named = {name for name in dir(kind) if not name.startswith("_")} - INTERNAL
         assert named == set(re.findall(rf"^### {re.escape(prefix)}\.(\w+)$", page, re.MULTILINE))
     with Memory.open("memory:") as memory:
         for name in MEMBERS.keys() - {"Consumer"}:

@@ -128,7 +128,7 @@ def running(environment: Mapping[str, str], *arguments: str) -> Iterator[Process
 
 def main() -> None:
     with Memory.open() as memory:
-        memory.initialize()
+        memory.upkeep.initialize()
         print("ready", flush=True)
         sys.stdin.readline()
         if sys.argv[1] == "consume":

@@ -325,7 +325,7 @@ def test_learning_and_erasing_the_same_things_at_once_loses_nothing(memory: Memo
             )
             assert learned.created
             if turn < rounds - 1:
-                memory.erase(learned.episode_id)
+                memory.upkeep.erase(learned.episode_id)
                 done += 1
         return done
 
@@ -340,6 +340,6 @@ def test_learning_and_erasing_the_same_things_at_once_loses_nothing(memory: Memo
     report = memory.verify()
     assert report.ok, report.differences
     for row in memory.evidence("rare strategy", limit=left):
-        memory.erase(row["id"])
+        memory.upkeep.erase(row["id"])
     stats = memory.stats()
     assert (stats.episodes, stats.strategies, stats.tasks, stats.agents) == (0, 0, 0, 0)

@@ -339,7 +339,7 @@ def test_pending_can_be_asked_while_streams_come_and_go(memory: Memory) -> None:
             learned = memory.learn("t", f"strategy {n}", success=True, agent=f"agent {n}")
             list(consumer)
             if n % 2:
-                memory.erase(learned.episode_id)
+                memory.upkeep.erase(learned.episode_id)
         done.set()
 
     worker = threading.Thread(target=work)

@@ -97,9 +97,9 @@ def test_twenty_equal_successes_of_many_threads_are_one_heuristic(memory: Memory
         return 10
 
     assert in_threads(learn) == THREADS * 10
-    [heuristic] = memory.heuristics()
+    [heuristic] = memory.lessons.heuristics()
     assert (heuristic.trials, heuristic.successes) == (THREADS * 5, THREADS * 5)
-    [pattern] = memory.anti_patterns()
+    [pattern] = memory.lessons.anti_patterns()
     assert pattern.occurrences == THREADS * 5
     checked(memory)
 
@@ -114,8 +114,8 @@ def test_learning_erasing_and_merging_at_once(memory: Memory) -> None:
     def work(thread: int) -> int:
         if thread == 0:
             for _ in range(5):
-                memory.merge("first", "second")
-                memory.unmerge("first")
+                memory.lessons.merge("first", "second")
+                memory.lessons.unmerge("first")
             return 0
         more = [
             lesson(number).model_copy(update={"source_key": f"more/{thread}/{number}"})
@@ -128,7 +128,7 @@ def test_learning_erasing_and_merging_at_once(memory: Memory) -> None:
             mine=f"more/{thread}/",
         )
         for row in rows:
-            memory.erase(row["id"])
+            memory.upkeep.erase(row["id"])
         return len(rows)
 
     assert in_threads(work) == (THREADS - 1) * 4
@@ -136,7 +136,7 @@ def test_learning_erasing_and_merging_at_once(memory: Memory) -> None:
         "MATCH (e:Episode) WHERE e.ns = $ns AND e.source_key IN ['first', 'second'] "
         "RETURN e.id AS id"
     ):
-        memory.erase(row["id"])
+        memory.upkeep.erase(row["id"])
     check_exactly(memory)
 
 

@@ -49,9 +49,9 @@ def test_a_killed_process_leaves_vectors_and_graph_in_step(
     assert after.verify().ok
     hits = after._similarity.search(task(last))
     assert max(hit.similarity for hit in hits) == pytest.approx(1.0, abs=1e-5)
-    assert after.pending() == {"Strategy": 0, "Task": 0}
+    assert after.upkeep.pending() == {"Strategy": 0, "Task": 0}
     assert after.verify().ok
-    assert after.relink().embedded == 0
+    assert after.upkeep.relink().embedded == 0
     assert after.verify().ok
 
 
@@ -66,9 +66,9 @@ def test_a_reader_searches_beside_a_writer(tmp_path: Path, opened: Opener, engin
             found = {row.text for row in reader.similar(STRATEGIES[0])}
             assert found == set(STRATEGIES[1:])
             assert reader._similarity.search("task 3")
-            assert reader.pending() == {"Strategy": 3, "Task": 7}  # nothing could be written
+            assert reader.upkeep.pending() == {"Strategy": 3, "Task": 7}  # nothing could be written
         learner.let_go()
         learner.finish()
     with Memory.open(url, settings=settings) as memory:
         assert memory.similar(STRATEGIES[0])
-        assert memory.pending() == {"Strategy": 0, "Task": 0}
+        assert memory.upkeep.pending() == {"Strategy": 0, "Task": 0}

@@ -275,10 +275,10 @@ def test_an_id_tells_which_episode_it_is(memory: Memory) -> None:
 def test_rules_and_mistakes_come_out_of_forms(memory: Memory) -> None:
     memory.record_episode({**FORM, "score": 0.9, "mistakes": []})
     memory.record_episode({**FORM, "score": 0.2, "successes": []})
-    assert {str(rule) for rule in memory.rules("root_cause_analysis")} == {
+    assert {str(rule) for rule in memory.lessons.rules("root_cause_analysis")} == {
         "[WORKS] looked at the log",
         "[WORKS] asked twice",
         "[AVOID] believed the first worker",
     }
-    [mistake] = memory.mistakes()
+    [mistake] = memory.lessons.mistakes()
     assert (mistake.type, mistake.task, mistake.seen) == ("trusted a worker", "triage", 2)

@@ -64,14 +64,13 @@ LIMIT $limit;
 
 // name: analysis.taken_back
 // install: taken_back
-// doc: Policies with trials, by how often crystallizing took them back; the bounds say where they stand now.
+// doc: Policies that crystallizing took back, the most often taken back first; the lower bound says where they stand now.
 // returns: state string, agent string, action string, taken_back integer, crystallized boolean, trials integer, successes integer
 // returns: lower float
-MATCH (p:Policy)
-WHERE p.ns = $ns AND p.trials > 0
+MATCH (p:Policy)<-[:ABOUT]-(x:Event)
+WHERE p.ns = $ns AND x.kind = 'taken_back'
+WITH p, count(x) AS taken_back
 MATCH (p)-[:IN_STATE]->(s:State)
-OPTIONAL MATCH (x:Event)-[:ABOUT]->(p)
-WITH s, p, sum(CASE WHEN x.kind = 'taken_back' THEN 1 ELSE 0 END) AS taken_back
 RETURN coalesce(s.features, s.fingerprint) AS state, p.agent AS agent,
        p.action_type + CASE WHEN p.action_spec IS NULL THEN '' ELSE ' ' + p.action_spec END AS action, taken_back,
        p.crystallized AS crystallized, p.trials AS trials, p.successes AS successes, wilson_lower(p.successes, p.trials, $z) AS lower

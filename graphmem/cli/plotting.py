@@ -42,7 +42,7 @@ def check(file: str) -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        raise SettingsError("--plot needs matplotlib; pip install 'graphmem[plots]'") from None
+        raise SettingsError("--plot needs matplotlib; pip install matplotlib") from None
 
 
 def blank(width: float, height: float) -> Figure:

@@ -88,7 +88,7 @@ def test_without_matplotlib_the_remedy_is_named(weekly: str, tmp_path: Path) -> 
     asked = ("cycles", "ask $first$, then 写", "--plot", str(tmp_path / "c.png"))
     done = run("--url", weekly, *asked, PYTHONPATH=str(tmp_path))
     assert (done.code, done.out) == (2, "")
-    assert done.err == "Error: --plot needs matplotlib; pip install 'graphmem[plots]'\n"
+    assert done.err == "Error: --plot needs matplotlib; pip install matplotlib\n"
 
 
 @pytest.mark.parametrize(

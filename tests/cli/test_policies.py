@@ -417,7 +417,7 @@ def test_without_matplotlib_the_remedy_is_named(learned: str, tmp_path: Path) ->
     show = ("policies", "show", "task=deploy", "--plot", str(tmp_path / "p.png"))
     done = run("--url", learned, *show, PYTHONPATH=str(tmp_path))
     assert (done.code, done.out) == (2, "")
-    assert done.err == "Error: --plot needs matplotlib; pip install 'graphmem[plots]'\n"
+    assert done.err == "Error: --plot needs matplotlib; pip install matplotlib\n"
 
 
 def test_a_picture_that_cannot_be_written_exits_with_1(learned: str, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ UNCHANGING = {
     *("lessons_maintenance.lock_mistakes", "lessons_maintenance.drop_rules"),
     *("lessons_maintenance.drop_mistakes", "lessons.release"),
     *("lessons.trim_heuristic_evidence", "lessons.trim_anti_pattern_evidence"),
-    *("lessons.trim_recent", "lessons.clear_preferred", "erasing.drop_crystallizations"),
+    *("lessons.trim_recent", "lessons.clear_preferred"),
 }
 """These lock, or remove what is not there while others have done their part."""
 SILENT = {

@@ -250,6 +250,13 @@ def test_generated_parts_are_up_to_date() -> None:
         )
 
 
+def test_the_first_page_names_all_pages() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    pages = set(re.findall(r"[\w/-]+\.md", navigation)) - {"index.md"}
+    assert {page for page in pages if f"({page})" not in index} == set()
+
+
 def test_every_setting_is_there() -> None:
     for name in Settings.model_fields:
         assert f"| `GRAPHMEM_{name.upper()}` |" in read("settings.md")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from graphmem.search.embedding.base import Vectors
 
 PREFIX = "sentence-transformers"
-INSTALL = "pip install 'graphmem[sentence-transformers]'"
+INSTALL = "pip install sentence-transformers"
 BATCH = 32
 ROOM = "GLIBC_TUNABLES=glibc.rtld.optional_static_tls=16384"
 """In the environment before Python starts: where libraries want more room than glibc keeps."""

@@ -50,7 +50,7 @@ OUTPUT: tuple[type, ...] = (
     *(models.Prediction, models.Reliability, models.ReliabilityBin),
     *(models.Cycle, models.CycleReport, models.CycleTest, models.ConsolidationReport),
     *(models.Explanation, models.Why, models.Since, models.Trend, models.CoursePoint),
-    *(models.ShownEpisode, models.Shares, models.Share, models.Neighbour, models.PolicyFacts),
+    *(models.Evidence, models.Shares, models.Share, models.Neighbour, models.PolicyFacts),
     *(models.UpdateShown, models.Turn),
     *(models.OutcomePrediction, models.PredictionBasis, models.TaskBasis, models.StrategyBasis),
     *(models.Borrowed, models.PoolingStrengths),

@@ -21,6 +21,7 @@ from graphmem.lessons import Lessons
 from graphmem.lessons.prompt import ContextWriter
 from graphmem.models import (
     Episode,
+    Evidence,
     Learned,
     LearnReport,
     Rejection,
@@ -382,7 +383,7 @@ class Memory:
         self._reads.note_all("Strategy", [row.id for row in rows])
         return rows
 
-    def evidence(self, strategy: str, *, limit: int = 5) -> list[Row]:
+    def evidence(self, strategy: str, *, limit: int = 5) -> list[Evidence]:
         """Return the latest episodes in which a strategy (its text or id) was applied."""
         return self._learner.evidence(strategy, limit)
 

@@ -290,7 +290,7 @@ ORDER BY seq DESC;
 
 // name: explaining.episodes
 // doc: What a person wants to see of episodes, the latest first; the error is that of the episode, else the last one of its steps.
-// returns: id string, task string, agent string, score float, success boolean, error string, at integer
+// returns: evidence_columns
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
 MATCH (a:Agent)-[:RAN]->(e)
@@ -298,8 +298,7 @@ OPTIONAL MATCH (e)-[:HAS_STEP]->(x:Step)
 WITH e, a, x.error AS error, x.index AS place
 ORDER BY place DESC
 WITH e, a, collect(error) AS errors
-RETURN e.id AS id, e.task AS task, a.name AS agent, e.score AS score, e.success AS success, coalesce(e.error, errors[0]) AS error,
-       coalesce(e.ended_at, e.started_at) AS at
+RETURN evidence_columns(e, a, errors)
 ORDER BY coalesce(e.ended_at, e.started_at, e.recorded_at) DESC, id DESC;
 
 // name: explaining.weigh

@@ -349,17 +349,20 @@ ORDER BY id;
 
 // name: learning.evidence
 // install: evidence
-// doc: The latest episodes in which a strategy was applied.
+// doc: The latest episodes in which a strategy was applied; the error is that of the episode, else the last one of its steps.
 // param: strategy string, limit integer
-// returns: id string, task string, agent string, success boolean, score float, error string, at integer, source_key string
+// returns: evidence_columns
 MATCH (s:Strategy {id: $strategy})
 WITH s, s.ns AS ns WHERE ns = $ns
 MATCH (a:Agent)-[:RAN]->(e:Episode)-[u:USED]->(s)
 WHERE u.applied
-RETURN e.id AS id, e.task AS task, a.name AS agent, e.success AS success, e.score AS score, e.error AS error,
-       coalesce(e.ended_at, e.started_at) AS at, e.source_key AS source_key
-ORDER BY coalesce(e.ended_at, e.started_at, e.recorded_at) DESC, id
-LIMIT $limit;
+WITH e, a ORDER BY coalesce(e.ended_at, e.started_at, e.recorded_at) DESC, e.id LIMIT $limit
+OPTIONAL MATCH (e)-[:HAS_STEP]->(x:Step)
+WITH e, a, x.error AS error, x.index AS place
+ORDER BY place DESC
+WITH e, a, collect(error) AS errors
+RETURN evidence_columns(e, a, errors)
+ORDER BY coalesce(e.ended_at, e.started_at, e.recorded_at) DESC, id;
 
 // name: learning.count_reads
 // mode: write

@@ -21,13 +21,13 @@ from graphmem.ids import from_millis, state_id
 from graphmem.lessons.reading import LessonReader
 from graphmem.models.explanations import (
     CoursePoint,
+    Evidence,
     Explanation,
     ItemKind,
     Neighbour,
     PolicyFacts,
     Share,
     Shares,
-    ShownEpisode,
     Since,
     Trend,
     Turn,
@@ -451,10 +451,10 @@ class Explainer:
             turns.append(Turn(**row, sentence=sentence))
         return turns
 
-    def _episodes(self, row: Row) -> tuple[tuple[ShownEpisode, ...], tuple[ShownEpisode, ...]]:
+    def _episodes(self, row: Row) -> tuple[tuple[Evidence, ...], tuple[Evidence, ...]]:
         ids = {*row["supporting"], *row["opposing"]}
         rows = self._read("explaining.episodes", ids=sorted(ids)) if ids else []
-        shown = {found["id"]: ShownEpisode(**_dated(found, "at")) for found in rows}
+        shown = {found["id"]: Evidence(**_dated(found, "at")) for found in rows}
         # An episode that used two members of one strategy counts twice, and is shown once.
         supporting, opposing = (
             tuple(shown[one] for one in dict.fromkeys(row[name]) if one in shown)

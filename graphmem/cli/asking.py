@@ -85,7 +85,7 @@ def evidence(context: Context, strategy: str, limit: int) -> None:
         print_table(
             None,
             [("episode", "left"), ("worked", "left"), ("agent", "left"), ("task", "left")],
-            [(row["id"], row["success"], row["agent"], cell(row["task"], 70)) for row in rows],
+            [(row.id, row.success, row.agent, cell(row.task, 70)) for row in rows],
         )
 
     context.show(rows, table)

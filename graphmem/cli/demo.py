@@ -136,11 +136,11 @@ def _what_to_do(policies: list[Policy], studied: EpisodesLearned) -> None:
 def _what_to_say(memory: Memory) -> None:
     """Show what an agent would be told before a task on which something fails that has a remedy."""
     failed = (
-        str(episode["task"])
+        episode.task
         for row in memory.lessons.anti_patterns()
         if row.better_alternative
         for episode in memory.evidence(row.strategy, limit=50)
-        if not episode["success"]
+        if not episode.success
     )
     for task in itertools.islice(failed, 1):
         click.echo(f'What an agent is told before "{cell(task, 52)}" (graphmem context)\n')
@@ -154,7 +154,7 @@ def _why(memory: Memory) -> None:
             f'Why "{chosen.text}"? Its latest episodes',
             [("episode", "left"), ("worked", "left"), ("task", "left"), ("source", "left")],
             [
-                (row["id"][:12], row["success"], cell(row["task"], 52), row["source_key"])
+                (row.id[:12], row.success, cell(row.task, 52), row.source_key)
                 for row in memory.evidence(chosen.text, limit=5)
             ],
         )

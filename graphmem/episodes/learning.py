@@ -26,7 +26,7 @@ from graphmem.graph.arguments import check_limit, check_text
 from graphmem.graph.clock import now_millis
 from graphmem.ids import from_millis, node_id, strategy_id, task_id
 from graphmem.lessons.counting import promote
-from graphmem.models import Episode, Learned, LearnReport, Rejection, StrategyRow
+from graphmem.models import Episode, Evidence, Learned, LearnReport, Rejection, StrategyRow
 from graphmem.policies.streams import load, lock, open_nodes, store
 from graphmem.search.queue import pend
 from graphmem.store.port import ChangedError, Row, Store, Transaction
@@ -166,19 +166,15 @@ class Learner:
             )
         return [_strategy_row(row) for row in rows]
 
-    def evidence(self, strategy: str, limit: int) -> list[Row]:
+    def evidence(self, strategy: str, limit: int) -> list[Evidence]:
         """Return the latest episodes of a strategy (its id or its text)."""
         check_limit(limit)
         check_text("strategy", strategy)
-        rows = self._store.read(
-            procedure("learning.evidence"), ns=self._namespace, strategy=strategy, limit=limit
-        )
-        if rows:
-            return rows
         known = strategy_id(self._namespace, unicodedata.normalize("NFC", strategy).strip())
-        return self._store.read(
-            procedure("learning.evidence"), ns=self._namespace, strategy=known, limit=limit
-        )
+        query, asked = procedure("learning.evidence"), {"ns": self._namespace, "limit": limit}
+        rows = self._store.read(query, strategy=strategy, **asked)
+        rows = rows or self._store.read(query, strategy=known, **asked)
+        return [Evidence(**row | {"at": from_millis(row["at"])}) for row in rows]
 
     def stored(self, episode_id: str) -> dict[str, Any]:
         """Return the content of an episode as the graph holds it.

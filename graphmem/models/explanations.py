@@ -82,10 +82,11 @@ class CoursePoint(Output):
     upper: float
 
 
-class ShownEpisode(Output):
+class Evidence(Output):
     """An episode that speaks for or against a belief; its score is in [0, 1].
 
-    ``error`` is that of the episode, else the last one of its steps.
+    ``at`` is its end, else its start. ``error`` is that of the episode, else the last one of its
+    steps.
     """
 
     id: str
@@ -95,6 +96,7 @@ class ShownEpisode(Output):
     score: float
     success: bool
     error: str | None
+    source_key: str | None
 
 
 class Share(Output):
@@ -195,8 +197,8 @@ class Explanation(Output):
     since: Since | None
     trend: Trend | None
     course: tuple[CoursePoint, ...]
-    supporting: tuple[ShownEpisode, ...]
-    opposing: tuple[ShownEpisode, ...]
+    supporting: tuple[Evidence, ...]
+    opposing: tuple[Evidence, ...]
     by_task: Shares
     by_agent: Shares
     neighbours: tuple[Neighbour, ...]
@@ -288,7 +290,7 @@ def _trend(trend: Trend) -> str:
     return f"{trend.direction} by {abs(trend.change):.2f} ({halves}; {sure})"
 
 
-def _episode(episode: ShownEpisode) -> str:
+def _episode(episode: Evidence) -> str:
     line = f"{_date(episode.at)}  score {episode.score:.2f}  {_quoted(episode.task)}"
     line += f" by {_quoted(episode.agent)}"
     if episode.error is not None:

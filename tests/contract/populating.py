@@ -66,8 +66,8 @@ def populate(memory: Memory, tag: str) -> None:
     weekly = policies.get(HERE, "weekly", agent="shared agent")
     assert weekly is not None
     assert memory.cycles.discover(weekly)
-    memory.crystallize(threshold=0.1)
-    assert memory.crystallize(threshold=0.9).taken_back
+    memory.policies.crystallize(threshold=0.1)
+    assert memory.policies.crystallize(threshold=0.9).taken_back
     say(memory)
     keep(memory, tag)
     teach(memory, tag)

@@ -144,7 +144,7 @@ def test_later_failures_take_a_policy_back_and_successes_bring_it_again(memory: 
     kinds = [p.kind for p in memory.policies.history(policy(memory, "run")) if p.kind != "outcome"]
     assert kinds == ["crystallized", "crystallized", "taken_back", "crystallized"]
     observe(memory, "never taken back", 10)
-    memory.crystallize()
+    memory.policies.crystallize()
     [row] = memory.query("analysis.taken_back")
     assert (row["action"], row["taken_back"], row["crystallized"]) == ("run", 1, True)
     assert memory.verify().ok

@@ -48,7 +48,7 @@ class TestStrategies:
         assert (found.since.first, found.since.last, found.since.dated) == (START, day(8), 9)
         assert [episode.at for episode in found.supporting] == [day(n) for n in (6, 5, 4, 3, 2)]
         assert [episode.error for episode in found.opposing] == ["no fare 8", "no fare 7"]
-        assert found.opposing[0].id == memory.evidence("refund", limit=1)[0]["id"]
+        assert found.opposing[0].id == memory.evidence("refund", limit=1)[0].id
         tables = [(s.name, s.successes, s.trials) for s in found.by_task.rows]
         assert tables == [("refund", 4, 6), ("rebook", 3, 3)]
         assert [(s.name, s.successes, s.trials) for s in found.by_agent.rows] == [
@@ -145,9 +145,9 @@ class TestLessons:
         assert (found.why.successes, found.why.trials) == (row.occurrences, 5)
         assert (found.why.mean, found.why.status) == (row.confidence, row.status)
         assert {episode.id for episode in found.opposing} == {
-            episode["id"]
+            episode.id
             for episode in memory.evidence("guess", limit=50)
-            if episode["success"] and episode["id"] not in _of_type(memory, "other")
+            if episode.success and episode.id not in _of_type(memory, "other")
         }
         assert found.better_alternative == row.better_alternative
         assert found.better_alternative is not None

@@ -418,7 +418,7 @@ def test_evidence_leads_back_to_the_episodes(memory: Memory) -> None:
         )
 
     rows = memory.evidence("s", limit=2)
-    assert [(row["source_key"], row["success"]) for row in rows] == [
+    assert [(row.source_key, row.success) for row in rows] == [
         ("run/3", True),
         ("run/2", False),
     ]

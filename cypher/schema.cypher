@@ -103,52 +103,81 @@ OPTIONS {indexConfig: {`fulltext.analyzer`: 'english'}};
 // name: schema.properties
 // mode: schema
 // engine: kglite
-// doc: Tells the engine what nodes may hold: after a replay of its log, CREATE refuses names that it has not seen.
-CREATE (n0:Episode {id: 'properties', ns: '', created_at: 0, recorded_at: 0, content_hash: '', task: '', keyed: true, task_type: '',
+// doc: Tells the engine what nodes may hold: after a replay of its log, CREATE (but not SET) refuses names that it has not
+// doc: seen.
+CREATE (n0:Episode {id: 'properties'})
+SET n0 += {ns: '', created_at: 0, recorded_at: 0, content_hash: '', task: '', keyed: true, task_type: '',
   success: true, score: 0.0, reward: 0.0, error: '', feedback: '', summary: '', started_at: 0, ended_at: 0, duration: 0.0, step_count: 0,
-  use_count: 0, source_key: '', source: '', extra: '', type: '', type_rule: '', error_class: ''})
-CREATE (n1:Step {id: 'properties', ns: '', created_at: 0, index: 0, action_type: '', action: '', observation: '', reward: 0.0, error: '',
-  state: '', next_state: '', terminal: true})
-CREATE (n2:Task {id: 'properties', ns: '', created_at: 0, key: '', description: '', described_at: 0, described_by: '', type: '',
-  type_rule: '', typed_at: 0, typed_by: '', episodes: 0, score_sum: 0.0})
-CREATE (n3:Strategy {id: 'properties', ns: '', created_at: 0, text: '', trials: 0, successes: 0, credit_sum: 0.0, score_sum: 0.0,
-  last_used_at: 0, reads: 0, last_read_at: 0, merged_into: ''})
-CREATE (n4:Stream {id: 'properties', ns: '', created_at: 0, agent: '', last: 0, unrecorded: 0})
-CREATE (n5:State {id: 'properties', ns: '', created_at: 0, fingerprint: '', features: ''})
-CREATE (n6:Policy {id: 'properties', ns: '', created_at: 0, stream: '', agent: '', state: '', action_type: '', action_spec: '', q: 0.0,
+  use_count: 0, source_key: '', source: '', extra: '', type: '', type_rule: '', error_class: ''}
+CREATE (n1:Step {id: 'properties'})
+SET n1 += {ns: '', created_at: 0, index: 0, action_type: '', action: '', observation: '', reward: 0.0, error: '',
+  state: '', next_state: '', terminal: true}
+CREATE (n2:Task {id: 'properties'})
+SET n2 += {ns: '', created_at: 0, key: '', description: '', described_at: 0, described_by: '', type: '',
+  type_rule: '', typed_at: 0, typed_by: '', episodes: 0, score_sum: 0.0}
+CREATE (n3:Strategy {id: 'properties'})
+SET n3 += {ns: '', created_at: 0, text: '', trials: 0, successes: 0, credit_sum: 0.0, score_sum: 0.0,
+  last_used_at: 0, reads: 0, last_read_at: 0, merged_into: ''}
+CREATE (n4:Stream {id: 'properties'})
+SET n4 += {ns: '', created_at: 0, agent: '', last: 0, unrecorded: 0}
+CREATE (n5:State {id: 'properties'})
+SET n5 += {ns: '', created_at: 0, fingerprint: '', features: ''}
+CREATE (n6:Policy {id: 'properties'})
+SET n6 += {ns: '', created_at: 0, stream: '', agent: '', state: '', action_type: '', action_spec: '', q: 0.0,
   updates: 0, trials: 0, successes: 0, confidence: 0.0, signals: 0, active: true, crystallized: true, q_set: true, last_updated_at: 0,
-  reads: 0, last_read_at: 0})
-CREATE (n7:Transition {id: 'properties', ns: '', created_at: 0, stream: '', seq: 0, reward: 0.0, alpha: 0.0, gamma: 0.0, terminal: true,
-  next_max: 0.0, next_actions: 0, success: true, at: 0})
-CREATE (n8:Event {id: 'properties', ns: '', created_at: 0, stream: '', seq: 0, kind: '', subject: '', other: '', value: 0.0, success: true,
-  at: 0, data: ''})
-CREATE (n9:Cursor {id: 'properties', ns: '', created_at: 0, group: '', stream: '', position: 0})
-CREATE (n10:Claim {id: 'properties', ns: '', created_at: 0, group: '', stream: '', consumer: '', pending: [0], claimed_at: 0, deliveries:
-  0})
-CREATE (n11:Prediction {id: 'properties', ns: '', created_at: 0, subject: '', kind: '', agent: '', probability: 0.0, expected: '',
-  status: '', at: 0, due_at: 0, resolved_at: 0, actual: '', error: 0.0, happened: true, how: ''})
-CREATE (n12:Cycle {id: 'properties', ns: '', created_at: 0, subject: '', kind: '', period: 0.0, amplitude: 0.0, phase: 0.0, p_value: 0.0,
-  chi2: 0.0, peak: 0, timezone: '', events: 0, buckets: [0], expected: [0.0], only: '', alpha: 0.0, correction: '', at_least: 0})
-CREATE (n13:Heuristic {id: 'properties', ns: '', created_at: 0, agent: '', type: '', text: '', trials: 0, successes: 0, credit_sum: 0.0,
-  score_sum: 0.0, first_at: 0, last_at: 0})
-CREATE (n14:AntiPattern {id: 'properties', ns: '', created_at: 0, agent: '', error_class: '', text: '', types: [''], occurrences: 0,
-  first_at: 0, last_at: 0})
-CREATE (n15:Rule {id: 'properties', ns: '', created_at: 0, text: '', task: '', source: '', verdict: '', worked: 0, praised: 0, failed: 0,
-  blamed: 0, first_at: 0, last_at: 0, worked_at: 0, failed_at: 0, agents: [''], task_types: ['']})
-CREATE (n16:Mistake {id: 'properties', ns: '', created_at: 0, type: '', task: '', worker: '', correct_decision: '', seen: 0, evidence: '',
-  lesson: '', first_episode: '', first_order: 0, last_episode: '', last_order: 0, last_rank: 0, first_at: 0, last_at: 0})
-CREATE (n17:Lock {id: 'properties', ns: '', created_at: 0, name: ''})
-CREATE (n18:LearningScope {id: 'properties', ns: '', created_at: 0, agent: '', can_learn: [''], cannot_learn: [''], share_with: [''],
-  inherit_from: [''], min_occurrences: 0})
-CREATE (n19:User {id: 'properties', ns: '', created_at: 0, name: ''})
-CREATE (n20:Preference {id: 'properties', ns: '', created_at: 0, user: '', category: '', text: '', source: '', confidence: 0.0, at: 0})
-CREATE (n21:Knowledge {id: 'properties', ns: '', created_at: 0, domain: '', fact: ''})
-CREATE (n22:Statement {id: 'properties', ns: '', created_at: 0, source: '', confidence: 0.0, user: '', at: 0})
-CREATE (n23:Consolidation {id: 'properties', ns: '', created_at: 0, at: 0, episodes: 0, stamp: 0, z: 0.0, renewals: 0})
-CREATE (n24:Document {id: 'properties', ns: '', created_at: 0, name: '', format: '', rest: ''})
-CREATE (n25:Pending {id: 'properties', ns: '', created_at: 0, kind: ''})
-CREATE (n26:Embedder {id: 'properties', ns: '', created_at: 0, name: '', dimensions: 0, similar: 0.0, near: 0.0})
-CREATE (n27:Pooling {id: 'properties', ns: '', created_at: 0, task_strength: 0.0, strategy_strength: 0.0, cell_strength: 0.0,
-  task_slope: 0.0, strategy_slope: 0.0, trials: 0, gain: 0.0, score: 0.0, fitted: false})
+  reads: 0, last_read_at: 0}
+CREATE (n7:Transition {id: 'properties'})
+SET n7 += {ns: '', created_at: 0, stream: '', seq: 0, reward: 0.0, alpha: 0.0, gamma: 0.0, terminal: true,
+  next_max: 0.0, next_actions: 0, success: true, at: 0}
+CREATE (n8:Event {id: 'properties'})
+SET n8 += {ns: '', created_at: 0, stream: '', seq: 0, kind: '', subject: '', other: '', value: 0.0, success: true,
+  at: 0, data: ''}
+CREATE (n9:Cursor {id: 'properties'})
+SET n9 += {ns: '', created_at: 0, group: '', stream: '', position: 0}
+CREATE (n10:Claim {id: 'properties'})
+SET n10 += {ns: '', created_at: 0, group: '', stream: '', consumer: '', pending: [0], claimed_at: 0, deliveries:
+  0}
+CREATE (n11:Prediction {id: 'properties'})
+SET n11 += {ns: '', created_at: 0, subject: '', kind: '', agent: '', probability: 0.0, expected: '',
+  status: '', at: 0, due_at: 0, resolved_at: 0, actual: '', error: 0.0, happened: true, how: ''}
+CREATE (n12:Cycle {id: 'properties'})
+SET n12 += {ns: '', created_at: 0, subject: '', kind: '', period: 0.0, amplitude: 0.0, phase: 0.0, p_value: 0.0,
+  chi2: 0.0, peak: 0, timezone: '', events: 0, buckets: [0], expected: [0.0], only: '', alpha: 0.0, correction: '', at_least: 0}
+CREATE (n13:Heuristic {id: 'properties'})
+SET n13 += {ns: '', created_at: 0, agent: '', type: '', text: '', trials: 0, successes: 0, credit_sum: 0.0,
+  score_sum: 0.0, first_at: 0, last_at: 0}
+CREATE (n14:AntiPattern {id: 'properties'})
+SET n14 += {ns: '', created_at: 0, agent: '', error_class: '', text: '', types: [''], occurrences: 0,
+  first_at: 0, last_at: 0}
+CREATE (n15:Rule {id: 'properties'})
+SET n15 += {ns: '', created_at: 0, text: '', task: '', source: '', verdict: '', worked: 0, praised: 0, failed: 0,
+  blamed: 0, first_at: 0, last_at: 0, worked_at: 0, failed_at: 0, agents: [''], task_types: ['']}
+CREATE (n16:Mistake {id: 'properties'})
+SET n16 += {ns: '', created_at: 0, type: '', task: '', worker: '', correct_decision: '', seen: 0, evidence: '',
+  lesson: '', first_episode: '', first_order: 0, last_episode: '', last_order: 0, last_rank: 0, first_at: 0, last_at: 0}
+CREATE (n17:Lock {id: 'properties'})
+SET n17 += {ns: '', created_at: 0, name: ''}
+CREATE (n18:LearningScope {id: 'properties'})
+SET n18 += {ns: '', created_at: 0, agent: '', can_learn: [''], cannot_learn: [''], share_with: [''],
+  inherit_from: [''], min_occurrences: 0}
+CREATE (n19:User {id: 'properties'})
+SET n19 += {ns: '', created_at: 0, name: ''}
+CREATE (n20:Preference {id: 'properties'})
+SET n20 += {ns: '', created_at: 0, user: '', category: '', text: '', source: '', confidence: 0.0, at: 0}
+CREATE (n21:Knowledge {id: 'properties'})
+SET n21 += {ns: '', created_at: 0, domain: '', fact: ''}
+CREATE (n22:Statement {id: 'properties'})
+SET n22 += {ns: '', created_at: 0, source: '', confidence: 0.0, user: '', at: 0}
+CREATE (n23:Consolidation {id: 'properties'})
+SET n23 += {ns: '', created_at: 0, at: 0, episodes: 0, stamp: 0, z: 0.0, renewals: 0}
+CREATE (n24:Document {id: 'properties'})
+SET n24 += {ns: '', created_at: 0, name: '', format: '', rest: ''}
+CREATE (n25:Pending {id: 'properties'})
+SET n25 += {ns: '', created_at: 0, kind: ''}
+CREATE (n26:Embedder {id: 'properties'})
+SET n26 += {ns: '', created_at: 0, name: '', dimensions: 0, similar: 0.0, near: 0.0}
+CREATE (n27:Pooling {id: 'properties'})
+SET n27 += {ns: '', created_at: 0, task_strength: 0.0, strategy_strength: 0.0, cell_strength: 0.0,
+  task_slope: 0.0, strategy_slope: 0.0, trials: 0, gain: 0.0, score: 0.0, fitted: false}
 DETACH DELETE n0, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14, n15, n16, n17, n18, n19, n20, n21, n22, n23, n24, n25, n26,
   n27;

@@ -15,6 +15,7 @@ from graphmem.advice.predict import Forecaster
 from graphmem.advice.recall import HOPS, Recaller
 from graphmem.config import DEFAULT_NAMESPACE, Settings
 from graphmem.episodes.learning import Learner, OnError
+from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import Item
 from graphmem.graph.reads import Reads
 from graphmem.lessons import Lessons
@@ -65,31 +66,30 @@ class Memory:
         """The engine below, for what this class does not offer."""
         self.namespace = namespace
         self.settings = settings
-        self._reads = reads = Reads(store, namespace, enabled=settings.count_reads)
-        self._similarity = similarity = Similarity(store, namespace, settings, embedder)
-        self._learner = learner = Learner(store, namespace, settings)
-        self._context = ContextWriter(store, namespace, settings)
-        self.lessons = Lessons(store, namespace, settings)
+        self._graph = graph = Graph(store, namespace, settings)
+        self._reads = reads = Reads(graph)
+        self._similarity = similarity = Similarity(graph, embedder)
+        self._learner = learner = Learner(graph)
+        self._context = ContextWriter(graph)
+        self.lessons = Lessons(graph)
         """What works, what fails, which rules hold: see :class:`graphmem.lessons.Lessons`."""
-        self.policies = Policies(store, namespace, settings, reads)
+        self.policies = Policies(graph, reads)
         """What to do in a state: see :class:`graphmem.policies.Policies`."""
-        self.people = People(store, namespace)
+        self.people = People(graph)
         """What users want, and what is known: see :class:`graphmem.people.People`."""
-        self.scopes = LearningScopes(store, namespace)
+        self.scopes = LearningScopes(graph)
         """What agents may learn: see :class:`graphmem.people.scopes.LearningScopes`."""
-        self.events = Events(store, namespace)
+        self.events = Events(graph)
         """Every change, as a stream: see :class:`graphmem.policies.events.Events`."""
-        self.predictions = Predictions(store, namespace, settings)
+        self.predictions = Predictions(graph)
         """What was expected, and what came: see :class:`graphmem.policies.ledger.Predictions`."""
-        self.cycles = Cycles(store, namespace, settings)
+        self.cycles = Cycles(graph)
         """When things happen: see :class:`graphmem.policies.cycles.Cycles`."""
-        self._recaller = Recaller(store, namespace, settings, similarity, self.lessons)
-        self._explainer = Explainer(store, namespace, settings, self.lessons)
-        self._forecaster = forecaster = Forecaster(store, namespace, settings)
-        self._maintainer = Maintainer(store, namespace, settings, similarity, forecaster)
-        self.upkeep = Upkeep(
-            store, namespace, settings, self._maintainer, similarity, learner, reads
-        )
+        self._recaller = Recaller(graph, similarity, self.lessons)
+        self._explainer = Explainer(graph, self.lessons)
+        self._forecaster = forecaster = Forecaster(graph)
+        self._maintainer = Maintainer(graph, similarity, forecaster)
+        self.upkeep = Upkeep(graph, self._maintainer, similarity, learner, reads)
         """Mending, erasing, moving what is there: see :class:`graphmem.upkeep.Upkeep`."""
 
     @classmethod

@@ -12,6 +12,7 @@ import hypothesis
 import pytest
 
 from graphmem import Memory, Settings
+from graphmem.graph.graph import Graph
 from tests.neo4j.server import Found, Neo4jUnavailable, find_or_start
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
@@ -36,6 +37,25 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
             "GRAPHMEM_NEO4J_CACHE",
         ):
             monkeypatch.delenv(name)
+
+
+class Clock:
+    """The clock of every memory: it runs until a test sets it."""
+
+    now: int | None = None
+    """Milliseconds since the epoch, or None where it runs."""
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock that memories read; set ``clock.now``."""
+    clock, running = Clock(), Graph.now
+
+    def now(graph: Graph) -> int:
+        return running(graph) if clock.now is None else clock.now
+
+    monkeypatch.setattr(Graph, "now", now)
+    return clock
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from graphmem.advice.pooling import (
 )
 from graphmem.advice.predict import cells_of, described, undecided
 from graphmem.errors import ValidationError
+from graphmem.graph.graph import Graph
 from graphmem.models.forecasts import (
     Baseline,
     BaselineName,
@@ -38,8 +39,6 @@ from graphmem.models.forecasts import (
     PoolingStrengths,
 )
 from graphmem.store.paging import pages
-from graphmem.store.port import Store
-from graphmem.store.queries import procedure
 
 BINS = 10
 """Of equal width, over the range of probabilities."""
@@ -152,11 +151,11 @@ class History:
 class Calibrator:
     """Measures the predictions of one namespace."""
 
-    def __init__(self, store: Store, namespace: str, prior: tuple[float, float], z: float) -> None:
-        self._store = store
-        self._namespace = namespace
-        self._prior = prior
-        self._z = z
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        settings = graph.settings
+        self._prior = settings.prior_successes, settings.prior_failures
+        self._z = settings.z
 
     def calibrate(
         self, by: CalibrationOrder, folds: int | None, on_progress: Progress | None
@@ -223,19 +222,16 @@ class Calibrator:
 
     # Reading
 
-    def _read(self, name: str, **params: Any) -> list[dict[str, Any]]:
-        return self._store.read(procedure(name), ns=self._namespace, **params)
-
     def _trials(self, by: CalibrationOrder) -> list[Trial]:
         """Return all episodes, in their order."""
-        rows = self._read("calibration.ids")
+        rows = self._graph.read("calibration.ids")
         known = {row["id"]: row for row in rows}
         found = []
         for page in pages(list(known), _PAGE):
             uses: dict[str, list[str]] = {}
-            for row in self._read("calibration.uses", ids=page):
+            for row in self._graph.read("calibration.uses", ids=page):
                 uses.setdefault(row["id"], []).append(row["whole"])
-            for row in self._read("calibration.episodes", ids=page):
+            for row in self._graph.read("calibration.episodes", ids=page):
                 one = known[row["id"]]
                 recorded = (one["recorded_at"], row["seq"] or 0, one["key"])
                 place = recorded if by == "order" else (one["at"], *recorded)
@@ -247,7 +243,7 @@ class Calibrator:
     def _similar(self) -> dict[str, list[tuple[str, float]]]:
         """Return which tasks and strategies lend to which, by id."""
         found: dict[str, dict[str, float]] = {}
-        for row in self._read("calibration.similar"):
+        for row in self._graph.read("calibration.similar"):
             one, other, similarity = row["id"], row["similar"], row["similarity"]
             if one != other and similarity > 0.0:
                 near = found.setdefault(one, {})
@@ -291,7 +287,7 @@ class Calibrator:
             {"place": place, "count": int(counts[place]), "successes": int(won[place])}
             for place in range(BINS)
         ]
-        bounds = self._store.read(procedure("calibration.bounds"), rows=rows, z=self._z)
+        bounds = self._graph.read("calibration.bounds", rows=rows)
         for row, bound in zip(rows, bounds, strict=True):
             place, count, successes = row["place"], row["count"], row["successes"]
             yield CalibrationBin(

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from graphmem.config import Settings
 from graphmem.errors import NotFoundError
 from graphmem.graph.access import View, read_view
 from graphmem.graph.arguments import checked_agent
+from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import Item, Items
 from graphmem.ids import from_millis, state_id
 from graphmem.lessons.reading import LessonReader
@@ -36,7 +36,7 @@ from graphmem.models.explanations import (
 )
 from graphmem.models.lessons import Alternative
 from graphmem.policies.base import policy_of
-from graphmem.store.port import Row, Store
+from graphmem.store.port import Row
 from graphmem.store.queries import procedure
 
 SAMPLE = 5
@@ -74,14 +74,11 @@ class _Evidence:
 class Explainer:
     """Explains what one namespace believes."""
 
-    def __init__(
-        self, store: Store, namespace: str, settings: Settings, lessons: LessonReader
-    ) -> None:
-        self._store = store
-        self._namespace = namespace
-        self._settings = settings
+    def __init__(self, graph: Graph, lessons: LessonReader) -> None:
+        self._graph = graph
+        self._settings = graph.settings
         self._lessons = lessons
-        self._items = Items(store, namespace)
+        self._items = Items(graph)
 
     def explain(
         self, item: Item | str, *, kind: str | None = None, agent: str | None = None
@@ -102,10 +99,10 @@ class Explainer:
         self, found: Row, view: View, types: list[str] | None, reader: str | None
     ) -> Explanation:
         kind: ItemKind = found["kind"]
-        members = self._read("explaining.members", whole=found["whole"])
+        members = self._graph.read("explaining.members", whole=found["whole"])
         ids = [row["id"] for row in members]
         read = {"agents": view.agents and list(view.agents), "types": types}
-        lessons = self._read("explaining.lessons", ids=ids, **read, **self._rates)
+        lessons = self._graph.read("explaining.lessons", ids=ids, **read)
         subject = found
         asked: dict[str, Any] = {"parts": [{"id": one, "types": None} for one in ids], **read}
         group: Row | None = None
@@ -148,18 +145,13 @@ class Explainer:
     def _near(
         self, ids: list[str], view: View, read: dict[str, Any], lessons: Sequence[Row]
     ) -> list[Neighbour]:
-        rows = self._read("explaining.near", ids=ids, limit=NEAR)
+        rows = self._graph.read("explaining.near", ids=ids, limit=NEAR)
         if view.agents is not None:  # the edges count what everybody did
             rows = [row for row in rows if row["relation"] == "similar"]
-            rows += self._read("explaining.near_by", ids=ids, limit=NEAR, **read)
+            rows += self._graph.read("explaining.near_by", ids=ids, limit=NEAR, **read)
         known = sorted({row["id"] for row in rows})
         rates = (
-            {
-                row["id"]: row
-                for row in self._read(
-                    "explaining.rates", ids=known, **read, **self._settings.bounds
-                )
-            }
+            {row["id"]: row for row in self._graph.read("explaining.rates", ids=known, **read)}
             if known
             else {}
         )
@@ -236,7 +228,7 @@ class Explainer:
             subject = {**found, "types": sorted(of_types)}
         else:
             asked |= {"agents": view.agents and list(view.agents), "types": types}
-            rows = self._read("explaining.listings", **asked, sample=SAMPLE)
+            rows = self._graph.read("explaining.listings", **asked, sample=SAMPLE)
             row = rows[0]
             if reader is not None and not row["trials"]:
                 raise self._unreadable(found, reader)
@@ -265,7 +257,7 @@ class Explainer:
         names = ("worked", "praised", "failed", "blamed")
         counts = {name: row[name] for name in names}
         turns = []
-        for turn in self._read("explaining.verdict_turns", **counts):
+        for turn in self._graph.read("explaining.verdict_turns", **counts):
             good, becomes = turn.pop("good"), turn.pop("becomes") or "no rule"
             what = "of .85 or more that list it as a success"
             what = what if good else "under .5 that list it as a mistake"
@@ -281,9 +273,9 @@ class Explainer:
         if view.agents is not None and found["agent"] not in view.agents:
             raise self._unreadable(found, reader)
         identity = found["id"]
-        known = policy_of(self._one("policies.get", id=identity, **self._settings.bounds))
+        known = policy_of(self._one("policies.get", id=identity))
         row = self._one("explaining.attempts", id=identity, types=types, sample=SAMPLE)
-        steps = self._read("explaining.transitions", id=identity)
+        steps = self._graph.read("explaining.transitions", id=identity)
         by_task = self._shares("explaining.shares_of_attempts", id=identity, types=types)
         near = self._beside(found, known.state)
         facts = PolicyFacts(
@@ -312,19 +304,18 @@ class Explainer:
 
     def _beside(self, found: Row, state: str) -> list[Neighbour]:
         """Return what else the agent knows in the state, and what is linked with a policy."""
-        place = state_id(self._namespace, state)
-        rows = self._read(
-            "policies.values", state_id=place, agent=found["agent"], **self._settings.bounds
-        )
+        place = state_id(self._graph.ns, state)
+        rows = self._graph.read("policies.values", state_id=place, agent=found["agent"])
         rows = [row for row in rows if row["id"] != found["id"]][:NEAR]
         linked = {
-            row["id"]: row for row in self._read("policies.linked", id=found["id"], limit=NEAR)
+            row["id"]: row
+            for row in self._graph.read("policies.linked", id=found["id"], limit=NEAR)
         }
         near = [
             Neighbour(relation="same state", weight=None, **_rated({**row, "text": _action(row)}))
             for row in rows
         ]
-        texts = self._read("explaining.find", ids=sorted(linked)) if linked else []
+        texts = self._graph.read("explaining.find", ids=sorted(linked)) if linked else []
         by_id = {row["id"]: row["text"] for row in texts}
         return near + [
             Neighbour(
@@ -343,14 +334,14 @@ class Explainer:
         settings = self._settings
         bounds = {"established": settings.crystallize_above, "refuted": 0.0}
         counts = {"trials": row["trials"], "successes": row["successes"]}
-        now = self._one("explaining.weigh", **counts, **{**self._settings.bounds, **bounds})
+        now = self._one("explaining.weigh", **counts, **bounds)
         passes = now["status"] == "established" and row["trials"] >= settings.min_events
         if passes and not crystallized:
             sentence = "the next `crystallize` makes it a policy of its own"
             ready = {"lower": now["lower"], "upper": now["upper"], "sentence": sentence}
             return [Turn(direction="for", more=0, becomes="crystallized", **ready)]
         turns = []
-        for turn in self._read("explaining.turns", **counts, z=settings.z, **bounds):
+        for turn in self._graph.read("explaining.turns", **counts, **bounds):
             if turn["direction"] == "for" and not crystallized:
                 more = max(turn["more"], settings.min_events - row["trials"])
                 becomes, word = "crystallized", "success(es)"
@@ -384,12 +375,12 @@ class Explainer:
     ) -> Explanation:
         row, kind = evidence.row, found["kind"]
         counts = {"trials": row["trials"], "successes": row["successes"]}
-        weighed = self._one("explaining.weigh", **counts, **self._settings.bounds)
+        weighed = self._one("explaining.weigh", **counts)
         why = Why(**counts, **weighed, sentence=self._sentence(kind, {**counts, **weighed}))
         supporting, opposing = self._episodes(row)
         dated = {"times": row["times"], "outcomes": row["outcomes"]}
-        trends = self._read("explaining.trend", **dated, **self._rates)
-        course = self._read("explaining.course", **dated, **self._rates) if row["times"] else []
+        trends = self._graph.read("explaining.trend", **dated)
+        course = self._graph.read("explaining.course", **dated) if row["times"] else []
         name, given = show
         given["episodes"] = [episode.id for episode in (*supporting, *opposing)]
         return Explanation(
@@ -415,7 +406,7 @@ class Explainer:
             better_alternative=better,
             policy=policy,
             what_would_change=(*self._turns(kind, counts), *turns),
-            cypher=written(procedure(name).text, {"ns": self._namespace, **given}),
+            cypher=written(procedure(name).text, {"ns": self._graph.ns, **given}),
         )
 
     def _sentence(self, kind: str, said: Mapping[str, Any]) -> str:
@@ -435,14 +426,7 @@ class Explainer:
         )
 
     def _turns(self, kind: str, counts: Mapping[str, int]) -> list[Turn]:
-        settings = self._settings
-        rows = self._read(
-            "explaining.turns",
-            **counts,
-            z=settings.z,
-            established=settings.established_above,
-            refuted=settings.refuted_below,
-        )
+        rows = self._graph.read("explaining.turns", **counts)
         turns = []
         for row in rows:
             word = _TRIALS[kind][1] if row["direction"] == "for" else _OPPOSED[kind]
@@ -453,7 +437,7 @@ class Explainer:
 
     def _episodes(self, row: Row) -> tuple[tuple[Evidence, ...], tuple[Evidence, ...]]:
         ids = {*row["supporting"], *row["opposing"]}
-        rows = self._read("explaining.episodes", ids=sorted(ids)) if ids else []
+        rows = self._graph.read("explaining.episodes", ids=sorted(ids)) if ids else []
         shown = {found["id"]: Evidence(**_dated(found, "at")) for found in rows}
         # An episode that used two members of one strategy counts twice, and is shown once.
         supporting, opposing = (
@@ -463,7 +447,7 @@ class Explainer:
         return supporting, opposing
 
     def _shares(self, name: str, **asked: Any) -> Shares:
-        rows = self._read(name, z=self._settings.z, limit=TABLE, **asked)
+        rows = self._graph.read(name, limit=TABLE, **asked)
         groups = rows[0]["groups"] if rows else 0
         return Shares(
             rows=tuple(
@@ -475,24 +459,14 @@ class Explainer:
 
     def _view(self, reader: str | None) -> tuple[View, list[str] | None]:
         """Return what an agent reads, and on which types of tasks (None: all)."""
-        view = read_view(self._store.read, self._namespace, reader)
+        view = read_view(self._graph, reader)
         if view.scope is None:
             return view, None
-        rows = self._read("explaining.types")
+        rows = self._graph.read("explaining.types")
         return view, sorted(row["type"] for row in rows if view.allows(row["type"]))
 
     def _one(self, name: str, **params: Any) -> Row:
-        return self._read(name, **params)[0]
-
-    def _read(self, name: str, **params: Any) -> list[Row]:
-        query = procedure(name)
-        given = {"ns": self._namespace, **params} if "ns" in query.params else params
-        return self._store.read(query, **given)
-
-    @property
-    def _rates(self) -> dict[str, Any]:
-        names = ("z", "prior_successes", "prior_failures")
-        return {name: getattr(self._settings, name) for name in names}
+        return self._graph.read(name, **params)[0]
 
 
 _OF_LESSONS = ("recommended", "warned against")

@@ -15,11 +15,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from graphmem.config import Settings
 from graphmem.errors import StoreError, ValidationError
 from graphmem.graph.access import read_view
 from graphmem.graph.arguments import checked_agent, checked_text
-from graphmem.graph.clock import now_millis
+from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import node_id, strategy_id, task_id
 from graphmem.models import Difference
 from graphmem.models.fields import MAX_STRATEGIES
@@ -34,8 +33,7 @@ from graphmem.models.forecasts import (
     TaskBasis,
 )
 from graphmem.store.paging import pages
-from graphmem.store.port import Row, Store, Transaction
-from graphmem.store.queries import procedure
+from graphmem.store.port import Row
 
 if TYPE_CHECKING:
     from graphmem.advice.pooling import Cells, Fitted
@@ -67,11 +65,10 @@ class _Seen:
 class Forecaster:
     """Predicts outcomes in one namespace, and keeps the strengths for that."""
 
-    def __init__(self, store: Store, namespace: str, settings: Settings) -> None:
-        self._store = store
-        self._namespace = namespace
-        self._settings = settings
-        self._id = node_id(namespace, "Pooling")
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._settings = graph.settings
+        self._id = node_id(graph.ns, "Pooling")
         self._unsaved: PoolingStrengths | None = None
 
     @property
@@ -92,13 +89,13 @@ class Forecaster:
         text = _named("task", task)
         texts = _strategies(strategy)
         seen = self._seen(agent)
-        everything = self._read("forecasting.totals", ns=self._namespace)[0]
+        everything = self._graph.read("forecasting.totals")[0]
         strengths = self._in_force(everything["trials"])
         totals = everything if seen.agents is None else self._totals_of(seen)
         own, tried = self._task(text, seen)
         borrowed = [] if tried["trials"] else self._near_tasks(text, own, near, seen)
         rows = self._strategies(texts, own, near, seen)
-        answer = self._read(
+        answer = self._graph.read(
             "forecasting.pool",
             trials=totals["trials"],
             successes=totals["successes"],
@@ -109,8 +106,6 @@ class Forecaster:
                 {**_counts(row), "place": place, "borrowed": list(map(_weighed, row["near"]))}
                 for place, row in enumerate(rows)
             ],
-            prior_successes=self.prior[0],
-            prior_failures=self.prior[1],
             **_parameters(strengths),
         )[0]
         parts = answer["parts"]
@@ -163,34 +158,31 @@ class Forecaster:
         """Return how well outcomes are predicted over the history, and fit the strengths to it."""
         from graphmem.advice.calibrate import Calibrator
 
-        calibrator = Calibrator(self._store, self._namespace, self.prior, self._settings.z)
+        calibrator = Calibrator(self._graph)
         found = calibrator.calibrate(by, folds, on_progress)
         return found.model_copy(update={"strengths": self.refit()})
 
     # Counts
 
-    def _read(self, name: str, **params: Any) -> list[Row]:
-        return self._store.read(procedure(name), **params)
-
     def _seen(self, agent: str | None) -> _Seen:
-        view = read_view(self._store.read, self._namespace, checked_agent(agent))
+        view = read_view(self._graph, checked_agent(agent))
         types: list[str] = []
         if view.scope is not None:
-            rows = self._read("forecasting.types", ns=self._namespace)
+            rows = self._graph.read("forecasting.types")
             types = [row["type"] for row in rows if not view.allows(row["type"])]
         return _Seen(None if view.agents is None else list(view.agents), types)
 
     def _totals_of(self, seen: _Seen) -> Row:
-        return self._read("forecasting.totals_of", ns=self._namespace, **seen.filters)[0]
+        return self._graph.read("forecasting.totals_of", **seen.filters)[0]
 
     def _task(self, text: str, seen: _Seen) -> tuple[list[str], Row]:
         """Return the ids of a task, by key, id or description, and the counts of all of them."""
-        ns = self._namespace
-        rows = self._read("maintenance.stored_tasks", ns=ns, ids=[task_id(ns, text), text])
+        ns = self._graph.ns
+        rows = self._graph.read("maintenance.stored_tasks", ids=[task_id(ns, text), text])
         if not rows:
-            rows = self._read("learning.find_tasks", ns=ns, text=text, task_type=None)
+            rows = self._graph.read("learning.find_tasks", text=text, task_type=None)
         own = sorted(row["id"] for row in rows)
-        counted = self._read("forecasting.tasks", ns=ns, ids=own, **seen.filters) if own else []
+        counted = self._graph.read("forecasting.tasks", ids=own, **seen.filters) if own else []
         return own, {
             "trials": sum(row["trials"] for row in counted),
             "successes": sum(row["successes"] for row in counted),
@@ -202,30 +194,28 @@ class Forecaster:
         """Return the tasks that one without trials borrows from, and their counts."""
         found: dict[str, float] = {}
         if own:
-            rows = self._read("forecasting.similar_tasks", ns=self._namespace, ids=own)
+            rows = self._graph.read("forecasting.similar_tasks", ids=own)
             found = _nearest(((row["similar"], row["similarity"]) for row in rows), own)
         elif near is not None:
             found = _nearest(near("Task", text), own)
         if not found:
             return []
-        rows = self._read(
-            "forecasting.tasks", ns=self._namespace, ids=sorted(found), **seen.filters
-        )
+        rows = self._graph.read("forecasting.tasks", ids=sorted(found), **seen.filters)
         return _borrowed(rows, found)
 
     def _strategies(
         self, texts: list[str], tasks: list[str], near: Near | None, seen: _Seen
     ) -> list[Row]:
         """Return the counts of strategies over all tasks and on some, in their order."""
-        ns = self._namespace
+        ns = self._graph.ns
         named = {text: strategy_id(ns, text) for text in texts}
         rows = {row["id"]: row for row in self._tried({*texts, *named.values()}, seen)}
         known = {text: rows.get(named[text], rows.get(text)) for text in texts}
         wholes = sorted({row["whole"] for row in known.values() if row})
         here: dict[str, Row] = {}
         if wholes and tasks:
-            cells = self._read(
-                "forecasting.outcomes", ns=ns, tasks=tasks, ids=wholes, **seen.filters
+            cells = self._graph.read(
+                "forecasting.outcomes", tasks=tasks, ids=wholes, **seen.filters
             )
             here = {row["whole"]: row for row in cells}
         answer = []
@@ -253,13 +243,12 @@ class Forecaster:
 
     def _tried(self, ids: Iterable[str], seen: _Seen) -> list[Row]:
         """Return the counts of strategies, as far as they may be read."""
-        ns = self._namespace
-        rows = self._read("forecasting.strategies", ns=ns, ids=sorted(ids))
+        rows = self._graph.read("forecasting.strategies", ids=sorted(ids))
         if seen.agents is None or not rows:
             return rows
         members = {row["whole"]: row["members"] for row in rows}
         wholes = [{"whole": key, "members": members[key]} for key in sorted(members)]
-        counted = self._read("forecasting.strategies_of", ns=ns, rows=wholes, **seen.filters)
+        counted = self._graph.read("forecasting.strategies_of", rows=wholes, **seen.filters)
         counts = {row["whole"]: row for row in counted}
         nothing = {"trials": 0, "successes": 0}
         return [{**row, **_pick(counts.get(row["whole"], nothing))} for row in rows]
@@ -271,9 +260,7 @@ class Forecaster:
         found: dict[str, float] = {}
         if row is not None:
             own = row["members"]
-            links = self._read(
-                "forecasting.similar_strategies", ns=self._namespace, ids=sorted(own)
-            )
+            links = self._graph.read("forecasting.similar_strategies", ids=sorted(own))
             found = _nearest(((link["similar"], link["similarity"]) for link in links), own)
         elif near is not None:
             found = _nearest(near("Strategy", text), [])
@@ -292,8 +279,7 @@ class Forecaster:
         stored = self._stored()
         if found == stored or not (found.trials or stored):
             return found
-        if self._store.writing or self._store.try_writing():
-            self._store.apply_schema()
+        if self._graph.store.writing or self._graph.store.try_writing():
             self._keep(found)
         else:
             self._unsaved = found
@@ -307,7 +293,7 @@ class Forecaster:
         stored = self._stored()
         if stored is None:
             return [], {}
-        trials = self._read("forecasting.totals", ns=self._namespace)[0]["trials"]
+        trials = self._graph.read("forecasting.totals")[0]["trials"]
         if stored.trials != trials:
             return [], {"pooling": 0}
         fitted = self._fit().model_dump()
@@ -321,7 +307,7 @@ class Forecaster:
         return differences, {"pooling": 1}
 
     def _stored(self) -> PoolingStrengths | None:
-        rows = self._read("forecasting.pooling", ns=self._namespace, ids=[self._id])
+        rows = self._graph.read("forecasting.pooling", ids=[self._id])
         return _strengths(rows[0]) if rows else None
 
     def _in_force(self, trials: int) -> PoolingStrengths:
@@ -333,7 +319,7 @@ class Forecaster:
             if known is not None and abs(trials - known.trials) * 10 <= known.trials:
                 return known
         found = self._fit()
-        if found.trials and self._store.writing:
+        if found.trials and self._graph.store.writing:
             self._keep(found)
         elif found.trials:
             self._unsaved = found
@@ -345,18 +331,12 @@ class Forecaster:
         row = {**_parameters(found), **{name: getattr(found, name) for name in names}}
 
         def work(tx: Transaction) -> None:
-            tx.run(procedure("forecasting.drop_pooling"), ns=self._namespace)
+            tx.run("forecasting.drop_pooling")
             if found.trials:
-                tx.run(
-                    procedure("forecasting.put_pooling"),
-                    ns=self._namespace,
-                    now=now_millis(),
-                    id=self._id,
-                    strengths=row,
-                )
+                tx.run("forecasting.put_pooling", id=self._id, strengths=row)
 
         try:
-            self._store.transact(work)
+            self._graph.transact(work)
         except StoreError as error:  # what was asked for has its answer, and this can be done again
             _log.info("strengths of pooling were not stored: %s", error)
             return
@@ -365,8 +345,7 @@ class Forecaster:
     def _fit(self) -> PoolingStrengths:
         from graphmem.advice import pooling
 
-        ns = self._namespace
-        totals = self._read("forecasting.totals", ns=ns)[0]
+        totals = self._graph.read("forecasting.totals")[0]
         if totals["trials"] < pooling.LEAST:
             return undecided()
         fitted = pooling.fit(self._cells(), totals["trials"], totals["successes"], self.prior)
@@ -374,12 +353,11 @@ class Forecaster:
 
     def _cells(self) -> Cells:
         """Read what strengths are fitted on."""
-        ns = self._namespace
         wholes = {
             row["whole"]: (row["trials"], row["successes"])
-            for row in self._read("forecasting.wholes", ns=ns)
+            for row in self._graph.read("forecasting.wholes")
         }
-        tasks = self._read("forecasting.task_keys", ns=ns)
+        tasks = self._graph.read("forecasting.task_keys")
         tasks.sort(key=lambda row: (hashlib.sha256(row["key"].encode()).digest(), row["id"]))
         found: list[tuple[int, ...]] = []
         numbers = {row["id"]: number for number, row in enumerate(tasks)}
@@ -390,7 +368,7 @@ class Forecaster:
                     *wholes.get(row["whole"], (row["trials"], row["successes"])),
                     *(row["trials"], row["successes"]),
                 )
-                for row in self._read("forecasting.cells", ns=ns, ids=ids)
+                for row in self._graph.read("forecasting.cells", ids=ids)
             ]
             if len(found) >= MAX_CELLS:
                 break

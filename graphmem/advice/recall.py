@@ -11,21 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
-from graphmem.config import Settings
 from graphmem.errors import ValidationError
 from graphmem.graph.access import View, read_view
 from graphmem.graph.arguments import check_limit, checked_agent
-from graphmem.graph.clock import now_millis
+from graphmem.graph.graph import Graph
 from graphmem.ids import from_millis, to_millis
 from graphmem.lessons.reading import LessonReader
 from graphmem.models.fields import Input, Moment
 from graphmem.models.lessons import AntiPattern
 from graphmem.models.recall import NearTask, Recall, RecallItem
 from graphmem.search.similarity import Hit, Similarity, searched
-from graphmem.store.port import Row, Store
-from graphmem.store.queries import procedure
+from graphmem.store.port import Row
 
 SEEDS = 20
 """Tasks, and strategies, that a search gives to start from."""
@@ -88,15 +85,13 @@ class Recaller:
 
     def __init__(
         self,
-        store: Store,
-        namespace: str,
-        settings: Settings,
+        graph: Graph,
         similarity: Similarity,
         lessons: LessonReader,
     ) -> None:
-        self._store = store
-        self._namespace = namespace
-        self._settings = settings
+        self._graph = graph
+        self._read = graph.read
+        self._settings = graph.settings
         self._similarity = similarity
         self._lessons = lessons
 
@@ -116,7 +111,7 @@ class Recaller:
             raise ValidationError("limit", limit, f"must be at most {MOST}")
         if type(max_hops) is not int or not 0 <= max_hops <= MOST_HOPS:
             raise ValidationError("max_hops", max_hops, f"must be from 0 to {MOST_HOPS}")
-        now = now_millis() if at is None else to_millis(_Asked(at=at).at)
+        now = self._graph.now() if at is None else to_millis(_Asked(at=at).at)
         view = self._view(checked_agent(agent))
         hits = self._similarity.search(asked, SEEDS)
         found = {hit.id: min(1.0, hit.similarity**2) for hit in hits if hit.similarity > 0}
@@ -275,14 +270,11 @@ class Recaller:
         if not rows:
             return []
         settings = self._settings
-        query = procedure("recall.rank")
-        ranked = self._store.read(
-            query,
+        ranked = self._read(
+            "recall.rank",
             rows=rows,
             strength=STRENGTH,
             z=settings.recall_z,
-            prior_successes=settings.prior_successes,
-            prior_failures=settings.prior_failures,
             now=now,
             half_life=settings.recall_half_life_days * 86_400_000.0,
             limit=max(POOL, limit),
@@ -402,7 +394,6 @@ class Recaller:
             agents=view.agents and list(view.agents),
             at_least=max(settings.anti_pattern_failures, view.min_occurrences or 1),
             above=settings.heuristic_above,
-            **settings.bounds,
         )
         rows = [row for row in rows if all(map(view.allows, row["task_types"]))]
         weights = {row["id"]: strategies[row["strategy_id"]].relevance for row in rows}
@@ -413,10 +404,7 @@ class Recaller:
         return self._lessons.patterns(list(first.values())[:WARNINGS], view, by_type=False)
 
     def _view(self, agent: str | None) -> View:
-        return read_view(self._store.read, self._namespace, agent)
-
-    def _read(self, name: str, **params: Any) -> list[Row]:
-        return self._store.read(procedure(name), ns=self._namespace, **params)
+        return read_view(self._graph, agent)
 
 
 _ROOT = {"SIMILAR_TO": 0.5, "CO_OCCURS_WITH": 1.0}

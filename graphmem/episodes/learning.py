@@ -16,20 +16,20 @@ from graphmem.config import Settings
 from graphmem.episodes.rows import episode_row, read_contents
 from graphmem.errors import (
     ConflictError,
-    NotFoundError,
     SettingsError,
     ValidationError,
     has_surrogate,
 )
 from graphmem.graph.access import read_scopes, refusal
 from graphmem.graph.arguments import check_limit, check_text
-from graphmem.graph.clock import now_millis
+from graphmem.graph.graph import Graph
+from graphmem.graph.graph import Transaction as Bound
 from graphmem.ids import from_millis, node_id, strategy_id, task_id
 from graphmem.lessons.counting import promote
 from graphmem.models import Episode, Evidence, Learned, LearnReport, Rejection, StrategyRow
 from graphmem.policies.streams import load, lock, open_nodes, store
 from graphmem.search.queue import pend
-from graphmem.store.port import ChangedError, Row, Store, Transaction
+from graphmem.store.port import ChangedError, Row, Transaction
 from graphmem.store.queries import procedure
 
 OnError = Literal["raise", "collect"]
@@ -45,11 +45,12 @@ _USED = (
 class Learner:
     """Writes episodes of one namespace and reads what they teach."""
 
-    def __init__(self, store: Store, namespace: str, settings: Settings) -> None:
-        self._store = store
-        self._namespace = namespace
-        self._settings = settings
-        self._namespace_id = node_id(namespace, "Namespace")
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._store = graph.store
+        self._namespace = graph.ns
+        self._settings = graph.settings
+        self._namespace_id = node_id(graph.ns, "Namespace")
 
     def learn(self, episode: Episode) -> Learned:
         """Learn one episode, durably, or find that it is known.
@@ -120,7 +121,7 @@ class Learner:
         return report.done()
 
     def learn_all(
-        self, episodes: Sequence[Episode], also: Callable[[Transaction, list[Row]], None]
+        self, episodes: Sequence[Episode], also: Callable[[Bound, list[Row]], None]
     ) -> list[Learned]:
         """Learn episodes in one transaction, and write in it what ``also`` writes.
 
@@ -176,21 +177,6 @@ class Learner:
         rows = rows or self._store.read(query, strategy=known, **asked)
         return [Evidence(**row | {"at": from_millis(row["at"])}) for row in rows]
 
-    def stored(self, episode_id: str) -> dict[str, Any]:
-        """Return the content of an episode as the graph holds it.
-
-        Raises:
-            NotFoundError: there is no such episode.
-        """
-        found = read_contents(
-            lambda name, **params: self._store.read(procedure(name), **params),
-            self._namespace,
-            [episode_id],
-        )
-        if episode_id not in found:
-            raise NotFoundError(f"no episode {episode_id!r} in namespace {self._namespace!r}")
-        return found[episode_id]
-
     def _tasks(self, text: str | None, task_type: str | None) -> list[str]:
         """Return the ids of the task with a key or wording, or else of the tasks of a type."""
         if text is not None:
@@ -213,7 +199,7 @@ class Learner:
         self,
         rows: list[Row],
         on_error: OnError,
-        also: Callable[[Transaction], None] | None = None,
+        also: Callable[[Bound], None] | None = None,
     ) -> list[bool | ValidationError]:
         """Write a batch in one transaction: per row whether it was new, or what it conflicts with.
 
@@ -232,14 +218,13 @@ class Learner:
             raise next(iter(twins.values()))
         places = {key: place for place, key in enumerate(first)}
         unique = [{**first[key], "_place": places[key]} for key in sorted(first)]
-        now = now_millis()
-        self._store.apply_schema()
+        now = self._graph.now()
         attempts = itertools.count()
 
         def work(tx: Transaction) -> dict[str, bool | ValidationError]:
             answers = self._work(tx, unique, now, on_error, again=next(attempts) > 0)
             if also:
-                also(tx)
+                also(Bound(self._graph, tx, now))
             return answers
 
         answers = self._store.transact(work)
@@ -271,11 +256,7 @@ class Learner:
             row for row in rows if known.get(row["id"], row["content_hash"]) != row["content_hash"]
         ]
         if clashing:
-            stored = read_contents(
-                lambda name, **params: tx.run(procedure(name), **params),
-                self._namespace,
-                [row["id"] for row in clashing],
-            )
+            stored = read_contents(Bound(self._graph, tx, now), [row["id"] for row in clashing])
             for row in clashing:
                 conflict = _conflict(row, stored[row["id"]])
                 if on_error == "raise":
@@ -287,7 +268,7 @@ class Learner:
             if row["id"] not in known
         ]
         if fresh:
-            scopes = read_scopes(tx.run, self._namespace, {row["agent_name"] for row in fresh})
+            scopes = read_scopes(Bound(self._graph, tx, now), {row["agent_name"] for row in fresh})
             for row in fresh if scopes else ():
                 if error := refusal(scopes, row["agent_name"], row["type"]):
                     if on_error == "raise":
@@ -308,7 +289,7 @@ class Learner:
         self._open(tx, used, now)
         tx.run(procedure("learning.agents"), ns=ns, now=now, rows=used)
         told = tx.run(procedure("learning.tasks"), ns=ns, now=now, rows=episodes)
-        pend(tx, ns, "Task", told[0]["described"], now)
+        pend(Bound(self._graph, tx, now), "Task", told[0]["described"])
         tx.run(procedure("learning.strategies"), ns=ns, now=now, rows=used)
         recorded = tx.run(procedure("learning.record"), ns=ns, now=now, rows=episodes)
         linked = tx.run(procedure("learning.uses"), rows=used)
@@ -363,9 +344,9 @@ class Learner:
             return int(tx.run(query, ns=ns, now=now, rows=noted)[0]["events"])
 
         if note(by_stream) != len(rows):
-            missing = by_stream.keys() - lock(tx, ns, by_stream).keys()
+            missing = by_stream.keys() - lock(Bound(self._graph, tx, now), by_stream).keys()
             agents = [by_stream[stream][0]["agent_name"] for stream in missing]
-            open_nodes(tx, ns, now, [], agents=agents)
+            open_nodes(Bound(self._graph, tx, now), [], agents=agents)
             note(missing)
         deciding = [row for row in rows if row["_took"]]
         if deciding:
@@ -374,7 +355,7 @@ class Learner:
     def _decide(self, tx: Transaction, rows: list[Row], now: int) -> None:
         """Count new episodes as trials of the policies that they took."""
         ns = self._namespace
-        open_nodes(tx, ns, now, [key for row in rows for key, _, _ in row["_took"]])
+        open_nodes(Bound(self._graph, tx, now), [key for row in rows for key, _, _ in row["_took"]])
         taken = [
             {
                 "episode": row["id"],
@@ -390,11 +371,15 @@ class Learner:
         for row in rows:
             known = policies.setdefault(row["stream"], {})
             known.update((key.id, None) for key, _, _ in row["_took"])
-        tables = load(tx, ns, {stream: list(ids) for stream, ids in policies.items()}, links=True)
+        tables = load(
+            Bound(self._graph, tx, now),
+            {stream: list(ids) for stream, ids in policies.items()},
+            links=True,
+        )
         for row in rows:
             ids = [key.id for key, _, _ in row["_took"]]
             tables[row["stream"]].episode(ids, bool(row["success"]), now)
-        store(tx, ns, tables.values())
+        store(Bound(self._graph, tx, now), tables.values())
 
     def _settled(self, tx: Transaction, now: int) -> float:
         """Return the half-life (ms) that the namespace was built with, checked against ours."""

@@ -7,9 +7,10 @@ is a pure function of the episode, so that `verify` and `rebuild` can ask for it
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from graphmem.graph.graph import Reader
 from graphmem.ids import (
     anti_pattern_id,
     canonical_json,
@@ -152,12 +153,10 @@ def _card_row(namespace: str, task_key: str, rank: int, card: MistakeCard) -> Ro
     }
 
 
-def read_contents(
-    read: Callable[..., list[Row]], namespace: str, ids: list[str]
-) -> dict[str, dict[str, Any]]:
+def read_contents(reader: Reader, ids: list[str]) -> dict[str, dict[str, Any]]:
     """Return the content (as :func:`graphmem.models.content` gives it) of stored episodes."""
     found: dict[str, dict[str, Any]] = {}
-    for row in read("learning.episodes", ns=namespace, ids=ids):
+    for row in reader.read("learning.episodes", ids=ids):
         facts = row["facts"]
         names = (
             *("task", "task_type", "success", "score", "reward", "error", "feedback", "summary"),
@@ -169,15 +168,15 @@ def read_contents(
         held["extra"] = json.loads(facts["extra"]) if facts["extra"] else None
         held["strategy"] = []
         found[row["id"]] = {name: value for name, value in held.items() if value is not None}
-    for row in read("learning.uses_of", ns=namespace, ids=ids):
+    for row in reader.read("learning.uses_of", ids=ids):
         use = {"text": row["text"], "credit": row["credit"], "applied": row["applied"]}
         if row["shown"] is not None:
             use["shown"] = row["shown"]
         found[row["id"]]["strategy"].append(use)
-    for row in read("lessons.listed_of", ns=namespace, ids=ids):
+    for row in reader.read("lessons.listed_of", ids=ids):
         name = "successes" if row["as_success"] else "mistakes"
         found[row["id"]].setdefault(name, []).append(row["text"])
-    for row in read("lessons.cards_of", ns=namespace, ids=ids):
+    for row in reader.read("lessons.cards_of", ids=ids):
         card = {
             "type": row["type"],
             "task": row["about"] if row["about_given"] else None,
@@ -189,7 +188,7 @@ def read_contents(
         }
         held = {name: value for name, value in card.items() if value is not None}
         found[row["id"]].setdefault("mistake_cards", []).append(held)
-    for row in read("learning.steps_of", ns=namespace, ids=ids):
+    for row in reader.read("learning.steps_of", ids=ids):
         step = {
             name: json.loads(row[name]) if name in _JSON_FIELDS else row[name]
             for name in Step.model_fields

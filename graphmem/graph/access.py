@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from graphmem.errors import ScopeError
+from graphmem.graph.graph import Reader
 from graphmem.ids import scope_id
 from graphmem.models.scopes import Scope
 from graphmem.store.port import Row
-from graphmem.store.queries import procedure
-
-Run = Callable[..., list[Row]]
-"""``transaction.run`` or ``store.read``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,25 +88,19 @@ def refusal(scopes: Mapping[str, Scope], agent: str, task_type: str) -> ScopeErr
     )
 
 
-def read_scopes(run: Run, namespace: str, agents: Collection[str] | None = None) -> Scopes:
-    """Return the scopes of some agents, or of all, in one statement.
-
-    Args:
-        run: ``transaction.run`` or ``store.read``.
-        namespace: whose scopes.
-        agents: names; None: all.
-    """
+def read_scopes(reader: Reader, agents: Collection[str] | None = None) -> Scopes:
+    """Return the scopes of some agents (names), or of all, in one statement."""
     if agents is None:
-        return Scopes(map(_scope, run(procedure("scopes.list"), ns=namespace)))
-    ids = sorted(scope_id(namespace, agent) for agent in agents)
-    return Scopes(map(_scope, run(procedure("scopes.of"), ns=namespace, ids=ids)))
+        return Scopes(map(_scope, reader.read("scopes.list")))
+    ids = sorted(scope_id(reader.ns, agent) for agent in agents)
+    return Scopes(map(_scope, reader.read("scopes.of", ids=ids)))
 
 
-def read_view(run: Run, namespace: str, agent: str | None) -> View:
+def read_view(reader: Reader, agent: str | None) -> View:
     """Return what an agent reads; None reads everything, and takes no statement."""
     if agent is None:
         return Scopes().view(None)
-    return read_scopes(run, namespace).view(agent)
+    return read_scopes(reader).view(agent)
 
 
 def _scope(row: Row) -> Scope:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from graphmem.graph.graph import Transaction
 from graphmem.ids import anti_pattern_id, heuristic_id
 from graphmem.models import Difference
-from graphmem.store.port import Row, Transaction
-from graphmem.store.queries import Query, procedure
+from graphmem.store.port import Row
 from graphmem.text.task_types import infer_task_type
 
 TOLERANCE = 1e-9
@@ -36,36 +36,36 @@ class Kind:
     complete: Complete | None = None
 
     def derive(
-        self, tx: Transaction, ns: str, ids: Sequence[str], half_life: float, **only: Any
+        self, tx: Transaction, ids: Sequence[str], half_life: float, **only: Any
     ) -> list[Row]:
         """Return the items as the facts say; ``only`` narrows edges (``task``, ``others``)."""
         extra = {"half_life": half_life} if self.needs_half_life else {}
-        rows = tx.run(self._procedure("derive"), ns=ns, ids=list(ids), **extra, **only)
-        return [self.complete(ns, row) for row in map(_in_order, rows)] if self.complete else rows
+        rows = tx.run(self._procedure("derive"), ids=list(ids), **extra, **only)
+        return (
+            [self.complete(tx.ns, row) for row in map(_in_order, rows)] if self.complete else rows
+        )
 
-    def stored(self, tx: Transaction, ns: str, ids: Sequence[str]) -> list[Row]:
+    def stored(self, tx: Transaction, ids: Sequence[str]) -> list[Row]:
         """Return the items as they are stored."""
-        return list(map(_in_order, tx.run(self._procedure("stored"), ns=ns, ids=list(ids))))
+        return list(map(_in_order, tx.run(self._procedure("stored"), ids=list(ids))))
 
-    def put(
-        self, tx: Transaction, ns: str, ids: Sequence[str], rows: list[Row], **only: Any
-    ) -> int:
+    def put(self, tx: Transaction, ids: Sequence[str], rows: list[Row], **only: Any) -> int:
         """Store the items in place of what is there; return how many."""
         if self.edges:
-            self.clear(tx, ns, ids, **only)
+            self.clear(tx, ids, **only)
         if not rows:
             return 0
-        written = tx.run(self._procedure("put"), ns=ns, rows=rows)
+        written = tx.run(self._procedure("put"), rows=rows)
         if self.linked:
             tx.run(self._procedure("link"), rows=rows)
         return int(written[0]["written"])
 
-    def clear(self, tx: Transaction, ns: str, ids: Sequence[str], **only: Any) -> None:
+    def clear(self, tx: Transaction, ids: Sequence[str], **only: Any) -> None:
         """Remove the items that hang on some nodes."""
-        tx.run(self._procedure("clear"), ns=ns, ids=list(ids), **only)
+        tx.run(self._procedure("clear"), ids=list(ids), **only)
 
-    def _procedure(self, what: str) -> Query:
-        return procedure(f"{self.file}.{what}_{self.name}")
+    def _procedure(self, what: str) -> str:
+        return f"{self.file}.{what}_{self.name}"
 
 
 def _in_order(row: Row) -> Row:
@@ -134,9 +134,9 @@ _HOMES = {
 }
 
 
-def upkeep(what: str, label: str) -> Query:
+def upkeep(what: str, label: str) -> str:
     """Return the procedure that does ``what`` ("lock" or "drop") to nodes of a label."""
-    return procedure(_HOMES[label].format(what))
+    return _HOMES[label].format(what)
 
 
 def key_of(kind: Kind, row: Row) -> str:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.arguments import check_text, checked_text
+from graphmem.graph.graph import Graph
 from graphmem.ids import strategy_id
 from graphmem.models.explanations import ItemKind
 from graphmem.models.fields import MAX_KEY
-from graphmem.store.port import Row, Store
-from graphmem.store.queries import procedure
+from graphmem.store.port import Row
 
 KINDS: tuple[ItemKind, ...] = ("strategy", "heuristic", "anti-pattern", "rule", "policy")
 FITTING = 20
@@ -33,9 +33,8 @@ class Item(Protocol):
 class Items:
     """Finds items of one namespace."""
 
-    def __init__(self, store: Store, namespace: str) -> None:
-        self._store = store
-        self._namespace = namespace
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
 
     def find(
         self, item: Item | str, kind: str | None = None, agents: Sequence[str] | None = None
@@ -63,12 +62,12 @@ class Items:
     def _named(
         self, text: str, given: str, kind: ItemKind | None, agents: Sequence[str] | None
     ) -> Row:
-        for ids in ([text], [strategy_id(self._namespace, text)]):
+        for ids in ([text], [strategy_id(self._graph.ns, text)]):
             if known := self._by_ids(ids, kind):
                 return known[0]
         bare = _VERDICT.sub("", text, count=1) if _VERDICT.match(text) else text
         asked = {"text": bare, "agents": agents and list(agents), "limit": FITTING + 1}
-        rows = self._read("explaining.find_text", **asked)
+        rows = self._graph.read("explaining.find_text", **asked)
         rows = [row for row in rows if kind in (None, row["kind"])]
         if not rows:
             raise self._missing(given, kind, agents)
@@ -83,7 +82,7 @@ class Items:
         return self._by_ids([rows[0]["id"]], None)[0]
 
     def _by_ids(self, ids: Sequence[str], kind: ItemKind | None) -> list[Row]:
-        rows = self._read("explaining.find", ids=list(ids))
+        rows = self._graph.read("explaining.find", ids=list(ids))
         return [row for row in rows if kind in (None, row["kind"])]
 
     def _missing(
@@ -92,7 +91,7 @@ class Items:
         what = kind or "strategy, heuristic, anti-pattern, rule or policy"
         alike = []
         if agents is None:
-            alike = self._read("explaining.alike", text=str(checked_text("item", given)))
+            alike = self._graph.read("explaining.alike", text=str(checked_text("item", given)))
         if alike:
             nearest = ", ".join(repr(row["text"][:80]) for row in alike)
             remedy = f"the nearest strategies are {nearest}"
@@ -102,10 +101,7 @@ class Items:
                 "show what there is"
             )
         shown = given if len(given) <= 200 else f"{given[:200]}..."
-        return NotFoundError(f"no {what} {shown!r} in namespace {self._namespace!r}; {remedy}")
-
-    def _read(self, name: str, **params: Any) -> list[Row]:
-        return self._store.read(procedure(name), ns=self._namespace, **params)
+        return NotFoundError(f"no {what} {shown!r} in namespace {self._graph.ns!r}; {remedy}")
 
 
 def _checked_kind(kind: str | None) -> ItemKind | None:

@@ -12,9 +12,7 @@ import threading
 from collections.abc import Iterable
 
 from graphmem.errors import StoreError
-from graphmem.graph.clock import now_millis
-from graphmem.store.port import Store, Transaction
-from graphmem.store.queries import procedure
+from graphmem.graph.graph import Graph, Transaction
 
 SECONDS = 5.0
 _PROCEDURES = {"Policy": "policies.count_reads", "Strategy": "learning.count_reads"}
@@ -25,10 +23,9 @@ _log = logging.getLogger(__name__)
 class Reads:
     """Reads of policies and strategies that are not written yet."""
 
-    def __init__(self, store: Store, namespace: str, *, enabled: bool = True) -> None:
-        self._enabled = enabled
-        self._store = store
-        self._namespace = namespace
+    def __init__(self, graph: Graph) -> None:
+        self._enabled = graph.settings.count_reads
+        self._graph = graph
         self._lock = threading.Lock()
         self._counts: dict[tuple[str, str], tuple[int, int]] = {}
         self._timer: threading.Timer | None = None
@@ -41,12 +38,12 @@ class Reads:
         """Count one read of each item."""
         if not self._enabled:
             return
-        now = now_millis()
+        now = self._graph.now()
         with self._lock:
             for identity in ids:
                 count = self._counts.get((label, identity), (0, 0))[0]
                 self._counts[label, identity] = (count + 1, now)
-            if self._counts and self._timer is None and self._store.writing:
+            if self._counts and self._timer is None and self._graph.store.writing:
                 self._timer = threading.Timer(SECONDS, self._tick)
                 self._timer.daemon = True
                 self._timer.start()
@@ -75,7 +72,7 @@ class Reads:
             self._stop()
             return
         try:
-            if self._store.try_writing():
+            if self._graph.store.try_writing():
                 self.flush()
         except StoreError as error:
             _log.info("read counts were dropped: %s", error)
@@ -98,13 +95,11 @@ class Reads:
         rows: dict[str, list[dict[str, object]]] = {}
         for (label, identity), (reads, at) in sorted(counts.items()):
             rows.setdefault(label, []).append({"id": identity, "reads": reads, "at": at})
-        self._store.apply_schema()
 
         def work(tx: Transaction) -> int:
             items = 0
             for label, found in rows.items():
-                query = procedure(_PROCEDURES[label])
-                items += tx.run(query, ns=self._namespace, rows=found)[0]["items"]
+                items += tx.run(_PROCEDURES[label], rows=found)[0]["items"]
             return items
 
-        return self._store.transact(work)
+        return self._graph.transact(work)

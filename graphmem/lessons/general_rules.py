@@ -25,14 +25,12 @@ from dataclasses import dataclass
 
 import pydantic
 
-from graphmem.config import Settings
 from graphmem.errors import ValidationError
-from graphmem.graph.clock import now_millis
+from graphmem.graph.graph import Transaction
 from graphmem.ids import node_id, rule_id
 from graphmem.lessons.reading import LessonReader
 from graphmem.models.consolidation import MAX_RULES, ConsolidationReport, ModelAnswer, ModelSettings
-from graphmem.store.port import Row, Transaction
-from graphmem.store.queries import procedure
+from graphmem.store.port import Row
 from graphmem.text.fencing import CLOSE, OPEN, fenced
 
 SENT = 40
@@ -156,9 +154,8 @@ class Consolidator(LessonReader):
         return model
 
     def _since(self) -> int:
-        query = procedure("consolidation.state")
-        identity = consolidation_id(self._namespace)
-        state = self._store.read(query, ns=self._namespace, id=identity)[0]
+        identity = consolidation_id(self._graph.ns)
+        state = self._graph.read("consolidation.state", id=identity)[0]
         return int(state["episodes"]) - int(state["before"] or 0)
 
     def _written(self, proposal: Proposal) -> tuple[dict[str, int], str | None]:
@@ -168,52 +165,46 @@ class Consolidator(LessonReader):
         written in a short transaction of its own. Only where others erased something meanwhile,
         again and again, it is done in that transaction.
         """
-        ns, z = self._namespace, self._settings.z
-        now = now_millis()
-        self._store.apply_schema()
-        self._store.transact(lambda tx: _open(tx, ns, now))
+        self._graph.transact(_open)
         for _ in range(ATTEMPTS):
-            found = self._store.view(lambda tx: _find(tx, ns, z))
-            work = functools.partial(self._work, now=now, proposal=proposal, found=found)
-            if (done := self._store.transact(work)) is not None:
+            found = self._graph.view(lambda tx: _find(tx, self._settings.z))
+            work = functools.partial(self._work, proposal=proposal, found=found)
+            if (done := self._graph.transact(work)) is not None:
                 return done
-        return self._store.transact(lambda tx: self._work_at_once(tx, now, proposal))
+        return self._graph.transact(lambda tx: self._work_at_once(tx, proposal))
 
     def _work_at_once(
-        self, tx: Transaction, now: int, proposal: Proposal
+        self, tx: Transaction, proposal: Proposal
     ) -> tuple[dict[str, int], str | None]:
         """Derive and write in one transaction, which others wait for."""
-        _open(tx, self._namespace, now)
-        found = _find(tx, self._namespace, self._settings.z)
-        return self._work(tx, now, proposal, found) or ({}, proposal.reason)
+        _open(tx)
+        found = _find(tx, self._settings.z)
+        return self._work(tx, proposal, found) or ({}, proposal.reason)
 
     def _work(
-        self, tx: Transaction, now: int, proposal: Proposal, found: _Found
+        self, tx: Transaction, proposal: Proposal, found: _Found
     ) -> tuple[dict[str, int], str | None] | None:
         """Write what was found; None where something was erased since."""
-        ns = self._namespace
-        _open(tx, ns, now)
-        if int(_state(tx, ns)["renewals"]) != found.renewals:
+        _open(tx)
+        if int(_state(tx)["renewals"]) != found.renewals:
             return None
-        before = {row["id"] for row in _rules(tx, ns) if row["source"] == REPETITION}
-        created, removed = _replace(tx, ns, before, found.rows)
+        before = {row["id"] for row in _rules(tx) if row["source"] == REPETITION}
+        created, removed = _replace(tx, before, found.rows)
         tx.run(
-            procedure("consolidation.note"),
-            ns=ns,
-            id=consolidation_id(ns),
+            "consolidation.note",
+            id=consolidation_id(tx.ns),
             episodes=found.episodes,
             stamp=found.stamp,
-            z=self._settings.z,
-            at=now,
+            at=tx.now,
         )
         reason, dropped = proposal.reason, proposal.dropped
         if proposal.sent:
-            known = tx.run(procedure("learning.known"), ns=ns, ids=list(proposal.sent))
+            known = tx.run("learning.known", ids=list(proposal.sent))
             if len(known) < len(proposal.sent):
                 reason = "an episode that the model was sent was erased meanwhile"
             else:
-                dropped += _replace_model_rules(tx, ns, proposal)
-        stored = _rules(tx, ns)
+                dropped += _replace_model_rules(tx, proposal)
+        stored = _rules(tx)
         counts = {
             "rules": len(found.rows),
             "created": created,
@@ -249,7 +240,7 @@ class Consolidator(LessonReader):
             if len(key) >= SECRET and key in text:
                 return Proposal(reason="the model's answer holds the key")
             named = sorted({place for place in rule.episodes if 1 <= place <= len(episodes)})
-            identity = node_id(self._namespace, "Rule", "", MODEL, text)
+            identity = node_id(self._graph.ns, "Rule", "", MODEL, text)
             if not text or not named or identity in found:
                 dropped += 1
                 continue
@@ -265,7 +256,7 @@ class Consolidator(LessonReader):
         """Return ids of episodes, and the record of them, numbered from 1."""
 
         def read(name: str, **params: object) -> list[Row]:
-            return self._store.read(procedure(name), ns=self._namespace, **params)
+            return self._graph.read(name, **params)
 
         rows = read("consolidation.material", limit=SENT)
         ids = [row["id"] for row in rows]
@@ -288,25 +279,24 @@ class Consolidator(LessonReader):
         return ids, "\n".join([*lines, CLOSE])
 
 
-def derive(tx: Transaction, ns: str) -> list[Row] | None:
+def derive(tx: Transaction) -> list[Row] | None:
     """Return the general rules that repetition shows, from the facts, as :func:`stored` does.
 
     None where nothing was consolidated, or an episode was learned since (or meanwhile).
     """
-    state = _state(tx, ns)
+    state = _state(tx)
     if state["stamp"] is None or state["stamp"] != state["episodes"]:
         return None
-    rows = _derive(tx, ns, float(state["z"]))
-    return rows if _state(tx, ns) == state else None
+    rows = _derive(tx, float(state["z"]))
+    return rows if _state(tx) == state else None
 
 
-def lock(tx: Transaction, ns: str) -> bool:
+def lock(tx: Transaction) -> bool:
     """Keep others from consolidating until the transaction ends; False where nobody ever did."""
-    query = procedure("consolidation.lock")
-    return bool(tx.run(query, ns=ns, ids=[consolidation_id(ns)])[0]["locked"])
+    return bool(tx.run("consolidation.lock", ids=[consolidation_id(tx.ns)])[0]["locked"])
 
 
-def stored(tx: Transaction, ns: str) -> list[Row]:
+def stored(tx: Transaction) -> list[Row]:
     """Return the general rules of repetition as they are stored: counts, times and evidence.
 
     Rows {id, text, verdict, worked, praised, failed, blamed, first_at, last_at, worked_at,
@@ -315,31 +305,30 @@ def stored(tx: Transaction, ns: str) -> list[Row]:
     """
     rules = {
         row["id"]: {**row, "supporting": [], "opposing": []}
-        for row in _rules(tx, ns)
+        for row in _rules(tx)
         if row.pop("source") == REPETITION
     }
-    query = procedure("consolidation.evidence")
-    for link in tx.run(query, ns=ns, ids=list(rules)) if rules else ():
+    for link in tx.run("consolidation.evidence", ids=list(rules)) if rules else ():
         side = "supporting" if link["supports"] else "opposing"
         rules[link["id"]][side].append({"episode": link["episode"], "at": link["at"]})
     return [_sorted(row) for row in rules.values()]
 
 
-def drop(tx: Transaction, ns: str, episode_ids: Sequence[str]) -> Touched:
+def drop(tx: Transaction, episode_ids: Sequence[str]) -> Touched:
     """Remove the rules of models that were sent one of these episodes.
 
     Call it in the transaction that erases them, before it does, and :func:`renew` afterwards,
     when the counts of tasks and rules are right again. With what this returns that is quicker.
     """
     ids = list(episode_ids)
-    lock(tx, ns)
-    state = _state(tx, ns)
-    texts = tx.run(procedure("consolidation.touched"), ns=ns, ids=ids)
+    lock(tx)
+    state = _state(tx)
+    texts = tx.run("consolidation.touched", ids=ids)
     strategies = {row["text"] for row in texts if row["strategy"]}
     wordings = {normalized(row["text"]) for row in texts}
-    seen = [row["id"] for row in tx.run(procedure("consolidation.seen_by"), ns=ns, ids=ids)]
+    seen = [row["id"] for row in tx.run("consolidation.seen_by", ids=ids)]
     if seen:
-        tx.run(procedure("consolidation.drop"), ns=ns, ids=seen)
+        tx.run("consolidation.drop", ids=seen)
     return Touched(
         strategies=tuple(sorted(strategies)),
         wordings=tuple(sorted(wordings - {""})),
@@ -348,27 +337,27 @@ def drop(tx: Transaction, ns: str, episode_ids: Sequence[str]) -> Touched:
     )
 
 
-def renew(tx: Transaction, ns: str, settings: Settings, touched: Touched | None = None) -> int:
+def renew(tx: Transaction, touched: Touched | None = None) -> int:
     """Derive general rules anew where there was a consolidation; return how many were written.
 
     All of them, or, with what :func:`drop` returned, those that may have changed by it. What
     models gave is kept. When the next consolidation is due stays as it was. Where no episode is
     left the consolidation goes, with all general rules.
     """
-    if not lock(tx, ns):
+    if not lock(tx):
         return 0
-    identity = consolidation_id(ns)
-    state = _state(tx, ns)
+    identity = consolidation_id(tx.ns)
+    state = _state(tx)
     episodes = int(state["episodes"])
     if not episodes:
-        tx.run(procedure("consolidation.close"), ns=ns, ids=[identity])
+        tx.run("consolidation.close", ids=[identity])
         return 0
-    rules = [row for row in _rules(tx, ns) if row["source"] == REPETITION]
+    rules = [row for row in _rules(tx) if row["source"] == REPETITION]
     # Where the first consolidation is only under way there is no quantile yet.
-    z = settings.z if touched is None or state["z"] is None else float(state["z"])
+    z = tx.graph.settings.z if touched is None or state["z"] is None else float(state["z"])
     stamp: int | None
     if touched is None:
-        found = _find(tx, ns, z)
+        found = _find(tx, z)
         rows, stamp = found.rows, found.stamp
     else:
         rules = [
@@ -377,11 +366,10 @@ def renew(tx: Transaction, ns: str, settings: Settings, touched: Touched | None 
             if row["text"] in touched.strategies or normalized(row["text"]) in touched.wordings
         ]
         named = {*touched.strategies, *(row["text"] for row in rules)}
-        rows = _derive(tx, ns, z, named, set(touched.wordings))
+        rows = _derive(tx, z, named, set(touched.wordings))
         stamp = episodes if touched.current else None
-    _replace(tx, ns, {row["id"] for row in rules}, rows)
-    query = procedure("consolidation.note")
-    tx.run(query, ns=ns, id=identity, episodes=episodes, stamp=stamp, z=z)
+    _replace(tx, {row["id"] for row in rules}, rows)
+    tx.run("consolidation.note", id=identity, episodes=episodes, stamp=stamp, z=z)
     return len(rows)
 
 
@@ -394,38 +382,37 @@ def normalized(sentence: str) -> str:
     return " ".join("#" if word.isdigit() else word for word in words)
 
 
-def _open(tx: Transaction, ns: str, now: int) -> None:
+def _open(tx: Transaction) -> None:
     """Lock the consolidation of a namespace, which is created where there is none."""
-    if not lock(tx, ns):
-        tx.run(procedure("consolidation.open"), ns=ns, id=consolidation_id(ns), now=now)
+    if not lock(tx):
+        tx.run("consolidation.open", id=consolidation_id(tx.ns))
 
 
-def _state(tx: Transaction, ns: str) -> Row:
-    return tx.run(procedure("consolidation.state"), ns=ns, id=consolidation_id(ns))[0]
+def _state(tx: Transaction) -> Row:
+    return tx.run("consolidation.state", id=consolidation_id(tx.ns))[0]
 
 
-def _find(tx: Transaction, ns: str, z: float) -> _Found:
+def _find(tx: Transaction, z: float) -> _Found:
     """Return what repeats, and of how many episodes that is true."""
-    before = _state(tx, ns)
-    rows = _derive(tx, ns, z)
-    after = _state(tx, ns)  # a server has no snapshots: others may have learned meanwhile
+    before = _state(tx)
+    rows = _derive(tx, z)
+    after = _state(tx)  # a server has no snapshots: others may have learned meanwhile
     episodes = int(before["episodes"])
     stamp = episodes if after == before else None
     return _Found(rows, episodes, stamp, int(before["renewals"] or 0))
 
 
-def _replace(tx: Transaction, ns: str, before: set[str], rows: list[Row]) -> tuple[int, int]:
+def _replace(tx: Transaction, before: set[str], rows: list[Row]) -> tuple[int, int]:
     """Put rules in place of others (ids); return how many are new, and how many are gone."""
     after = {row["id"] for row in rows}
     if gone := sorted(before - after):
-        tx.run(procedure("consolidation.drop"), ns=ns, ids=gone)
-    _write(tx, ns, REPETITION, rows)
+        tx.run("consolidation.drop", ids=gone)
+    _write(tx, REPETITION, rows)
     return len(after - before), len(gone)
 
 
 def _derive(
     tx: Transaction,
-    ns: str,
     z: float,
     strategies: set[str] | None = None,
     wordings: set[str] | None = None,
@@ -435,20 +422,19 @@ def _derive(
     Where ``wordings`` are given only those of sentences that come to one of these, and of
     ``strategies`` (texts) and of strategies that read like one of these sentences.
     """
-    groups = _groups(tx.run(procedure("consolidation.sentences"), ns=ns), wordings)
+    groups = _groups(tx.run("consolidation.sentences"), wordings)
     texts: list[str] | None = None
     if wordings is not None:
         texts = sorted({*(strategies or ()), *(group["text"] for group in groups)})
     rows: list[Row] = []
-    likely = tx.run(procedure("consolidation.likely_strategies"), ns=ns, z=z, texts=texts)
+    likely = tx.run("consolidation.likely_strategies", z=z, texts=texts)
     if likely:
-        query = procedure("consolidation.repeated_strategies")
-        rows += tx.run(query, ns=ns, ids=[row["id"] for row in likely])
+        rows += tx.run("consolidation.repeated_strategies", ids=[row["id"] for row in likely])
     if groups:
-        rows += tx.run(procedure("consolidation.repeated_sentences"), ns=ns, rows=groups)
+        rows += tx.run("consolidation.repeated_sentences", rows=groups)
     found: dict[str, Row] = {}
     for row in rows:
-        identity = rule_id(ns, "", row["text"])
+        identity = rule_id(tx.ns, "", row["text"])
         known = found.get(identity)
         if known is None or _support(row) > _support(known):
             found[identity] = _sorted({"id": identity, **row})
@@ -483,46 +469,44 @@ def _sorted(row: Row) -> Row:
     return {**row, "agents": sorted(row["agents"]), "task_types": sorted(row["task_types"])}
 
 
-def _rules(tx: Transaction, ns: str) -> list[Row]:
-    return tx.run(procedure("consolidation.stored"), ns=ns, id=consolidation_id(ns))
+def _rules(tx: Transaction) -> list[Row]:
+    return tx.run("consolidation.stored", id=consolidation_id(tx.ns))
 
 
-def _replace_model_rules(tx: Transaction, ns: str, proposal: Proposal) -> int:
+def _replace_model_rules(tx: Transaction, proposal: Proposal) -> int:
     """Put the rules of this answer in place of those of earlier ones; return how many were dropped.
 
     Dropped are those that the episodes which they name do not support.
     """
     rows: list[Row] = []
     if proposal.rules:
-        query = procedure("consolidation.named")
-        rows = [_sorted(row) for row in tx.run(query, ns=ns, rows=list(proposal.rules))]
+        rows = [_sorted(row) for row in tx.run("consolidation.named", rows=list(proposal.rules))]
     after = [row["id"] for row in rows]
-    gone = sorted({row["id"] for row in _rules(tx, ns) if row["source"] == MODEL} - set(after))
+    gone = sorted({row["id"] for row in _rules(tx) if row["source"] == MODEL} - set(after))
     if gone:
-        tx.run(procedure("consolidation.drop"), ns=ns, ids=gone)
+        tx.run("consolidation.drop", ids=gone)
     if rows:
-        _write(tx, ns, MODEL, rows)
-        query = procedure("consolidation.saw")
-        tx.run(query, ns=ns, ids=after, sent=sorted(proposal.sent))
+        _write(tx, MODEL, rows)
+        tx.run("consolidation.saw", ids=after, sent=sorted(proposal.sent))
     return len(proposal.rules) - len(rows)
 
 
-def _write(tx: Transaction, ns: str, source: str, rows: list[Row]) -> None:
+def _write(tx: Transaction, source: str, rows: list[Row]) -> None:
     """Create or update rules, with their evidence."""
     if not rows:
         return
     ids = [row["id"] for row in rows]
-    identity = consolidation_id(ns)
-    tx.run(procedure("consolidation.create"), ns=ns, id=identity, source=source, rows=rows)
-    tx.run(procedure("consolidation.update"), ns=ns, rows=rows)
-    tx.run(procedure("consolidation.clear"), ns=ns, ids=ids)
+    identity = consolidation_id(tx.ns)
+    tx.run("consolidation.create", id=identity, source=source, rows=rows)
+    tx.run("consolidation.update", rows=rows)
+    tx.run("consolidation.clear", ids=ids)
     links = [
         {"id": row["id"], "supports": side == "supporting", **link}
         for row in rows
         for side in ("supporting", "opposing")
         for link in row[side]
     ]
-    tx.run(procedure("consolidation.link"), ns=ns, rows=links)
+    tx.run("consolidation.link", rows=links)
 
 
 def _why(error: ValueError) -> str:

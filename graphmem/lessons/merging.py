@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.arguments import check_text, checked_text
+from graphmem.graph.graph import Transaction
 from graphmem.ids import strategy_id
 from graphmem.lessons.reading import LessonReader
-from graphmem.store.port import Row, Transaction
-from graphmem.store.queries import procedure
+from graphmem.store.port import Row
 
 
 class Merger(LessonReader):
@@ -30,13 +30,12 @@ class Merger(LessonReader):
             NotFoundError: there is no such strategy.
             ValidationError: they are one already, or the first was merged into another.
         """
-        self._store.apply_schema()
-        return self._store.transact(lambda tx: self._merge(tx, strategy, other))
+        return self._graph.transact(lambda tx: self._merge(tx, strategy, other))
 
     def _merge(self, tx: Transaction, strategy: str, other: str) -> str:
         given = {"strategy": strategy, "other": other}
         ids = sorted({self._found(tx, *item)["id"] for item in given.items()})
-        tx.run(procedure("lessons.lock_strategies"), ids=ids)
+        tx.run("lessons.lock_strategies", ids=ids)
         whole, part = (self._found(tx, *item) for item in given.items())
         if whole["id"] == part["id"]:
             raise ValidationError("other", other, "is the same strategy", "name two strategies")
@@ -47,7 +46,7 @@ class Merger(LessonReader):
             )
         if part["merged_into"] not in (None, part["id"]):
             raise ValidationError("other", other, "was merged already", "unmerge it first")
-        tx.run(procedure("lessons.merge"), whole=whole["id"], part=part["id"])
+        tx.run("lessons.merge", whole=whole["id"], part=part["id"])
         return str(whole["id"])
 
     def unmerge(self, strategy: str) -> int:
@@ -58,23 +57,22 @@ class Merger(LessonReader):
         Raises:
             NotFoundError: there is no such strategy.
         """
-        self._store.apply_schema()
 
         def work(tx: Transaction) -> int:
             identity = self._found(tx, "strategy", strategy)["id"]
-            tx.run(procedure("lessons.lock_strategies"), ids=[identity])
-            return int(tx.run(procedure("lessons.unmerge"), id=identity)[0]["unmerged"])
+            tx.run("lessons.lock_strategies", ids=[identity])
+            return int(tx.run("lessons.unmerge", id=identity)[0]["unmerged"])
 
-        return self._store.transact(work)
+        return self._graph.transact(work)
 
     def _found(self, tx: Transaction, name: str, given: str) -> Row:
         check_text(name, given)
         text = str(checked_text(name, given))
-        ids = [text, strategy_id(self._namespace, text)]
-        rows = tx.run(procedure("lessons.strategy"), ns=self._namespace, ids=ids)
+        ids = [text, strategy_id(self._graph.ns, text)]
+        rows = tx.run("lessons.strategy", ids=ids)
         if not rows:
             raise NotFoundError(
-                f"no strategy {given!r} in namespace {self._namespace!r}; "
+                f"no strategy {given!r} in namespace {self._graph.ns!r}; "
                 "`graphmem strategies` shows them"
             )
         return rows[0]

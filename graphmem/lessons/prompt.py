@@ -22,15 +22,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from graphmem.config import Settings
 from graphmem.errors import ValidationError
 from graphmem.graph.access import View, read_scopes
+from graphmem.graph.graph import Graph
 from graphmem.ids import task_id
 from graphmem.lessons.general_rules import MODEL, consolidation_id, normalized
 from graphmem.lessons.reading import found_task, with_merged
 from graphmem.models.context import ContextQuery
-from graphmem.store.port import Row, Store
-from graphmem.store.queries import procedure
+from graphmem.store.port import Row
 from graphmem.text.fencing import CLOSE, OPEN, fenced
 from graphmem.text.task_types import infer_task_type
 from graphmem.text.tokens import Counter, count_tokens_of_lines
@@ -86,10 +85,10 @@ class Line:
 class ContextWriter:
     """Writes contexts from the lessons of one namespace."""
 
-    def __init__(self, store: Store, namespace: str, settings: Settings) -> None:
-        self._store = store
-        self._namespace = namespace
-        self._settings = settings
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._read = graph.read
+        self._settings = graph.settings
 
     def write(
         self,
@@ -112,10 +111,10 @@ class ContextWriter:
 
     def _lines(self, task: str, view: View) -> Iterator[Line]:
         """Yield candidates, in the order of their sections."""
-        identity = task_id(self._namespace, task)
+        identity = task_id(self._graph.ns, task)
         known = self._read("context.task", task=identity)
         if not known:
-            found = found_task(self._read, self._namespace, task)
+            found = found_task(self._graph, task)
             if found != identity:
                 identity, known = found, self._read("context.task", task=found)
         task = known[0]["key"] if known else task
@@ -183,8 +182,6 @@ class ContextWriter:
             task_type=task_type,
             at_least=view.min_occurrences or settings.min_occurrences,
             above=settings.heuristic_above,
-            **self._prior,
-            z=settings.z,
         )
         best: dict[str, Row] = {}
         for row in rows:
@@ -212,8 +209,6 @@ class ContextWriter:
             agents=agents,
             task_type=task_type,
             at_least=max(settings.anti_pattern_failures, view.min_occurrences or 1),
-            **self._prior,
-            z=settings.z,
         )
         rows = [row for row in rows if all(map(view.allows, row["task_types"]))]
         for row in rows[:FAILURES]:
@@ -236,13 +231,13 @@ class ContextWriter:
         Mostly nothing was merged, and then they can be ranked without their strategies.
         """
         if merged:
-            return with_merged(self._read, f"lessons.{kind}", limit=limit, **params)
+            return with_merged(self._graph, f"lessons.{kind}", limit=limit, **params)
         return self._read(f"context.{kind}", limit=limit, **params)
 
     def _general(self, view: View) -> Iterator[Line]:
         """Yield general rules; an agent reads those that rest on nothing which it may not read."""
         limit = GENERAL if view.agents is None else LOOKED_AT
-        known = consolidation_id(self._namespace)
+        known = consolidation_id(self._graph.ns)
         rows = self._read("context.general_rules", id=known, limit=limit)
         if view.agents is not None:
             rows = [
@@ -268,7 +263,7 @@ class ContextWriter:
         everything = View(agents=None, scope=None)
         if agent is None:
             return everything
-        view = read_scopes(self._store.read, self._namespace).view(agent)
+        view = read_scopes(self._graph).view(agent)
         if view.scope is not None and (
             view.scope.can_learn is not None or view.scope.cannot_learn or view.min_occurrences
         ):
@@ -290,9 +285,6 @@ class ContextWriter:
             "prior_successes": settings.prior_successes,
             "prior_failures": settings.prior_failures,
         }
-
-    def _read(self, name: str, **params: object) -> list[Row]:
-        return self._store.read(procedure(name), ns=self._namespace, **params)
 
 
 def fitted(lines: list[Line], max_tokens: int, count: Counter) -> str:

@@ -5,13 +5,13 @@ Bounds, means and verdicts are computed by the procedures of ``cypher/lessons/le
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from graphmem.config import Settings
 from graphmem.errors import ValidationError
 from graphmem.graph.access import View, read_view
 from graphmem.graph.arguments import check_limit, checked_agent, checked_text
+from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.ids import from_millis, task_id
 from graphmem.lessons.counting import RECENT, SAMPLE
 from graphmem.models.lessons import (
@@ -24,8 +24,7 @@ from graphmem.models.lessons import (
     Score,
     TaskScore,
 )
-from graphmem.store.port import Row, Store, Transaction
-from graphmem.store.queries import procedure
+from graphmem.store.port import Row
 
 RULES = 10
 """Rules of a task that are shown, the newest."""
@@ -38,10 +37,9 @@ TASKS = 100
 class LessonReader:
     """Reads the lessons of one namespace."""
 
-    def __init__(self, store: Store, namespace: str, settings: Settings) -> None:
-        self._store = store
-        self._namespace = namespace
-        self._settings = settings
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._settings = graph.settings
 
     def heuristics(
         self,
@@ -90,7 +88,6 @@ class LessonReader:
             at_least=view.min_occurrences or self._settings.min_occurrences,
             above=self._settings.heuristic_above,
             min_confidence=min_confidence,
-            **self._settings.bounds,
         )
         return [row for row in rows if view.allows(row["task_type"])]
 
@@ -122,7 +119,6 @@ class LessonReader:
             task_type=checked_text("task_type", task_type),
             at_least=max(self._settings.anti_pattern_failures, view.min_occurrences or 1),
             min_confidence=min_confidence,
-            **self._settings.bounds,
         )
         return self.patterns(rows, view)
 
@@ -136,7 +132,7 @@ class LessonReader:
             row["task_types"] = tuple(sorted(row["task_types"]))
         rows = [row for row in rows if all(map(view.allows, row["task_types"]))]
         failures = self._failures(rows)
-        better = self._alternatives(self._read, rows, failures, view.agents, by_type=by_type)
+        better = self._alternatives(self._graph, rows, failures, view.agents, by_type=by_type)
         examples = self._examples(failures)
         return [
             AntiPattern(
@@ -167,18 +163,18 @@ class LessonReader:
         limit = RULES if limit is None and task is not None else limit
         identity = None if task is None else self._task(task)
         if view.agents is not None:
-            rows = self._read("lessons.rules_by", agents=list(view.agents), task=identity)
+            rows = self._graph.read("lessons.rules_by", agents=list(view.agents), task=identity)
             rows = [row for row in rows if view.allows(row.pop("task_type"))]
             if identity is None:
                 rows.sort(key=lambda row: row["opposing"] - row["supporting"])
         elif identity is None:
-            rows = self._read("lessons.rules")
+            rows = self._graph.read("lessons.rules")
         else:
-            rows = self._read("lessons.rules_of", task=identity, limit=limit)
+            rows = self._graph.read("lessons.rules_of", task=identity, limit=limit)
         rows = sorted(rows, key=lambda row: bool(row["source"] == "model"))[:limit]
         samples: dict[str, list[str]] = {}
         query = {"ids": [row["id"] for row in rows]}
-        found = self._read("lessons.evidence_of_rules", **query) if rows else []
+        found = self._graph.read("lessons.evidence_of_rules", **query) if rows else []
         for row in sorted(found, key=lambda row: (row["at"], row["episode"]), reverse=True):
             samples.setdefault(row["id"], []).append(row["episode"])
         prior = self._settings.prior_successes, self._settings.prior_failures
@@ -212,9 +208,9 @@ class LessonReader:
         view = self._view(agent)
         given = {"task": checked_text("task", task), "worker": checked_text("worker", worker)}
         if view.agents is None:
-            rows = self._read("lessons.mistakes", limit=limit, **given)
+            rows = self._graph.read("lessons.mistakes", limit=limit, **given)
         else:
-            rows = self._read("lessons.mistakes_by", agents=list(view.agents), **given)
+            rows = self._graph.read("lessons.mistakes_by", agents=list(view.agents), **given)
             rows = [row for row in rows if view.allows(row.pop("task_type"))][:limit]
         return [Mistake(**_dated(row)) for row in rows]
 
@@ -229,22 +225,22 @@ class LessonReader:
             ValidationError: ``last`` is not from 1 to 20.
         """
         if last is None:
-            rows = self._read("lessons.scores", task=self._task(task))
+            rows = self._graph.read("lessons.scores", task=self._task(task))
         elif type(last) is not int or not 1 <= last <= RECENT:
             raise ValidationError("last", last, f"must be from 1 to {RECENT}", "or leave it out")
         else:
-            rows = self._read("lessons.recent", task=self._task(task), agents=None)[:last][::-1]
+            rows = self._graph.read("lessons.recent", task=self._task(task), agents=None)[:last][
+                ::-1
+            ]
         return [_score(row) for row in rows]
 
     def summary(self, *, top: int = 5) -> MemorySummary:
         """Return what the memory holds in lessons: counts, top mistakes, scores of tasks."""
-        counts = self._read("lessons.counts")[0]
+        counts = self._graph.read("lessons.counts")[0]
         anti_patterns = self._both(
-            "lessons.anti_patterns",
-            at_least=self._settings.anti_pattern_failures,
-            **self._settings.bounds,
+            "lessons.anti_patterns", at_least=self._settings.anti_pattern_failures
         )
-        rules = self._read("lessons.rules")
+        rules = self._graph.read("lessons.rules")
         general = sum(row["task"] is None for row in rules)
         return MemorySummary(
             **counts,
@@ -254,27 +250,23 @@ class LessonReader:
             general_rules=general,
             top_mistakes=tuple(self.mistakes(limit=top)),
             scores=tuple(
-                TaskScore(**row) for row in self._read("lessons.task_scores", limit=TASKS)
+                TaskScore(**row) for row in self._graph.read("lessons.task_scores", limit=TASKS)
             ),
         )
 
     def refresh_preferred(self, tx: Transaction) -> int:
         """Link anti-patterns to what did better (PREFER), as of now; return how many are."""
         rows = self.preferred(tx)
-        tx.run(procedure("lessons.clear_preferred"), ns=self._namespace)
+        tx.run("lessons.clear_preferred")
         if rows:
-            tx.run(procedure("lessons.put_preferred"), ns=self._namespace, rows=rows)
+            tx.run("lessons.put_preferred", rows=rows)
         return len(rows)
 
     def preferred(self, tx: Transaction) -> list[Row]:
         """Return what PREFER edges should say: anti-pattern, strategy, and what it achieved."""
-
-        def read(name: str, **params: Any) -> list[Row]:
-            return tx.run(procedure(name), ns=self._namespace, **params)
-
         least = self._settings.anti_pattern_failures
-        rows = self._both("lessons.anti_patterns", read, at_least=least, **self._settings.bounds)
-        found = self._alternatives(read, rows, self._failures(rows, read), None)
+        rows = self._both("lessons.anti_patterns", tx, at_least=least)
+        found = self._alternatives(tx, rows, self._failures(rows, tx), None)
         fields = ("lift", "trials", "successes", "lower", "ground")
         return [
             {
@@ -287,7 +279,7 @@ class LessonReader:
 
     def _alternatives(
         self,
-        read: Callable[..., list[Row]],
+        reader: Reader,
         rows: Sequence[Row],
         failures: Mapping[str, Sequence[Row]],
         agents: Sequence[str] | None,
@@ -302,22 +294,20 @@ class LessonReader:
         if not rows:
             return {}
         formula: dict[str, Any] = {"agents": None if agents is None else list(agents)}
-        for name in ("z", "prior_successes", "prior_failures"):
-            formula[name] = self._settings.bounds[name]
         grounds: dict[str, list[tuple[str, list[Row]]]] = {row["id"]: [] for row in rows}
         tasks = [
             {"id": row["id"], "tasks": sorted({found["task"] for found in failures[row["id"]]})}
             for row in rows
         ]
         tried: dict[str, list[Row]] = {}
-        for row in read("lessons.alternatives_on_tasks", rows=tasks, **formula):
+        for row in reader.read("lessons.alternatives_on_tasks", rows=tasks, **formula):
             tried.setdefault(row["id"], []).append(row)
         for identity, found in tried.items():
             grounds[identity].append(("task", found))
         types = {found["task_type"] for row in rows for found in failures[row["id"]]}
         of_types: dict[str, list[Row]] = {}
         query = {"types": sorted(types), **formula}
-        for row in read("lessons.alternatives_on_types", **query) if by_type else ():
+        for row in reader.read("lessons.alternatives_on_types", **query) if by_type else ():
             of_types.setdefault(row["task_type"], []).append(row)
         chosen: dict[str, tuple[str, Row, Row, str]] = {}
         for row in rows:
@@ -332,7 +322,7 @@ class LessonReader:
                 if best is not None and best["lower"] > failed["mean"]:
                     chosen[row["id"]] = (best["strategy_id"], best, failed, ground)
                     break
-        texts = self._texts(read, [identity for identity, *_ in chosen.values()])
+        texts = self._texts(reader, [identity for identity, *_ in chosen.values()])
         return {
             identity: (
                 strategy,
@@ -348,18 +338,16 @@ class LessonReader:
             for identity, (strategy, best, failed, ground) in chosen.items()
         }
 
-    def _texts(self, read: Callable[..., list[Row]], ids: Sequence[str]) -> dict[str, str]:
-        rows = read("lessons.texts", ids=sorted(set(ids))) if ids else []
+    def _texts(self, reader: Reader, ids: Sequence[str]) -> dict[str, str]:
+        rows = reader.read("lessons.texts", ids=sorted(set(ids))) if ids else []
         return {row["id"]: row["text"] for row in rows}
 
-    def _failures(
-        self, rows: Sequence[Row], read: Callable[..., list[Row]] | None = None
-    ) -> dict[str, list[Row]]:
+    def _failures(self, rows: Sequence[Row], reader: Reader | None = None) -> dict[str, list[Row]]:
         """Return the latest failures of anti-patterns, of all that were merged into each."""
         found: dict[str, list[Row]] = {row["id"]: [] for row in rows}
         whole = {member: row["id"] for row in rows for member in row["members"]}
         if whole:
-            for failure in (read or self._read)("lessons.failures_of", ids=sorted(whole)):
+            for failure in (reader or self._graph).read("lessons.failures_of", ids=sorted(whole)):
                 found[whole[failure["id"]]].append(failure)
         return {identity: failures[:SAMPLE] for identity, failures in found.items()}
 
@@ -367,7 +355,7 @@ class LessonReader:
         """Return the error of the latest failure of each anti-pattern, in its own words."""
         latest = {identity: found[0] for identity, found in failures.items() if found}
         ids = sorted({row["episode"] for row in latest.values() if not row["error"]})
-        rows = self._read("lessons.step_errors", ids=ids) if ids else []
+        rows = self._graph.read("lessons.step_errors", ids=ids) if ids else []
         of_steps = {row["id"]: row["error"] for row in rows}
         found = {key: row["error"] or of_steps.get(row["episode"]) for key, row in latest.items()}
         return {key: error for key, error in found.items() if error is not None}
@@ -376,47 +364,38 @@ class LessonReader:
         whole = {member: row["id"] for row in rows for member in row["members"]}
         found: dict[tuple[str, bool], list[str]] = {}
         if whole:
-            for row in self._read("lessons.evidence_of_heuristics", ids=sorted(whole)):
+            for row in self._graph.read("lessons.evidence_of_heuristics", ids=sorted(whole)):
                 found.setdefault((whole[row["id"]], row["supports"]), []).append(row["episode"])
         return {key: episodes[:SAMPLE] for key, episodes in found.items()}
 
     def _view(self, agent: str | None) -> View:
-        return read_view(self._store.read, self._namespace, checked_agent(agent))
+        return read_view(self._graph, checked_agent(agent))
 
     def _task(self, task: str) -> str:
-        return found_task(self._read, self._namespace, str(checked_text("task", task)))
+        return found_task(self._graph, str(checked_text("task", task)))
 
-    def _both(
-        self, name: str, read: Callable[..., list[Row]] | None = None, **params: Any
-    ) -> list[Row]:
-        return with_merged(read or self._read, name, **params)
-
-    def _read(self, name: str, **params: Any) -> list[Row]:
-        return self._store.read(procedure(name), ns=self._namespace, **params)
+    def _both(self, name: str, reader: Reader | None = None, **params: Any) -> list[Row]:
+        return with_merged(reader or self._graph, name, **params)
 
 
-def with_merged(
-    read: Callable[..., list[Row]], name: str, limit: int | None = None, **params: Any
-) -> list[Row]:
+def with_merged(reader: Reader, name: str, limit: int | None = None, **params: Any) -> list[Row]:
     """Return lessons on strategies that stand alone and on those that were merged, best first.
 
     ``limit`` is for those that stand alone; what was merged is added to them.
     """
-    rows = read(name, **params) if limit is None else read(name, limit=limit, **params)
-    if read("lessons.merged")[0]["merged"]:
-        rows += read(f"{name}_of_merged", **params)
+    more = {} if limit is None else {"limit": limit}
+    rows = reader.read(name, **more, **params)
+    if reader.read("lessons.merged")[0]["merged"]:
+        rows += reader.read(f"{name}_of_merged", **params)
     return sorted(rows, key=lambda row: (-row["lower"], -row["confidence"], row["id"]))
 
 
-def found_task(read: Callable[..., list[Row]], namespace: str, text: str) -> str:
-    """Return the id of the task with a key, else of one with this wording, else what it would be.
-
-    ``read`` runs a procedure by its name in the namespace.
-    """
-    known = task_id(namespace, text)
-    if read("maintenance.stored_tasks", ids=[known]):
+def found_task(reader: Reader, text: str) -> str:
+    """Return the id of the task with a key, else with this wording, else what it would be."""
+    known = task_id(reader.ns, text)
+    if reader.read("maintenance.stored_tasks", ids=[known]):
         return known
-    rows = read("lessons.described_task", text=text)
+    rows = reader.read("lessons.described_task", text=text)
     return str(rows[0]["id"]) if rows else known
 
 

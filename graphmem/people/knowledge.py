@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from graphmem.errors import NotFoundError, ValidationError
-from graphmem.graph.clock import now_millis
+from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import from_millis, node_id
 from graphmem.models.fields import millis
 from graphmem.models.knowledge import (
@@ -19,8 +19,7 @@ from graphmem.models.knowledge import (
     Statement,
 )
 from graphmem.people.preferences import open_user
-from graphmem.store.port import ChangedError, Row, Store, Transaction
-from graphmem.store.queries import procedure
+from graphmem.store.port import ChangedError, Row
 
 
 def knowledge_id(namespace: str, domain: str, fact: str) -> str:
@@ -31,9 +30,8 @@ def knowledge_id(namespace: str, domain: str, fact: str) -> str:
 class KnowledgeBase:
     """Keeps what is known in one namespace."""
 
-    def __init__(self, store: Store, namespace: str) -> None:
-        self._store = store
-        self._namespace = namespace
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
 
     def know(
         self,
@@ -66,7 +64,7 @@ class KnowledgeBase:
         claim = Claim(
             domain=domain, fact=fact, source=source, user=user, contradicts=contradicts, at=at
         )
-        ns = self._namespace
+        ns = self._graph.ns
         identity = knowledge_id(ns, claim.domain, claim.fact)
         if identity in claim.contradicts:
             raise ValidationError(
@@ -76,19 +74,11 @@ class KnowledgeBase:
         said = (claim.source, claim.user or "", "" if said_at is None else str(said_at))
         statement = node_id(ns, "Statement", identity, *said)
         others = list(claim.contradicts)
-        now = now_millis()
 
         def work(tx: Transaction) -> Knowledge:
-            user_id = open_user(tx, ns, now, claim.user) if claim.user else None
-            opened = tx.run(
-                procedure("knowledge.open"),
-                ns=ns,
-                now=now,
-                id=identity,
-                domain=claim.domain,
-                fact=claim.fact,
-            )
-            locked = tx.run(procedure("knowledge.lock"), ns=ns, ids=[identity, *others])
+            user_id = open_user(tx, claim.user) if claim.user else None
+            opened = tx.run("knowledge.open", id=identity, domain=claim.domain, fact=claim.fact)
+            locked = tx.run("knowledge.lock", ids=[identity, *others])
             there = {row["id"] for row in locked}
             for other in others:
                 if other not in there:
@@ -97,9 +87,7 @@ class KnowledgeBase:
                         "what is known"
                     )
             stated = tx.run(
-                procedure("knowledge.state"),
-                ns=ns,
-                now=now,
+                "knowledge.state",
                 knowledge_id=identity,
                 id=statement,
                 source=claim.source,
@@ -109,20 +97,15 @@ class KnowledgeBase:
                 at=said_at,
             )
             contradicted = tx.run(
-                procedure("knowledge.contradict"),
-                ns=ns,
-                knowledge_id=identity,
-                statement=statement,
-                ids=others,
+                "knowledge.contradict", knowledge_id=identity, statement=statement, ids=others
             )
-            rows = tx.run(procedure("knowledge.get"), ns=ns, ids=[identity])
+            rows = tx.run("knowledge.get", ids=[identity])
             if not rows or statement not in {said["id"] for said in rows[0]["statements"]}:
                 raise ChangedError("the fact or its user was erased while this was written")
             created = bool(stated or opened[0]["created"] or contradicted[0]["created"])
             return _knowledge(rows[0], created=created)
 
-        self._store.apply_schema()
-        return self._store.transact(work)
+        return self._graph.transact(work)
 
     def knowledge(self, domain: str | None = None, *, limit: int = 100) -> list[Knowledge]:
         """Return what is known, the surest first, with what contradicts what.
@@ -137,9 +120,7 @@ class KnowledgeBase:
         asked = Asked(domain=domain)
         if type(limit) is not int or limit < 1:
             raise ValidationError("limit", limit, "must be a whole number from 1")
-        rows = self._store.read(
-            procedure("knowledge.list"), ns=self._namespace, domain=asked.domain, limit=limit
-        )
+        rows = self._graph.read("knowledge.list", domain=asked.domain, limit=limit)
         return [_knowledge(row) for row in rows]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from graphmem.graph.clock import now_millis
+from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import from_millis, node_id
 from graphmem.models import Difference
 from graphmem.models.fields import millis
@@ -22,8 +22,7 @@ from graphmem.models.users import (
     Wish,
 )
 from graphmem.store.paging import pages
-from graphmem.store.port import ChangedError, Row, Store, Transaction
-from graphmem.store.queries import procedure
+from graphmem.store.port import ChangedError, Row
 
 
 def user_id(namespace: str, user: str) -> str:
@@ -34,9 +33,8 @@ def user_id(namespace: str, user: str) -> str:
 class Preferences:
     """Keeps the preferences of the users of one namespace."""
 
-    def __init__(self, store: Store, namespace: str) -> None:
-        self._store = store
-        self._namespace = namespace
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
 
     def prefer(
         self,
@@ -65,18 +63,17 @@ class Preferences:
             StoreError: the engine failed; nothing was written.
         """
         wish = Wish(user=user, category=category, text=text, source=source, at=at)
-        ns = self._namespace
+        ns = self._graph.ns
         identity = user_id(ns, wish.user)
         said_at = millis(wish.at)
-        clock = now_millis()
 
         def work(tx: Transaction) -> Preference:
-            open_user(tx, ns, clock, wish.user)
-            query = procedure("preferences.of")
-            before = tx.run(query, ns=ns, user_id=identity, category=wish.category)
-            now, known = clock, None
+            open_user(tx, wish.user)
+            query = "preferences.of"
+            before = tx.run(query, user_id=identity, category=wish.category)
+            now, known = tx.now, None
             if said_at is None:
-                now, known = _said_now(wish, before, clock)
+                now, known = _said_now(wish, before, tx.now)
                 moment = ("recorded", str(now))
             else:
                 moment = ("at", str(said_at))
@@ -86,8 +83,7 @@ class Preferences:
             created = key not in {row["id"] for row in before}
             if created:
                 tx.run(
-                    procedure("preferences.prefer"),
-                    ns=ns,
+                    "preferences.prefer",
                     now=now,
                     user_id=identity,
                     id=key,
@@ -97,15 +93,14 @@ class Preferences:
                     confidence=PREFERENCE_CONFIDENCE[wish.source],
                     at=said_at,
                 )
-                _relink(tx, ns, [identity], wish.category)
-            rows = tx.run(query, ns=ns, user_id=identity, category=wish.category)
+                _relink(tx, [identity], wish.category)
+            rows = tx.run(query, user_id=identity, category=wish.category)
             for row in rows:
                 if row["id"] == key:
                     return _preference(row, created=created)
             raise ChangedError("the user was erased while this was written")
 
-        self._store.apply_schema()
-        return self._store.transact(work)
+        return self._graph.transact(work)
 
     def preferences(
         self, user: str, category: str | None = None, *, history: bool = False
@@ -121,10 +116,9 @@ class Preferences:
             ValidationError: a name is wrong.
         """
         asked = Asked(user=user, category=category)
-        rows = self._store.read(
-            procedure("preferences.of"),
-            ns=self._namespace,
-            user_id=user_id(self._namespace, asked.user),
+        rows = self._graph.read(
+            "preferences.of",
+            user_id=user_id(self._graph.ns, asked.user),
             category=asked.category,
             history=history,
         )
@@ -134,9 +128,8 @@ class Preferences:
 class Supersessions:
     """Checks and rebuilds which preferences of one namespace supersede which."""
 
-    def __init__(self, store: Store, namespace: str) -> None:
-        self._store = store
-        self._namespace = namespace
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
 
     def verify(self) -> tuple[list[Difference], int]:
         """Compare which preferences supersede which with what their times say.
@@ -146,7 +139,7 @@ class Supersessions:
         differences: list[Difference] = []
         count = 0
         for page in self._pages():
-            expected, stored = self._store.view(
+            expected, stored = self._graph.view(
                 lambda tx, page=page: self._compared(tx, page)  # type: ignore[misc]
             )
             count += len(expected)
@@ -169,42 +162,42 @@ class Supersessions:
         """
         written = removed = 0
         for page in self._pages():
-            counts = self._store.transact(lambda tx, page=page: self._rebuild(tx, page))  # type: ignore[misc]
+            counts = self._graph.transact(lambda tx, page=page: self._rebuild(tx, page))  # type: ignore[misc]
             written, removed = written + counts[0], removed + counts[1]
         return written, removed
 
     def _pages(self) -> Iterator[list[str]]:
-        rows = self._store.read(procedure("preferences.users"), ns=self._namespace)
+        rows = self._graph.read("preferences.users")
         return pages([row["id"] for row in rows])
 
     def _compared(
         self, tx: Transaction, page: Sequence[str]
     ) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
-        if self._store.capabilities.server:  # it has no snapshots: keep writers off these users
-            lock_users(tx, self._namespace, page)
-        return _derived(tx, self._namespace, page), _stored(tx, self._namespace, page)
+        if self._graph.must_lock:  # keep writers off these users
+            lock_users(tx, page)
+        return _derived(tx, page), _stored(tx, page)
 
     def _rebuild(self, tx: Transaction, page: Sequence[str]) -> tuple[int, int]:
-        lock_users(tx, self._namespace, page)
-        return _relink(tx, self._namespace, page)
+        lock_users(tx, page)
+        return _relink(tx, page)
 
 
-def open_user(tx: Transaction, namespace: str, now: int, user: str) -> str:
+def open_user(tx: Transaction, user: str) -> str:
     """Create a user who is not there yet, and lock that node; return its id.
 
     Raises:
         ChangedError: another writer erased the user in between; the transaction is run again.
     """
-    identity = user_id(namespace, user)
-    tx.run(procedure("preferences.open_user"), ns=namespace, now=now, id=identity, name=user)
-    if not lock_users(tx, namespace, [identity]):
+    identity = user_id(tx.ns, user)
+    tx.run("preferences.open_user", id=identity, name=user)
+    if not lock_users(tx, [identity]):
         raise ChangedError("the user was erased while this was written")
     return identity
 
 
-def lock_users(tx: Transaction, namespace: str, ids: Sequence[str]) -> int:
+def lock_users(tx: Transaction, ids: Sequence[str]) -> int:
     """Keep other writers off users until the transaction ends; return how many are there."""
-    rows = tx.run(procedure("preferences.lock_users"), ns=namespace, ids=list(ids))
+    rows = tx.run("preferences.lock_users", ids=list(ids))
     return int(rows[0]["locked"])
 
 
@@ -218,28 +211,26 @@ class ErasedUser(NamedTuple):
     """Facts that nobody else stated."""
 
 
-def erase_user(tx: Transaction, namespace: str, user: str) -> ErasedUser:
+def erase_user(tx: Transaction, user: str) -> ErasedUser:
     """Remove a user with all preferences and statements, and what nobody else stated.
 
     Contradictions that only this user claimed go, too. All counts are 0 where there is no such
     user.
     """
-    ns, identity = namespace, user_id(namespace, user)
-    if not lock_users(tx, ns, [identity]):
+    identity = user_id(tx.ns, user)
+    if not lock_users(tx, [identity]):
         return ErasedUser(0, 0, 0, 0)
-    stated = [
-        row["id"] for row in tx.run(procedure("knowledge.stated_by"), ns=ns, user_id=identity)
-    ]
-    tx.run(procedure("knowledge.lock"), ns=ns, ids=stated)
-    tx.run(procedure("knowledge.retract_contradictions"), ns=ns, user_id=identity)
+    stated = [row["id"] for row in tx.run("knowledge.stated_by", user_id=identity)]
+    tx.run("knowledge.lock", ids=stated)
+    tx.run("knowledge.retract_contradictions", user_id=identity)
 
     def removed(name: str, **params: object) -> int:
-        rows = tx.run(procedure(name), ns=ns, **params)
+        rows = tx.run(name, **params)
         return int(rows[0]["removed"]) if rows else 0
 
     statements = removed("knowledge.retract", user_id=identity)
     knowledge = removed("knowledge.drop", ids=stated)
-    tx.run(procedure("knowledge.date"), ns=ns, ids=stated)
+    tx.run("knowledge.date", ids=stated)
     preferences = removed("preferences.erase", user_id=identity)
     users = removed("preferences.drop_user", user_id=identity)
     return ErasedUser(users, preferences, statements, knowledge)
@@ -260,31 +251,27 @@ def _said_now(wish: Wish, before: Sequence[Row], clock: int) -> tuple[int, str |
 
 
 def _derived(
-    tx: Transaction, ns: str, users: Sequence[str], category: str | None = None
+    tx: Transaction, users: Sequence[str], category: str | None = None
 ) -> set[tuple[str, str]]:
-    query = procedure("preferences.derive_supersessions")
-    rows = tx.run(query, ns=ns, ids=list(users), category=category)
+    rows = tx.run("preferences.derive_supersessions", ids=list(users), category=category)
     return {(row["newer"], row["older"]) for row in rows}
 
 
 def _stored(
-    tx: Transaction, ns: str, users: Sequence[str], category: str | None = None
+    tx: Transaction, users: Sequence[str], category: str | None = None
 ) -> set[tuple[str, str]]:
-    query = procedure("preferences.stored_supersessions")
-    rows = tx.run(query, ns=ns, ids=list(users), category=category)
+    rows = tx.run("preferences.stored_supersessions", ids=list(users), category=category)
     return {(row["newer"], row["older"]) for row in rows}
 
 
-def _relink(
-    tx: Transaction, ns: str, users: Sequence[str], category: str | None = None
-) -> tuple[int, int]:
+def _relink(tx: Transaction, users: Sequence[str], category: str | None = None) -> tuple[int, int]:
     """Store which preferences of locked users supersede which; return counts, and of those gone."""
-    expected = _derived(tx, ns, users, category)
-    stored = _stored(tx, ns, users, category)
+    expected = _derived(tx, users, category)
+    stored = _stored(tx, users, category)
     for name, pairs in (("unlink", stored - expected), ("link", expected - stored)):
         if pairs:
             rows = [{"newer": newer, "older": older} for newer, older in sorted(pairs)]
-            tx.run(procedure(f"preferences.{name}"), ns=ns, rows=rows)
+            tx.run(f"preferences.{name}", rows=rows)
     return len(expected), len(stored - expected)
 
 

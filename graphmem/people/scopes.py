@@ -10,11 +10,9 @@ from collections.abc import Mapping, Sequence
 
 from graphmem.errors import ScopeError
 from graphmem.graph.access import read_scopes
-from graphmem.graph.clock import now_millis
+from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import node_id, scope_id
 from graphmem.models.scopes import Scope
-from graphmem.store.port import Store, Transaction
-from graphmem.store.queries import procedure
 
 
 def circle(scopes: Mapping[str, Scope], agent: str) -> list[str] | None:
@@ -41,9 +39,8 @@ def circle(scopes: Mapping[str, Scope], agent: str) -> list[str] | None:
 class LearningScopes:
     """Sets and reads what agents of one namespace may learn: ``memory.scopes``."""
 
-    def __init__(self, store: Store, namespace: str) -> None:
-        self._store = store
-        self._namespace = namespace
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
 
     def set(
         self,
@@ -81,14 +78,12 @@ class LearningScopes:
             inherit_from=inherit_from,
             min_occurrences=min_occurrences,
         )
-        self._store.apply_schema()
-        now = now_millis()
 
         def work(tx: Transaction) -> None:
-            ns = self._namespace
-            lock_scopes(tx, self._namespace, now)
+            ns = self._graph.ns
+            lock_scopes(tx)
             if scope.inherit_from:
-                known = {**read_scopes(tx.run, ns), scope.agent: scope}
+                known = {**read_scopes(tx), scope.agent: scope}
                 if found := circle(known, scope.agent):
                     raise ScopeError(
                         "inherit_from",
@@ -97,9 +92,7 @@ class LearningScopes:
                         "leave one of them out",
                     )
             tx.run(
-                procedure("scopes.put"),
-                ns=ns,
-                now=now,
+                "scopes.put",
                 id=scope_id(ns, scope.agent),
                 agent=scope.agent,
                 can_learn=None if scope.can_learn is None else list(scope.can_learn),
@@ -109,12 +102,12 @@ class LearningScopes:
                 min_occurrences=scope.min_occurrences,
             )
 
-        self._store.transact(work)
+        self._graph.transact(work)
         return scope
 
     def list(self) -> builtins.list[Scope]:
         """Return all scopes, by agent."""
-        return builtins.list(read_scopes(self._store.read, self._namespace).values())
+        return builtins.list(read_scopes(self._graph).values())
 
     def get(self, agent: str) -> Scope | None:
         """Return the scope of an agent, or None where it has none.
@@ -123,7 +116,7 @@ class LearningScopes:
             ValidationError: this is no name of an agent.
         """
         name = Scope(agent=agent).agent
-        return read_scopes(self._store.read, self._namespace, [name]).get(name)
+        return read_scopes(self._graph, [name]).get(name)
 
     def remove(self, agent: str) -> bool:
         """Remove the scope of an agent; return whether it had one.
@@ -131,28 +124,26 @@ class LearningScopes:
         Raises:
             ValidationError: this is no name of an agent.
         """
-        ids = [scope_id(self._namespace, Scope(agent=agent).agent)]
-        self._store.apply_schema()
-        now = now_millis()
+        ids = [scope_id(self._graph.ns, Scope(agent=agent).agent)]
 
         def work(tx: Transaction) -> int:
-            lock_scopes(tx, self._namespace, now)
-            return int(tx.run(procedure("scopes.drop"), ns=self._namespace, ids=ids)[0]["removed"])
+            lock_scopes(tx)
+            return int(tx.run("scopes.drop", ids=ids)[0]["removed"])
 
-        return self._store.transact(work) > 0
+        return self._graph.transact(work) > 0
 
 
-def lock_scopes(tx: Transaction, namespace: str, now: int) -> None:
+def lock_scopes(tx: Transaction) -> None:
     """Keep others from changing scopes of a namespace until the transaction ends."""
-    identity = node_id(namespace, "Lock", "scopes")
-    tx.run(procedure("scopes.lock"), ns=namespace, now=now, id=identity)
+    identity = node_id(tx.ns, "Lock", "scopes")
+    tx.run("scopes.lock", id=identity)
 
 
-def erase_agents(tx: Transaction, namespace: str, agents: Sequence[str]) -> int:
+def erase_agents(tx: Transaction, agents: Sequence[str]) -> int:
     """Remove the scopes of agents, and their names from other scopes; return how many went."""
-    lock_scopes(tx, namespace, now_millis())
-    ids = [scope_id(namespace, agent) for agent in agents]
-    removed = tx.run(procedure("scopes.drop"), ns=namespace, ids=ids)
+    lock_scopes(tx)
+    ids = [scope_id(tx.ns, agent) for agent in agents]
+    removed = tx.run("scopes.drop", ids=ids)
     for agent in agents:
-        tx.run(procedure("scopes.leave_out"), ns=namespace, agent=agent)
+        tx.run("scopes.leave_out", agent=agent)
     return int(removed[0]["removed"])

@@ -9,7 +9,7 @@ from typing import Any
 
 from graphmem.config import Settings
 from graphmem.errors import ValidationError
-from graphmem.graph.clock import now_millis
+from graphmem.graph.graph import Transaction
 from graphmem.ids import to_millis
 from graphmem.models.policies import Observation, State, TDUpdate, Transition
 from graphmem.policies.asking import Asking
@@ -18,8 +18,7 @@ from graphmem.policies.crystallizing import Crystallizing
 from graphmem.policies.linking import Linking
 from graphmem.policies.streams import Draft, PolicyKey, StateKey, apply, open_nodes
 from graphmem.policies.studying import Studying
-from graphmem.store.port import ChangedError, Row, Transaction
-from graphmem.store.queries import procedure
+from graphmem.store.port import ChangedError, Row
 
 __all__ = ["Action", "Policies"]
 
@@ -100,13 +99,10 @@ class Policies(Asking, Linking, Studying, Crystallizing):
                 )
             return self._apply_transitions([given])[0]
         key, after = self._keys(given)
-        now = now_millis()
         params = {
-            "ns": self._namespace,
             "stream_id": key.stream,
             "policy_id": key.id,
             "reward": float(given.reward),
-            "now": now,
             "next_max_q": given.next_max_q,
             "alpha": self._settings.alpha if given.alpha is None else given.alpha,
             "gamma": self._settings.gamma if given.gamma is None else given.gamma,
@@ -116,21 +112,20 @@ class Policies(Asking, Linking, Studying, Crystallizing):
             params["next_state_id"] = after.id if after else None
             params["next_actions"] = given.next_actions
         if not record:
-            query = procedure("policies.td_apply")
+            query = "policies.td_apply"
         else:
-            query = procedure("policies.td_update" if after else "policies.td_finish")
+            query = "policies.td_update" if after else "policies.td_finish"
 
-        self._store.apply_schema()
-        rows = self._store.write(query, **params)
+        rows = self._graph.write(query, **params)
         if not rows:  # the policy or the next state is new
 
             def work(tx: Transaction) -> list[Row]:
-                open_nodes(tx, self._namespace, now, [key], [after] if after else [])
+                open_nodes(tx, [key], [after] if after else [])
                 if not (found := tx.run(query, **params)):
                     raise ChangedError("the policy was erased while this was written")
                 return found
 
-            rows = self._store.transact(work)
+            rows = self._graph.transact(work)
         row = rows[0]
         return TDUpdate(row["q_value"], row["td_error"], key.id, row["seq"])
 
@@ -155,7 +150,6 @@ class Policies(Asking, Linking, Studying, Crystallizing):
         _check_batch(batch_size, "transitions", transitions)
         answers: list[TDUpdate] = []
         items = iter(transitions)
-        self._store.apply_schema()
         while batch := list(islice(items, batch_size)):
             given = [numbered(Transition, item, len(answers) + i) for i, item in enumerate(batch)]
             answers += self._apply_transitions(given, len(answers))
@@ -181,12 +175,11 @@ class Policies(Asking, Linking, Studying, Crystallizing):
             places.append((item.agent, len(draft.events)))
             draft.events.append(("transition", _fact(item, key, after, settings)))
         wanted = {key.id: key for key in keys}
-        now = now_millis()
 
         def work(tx: Transaction) -> list[list[tuple[int, Any]]]:
-            return apply(tx, self._namespace, now, drafts.values(), wanted, states)
+            return apply(tx, drafts.values(), wanted, states)
 
-        by_agent = dict(zip(drafts, self._store.transact(work), strict=True))
+        by_agent = dict(zip(drafts, self._graph.transact(work), strict=True))
         answers = []
         for key, (agent, place) in zip(keys, places, strict=True):
             seq, (q, error) = by_agent[agent][place]
@@ -294,11 +287,11 @@ class Policies(Asking, Linking, Studying, Crystallizing):
         return self._get(key.id).confidence
 
     def _keys(self, given: Transition) -> tuple[PolicyKey, StateKey | None]:
-        place = StateKey.of(self._namespace, given.state)
-        key = PolicyKey.of(self._namespace, given.agent, place, given.action, given.spec)
+        place = StateKey.of(self._graph.ns, given.state)
+        key = PolicyKey.of(self._graph.ns, given.agent, place, given.action, given.spec)
         if given.next_state is None:
             return key, None
-        return key, StateKey.of(self._namespace, given.next_state, "next_state")
+        return key, StateKey.of(self._graph.ns, given.next_state, "next_state")
 
 
 def _fact(

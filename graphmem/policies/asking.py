@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from graphmem.errors import ValidationError
 from graphmem.graph.arguments import check_text
+from graphmem.graph.graph import Transaction
 from graphmem.ids import from_millis, stream_id, to_millis
 from graphmem.models.fields import Input, Moment
 from graphmem.models.policies import Point, Policy, State
@@ -19,8 +20,7 @@ from graphmem.policies.crystallizing import Thresholds
 from graphmem.policies.cycles import clocks
 from graphmem.policies.rebuilding import blank, replayed
 from graphmem.policies.streams import PolicyKey, StateKey, lock
-from graphmem.store.port import Row, Transaction
-from graphmem.store.queries import procedure
+from graphmem.store.port import Row
 
 Explore = Literal["ucb", "epsilon"]
 _OF_EDGES = ("linked", "strengthened", "weakened", "unlinked")
@@ -39,9 +39,7 @@ class Asking(PolicyBase):
     ) -> Policy | None:
         """Return a policy, or None where this was never tried or set."""
         key = self._key(agent, state, action, spec)
-        rows = self._store.read(
-            procedure("policies.get"), ns=self._namespace, id=key.id, **self._formula
-        )
+        rows = self._graph.read("policies.get", id=key.id)
         if not rows:
             return None
         self._reads.note("Policy", key.id)
@@ -87,7 +85,7 @@ class Asking(PolicyBase):
         """
         if explore not in (None, "ucb", "epsilon"):
             raise ValidationError("explore", explore, "is unknown", "give 'ucb' or 'epsilon'")
-        place = StateKey.of(self._namespace, state)
+        place = StateKey.of(self._graph.ns, state)
         agent = self._agent(agent)
         chance = rng or random
         found: Policy | None
@@ -108,14 +106,7 @@ class Asking(PolicyBase):
         return found
 
     def _one(self, name: str, place: StateKey, agent: str, **more: Any) -> Policy | None:
-        rows = self._store.read(
-            procedure(name),
-            ns=self._namespace,
-            state_id=place.id,
-            agent=agent,
-            **self._formula,
-            **more,
-        )
+        rows = self._graph.read(name, state_id=place.id, agent=agent, **more)
         return policy_of(rows[0]) if rows else None
 
     def _explored(
@@ -196,7 +187,7 @@ class Asking(PolicyBase):
         Raises:
             ValidationError: an argument is wrong.
         """
-        place = StateKey.of(self._namespace, state)
+        place = StateKey.of(self._graph.ns, state)
         if agent is not None:
             agent = self._agent(agent)
         return self._values(place, agent, at, pressure=finite("pressure", pressure))
@@ -213,13 +204,10 @@ class Asking(PolicyBase):
         hands: list[dict[str, Any]] = []
         moment = _Dated(at=at).at
         if moment is not None:
-            zones = self._store.read(
-                procedure("cycles.timezones_in"), ns=self._namespace, state_id=place.id
-            )
+            zones = self._graph.read("cycles.timezones_in", state_id=place.id)
             hands = clocks(moment, [row["timezone"] for row in zones])
-        rows = self._store.read(
-            procedure("policies.values"),
-            ns=self._namespace,
+        rows = self._graph.read(
+            "policies.values",
             state_id=place.id,
             agent=agent,
             at=None if moment is None else to_millis(moment),
@@ -228,7 +216,6 @@ class Asking(PolicyBase):
             pressure=pressure,
             clocks=hands,
             only_active=only_active,
-            **self._formula,
         )
         return [policy_of(row) for row in rows]
 
@@ -236,12 +223,8 @@ class Asking(PolicyBase):
         """Return the policies of the namespace with the highest values."""
         if type(limit) is not int or limit < 1:
             raise ValidationError("limit", limit, "must be a whole number from 1")
-        rows = self._store.read(
-            procedure("policies.list"),
-            ns=self._namespace,
-            agent=None if agent is None else self._agent(agent),
-            limit=limit,
-            **self._formula,
+        rows = self._graph.read(
+            "policies.list", agent=None if agent is None else self._agent(agent), limit=limit
         )
         return [policy_of(row) for row in rows]
 
@@ -258,10 +241,9 @@ class Asking(PolicyBase):
         The answer is looked up in the graph by an index: it is never wrong.
         """
         if action is None:
-            rows = self._store.read(
-                procedure("policies.seen_state"),
-                ns=self._namespace,
-                state_id=StateKey.of(self._namespace, state).id,
+            rows = self._graph.read(
+                "policies.seen_state",
+                state_id=StateKey.of(self._graph.ns, state).id,
                 agent=self._agent(agent),
             )
             return bool(rows and rows[0]["seen"])
@@ -275,7 +257,7 @@ class Asking(PolicyBase):
         for state, action in pairs:
             name, spec = split(action)
             ids.append(self._key(agent, state, name, spec).id)
-        rows = self._store.read(procedure("policies.seen"), ns=self._namespace, ids=ids)
+        rows = self._graph.read("policies.seen", ids=ids)
         known = {row["id"] for row in rows}
         return [identity in known for identity in ids]
 
@@ -306,21 +288,21 @@ class Asking(PolicyBase):
             found[known.id] = []
             agents.setdefault(known.agent, []).append(known.id)
         for agent, ids in agents.items():
-            found |= self._store.view(lambda tx, agent=agent, ids=ids: self._points(tx, agent, ids))  # type: ignore[misc]
+            found |= self._graph.view(lambda tx, agent=agent, ids=ids: self._points(tx, agent, ids))  # type: ignore[misc]
         return found
 
     def _points(self, tx: Transaction, agent: str, ids: Sequence[str]) -> dict[str, list[Point]]:
         found: dict[str, list[Point]] = {identity: [] for identity in ids}
-        ns, stream = self._namespace, stream_id(self._namespace, agent)
-        if self._store.capabilities.server:  # it has no snapshots: keep writers off this stream
-            row = lock(tx, ns, [stream]).get(stream)
+        stream = stream_id(tx.ns, agent)
+        if self._graph.must_lock:  # keep writers off this stream
+            row = lock(tx, [stream]).get(stream)
         else:
-            rows = tx.run(procedure("events.streams"), ns=ns, agent=agent)
+            rows = tx.run("events.streams", agent=agent)
             row = rows[0] if rows else None
         if row is None:
             return found
-        table = blank(tx.run(procedure("maintenance.stored_policies"), ns=ns, stream=stream))
-        for event, error in replayed(tx, ns, row, table):
+        table = blank(tx.run("maintenance.stored_policies", stream=stream))
+        for event, error in replayed(tx, row, table):
             about = event["policies"] if event["kind"] == "episode" else (event["subject"],)
             for identity in found.keys() & about:
                 if event["kind"] not in _OF_EDGES and identity in table.entries:

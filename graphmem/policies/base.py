@@ -7,16 +7,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from graphmem.config import Settings
 from graphmem.errors import ValidationError
-from graphmem.graph.clock import now_millis
+from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.reads import Reads
 from graphmem.ids import from_millis
 from graphmem.models.fields import MAX_VALUE, Input, Json, Name
 from graphmem.models.policies import Policy, State
 from graphmem.policies.streams import Draft, PolicyKey, StateKey, apply, missing
-from graphmem.store.port import Row, Store, Transaction
-from graphmem.store.queries import procedure
+from graphmem.store.port import Row
 
 Action = str | tuple[str, Any]
 """An action type, or a pair of it and what specifies it (JSON)."""
@@ -34,29 +32,25 @@ class _Named(Input):
 class PolicyBase:
     """The policies of one namespace."""
 
-    def __init__(self, store: Store, namespace: str, settings: Settings, reads: Reads) -> None:
-        self._store = store
-        self._namespace = namespace
-        self._settings = settings
+    def __init__(self, graph: Graph, reads: Reads) -> None:
+        self._graph = graph
+        self._settings = graph.settings
         self._reads = reads
-        self._formula = settings.bounds
 
     def _key(self, agent: str, state: State, action: str, spec: Any) -> PolicyKey:
         """Return the key of a policy, its parts checked."""
         named = _Named(action=action, spec=spec, agent=agent)
-        place = StateKey.of(self._namespace, state)
-        return PolicyKey.of(self._namespace, named.agent, place, named.action, named.spec)
+        place = StateKey.of(self._graph.ns, state)
+        return PolicyKey.of(self._graph.ns, named.agent, place, named.action, named.spec)
 
     @staticmethod
     def _agent(agent: str) -> str:
         return _Named(agent=agent).agent
 
     def _get(self, policy_id: str) -> Policy:
-        rows = self._store.read(
-            procedure("policies.get"), ns=self._namespace, id=policy_id, **self._formula
-        )
+        rows = self._graph.read("policies.get", id=policy_id)
         if not rows:
-            raise missing(policy_id, self._namespace)
+            raise missing(policy_id, self._graph.ns)
         return policy_of(rows[0])
 
     def _change(self, changes: Sequence[Change]) -> None:
@@ -66,13 +60,11 @@ class PolicyBase:
             draft = drafts.setdefault(key.agent, Draft(key.agent))
             draft.events.append((kind, {"subject": key.id, **fact}))
         keys = {key.id: key for key, _, _ in changes}
-        now = now_millis()
 
         def work(tx: Transaction) -> None:
-            apply(tx, self._namespace, now, drafts.values(), keys)
+            apply(tx, drafts.values(), keys)
 
-        self._store.apply_schema()
-        self._store.transact(work)
+        self._graph.transact(work)
 
 
 def policy_of(row: Row) -> Policy:

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 
 from graphmem.errors import ValidationError
 from graphmem.graph.arguments import checked_agent
-from graphmem.graph.clock import now_millis
+from graphmem.graph.graph import Transaction
 from graphmem.models.policies import Candidate, CrystallizeReport
 from graphmem.policies.base import PolicyBase
 from graphmem.policies.streams import Draft, apply, lock
-from graphmem.store.port import Row, Transaction
-from graphmem.store.queries import procedure
+from graphmem.store.port import Row
 
 BELOW_SHOWN = 20
 MAX_EVENTS = 1_000_000_000
@@ -93,12 +92,11 @@ class Crystallizing(PolicyBase):
             settings.z if z is None else z,
         )
         agent = checked_agent(agent)
-        rows = self._store.read(procedure("events.streams"), ns=self._namespace, agent=agent)
+        rows = self._graph.read("events.streams", agent=agent)
         found: list[Row] = []
         if rows:
             streams = [row["stream"] for row in rows]
-            self._store.apply_schema()
-            found = self._store.transact(lambda tx: self._crystallized(tx, streams, agent, limits))
+            found = self._graph.transact(lambda tx: self._crystallized(tx, streams, agent, limits))
         by_change: dict[str, list[Candidate]] = {name: [] for name in (*_WROTE, "kept", "below")}
         for row in found:
             by_change[row["change"]].append(_candidate(row, limits))
@@ -118,10 +116,9 @@ class Crystallizing(PolicyBase):
     def _crystallized(
         self, tx: Transaction, streams: list[str], agent: str | None, limits: Thresholds
     ) -> list[Row]:
-        locked = lock(tx, self._namespace, streams)
+        locked = lock(tx, streams)
         rows = tx.run(
-            procedure("policies.crystallizing"),
-            ns=self._namespace,
+            "policies.crystallizing",
             agent=agent,
             min_events=limits.min_events,
             threshold=limits.threshold,
@@ -135,7 +132,7 @@ class Crystallizing(PolicyBase):
                 fact = {"subject": row["id"], "value": row["lower"]}
                 draft.events.append((_WROTE[row["change"]], fact))
         if drafts:
-            apply(tx, self._namespace, now_millis(), drafts.values())
+            apply(tx, drafts.values())
         return rows
 
 

@@ -20,9 +20,9 @@ from itertools import accumulate
 from typing import Any, Protocol
 from zoneinfo import ZoneInfo
 
-from graphmem.config import Settings
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.arguments import check_text
+from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import from_millis, node_id, strategy_id
 from graphmem.models.cycles import (
     BUCKETS,
@@ -34,8 +34,7 @@ from graphmem.models.cycles import (
     Kind,
     Only,
 )
-from graphmem.store.port import Row, Store, Transaction
-from graphmem.store.queries import procedure
+from graphmem.store.port import Row
 
 AMPLITUDE = 0.5
 """What a cycle adds to a value at its peak, and takes from it half a period later."""
@@ -69,10 +68,9 @@ Subject = str | HasId | Sequence[datetime]
 class Cycles:
     """Finds and keeps the cycles of the policies and strategies of one namespace."""
 
-    def __init__(self, store: Store, namespace: str, settings: Settings) -> None:
-        self._store = store
-        self._namespace = namespace
-        self._settings = settings
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._settings = graph.settings
 
     def discover(
         self,
@@ -141,11 +139,10 @@ class Cycles:
             )
         identity = self._identity(subject)
         if not keep:
-            rows = self._store.read(procedure("cycles.dates"), ns=self._namespace, ids=[identity])
+            rows = self._graph.read("cycles.dates", ids=[identity])
             return question.answer_rows(identity, rows)
         _chisquare()  # loaded before anybody has to wait
-        self._store.apply_schema()
-        report = self._store.transact(lambda tx: self._keep(tx, identity, question))
+        report = self._graph.transact(lambda tx: self._keep(tx, identity, question))
         if report is None:  # erased by somebody else meanwhile
             raise self._unknown(identity)
         return report
@@ -157,10 +154,10 @@ class Cycles:
             NotFoundError: there is no such policy or strategy.
         """
         if subject is None:
-            rows = self._store.read(procedure("cycles.all"), ns=self._namespace)
+            rows = self._graph.read("cycles.all")
         else:
             identity = self._identity(subject)
-            rows = self._store.read(procedure("cycles.of"), ns=self._namespace, ids=[identity])
+            rows = self._graph.read("cycles.of", ids=[identity])
         kinds = list(PERIODS)
         rows.sort(key=lambda row: (row["subject"], row["timezone"], kinds.index(row["kind"])))
         return [
@@ -186,8 +183,8 @@ class Cycles:
             )
         check_text("subject", given)
         text = unicodedata.normalize("NFC", given).strip()
-        ids = [given, strategy_id(self._namespace, text)]
-        rows = self._store.read(procedure("cycles.subject"), ns=self._namespace, ids=ids)
+        ids = [given, strategy_id(self._graph.ns, text)]
+        rows = self._graph.read("cycles.subject", ids=ids)
         found = {row["id"] for row in rows}
         for identity in ids:
             if identity in found:
@@ -199,7 +196,7 @@ class Cycles:
 
         For all, or for those of some subjects by their ids. What the facts no longer show goes.
         """
-        asked = tx.run(procedure("cycles.asked"), ns=self._namespace, subjects=subjects)
+        asked = tx.run("cycles.asked", subjects=subjects)
         found = 0
         for row in asked:
             identity = row.pop("subject")
@@ -209,23 +206,23 @@ class Cycles:
 
     def _keep(self, tx: Transaction, identity: str, question: Question) -> CycleReport | None:
         """Examine a subject and put what is found in place of what was; None: it is gone."""
-        ns = self._namespace
+        ns = self._graph.ns
         ids = {kind: node_id(ns, "Cycle", identity, kind, question.zone.key) for kind in PERIODS}
-        there = tx.run(procedure("cycles.lock"), ns=ns, id=identity)[0]["locked"]
-        tx.run(procedure("cycles.clear"), ns=ns, ids=sorted(ids.values()))
+        there = tx.run("cycles.lock", id=identity)[0]["locked"]
+        tx.run("cycles.clear", ids=sorted(ids.values()))
         if not there:
             return None
-        dates = tx.run(procedure("cycles.dates"), ns=ns, ids=[identity])
+        dates = tx.run("cycles.dates", ids=[identity])
         report = question.answer_rows(identity, dates)
         cycles = tuple(cycle.model_copy(update={"id": ids[cycle.kind]}) for cycle in report.cycles)
         if cycles:
             latest = max(row["at"] for row in dates if question.counts(row))
             rows = [{**question.stored(cycle), "created_at": latest} for cycle in cycles]
-            tx.run(procedure("cycles.store"), ns=ns, subject=identity, rows=rows)
+            tx.run("cycles.store", subject=identity, rows=rows)
         return report.model_copy(update={"cycles": cycles})
 
     def _unknown(self, subject: str) -> NotFoundError:
-        return NotFoundError(f"no policy or strategy {subject!r} in namespace {self._namespace!r}")
+        return NotFoundError(f"no policy or strategy {subject!r} in namespace {self._graph.ns!r}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,12 @@ from datetime import datetime
 
 from graphmem.errors import ValidationError
 from graphmem.graph.arguments import checked_agent
-from graphmem.graph.clock import now_millis
+from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import from_millis, node_id
 from graphmem.models.events import Event, Pending
 from graphmem.models.fields import Input, Name
 from graphmem.policies.rebuilding import event_ids
-from graphmem.store.port import Row, Store, Transaction
-from graphmem.store.queries import procedure
+from graphmem.store.port import Row
 
 MAX_LIMIT = 10_000
 MAX_READ = 1_000_000
@@ -32,9 +31,8 @@ class _Group(Input):
 class Events:
     """The event streams of one namespace: ``memory.events``."""
 
-    def __init__(self, store: Store, namespace: str) -> None:
-        self._store = store
-        self._namespace = namespace
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
 
     def consume(
         self, group: str, consumer: str, *, limit: int = 100, agent: str | None = None
@@ -54,24 +52,22 @@ class Events:
         """
         named = _Group(group=group, consumer=consumer, agent=agent)
         _check_limit(limit)
-        return Consumer(
-            self._store, self._namespace, named.group, named.consumer, limit, named.agent
-        )
+        return Consumer(self._graph, named.group, named.consumer, limit, named.agent)
 
     def tail(self, limit: int = 20, *, agent: str | None = None) -> list[Event]:
         """Return the latest events, the latest last; reading them so changes nothing."""
         _check_limit(limit)
-        streams = _streams(self._store, self._namespace, checked_agent(agent))
+        streams = _streams(self._graph, checked_agent(agent))
         ids: list[str] = []
         for stream in streams:
             last = stream["last"]
             ids += event_ids(stream["stream"], max(1, last - limit + 1), last)
-        events = _read(self._store, self._namespace, ids, streams)
+        events = _read(self._graph, ids, streams)
         return _ordered(events)[-limit:]
 
     def positions(self) -> dict[str, int]:
         """Return the number of the last event of each agent's stream."""
-        return {row["agent"]: row["last"] for row in _streams(self._store, self._namespace, None)}
+        return {row["agent"]: row["last"] for row in _streams(self._graph, None)}
 
     def since(self, positions: Mapping[str, int], limit: int = 1_000) -> list[Event]:
         """Return events after the given numbers (agent -> number; others from the start).
@@ -85,22 +81,20 @@ class Events:
             raise ValidationError(
                 "positions", positions, "must be a dict of numbers by agent", "see positions()"
             )
-        streams = _streams(self._store, self._namespace, None)
+        streams = _streams(self._graph, None)
         ids: list[str] = []
         for stream in streams:
             first = positions.get(stream["agent"], 0) + 1
             ids += event_ids(stream["stream"], first, min(stream["last"], first + limit - 1))
-        events = _read(self._store, self._namespace, ids, streams)
+        events = _read(self._graph, ids, streams)
         return _ordered(events)
 
     def pending(self, group: str) -> list[Pending]:
         """Return what consumers of a group were given and have not acknowledged."""
         named = _Group(group=group)
-        rows = self._store.read(procedure("events.claims"), ns=self._namespace, group=named.group)
+        rows = self._graph.read("events.claims", group=named.group)
         # Read after the claims, so that what is missing was erased and is not just new.
-        names = {
-            row["stream"]: row["agent"] for row in _streams(self._store, self._namespace, None)
-        }
+        names = {row["stream"]: row["agent"] for row in _streams(self._graph, None)}
         return [
             Pending(
                 consumer=row["consumer"],
@@ -122,8 +116,7 @@ class Consumer:
 
     def __init__(
         self,
-        store: Store,
-        namespace: str,
+        graph: Graph,
         group: str,
         name: str,
         limit: int,
@@ -131,8 +124,7 @@ class Consumer:
     ) -> None:
         self.group = group
         self.name = name
-        self._store = store
-        self._namespace = namespace
+        self._graph = graph
         self._limit = limit
         self._agent = agent
         self._held: dict[str, tuple[str, int]] = {}
@@ -141,18 +133,13 @@ class Consumer:
         """Claim the next events, at most ``limit``, and yield those that were not erased."""
         streams = {
             row["stream"]: row
-            for row in self._store.read(
-                procedure("events.cursors"),
-                ns=self._namespace,
-                group=self.group,
-                agent=self._agent,
-            )
+            for row in self._graph.read("events.cursors", group=self.group, agent=self._agent)
         }
-        left, now = self._limit, now_millis()
+        left = self._limit
         for stream in streams:
             erased = 1
             while left > 0 and erased:  # what was erased is no reason to stop
-                claims = self._claim(stream, left, now)
+                claims = self._claim(stream, left)
                 erased = sum(len(claim["pending"]) for claim in claims)
                 for event in self._deliver(claims, list(streams.values())):
                     left, erased = left - 1, erased - 1
@@ -198,16 +185,12 @@ class Consumer:
         """
         if isinstance(idle, bool) or not isinstance(idle, int | float) or not idle >= 0:
             raise ValidationError("idle", idle, "must be seconds, not negative")
-        now = now_millis()
+        now = self._graph.now()
         before = now - int(min(idle, now) * 1_000)  # infinity, too, is a time
-        found = self._store.read(
-            procedure("events.claims"),
-            ns=self._namespace,
-            group=self.group,
-            consumer=self.name if own else None,
-            before=before,
+        found = self._graph.read(
+            "events.claims", group=self.group, consumer=self.name if own else None, before=before
         )
-        streams = _streams(self._store, self._namespace, self._agent)
+        streams = _streams(self._graph, self._agent)
         known = {row["stream"] for row in streams}
         events: list[Event] = []
         for row in found:
@@ -215,49 +198,26 @@ class Consumer:
                 continue
 
             def work(tx: Transaction, claim: str = row["claim"]) -> list[Row]:
-                return tx.run(
-                    procedure("events.reclaim"),
-                    ns=self._namespace,
-                    now=now,
-                    claim=claim,
-                    consumer=self.name,
-                    before=before,
-                )
+                return tx.run("events.reclaim", claim=claim, consumer=self.name, before=before)
 
-            claims = self._store.transact(work)
+            claims = self._graph.transact(work)
             events += self._deliver(claims, streams)
         return events
 
-    def _claim(self, stream: str, limit: int, now: int) -> list[Row]:
-        cursor = node_id(self._namespace, "Cursor", self.group, stream)
+    def _claim(self, stream: str, limit: int) -> list[Row]:
+        cursor = node_id(self._graph.ns, "Cursor", self.group, stream)
 
         def work(tx: Transaction) -> list[Row]:
-            ns = self._namespace
-            tx.run(
-                procedure("events.open_cursor"),
-                ns=ns,
-                now=now,
-                id=cursor,
-                group=self.group,
-                stream=stream,
-            )
-            return tx.run(
-                procedure("events.claim"),
-                ns=ns,
-                now=now,
-                id=cursor,
-                consumer=self.name,
-                limit=limit,
-            )
+            tx.run("events.open_cursor", id=cursor, group=self.group, stream=stream)
+            return tx.run("events.claim", id=cursor, consumer=self.name, limit=limit)
 
-        self._store.apply_schema()
-        return self._store.transact(work)
+        return self._graph.transact(work)
 
     def _deliver(self, claims: Iterable[Row], streams: Sequence[Row]) -> Iterator[Event]:
         """Yield the events of claims; what was erased meanwhile is acknowledged at once."""
         for claim in claims:
             ids = {f"{claim['stream']}:{seq}": seq for seq in claim["pending"]}
-            events = _read(self._store, self._namespace, list(ids), streams)
+            events = _read(self._graph, list(ids), streams)
             found = {event.id for event in events}
             erased = [seq for identity, seq in ids.items() if identity not in found]
             if erased:
@@ -273,16 +233,12 @@ class Consumer:
             done: dict[str, list[int]] = {}
             for claim in sorted(by_claim):
                 rows = tx.run(
-                    procedure("events.acknowledge"),
-                    ns=self._namespace,
-                    claim=claim,
-                    consumer=self.name,
-                    done=by_claim[claim],
+                    "events.acknowledge", claim=claim, consumer=self.name, done=by_claim[claim]
                 )
                 done[claim] = rows[0]["acknowledged"] if rows else []
             return done
 
-        return self._store.transact(work) if by_claim else {}
+        return self._graph.transact(work) if by_claim else {}
 
 
 def _check_limit(limit: int, most: int = MAX_LIMIT) -> None:
@@ -303,18 +259,15 @@ def _ordered(events: Iterable[Event]) -> list[Event]:
     return [event for _, _, _, event in sorted(dated, key=lambda item: item[:3])]
 
 
-def _streams(store: Store, namespace: str, agent: str | None) -> list[Row]:
-    return store.read(procedure("events.streams"), ns=namespace, agent=agent)
+def _streams(graph: Graph, agent: str | None) -> list[Row]:
+    return graph.read("events.streams", agent=agent)
 
 
-def _read(store: Store, namespace: str, ids: Sequence[str], streams: Iterable[Row]) -> list[Event]:
+def _read(graph: Graph, ids: Sequence[str], streams: Iterable[Row]) -> list[Event]:
     if not ids:
         return []
     names = {row["stream"]: row["agent"] for row in streams}
-    return [
-        event_of(row, names[row["stream"]])
-        for row in store.read(procedure("events.read"), ns=namespace, ids=list(ids))
-    ]
+    return [event_of(row, names[row["stream"]]) for row in graph.read("events.read", ids=list(ids))]
 
 
 def event_of(row: Row, agent: str) -> Event:

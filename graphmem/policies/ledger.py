@@ -17,10 +17,9 @@ from uuid import uuid4
 
 from pydantic import JsonValue
 
-from graphmem.config import Settings
 from graphmem.errors import ConflictError, NotFoundError, ValidationError
 from graphmem.graph.arguments import check_text
-from graphmem.graph.clock import now_millis
+from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import canonical_json, from_millis, node_id, strategy_id, stream_id
 from graphmem.models.fields import Input, Moment, Name, millis
 from graphmem.models.predictions import (
@@ -34,8 +33,7 @@ from graphmem.models.predictions import (
     Resolution,
 )
 from graphmem.policies.streams import Draft, apply, lock
-from graphmem.store.port import ChangedError, Row, Store, Transaction
-from graphmem.store.queries import procedure
+from graphmem.store.port import ChangedError, Row
 
 # The numbers are those of Popoto's PredictionLedger (PL_CONFIDENCE_*, PL_AUTO_RESOLVE_*).
 CONFIDENCE_THRESHOLD = 0.7
@@ -79,10 +77,9 @@ class _Named(Input):
 class Predictions:
     """Keeps the predictions of one namespace: ``memory.predictions``."""
 
-    def __init__(self, store: Store, namespace: str, settings: Settings) -> None:
-        self._store = store
-        self._namespace = namespace
-        self._settings = settings
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._settings = graph.settings
 
     def expect(
         self,
@@ -125,14 +122,13 @@ class Predictions:
             kind=kind,
         )
         names = self._names(subject)
-        identity = node_id(self._namespace, "Prediction", given.key or uuid4().hex)
+        identity = node_id(self._graph.ns, "Prediction", given.key or uuid4().hex)
         content = {
             "probability": None if given.probability is None else float(given.probability),
             "expected": None if given.outcome is None else canonical_json(given.outcome),
             "at": millis(given.at),
             "due_at": millis(given.due),
         }
-        now = now_millis()
 
         def work(tx: Transaction) -> Prediction:
             if given.key is not None and (stored := self._rows(tx, [identity])):
@@ -141,9 +137,7 @@ class Predictions:
             about = self._about(tx, names, given.kind, free=isinstance(subject, str))
             owner = about["owner"]
             rows = tx.run(
-                procedure("predictions.expect"),
-                ns=self._namespace,
-                now=now,
+                "predictions.expect",
                 id=identity,
                 subject=about["id"],
                 kind=about["kind"],
@@ -154,8 +148,7 @@ class Predictions:
                 raise ChangedError("the subject was erased while this was written")
             return prediction_of(self._rows(tx, [identity])[0], created=True)
 
-        self._store.apply_schema()
-        return self._store.transact(work)
+        return self._graph.transact(work)
 
     def resolve(
         self,
@@ -185,7 +178,6 @@ class Predictions:
         if happened is not None and not isinstance(happened, bool):
             raise ValidationError("happened", happened, "must be True or False")
         given = Resolution(actual=_object("actual", actual), happened=happened)
-        now = now_millis()
 
         def work(tx: Transaction) -> Prediction:
             found = self._rows(tx, [prediction_id])
@@ -197,20 +189,17 @@ class Predictions:
             row = locked[0]
             _check_open(row)
             resolved = tx.run(
-                procedure("predictions.resolve"),
-                ns=self._namespace,
-                now=now,
+                "predictions.resolve",
                 id=prediction_id,
                 pairs=_comparable(given, row),
                 happened=given.happened,
                 actual=None if given.actual is None else canonical_json(given.actual),
                 **_CONFIDENCE,
             )
-            self._signal(tx, now, [row], resolved)
+            self._signal(tx, [row], resolved)
             return prediction_of(self._rows(tx, [prediction_id])[0])
 
-        self._store.apply_schema()
-        return self._store.transact(work)
+        return self._graph.transact(work)
 
     def feedback(self, subject: Subject, how: Behaviour) -> builtins.list[Prediction]:
         """Resolve all open predictions about a subject by what was done with it; return them.
@@ -225,30 +214,25 @@ class Predictions:
             raise ValidationError("how", how, "is unknown", f"give one of {', '.join(FEEDBACK)}")
         error, happened = FEEDBACK[how]
         subjects = self._names(subject)
-        now = now_millis()
 
         def work(tx: Transaction) -> builtins.list[Prediction]:
-            ns = self._namespace
-            found = tx.run(procedure("predictions.open_about"), ns=ns, subjects=subjects)
+            found = tx.run("predictions.open_about", subjects=subjects)
             rows = [row for row in self._locked(tx, found) if row["status"] == "open"]
             ids = [row["id"] for row in rows]
             if not ids:
                 return []
             resolved = tx.run(
-                procedure("predictions.feedback"),
-                ns=ns,
-                now=now,
+                "predictions.feedback",
                 ids=ids,
                 how=how,
                 error=error,
                 happened=happened,
                 **_CONFIDENCE,
             )
-            self._signal(tx, now, rows, resolved)
+            self._signal(tx, rows, resolved)
             return [prediction_of(row) for row in self._rows(tx, ids)]
 
-        self._store.apply_schema()
-        return self._store.transact(work)
+        return self._graph.transact(work)
 
     def expire(self, *, now: datetime | None = None) -> int:
         """Let the open predictions that are due expire; return how many.
@@ -259,10 +243,8 @@ class Predictions:
             now: those due until this time, with time zone; default: the clock.
         """
         moment = millis(_Named(now=now).now)
-        upto = now_millis() if moment is None else moment
-        query = procedure("predictions.expire")
-        self._store.apply_schema()
-        rows = self._store.transact(lambda tx: tx.run(query, ns=self._namespace, now=upto))
+        until = self._graph.now() if moment is None else moment
+        rows = self._graph.write("predictions.expire", now=until)
         return int(rows[0]["expired"])
 
     def get(self, prediction_id: str) -> Prediction:
@@ -272,8 +254,7 @@ class Predictions:
             NotFoundError: there is none.
         """
         check_text("prediction_id", prediction_id)
-        query = procedure("predictions.get")
-        rows = self._store.read(query, ns=self._namespace, ids=[prediction_id])
+        rows = self._graph.read("predictions.get", ids=[prediction_id])
         if not rows:
             raise self._unknown(prediction_id)
         return prediction_of(rows[0])
@@ -304,9 +285,8 @@ class Predictions:
             )
         if type(limit) is not int or limit < 1:
             raise ValidationError("limit", limit, "must be a whole number from 1")
-        rows = self._store.read(
-            procedure("predictions.list"),
-            ns=self._namespace,
+        rows = self._graph.read(
+            "predictions.list",
             status=status,
             subjects=None if subject is None else self._names(subject),
             limit=limit,
@@ -328,13 +308,11 @@ class Predictions:
         """
         if type(bins) is not int or not 1 <= bins <= MAX_BINS:
             raise ValidationError("bins", bins, f"must be a whole number from 1 to {MAX_BINS}")
-        [row] = self._store.read(
-            procedure("predictions.reliability"),
-            ns=self._namespace,
+        [row] = self._graph.read(
+            "predictions.reliability",
             bins=bins,
             subjects=None if subject is None else self._names(subject),
             agent=_Named(agent=agent).agent,
-            z=self._settings.z,
         )
         places = {place["place"]: place for place in row.pop("places")}
         return Reliability(
@@ -354,14 +332,14 @@ class Predictions:
                 "give a policy, its id, a strategy's id or text, or any other text",
             )
         name = _Named(subject=given).subject
-        return [name, strategy_id(self._namespace, name)] if given is subject else [name]
+        return [name, strategy_id(self._graph.ns, name)] if given is subject else [name]
 
     def _about(
         self, tx: Transaction, names: Sequence[str], kind: PredictionKind | None, *, free: bool
     ) -> Row:
         """Return what a subject is: {id, kind, owner}."""
         if kind != "free":
-            rows = tx.run(procedure("predictions.subject"), ns=self._namespace, ids=list(names))
+            rows = tx.run("predictions.subject", ids=list(names))
             found = {row["id"]: row for row in rows if kind in (None, row["kind"])}
             for name in names:
                 if name in found:
@@ -369,25 +347,23 @@ class Predictions:
             if kind is not None or not free:
                 raise NotFoundError(
                     f"no {kind or 'policy or strategy'} {names[0]!r} in namespace "
-                    f"{self._namespace!r}; learn it first, or give kind='free'"
+                    f"{self._graph.ns!r}; learn it first, or give kind='free'"
                 )
         return {"id": names[0], "kind": "free", "owner": None}
 
     def _rows(self, tx: Transaction, ids: Sequence[str]) -> builtins.list[Row]:
-        return tx.run(procedure("predictions.get"), ns=self._namespace, ids=list(ids))
+        return tx.run("predictions.get", ids=list(ids))
 
     def _locked(self, tx: Transaction, found: Sequence[Row]) -> builtins.list[Row]:
         """Keep others out of the streams that predictions can move, then out of the predictions."""
-        streams = {stream_id(self._namespace, row["owner"]) for row in found if row["owner"]}
+        streams = {stream_id(self._graph.ns, row["owner"]) for row in found if row["owner"]}
         if streams:
-            lock(tx, self._namespace, streams)
+            lock(tx, streams)
         ids = [row["id"] for row in found]
-        tx.run(procedure("predictions.lock"), ns=self._namespace, ids=ids)
+        tx.run("predictions.lock", ids=ids)
         return self._rows(tx, ids)
 
-    def _signal(
-        self, tx: Transaction, now: int, rows: Iterable[Row], resolved: Iterable[Row]
-    ) -> None:
+    def _signal(self, tx: Transaction, rows: Iterable[Row], resolved: Iterable[Row]) -> None:
         """Move the confidence in the policies that predictions were about."""
         signals = {row["id"]: row["signal"] for row in resolved}
         drafts: dict[str, Draft] = {}
@@ -401,10 +377,10 @@ class Predictions:
                 draft = drafts.setdefault(row["owner"], Draft(row["owner"]))
                 draft.events.append(("signal", fact))
         if drafts:
-            apply(tx, self._namespace, now, drafts.values())
+            apply(tx, drafts.values())
 
     def _unknown(self, prediction_id: str) -> NotFoundError:
-        return NotFoundError(f"no prediction {prediction_id!r} in namespace {self._namespace!r}")
+        return NotFoundError(f"no prediction {prediction_id!r} in namespace {self._graph.ns!r}")
 
 
 def prediction_of(row: Row, *, created: bool = False) -> Prediction:

@@ -6,13 +6,11 @@ from collections.abc import Iterable, Mapping
 
 from graphmem.errors import ValidationError
 from graphmem.graph.arguments import check_text
-from graphmem.graph.clock import now_millis
+from graphmem.graph.graph import Transaction
 from graphmem.models.policies import LinkedPolicy, Policy
 from graphmem.policies.base import PolicyBase, finite, positive, unit
 from graphmem.policies.replay import DECAY, INITIAL_WEIGHT, STRENGTHEN
 from graphmem.policies.streams import Draft, apply
-from graphmem.store.port import Transaction
-from graphmem.store.queries import procedure
 
 MAX_DEPTH = 10
 ALL = 1_000_000
@@ -84,9 +82,7 @@ class Linking(PolicyBase):
         if type(limit) is not int or limit < 1:
             raise ValidationError("limit", limit, "must be a whole number from 1")
         found = self._known(policy)
-        rows = self._store.read(
-            procedure("policies.linked"), ns=self._namespace, id=found.id, limit=limit
-        )
+        rows = self._graph.read("policies.linked", id=found.id, limit=limit)
         return [LinkedPolicy(**row) for row in rows]
 
     def propagate(
@@ -121,9 +117,8 @@ class Linking(PolicyBase):
         seeds = set(reached)
         frontier: Mapping[str, float] = dict(reached)
         for _ in range(depth):
-            rows = self._store.read(
-                procedure("policies.spread"),
-                ns=self._namespace,
+            rows = self._graph.read(
+                "policies.spread",
                 rows=[{"id": key, "energy": energy} for key, energy in sorted(frontier.items())],
                 decay=float(decay_per_hop),
             )
@@ -165,10 +160,8 @@ class Linking(PolicyBase):
         draft = Draft(agent)
         for other in others:
             draft.events.append((kind, {"subject": policy, "other": other, "value": value}))
-        now = now_millis()
 
         def work(tx: Transaction) -> None:
-            apply(tx, self._namespace, now, [draft])
+            apply(tx, [draft])
 
-        self._store.apply_schema()
-        self._store.transact(work)
+        self._graph.transact(work)

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from graphmem.graph.graph import Transaction
 from graphmem.ids import state_id
 from graphmem.policies.replay import EVIDENCE, Entry, Table
 from graphmem.policies.replay import FIELDS as ALL
 from graphmem.policies.streams import store
-from graphmem.store.port import Row, Transaction
-from graphmem.store.queries import procedure
+from graphmem.store.port import Row
 
 PAGE = 1_000
 FIELDS = tuple(name for name in ALL if name not in ("id", "state"))
@@ -45,12 +45,12 @@ class Derived:
         return {f"{row['low']} {row['high']}": row for row in rows}
 
 
-def derive(tx: Transaction, namespace: str, stream: Row) -> Derived:
+def derive(tx: Transaction, stream: Row) -> Derived:
     """Apply all events of a stream to its policies, from nothing."""
-    rows = tx.run(procedure("maintenance.stored_policies"), ns=namespace, stream=stream["stream"])
-    links = tx.run(procedure("maintenance.stored_links"), ns=namespace, stream=stream["stream"])
+    rows = tx.run("maintenance.stored_policies", stream=stream["stream"])
+    links = tx.run("maintenance.stored_links", stream=stream["stream"])
     table = blank(rows)
-    for _ in replayed(tx, namespace, stream, table):
+    for _ in replayed(tx, stream, table):
         pass
     return Derived(
         {row["id"]: row for row in rows},
@@ -68,24 +68,22 @@ def blank(rows: Iterable[Row]) -> Table:
     return table
 
 
-def replayed(
-    tx: Transaction, namespace: str, stream: Row, table: Table
-) -> Iterator[tuple[Row, float | None]]:
+def replayed(tx: Transaction, stream: Row, table: Table) -> Iterator[tuple[Row, float | None]]:
     """Apply the events of a stream to a table, in order.
 
     Yields each event after it was applied, with the TD error of a transition.
     """
-    for event in _events(tx, namespace, stream):
+    for event in _events(tx, stream):
         yield event, _apply(table, event, unrecorded=bool(stream["unrecorded"]))
 
 
-def write(tx: Transaction, namespace: str, derived: Derived) -> tuple[int, int, int]:
+def write(tx: Transaction, derived: Derived) -> tuple[int, int, int]:
     """Store what the events say; return counts of policies, of edges, and of policies removed."""
     gone = derived.without_evidence()
     if gone:
-        tx.run(procedure("maintenance.drop_policies"), ns=namespace, ids=gone)
-        places = sorted({state_id(namespace, derived.stored[policy]["state"]) for policy in gone})
-        tx.run(procedure("maintenance.drop_states"), ns=namespace, ids=places)
+        tx.run("maintenance.drop_policies", ids=gone)
+        places = sorted({state_id(tx.ns, derived.stored[policy]["state"]) for policy in gone})
+        tx.run("maintenance.drop_states", ids=places)
     table = derived.table
     table.changed = set(table.entries) - set(gone)
     if derived.unrecorded:
@@ -98,19 +96,19 @@ def write(tx: Transaction, namespace: str, derived: Derived) -> tuple[int, int, 
         for row in derived.stored_links.values()
         if (row["low"], row["high"]) not in table.links
     }
-    store(tx, namespace, [table])
+    store(tx, [table])
     return len(table.changed), len(table.links), len(gone)
 
 
-def _events(tx: Transaction, namespace: str, stream: Row) -> Iterator[Row]:
+def _events(tx: Transaction, stream: Row) -> Iterator[Row]:
     """Yield the events of a stream in order, those of episodes with the policies they took."""
     for start in range(1, int(stream["last"]) + 1, PAGE):
         ids = event_ids(stream["stream"], start, min(start + PAGE - 1, int(stream["last"])))
-        rows = tx.run(procedure("events.read"), ns=namespace, ids=ids)
+        rows = tx.run("events.read", ids=ids)
         episodes = [row["subject"] for row in rows if row["kind"] == "episode"]
         took: dict[str, Row] = {}
         if episodes:
-            decisions = tx.run(procedure("events.decisions"), ns=namespace, ids=episodes)
+            decisions = tx.run("events.decisions", ids=episodes)
             took = {row["episode"]: row for row in decisions}
         for row in sorted(rows, key=lambda row: int(row["seq"])):
             if row["kind"] != "episode":

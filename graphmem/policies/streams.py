@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from graphmem.errors import NotFoundError, ValidationError
+from graphmem.graph.graph import Transaction
 from graphmem.ids import (
     canonical_json,
     features_json,
@@ -24,8 +25,7 @@ from graphmem.ids import (
     stream_id,
 )
 from graphmem.policies.replay import Entry, Link, Table
-from graphmem.store.port import ChangedError, Row, Transaction
-from graphmem.store.queries import procedure
+from graphmem.store.port import ChangedError, Row
 
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 
@@ -127,8 +127,6 @@ class Draft:
 
 def open_nodes(
     tx: Transaction,
-    namespace: str,
-    now: int,
     policies: Iterable[PolicyKey],
     states: Iterable[StateKey] = (),
     agents: Iterable[str] = (),
@@ -140,32 +138,31 @@ def open_nodes(
     for place in [*(key.state for key in wanted.values()), *states]:
         if place.id not in places or places[place.id].features is None:
             places[place.id] = place
-    rows: list[Row] = [{"stream": stream_id(namespace, name), "agent": name} for name in names]
+    rows: list[Row] = [{"stream": stream_id(tx.ns, name), "agent": name} for name in names]
     if rows:
-        tx.run(procedure("events.open_streams"), ns=namespace, now=now, rows=rows)
+        tx.run("events.open_streams", rows=rows)
     rows = [
         {"id": place.id, "fingerprint": place.fingerprint, "features": place.features}
         for place in places.values()
     ]
     if rows:
-        tx.run(procedure("policies.open_states"), ns=namespace, now=now, rows=rows)
+        tx.run("policies.open_states", rows=rows)
         described = [row for row in rows if row["features"] is not None]
         if described:
-            tx.run(procedure("policies.describe_states"), ns=namespace, rows=described)
+            tx.run("policies.describe_states", rows=described)
     rows = [key.row() for key in wanted.values()]
     if rows:
-        tx.run(procedure("policies.open"), ns=namespace, now=now, rows=rows)
+        tx.run("policies.open", rows=rows)
 
 
-def lock(tx: Transaction, namespace: str, streams: Iterable[str]) -> dict[str, Row]:
+def lock(tx: Transaction, streams: Iterable[str]) -> dict[str, Row]:
     """Keep other writers out of streams; return their rows by id."""
-    rows = tx.run(procedure("events.lock_streams"), ns=namespace, ids=sorted(set(streams)))
+    rows = tx.run("events.lock_streams", ids=sorted(set(streams)))
     return {row["stream"]: row for row in rows}
 
 
 def load(
     tx: Transaction,
-    namespace: str,
     policies: Mapping[str, Sequence[str]],
     states: Iterable[str] = (),
     *,
@@ -177,14 +174,14 @@ def load(
     """
     tables = {stream: Table() for stream in policies}
     home = {policy: stream for stream, ids in policies.items() for policy in ids}
-    rows = tx.run(procedure("policies.load"), ns=namespace, ids=sorted(home))
+    rows = tx.run("policies.load", ids=sorted(home))
     if len(rows) != len(home):
         raise _MissingError
     for row in rows:
         tables[home[row["id"]]].add(Entry(**row))
     places = sorted(set(states))
     if places:
-        rows = tx.run(procedure("policies.load_states"), ns=namespace, states=places)
+        rows = tx.run("policies.load_states", states=places)
         if len({row["state_id"] for row in rows}) != len(places):
             raise _MissingError
         for row in rows:
@@ -193,13 +190,13 @@ def load(
             if table is not None and row["id"] not in table.entries:
                 table.add(Entry(**row))
     if links:
-        for row in tx.run(procedure("policies.load_links"), ns=namespace, ids=sorted(home)):
+        for row in tx.run("policies.load_links", ids=sorted(home)):
             table = tables[home[row["low"]]]
             table.links[row["low"], row["high"]] = Link(row["count"], row["weight"], row["held"])
     return tables
 
 
-def store(tx: Transaction, namespace: str, tables: Iterable[Table]) -> None:
+def store(tx: Transaction, tables: Iterable[Table]) -> None:
     """Write what changed in tables."""
     tables = list(tables)
     changed = [table.entries[policy] for table in tables for policy in sorted(table.changed)]
@@ -207,21 +204,19 @@ def store(tx: Transaction, namespace: str, tables: Iterable[Table]) -> None:
     rows = [entry.row() for entry in changed if not entry.only_value]
     for name, found in (("policies.put_values", valued), ("policies.put", rows)):
         if found:
-            written = tx.run(procedure(name), ns=namespace, rows=found)
+            written = tx.run(name, rows=found)
             if written[0]["written"] != len(found):
                 raise ChangedError("a policy was erased while this was written")
     links = [row for table in tables for row in table.link_rows(table.changed_links)]
     if links:
-        tx.run(procedure("policies.put_links"), ns=namespace, rows=links)
+        tx.run("policies.put_links", rows=links)
     dropped = [{"low": a, "high": b} for table in tables for a, b in sorted(table.dropped_links)]
     if dropped:
-        tx.run(procedure("policies.drop_links"), ns=namespace, rows=dropped)
+        tx.run("policies.drop_links", rows=dropped)
 
 
 def apply(
     tx: Transaction,
-    namespace: str,
-    now: int,
     drafts: Iterable[Draft],
     keys: Mapping[str, PolicyKey] = MappingProxyType({}),
     states: Mapping[str, StateKey] = MappingProxyType({}),
@@ -234,8 +229,8 @@ def apply(
     Raises:
         ChangedError: a policy without a key is not there.
     """
-    by_stream = {stream_id(namespace, draft.agent): draft for draft in drafts}
-    locked, tables = _opened(tx, namespace, now, by_stream, keys, states)
+    by_stream = {stream_id(tx.ns, draft.agent): draft for draft in drafts}
+    locked, tables = _opened(tx, by_stream, keys, states)
     answers: list[list[tuple[int, Any]]] = []
     transitions: list[Row] = []
     events: list[Row] = []
@@ -246,36 +241,34 @@ def apply(
             seq += 1
             answer = None
             if kind == "transition":
-                answer = table.update(fact["subject"], fact, now)
+                answer = table.update(fact["subject"], fact, tx.now)
                 transitions.append({**fact, "id": f"{stream}:{seq}", "stream": stream, "seq": seq})
             else:
-                table.apply(kind, {**fact, "created_at": now})
+                table.apply(kind, {**fact, "created_at": tx.now})
                 row = {**_EMPTY, **fact, "id": f"{stream}:{seq}", "kind": kind}
                 events.append({**row, "stream": stream, "seq": seq})
             numbered.append((seq, answer))
         answers.append(numbered)
         locked[stream]["last"] = seq
-    store(tx, namespace, tables.values())
+    store(tx, tables.values())
     if transitions:
         led = [row for row in transitions if row["next_id"] is not None]
         last = [row for row in transitions if row["next_id"] is None]
         for name, rows in (("transitions", led), ("last_transitions", last)):
             if rows:
-                tx.run(procedure(f"events.append_{name}"), ns=namespace, now=now, rows=rows)
+                tx.run(f"events.append_{name}", rows=rows)
         tied = [row for row in transitions if row.get("episode")]
         if tied:
-            tx.run(procedure("events.of_episodes"), ns=namespace, rows=tied)
+            tx.run("events.of_episodes", rows=tied)
     if events:
-        tx.run(procedure("events.append"), ns=namespace, now=now, rows=events)
+        tx.run("events.append", rows=events)
     ahead = [{"stream": stream, "last": row["last"]} for stream, row in locked.items()]
-    tx.run(procedure("events.advance"), ns=namespace, rows=ahead)
+    tx.run("events.advance", rows=ahead)
     return answers
 
 
 def _opened(
     tx: Transaction,
-    namespace: str,
-    now: int,
     by_stream: Mapping[str, Draft],
     keys: Mapping[str, PolicyKey],
     states: Mapping[str, StateKey],
@@ -294,17 +287,17 @@ def _opened(
             if fact.get("next_id") is not None:
                 places.add(fact["next_id"])
         policies[stream] = list(touched)
-    locked = lock(tx, namespace, by_stream)
+    locked = lock(tx, by_stream)
     if len(locked) == len(by_stream):
         try:
-            return locked, load(tx, namespace, policies, places, links=links)
+            return locked, load(tx, policies, places, links=links)
         except _MissingError:
             pass
     agents = [draft.agent for draft in by_stream.values()]
-    open_nodes(tx, namespace, now, keys.values(), states.values(), agents)
-    locked = lock(tx, namespace, by_stream)
+    open_nodes(tx, keys.values(), states.values(), agents)
+    locked = lock(tx, by_stream)
     try:
-        return locked, load(tx, namespace, policies, places, links=links)
+        return locked, load(tx, policies, places, links=links)
     except _MissingError:
         raise ChangedError("a policy was erased while this was written") from None
 

@@ -8,15 +8,14 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from graphmem.graph.clock import now_millis
+from graphmem.graph.graph import Transaction
 from graphmem.ids import node_id
 from graphmem.models.fields import Input, Unit
 from graphmem.models.policies import EpisodesLearned
 from graphmem.policies.base import PolicyBase
 from graphmem.policies.rebuilding import event_ids
 from graphmem.policies.streams import Draft, PolicyKey, StateKey, apply, lock, open_nodes
-from graphmem.store.port import Row, Transaction
-from graphmem.store.queries import procedure
+from graphmem.store.port import Row
 
 GROUP = "graphmem: learn episodes"
 """The group whose place in a stream says up to where its episodes were learned."""
@@ -58,16 +57,12 @@ class Studying(PolicyBase):
         """
         rates = self._rates(alpha, gamma)
         name = None if agent is None else self._agent(agent)
-        pending = self._store.read(
-            procedure("events.cursors"), ns=self._namespace, group=GROUP, agent=name
-        )
+        pending = self._graph.read("events.cursors", group=GROUP, agent=name)
         episodes = transitions = incomplete = looked = 0
-        if pending:
-            self._store.apply_schema()
         for stream in pending:
             more = True
             while more:
-                done, counts = self._store.transact(
+                done, counts = self._graph.transact(
                     lambda tx, stream=stream: self._page(tx, stream, rates)  # type: ignore[misc]
                 )
                 episodes, transitions = episodes + counts[0], transitions + counts[1]
@@ -81,34 +76,29 @@ class Studying(PolicyBase):
         self, tx: Transaction, stream: Row, rates: Mapping[str, float]
     ) -> tuple[int, tuple[int, int, int]]:
         """Apply the episodes among the next events; return how many events there were."""
-        ns, now = self._namespace, now_millis()
-        cursor = node_id(ns, "Cursor", GROUP, stream["stream"])
-        query = procedure("events.open_cursor")
-        tx.run(query, ns=ns, now=now, id=cursor, group=GROUP, stream=stream["stream"])
-        lock(tx, ns, [stream["stream"]])
-        here = tx.run(procedure("events.cursors"), ns=ns, group=GROUP, agent=stream["agent"])
+        cursor = node_id(tx.ns, "Cursor", GROUP, stream["stream"])
+        tx.run("events.open_cursor", id=cursor, group=GROUP, stream=stream["stream"])
+        lock(tx, [stream["stream"]])
+        here = tx.run("events.cursors", group=GROUP, agent=stream["agent"])
         if not here:
             return 0, (0, 0, 0)
         first = here[0]["position"] + 1
         last = min(here[0]["last"], first + PAGE - 1)
-        events = tx.run(
-            procedure("events.read"), ns=ns, ids=event_ids(stream["stream"], first, last)
-        )
+        events = tx.run("events.read", ids=event_ids(stream["stream"], first, last))
         ids = [
             event["subject"]
             for event in sorted(events, key=lambda event: int(event["seq"]))
             if event["kind"] == "episode"
         ]
-        counts = self._learn(tx, stream["agent"], ids, rates, now) if ids else (0, 0, 0)
-        tx.run(procedure("events.move_cursor"), ns=ns, id=cursor, position=last)
+        counts = self._learn(tx, stream["agent"], ids, rates) if ids else (0, 0, 0)
+        tx.run("events.move_cursor", id=cursor, position=last)
         return last - first + 1, counts
 
     def _learn(
-        self, tx: Transaction, agent: str, ids: list[str], rates: Mapping[str, float], now: int
+        self, tx: Transaction, agent: str, ids: list[str], rates: Mapping[str, float]
     ) -> tuple[int, int, int]:
-        ns = self._namespace
         steps: dict[str, list[Row]] = {}
-        for row in tx.run(procedure("learning.steps_of"), ns=ns, ids=ids):
+        for row in tx.run("learning.steps_of", ids=ids):
             if row["state"] is not None:
                 steps.setdefault(row["id"], []).append(row)
         draft = Draft(agent)
@@ -127,14 +117,14 @@ class Studying(PolicyBase):
                     states[after.id] = after
                 draft.events.append(("transition", {**fact, "episode": episode}))
         if draft.events:
-            open_nodes(tx, ns, now, keys.values(), states.values())
-            apply(tx, ns, now, [draft], keys, states)
+            open_nodes(tx, keys.values(), states.values())
+            apply(tx, [draft], keys, states)
         return len(steps), len(draft.events), incomplete
 
     def _transition(
         self, agent: str, step: Row, rates: Mapping[str, float]
     ) -> tuple[PolicyKey, StateKey | None, dict[str, Any]]:
-        ns = self._namespace
+        ns = self._graph.ns
         place = StateKey.of(ns, json.loads(step["state"]))
         action = None if step["action"] is None else json.loads(step["action"])
         key = PolicyKey.of(ns, agent, place, step["action_type"], action)

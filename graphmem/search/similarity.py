@@ -10,19 +10,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from graphmem.config import Settings
 from graphmem.errors import NotFoundError, SettingsError, ValidationError
 from graphmem.graph.arguments import check_limit, checked_text
-from graphmem.graph.clock import now_millis
 from graphmem.graph.derived import upkeep
+from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import node_id, strategy_id
 from graphmem.models import Difference
 from graphmem.models.similarity import RelinkReport, SimilarStrategy
 from graphmem.store.paging import pages
-from graphmem.store.port import TEXTS, Row, SearchIndex, Store, Transaction
-from graphmem.store.queries import procedure
+from graphmem.store.port import TEXTS, Row, SearchIndex
 from graphmem.text.words import words
 
 if TYPE_CHECKING:
@@ -71,14 +69,11 @@ class Hit(NamedTuple):
 class Similarity:
     """Searches and links the strategies and tasks of one namespace."""
 
-    def __init__(
-        self, store: Store, namespace: str, settings: Settings, embedder: Embedder | None = None
-    ) -> None:
-        self._store = store
-        self._namespace = namespace
-        self._settings = settings
+    def __init__(self, graph: Graph, embedder: Embedder | None = None) -> None:
+        self._graph = graph
+        self._settings = graph.settings
         self._embedder = embedder
-        self._id = node_id(namespace, "Embedder", namespace)
+        self._id = node_id(graph.ns, "Embedder", graph.ns)
         self._lock = threading.RLock()
         self._asked: dict[str, Vector] = {}
         self._index: SearchIndex | None = None
@@ -159,22 +154,20 @@ class Similarity:
         check_limit(limit)
         text = searched("strategy", strategy)
         index = self.fresh()
-        known = {text, strategy_id(self._namespace, text)}
-        found = self._read("similarity.strategies", ids=sorted(known)) if index else []
+        known = {text, strategy_id(self._graph.ns, text)}
+        found = self._graph.read("similarity.strategies", ids=sorted(known)) if index else []
         if not found or index is None:
             raise NotFoundError(
-                f"no strategy {strategy!r:.100} in namespace {self._namespace!r}; "
+                f"no strategy {strategy!r:.100} in namespace {self._graph.ns!r}; "
                 "`graphmem strategies` lists them"
             )
         own = found[0]["id"]
         vectors = index.vectors("Strategy", [own])
         near = index.near("Strategy", vectors[own], limit + 1)
-        linked = {row["other"] for row in self._read("similarity.links_of_strategies", ids=[own])}
-        rows = self._read(
-            "similarity.rates",
-            ids=[key for key, _ in near],
-            **self._settings.bounds,
-        )
+        linked = {
+            row["other"] for row in self._graph.read("similarity.links_of_strategies", ids=[own])
+        }
+        rows = self._graph.read("similarity.rates", ids=[key for key, _ in near])
         rates = {row.pop("id"): row for row in rows}
         wanted = ("text", "trials", "successes", "mean", "lower", "status")
         return [
@@ -198,7 +191,7 @@ class Similarity:
         if self._stored() is None:
             return {label: len(self._texts_of(label)) for label in TEXTS}
         counts = dict.fromkeys(TEXTS, 0)
-        for row in self._read("similarity.pending"):
+        for row in self._graph.read("similarity.pending"):
             counts[row["kind"]] += 1
         return counts
 
@@ -213,7 +206,6 @@ class Similarity:
             SettingsError: no embedder is given, and the memory was built with another one than
                 that in force.
         """
-        self._store.apply_schema()
         with self._lock:
             if embedder is not None:
                 self._embedder = embedder
@@ -222,7 +214,7 @@ class Similarity:
             if embedder is None:
                 self._check(chosen)
             self._adopt(chosen)
-            index = self._store.index(self._namespace)
+            index = self._graph.store.index(self._graph.ns)
             index.open(chosen.name, chosen.dimensions)
             index.tidy()
             texts = {label: self._texts_of(label) for label in TEXTS}
@@ -257,11 +249,11 @@ class Similarity:
         """
         with self._lock:
             stored = self._stored()
-            if stored is None and not self._read("similarity.any_text"):
+            if stored is None and not self._graph.read("similarity.any_text"):
                 return None
             embedder = self.embedder
             self._check(embedder, stored)
-            index = self._store.index(self._namespace)
+            index = self._graph.store.index(self._graph.ns)
             if asked is not None and not self._asked:
                 with ThreadPoolExecutor(1) as beside:
                     made = beside.submit(self.vector, asked)
@@ -273,7 +265,7 @@ class Similarity:
                 waiting = {label: sorted(self._texts_of(label)) for label in TEXTS}
             else:
                 waiting = {label: [] for label in TEXTS}
-                for row in self._read("similarity.pending"):
+                for row in self._graph.read("similarity.pending"):
                     waiting[row["kind"]].append(row["id"])
             if any(waiting.values()):
                 index = self._settle(index, waiting, first=stored is None)
@@ -309,7 +301,7 @@ class Similarity:
         """Let nothing be left of texts that were erased."""
         if (stored := self._stored()) is not None:
             with self._lock:
-                index = self._store.index(self._namespace)
+                index = self._graph.store.index(self._graph.ns)
                 index.open(stored["name"], stored["dimensions"])
                 index.tidy()
                 self._asked.clear()
@@ -324,7 +316,7 @@ class Similarity:
             return 0
         links = 0
         with self._lock:
-            index = self._store.index(self._namespace)
+            index = self._graph.store.index(self._graph.ns)
             index.open(stored["name"], stored["dimensions"])
             index.tidy()
             for label in TEXTS:
@@ -334,8 +326,7 @@ class Similarity:
                 missing = sorted(texts.keys() - held)
                 rows = [{"id": key, "kind": label} for key in missing]
                 for page in pages(rows, _PAGE):
-                    query = procedure("similarity.pend")
-                    self._store.write(query, ns=self._namespace, now=now_millis(), rows=page)
+                    self._graph.write("similarity.pend", rows=page)
         return links
 
     def verify(self) -> tuple[list[Difference], dict[str, int]]:
@@ -351,9 +342,9 @@ class Similarity:
         found: list[Difference] = []
         checked = {"vectors": 0, "similar": 0}
         with self._lock:
-            index = self._store.index(self._namespace)
+            index = self._graph.store.index(self._graph.ns)
             index.open(stored["name"], stored["dimensions"])
-            waiting = {row["id"] for row in self._read("similarity.pending")}
+            waiting = {row["id"] for row in self._graph.read("similarity.pending")}
             for label in TEXTS:
                 texts = self._texts_of(label)
                 held = index.held(label, texts)
@@ -375,16 +366,15 @@ class Similarity:
 
         Returns the index that it is in: a reader that becomes the writer has another one.
         """
-        writing = self._store.try_writing()
+        writing = self._graph.store.try_writing()
         if writing:
-            self._store.apply_schema()
-            index = self._store.index(self._namespace)
+            index = self._graph.store.index(self._graph.ns)
             index.open(self.embedder.name, self.embedder.dimensions)
             if first:
                 self._adopt(self.embedder)
         for label, ids in waiting.items():
             for page in pages(ids, _PAGE):
-                rows = self._read(f"similarity.{TEXTS[label]}", ids=page)
+                rows = self._graph.read(f"similarity.{TEXTS[label]}", ids=page)
                 self._embed(index, label, {row["id"]: row["text"] for row in rows})
         for label, ids in waiting.items():
             if not writing or not ids:
@@ -392,7 +382,7 @@ class Similarity:
             if len(ids) * _SHARE >= index.count(label):
                 for _ in self._link_all(index, label, sorted(self._texts_of(label))):
                     pass
-                self._store.write(procedure("similarity.settle"), ns=self._namespace, ids=list(ids))
+                self._graph.write("similarity.settle", ids=list(ids))
             else:
                 for page in pages(ids, _PAGE):
                     self._link(index, label, page)
@@ -408,7 +398,7 @@ class Similarity:
 
     def _link(self, index: SearchIndex, label: str, ids: Sequence[str]) -> None:
         """Draw the edges of some nodes, and those that lead to them."""
-        to = self._read(f"similarity.linked_to_{TEXTS[label]}", ids=list(ids))
+        to = self._graph.read(f"similarity.linked_to_{TEXTS[label]}", ids=list(ids))
         changed = sorted({*ids, *(row["linked"] for row in to)})
         texts = {row["id"]: row["text"] for row in self._texts(label, changed)}
         vectors = index.vectors(label, changed)
@@ -426,11 +416,11 @@ class Similarity:
             for other, similarity in near.items():
                 if other not in nearest:
                     beside.setdefault(other, {})[key] = similarity
-        ns, name = self._namespace, self.embedder.name
+        name = self.embedder.name
 
         def work(tx: Transaction) -> None:
             touched = sorted({*changed, *beside})
-            tx.run(upkeep("lock", label), ns=ns, ids=touched)
+            tx.run(upkeep("lock", label), ids=touched)
             now = {row["id"]: row["text"] for row in self._texts(label, changed, tx)}
             steady = [key for key in changed if now.get(key) == texts.get(key)]
             links = {key: best(nearest[key]) for key in steady if key in nearest}
@@ -439,24 +429,24 @@ class Similarity:
                 after = best(kept | beside[key])
                 if after != before:
                     links[key] = after
-            draw(tx, ns, name, label, links)
-            tx.run(procedure("similarity.settle"), ns=ns, ids=steady)
+            draw(tx, name, label, links)
+            tx.run("similarity.settle", ids=steady)
 
-        self._store.transact(work)
+        self._graph.transact(work)
 
     def _link_all(
         self, index: SearchIndex, label: str, ids: list[str]
     ) -> Iterator[tuple[int, int]]:
         """Draw all edges of a label; yield of how many nodes, and how many edges, as it goes."""
-        ns, name = self._namespace, str((self._stored() or {})["name"])
+        name = str((self._stored() or {})["name"])
         for page in self._computed(index, label, ids):
 
             def work(tx: Transaction, page: Links = page) -> None:
-                tx.run(upkeep("lock", label), ns=ns, ids=sorted(page))
-                draw(tx, ns, name, label, page)
-                tx.run(procedure("similarity.settle"), ns=ns, ids=sorted(page))
+                tx.run(upkeep("lock", label), ids=sorted(page))
+                draw(tx, name, label, page)
+                tx.run("similarity.settle", ids=sorted(page))
 
-            self._store.transact(work)
+            self._graph.transact(work)
             yield len(page), sum(map(len, page.values()))
 
     def _computed(self, index: SearchIndex, label: str, ids: list[str]) -> Iterator[Links]:
@@ -487,7 +477,7 @@ class Similarity:
         self, index: SearchIndex, label: str, ids: list[str], stored: Links
     ) -> Iterator[Difference]:
         """Yield edges that are not as they should be."""
-        complete = not self._store.capabilities.server or len(ids) <= SHORTLIST
+        complete = not self._graph.store.capabilities.server or len(ids) <= SHORTLIST
         for page in self._computed(index, label, ids):
             for key, expected in page.items():
                 have = stored.get(key, {})
@@ -505,39 +495,36 @@ class Similarity:
                         )
 
     def _links(self, label: str, ids: Sequence[str], tx: Transaction | None = None) -> Links:
-        query = procedure(f"similarity.links_of_{TEXTS[label]}")
-        run = tx.run if tx else self._store.read
+        run = tx.run if tx else self._graph.read
         links: Links = {key: {} for key in ids}
         for page in pages(ids, _PAGE):
-            for row in run(query, ns=self._namespace, ids=page):
+            for row in run(f"similarity.links_of_{TEXTS[label]}", ids=page):
                 links[row["id"]][row["other"]] = row["similarity"]
         return links
 
     def _texts(self, label: str, ids: Sequence[str], tx: Transaction | None = None) -> list[Row]:
-        run = tx.run if tx else self._store.read
-        return run(procedure(f"similarity.{TEXTS[label]}"), ns=self._namespace, ids=list(ids))
+        run = tx.run if tx else self._graph.read
+        return run(f"similarity.{TEXTS[label]}", ids=list(ids))
 
     def _texts_of(self, label: str) -> dict[str, str]:
-        rows = self._read(f"similarity.texts_of_{TEXTS[label]}")
+        rows = self._graph.read(f"similarity.texts_of_{TEXTS[label]}")
         return {row["id"]: row["text"] for row in rows}
 
     def _stored(self) -> Row | None:
-        return next(iter(self._store.read(procedure("similarity.embedder"), id=self._id)), None)
+        return next(iter(self._graph.read("similarity.embedder", id=self._id)), None)
 
     def _threshold(self) -> float:
         """Return the similarity from which on nodes are linked."""
         return float((self._stored() or {})["similar"])
 
     def _adopt(self, embedder: Embedder) -> None:
-        self._store.write(
-            procedure("similarity.adopt"),
+        self._graph.write(
+            "similarity.adopt",
             id=self._id,
-            ns=self._namespace,
             name=embedder.name,
             dimensions=embedder.dimensions,
             similar=embedder.thresholds.similar,
             near=embedder.thresholds.near,
-            now=now_millis(),
         )
 
     def _check(self, embedder: Embedder, stored: Row | None = None) -> None:
@@ -552,9 +539,6 @@ class Similarity:
                 f"{have[0]} ({have[1]}); set GRAPHMEM_EMBEDDER={had[0]}, or embed it anew with "
                 f"`graphmem relink --embedder {have[0]}`"
             )
-
-    def _read(self, name: str, **params: Any) -> list[Row]:
-        return self._store.read(procedure(name), ns=self._namespace, **params)
 
 
 def searched(field: str, text: str) -> str:
@@ -579,7 +563,7 @@ def best(near: Mapping[str, float]) -> dict[str, float]:
     return dict(ranked[:LINKS])
 
 
-def draw(tx: Transaction, ns: str, embedder: str, label: str, links: Links) -> None:
+def draw(tx: Transaction, embedder: str, label: str, links: Links) -> None:
     """Write the edges of nodes in place of those that they have."""
     if not links:
         return
@@ -588,10 +572,9 @@ def draw(tx: Transaction, ns: str, embedder: str, label: str, links: Links) -> N
         for key, near in sorted(links.items())
         for other, similarity in near.items()
     ]
-    tx.run(procedure(f"similarity.unlink_{TEXTS[label]}"), ns=ns, ids=sorted(links))
+    tx.run(f"similarity.unlink_{TEXTS[label]}", ids=sorted(links))
     if rows:
-        query = procedure(f"similarity.link_{TEXTS[label]}")
-        tx.run(query, ns=ns, embedder=embedder, rows=rows)
+        tx.run(f"similarity.link_{TEXTS[label]}", embedder=embedder, rows=rows)
 
 
 def _fused(*ranks: int | None) -> float:

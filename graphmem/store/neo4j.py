@@ -132,6 +132,11 @@ class Neo4jStore:
 
     def transact(self, work: Callable[[Transaction], T]) -> T:
         """Run ``work`` in one managed transaction, again where that can help."""
+        if self._schema is None:
+            self.apply_schema()
+        return self._transact(work)
+
+    def _transact(self, work: Callable[[Transaction], T]) -> T:
         deadline, attempts = math.inf, 0
         while True:
             attempts += 1
@@ -148,7 +153,7 @@ class Neo4jStore:
 
     def view(self, work: Callable[[Transaction], T]) -> T:
         """Run ``work`` in a writing transaction: reads are only consistent under locks here."""
-        return self.transact(work)
+        return self._transact(work)
 
     def apply_schema(self, *, repair: bool = False) -> int:
         """Create constraints and indexes where they are missing; return the schema version."""
@@ -160,7 +165,7 @@ class Neo4jStore:
     def _ensure(self, query: Query, /, **params: Any) -> list[Row]:
         """Run a statement of the schema; what another process just created is there."""
         try:
-            return self.write(query, **params)
+            return self._transact(lambda tx: tx.run(query, **params))
         except _AlreadyThereError:
             return []
 

@@ -95,7 +95,7 @@ class Store(Protocol):
 
         An exception rolls everything back. ``work`` is run again where the engine says that a
         retry can help (a deadlock, a change of leader) and after a ChangedError, so it must have
-        no other effects.
+        no other effects. The first call, as that of ``write``, applies the schema.
         """
         ...
 

@@ -7,14 +7,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graphmem.config import Settings
 from graphmem.episodes.learning import Learner
 from graphmem.errors import ValidationError
+from graphmem.graph.graph import Graph
 from graphmem.graph.reads import Reads
 from graphmem.models import EraseReport, ExportReport, ForgetReport, ImportReport, RebuildReport
 from graphmem.models.similarity import RelinkReport
 from graphmem.search.similarity import Similarity
-from graphmem.store.port import Store
 from graphmem.upkeep.erasing import Eraser
 from graphmem.upkeep.exchange import Exchange, FileFormat
 from graphmem.upkeep.verifying import Maintainer
@@ -30,19 +29,17 @@ class Upkeep:
 
     def __init__(
         self,
-        store: Store,
-        namespace: str,
-        settings: Settings,
+        graph: Graph,
         maintainer: Maintainer,
         similarity: Similarity,
         learner: Learner,
         reads: Reads,
     ) -> None:
-        self._store = store
+        self._graph = graph
         self._maintainer = maintainer
         self._similarity = similarity
-        self._eraser = Eraser(store, namespace, settings, maintainer, similarity)
-        self._exchange = Exchange(store, namespace, settings, learner)
+        self._eraser = Eraser(graph, maintainer, similarity)
+        self._exchange = Exchange(graph, learner)
         self._reads = reads
 
     def initialize(self) -> int:
@@ -50,7 +47,7 @@ class Upkeep:
 
         Other writing methods do this by themselves at their first call.
         """
-        return self._store.apply_schema(repair=True)
+        return self._graph.store.apply_schema(repair=True)
 
     def rebuild(self, *, on_progress: Callable[[int, int], None] | None = None) -> RebuildReport:
         """Recompute every derived number from the facts and store it."""

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from graphmem.config import Settings
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.arguments import check_text, checked_agent
-from graphmem.graph.clock import now_millis
 from graphmem.graph.derived import CO_OCCURRENCES, LABELS, OUTCOMES, upkeep
+from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import from_millis, node_id, state_id, stream_id, to_millis
 from graphmem.lessons import general_rules as consolidation
 from graphmem.models import EraseReport, ForgetReport
@@ -26,8 +25,7 @@ from graphmem.policies.cycles import Cycles
 from graphmem.policies.streams import lock
 from graphmem.search.similarity import Similarity
 from graphmem.store.paging import pages as paged
-from graphmem.store.port import Row, Store, Transaction
-from graphmem.store.queries import procedure
+from graphmem.store.port import Row
 from graphmem.upkeep.verifying import Maintainer
 
 DAY = timedelta(days=1)
@@ -56,18 +54,15 @@ class Eraser:
 
     def __init__(
         self,
-        store: Store,
-        namespace: str,
-        settings: Settings,
+        graph: Graph,
         maintainer: Maintainer,
         similarity: Similarity,
     ) -> None:
-        self._store = store
-        self._namespace = namespace
-        self._settings = settings
+        self._graph = graph
+        self._settings = graph.settings
         self._maintainer = maintainer
         self._similarity = similarity
-        self._cycles = Cycles(store, namespace, settings)
+        self._cycles = Cycles(graph)
 
     def erase_episode(self, episode_id: str) -> EraseReport:
         """Remove an episode and its exact share of every derived number.
@@ -78,12 +73,11 @@ class Eraser:
             NotFoundError: there is no such episode in this namespace.
         """
         check_text("episode_id", episode_id)
-        self._store.apply_schema()
 
         def work(tx: Transaction) -> EraseReport:
             removed = self._remove(tx, [episode_id])
             if not removed.episodes:
-                raise NotFoundError(f"no episode {episode_id!r} in namespace {self._namespace!r}")
+                raise NotFoundError(f"no episode {episode_id!r} in namespace {self._graph.ns!r}")
             return EraseReport(
                 episode_id=episode_id,
                 episodes=removed.episodes,
@@ -91,7 +85,7 @@ class Eraser:
                 removed=tuple(removed.labels),
             )
 
-        report = self._store.transact(work)
+        report = self._graph.transact(work)
         self._similarity.tidy()
         return report
 
@@ -102,30 +96,29 @@ class Eraser:
             NotFoundError: there is no such agent in this namespace.
         """
         name = str(checked_agent(agent))
-        self._store.apply_schema()
-        report = self._store.transact(lambda tx: self._erase_agent(tx, name))
+        report = self._graph.transact(lambda tx: self._erase_agent(tx, name))
         self._similarity.tidy()
-        return report.model_copy(update={"compacted": self._store.compact()})
+        return report.model_copy(update={"compacted": self._graph.store.compact()})
 
     def _erase_agent(self, tx: Transaction, name: str) -> EraseReport:
-        ns = self._namespace
+        ns = self._graph.ns
         identity, stream = node_id(ns, "Agent", name), stream_id(ns, name)
-        tx.run(upkeep("lock", "Agent"), ns=ns, ids=[identity])
-        ids = [row["id"] for row in tx.run(procedure("erasing.episodes_of"), ns=ns, agent=identity)]
-        row = lock(tx, ns, [stream]).get(stream)
-        scopes = erase_agents(tx, ns, [name])
+        tx.run(upkeep("lock", "Agent"), ids=[identity])
+        ids = [row["id"] for row in tx.run("erasing.episodes_of", agent=identity)]
+        row = lock(tx, [stream]).get(stream)
+        scopes = erase_agents(tx, [name])
         if row is None and not ids and not scopes:
             raise NotFoundError(f"no agent {name!r} in namespace {ns!r}")
         # First, so that those about its own policies are counted, too.
-        predictions = tx.run(procedure("erasing.drop_predictions"), ns=ns, agent=name)
+        predictions = tx.run("erasing.drop_predictions", agent=name)
         removed = self._remove(tx, ids)
         policies = removed.policies
         if row is not None:
             # Erasing episodes may have taken the stream along, or added an event.
-            row = lock(tx, ns, [stream]).get(stream)
+            row = lock(tx, [stream]).get(stream)
         if row is not None:
             policies += self._drop_stream(tx, row)
-        tx.run(procedure("erasing.drop_agent"), ns=ns, id=identity)
+        tx.run("erasing.drop_agent", id=identity)
         labels = sorted({*removed.labels, "Agent"} | ({"Policy"} if policies else set()))
         return EraseReport(
             agent=name,
@@ -143,18 +136,17 @@ class Eraser:
             NotFoundError: there is no such user in this namespace.
         """
         check_text("user", user)
-        self._store.apply_schema()
 
         def work(tx: Transaction) -> EraseReport:
-            erased = erase_user(tx, self._namespace, user)
+            erased = erase_user(tx, user)
             if not any(erased):
-                raise NotFoundError(f"no user {user!r} in namespace {self._namespace!r}")
+                raise NotFoundError(f"no user {user!r} in namespace {self._graph.ns!r}")
             return EraseReport(
                 user=user, preferences=erased.preferences, knowledge=erased.knowledge
             )
 
-        report = self._store.transact(work)
-        return report.model_copy(update={"compacted": self._store.compact()})
+        report = self._graph.transact(work)
+        return report.model_copy(update={"compacted": self._graph.store.compact()})
 
     def forget(
         self,
@@ -170,7 +162,7 @@ class Eraser:
         A dry run does the same in a transaction that is given up at its end.
         """
         name = checked_agent(agent)
-        before = _cut(older_than, now)
+        before = _cut(older_than, self._graph.now() if now is None else to_millis(now))
         if below_confidence is not None and (
             isinstance(below_confidence, bool)
             or not isinstance(below_confidence, int | float)
@@ -186,7 +178,6 @@ class Eraser:
                 "leaves no condition",
                 "give older_than (days), below_confidence, or both; erase(agent=...) removes all",
             )
-        self._store.apply_schema()
 
         def work(tx: Transaction) -> ForgetReport:
             ids = self._forgettable(tx, before, below_confidence, name)
@@ -207,28 +198,24 @@ class Eraser:
             return report
 
         try:
-            report = self._store.transact(work)
+            report = self._graph.transact(work)
         except _DryRunError as end:
             return end.report
         self._similarity.tidy()
-        return report.model_copy(update={"compacted": self._store.compact()})
+        return report.model_copy(update={"compacted": self._graph.store.compact()})
 
     def _forgettable(
         self, tx: Transaction, before: int | None, below: float | None, agent: str | None
     ) -> list[str]:
         """Return the episodes that are old and whose strategies are all believed in less."""
-        ns = self._namespace
-        rows = tx.run(procedure("erasing.aged"), ns=ns, before=before, agent=agent)
+        rows = tx.run("erasing.aged", before=before, agent=agent)
         if below is None:
             return [row["id"] for row in rows]
         believed = {
             (row["agent"], row["type"], row["strategy"])
             for row in tx.run(
-                procedure("erasing.beliefs"),
-                ns=ns,
+                "erasing.beliefs",
                 below=float(below),
-                prior_successes=self._settings.prior_successes,
-                prior_failures=self._settings.prior_failures,
             )
         }
         return [
@@ -240,7 +227,7 @@ class Eraser:
 
     def _remove(self, tx: Transaction, ids: Sequence[str]) -> _Removed:
         """Remove episodes and derive anew what they had a share in."""
-        ns = self._namespace
+        ns = self._graph.ns
         touched = self._gather(tx, "erasing.touched", ids)
         if not touched:
             return _Removed()
@@ -254,7 +241,7 @@ class Eraser:
         pages["Mistake"] = sorted({name for row in sentences for name in row["mistakes"]})
         for label in reversed(LABELS):
             for page in paged(pages[label]):
-                tx.run(upkeep("lock", label), ns=ns, ids=page)
+                tx.run(upkeep("lock", label), ids=page)
         # Another process may have erased some of them while this one waited for the locks.
         touched = self._gather(tx, "erasing.touched", ids)
         if not touched:
@@ -262,25 +249,25 @@ class Eraser:
         there = [row["id"] for row in touched]
         names = {stream_id(ns, row["agent_name"]): row["agent"] for row in touched}
         stream_of = {row["id"]: stream_id(ns, row["agent_name"]) for row in touched}
-        lock(tx, ns, sorted(names))
+        lock(tx, sorted(names))
         experience = self._gather(tx, "erasing.experience", there)
-        general = consolidation.drop(tx, ns, there)
+        general = consolidation.drop(tx, there)
         removed = _Removed(episodes=len(there))
         files: set[str] = set()
         for page in paged(there):
             # What a file held beside its episodes can tell of any of them.
-            files |= {row["id"] for row in tx.run(procedure("exchange.forget"), ns=ns, ids=page)}
-            tx.run(procedure("erasing.drop_events"), ns=ns, ids=page)
-            steps = tx.run(procedure("erasing.drop_steps"), ns=ns, ids=page)
+            files |= {row["id"] for row in tx.run("exchange.forget", ids=page)}
+            tx.run("erasing.drop_events", ids=page)
+            steps = tx.run("erasing.drop_steps", ids=page)
             removed.steps += int(steps[0]["removed"]) if steps else 0
-            tx.run(procedure("erasing.drop_episodes"), ns=ns, ids=page)
-        tx.run(procedure("exchange.drop"), ns=ns, ids=sorted(files))
+            tx.run("erasing.drop_episodes", ids=page)
+        tx.run("exchange.drop", ids=sorted(files))
         self._derive(tx, pages, touched, removed)
         self._maintainer.consolidate_anew(tx, general, pages["Strategy"])
         took = sorted({name for row in experience for name in row["took"]})
         for page in paged(took):
             # Else their bounds, and values that start at these, would tell of what was erased.
-            tx.run(procedure("erasing.drop_crystallizations"), ns=ns, ids=page)
+            tx.run("erasing.drop_crystallizations", ids=page)
         moved = sorted(
             {stream_of[row["id"]] for row in experience if row["took"] or row["transitions"]}
         )
@@ -288,15 +275,15 @@ class Eraser:
             removed.policies += self._maintainer.rebuild_stream(tx, stream)[2]
         removed.labels += ["Policy"] * removed.policies
         for page in paged(sorted({name for row in experience for name in row["states"]})):
-            tx.run(procedure("maintenance.drop_states"), ns=ns, ids=page)
+            tx.run("maintenance.drop_states", ids=page)
         subjects = [*pages["Strategy"], *took]
         for page in paged(subjects):
             self._cycles.renew(tx, page)
-            tx.run(procedure("predictions.drop_about"), ns=ns, ids=page)
+            tx.run("predictions.drop_about", ids=page)
         for stream, agent in sorted(names.items()):
             self._note_erased(tx, stream, agent)
         # They were fitted to what was erased as well; the next prediction fits them anew.
-        tx.run(procedure("forecasting.drop_pooling"), ns=ns)
+        tx.run("forecasting.drop_pooling")
         return removed
 
     def _derive(
@@ -311,7 +298,7 @@ class Eraser:
                 CO_OCCURRENCES.name: {"others": touched[0]["strategies"]},
             }
         for page in paged(pages["Strategy"]):
-            tx.run(procedure("lessons.release"), ids=page)
+            tx.run("lessons.release", ids=page)
         for label in LABELS:
             for page in paged(pages[label]):
                 _, dropped = self._maintainer.derive(tx, label, page, half_life, only)
@@ -319,47 +306,39 @@ class Eraser:
 
     def _note_erased(self, tx: Transaction, stream: str, agent: str) -> None:
         """Tell readers of the stream that something was erased, or erase a stream left empty."""
-        ns = self._namespace
-        row = lock(tx, ns, [stream]).get(stream)
+        row = lock(tx, [stream]).get(stream)
         if row is None:
             return
-        gone = not tx.run(procedure("maintenance.stored_agents"), ns=ns, ids=[agent])
-        if gone and not tx.run(procedure("maintenance.stored_policies"), ns=ns, stream=stream):
+        gone = not tx.run("maintenance.stored_agents", ids=[agent])
+        if gone and not tx.run("maintenance.stored_policies", stream=stream):
             self._drop_stream(tx, row)
             return
-        query = procedure("events.append_erased")
-        tx.run(query, ns=ns, now=now_millis(), stream=stream, seq=int(row["last"]) + 1)
+        tx.run("events.append_erased", stream=stream, seq=int(row["last"]) + 1)
 
     def _drop_stream(self, tx: Transaction, row: Row) -> int:
         """Remove a stream, its events, transitions and policies; return how many policies."""
-        ns, stream = self._namespace, row["stream"]
-        policies = tx.run(procedure("maintenance.stored_policies"), ns=ns, stream=stream)
+        ns, stream = self._graph.ns, row["stream"]
+        policies = tx.run("maintenance.stored_policies", stream=stream)
         ids = derivation.event_ids(stream, 1, int(row["last"]))
         states = {state_id(ns, policy["state"]) for policy in policies}
         for page in paged(ids):
-            states |= {
-                found["id"] for found in tx.run(procedure("erasing.states_of"), ns=ns, ids=page)
-            }
-            tx.run(procedure("erasing.drop_transitions"), ns=ns, ids=page)
+            states |= {found["id"] for found in tx.run("erasing.states_of", ids=page)}
+            tx.run("erasing.drop_transitions", ids=page)
         names = [policy["id"] for policy in policies]
         for page in paged(names):
-            tx.run(procedure("maintenance.drop_policies"), ns=ns, ids=page)
-        tx.run(procedure("maintenance.drop_stream"), ns=ns, stream=stream, ids=list(ids))
+            tx.run("maintenance.drop_policies", ids=page)
+        tx.run("maintenance.drop_stream", stream=stream, ids=list(ids))
         for page in paged(sorted(states)):
-            tx.run(procedure("maintenance.drop_states"), ns=ns, ids=page)
+            tx.run("maintenance.drop_states", ids=page)
         for page in paged(names):
-            tx.run(procedure("predictions.drop_about"), ns=ns, ids=page)
+            tx.run("predictions.drop_about", ids=page)
         return len(names)
 
     def _gather(self, tx: Transaction, name: str, ids: Sequence[str]) -> list[Row]:
-        return [
-            row
-            for page in paged(ids)
-            for row in tx.run(procedure(name), ns=self._namespace, ids=page)
-        ]
+        return [row for page in paged(ids) for row in tx.run(name, ids=page)]
 
 
-def _cut(older_than: float | timedelta | None, now: datetime | None) -> int | None:
+def _cut(older_than: float | timedelta | None, now: int) -> int | None:
     """Return the time before which episodes are old, or None."""
     if older_than is None:
         return None
@@ -374,5 +353,4 @@ def _cut(older_than: float | timedelta | None, now: datetime | None) -> int | No
         raise problem from None
     if age < timedelta(0):
         raise problem
-    millis = now_millis() if now is None else to_millis(now)
-    return millis - int(age / timedelta(milliseconds=1))
+    return now - int(age / timedelta(milliseconds=1))

@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Any, Literal, TextIO, get_args
 from uuid import uuid4
 
-from graphmem.config import Settings
 from graphmem.episodes.learning import Learner
 from graphmem.episodes.rows import read_contents
 from graphmem.errors import NotFoundError, SeedingError, StorageError, ValidationError
-from graphmem.graph.clock import now_millis
+from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import canonical_json, node_id
 from graphmem.models import Episode, content, resolve
 from graphmem.models.exchange import ExportReport, ImportReport
@@ -30,8 +29,7 @@ from graphmem.seeding import jsonl, sentinel
 from graphmem.seeding.formats import Origin, Refused
 from graphmem.seeding.sources import Source, damage
 from graphmem.store.paging import pages
-from graphmem.store.port import Row, Store, Transaction
-from graphmem.store.queries import procedure
+from graphmem.store.port import Row
 
 BATCH = 500
 MAX_REST = 64_000_000
@@ -53,10 +51,9 @@ class _Document(Input):
 class Exchange:
     """Imports and exports files of one namespace."""
 
-    def __init__(self, store: Store, namespace: str, settings: Settings, learner: Learner) -> None:
-        self._store = store
-        self._namespace = namespace
-        self._settings = settings
+    def __init__(self, graph: Graph, learner: Learner) -> None:
+        self._graph = graph
+        self._settings = graph.settings
         self._learner = learner
 
     def import_(
@@ -88,19 +85,17 @@ class Exchange:
                 f"{MAX_REST:,} can be kept; `graphmem seed` learns the episodes alone"
             )
         episodes = [_episode(form, at, name) for at, form in enumerate(forms)]
-        now = now_millis()
 
         def keep(tx: Transaction, rows: list[Row]) -> None:
-            known = {"ns": self._namespace, "id": node_id(self._namespace, "Document", name)}
-            about = {**known, "now": now, "name": name, "format": sentinel.SOURCE, "rest": rest}
-            tx.run(procedure("exchange.open"), **about)
-            tx.run(procedure("exchange.describe"), **known, rest=rest)
-            tx.run(procedure("exchange.release"), **known)
+            identity = node_id(tx.ns, "Document", name)
+            tx.run("exchange.open", id=identity, name=name, format=sentinel.SOURCE, rest=rest)
+            tx.run("exchange.describe", id=identity, rest=rest)
+            tx.run("exchange.release", id=identity)
             holding = [
                 {"episode": row["id"], "position": at, "form": _difference(form, row)}
                 for at, (form, row) in enumerate(zip(forms, rows, strict=True))
             ]
-            tx.run(procedure("exchange.hold"), **known, rows=holding)
+            tx.run("exchange.hold", id=identity, rows=holding)
 
         created = sum(learned.created for learned in self._learner.learn_all(episodes, keep))
         return ImportReport(
@@ -114,7 +109,7 @@ class Exchange:
     def _export_sentinel(self, path: str | Path, document: str | None) -> ExportReport:
         """Write the episodes of the namespace, or of one imported file, as a Sentinel file."""
         with _replacing(path) as open_file:
-            return self._store.view(lambda tx: self._sentinel(tx, open_file, str(path), document))
+            return self._graph.view(lambda tx: self._sentinel(tx, open_file, str(path), document))
 
     def _import_jsonl(self, path: str | Path) -> ImportReport:
         """Learn the episodes of JSON lines, after all lines were found to be right."""
@@ -141,7 +136,7 @@ class Exchange:
         def work(tx: Transaction, open_file: Callable[[], TextIO]) -> int:
             file = open_file()
             count = 0
-            listed = tx.run(procedure("exchange.episodes"), ns=self._namespace)
+            listed = tx.run("exchange.episodes")
             told = ((row["id"], row["source_key"], row["source"], None) for row in listed)
             for (_, key, source, _), held in self._contents(tx, told):
                 line = jsonl.record(held, key, source)
@@ -150,7 +145,7 @@ class Exchange:
             return count
 
         with _replacing(path) as open_file:
-            count = self._store.view(lambda tx: work(tx, open_file))
+            count = self._graph.view(lambda tx: work(tx, open_file))
         return ExportReport(file=str(path), format="jsonl", episodes=count)
 
     def _sentinel(
@@ -192,7 +187,7 @@ class Exchange:
         )
 
     def _documents(self, tx: Transaction, name: str | None) -> list[Row]:
-        documents = tx.run(procedure("exchange.documents"), ns=self._namespace)
+        documents = tx.run("exchange.documents")
         if name is None:
             return documents
         found = [row for row in documents if row["name"] == _Document(name=name).name]
@@ -208,11 +203,9 @@ class Exchange:
 
         The episodes of files come first; one that several hold is written where it comes first.
         """
-        listed = tx.run(procedure("exchange.episodes"), ns=self._namespace)
+        listed = tx.run("exchange.episodes")
         known = {row["id"]: (row["source_key"], row["source"]) for row in listed}
-        rows = tx.run(
-            procedure("exchange.held"), ns=self._namespace, ids=[row["id"] for row in documents]
-        )
+        rows = tx.run("exchange.held", ids=[row["id"] for row in documents])
         held: dict[str, list[Row]] = {}
         for row in rows:
             held.setdefault(row["id"], []).append(row)
@@ -236,8 +229,7 @@ class Exchange:
         """Yield what is to be written with the content that the graph holds."""
         for page in pages(list(told)):
             found = read_contents(
-                lambda name, **params: tx.run(procedure(name), **params),
-                self._namespace,
+                tx,
                 list(dict.fromkeys(item[0] for item in page)),
             )
             yield from ((item, found[item[0]]) for item in page if item[0] in found)
@@ -272,10 +264,9 @@ class Exchange:
         self, tx: Transaction, places: Mapping[str, int], scores: Mapping[str, list[float]]
     ) -> dict[str, Any]:
         """Return what the memory derived, under the names of a Sentinel file."""
-        ns = self._namespace
         rules: dict[str, list[str]] = {}
         general: list[str] = []
-        for row in tx.run(procedure("lessons.rules"), ns=ns):
+        for row in tx.run("lessons.rules"):
             line = f"[{row['verdict']}] {row['text']}"
             (general if row["task"] is None else rules.setdefault(row["task"], [])).append(line)
         cards = [
@@ -290,7 +281,7 @@ class Exchange:
                 "first_episode": places.get(row["first_episode"]),
                 "last_episode": places.get(row["last_episode"]),
             }
-            for row in tx.run(procedure("lessons.mistakes"), ns=ns, limit=EVERY)
+            for row in tx.run("lessons.mistakes", limit=EVERY)
         ]
         return {
             "task_rules": rules,

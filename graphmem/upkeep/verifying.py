@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Any
 
 from graphmem.advice.predict import Forecaster
-from graphmem.config import Settings
 from graphmem.episodes.learning import settled_half_life
 from graphmem.episodes.rows import classify, read_contents
 from graphmem.graph.derived import (
@@ -26,6 +25,7 @@ from graphmem.graph.derived import (
     key_of,
     upkeep,
 )
+from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import canonical_json, digest, from_millis, node_id
 from graphmem.lessons import general_rules as consolidation
 from graphmem.lessons.reading import LessonReader
@@ -38,8 +38,7 @@ from graphmem.policies.streams import lock, took
 from graphmem.search.queue import Loosened
 from graphmem.search.similarity import Similarity
 from graphmem.store.paging import pages
-from graphmem.store.port import SCHEMA_VERSION, TEXTS, Row, Store, Transaction
-from graphmem.store.queries import procedure
+from graphmem.store.port import SCHEMA_VERSION, TEXTS, Row
 
 Progress = Callable[[int, int], None]
 
@@ -49,36 +48,34 @@ class Maintainer:
 
     def __init__(
         self,
-        store: Store,
-        namespace: str,
-        settings: Settings,
+        graph: Graph,
         similarity: Similarity,
         forecaster: Forecaster,
     ) -> None:
-        self._store = store
-        self._namespace = namespace
-        self._settings = settings
-        self._namespace_id = node_id(namespace, "Namespace")
-        self._cycles = Cycles(store, namespace, settings)
-        self._lessons = LessonReader(store, namespace, settings)
-        self._supersessions = Supersessions(store, namespace)
+        self._graph = graph
+        self._settings = graph.settings
+        self._namespace_id = node_id(graph.ns, "Namespace")
+        self._cycles = Cycles(graph)
+        self._lessons = LessonReader(graph)
+        self._supersessions = Supersessions(graph)
         self._similarity = similarity
         self._forecaster = forecaster
 
     def stats(self) -> Stats:
         """Return the counts of the namespace."""
-        rows = self._store.read(procedure("maintenance.stats"), ns=self._namespace)
+        rows = self._graph.read("maintenance.stats")
         counts = {row["name"]: row["value"] for row in rows}
         first, last = counts.pop("first_at", None), counts.pop("last_at", None)
-        version = self._store.read(procedure("schema.version"))
+        version = self._graph.read("schema.version")
+        store = self._graph.store
         return Stats(
-            url=self._store.url,
-            engine=f"{self._store.capabilities.engine} {self._store.capabilities.version}",
-            namespace=self._namespace,
+            url=store.url,
+            engine=f"{store.capabilities.engine} {store.capabilities.version}",
+            namespace=self._graph.ns,
             schema_version=version[0]["version"] if version else SCHEMA_VERSION,
             first_at=from_millis(first),
             last_at=from_millis(last),
-            snapshot_age=self._store.snapshot_age,
+            snapshot_age=store.snapshot_age,
             **{name: value or 0 for name, value in counts.items()},
         )
 
@@ -99,7 +96,7 @@ class Maintainer:
         done = 0
         for label in LABELS:
             for page in pages(ids[label]):
-                found, counted = self._store.view(
+                found, counted = self._graph.view(
                     lambda tx, label=label, page=page: self._compare(tx, label, page, half_life)  # type: ignore[misc]
                 )
                 differences += found
@@ -109,7 +106,7 @@ class Maintainer:
                 if on_progress:
                     on_progress(done, total)
         for stream in streams:
-            derived = self._store.view(lambda tx, stream=stream: self._derived(tx, stream))  # type: ignore[misc]
+            derived = self._graph.view(lambda tx, stream=stream: self._derived(tx, stream))  # type: ignore[misc]
             if derived is None:
                 continue
             differences += _policy_differences(derived)
@@ -119,11 +116,11 @@ class Maintainer:
             if on_progress:
                 on_progress(done, total)
         for page in pages(episodes):
-            differences += self._store.view(lambda tx, page=page: self._facts(tx, page))  # type: ignore[misc]
+            differences += self._graph.view(lambda tx, page=page: self._facts(tx, page))  # type: ignore[misc]
             done += len(page)
             if on_progress:
                 on_progress(done, total)
-        found, counted = self._store.view(self._compare_general)
+        found, counted = self._graph.view(self._compare_general)
         differences += found
         said, supersessions = self._supersessions.verify()
         differences += said
@@ -137,23 +134,22 @@ class Maintainer:
 
     def rebuild(self, on_progress: Progress | None = None) -> RebuildReport:
         """Derive everything from the facts and store it, with the settings in force now."""
-        self._store.apply_schema()
         written = {kind.name: 0 for kind in KINDS}
         removed = 0
-        half_life = self._store.transact(self._resettle)
+        half_life = self._graph.transact(self._resettle)
         ids = self._ids()
         streams = self._streams()
         episodes = self._episode_ids()
         total = sum(map(len, ids.values())) + len(episodes) + sum(row["last"] for row in streams)
         done = 0
         for page in pages(episodes):
-            self._store.transact(lambda tx, page=page: self._reclassify(tx, page))  # type: ignore[misc]
+            self._graph.transact(lambda tx, page=page: self._reclassify(tx, page))  # type: ignore[misc]
             done += len(page)
             if on_progress:
                 on_progress(done, total)
         for label in LABELS:
             for page in pages(ids[label]):
-                counted, dropped = self._store.transact(
+                counted, dropped = self._graph.transact(
                     lambda tx, label=label, page=page: self.derive(tx, label, page, half_life)  # type: ignore[misc]
                 )
                 for name, count in counted.items():
@@ -164,18 +160,17 @@ class Maintainer:
                     on_progress(done, total)
         policies = links = 0
         for stream in streams:
-            counts = self._store.transact(
+            counts = self._graph.transact(
                 lambda tx, stream=stream: self.rebuild_stream(tx, stream["stream"])  # type: ignore[misc]
             )
             policies, links, removed = policies + counts[0], links + counts[1], removed + counts[2]
             done += stream["last"]
             if on_progress:
                 on_progress(done, total)
-        self._store.transact(self.consolidate_anew)
+        self._graph.transact(self.consolidate_anew)
         superseded = self._supersessions.rebuild()
-        self._store.transact(self._cycles.renew)
-        query = procedure("predictions.drop_about")
-        self._store.transact(lambda tx: tx.run(query, ns=self._namespace))
+        self._graph.transact(self._cycles.renew)
+        self._graph.transact(lambda tx: tx.run("predictions.drop_about"))
         self._forecaster.refit()
         return RebuildReport(
             similar=self._similarity.rebuild(),
@@ -196,19 +191,19 @@ class Maintainer:
 
     def rebuild_stream(self, tx: Transaction, stream: str) -> tuple[int, int, int]:
         """Derive the policies of a stream anew; return counts of them, of edges, of those gone."""
-        row = lock(tx, self._namespace, [stream]).get(stream)
+        row = lock(tx, [stream]).get(stream)
         if row is None:
             return 0, 0, 0
-        derived = derivation.derive(tx, self._namespace, row)
-        return derivation.write(tx, self._namespace, derived)
+        derived = derivation.derive(tx, row)
+        return derivation.write(tx, derived)
 
     def _derived(self, tx: Transaction, stream: Row) -> Derived | None:
-        if self._store.capabilities.server:  # it has no snapshots: keep writers off this stream
-            locked = lock(tx, self._namespace, [stream["stream"]]).get(stream["stream"])
+        if self._graph.must_lock:  # keep writers off this stream
+            locked = lock(tx, [stream["stream"]]).get(stream["stream"])
         else:
-            rows = tx.run(procedure("events.streams"), ns=self._namespace, agent=stream["agent"])
+            rows = tx.run("events.streams", agent=stream["agent"])
             locked = rows[0] if rows else None
-        return derivation.derive(tx, self._namespace, locked) if locked else None
+        return derivation.derive(tx, locked) if locked else None
 
     def derive(
         self,
@@ -222,19 +217,18 @@ class Maintainer:
 
         ``only`` narrows the edges of a kind to those that can have changed.
         """
-        ns = self._namespace
-        tx.run(upkeep("lock", label), ns=ns, ids=list(page))
+        tx.run(upkeep("lock", label), ids=list(page))
         for kind in KINDS:
             if kind.label == label and kind.linked:
-                kind.clear(tx, ns, page)
-        texts = Loosened(tx, ns, label, page) if label in TEXTS else None
-        dropped = tx.run(upkeep("drop", label), ns=ns, ids=list(page))
+                kind.clear(tx, page)
+        texts = Loosened(tx, label, page) if label in TEXTS else None
+        dropped = tx.run(upkeep("drop", label), ids=list(page))
         counted = {}
         for kind in KINDS:
             if kind.label == label:
                 narrow = only.get(kind.name, {})
-                rows = kind.derive(tx, ns, page, half_life, **narrow)
-                counted[kind.name] = kind.put(tx, ns, page, rows, **narrow)
+                rows = kind.derive(tx, page, half_life, **narrow)
+                counted[kind.name] = kind.put(tx, page, rows, **narrow)
         if texts:
             texts.mark()
         return counted, int(dropped[0]["removed"]) if dropped else 0
@@ -242,41 +236,38 @@ class Maintainer:
     def _compare(
         self, tx: Transaction, label: str, page: Sequence[str], half_life: float
     ) -> tuple[list[Difference], dict[str, int]]:
-        ns = self._namespace
-        if self._store.capabilities.server:  # it has no snapshots: keep writers off this page
-            tx.run(upkeep("lock", label), ns=ns, ids=list(page))
+        if self._graph.must_lock:  # keep writers off this page
+            tx.run(upkeep("lock", label), ids=list(page))
         differences: list[Difference] = []
         counted = {}
         for kind in KINDS:
             if kind.label != label:
                 continue
-            expected = {key_of(kind, row): row for row in kind.derive(tx, ns, page, half_life)}
-            stored = {key_of(kind, row): row for row in kind.stored(tx, ns, page)}
+            expected = {key_of(kind, row): row for row in kind.derive(tx, page, half_life)}
+            stored = {key_of(kind, row): row for row in kind.stored(tx, page)}
             for key in [key for key, row in expected.items() if row.get("uses") == 0]:
                 expected.pop(key)
             counted[kind.name] = len(expected)
             differences += differences_of(kind, stored, expected)
         if label == "Strategy":
-            query = procedure("lessons_maintenance.merged")
             differences += [
                 Difference(kind="strategies", key=row["id"], field="merged_into", **_both(row))
-                for row in tx.run(query, ns=ns, ids=list(page))
+                for row in tx.run("lessons_maintenance.merged", ids=list(page))
             ]
         return differences, counted
 
     def _compare_general(self, tx: Transaction) -> tuple[list[Difference], dict[str, int]]:
         """Compare general rules and alternatives with the facts, unless something came since."""
-        ns = self._namespace
-        if self._store.capabilities.server:
-            consolidation.lock(tx, ns)
-        rules = consolidation.derive(tx, ns)
+        if self._graph.must_lock:
+            consolidation.lock(tx)
+        rules = consolidation.derive(tx)
         if rules is None:
             return [], {}
         alternatives = self._lessons.preferred(tx)
         expected = {GENERAL_RULES: rules, PREFERRED: alternatives}
         stored = {
-            GENERAL_RULES: consolidation.stored(tx, ns),
-            PREFERRED: tx.run(procedure("lessons.preferred"), ns=ns),
+            GENERAL_RULES: consolidation.stored(tx),
+            PREFERRED: tx.run("lessons.preferred"),
         }
         differences = [
             difference
@@ -299,22 +290,18 @@ class Maintainer:
 
         All of them, or those that erasing episodes ``touched``, which used ``strategies`` (ids).
         """
-        ns = self._namespace
-        consolidation.renew(tx, ns, self._settings, touched)
-        if not consolidation.lock(tx, ns):
-            tx.run(procedure("lessons.clear_preferred"), ns=ns)
+        consolidation.renew(tx, touched)
+        if not consolidation.lock(tx):
+            tx.run("lessons.clear_preferred")
         elif touched is None or touched.current:
             self._lessons.refresh_preferred(tx)
         else:  # they are from before the latest episodes anyway
-            tx.run(procedure("lessons.clear_preferred"), ns=ns, ids=list(strategies))
+            tx.run("lessons.clear_preferred", ids=list(strategies))
 
     def _facts(self, tx: Transaction, page: Sequence[str]) -> list[Difference]:
         """Compare episodes with the hash of what was learned."""
-        contents = read_contents(
-            lambda name, **params: tx.run(procedure(name), **params), self._namespace, list(page)
-        )
-        ns = self._namespace
-        hashes = tx.run(procedure("maintenance.hashes"), ns=ns, ids=list(page))
+        contents = read_contents(tx, list(page))
+        hashes = tx.run("maintenance.hashes", ids=list(page))
         found = list(self._took_differences(tx, page, contents))
         found += [
             Difference(kind="episodes", key=key, field=name, stored=row[name], expected=value)
@@ -341,8 +328,7 @@ class Maintainer:
         self, tx: Transaction, page: Sequence[str], contents: Mapping[str, dict[str, Any]]
     ) -> Iterator[tuple[str, Row, dict[str, str | None]]]:
         """Yield episodes that count under something else than they should: id, stored, expected."""
-        query = procedure("lessons_maintenance.classes")
-        for row in tx.run(query, ns=self._namespace, ids=list(page)):
+        for row in tx.run("lessons_maintenance.classes", ids=list(page)):
             held = contents.get(row["id"])
             if held is not None:
                 expected = classify(held)
@@ -352,22 +338,20 @@ class Maintainer:
 
     def _reclassify(self, tx: Transaction, page: Sequence[str]) -> None:
         """Have episodes count under what they should."""
-        contents = read_contents(
-            lambda name, **params: tx.run(procedure(name), **params), self._namespace, list(page)
-        )
+        contents = read_contents(tx, list(page))
         rows = [
             {"id": key, **classes} for key, _, classes in self._misclassified(tx, page, contents)
         ]
         if rows:
-            tx.run(procedure("lessons_maintenance.put_classes"), ns=self._namespace, rows=rows)
+            tx.run("lessons_maintenance.put_classes", rows=rows)
 
     def _took_differences(
         self, tx: Transaction, page: Sequence[str], contents: Mapping[str, dict[str, Any]]
     ) -> Iterator[Difference]:
         """Compare the policies that episodes took with their steps."""
-        ns = self._namespace
+        ns = self._graph.ns
         expected = {}
-        noted = tx.run(procedure("maintenance.noted"), ns=ns, ids=list(page))
+        noted = tx.run("maintenance.noted", ids=list(page))
         for episode in (row["id"] for row in noted):
             held = contents.get(episode, {"agent": ""})
             steps = (
@@ -376,7 +360,7 @@ class Maintainer:
             )
             for taken, count, first in took(ns, held["agent"], steps):
                 expected[f"{episode} {taken.id}"] = (count, first)
-        rows = tx.run(procedure("maintenance.stored_took"), ns=ns, ids=list(page))
+        rows = tx.run("maintenance.stored_took", ids=list(page))
         stored = {f"{row['episode']} {row['policy']}": (row["steps"], row["first"]) for row in rows}
         for key in sorted(stored.keys() | expected.keys()):
             if stored.get(key) != expected.get(key):
@@ -389,23 +373,22 @@ class Maintainer:
                 )
 
     def _streams(self) -> list[Row]:
-        return self._store.read(procedure("events.streams"), ns=self._namespace)
+        return self._graph.read("events.streams")
 
     def _ids(self) -> dict[str, list[str]]:
         ids: dict[str, list[str]] = {label: [] for label in LABELS}
         for name in ("maintenance.ids", "lessons_maintenance.ids"):
-            for row in self._store.read(procedure(name), ns=self._namespace):
+            for row in self._graph.read(name):
                 ids[row["label"]].append(row["id"])
         return {label: sorted(found) for label, found in ids.items()}
 
     def _episode_ids(self) -> list[str]:
-        rows = self._store.read(procedure("maintenance.episode_ids"), ns=self._namespace)
+        rows = self._graph.read("maintenance.episode_ids")
         return [row["id"] for row in rows]
 
     def half_life(self, tx: Transaction | None = None) -> float:
         """Return the half-life of co-occurrences that the namespace was built with, in ms."""
-        query, params = procedure("schema.namespace"), {"id": self._namespace_id}
-        rows = tx.run(query, **params) if tx else self._store.read(query, **params)
+        rows = (tx or self._graph).read("schema.namespace", id=self._namespace_id)
         if not rows:
             return self._settings.half_life_ms
         return settled_half_life(rows[0]["co_occurrence_half_life_days"], self._settings)
@@ -415,7 +398,7 @@ class Maintainer:
         name = "co_occurrence_half_life_days"
         days = self._settings.co_occurrence_half_life_days
         if name in self._settings.model_fields_set:
-            tx.run(procedure("schema.resettle"), id=self._namespace_id, **{name: days})
+            tx.run("schema.resettle", id=self._namespace_id, **{name: days})
         return self.half_life(tx)
 
 

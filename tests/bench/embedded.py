@@ -14,6 +14,7 @@ import kglite
 
 from graphmem import Memory, Settings
 from graphmem.episodes.learning import Learner
+from graphmem.graph.graph import Graph
 from graphmem.seeding import seed, sources
 from tests.bench.report import Result
 from tests.bench.workload import episodes, single
@@ -103,7 +104,7 @@ def learn_full(folder: Path, scale: float) -> list[Result]:
 def learn_many(folder: Path, scale: float) -> list[Result]:
     """Batches of 500 against a bare loop of UNWIND statements, round by round."""
     size, rounds = max(1_000, int(10_000 * scale)), 4
-    learner = Learner(None, "default", Settings())  # type: ignore[arg-type]
+    learner = Learner(Graph(None, "default", Settings()))  # type: ignore[arg-type]
     bare = kglite.open_session(str(folder / "bare.kgl"), durable="normal")
     for label in ("Agent", "Task", "Strategy"):
         bare.execute(f"CREATE INDEX {label} IF NOT EXISTS FOR (n:{label}) ON (n.ns)")

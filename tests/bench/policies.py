@@ -13,7 +13,6 @@ from pathlib import Path
 import kglite
 
 from graphmem import Memory, Settings
-from graphmem.graph.clock import now_millis
 from graphmem.ids import stream_id
 from graphmem.policies.streams import PolicyKey, StateKey
 from graphmem.store.embedded import GRAPH
@@ -100,7 +99,7 @@ class BareLoop:
                 "reward": reward,
                 "alpha": alpha,
                 "gamma": gamma,
-                "now": now_millis(),
+                "now": time.time_ns() // 1_000_000,
             }
             session.execute(WRITE, params=params)
         return time.perf_counter() - started

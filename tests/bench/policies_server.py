@@ -11,7 +11,7 @@ from pathlib import Path
 import neo4j
 
 from graphmem import Memory
-from graphmem.graph.clock import now_millis
+from graphmem.graph.graph import Graph
 from graphmem.policies.streams import PolicyKey, StateKey, open_nodes
 from graphmem.store.queries import adhoc
 from tests.bench.policies import (
@@ -102,7 +102,7 @@ def best(_: Path, scale: float) -> list[Result]:
 
 def _fill(memory: Memory, size: int) -> None:
     """Make policies without a history, which ``best`` does not read: that takes half the time."""
-    now = now_millis()
+    graph = Graph(memory.store, NAMESPACE, memory.settings)
     for first in range(0, size, FILLED_AT_ONCE):
         keys = [
             PolicyKey.of(
@@ -115,8 +115,7 @@ def _fill(memory: Memory, size: int) -> None:
             for number in range(first, min(first + FILLED_AT_ONCE, size))
         ]
         ids = [key.id for key in keys]
-        memory.store.apply_schema()
-        memory.store.transact(lambda tx, keys=keys: open_nodes(tx, NAMESPACE, now, keys))  # type: ignore[misc]
+        graph.transact(lambda tx, keys=keys: open_nodes(tx, keys))  # type: ignore[misc]
         memory.store.write(adhoc(VALUES, "write"), ids=ids)
 
 

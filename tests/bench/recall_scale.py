@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphmem import Memory, Settings
-from graphmem.graph.clock import now_millis
+from graphmem.graph.graph import Graph
 from graphmem.ids import heuristic_id, node_id
 from graphmem.search.embedding import Thresholds
-from graphmem.store.queries import Query, procedure
+from graphmem.store.queries import Query
 from tests.bench.policies import millis
 from tests.bench.report import Result
 
@@ -181,15 +181,14 @@ def _texts(chance: random.Random, count: int, mark: str) -> Iterator[str]:
 
 def _embed(memory: Memory, strategies: dict[str, str], tasks: dict[str, str]) -> None:
     embedder = Around()
-    memory.store.write(
-        procedure("similarity.adopt"),
-        id=node_id(memory.namespace, "Embedder", memory.namespace),
-        ns=memory.namespace,
+    graph = Graph(memory.store, memory.namespace, memory.settings)
+    graph.write(
+        "similarity.adopt",
+        id=node_id(graph.ns, "Embedder", graph.ns),
         name=embedder.name,
         dimensions=embedder.dimensions,
         similar=embedder.thresholds.similar,
         near=embedder.thresholds.near,
-        now=now_millis(),
     )
     index = memory.store.index(memory.namespace)
     index.open(embedder.name, embedder.dimensions)
@@ -208,7 +207,7 @@ def _write(
     rows = list(rows)
     for start in range(0, len(rows), BATCH):
         page = rows[start : start + BATCH]
-        memory.store.write(query, ns=memory.namespace, now=now_millis(), rows=page)
+        memory.store.write(query, ns=memory.namespace, now=time.time_ns() // 1_000_000, rows=page)
 
 
 _NODES = {

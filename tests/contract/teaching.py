@@ -11,9 +11,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import hypothesis.strategies as st
-import pytest
 
 from graphmem import Episode, Memory, Settings, Step, StrategyUse
+from graphmem.graph.graph import Graph
 from graphmem.models import MistakeCard
 from graphmem.store.queries import adhoc
 
@@ -34,11 +34,9 @@ ERRORS = (
 Dump = dict[str, Any]
 
 
-def stop_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let everything be recorded at one time."""
-    now = int(NOW.timestamp() * 1000)
-    for module in ("learning", "erasing", "layout", "users", "knowledge", "scopes"):
-        monkeypatch.setattr(f"graphmem.{module}.now_millis", lambda: now)
+def graph_of(memory: Memory) -> Graph:
+    """The graph that the parts of a memory work with."""
+    return Graph(memory.store, memory.namespace, memory.settings)
 
 
 def dump(memory: Memory, labels: Sequence[str] | None = None) -> Dump:

@@ -15,10 +15,12 @@ import pytest
 
 from graphmem import Memory, ModelSettings, Settings
 from graphmem.errors import SettingsError, ValidationError
+from graphmem.graph.graph import Transaction
 from graphmem.lessons import general_rules as consolidation
 from graphmem.lessons.chat import MAX_ANSWER
 from graphmem.models import ConsolidationReport
 from tests.conftest import Opener
+from tests.contract.teaching import graph_of
 from tests.faults import model_server
 from tests.faults.model_server import (
     Answer,
@@ -62,10 +64,7 @@ def general(memory: Memory) -> dict[str, str]:
 
 
 def derived_and_stored(memory: Memory) -> tuple[Any, Any]:
-    ns = memory.namespace
-    return memory.store.view(
-        lambda tx: (consolidation.derive(tx, ns), consolidation.stored(tx, ns))
-    )
+    return graph_of(memory).view(lambda tx: (consolidation.derive(tx), consolidation.stored(tx)))
 
 
 class TestDue:
@@ -361,7 +360,8 @@ class TestEvidence:
         ns = memory.namespace
 
         def work(tx: Any) -> None:
-            touched = consolidation.drop(tx, ns, ids)
+            bound = Transaction(graph_of(memory), tx, 0)
+            touched = consolidation.drop(bound, ids)
             assert touched.strategies == ("it",)
             assert set(touched.wordings) == {"it", "be # of them"}
             assert touched.current
@@ -376,7 +376,7 @@ class TestEvidence:
                 ),
                 ns=ns,
             )
-            consolidation.renew(tx, ns, memory.settings, None if whole else touched)
+            consolidation.renew(bound, None if whole else touched)
 
         memory.store.transact(work)
         assert set(general(memory)) == {"it", "too"}

@@ -14,6 +14,7 @@ from graphmem.errors import NotFoundError, ReadOnlyError, ValidationError
 from graphmem.ids import node_id, to_millis
 from graphmem.store.queries import adhoc, procedure
 from tests.conftest import Opener
+from tests.contract.teaching import graph_of
 
 MONDAY = datetime(2025, 1, 6, 9, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -270,15 +271,15 @@ def test_cycles_can_be_found_anew_when_facts_went(memory: Memory) -> None:
     for subject in ("report", "other", "gone"):
         memory.cycles.discover(subject, **asked)
     before = memory.cycles.list()
-    assert memory.store.transact(memory.cycles.renew) == 3
+    assert graph_of(memory).transact(memory.cycles.renew) == 3
     assert memory.cycles.list() == before
 
     for episode in ids[6:]:
         memory.upkeep.erase(episode)
     write(memory, "MATCH (s:Strategy) WHERE s.ns = $ns AND s.text = 'gone' DETACH DELETE s")
     [other] = memory.cycles.list("other")
-    assert memory.store.transact(lambda tx: memory.cycles.renew(tx, [str(other.subject)])) == 1
-    assert memory.store.transact(memory.cycles.renew) == 1
+    assert graph_of(memory).transact(lambda tx: memory.cycles.renew(tx, [str(other.subject)])) == 1
+    assert graph_of(memory).transact(memory.cycles.renew) == 1
     assert memory.cycles.list() == [other]
 
 

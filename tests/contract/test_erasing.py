@@ -13,9 +13,10 @@ import zstandard
 
 from graphmem import Episode, Memory, Step
 from graphmem.errors import NotFoundError, ValidationError
+from graphmem.ids import to_millis
 from graphmem.models import MistakeCard
-from tests.conftest import Opener
-from tests.contract.teaching import NOW, attempts, checked, day, dump, fail, reference, stop_clock
+from tests.conftest import Clock, Opener
+from tests.contract.teaching import NOW, attempts, checked, day, dump, fail, reference
 
 ZSTD = b"\x28\xb5\x2f\xfd"
 """How a frame of zstandard begins."""
@@ -58,10 +59,8 @@ def history(agent: str, first: int = 0, mark: str = "") -> list[Episode]:
 
 
 class TestShares:
-    def test_erasing_an_agent_leaves_what_others_taught(
-        self, memory: Memory, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        stop_clock(monkeypatch)
+    def test_erasing_an_agent_leaves_what_others_taught(self, memory: Memory, clock: Clock) -> None:
+        clock.now = to_millis(NOW)
         for pair in zip(history("anna"), history("ben", 3), strict=True):  # interleaved
             memory.learn_many(pair)
         memory.policies.update({"at": 1}, "go", 1.0, terminal=True, agent="ben")
@@ -100,8 +99,8 @@ class TestShares:
         memory.upkeep.erase(agent="ben")
         assert "ben" not in repr(dump(memory))
 
-    def test_erasing_one_episode(self, memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-        stop_clock(monkeypatch)
+    def test_erasing_one_episode(self, memory: Memory, clock: Clock) -> None:
+        clock.now = to_millis(NOW)
         known: list[Episode | None] = list(history("anna"))
         memory.learn_many(history("anna"))
         ids = [_known_by(memory, str(one.source_key)) for one in history("anna")]
@@ -177,10 +176,8 @@ class TestForgetting:
             ]
         return ids
 
-    def test_what_is_old_and_taught_nothing_goes(
-        self, memory: Memory, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        stop_clock(monkeypatch)
+    def test_what_is_old_and_taught_nothing_goes(self, memory: Memory, clock: Clock) -> None:
+        clock.now = to_millis(NOW)
         ids = self.old(memory)
         report = memory.upkeep.forget()
         assert set(report.episode_ids) == set(ids["old bad"])
@@ -191,8 +188,8 @@ class TestForgetting:
         assert memory.upkeep.forget().episodes == 0
         checked(memory)
 
-    def test_either_condition_alone(self, memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-        stop_clock(monkeypatch)
+    def test_either_condition_alone(self, memory: Memory, clock: Clock) -> None:
+        clock.now = to_millis(NOW)
         ids = self.old(memory)
         cases: list[tuple[dict[str, object], set[str]]] = [
             ({"below_confidence": None}, {"old good", "old bad"}),
@@ -207,9 +204,9 @@ class TestForgetting:
             assert set(report.episode_ids) == {one for name in names for one in ids[name]}, asked
 
     def test_confidence_is_that_of_the_agent_and_the_type(
-        self, memory: Memory, monkeypatch: pytest.MonkeyPatch
+        self, memory: Memory, clock: Clock
     ) -> None:
-        stop_clock(monkeypatch)
+        clock.now = to_millis(NOW)
         hers = attempts(memory, "plan", 0, 4, agent="anna", task_type="x")
         attempts(memory, "plan", 4, agent="ben", task_type="x")
         attempts(memory, "plan", 4, agent="anna", task_type="y")
@@ -229,11 +226,11 @@ class TestForgetting:
     def test_a_dry_run_is_equal_to_the_real_one_and_changes_nothing(
         self,
         memory: Memory,
-        monkeypatch: pytest.MonkeyPatch,
+        clock: Clock,
         older_than: float | None,
         below: float | None,
     ) -> None:
-        stop_clock(monkeypatch)
+        clock.now = to_millis(NOW)
         memory.learn_many([*history("anna"), *history("ben", 3)])
         self.old(memory)
         before = dump(memory)
@@ -251,9 +248,9 @@ class TestForgetting:
         checked(memory)
 
     def test_what_is_left_is_as_if_the_rest_had_never_been(
-        self, memory: Memory, monkeypatch: pytest.MonkeyPatch
+        self, memory: Memory, clock: Clock
     ) -> None:
-        stop_clock(monkeypatch)
+        clock.now = to_millis(NOW)
         known = [*history("anna"), *history("ben", 3)]
         memory.learn_many(known)
         gone = set(memory.upkeep.forget(NOW - day(4), None).episode_ids)

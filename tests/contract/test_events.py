@@ -17,7 +17,7 @@ from graphmem import Episode, Memory, Step
 from graphmem.errors import GraphMemError, SettingsError, ValidationError
 from graphmem.models.events import Event
 from graphmem.models.policies import Policy
-from tests.conftest import Opener
+from tests.conftest import Clock, Opener
 
 DEPLOY: dict[str, Any] = {"task": "deploy"}
 VERIFY: dict[str, Any] = {"task": "verify"}
@@ -231,12 +231,9 @@ def test_an_event_is_rolled_back_with_its_change(memory: Memory, opened: Opener)
     assert kinds(memory) == ["episode"]
 
 
-def test_a_clock_that_steps_back_does_no_harm(
-    memory: Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_clock_that_steps_back_does_no_harm(memory: Memory, clock: Clock) -> None:
     """So it is for a writer, too, that read the clock before it waited for another one."""
-    for now in (2_000, 1_000):
-        monkeypatch.setattr("graphmem.policies.now_millis", lambda now=now: now)
+    for clock.now in (2_000, 1_000):
         memory.policies.update(DEPLOY, "run", 1.0, terminal=True)
     report = memory.verify()
     assert report.ok, report.differences
@@ -605,10 +602,9 @@ def test_a_restarted_consumer_takes_only_its_own_back(memory: Memory) -> None:
 
 
 def test_events_of_an_agent_keep_their_order_where_the_clock_steps_back(
-    memory: Memory, monkeypatch: pytest.MonkeyPatch
+    memory: Memory, clock: Clock
 ) -> None:
-    for now in (2_000, 1_000):
-        monkeypatch.setattr("graphmem.policies.base.now_millis", lambda now=now: now)
+    for clock.now in (2_000, 1_000):
         memory.policies.observe({"x": 1}, "a", True)
     assert [event.seq for event in memory.events.since({})] == [1, 2]
     assert [event.seq for event in memory.events.tail(1)] == [2]

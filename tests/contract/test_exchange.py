@@ -16,6 +16,7 @@ import hypothesis.strategies as st
 import pytest
 
 from graphmem import Memory, Step
+from graphmem.episodes.rows import read_contents
 from graphmem.errors import (
     ConflictError,
     GraphMemError,
@@ -29,6 +30,7 @@ from graphmem.ids import canonical_json
 from graphmem.seeding import seed, sources
 from graphmem.upkeep import FileFormat
 from tests.conftest import Opener
+from tests.contract.teaching import graph_of
 from tests.faults.learner import content
 from tests.seeding.test_sentinel import CARD, FORM
 
@@ -218,7 +220,7 @@ def held(memory: Memory) -> list[str]:
 
 
 def content_of(memory: Memory, identity: str) -> Any:
-    return memory._learner.stored(identity)
+    return read_contents(graph_of(memory), [identity])[identity]
 
 
 def test_new_episodes_join_an_imported_file(memory: Memory, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from graphmem.errors import NotFoundError, ValidationError
 from graphmem.models import Knowledge
 from graphmem.people.preferences import ErasedUser, erase_user
 from tests.conftest import Opener
+from tests.contract.teaching import graph_of
 
 MONDAY = datetime(2026, 5, 4, 9, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -26,7 +27,7 @@ def facts(found: list[Knowledge]) -> list[str]:
 
 
 def erase(memory: Memory, user: str) -> ErasedUser:
-    return memory.store.transact(lambda tx: erase_user(tx, memory.namespace, user))
+    return graph_of(memory).transact(lambda tx: erase_user(tx, user))
 
 
 class TestKnowing:

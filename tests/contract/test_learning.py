@@ -10,8 +10,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from graphmem import Episode, Memory, Step, StrategyUse
+from graphmem.episodes.rows import read_contents
 from graphmem.errors import ConflictError, NotFoundError, ReadOnlyError, SettingsError
 from tests.conftest import Opener
+from tests.contract.teaching import graph_of
 
 DAY = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -110,7 +112,7 @@ def test_everything_that_was_given_comes_back(memory: Memory) -> None:
         source_key="log/1",
     )
 
-    stored = memory._learner.stored(learned.episode_id)
+    stored = read_contents(graph_of(memory), [learned.episode_id])[learned.episode_id]
     assert stored == {
         "task": "Größe 💡",
         "task_key": "size/1",

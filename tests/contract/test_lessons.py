@@ -10,10 +10,12 @@ import hypothesis.strategies as st
 import pytest
 
 from graphmem import Episode, Memory, Step, StrategyUse
+from graphmem.ids import to_millis
 from graphmem.models.lessons import Alternative
-from tests.conftest import Opener
+from tests.conftest import Clock, Opener
 from tests.contract.teaching import (
     LESSONS,
+    NOW,
     answers,
     attempts,
     checked,
@@ -22,7 +24,6 @@ from tests.contract.teaching import (
     fail,
     histories,
     reference,
-    stop_clock,
     tamper,
 )
 
@@ -354,10 +355,10 @@ class TestWhateverOrder:
     @hypothesis.settings(max_examples=25, phases=SHOWN_AS_FOUND)
     @hypothesis.given(data=st.data())
     def test_order_and_batches_make_no_difference(
-        self, data: st.DataObject, opened: Opener, monkeypatch: pytest.MonkeyPatch
+        self, data: st.DataObject, opened: Opener, clock: Clock
     ) -> None:
         """Nor does the engine: the reference is learned one by one on the embedded one."""
-        stop_clock(monkeypatch)
+        clock.now = to_millis(NOW)
         history: list[Episode] = data.draw(histories())
         memory = opened(f"test-{uuid4().hex}")
         memory.learn_many(
@@ -374,11 +375,11 @@ class TestWhateverOrder:
     @hypothesis.settings(max_examples=20, phases=SHOWN_AS_FOUND)
     @hypothesis.given(data=st.data())
     def test_after_any_calls_the_memory_holds_what_the_facts_say(
-        self, data: st.DataObject, opened: Opener, monkeypatch: pytest.MonkeyPatch
+        self, data: st.DataObject, opened: Opener, clock: Clock
     ) -> None:
         """Learn, erase, forget, merge and unmerge; then rebuild, and compare with a memory that
         never knew of what went."""
-        stop_clock(monkeypatch)
+        clock.now = to_millis(NOW)
         memory = opened(f"test-{uuid4().hex}")
         history: list[Episode] = data.draw(histories(4, 16))
         left: dict[str, Episode] = {}

@@ -14,10 +14,10 @@ import pytest
 from graphmem import Memory
 from graphmem.errors import ValidationError
 from graphmem.models import Preference
-from graphmem.people import preferences as users
 from graphmem.people.preferences import ErasedUser, Supersessions, erase_user
 from graphmem.store.queries import adhoc
-from tests.conftest import Opener
+from tests.conftest import Clock, Opener
+from tests.contract.teaching import graph_of
 
 MONDAY = datetime(2026, 5, 4, 9, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -28,7 +28,7 @@ def texts(found: list[Preference]) -> list[str]:
 
 
 def erase(memory: Memory, user: str) -> ErasedUser:
-    return memory.store.transact(lambda tx: erase_user(tx, memory.namespace, user))
+    return graph_of(memory).transact(lambda tx: erase_user(tx, user))
 
 
 def chain(memory: Memory) -> list[tuple[str, str]]:
@@ -118,11 +118,8 @@ class TestWithoutATime:
             memory.people.prefer("ann", "seat", text)
         assert texts(memory.people.preferences("ann", history=True)) == said[::-1]
 
-    def test_a_clock_that_is_set_back(
-        self, memory: Memory, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        for text, clock in (("aisle", 5_000_000), ("window", 1_000_000), ("back", 2_000_000)):
-            monkeypatch.setattr(users, "now_millis", lambda clock=clock: clock)
+    def test_a_clock_that_is_set_back(self, memory: Memory, clock: Clock) -> None:
+        for text, clock.now in (("aisle", 5_000_000), ("window", 1_000_000), ("back", 2_000_000)):
             memory.people.prefer("ann", "seat", text)
         assert texts(memory.people.preferences("ann", history=True)) == ["back", "window", "aisle"]
 
@@ -165,7 +162,7 @@ def test_the_order_of_arrival_does_not_matter(
 
     shuffled = data.draw(st.permutations(said + said[:2]))
     assert tell(said) == tell(shuffled)
-    assert Supersessions(memory.store, memory.namespace).verify()[0] == []
+    assert Supersessions(graph_of(memory)).verify()[0] == []
 
 
 def test_many_writers_at_once(opened: Opener) -> None:
@@ -193,7 +190,7 @@ class TestDeriving:
         for number in range(4):
             memory.people.prefer("ann", "seat", f"seat {number}", at=MONDAY + number * DAY)
         memory.people.prefer("bob", "seat", "any", at=MONDAY)
-        return Supersessions(memory.store, memory.namespace)
+        return Supersessions(graph_of(memory))
 
     def tamper(self, memory: Memory, text: str) -> None:
         query = adhoc(text, mode="write")

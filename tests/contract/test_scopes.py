@@ -19,6 +19,7 @@ from graphmem.graph.access import Scopes, read_scopes, refusal
 from graphmem.models import Scope
 from graphmem.people.scopes import circle, erase_agents
 from tests.conftest import Opener
+from tests.contract.teaching import graph_of
 
 AGENTS = ["ada", "bob", "cyd", "dan"]
 TYPES = ["sql", "sql_admin", "web", "general"]
@@ -175,14 +176,13 @@ class TestSetting:
     def test_some_scopes_are_read_in_one_statement(self, memory: Memory) -> None:
         for agent in AGENTS:
             memory.scopes.set(agent, can_learn=[agent])
-        found = read_scopes(memory.store.read, memory.namespace, ["bob", "dan", "eve"])
+        found = read_scopes(graph_of(memory), ["bob", "dan", "eve"])
         assert list(found) == ["bob", "dan"]
 
     def test_an_erased_agent_is_in_no_scope(self, memory: Memory) -> None:
         memory.scopes.set("ada", share_with=["bob", "cyd"], inherit_from=["bob", "dan"])
         memory.scopes.set("bob", can_learn=["sql"])
-        ns = memory.namespace
-        assert memory.store.transact(lambda tx: erase_agents(tx, ns, ["bob", "eve"])) == 1
+        assert graph_of(memory).transact(lambda tx: erase_agents(tx, ["bob", "eve"])) == 1
         assert memory.scopes.list() == [
             Scope(agent="ada", share_with=["cyd"], inherit_from=["dan"])
         ]

@@ -19,6 +19,7 @@ import pytest
 
 from graphmem.config import Settings
 from graphmem.errors import ValidationError
+from graphmem.graph.graph import Graph
 from graphmem.models.cycles import BUCKETS, PERIODS, CycleReport, CycleTest, Kind
 from graphmem.policies.cycles import (
     Cycles,
@@ -52,7 +53,7 @@ def examine(dates: list[Any], **options: Any) -> CycleReport:
     """Datetimes need no memory: nothing is read, nothing stored."""
     settings = Settings()
     store = open_store("memory:", settings)
-    return Cycles(store, "dates", settings).examine(dates, **options)
+    return Cycles(Graph(store, "dates", settings)).examine(dates, **options)
 
 
 def by_kind(report: CycleReport) -> dict[Kind, CycleTest]:

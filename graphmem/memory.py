@@ -16,7 +16,7 @@ from graphmem.advice.recall import HOPS, Recaller
 from graphmem.config import DEFAULT_NAMESPACE, Settings
 from graphmem.episodes.learning import Learner, OnError
 from graphmem.graph.graph import Graph
-from graphmem.graph.lookup import Item
+from graphmem.graph.lookup import HasId
 from graphmem.graph.reads import Reads
 from graphmem.lessons import Lessons
 from graphmem.lessons.prompt import ContextWriter
@@ -341,7 +341,7 @@ class Memory:
         return self._forecaster.predict(task, strategy, agent, self._similarity.lenders)
 
     def explain(
-        self, item: Item | str, *, kind: str | None = None, agent: str | None = None
+        self, item: HasId | str, *, kind: str | None = None, agent: str | None = None
     ) -> Explanation:
         """Return why something is believed: ``print(memory.explain("refund"))``.
 

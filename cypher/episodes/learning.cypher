@@ -339,11 +339,11 @@ ORDER BY lower DESC, mean DESC, id
 LIMIT $limit;
 
 // name: learning.find_tasks
-// doc: The ids of the tasks of a namespace with a key or description, of a type; all of them where neither is given.
-// param: text string, task_type string
+// doc: The ids of the tasks of a type, or of all.
+// param: task_type string
 // returns: id string
 MATCH (t:Task)
-WHERE t.ns = $ns AND ($text IS NULL OR t.key = $text OR t.description = $text) AND ($task_type IS NULL OR t.type = $task_type)
+WHERE t.ns = $ns AND ($task_type IS NULL OR t.type = $task_type)
 RETURN t.id AS id
 ORDER BY id;
 

@@ -438,12 +438,12 @@ RETURN s.id AS id, s.text AS text;
 
 // name: lessons.rules_of
 // install: rules
-// doc: The rules of a task that hold, latest first.
-// param: task string, limit integer = 10
+// doc: The rules of tasks that hold, latest first.
+// param: tasks list, limit integer = 10
 // returns: id string, verdict string, text string, task string, source string, supporting integer, opposing integer, first_at integer
 // returns: last_at integer, at integer
-MATCH (t:Task {id: $task})
-WITH t, t.ns AS ns WHERE ns = $ns
+MATCH (t:Task)
+WHERE t.id IN $tasks AND t.ns = $ns
 MATCH (t)-[:HAS_RULE]->(r:Rule)
 WHERE r.verdict IS NOT NULL
 WITH r, CASE r.verdict WHEN 'WORKS' THEN r.worked_at ELSE r.failed_at END AS at
@@ -454,15 +454,15 @@ ORDER BY at DESC, id
 LIMIT $limit;
 
 // name: lessons.rules_by
-// doc: The rules that hold by the episodes of some agents alone, latest first; of one task, or of all.
-// param: agents list, task string = null
+// doc: The rules that hold by the episodes of some agents alone, latest first; of some tasks, or of all.
+// param: agents list, tasks list = null
 // returns: id string, verdict string, text string, task string, task_type string, source string, supporting integer, opposing integer
 // returns: first_at integer, last_at integer, at integer
 MATCH (a:Agent)
 WHERE a.ns = $ns AND a.name IN $agents
 MATCH (a)-[:RAN]->(e:Episode)-[l:LISTED]->(r:Rule)
 MATCH (e)-[:ATTEMPTED]->(t:Task)
-WHERE $task IS NULL OR t.id = $task
+WHERE $tasks IS NULL OR t.id IN $tasks
 WITH r, t, e, max(CASE WHEN l.as_success THEN 1 ELSE 0 END) AS success, max(CASE WHEN l.as_success THEN 0 ELSE 1 END) AS mistake,
      coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
 WITH r, t, sum(CASE WHEN praised(e.score) AND success = 1 THEN 1 ELSE 0 END) AS worked,
@@ -543,11 +543,11 @@ ORDER BY seen DESC, m.last_order DESC, id
 LIMIT $limit;
 
 // name: lessons.recent
-// doc: The latest episodes of a task, latest first (at most twenty).
-// param: task string
+// doc: The latest episodes of tasks, latest first (at most twenty).
+// param: tasks list
 // returns: episode_id string, score float, success boolean, at integer, dated integer, agent string, task_type string, summary string
-MATCH (t:Task {id: $task})
-WITH t, t.ns AS ns WHERE ns = $ns
+MATCH (t:Task)
+WHERE t.id IN $tasks AND t.ns = $ns
 MATCH (t)-[d:RECENT]->(e:Episode)
 MATCH (a:Agent)-[:RAN]->(e)
 WHERE $agents IS NULL OR a.name IN $agents
@@ -558,11 +558,11 @@ LIMIT $limit;
 
 // name: lessons.scores
 // install: scores
-// doc: The scores of a task, all of them, earliest first.
-// param: task string
+// doc: The scores of tasks, all of them, earliest first.
+// param: tasks list
 // returns: episode_id string, score float, success boolean, at integer, dated integer, agent string, summary string
-MATCH (t:Task {id: $task})
-WITH t, t.ns AS ns WHERE ns = $ns
+MATCH (t:Task)
+WHERE t.id IN $tasks AND t.ns = $ns
 MATCH (t)<-[:ATTEMPTED]-(e:Episode)
 MATCH (a:Agent)-[:RAN]->(e)
 RETURN e.id AS episode_id, e.score AS score, e.success AS success, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,
@@ -578,15 +578,6 @@ WHERE t.ns = $ns AND t.episodes > 0
 RETURN t.key AS task, t.type AS task_type, t.episodes AS episodes, t.score_sum / t.episodes AS mean_score
 ORDER BY episodes DESC, task
 LIMIT $limit;
-
-// name: lessons.strategy
-// doc: A strategy by its id, or by the id of its text, and what it was merged into.
-// returns: id string, text string, merged_into string, members integer
-MATCH (s:Strategy)
-WHERE s.id IN $ids AND s.ns = $ns
-OPTIONAL MATCH (s)<-[:MERGED_INTO]-(m:Strategy)
-WITH s, count(m) AS members
-RETURN s.id AS id, s.text AS text, s.merged_into AS merged_into, members;
 
 // name: lessons.lock_strategies
 // mode: write
@@ -673,16 +664,6 @@ WHERE p.ns = $ns
 MATCH (p)-[o:PREFER]->(s:Strategy)
 RETURN p.id AS id, s.id AS strategy, o.lift AS lift, o.trials AS trials, o.successes AS successes, o.lower AS lower, o.ground AS ground
 ORDER BY id;
-
-// name: lessons.described_task
-// doc: The task with a description; of several the one with the first id.
-// param: text string
-// returns: id string
-MATCH (t:Task)
-WHERE t.description = $text AND t.ns = $ns
-RETURN t.id AS id
-ORDER BY id
-LIMIT 1;
 
 // name: lessons.counts
 // doc: How many episodes, tasks and mistakes there are.

@@ -1,12 +1,5 @@
 // Cycles: when a policy or a strategy was at work, and the cycles that were found in that.
 
-// name: cycles.subject
-// doc: Which of some ids are those of a policy or a strategy.
-// returns: id string, label string
-MATCH (p:Policy) WHERE p.id IN $ids AND p.ns = $ns RETURN p.id AS id, 'Policy' AS label
-UNION ALL
-MATCH (s:Strategy) WHERE s.id IN $ids AND s.ns = $ns RETURN s.id AS id, 'Strategy' AS label;
-
 // name: cycles.dates
 // install: cycle_dates
 // doc: The date and outcome of every fact about a policy (its transitions, outcomes and episodes) or a strategy (its episodes). A

@@ -4,14 +4,6 @@
 // A prediction is about its subject: the id of a policy or of a strategy, to which an edge leads, or
 // any other text. It changes once: from open to resolved, or to expired.
 
-// name: predictions.subject
-// install: prediction_subject
-// doc: Which of some ids are those of a policy or a strategy; of a policy also its agent.
-// returns: id string, kind string, owner string
-MATCH (x:Policy) WHERE x.id IN $ids AND x.ns = $ns RETURN x.id AS id, 'policy' AS kind, x.agent AS owner
-UNION ALL
-MATCH (x:Strategy) WHERE x.id IN $ids AND x.ns = $ns RETURN x.id AS id, 'strategy' AS kind, null AS owner;
-
 // name: predictions.expect
 // mode: write
 // install: expect

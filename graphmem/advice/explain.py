@@ -16,7 +16,7 @@ from graphmem.errors import NotFoundError
 from graphmem.graph.access import View, read_view
 from graphmem.graph.arguments import checked_agent
 from graphmem.graph.graph import Graph
-from graphmem.graph.lookup import Item, Items
+from graphmem.graph.lookup import HasId, Items
 from graphmem.ids import from_millis, state_id
 from graphmem.lessons.reading import LessonReader
 from graphmem.models.explanations import (
@@ -81,7 +81,7 @@ class Explainer:
         self._items = Items(graph)
 
     def explain(
-        self, item: Item | str, *, kind: str | None = None, agent: str | None = None
+        self, item: HasId | str, *, kind: str | None = None, agent: str | None = None
     ) -> Explanation:
         """Return why something is believed; see :meth:`Memory.explain`."""
         reader = checked_agent(agent)

@@ -19,7 +19,8 @@ from graphmem.errors import StoreError, ValidationError
 from graphmem.graph.access import read_view
 from graphmem.graph.arguments import checked_agent, checked_text
 from graphmem.graph.graph import Graph, Transaction
-from graphmem.ids import node_id, strategy_id, task_id
+from graphmem.graph.lookup import task_ids
+from graphmem.ids import node_id, strategy_id
 from graphmem.models import Difference
 from graphmem.models.fields import MAX_STRATEGIES
 from graphmem.models.forecasts import (
@@ -177,11 +178,7 @@ class Forecaster:
 
     def _task(self, text: str, seen: _Seen) -> tuple[list[str], Row]:
         """Return the ids of a task, by key, id or description, and the counts of all of them."""
-        ns = self._graph.ns
-        rows = self._graph.read("maintenance.stored_tasks", ids=[task_id(ns, text), text])
-        if not rows:
-            rows = self._graph.read("learning.find_tasks", text=text, task_type=None)
-        own = sorted(row["id"] for row in rows)
+        own = task_ids(self._graph, text)
         counted = self._graph.read("forecasting.tasks", ids=own, **seen.filters) if own else []
         return own, {
             "trials": sum(row["trials"] for row in counted),

@@ -24,7 +24,8 @@ from graphmem.graph.access import read_scopes, refusal
 from graphmem.graph.arguments import check_limit, check_text
 from graphmem.graph.graph import Graph
 from graphmem.graph.graph import Transaction as Bound
-from graphmem.ids import from_millis, node_id, strategy_id, task_id
+from graphmem.graph.lookup import task_ids
+from graphmem.ids import from_millis, node_id, strategy_id
 from graphmem.lessons.counting import promote
 from graphmem.models import Episode, Evidence, Learned, LearnReport, Rejection, StrategyRow
 from graphmem.policies.streams import load, lock, open_nodes, store
@@ -179,17 +180,9 @@ class Learner:
 
     def _tasks(self, text: str | None, task_type: str | None) -> list[str]:
         """Return the ids of the task with a key or wording, or else of the tasks of a type."""
-        if text is not None:
-            known = task_id(self._namespace, unicodedata.normalize("NFC", text).strip())
-            rows = self._store.read(
-                procedure("maintenance.stored_tasks"), ns=self._namespace, ids=[known]
-            )
-            if rows:
-                return [known]
-            task_type = None  # the caller filters by it; here only the wording counts
-        rows = self._store.read(
-            procedure("learning.find_tasks"), ns=self._namespace, text=text, task_type=task_type
-        )
+        if text is not None:  # the caller filters by the type
+            return task_ids(self._graph, unicodedata.normalize("NFC", text).strip())
+        rows = self._graph.read("learning.find_tasks", task_type=task_type)
         return [row["id"] for row in rows]
 
     def _row(self, episode: Episode) -> Row:

@@ -1,4 +1,4 @@
-"""What an object, an id or a text means: the strategy, lesson, rule or policy that it names."""
+"""Which node is meant by an object, an id, a key, a text or a wording."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Protocol, runtime_checkable
 
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.arguments import check_text, checked_text
-from graphmem.graph.graph import Graph
-from graphmem.ids import strategy_id
+from graphmem.graph.graph import Graph, Reader
+from graphmem.ids import strategy_id, task_id
 from graphmem.models.explanations import ItemKind
 from graphmem.models.fields import MAX_KEY
 from graphmem.store.port import Row
@@ -21,13 +21,59 @@ _VERDICT = re.compile(r"\[(?:WORKS|AVOID)\]\s*")
 
 
 @runtime_checkable
-class Item(Protocol):
+class HasId(Protocol):
     """What the library returned: anything that is known by its id."""
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """The id of its node."""
         ...
+
+
+def task_ids(reader: Reader, text: str) -> list[str]:
+    """Return the id of the task with a key or an id, else of all tasks with a wording."""
+    rows = reader.read("lookup.tasks", ids=[task_id(reader.ns, text), text])
+    if not rows:
+        rows = reader.read("lookup.described_tasks", text=text)
+    return [row["id"] for row in rows]
+
+
+def subject_ids(ns: str, subject: object, what: str, remedy: str) -> list[str]:
+    """Return the ids of the policies and strategies that an object, an id or a text can mean.
+
+    Raises:
+        ValidationError: it is none of these; the message says that it is no ``what``.
+    """
+    given = subject if isinstance(subject, str) else getattr(subject, "id", None)
+    if not isinstance(given, str):
+        raise ValidationError("subject", subject, f"is no {what}", remedy)
+    text = str(checked_text("subject", given))
+    return [text, strategy_id(ns, text)] if given is subject else [text]
+
+
+def find_subject(reader: Reader, ids: Sequence[str], kind: str | None = None) -> Row | None:
+    """Return the policy or strategy with the first of some ids: a row of ``lookup.subjects``."""
+    rows = {row["id"]: row for row in reader.read("lookup.subjects", ids=list(ids))}
+    found = (rows[identity] for identity in ids if identity in rows)
+    return next((row for row in found if kind in (None, row["kind"])), None)
+
+
+def find_strategy(reader: Reader, name: str, given: str) -> Row:
+    """Return a strategy by its id or text: a row of ``lookup.subjects``.
+
+    Raises:
+        NotFoundError: there is none.
+        ValidationError: the argument ``name`` is no text.
+    """
+    check_text(name, given)
+    text = str(checked_text(name, given))
+    found = find_subject(reader, [text, strategy_id(reader.ns, text)], "strategy")
+    if found is None:
+        raise NotFoundError(
+            f"no strategy {given!r:.100} in namespace {reader.ns!r}; `graphmem strategies` shows "
+            "them"
+        )
+    return found
 
 
 class Items:
@@ -37,7 +83,7 @@ class Items:
         self._graph = graph
 
     def find(
-        self, item: Item | str, kind: str | None = None, agents: Sequence[str] | None = None
+        self, item: HasId | str, kind: str | None = None, agents: Sequence[str] | None = None
     ) -> Row:
         """Return the row of ``explaining.find`` that an object, an id or a text means.
 
@@ -50,7 +96,7 @@ class Items:
         name = _checked_kind(kind)
         if isinstance(item, str):
             return self._named(_checked_item(item), item, name, agents)
-        if not isinstance(item, Item) or not isinstance(item.id, str):
+        if not isinstance(item, HasId) or not isinstance(item.id, str):
             raise ValidationError(
                 "item", item, "cannot be explained", "give an id, a text, or what a memory returned"
             )

@@ -7,12 +7,10 @@ that read add up what points to the same.
 
 from __future__ import annotations
 
-from graphmem.errors import NotFoundError, ValidationError
-from graphmem.graph.arguments import check_text, checked_text
+from graphmem.errors import ValidationError
 from graphmem.graph.graph import Transaction
-from graphmem.ids import strategy_id
+from graphmem.graph.lookup import find_strategy
 from graphmem.lessons.reading import LessonReader
-from graphmem.store.port import Row
 
 
 class Merger(LessonReader):
@@ -34,9 +32,9 @@ class Merger(LessonReader):
 
     def _merge(self, tx: Transaction, strategy: str, other: str) -> str:
         given = {"strategy": strategy, "other": other}
-        ids = sorted({self._found(tx, *item)["id"] for item in given.items()})
+        ids = sorted({find_strategy(tx, *item)["id"] for item in given.items()})
         tx.run("lessons.lock_strategies", ids=ids)
-        whole, part = (self._found(tx, *item) for item in given.items())
+        whole, part = (find_strategy(tx, *item) for item in given.items())
         if whole["id"] == part["id"]:
             raise ValidationError("other", other, "is the same strategy", "name two strategies")
         # One that others were merged into points to itself.
@@ -59,20 +57,8 @@ class Merger(LessonReader):
         """
 
         def work(tx: Transaction) -> int:
-            identity = self._found(tx, "strategy", strategy)["id"]
+            identity = find_strategy(tx, "strategy", strategy)["id"]
             tx.run("lessons.lock_strategies", ids=[identity])
             return int(tx.run("lessons.unmerge", id=identity)[0]["unmerged"])
 
         return self._graph.transact(work)
-
-    def _found(self, tx: Transaction, name: str, given: str) -> Row:
-        check_text(name, given)
-        text = str(checked_text(name, given))
-        ids = [text, strategy_id(self._graph.ns, text)]
-        rows = tx.run("lessons.strategy", ids=ids)
-        if not rows:
-            raise NotFoundError(
-                f"no strategy {given!r} in namespace {self._graph.ns!r}; "
-                "`graphmem strategies` shows them"
-            )
-        return rows[0]

@@ -25,9 +25,10 @@ from dataclasses import dataclass
 from graphmem.errors import ValidationError
 from graphmem.graph.access import View, read_scopes
 from graphmem.graph.graph import Graph
+from graphmem.graph.lookup import task_ids
 from graphmem.ids import task_id
 from graphmem.lessons.general_rules import MODEL, consolidation_id, normalized
-from graphmem.lessons.reading import found_task, with_merged
+from graphmem.lessons.reading import with_merged
 from graphmem.models.context import ContextQuery
 from graphmem.store.port import Row
 from graphmem.text.fencing import CLOSE, OPEN, fenced
@@ -113,10 +114,8 @@ class ContextWriter:
         """Yield candidates, in the order of their sections."""
         identity = task_id(self._graph.ns, task)
         known = self._read("context.task", task=identity)
-        if not known:
-            found = found_task(self._graph, task)
-            if found != identity:
-                identity, known = found, self._read("context.task", task=found)
+        if not known and (found := task_ids(self._graph, task)):
+            identity, known = found[0], self._read("context.task", task=found[0])
         task = known[0]["key"] if known else task
         task_type = known[0]["task_type"] if known else infer_task_type(task).name
         agents = None if view.agents is None else list(view.agents)
@@ -134,7 +133,7 @@ class ContextWriter:
         yield from self._general(view)
         if known:
             limit = RECENT if view.scope is None else EVERYTHING
-            recent = self._read("lessons.recent", task=identity, agents=agents, limit=limit)
+            recent = self._read("lessons.recent", tasks=[identity], agents=agents, limit=limit)
             recent = [row for row in recent if view.allows(row["task_type"])][:RECENT]
             for place, row in enumerate(recent, 1):
                 text = fenced(row["summary"] or "", SHOWN)
@@ -144,15 +143,15 @@ class ContextWriter:
     def _on_task(self, task: str, identity: str, known: Row, view: View) -> Iterator[Line]:
         if view.agents is None:
             yield _mean(known["mean_score"], known["episodes"])
-            rules = self._read("lessons.rules_of", task=identity, limit=2 * RULES)
+            rules = self._read("lessons.rules_of", tasks=[identity], limit=2 * RULES)
             cards = self._read("context.mistakes", task=task, limit=CARDS)
         else:
             agents = list(view.agents)
-            seen = self._read("lessons.recent", task=identity, agents=agents)
+            seen = self._read("lessons.recent", tasks=[identity], agents=agents)
             seen = [row for row in seen if view.allows(row["task_type"])]
             if seen:
                 yield _mean(sum(row["score"] for row in seen) / len(seen), len(seen), "last ")
-            rules = self._read("lessons.rules_by", task=identity, agents=agents)
+            rules = self._read("lessons.rules_by", tasks=[identity], agents=agents)
             rules = [row for row in rules if view.allows(row["task_type"])][: 2 * RULES]
             cards = self._read("lessons.mistakes_by", task=task, agents=agents)
             cards = [row for row in cards if view.allows(row["task_type"])][:CARDS]

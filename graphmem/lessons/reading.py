@@ -12,7 +12,8 @@ from graphmem.errors import ValidationError
 from graphmem.graph.access import View, read_view
 from graphmem.graph.arguments import check_limit, checked_agent, checked_text
 from graphmem.graph.graph import Graph, Reader, Transaction
-from graphmem.ids import from_millis, task_id
+from graphmem.graph.lookup import task_ids
+from graphmem.ids import from_millis
 from graphmem.lessons.counting import RECENT, SAMPLE
 from graphmem.models.lessons import (
     Alternative,
@@ -161,16 +162,16 @@ class LessonReader:
             check_limit(limit)
         view = self._view(agent)
         limit = RULES if limit is None and task is not None else limit
-        identity = None if task is None else self._task(task)
+        tasks = None if task is None else self._tasks(task)
         if view.agents is not None:
-            rows = self._graph.read("lessons.rules_by", agents=list(view.agents), task=identity)
+            rows = self._graph.read("lessons.rules_by", agents=list(view.agents), tasks=tasks)
             rows = [row for row in rows if view.allows(row.pop("task_type"))]
-            if identity is None:
+            if tasks is None:
                 rows.sort(key=lambda row: row["opposing"] - row["supporting"])
-        elif identity is None:
+        elif tasks is None:
             rows = self._graph.read("lessons.rules")
         else:
-            rows = self._graph.read("lessons.rules_of", task=identity, limit=limit)
+            rows = self._graph.read("lessons.rules_of", tasks=tasks, limit=limit)
         rows = sorted(rows, key=lambda row: bool(row["source"] == "model"))[:limit]
         samples: dict[str, list[str]] = {}
         query = {"ids": [row["id"] for row in rows]}
@@ -225,11 +226,11 @@ class LessonReader:
             ValidationError: ``last`` is not from 1 to 20.
         """
         if last is None:
-            rows = self._graph.read("lessons.scores", task=self._task(task))
+            rows = self._graph.read("lessons.scores", tasks=self._tasks(task))
         elif type(last) is not int or not 1 <= last <= RECENT:
             raise ValidationError("last", last, f"must be from 1 to {RECENT}", "or leave it out")
         else:
-            rows = self._graph.read("lessons.recent", task=self._task(task), agents=None)[:last][
+            rows = self._graph.read("lessons.recent", tasks=self._tasks(task), agents=None)[:last][
                 ::-1
             ]
         return [_score(row) for row in rows]
@@ -371,8 +372,8 @@ class LessonReader:
     def _view(self, agent: str | None) -> View:
         return read_view(self._graph, checked_agent(agent))
 
-    def _task(self, task: str) -> str:
-        return found_task(self._graph, str(checked_text("task", task)))
+    def _tasks(self, task: str) -> list[str]:
+        return task_ids(self._graph, str(checked_text("task", task)))
 
     def _both(self, name: str, reader: Reader | None = None, **params: Any) -> list[Row]:
         return with_merged(reader or self._graph, name, **params)
@@ -388,15 +389,6 @@ def with_merged(reader: Reader, name: str, limit: int | None = None, **params: A
     if reader.read("lessons.merged")[0]["merged"]:
         rows += reader.read(f"{name}_of_merged", **params)
     return sorted(rows, key=lambda row: (-row["lower"], -row["confidence"], row["id"]))
-
-
-def found_task(reader: Reader, text: str) -> str:
-    """Return the id of the task with a key, else with this wording, else what it would be."""
-    known = task_id(reader.ns, text)
-    if reader.read("maintenance.stored_tasks", ids=[known]):
-        return known
-    rows = reader.read("lessons.described_task", text=text)
-    return str(rows[0]["id"]) if rows else known
 
 
 def check_confidence(value: float) -> None:

@@ -11,19 +11,18 @@ from __future__ import annotations
 
 import builtins
 import math
-import unicodedata
 from calendar import isleap, monthrange
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from itertools import accumulate
-from typing import Any, Protocol
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from graphmem.errors import NotFoundError, ValidationError
-from graphmem.graph.arguments import check_text
 from graphmem.graph.graph import Graph, Transaction
-from graphmem.ids import from_millis, node_id, strategy_id
+from graphmem.graph.lookup import HasId, find_subject, subject_ids
+from graphmem.ids import from_millis, node_id
 from graphmem.models.cycles import (
     BUCKETS,
     PERIODS,
@@ -51,15 +50,6 @@ _START = datetime(1970, 1, 1)  # on the wall clock of whatever zone is asked for
 _THURSDAY = 3  # the weekday of that date
 _MONTHS = (0, *accumulate((31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)))
 """Days of a year of 365 before each month."""
-
-
-class HasId(Protocol):
-    """A policy, or the row of a strategy."""
-
-    @property
-    def id(self) -> str:
-        """The id of its node."""
-        ...
 
 
 Subject = str | HasId | Sequence[datetime]
@@ -173,23 +163,16 @@ class Cycles:
 
     def _identity(self, subject: object) -> str:
         """Return the id of a policy or strategy that is there."""
-        given = subject if isinstance(subject, str) else getattr(subject, "id", None)
-        if not isinstance(given, str):
-            raise ValidationError(
-                "subject",
-                subject,
-                "is no policy, strategy or list of datetimes",
-                "give a policy, its id, or the id or text of a strategy",
-            )
-        check_text("subject", given)
-        text = unicodedata.normalize("NFC", given).strip()
-        ids = [given, strategy_id(self._graph.ns, text)]
-        rows = self._graph.read("cycles.subject", ids=ids)
-        found = {row["id"] for row in rows}
-        for identity in ids:
-            if identity in found:
-                return identity
-        raise self._unknown(given)
+        ids = subject_ids(
+            self._graph.ns,
+            subject,
+            "policy, strategy or list of datetimes",
+            "give a policy, its id, or the id or text of a strategy",
+        )
+        found = find_subject(self._graph, ids)
+        if found is None:
+            raise self._unknown(ids[0])
+        return str(found["id"])
 
     def renew(self, tx: Transaction, subjects: Sequence[str] | None = None) -> int:
         """Find stored cycles anew, as they were asked for, within a transaction; return how many.

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 from uuid import uuid4
 
 from pydantic import JsonValue
@@ -20,7 +20,8 @@ from pydantic import JsonValue
 from graphmem.errors import ConflictError, NotFoundError, ValidationError
 from graphmem.graph.arguments import check_text
 from graphmem.graph.graph import Graph, Transaction
-from graphmem.ids import canonical_json, from_millis, node_id, strategy_id, stream_id
+from graphmem.graph.lookup import HasId, find_subject, subject_ids
+from graphmem.ids import canonical_json, from_millis, node_id, stream_id
 from graphmem.models.fields import Input, Moment, Name, millis
 from graphmem.models.predictions import (
     Behaviour,
@@ -53,15 +54,6 @@ MAX_BINS = 1_000
 
 _STATUSES = ("open", "resolved", "expired")
 _CONFIDENCE = {"threshold": CONFIDENCE_THRESHOLD, "low_signal": LOW_SIGNAL}
-
-
-class HasId(Protocol):
-    """A policy, or the row of a strategy."""
-
-    @property
-    def id(self) -> str:
-        """The id of its node."""
-        ...
 
 
 Subject = str | HasId
@@ -323,27 +315,23 @@ class Predictions:
 
     def _names(self, subject: object) -> builtins.list[str]:
         """Return what a subject may be stored as: its id or text, or the id of its strategy."""
-        given = subject if isinstance(subject, str) else getattr(subject, "id", None)
-        if not isinstance(given, str):
-            raise ValidationError(
-                "subject",
-                subject,
-                "is no policy, strategy or text",
-                "give a policy, its id, a strategy's id or text, or any other text",
-            )
-        name = _Named(subject=given).subject
-        return [name, strategy_id(self._graph.ns, name)] if given is subject else [name]
+        ids = subject_ids(
+            self._graph.ns,
+            subject,
+            "policy, strategy or text",
+            "give a policy, its id, a strategy's id or text, or any other text",
+        )
+        _Named(subject=ids[0])
+        return ids
 
     def _about(
         self, tx: Transaction, names: Sequence[str], kind: PredictionKind | None, *, free: bool
     ) -> Row:
         """Return what a subject is: {id, kind, owner}."""
         if kind != "free":
-            rows = tx.run("predictions.subject", ids=list(names))
-            found = {row["id"]: row for row in rows if kind in (None, row["kind"])}
-            for name in names:
-                if name in found:
-                    return found[name]
+            found = find_subject(tx, names, kind)
+            if found is not None:
+                return found
             if kind is not None or not free:
                 raise NotFoundError(
                     f"no {kind or 'policy or strategy'} {names[0]!r} in namespace "

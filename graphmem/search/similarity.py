@@ -16,7 +16,8 @@ from graphmem.errors import NotFoundError, SettingsError, ValidationError
 from graphmem.graph.arguments import check_limit, checked_text
 from graphmem.graph.derived import upkeep
 from graphmem.graph.graph import Graph, Transaction
-from graphmem.ids import node_id, strategy_id
+from graphmem.graph.lookup import find_strategy
+from graphmem.ids import node_id
 from graphmem.models import Difference
 from graphmem.models.similarity import RelinkReport, SimilarStrategy
 from graphmem.store.paging import pages
@@ -154,14 +155,8 @@ class Similarity:
         check_limit(limit)
         text = searched("strategy", strategy)
         index = self.fresh()
-        known = {text, strategy_id(self._graph.ns, text)}
-        found = self._graph.read("similarity.strategies", ids=sorted(known)) if index else []
-        if not found or index is None:
-            raise NotFoundError(
-                f"no strategy {strategy!r:.100} in namespace {self._graph.ns!r}; "
-                "`graphmem strategies` lists them"
-            )
-        own = found[0]["id"]
+        own = find_strategy(self._graph, "strategy", text)["id"]
+        assert index is not None  # noqa: S101 - there is one where there is a strategy
         vectors = index.vectors("Strategy", [own])
         near = index.near("Strategy", vectors[own], limit + 1)
         linked = {

@@ -22,8 +22,6 @@ DAY = datetime(2026, 5, 1, tzinfo=UTC)
 HERE: dict[str, JsonValue] = {"place": "here"}
 LENT: list[JsonValue] = [{"similarity": 0.5, "trials": 4, "successes": 3}]
 THERE: dict[str, JsonValue] = {"place": "there"}
-BY_TASK = {"lessons.rules_of", "lessons.rules_by", "lessons.recent", "lessons.scores"}
-"""These take the id of a task, not its wording."""
 STRENGTHS: dict[str, JsonValue] = {
     **dict.fromkeys(("task_strength", "strategy_strength", "cell_strength"), 3.0),
     **dict.fromkeys(("task_slope", "strategy_slope"), 1.0),
@@ -410,11 +408,7 @@ def arguments(query: Query, ns: str, target: Memory) -> dict[str, Any]:
         else "",
         "strategy": ids(target, "Strategy")[0],
         "rows": rows.get(query.name, []),
-        "task": None
-        if query.name.startswith("maintenance.")
-        else ids(target, "Task")[0]
-        if query.name in BY_TASK
-        else "shared task",
+        "task": None if query.name.startswith("maintenance.") else "shared task",
         "others": None,
         "text": "shared task",
         "task_type": "shared",

@@ -253,7 +253,7 @@ def test_namespaces_do_not_see_each_others_cycles(opened: Opener) -> None:
         ours.store.transact(
             lambda tx, name=name, given=given: tx.run(procedure(name), ns=ours.namespace, **given)  # type: ignore[misc]
         )
-    for name in ("cycles.dates", "cycles.of", "cycles.subject"):
+    for name in ("cycles.dates", "cycles.of", "lookup.subjects"):
         assert ours.query(name, ids=[cycle.subject]) == []
     assert theirs.cycles.list() == [cycle]
 

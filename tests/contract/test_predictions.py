@@ -719,7 +719,7 @@ def test_namespaces_do_not_see_each_others_predictions(opened: Opener) -> None:
                 procedure(name), ns=ours.namespace, **given
             )
         )
-    assert ours.query("predictions.subject", ids=[policy.id]) == []
+    assert ours.query("lookup.subjects", ids=[policy.id]) == []
     assert ours.query("predictions.open_about", subjects=[policy.id]) == []
     assert ledger(theirs).list() == before
     assert theirs.policies.by_id(policy.id) == policy

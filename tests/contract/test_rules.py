@@ -47,6 +47,20 @@ class TestRules:
         attempt(memory, score, successes=["read first"], mistakes=["hurry"])
         assert set(shown(memory, "deploy")) == set(shown(memory)) == rules
 
+    def test_a_wording_of_several_tasks_means_all_of_them(self, memory: Memory) -> None:
+        """So it is for all that asks by a task: strategies, rules, scores, predictions."""
+        wording = "book a flight"
+        for key in ("a", "b"):
+            episode = {"task": wording, "task_key": key, "strategy": [key], "score": 0.9}
+            memory.learn_many([{**episode, "successes": [f"ask {key}"]}])
+        assert {row.text for row in memory.strategies(task=wording)} == {"a", "b"}
+        assert set(shown(memory, wording)) == {"[WORKS] ask a", "[WORKS] ask b"}
+        assert set(shown(memory, wording, agent="default")) == {"[WORKS] ask a", "[WORKS] ask b"}
+        for last in (None, 9):
+            assert len(memory.lessons.scores(wording, last=last)) == 2
+        assert memory.predict(wording, "a").basis.task.trials == 2
+        assert shown(memory, "a") == ["[WORKS] ask a"]
+
     def test_a_rule_has_its_evidence(self, memory: Memory) -> None:
         ids = [attempt(memory, 0.9, number, successes=["read first"]) for number in range(7)]
         attempt(memory, NEVER, 7, successes=["read first"])

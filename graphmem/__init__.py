@@ -1,4 +1,4 @@
-"""A memory of what works, for agents: episodes in, strategies with evidence out."""
+"""A memory for agents: learns episodes, and returns strategies with their evidence."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used, so that ``graphmem --help`` need not."""
+    """Import a public name on first use, which keeps ``graphmem --help`` fast."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

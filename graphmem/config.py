@@ -1,7 +1,7 @@
-"""Settings: every constant that a user may want to change, with where it comes from.
+"""Settings: every constant that a user can change, and its source.
 
-Each field is also read from the environment as ``GRAPHMEM_<NAME>``; ``graphmem config`` shows
-the values in force and where each came from.
+Each field is also read from the environment as ``GRAPHMEM_<NAME>``; ``graphmem config`` shows the
+values in force and their sources.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from graphmem.errors import SettingsError, shown
 
 DEFAULT_NAMESPACE = "default"
 
-# Settings that shape what is derived and stored: a memory keeps the value it was built with.
+# These settings shape stored derived values: a memory keeps the values that it was built with.
 STORED = ("co_occurrence_half_life_days",)
 SECRETS = ("password", "model_key")
 
 
 class Settings(BaseSettings):
-    """What a memory can be told.
+    """The settings of a memory.
 
     Raises:
-        SettingsError: a setting is wrong, or an argument has an unknown name; the message names
-            it, its value and where it came from.
+        SettingsError: a setting is wrong, or an argument has an unknown name; the message names it,
+            its value and its source.
     """
 
     model_config = SettingsConfigDict(
@@ -190,7 +190,7 @@ class Settings(BaseSettings):
 
     @property
     def bounds(self) -> dict[str, Any]:
-        """What procedures compute means, Wilson bounds and a status with, by their parameters."""
+        """The parameters of procedures that compute means, Wilson bounds or a status."""
         return {
             "z": self.z,
             "prior_successes": self.prior_successes,

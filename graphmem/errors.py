@@ -1,4 +1,4 @@
-"""Everything that graphmem raises on purpose.
+"""All errors that graphmem raises on purpose.
 
     GraphMemError
     ├── ValidationError        an argument or a record is wrong: field, value, remedy
@@ -17,7 +17,7 @@
         ├── StorageError       disk full, permission, damaged file
         ├── ForkedError        used in a child process that inherited it
         └── QueryError         the engine refused the Cypher
-            └── ReadOnlyError  a query that writes was given where only reading is allowed
+            └── ReadOnlyError  a writing query where only reading is allowed
 
 ``retryable`` says whether the same call can succeed later without a change.
 """
@@ -30,7 +30,7 @@ _SHOWN = 200
 
 
 def shown(value: object, limit: int = _SHOWN) -> str:
-    """Return a short printable form of ``value`` for a message (at most about ``limit`` chars)."""
+    """Return a short printable form of ``value`` for a message, about ``limit`` characters."""
     try:
         text = ascii(value) if has_surrogate(value) else repr(value)
     except Exception:  # noqa: BLE001 - a number too long, a nesting too deep, a broken __repr__
@@ -41,7 +41,7 @@ def shown(value: object, limit: int = _SHOWN) -> str:
 
 
 def has_surrogate(value: object) -> bool:
-    """Return whether it is a text that UTF-8 cannot hold."""
+    """Return whether it is a text that UTF-8 cannot encode."""
     return isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value)
 
 
@@ -54,7 +54,7 @@ class GraphMemError(Exception):
 class ValidationError(GraphMemError):
     """An argument or a record is wrong.
 
-    ``field`` names it (dotted for nested ones), ``value`` is what came, ``remedy`` what to do.
+    ``field`` is its name (dotted if nested), ``value`` what was given, ``remedy`` what to do.
     """
 
     def __init__(self, field: str, value: object, problem: str, remedy: str = "") -> None:
@@ -103,7 +103,7 @@ class ScopeError(ValidationError):
 
 
 class NotFoundError(GraphMemError):
-    """What was asked for is not there."""
+    """The requested thing does not exist."""
 
 
 class SettingsError(GraphMemError):
@@ -119,7 +119,7 @@ class SeedingError(GraphMemError):
 
 
 class StoreError(GraphMemError):
-    """The engine below failed."""
+    """The engine failed."""
 
 
 class NotAMemoryError(StoreError):
@@ -137,7 +137,7 @@ class LockedError(StoreError):
 
 
 class UnavailableError(StoreError):
-    """The server is not there, or went away."""
+    """The server cannot be reached."""
 
     retryable = True
 
@@ -159,4 +159,4 @@ class QueryError(StoreError):
 
 
 class ReadOnlyError(QueryError):
-    """A query that writes was given where only reading is allowed."""
+    """A writing query was given where only reading is allowed."""

@@ -27,7 +27,7 @@ def canonical_json(value: Any) -> str:
 
     Raises:
         ValueError: NaN or an infinity is inside.
-        TypeError: something that JSON cannot hold is inside.
+        TypeError: JSON cannot represent a value inside.
     """
     return _encoder.encode(value)
 
@@ -40,7 +40,7 @@ def digest(text: str) -> str:
 def node_id(namespace: str, label: str, *key: str) -> str:
     """Return the id of a node: a hash of namespace, label and natural key (32 hex digits).
 
-    The parts are joined with their lengths, so that no two different keys read the same.
+    The parts are joined with their lengths, so that different keys never give the same text.
     """
     return digest("".join([f"{len(part)}:{part}" for part in (namespace, label, *key)]))
 
@@ -52,18 +52,18 @@ def fingerprint(
 ) -> str:
     """Return the fingerprint of a state: the first 16 hex digits of a SHA-256 over its features.
 
-    Hashed is their JSON as Python writes it by default, with sorted keys; so 1 and 1.0 differ.
+    The hash covers Python's default JSON with sorted keys; 1 and 1.0 differ.
 
     Args:
-        features: what describes the state, by name: texts, numbers, booleans, None, and lists
-            and dicts of them.
-        include: only these features count.
-        hour_bucket: True adds the present hour, a datetime (with time zone) its hour, so that the
-            same features are another state in another hour.
+        features: the features of the state by name: texts, numbers, booleans, None, and lists and
+            dicts of them.
+        include: names of the features to use; None uses all.
+        hour_bucket: True adds the current hour, a datetime (with time zone) its hour: the same
+            features are then another state in another hour.
 
     Raises:
-        ValidationError: JSON cannot hold a feature exactly, or ``include`` names one that is
-            not there.
+        ValidationError: JSON cannot represent a feature exactly, or ``include`` names an unknown
+            feature.
     """
     if not isinstance(features, Mapping):
         raise ValidationError("state", features, "must be a dict of features")
@@ -83,10 +83,10 @@ def fingerprint(
 
 
 def features_json(features: Mapping[str, Any], name: str = "state") -> str:
-    """Return the JSON text of features, which is what is hashed; errors name the field so.
+    """Return the JSON text of features, for hashing; errors call the field ``name``.
 
     Raises:
-        ValidationError: JSON cannot hold one of them exactly.
+        ValidationError: JSON cannot represent a feature exactly.
     """
     try:
         text = _json(features, name)
@@ -106,7 +106,7 @@ def hashed(text: str) -> str:
 
 
 def _json(value: Any, where: str) -> str:
-    """Return what ``json.dumps(value, sort_keys=True)`` does, of exactly what JSON can hold."""
+    """Return ``json.dumps(value, sort_keys=True)``; raise if that is not exact."""
     kind = type(value)
     if kind is str:
         return _quoted(value)

@@ -1,4 +1,4 @@
-"""What goes in and what comes out, as pydantic models."""
+"""Pydantic models of all inputs and outputs."""
 
 from graphmem.models.consolidation import ConsolidationReport, ModelSettings
 from graphmem.models.cycles import Cycle, CycleReport, CycleTest

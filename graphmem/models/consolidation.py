@@ -1,4 +1,4 @@
-"""Consolidation: the model that may be asked, what it must answer, and the report."""
+"""Consolidation: the settings of a model, the answer that it must give, and the report."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from graphmem.models.fields import Output
 from graphmem.models.lessons import Verdict
 
 MAX_RULES = 10
-"""Rules in one answer of a model."""
+"""Most rules in one answer of a model."""
 MAX_RULE_TEXT = 300
-"""Characters of a rule in the answer of a model."""
+"""Most characters of one rule in an answer."""
 
 
 class ModelSettings(BaseModel):
-    """A model that answers as the chat completions of OpenAI do.
+    """A model behind an endpoint with OpenAI's chat completions API.
 
     Raises:
-        SettingsError: a field is wrong; the message never shows the key.
+        SettingsError: a field is wrong. The message never shows the key.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     base_url: str
-    """``http://`` or ``https://``, up to before ``/chat/completions``; no user or key inside."""
+    """``http://`` or ``https://``, without ``/chat/completions``, user or key."""
     name: str = Field(min_length=1, max_length=200)
-    """What the endpoint calls the model."""
+    """The endpoint's name of the model."""
     key: SecretStr | None = None
     """Sent as a bearer token; None sends none."""
     timeout: float = Field(30.0, gt=0, le=3600, allow_inf_nan=False)
-    """Seconds that one attempt may take; there are two at most."""
+    """Seconds for one attempt; there are at most two."""
 
     def __init__(self, **given: Any) -> None:
         try:
@@ -53,7 +53,7 @@ class ModelSettings(BaseModel):
         """Return the model that the settings name.
 
         Raises:
-            SettingsError: they name none, or a setting is wrong.
+            SettingsError: they name no model, or a setting is wrong.
         """
         if settings.model_base_url is None or settings.model_name is None:
             raise SettingsError(
@@ -95,7 +95,7 @@ class ModelSettings(BaseModel):
 
 
 class ProposedRule(BaseModel):
-    """A rule as a model answers it; ``episodes`` are numbers of those that it was sent."""
+    """A rule in a model's answer; ``episodes`` are the numbers of episodes in the prompt."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -105,7 +105,7 @@ class ProposedRule(BaseModel):
 
 
 class ModelAnswer(BaseModel):
-    """What a model must answer, and nothing around it."""
+    """The whole answer that a model must give."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -115,13 +115,13 @@ class ModelAnswer(BaseModel):
 class ConsolidationReport(Output):
     """What a consolidation did.
 
-    ``due`` says whether there were ``every`` new episodes, ``since`` how many there were; where
-    it was neither due nor forced, ``done`` is false and nothing was written. ``how`` is "model"
-    where a model's answer was used, else "repetition", and then ``reason`` tells why a model that
-    was asked for was not used. ``rules`` counts the general rules that repetition shows now,
-    ``created`` and ``removed`` those of them that are new or no longer hold. ``model_rules``
-    counts the rules that models gave, ``dropped`` what a model proposed without evidence.
-    ``preferred`` counts the edges from anti-patterns to what to do instead.
+    ``since`` counts the new episodes; consolidation is ``due`` from ``every`` new episodes on.
+    ``done`` is false if it was neither due nor forced; nothing was written then. ``how`` is "model"
+    if a model's answer was used, else "repetition"; ``reason`` then says why a requested model was
+    not used. ``rules`` counts the general rules that repetition supports now, ``created`` the new
+    ones, ``removed`` those that no longer hold. ``model_rules`` counts the rules of models,
+    ``dropped`` the proposals without evidence. ``preferred`` counts the edges from anti-patterns to
+    better alternatives.
     """
 
     due: bool

@@ -1,4 +1,4 @@
-"""The question that a context answers, checked."""
+"""The validated arguments of ``context``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graphmem.models.fields import Input, Name
 
 
 class ContextQuery(Input):
-    """What a context is asked for: a task, for whom, and how long it may be (tokens, from 1)."""
+    """The task, the agent, and the length limit of a context in tokens (at least 1)."""
 
     task: Name
     max_tokens: Annotated[int, Field(ge=1)]

@@ -1,4 +1,4 @@
-"""Cycles: when something happens more often than an even spread over time would have it."""
+"""Cycles: hours, days or months in which something happens more often than by chance."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BUCKETS: Mapping[Kind, tuple[str, ...]] = MappingProxyType(
         ),
     }
 )
-"""The buckets of each kind, in words."""
+"""The names of the buckets of each kind."""
 
 PERIODS: Mapping[Kind, float] = MappingProxyType(
     {
@@ -40,12 +40,12 @@ PERIODS: Mapping[Kind, float] = MappingProxyType(
 
 
 class Cycle(Output):
-    """A cycle that was found.
+    """A detected cycle.
 
-    ``buckets`` are the events counted, ``expected`` what an even spread would give; ``p_value`` is
-    corrected for the other tests. ``phase`` says where in the period the middle of the peak
-    lies, in seconds of :func:`graphmem.policies.cycles.clock`. ``only`` says whether successes or
-    failures alone were counted, ``id`` is None where the cycle is not stored.
+    ``buckets`` are the counts of events, ``expected`` the counts of an even spread; ``p_value`` is
+    corrected for multiple tests. ``phase`` is the middle of the peak in seconds of
+    :func:`graphmem.policies.cycles.clock`. ``only`` says whether only successes or only failures
+    were counted. ``id`` is None if the cycle is not stored.
     """
 
     id: str | None = None
@@ -59,7 +59,7 @@ class Cycle(Output):
     buckets: tuple[int, ...]
     expected: tuple[float, ...]
     peak: int
-    """Index of the bucket that stands out most; the first of several."""
+    """Index of the bucket that exceeds its expected count most; the first if several tie."""
     timezone: str
     events: int
     only: Only | None = None
@@ -71,25 +71,25 @@ class Cycle(Output):
 
 
 class CycleTest(Output):
-    """One test: what was counted and expected, what came of it, or why it was not made."""
+    """One test: the counts, the expected counts, and the result or why there is none."""
 
     kind: Kind
     buckets: tuple[int, ...]
     expected: tuple[float, ...]
     chi2: float | None = None
     p_value: float | None = None
-    """As the chi-squared distribution gives it, for this test by itself."""
+    """From the chi-squared distribution, not corrected."""
     p_corrected: float | None = None
-    """Corrected for the number of tests that were made."""
+    """Corrected for the number of tests."""
     tested: bool
     reason: str | None = None
 
 
 class CycleReport(Output):
-    """The answer of ``examine``: the cycles, all tests, and what could not be counted.
+    """The answer of ``examine``: the cycles, all tests, and the facts that were not counted.
 
-    ``undated`` facts have no date, ``unjudged`` ones neither worked nor failed (they matter only
-    where successes or failures alone are counted).
+    ``undated`` facts have no date. ``unjudged`` facts have no success or failure; they are skipped
+    only if ``only`` is given.
     """
 
     subject: str | None = None

@@ -1,4 +1,4 @@
-"""What is known of embedders without loading one."""
+"""Descriptions of embedders, available without loading them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from graphmem.models.fields import Output
 
 
 class EmbedderInfo(Output):
-    """An embedder that can be named in the settings."""
+    """An embedder that the settings can name."""
 
     name: str
-    """What to write in ``GRAPHMEM_EMBEDDER``."""
+    """The value for ``GRAPHMEM_EMBEDDER``."""
     dimensions: int | None = None
-    """Numbers in a vector; None where only loading it would tell."""
+    """Length of a vector; None if it is unknown before loading."""
     what: str
     missing: str | None = None
-    """What it takes to use it; None where nothing is missing."""
+    """What must be installed to use it; None if nothing."""
     in_force: bool = False
-    """The settings name it."""
+    """Whether the settings name it."""
     of_memory: bool = False
-    """The memory was built with it."""
+    """Whether the memory was built with it."""

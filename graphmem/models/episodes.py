@@ -1,4 +1,4 @@
-"""Episodes: what an agent did once, and what came of it."""
+"""Episodes: one attempt of an agent at a task, with its outcome."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from graphmem.models.fields import (
 class StrategyUse(Input):
     """One strategy in an episode.
 
-    ``credit`` in [0, 1] weighs the score; ``shown`` says whether the memory offered it;
-    a strategy that was not ``applied`` is recorded but not counted as tried.
+    ``credit`` in [0, 1] weighs the score. ``shown`` says whether the memory offered the strategy. A
+    strategy with ``applied=False`` is recorded, but not counted as tried.
     """
 
     text: Name
@@ -45,7 +45,7 @@ class StrategyUse(Input):
 
 
 class Step(Input):
-    """One step of an episode; ``state``, ``next_state`` and ``terminal`` make it a transition."""
+    """One step of an episode; with ``state`` and ``next_state`` or ``terminal``, a transition."""
 
     action_type: Name = "action"
     action: Json = None
@@ -58,10 +58,10 @@ class Step(Input):
 
 
 class MistakeCard(Input):
-    """One mistake of an episode, described so that the same mistake can be recognized.
+    """One mistake of an episode, described so that a repetition can be recognized.
 
     Cards with the same ``type``, ``task`` (default: the episode's), ``worker`` and
-    ``correct_decision`` are one mistake, seen as often as there are cards.
+    ``correct_decision`` are the same mistake; ``seen`` counts the cards.
     """
 
     type: Name
@@ -89,12 +89,12 @@ _Texts = Annotated[tuple[Name, ...], BeforeValidator(_tuple), Field(max_length=M
 
 
 class Episode(Input):
-    """What an agent did once, and what came of it.
+    """One attempt of an agent at a task, with its outcome.
 
-    One of ``success`` and ``score`` must be given; ``score`` is in [0, 1], ``reward`` is any
-    finite number (default: the score). Datetimes must carry a time zone. ``successes`` and
-    ``mistakes`` say in words what went well and what did not; rules come out of them. An empty
-    list of strategies says that none is known.
+    Give ``success``, or ``score`` in [0, 1], or both. ``reward`` is any finite number (default: the
+    score). Datetimes need a time zone. ``successes`` and ``mistakes`` are sentences about what went
+    well and badly; rules are derived from them. An empty list of strategies means that none is
+    known.
     """
 
     task: Name
@@ -143,7 +143,7 @@ class Episode(Input):
             raise explain(error) from None
 
     def model_post_init(self, _: Any, /) -> None:
-        """Check what concerns several fields."""
+        """Check conditions that span several fields."""
         if self.success is None and self.score is None:
             raise ValidationError(
                 "success",
@@ -165,7 +165,7 @@ class Episode(Input):
 
 
 class Outcome(BaseModel):
-    """The outcome of an episode, resolved."""
+    """The resolved outcome of an episode."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -177,8 +177,8 @@ class Outcome(BaseModel):
 def resolve(episode: Episode, threshold: float) -> Outcome:
     """Return success, score and reward of ``episode``.
 
-    Success is the given one, else ``score >= threshold``; the score of an episode that has only a
-    success is 1 or 0; the reward defaults to the score.
+    ``success`` defaults to ``score >= threshold``, ``score`` to 1 or 0 by success, ``reward`` to
+    the score.
 
     Raises:
         ValidationError: success and score contradict each other.
@@ -200,10 +200,10 @@ def resolve(episode: Episode, threshold: float) -> Outcome:
 
 
 def content(episode: Episode, outcome: Outcome) -> dict[str, Any]:
-    """Return what makes an episode the same episode: everything but where it was read from.
+    """Return the content by which two episodes are the same: all fields but their origin.
 
-    Times are milliseconds; missing things are left out, so that a field added later to the
-    models does not change the content of old episodes.
+    Times are milliseconds. Missing fields are left out, so that a field added to the models later
+    does not change the content of old episodes.
     """
     values: dict[str, Any] = {
         "task": episode.task,
@@ -230,13 +230,13 @@ def content(episode: Episode, outcome: Outcome) -> dict[str, Any]:
 
 
 def use_content(use: StrategyUse) -> dict[str, Any]:
-    """Return a use of a strategy as it is hashed and compared."""
+    """Return the content of a use of a strategy, for hashing and comparing."""
     values = {"text": use.text, "credit": use.credit, "applied": use.applied}
     return values if use.shown is None else {**values, "shown": use.shown}
 
 
 def card_content(card: MistakeCard) -> dict[str, Any]:
-    """Return a mistake card as it is hashed and compared."""
+    """Return the content of a mistake card, for hashing and comparing."""
     return {name: value for name, value in card.__dict__.items() if value not in (None, {})}
 
 
@@ -244,6 +244,6 @@ _STEP_FIELDS = tuple(Step.model_fields)
 
 
 def step_content(step: Step) -> dict[str, Any]:
-    """Return a step as it is hashed and compared."""
+    """Return the content of a step, for hashing and comparing."""
     values = step.__dict__
     return {name: values[name] for name in _STEP_FIELDS if values[name] is not None}

@@ -28,15 +28,15 @@ EventKind = Literal[
 class Event(Output):
     """One change.
 
-    ``subject`` is the id of the policy or episode that it is about (``episode``: the strategies
-    that the episode used changed), ``other`` that of the policy at the other end of an edge;
-    ``facts`` holds what a transition has: next_state, reward, alpha, gamma, terminal ...
+    ``subject`` is the id of the policy or episode (kind ``episode``: the strategies of that episode
+    changed). ``other`` is the id of the policy at the other end of an edge. ``facts`` holds the
+    fields of a transition: next_state, reward, alpha, gamma, terminal ...
     """
 
     id: str
     agent: str
     seq: int
-    """Number in the agent's stream, from 1 without gaps but for what was erased."""
+    """Number in the agent's stream, from 1; only erased events leave gaps."""
     kind: EventKind
     subject: str | None
     other: str | None = None
@@ -46,11 +46,11 @@ class Event(Output):
     at: datetime | None = None
     facts: dict[str, JsonValue] = {}  # noqa: RUF012 - pydantic copies it
     deliveries: int = 1
-    """How often it was given to a consumer of the group; more than 1 after a re-claim."""
+    """How often a consumer of the group received it; more than 1 after a re-claim."""
 
 
 class Pending(Output):
-    """Events that a consumer was given and has not acknowledged."""
+    """Events that a consumer received and has not acknowledged."""
 
     consumer: str
     agent: str

@@ -1,4 +1,4 @@
-"""What comes of importing and exporting files."""
+"""Reports of imports and exports of files."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ FileFormat = Literal["sentinel", "jsonl"]
 
 
 class ImportReport(Output):
-    """The answer of an import: how many episodes were new, and how many were known already.
+    """The answer of an import: how many episodes were new, and how many already known.
 
-    ``kept`` names what the file held beside its episodes; it is kept as it was, and nothing is
-    learned from it. ``refused`` are episodes that the memory refused (only for JSON lines, which
-    are learned in several transactions; of a Sentinel file all are learned, or none).
+    ``kept`` names the other content of the file, which is stored unchanged; nothing is learned from
+    it. ``refused`` holds the episodes that the memory refused. Only JSON lines can have some, as
+    they are learned in several transactions; a Sentinel file is learned as a whole or not at all.
     """
 
     file: str
@@ -29,8 +29,8 @@ class ImportReport(Output):
 class ExportReport(Output):
     """The answer of an export: how many episodes the file holds.
 
-    ``derived`` names the lists that were derived from the memory, ``kept`` those that stand in the
-    file as they were when it was imported.
+    ``derived`` names the lists that were derived from the memory, ``kept`` those that were imported
+    and are written back unchanged.
     """
 
     file: str

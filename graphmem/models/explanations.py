@@ -1,4 +1,4 @@
-"""Explanations: why something is believed, on what evidence, and what would change it."""
+"""Explanations: the evidence for a belief, and what would change it."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ Relation = Literal[
     "linked",
 ]
 _SHOWN = 100
-"""Characters of a text of episodes in what is printed."""
+"""Most characters of one text of an episode in printed explanations."""
 
 
 class Why(Output):
-    """What a belief stands on: trials, how many of them speak for it, and what that says.
+    """The evidence for a belief: trials, how many support it, and the bounds that follow.
 
-    ``successes`` are the trials that support the belief: those that worked; of an anti-pattern the
-    failures with its class of errors; of a rule the episodes for it. ``mean`` is the posterior mean
-    of their share, ``lower`` and ``upper`` its Wilson bounds, all in [0, 1].
+    ``successes`` counts the trials that support the belief: those that worked; for an anti-pattern
+    the failures with its class of errors; for a rule the supporting episodes. ``mean`` is the
+    posterior mean of their share, ``lower`` and ``upper`` are its Wilson bounds, all in [0, 1].
     """
 
     trials: int
@@ -40,13 +40,13 @@ class Why(Output):
     upper: float
     status: Status
     sentence: str
-    """The same in words."""
+    """The same as a sentence."""
 
 
 class Since(Output):
-    """The dates of the evidence: the first and the latest, of so many trials that have a date.
+    """The dates of the first and the latest trial; ``dated`` counts the trials with a date.
 
-    For a rule over all tasks only the two dates are kept, and ``dated`` is None.
+    For a general rule only the two dates are stored, and ``dated`` is None.
     """
 
     first: datetime
@@ -55,10 +55,10 @@ class Since(Output):
 
 
 class Trend(Output):
-    """The later half of the dated trials (with the middle one) against the earlier half.
+    """The later half of the dated trials (with the middle trial) compared with the earlier half.
 
-    ``change`` is the difference of the posterior means in [-1, 1]; it is ``certain`` where the
-    Wilson bounds of the halves do not overlap. The later half begins at ``later_from``.
+    ``change`` is the difference of the posterior means in [-1, 1]; it is ``certain`` if the Wilson
+    bounds of the halves do not overlap. The later half begins at ``later_from``.
     """
 
     direction: Literal["rises", "falls", "steady"]
@@ -72,7 +72,7 @@ class Trend(Output):
 
 
 class CoursePoint(Output):
-    """What was known after a number of dated trials, at the time of the last of them."""
+    """The counts and bounds after a number of dated trials, at the time of the last."""
 
     at: datetime
     trials: int
@@ -83,10 +83,10 @@ class CoursePoint(Output):
 
 
 class Evidence(Output):
-    """An episode that speaks for or against a belief; its score is in [0, 1].
+    """An episode for or against a belief; its score is in [0, 1].
 
-    ``at`` is its end, else its start. ``error`` is that of the episode, else the last one of its
-    steps.
+    ``at`` is its end, else its start. ``error`` is the error of the episode, else the last error of
+    its steps.
     """
 
     id: str
@@ -100,7 +100,7 @@ class Evidence(Output):
 
 
 class Share(Output):
-    """The part of the trials that one task or agent has (``name``: key of the task)."""
+    """The trials of one task or agent (``name``: key of the task)."""
 
     name: str
     trials: int
@@ -110,18 +110,17 @@ class Share(Output):
 
 
 class Shares(Output):
-    """Trials by task or by agent, those with most trials; ``groups`` counts all of them."""
+    """Trials by task or agent, most trials first; ``groups`` counts all tasks or agents."""
 
     rows: tuple[Share, ...] = ()
     groups: int = 0
 
 
 class Neighbour(Output):
-    """What is near in the graph, and how well that does.
+    """A neighbour in the graph, and its success rate.
 
-    ``weight`` is the cosine of the texts for what is similar, and that of the edge (as of its
-    latest episode) for what was used together or is linked; ``episodes`` counts those that used
-    both. Rates are as in :class:`Why`.
+    ``weight`` is the cosine of the texts for similar items, else the weight of the edge as of its
+    latest episode. ``episodes`` counts the episodes that used both. Rates are as in :class:`Why`.
     """
 
     relation: Relation
@@ -148,7 +147,7 @@ class UpdateShown(Output):
 
 
 class PolicyFacts(Output):
-    """What else is known of a policy: where it stands, its value, and its latest updates."""
+    """The state, value and latest updates of a policy."""
 
     state: str
     q: float
@@ -160,10 +159,10 @@ class PolicyFacts(Output):
 
 
 class Turn(Output):
-    """What would change a verdict: so many trials in a row ``for`` or ``against`` it.
+    """How many trials in a row ``for`` or ``against`` a belief would change its verdict.
 
-    ``more`` is the smallest such number; 0 where nothing more is needed. ``lower`` and ``upper``
-    are the Wilson bounds then, where it is these that decide.
+    ``more`` is the smallest such number, 0 if none is needed. ``lower`` and ``upper`` are the
+    Wilson bounds after them, if the verdict depends on bounds.
     """
 
     direction: Literal["for", "against"]
@@ -175,12 +174,12 @@ class Turn(Output):
 
 
 class Explanation(Output):
-    """Why something is believed: ``str(explanation)`` says it in words.
+    """The evidence for a belief; ``str(explanation)`` is its text.
 
-    ``agent``, ``task_types``, ``error_class``, ``verdict``, ``task`` and ``source`` say what the
-    item is about, where it has that. ``read_as`` is the agent with whose eyes it was read. Samples
-    and tables are bounded; ``course`` are the dated trials so far, at 40 places at most.
-    ``cypher`` is a query that Neo4j Browser shows as a small graph.
+    ``agent``, ``task_types``, ``error_class``, ``verdict``, ``task`` and ``source`` describe the
+    item, as far as its kind has them. ``read_as`` is the agent whose access rights applied. Samples
+    and tables are bounded; ``course`` shows the dated trials at 40 points at most. ``cypher`` is a
+    query that Neo4j Browser shows as a small graph.
     """
 
     kind: ItemKind
@@ -211,7 +210,7 @@ class Explanation(Output):
         return self.to_text()
 
     def to_text(self) -> str:
-        """Return the explanation as text: one fact a line, without characters that are not seen."""
+        """Return the explanation as text: one fact a line, without invisible characters."""
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What the models share: types of fields, the base classes, and errors in words.
+"""Shared parts of the models: types of fields, base classes, and error messages.
 
 Input models are strict, frozen and refuse unknown fields. Errors are turned into
 :class:`graphmem.errors.ValidationError`, which names the field, the value and the remedy.
@@ -25,17 +25,17 @@ from graphmem.errors import ValidationError
 from graphmem.ids import canonical_json, to_millis
 
 MAX_KEY = 10_000
-"""Characters in a task, strategy, agent or key."""
+"""Most characters in a task, strategy, agent or key."""
 MAX_TEXT = 1_000_000
-"""Characters in an observation, error, feedback, summary or one JSON value."""
+"""Most characters in an observation, error, feedback, summary or one JSON value."""
 MAX_VALUE = 1e100
-"""Largest reward and value (either sign) to learn from: no number of updates then overflows."""
+"""Largest absolute reward or value to learn from, so that no number of updates overflows."""
 MAX_STRATEGIES = 200
-"""Strategies in one episode (its co-occurrence edges grow with the square)."""
+"""Most strategies in one episode (its co-occurrence edges grow with the square)."""
 MAX_TEXTS = 200
-"""Successes, mistakes, or mistake cards in one episode."""
+"""Most successes, mistakes, or mistake cards in one episode."""
 MAX_STEPS = 20_000
-"""Steps in one episode."""
+"""Most steps in one episode."""
 
 
 def _normal(text: str) -> str:
@@ -102,7 +102,7 @@ Unit = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
 class Input(BaseModel):
-    """Base of what goes in."""
+    """Base class of inputs."""
 
     model_config = ConfigDict(defer_build=True, strict=True, frozen=True, extra="forbid")
 
@@ -112,25 +112,25 @@ class Input(BaseModel):
         except pydantic.ValidationError as error:
             raise explain(error) from None
 
-    # Not a constructor of its own in pydantic's eyes: parts of an episode then keep their place
-    # in an error, and JSON is validated as JSON.
+    # Tell pydantic that this is not a custom constructor: errors then name the whole path of a
+    # nested field, and JSON is validated as JSON.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
 
 class Output(BaseModel):
-    """Base of what comes out."""
+    """Base class of outputs."""
 
     model_config = ConfigDict(defer_build=True, frozen=True)
 
 
 def _short(part: str | int) -> str:
-    """Return a part of a place, which may be the name of an unknown field: short and printable."""
+    """Return a part of a field path, shortened and printable: it may be an unknown field's name."""
     text = ascii(part)[1:-1] if isinstance(part, str) and not part.isprintable() else str(part)
     return text if len(text) <= 100 else f"{text[:80]}..."
 
 
 def explain(error: pydantic.ValidationError) -> ValidationError:
-    """Turn pydantic's report into one clear error about its first finding."""
+    """Turn pydantic's report into one clear error about the first problem."""
     first = error.errors(include_url=False)[0]
     context = first.get("ctx", {}).get("error")
     if isinstance(context, ValidationError):

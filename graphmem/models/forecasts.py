@@ -1,4 +1,4 @@
-"""Predicted outcomes, what they rest on, and how well such predictions were met."""
+"""Predicted outcomes, the data behind them, and their calibration."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ BaselineName = Literal["global", "task", "strategy", "cell"]
 
 
 class Borrowed(Output):
-    """What a task or strategy without trials took from a similar one.
+    """The data that a task or strategy without trials borrows from a similar one.
 
-    Its trials and successes count ``similarity`` (in (0, 1]) times.
+    The similar one's trials and successes are weighted by ``similarity`` in (0, 1].
     """
 
     id: str
@@ -24,9 +24,10 @@ class Borrowed(Output):
 
 
 class TaskBasis(Output):
-    """What is known of a task: its trials are the episodes that attempted it.
+    """The data of a task; its trials are the episodes that attempted it.
 
-    ``rate`` in (0, 1) is drawn to the rate of all. ``known`` says whether the memory has the task.
+    ``rate`` in (0, 1) is shrunk toward the overall rate. ``known`` says whether the memory has the
+    task.
     """
 
     text: str
@@ -38,11 +39,11 @@ class TaskBasis(Output):
 
 
 class StrategyBasis(Output):
-    """What is known of a strategy, over all tasks and (``here_``) on this task.
+    """The data of a strategy, over all tasks and (``here_``) on this task.
 
-    ``rate`` is drawn to the rate of all; ``prior`` is what task and strategy let expect, and
-    ``probability`` is that with the trials on this task; all are in (0, 1). Where several
-    strategies are given, ``weight`` is the share of this one in the mean of the logits.
+    ``rate`` is shrunk toward the overall rate. ``prior`` is the probability expected from task and
+    strategy, ``probability`` the same updated by the trials on this task. All are in (0, 1). If
+    several strategies are given, ``weight`` is the share of this one in the mean of the logits.
     """
 
     text: str
@@ -59,13 +60,13 @@ class StrategyBasis(Output):
 
 
 class PoolingStrengths(Output):
-    """How strongly rates are drawn together, and where that comes from.
+    """How strongly rates are pooled, and where these strengths come from.
 
-    ``task``, ``strategy`` and ``cell`` are numbers of trials that the rate they draw to counts
-    for; the slopes multiply the distance of a rate from that of all, in logits. Where ``fitted``
-    is false the defaults are in force: there are fewer than 100 trials, or the history does not
-    speak against them with certainty. ``gain`` is how much less log loss strengths fitted to
-    ``trials`` trials have than the defaults, ``score`` the same in standard errors.
+    ``task``, ``strategy`` and ``cell`` are the weights of the pooled rate, in trials. The slopes
+    multiply the distance of a rate from the overall rate, in logits. If ``fitted`` is false, the
+    defaults are in force: there are fewer than 100 trials, or the fit is not certainly better.
+    ``gain`` is how much the strengths fitted to ``trials`` trials lower the log loss against the
+    defaults, ``score`` the same in standard errors.
     """
 
     task: float
@@ -80,10 +81,10 @@ class PoolingStrengths(Output):
 
 
 class PredictionBasis(Output):
-    """What a predicted outcome rests on.
+    """The data behind a predicted outcome.
 
-    ``trials`` and ``successes`` are those of all strategies on all tasks, as far as the agent may
-    read them; ``rate`` in (0, 1) is their rate.
+    ``trials`` and ``successes`` count all strategies on all tasks, as far as the agent may read
+    them; ``rate`` in (0, 1) is their success rate.
     """
 
     trials: int
@@ -93,11 +94,11 @@ class PredictionBasis(Output):
     strategies: tuple[StrategyBasis, ...]
     strengths: PoolingStrengths
     agents: tuple[str, ...] | None
-    """Whose episodes count; None: those of all."""
+    """The agents whose episodes count; None: all."""
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The account in words, a sentence a line."""
+        """The same in words, a sentence a line."""
         if not self.trials:
             first = f"nothing was tried yet; the rate of all is taken as {self.rate:.3f}"
         else:
@@ -105,14 +106,14 @@ class PredictionBasis(Output):
                 f"all: {self.successes} of {self.trials} uses of a strategy worked, "
                 f"a rate of {self.rate:.3f}"
             )
-        found = [first, self._of("task", self.task)]
+        sentences = [first, self._of("task", self.task)]
         for one in self.strategies:
-            found.append(self._of(f"strategy {one.text!r}", one))
-            found.append(
+            sentences.append(self._of(f"strategy {one.text!r}", one))
+            sentences.append(
                 f"strategy {one.text!r} on this task: {one.here_successes} of {one.here_trials} "
                 f"worked, where {one.prior:.3f} was to be expected: together {one.probability:.3f}"
             )
-        return tuple(found)
+        return tuple(sentences)
 
     def _of(self, what: str, part: TaskBasis | StrategyBasis) -> str:
         if part.trials:
@@ -130,9 +131,9 @@ class PredictionBasis(Output):
 class OutcomePrediction(Output):
     """How likely it is that a strategy works on a task.
 
-    ``probability`` is in (0, 1); ``low`` and ``high`` bound it with 95 % credibility (of the rate,
-    not of the next outcome). ``trials`` counts how often the strategy was tried on this very task
-    (of several strategies: the one tried least).
+    ``probability`` is in (0, 1); ``low`` and ``high`` are its 95 % credible interval (of the rate,
+    not of the next outcome). ``trials`` counts the trials of the strategy on this very task (of
+    several strategies: the smallest count).
     """
 
     probability: float
@@ -145,8 +146,8 @@ class OutcomePrediction(Output):
 class CalibrationBin(Output):
     """Episodes whose predicted probability is in [low, high) (in the last bin: [low, high]).
 
-    ``mean`` is the mean of the probabilities, ``share`` that of the successes; both are None in
-    an empty bin. ``lower`` and ``upper`` are Wilson bounds of the share.
+    ``mean`` is the mean of the probabilities, ``share`` the share of successes; both are None in an
+    empty bin. ``lower`` and ``upper`` are the Wilson bounds of the share.
     """
 
     low: float
@@ -160,7 +161,7 @@ class CalibrationBin(Output):
 
 
 class Baseline(Output):
-    """The scores of a simple prediction of the same episodes, as in :class:`Calibration`."""
+    """The scores of a simple predictor on the same episodes, as in :class:`Calibration`."""
 
     name: BaselineName
     brier: float | None
@@ -170,13 +171,13 @@ class Baseline(Output):
 
 
 class Calibration(Output):
-    """How well outcomes were predicted, each from other episodes; None where there are none.
+    """How well outcomes were predicted, each from other episodes; None without episodes.
 
     ``brier`` is the mean squared distance of probability and outcome, from 0 (perfect) to 1;
-    ``log_loss`` the mean negative logarithm (in nats) of the probability of what came; ``auc`` the
-    probability that a success was given more than a failure (None where only one of them came);
-    ``ece`` the mean distance of probability and share over 10 bins of equal width, weighted by
-    their counts.
+    ``log_loss`` the mean negative logarithm (in nats) of the probability of the actual outcome;
+    ``auc`` the probability that a success got a higher probability than a failure (None if all
+    outcomes are equal); ``ece`` the mean distance of probability and share over 10 bins of equal
+    width, weighted by their counts.
     """
 
     by: CalibrationOrder
@@ -189,7 +190,7 @@ class Calibration(Output):
     ece: float | None
     bins: tuple[CalibrationBin, ...]
     z: float
-    """Normal quantile of the bounds of the bins."""
+    """Normal quantile (z) of the bounds of the bins."""
     baselines: tuple[Baseline, ...]
     strengths: PoolingStrengths
-    """Those in force at the end, fitted on the whole history."""
+    """The strengths in force at the end, fitted on the whole history."""

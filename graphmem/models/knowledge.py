@@ -1,4 +1,4 @@
-"""Knowledge: facts of a domain, who states them, and what contradicts them."""
+"""Knowledge: facts of a domain, their sources, and contradictions."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from graphmem.models.fields import Input, Moment, Name, Output, Unit
 
 KnowledgeSource = Literal["user_stated", "documented", "observed", "inferred"]
 
-# The numbers are those of ALMA's domain knowledge.
+# The numbers follow ALMA's domain knowledge.
 KNOWLEDGE_CONFIDENCE: Mapping[KnowledgeSource, float] = MappingProxyType(
     {"user_stated": 1.0, "documented": 0.8, "observed": 0.8, "inferred": 0.8}
 )
-"""How sure a fact is, by its source: a user said so, it is written somewhere, an agent saw it, or
-somebody concluded it."""
+"""Confidence in a fact by its source: a user said it, a document states it, an agent observed it,
+or somebody concluded it."""
 MAX_CONTRADICTED = 1_000
-"""Pieces of knowledge that one statement can contradict."""
+"""Most pieces of knowledge that one statement can contradict."""
 
 
 class KnowledgeRef(Output):
-    """Another piece of knowledge, in short."""
+    """A short reference to another piece of knowledge."""
 
     id: str
     domain: str
@@ -33,25 +33,25 @@ class KnowledgeRef(Output):
 
 
 class Statement(Output):
-    """That a source states a fact."""
+    """One source stating a fact."""
 
     id: str
     source: KnowledgeSource
     confidence: Unit
-    """1 where a user said so, else 0.8."""
+    """1 if a user said it, else 0.8."""
     user: str | None
-    """Who said it, where that was given."""
+    """Who said it, if given."""
     at: datetime | None
-    """When it was said, where that was given."""
+    """When it was said, if given."""
     recorded_at: datetime
 
 
 class Knowledge(Output):
-    """A fact of a domain, with everything that states or contradicts it.
+    """A fact of a domain, with its statements and contradictions.
 
-    ``confidence`` is ``source_confidence`` times its share of the source confidences of this fact
-    and all that it contradicts or is contradicted by: of two sure facts that contradict each other
-    each is left with 0.5.
+    ``confidence`` is ``source_confidence`` times the fact's share in the sum of source confidences
+    of itself and all facts in contradiction with it: two contradicting facts with confidence 1 get
+    0.5 each.
     """
 
     id: str
@@ -59,17 +59,17 @@ class Knowledge(Output):
     fact: str
     confidence: Unit
     source_confidence: Unit
-    """That of its best source."""
+    """The confidence of its best source."""
     statements: tuple[Statement, ...]
-    """Who states it, in the order of time."""
+    """Its statements, in order of time."""
     contradicts: tuple[KnowledgeRef, ...]
     contradicted_by: tuple[KnowledgeRef, ...]
     created: bool = False
-    """Whether the call that returned it stored anything."""
+    """Whether this call stored anything."""
 
     @property
     def contested(self) -> bool:
-        """Whether something contradicts it, or it contradicts something."""
+        """Whether it contradicts another fact or is contradicted by one."""
         return bool(self.contradicts or self.contradicted_by)
 
 
@@ -88,7 +88,7 @@ def _distinct(ids: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class Claim(Input):
-    """A fact that somebody states, as it comes in."""
+    """The validated arguments of ``know``."""
 
     domain: Name
     fact: Name
@@ -104,6 +104,6 @@ class Claim(Input):
 
 
 class Asked(Input):
-    """The domain that is asked for."""
+    """The domain to list."""
 
     domain: Name | None = None

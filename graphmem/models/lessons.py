@@ -1,4 +1,4 @@
-"""Lessons: what is believed of strategies, errors and mistakes, and on what evidence."""
+"""Lessons: conclusions about strategies, errors and mistakes, with their evidence."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Verdict = Literal["WORKS", "AVOID"]
 
 
 class Heuristic(Output):
-    """What works for an agent on a type of task: one strategy, from all of its outcomes there.
+    """What works for an agent on a type of task: one strategy, with all its outcomes there.
 
     ``confidence`` is the posterior mean of the success rate, ``lower`` and ``upper`` its Wilson
     bounds, all in [0, 1]; ``status`` follows from the bounds. ``supporting`` and ``opposing`` are
-    ids of the latest episodes for and against (5 each). Times are those of dated episodes.
+    ids of the latest episodes for and against (5 each). Times come from dated episodes.
     """
 
     id: str
@@ -37,11 +37,12 @@ class Heuristic(Output):
 
 
 class Alternative(Output):
-    """A strategy that did better where another failed.
+    """A strategy that did better than one that failed.
 
-    ``lift`` is the difference of the two posterior means in [-1, 1], over the same ground:
-    "task" are the tasks of the latest failures, "task type" all tasks of their type. ``lower`` is
-    the Wilson bound of the alternative there, ``trials`` its trials.
+    ``lift`` is the difference of the two posterior means in [-1, 1]. ``ground`` says which tasks
+    were compared: "task" the tasks of the latest failures, "task type" all tasks of their type.
+    ``lower`` is the lower Wilson bound of the alternative on these tasks, ``trials`` its trials
+    there.
     """
 
     strategy: str
@@ -55,11 +56,11 @@ class Alternative(Output):
 class AntiPattern(Output):
     """What fails for an agent: one strategy with one class of errors.
 
-    ``occurrences`` are failures with that class, ``successes`` what the strategy achieved for the
-    same agent on the types of tasks where it failed so; ``confidence`` is the posterior mean of
-    occurrences among both, ``lower`` and ``upper`` its Wilson bounds; ``status`` follows from
-    them. ``example`` is the latest error in its own words; ``evidence`` the ids of the latest
-    failures (5).
+    ``occurrences`` counts failures with that class, ``successes`` the strategy's successes for the
+    same agent on the types of tasks of these failures. ``confidence`` is the posterior mean of the
+    share of occurrences in both, ``lower`` and ``upper`` its Wilson bounds; ``status`` follows from
+    them. ``example`` is the latest error, unmasked; ``evidence`` holds the ids of the latest 5
+    failures.
     """
 
     id: str
@@ -81,13 +82,14 @@ class AntiPattern(Output):
 
 
 class Rule(Output):
-    """A sentence about a task (or, without one, about all tasks), with its evidence.
+    """A sentence about a task (without ``task``: about all tasks), with its evidence.
 
-    ``supporting`` and ``opposing`` count episodes: for a rule that WORKS those with a score of .85
-    or more that list it as a success, against those with a score under .5 that list it at all; for
-    one to AVOID those under .5 that list it as a mistake, against those of .85 or more that list
-    it at all. ``confidence`` is (supporting + 1) / (supporting + opposing + 2). ``source`` tells
-    what found it: "episodes", "repetition" (consolidation without a model) or "model".
+    ``supporting`` and ``opposing`` count episodes. A rule that WORKS is supported by a score of .85
+    or more where it is listed as a success, and opposed by a score under .5 where it is listed at
+    all. A rule to AVOID is supported by a score under .5 where it is listed as a mistake, and
+    opposed by a score of .85 or more where it is listed at all. ``confidence`` is (supporting + 1)
+    / (supporting + opposing + 2). ``source`` is "episodes", "repetition" (consolidation without a
+    model) or "model".
     """
 
     id: str
@@ -107,7 +109,7 @@ class Rule(Output):
 
 
 class Mistake(Output):
-    """A mistake that was made ``seen`` times; evidence and lesson are those of the latest card.
+    """A mistake that was made ``seen`` times, with evidence and lesson of the latest card.
 
     ``first_episode`` and ``last_episode`` are ids of episodes.
     """
@@ -147,10 +149,10 @@ class TaskScore(Output):
 
 
 class MemorySummary(Output):
-    """What a memory holds in lessons: counts, the mistakes seen most, and how well tasks went.
+    """A summary of lessons: counts, the most frequent mistakes, and the scores of tasks.
 
-    Counted are lessons that are shown: heuristics and anti-patterns over their thresholds, rules
-    that hold. ``scores`` are those of the 100 tasks with most episodes.
+    The counts include only lessons that are shown: heuristics and anti-patterns over their
+    thresholds, and rules that hold. ``scores`` covers the 100 tasks with most episodes.
     """
 
     episodes: int
@@ -158,7 +160,7 @@ class MemorySummary(Output):
     heuristics: int
     anti_patterns: int
     rules: int
-    """Those of tasks."""
+    """Rules about single tasks."""
     general_rules: int
     mistakes: int
     top_mistakes: tuple[Mistake, ...]

@@ -1,4 +1,4 @@
-"""Policies: what is learned of an action in a state."""
+"""Policies: the learned value and success rate of an action in a state."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from graphmem.models.fields import Input, Json, Moment, Name, Output, Unit, Valu
 from graphmem.models.reports import Status
 
 MAX_ACTIONS = 1_000_000
-"""Actions of one state that may be declared."""
+"""Most actions that can be declared for one state."""
 
 State = Mapping[str, Any] | str
 """The features of a state by name, or their fingerprint (16 hex digits)."""
 
 
 class Transition(Input):
-    """One step of an agent: what it did in a state, the reward, and what came next.
+    """One step of an agent: the state, the action, the reward, and what came next.
 
-    What came next is ``next_state`` (features or fingerprint), ``next_max_q`` (the value of the
-    best action there, where the caller knows it) or ``terminal=True``. ``next_actions`` says how
-    many actions the next state has: those never tried count with a value of 0. The reward is a
-    number from -1e100 to 1e100, so that no number of updates overflows. ``success`` counts
-    the step as a trial; ``alpha`` in (0, 1] and ``gamma`` in [0, 1] default to the settings.
+    Give one of ``next_state`` (features or fingerprint), ``next_max_q`` (the value of the best
+    action there, if the caller knows it) and ``terminal=True``. ``next_actions`` is the number of
+    actions of the next state; untried ones count with a value of 0. The reward is from -1e100 to
+    1e100, so that no number of updates overflows. With ``success`` the step counts as a trial.
+    ``alpha`` in (0, 1] and ``gamma`` in [0, 1] default to the settings.
     """
 
     state: Any
@@ -62,7 +62,7 @@ class Transition(Input):
 
 
 class Observation(Input):
-    """That an action worked in a state, or did not: evidence without a reward."""
+    """Whether an action worked in a state: evidence without a reward."""
 
     state: Any
     action: Name
@@ -73,11 +73,11 @@ class Observation(Input):
 
 
 class Policy(Output):
-    """What is known of an action of an agent in a state.
+    """An action of an agent in a state, with its value and evidence.
 
-    ``q`` is the learned value, ``score`` what it was ranked by. ``trials`` are the episodes and
-    outcomes in which it was tried; ``mean``, ``lower`` and ``upper`` are the posterior mean and
-    the Wilson bounds of its success rate in [0, 1]; ``confidence`` is the running mean of
+    ``q`` is the learned value, ``score`` the value used for ranking. ``trials`` counts the episodes
+    and outcomes in which the action was tried; ``mean``, ``lower`` and ``upper`` are the posterior
+    mean and the Wilson bounds of its success rate in [0, 1]; ``confidence`` is the running mean of
     ``signals`` signals.
     """
 
@@ -104,7 +104,7 @@ class Policy(Output):
 
 
 class TDUpdate(NamedTuple):
-    """The answer of an update: the new value, the TD error, and where it stands in the stream."""
+    """The answer of an update: the new value, the TD error, and its place in the stream."""
 
     q: float
     td_error: float
@@ -119,20 +119,20 @@ class EpisodesLearned(Output):
     episodes: int
     transitions: int
     incomplete: int
-    """Steps with a state that lack a reward, or what came next."""
+    """Steps with a state, but without a reward or what came next."""
 
 
 class LinkedPolicy(Output):
-    """A policy that is linked with another one, and how strongly, in [0, 1]."""
+    """A policy linked with another one; the weight of the link is in [0, 1]."""
 
     id: str
     weight: float
     count: int
-    """Episodes that took both."""
+    """Episodes that took both policies."""
 
 
 class Point(Output):
-    """One event in the history of a policy, and what the policy was after it."""
+    """One event in the history of a policy, and the policy after it."""
 
     seq: int
     kind: str
@@ -149,7 +149,7 @@ class Point(Output):
 
 
 class Candidate(Output):
-    """A policy that crystallizing looked at; ``missing`` is how far it is below the threshold."""
+    """A policy in the report; ``missing`` is how far its lower bound is below the threshold."""
 
     id: str
     agent: str
@@ -161,13 +161,13 @@ class Candidate(Output):
     lower: float
     missing: float
     more: int
-    """Successes in a row that would be enough."""
+    """Successes in a row that would suffice."""
 
 
 class CrystallizeReport(Output):
     """The answer of ``crystallize``.
 
-    ``needed`` is the smallest number of trials that, all successful, pass these thresholds.
+    ``needed`` is the smallest number of trials that pass these thresholds if all succeed.
     """
 
     created: tuple[Candidate, ...]
@@ -175,7 +175,7 @@ class CrystallizeReport(Output):
     taken_back: tuple[Candidate, ...]
     kept: int
     below: tuple[Candidate, ...]
-    """The nearest of those that did not qualify."""
+    """The nearest candidates among those that did not qualify."""
     below_count: int
     min_events: int
     threshold: float

@@ -1,4 +1,4 @@
-"""Predictions: what was expected, what came of it, and how well probabilities were met."""
+"""Predictions: expectations, their resolutions, and the reliability of probabilities."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ How = Literal["outcome", "happened", "acted", "dismissed", "contradicted", "used
 
 
 class Expectation(Input):
-    """What is expected: a probability in [0, 1], an outcome, or both."""
+    """The expectation: a probability in [0, 1], an outcome, or both."""
 
     probability: Unit | None = None
     outcome: JsonObject | None = None
@@ -29,7 +29,7 @@ class Expectation(Input):
     kind: PredictionKind | None = None
 
     def model_post_init(self, _: Any, /) -> None:
-        """Check what concerns several fields, and numbers."""
+        """Check conditions that span several fields, and numbers."""
         if self.probability is None and self.outcome is None:
             raise ValidationError(
                 "probability", None, "is missing, so nothing is expected", "give it, or an outcome"
@@ -41,13 +41,13 @@ class Expectation(Input):
 
 
 class Resolution(Input):
-    """What came: an outcome, whether what was expected happened, or both."""
+    """The resolution: an actual outcome, whether the expectation came true, or both."""
 
     actual: JsonObject | None = None
     happened: bool | None = None
 
     def model_post_init(self, _: Any, /) -> None:
-        """Check that there is something, and numbers."""
+        """Check that something is given, and numbers."""
         if self.actual is None and self.happened is None:
             raise ValidationError(
                 "actual", None, "is missing, so nothing came", "give it, or happened=True or False"
@@ -57,12 +57,12 @@ class Resolution(Input):
 
 
 class Prediction(Output):
-    """What was expected of a subject and, once it is resolved, what came.
+    """An expectation about a subject and, once resolved, the actual outcome.
 
-    ``subject`` is the id of a policy or strategy, or a text of any other kind; ``text`` is it in
-    words. ``error`` in [0, 1] is how far off the prediction was; ``how`` says where that comes
-    from: two outcomes that were compared, a probability and whether it ``happened``, or what was
-    done with the subject. ``happened`` stays None where that does not tell.
+    ``subject`` is the id of a policy or strategy, or any other text; ``text`` is its readable form.
+    ``error`` in [0, 1] is how far off the prediction was. ``how`` names its origin: two compared
+    outcomes, a probability and whether it ``happened``, or what was done with the subject.
+    ``happened`` stays None if that does not decide it.
     """
 
     id: str
@@ -70,13 +70,13 @@ class Prediction(Output):
     kind: PredictionKind
     text: str
     agent: str
-    """Who expects it."""
+    """The agent that predicts."""
     probability: float | None
     outcome: dict[str, JsonValue] | None
     status: PredictionStatus
     recorded_at: datetime
     at: datetime | None
-    """When it was expected, where that was given."""
+    """When the prediction was made, if given."""
     due: datetime | None
     """When it expires."""
     resolved_at: datetime | None = None
@@ -85,14 +85,14 @@ class Prediction(Output):
     happened: bool | None = None
     how: How | None = None
     created: bool = False
-    """Whether the call that returned this stored it."""
+    """Whether this call stored it."""
 
 
 class ReliabilityBin(Output):
     """Predictions whose probability is in [low, high) (in the last bin: [low, high]).
 
-    ``mean`` is their mean probability, ``share`` how many of them happened, in [0, 1], with its
-    Wilson bounds ``lower`` and ``upper``. An empty bin has neither mean nor share.
+    ``mean`` is their mean probability, ``share`` the share in [0, 1] that happened, with its Wilson
+    bounds ``lower`` and ``upper``. An empty bin has neither mean nor share.
     """
 
     low: float
@@ -106,12 +106,12 @@ class ReliabilityBin(Output):
 
 
 class Reliability(Output):
-    """How well the probabilities of resolved predictions were met; None where there are none.
+    """The reliability of the probabilities of resolved predictions; None without any.
 
     ``brier`` is the mean squared distance of probability and outcome, from 0 (perfect) to 1, and
-    ``baseline`` what it would be had each been given the base rate. ``log_loss`` is the mean
-    negative logarithm of the probability that was given to what came. ``calibration_error`` is
-    the mean distance of probability and share over the bins, weighted by their counts.
+    ``baseline`` the Brier score of always predicting the base rate. ``log_loss`` is the mean
+    negative logarithm of the probability given to the actual outcome. ``calibration_error`` is the
+    mean distance of probability and share over the bins, weighted by their counts.
     """
 
     count: int
@@ -123,11 +123,11 @@ class Reliability(Output):
     calibration_error: float | None
     bins: tuple[ReliabilityBin, ...]
     z: float
-    """Normal quantile of the bounds."""
+    """Normal quantile (z) of the bounds."""
 
 
 def _check_numbers(name: str, outcome: dict[str, JsonValue]) -> None:
-    """Refuse numbers that cannot be compared."""
+    """Raise for numbers that cannot be compared."""
     for part, value in outcome.items():
         if isinstance(value, int) and abs(value) > sys.float_info.max:
             raise ValidationError(f"{name}.{part}", value, "is beyond 1.8e308", "give it as a text")

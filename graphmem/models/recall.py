@@ -1,4 +1,4 @@
-"""What a memory recalls before an agent acts."""
+"""The answer of ``recall``: strategies for a task, with warnings."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from graphmem.models.lessons import AntiPattern
 
 
 class RecallItem(Output):
-    """A strategy that was recalled, how well it may do, and why it is here.
+    """A recalled strategy, its expected success rate, and why it was recalled.
 
-    ``score`` is ``relevance * lower * freshness``, all of them in [0, 1]. ``mean`` is the success
-    rate to expect on a task like the one that was asked about: what came of the strategy on the
-    tasks that were found, weighted by their relevance, added to a prior of its outcomes on all
-    tasks. ``lower`` is the lower bound of that rate, ``freshness`` halves every half-life since its
-    last trial (1 without dates).
+    ``score`` is ``relevance * lower * freshness``, all in [0, 1]. ``mean`` is the expected success
+    rate on a task like the given one: a prior from the strategy's outcomes on all tasks, updated by
+    its outcomes on the similar tasks, weighted by their relevance. ``lower`` is the lower bound of
+    that rate. ``freshness`` halves every half-life since the last trial (1 without dates).
     """
 
     kind: Literal["strategy"] = "strategy"
@@ -28,21 +27,21 @@ class RecallItem(Output):
     lower: float
     freshness: float
     trials: int
-    """On all tasks, by the agents that are read."""
+    """On all tasks, by the agents that the caller may read."""
     successes: int
     near_trials: int
-    """Those on the tasks that were found."""
+    """Trials on the similar tasks."""
     near_successes: int
     last_at: datetime | None
-    """The last dated trial."""
+    """The time of the last dated trial."""
     path: tuple[str, ...]
-    """How it was found: nodes and edges from the text to it, in words."""
+    """The path in the graph from the text to the strategy, in words."""
     evidence: tuple[str, ...]
-    """Ids of the latest episodes on the task that led to it, at most 5."""
+    """Ids of the latest episodes (at most 5) on the task through which it was recalled."""
 
 
 class NearTask(Output):
-    """A known task that is like what was asked about.
+    """A known task that is similar to the given text.
 
     ``relevance`` is the square of the cosine, in [0, 1].
     """
@@ -54,16 +53,16 @@ class NearTask(Output):
 
 
 class Recall(Output):
-    """What a memory holds for a task: what may work, best first, and what to keep from.
+    """Recalled strategies for a task, best first, and what to avoid.
 
-    ``warnings`` are strategies that failed on tasks of the same types, with the same error again
-    and again, more often than they worked. ``tasks`` are the known tasks that the answer rests on,
-    the most relevant first (at most 5). All are empty where nothing is known.
+    ``warnings`` are strategies that failed on tasks of the same types, repeatedly with the same
+    error and more often than they worked. ``tasks`` are the known tasks behind the answer, the most
+    relevant first (at most 5). All are empty if nothing is known.
     """
 
     text: str
     embedder: str | None = None
-    """What the text was compared by; None where there was nothing to compare it with."""
+    """The embedder that compared the texts; None if there was nothing to compare with."""
     items: tuple[RecallItem, ...]
     warnings: tuple[AntiPattern, ...]
     tasks: tuple[NearTask, ...]

@@ -1,4 +1,4 @@
-"""What comes out: answers of calls and reports."""
+"""Answers and reports of calls."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from graphmem.models.fields import Output
 
 
 class Learned(Output):
-    """The answer of ``learn``: ``created`` is False when the memory had the episode already."""
+    """The answer of ``learn``: ``created`` is False if the memory already had the episode."""
 
     episode_id: str
     created: bool
 
 
 class Rejection(Output):
-    """One record that was refused: where it stood, and why."""
+    """One refused record: its position, and the reason."""
 
     index: int
     """Position in the input, from 0."""
@@ -29,7 +29,7 @@ class Rejection(Output):
 
 
 class LearnReport(Output):
-    """The answer of ``learn_many``: counts, and the refused ones with their reasons."""
+    """The answer of ``learn_many``: counts, and the refused records with their reasons."""
 
     created: int
     skipped: int
@@ -40,7 +40,7 @@ Status = Literal["established", "refuted", "tentative"]
 
 
 class StrategyRow(Output):
-    """What is known of a strategy (on a task, of an agent, or overall).
+    """Counts and success rate of a strategy (on a task, of an agent, or overall).
 
     ``mean`` is the posterior mean of the success rate under a Beta prior, ``lower`` and ``upper``
     the Wilson score bounds (Wilson 1927, JASA 22:209-212), all in [0, 1].
@@ -61,7 +61,7 @@ class StrategyRow(Output):
 
 
 class Stats(Output):
-    """Counts of one namespace, and the engine that holds it."""
+    """Counts of one namespace, and the engine that stores it."""
 
     url: str
     engine: str
@@ -78,15 +78,15 @@ class Stats(Output):
     states: int = 0
     policies: int = 0
     events: int = 0
-    """Changes of strategies and policies so far, those erased since included."""
+    """Changes of strategies and policies so far, including erased ones."""
     first_at: datetime | None = None
     last_at: datetime | None = None
     snapshot_age: float | None = None
-    """Seconds since the snapshot was taken, where another process writes; else None."""
+    """Seconds since the snapshot was taken, if another process writes; else None."""
 
 
 class Difference(Output):
-    """One number that is not what the facts say (``stored`` or ``expected`` is None if absent)."""
+    """A stored number that differs from the facts; ``stored`` or ``expected`` may be absent."""
 
     kind: str
     key: str
@@ -96,7 +96,7 @@ class Difference(Output):
 
 
 class VerifyReport(Output):
-    """The answer of ``verify``: ``ok`` when every derived number follows from the facts."""
+    """The answer of ``verify``: ``ok`` if every derived number follows from the facts."""
 
     ok: bool
     differences: tuple[Difference, ...] = ()
@@ -117,14 +117,14 @@ class RebuildReport(Output):
     mistakes: int
     supersessions: int
     similar: int
-    """Edges SIMILAR_TO."""
+    """Number of edges SIMILAR_TO."""
     policies: int
     policy_links: int
     removed: int
 
 
 class EraseReport(Output):
-    """The answer of ``erase``: what went."""
+    """The answer of ``erase``: counts of what was removed."""
 
     episode_id: str | None = None
     agent: str | None = None
@@ -135,24 +135,24 @@ class EraseReport(Output):
     predictions: int = 0
     preferences: int = 0
     knowledge: int = 0
-    """Facts that nobody else stated."""
+    """Facts that only the erased user stated."""
     removed: tuple[str, ...] = ()
-    """Labels of nodes that nothing else supported and that went along."""
+    """Removed nodes that nothing else supported, by label."""
     compacted: bool = False
-    """Whether the files were written anew, so that nothing of it is left on disk. Erasing one
-    episode leaves that to the next checkpoint; a server never says so."""
+    """Whether the files were rewritten, so that nothing of it is left on disk. After erasing one
+    episode the next checkpoint does that; for a server this is always false."""
 
 
 class ForgetReport(Output):
-    """The answer of ``forget``: what went, or would go in a dry run."""
+    """The answer of ``forget``: counts of what was removed (in a dry run: would be)."""
 
     dry_run: bool
     before: datetime | None
-    """Episodes from before this time were old."""
+    """Episodes before this time count as old."""
     episodes: int
     steps: int
     removed: Mapping[str, int]
-    """Nodes that nothing else supported and that went along, by label."""
+    """Removed nodes that nothing else supported, by label."""
     episode_ids: tuple[str, ...]
     compacted: bool = False
-    """Whether the files were written anew, so that nothing of it is left on disk."""
+    """Whether the files were rewritten, so that nothing of it is left on disk."""

@@ -1,4 +1,4 @@
-"""Scopes: what an agent may learn, whom it lets read that, and from whom it reads."""
+"""Scopes: what an agent may learn, with whom it shares, and from whom it inherits."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from graphmem.models.fields import Input, Name
 
 EVERYONE = "*"
-"""In ``share_with``: all agents. In ``can_learn`` and ``cannot_learn`` it stands for any text."""
+"""In ``share_with``: all agents. In ``can_learn`` and ``cannot_learn``: matches any text."""
 MAX_NAMES = 1_000
-"""Names in one list of a scope."""
+"""Most names in one list of a scope."""
 MAX_OCCURRENCES = 1_000_000_000
 
 
@@ -40,22 +40,22 @@ _Agents = Annotated[tuple[_Agent, ...], BeforeValidator(_listed), AfterValidator
 
 
 class Scope(Input):
-    """What an agent may learn, whom it lets read that, and from whom it reads.
+    """What an agent may learn, with whom it shares, and from whom it inherits.
 
-    Types of tasks are names, in which ``*`` stands for any text, also for none: ``sql_*``.
+    Types of tasks are patterns in which ``*`` matches any text, also an empty one: ``sql_*``.
     """
 
     agent: _Agent
     can_learn: _Names | None = None
     """Types of tasks that it may learn; None: all."""
     cannot_learn: _Names = ()
-    """Types of tasks that it may not learn, whatever ``can_learn`` says."""
+    """Types of tasks that it may not learn; overrides ``can_learn``."""
     share_with: _Names = ()
     """Agents that may read what it learned; ``*`` lets all of them."""
     inherit_from: _Agents = ()
-    """Agents whose lessons it reads, and those that they inherit from, where these share."""
+    """Agents whose lessons it reads, with those that they inherit from, if these share."""
     min_occurrences: Annotated[int, Field(ge=1, le=MAX_OCCURRENCES)] | None = None
-    """Occurrences that a lesson needs before it reads it; None: as the memory has it."""
+    """Occurrences that a lesson needs before this agent reads it; None: the memory's settings."""
 
     def __init__(self, /, **data: Any) -> None:
         super().__init__(**data)
@@ -63,18 +63,18 @@ class Scope(Input):
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     def allows(self, task_type: str) -> bool:
-        """Return whether the agent may learn tasks of a type, and read what is known of them."""
+        """Return whether the agent may learn tasks of a type, and read lessons about them."""
         if any(_fits(name, task_type) for name in self.cannot_learn):
             return False
         return self.can_learn is None or any(_fits(name, task_type) for name in self.can_learn)
 
     def shares_with(self, agent: str) -> bool:
-        """Return whether another agent may read what this one learned."""
+        """Return whether another agent may read this agent's lessons."""
         return agent in self.share_with or EVERYONE in self.share_with
 
 
 def _fits(pattern: str, text: str) -> bool:
-    """Return whether a text is one that a pattern with ``*`` describes, in linear time."""
+    """Return whether a text matches a pattern with ``*``, in linear time."""
     first, *rest = pattern.split("*")
     if not rest:
         return text == pattern
@@ -82,9 +82,9 @@ def _fits(pattern: str, text: str) -> bool:
     if len(text) < len(first) + len(last) or not (text.startswith(first) and text.endswith(last)):
         return False
     place, end = len(first), len(text) - len(last)
-    for part in between:  # the first place that fits leaves the most for the others
-        found = text.find(part, place, end)
-        if found < 0:
+    for part in between:  # the first match leaves the most text for the other parts
+        at = text.find(part, place, end)
+        if at < 0:
             return False
-        place = found + len(part)
+        place = at + len(part)
     return True

@@ -1,4 +1,4 @@
-"""Similar strategies, and what drawing their edges anew did."""
+"""Similar strategies, and the report of relinking them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Status = Literal["established", "tentative", "refuted"]
 
 
 class SimilarStrategy(Output):
-    """A strategy that says nearly the same as another, and how well it did.
+    """A strategy with nearly the same text as another, and its success rate.
 
     ``similarity`` is the cosine of the vectors of their texts, in [-1, 1]. ``mean`` is the
     posterior mean of its success rate and ``lower`` the Wilson lower bound, in [0, 1], over all
@@ -21,7 +21,7 @@ class SimilarStrategy(Output):
     text: str
     similarity: float
     linked: bool
-    """Whether an edge SIMILAR_TO leads there: it is over the embedder's threshold."""
+    """Whether an edge SIMILAR_TO leads to it: the similarity is over the embedder's threshold."""
     trials: int
     successes: int
     mean: float
@@ -30,13 +30,13 @@ class SimilarStrategy(Output):
 
 
 class RelinkReport(Output):
-    """What was embedded and linked."""
+    """Counts of texts that were embedded and linked."""
 
     embedder: str
     dimensions: int
     strategies: int
     tasks: int
     embedded: int
-    """Texts that were embedded now; the others had a vector."""
+    """Texts that were embedded now; the others already had a vector."""
     links: int
-    """Edges SIMILAR_TO that there are now."""
+    """Number of edges SIMILAR_TO now."""

@@ -1,4 +1,4 @@
-"""Users: what they prefer."""
+"""Preferences of users."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from graphmem.models.fields import Input, Moment, Name, Output, Unit
 
 PreferenceSource = Literal["explicit_instruction", "correction", "inferred"]
 
-# The numbers are those of ALMA's preferences.
+# The numbers follow ALMA's preferences.
 PREFERENCE_CONFIDENCE: Mapping[PreferenceSource, float] = MappingProxyType(
     {"explicit_instruction": 1.0, "correction": 0.7, "inferred": 0.7}
 )
-"""How sure a preference is, by how it became known: the user said so, corrected something, or
-somebody concluded it."""
+"""Confidence in a preference by its source: the user said it, corrected something, or somebody
+concluded it."""
 
 
 class Wish(Input):
-    """What a user wants, as it comes in."""
+    """The validated arguments of ``prefer``."""
 
     user: Name
     category: Name
@@ -30,16 +30,16 @@ class Wish(Input):
 
 
 class Asked(Input):
-    """Whose preferences are asked for."""
+    """The user whose preferences are listed."""
 
     user: Name
     category: Name | None = None
 
 
 class Preference(Output):
-    """What a user wants in a category, and how that became known.
+    """A preference of a user in a category, with its source.
 
-    Of a user and category the latest one is in force; it supersedes the one before it.
+    For each user and category the latest preference is in force; it supersedes the one before.
     """
 
     id: str
@@ -50,12 +50,12 @@ class Preference(Output):
     confidence: Unit
     """1 for an explicit instruction, else 0.7."""
     at: datetime | None
-    """When it was said, where that was given."""
+    """When it was said, if given."""
     recorded_at: datetime
     in_force: bool
     supersedes: str | None
-    """The id of the one before it."""
+    """The id of the preference before it."""
     superseded_by: str | None
-    """The id of the one after it."""
+    """The id of the preference after it."""
     created: bool = False
-    """Whether the call that returned it stored it."""
+    """Whether this call stored it."""

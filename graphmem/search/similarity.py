@@ -316,9 +316,9 @@ class Similarity:
             index.tidy()
             for label in TEXTS:
                 texts = self._texts_of(label)
-                held = index.held(label, texts)
-                links += sum(drawn for _, drawn in self._link_all(index, label, sorted(held)))
-                missing = sorted(texts.keys() - held)
+                embedded = index.with_vectors(label, texts)
+                links += sum(drawn for _, drawn in self._link_all(index, label, sorted(embedded)))
+                missing = sorted(texts.keys() - embedded)
                 rows = [{"id": key, "kind": label} for key in missing]
                 for page in pages(rows, _PAGE):
                     self._graph.write("similarity.pend", rows=page)
@@ -342,16 +342,16 @@ class Similarity:
             waiting = {row["id"] for row in self._graph.read("similarity.pending")}
             for label in TEXTS:
                 texts = self._texts_of(label)
-                held = index.held(label, texts)
-                checked["vectors"] += len(held)
+                embedded = index.with_vectors(label, texts)
+                checked["vectors"] += len(embedded)
                 found += [
                     Difference(kind="vectors", key=key, field="*", stored=None, expected="present")
-                    for key in sorted(texts.keys() - held - waiting)
+                    for key in sorted(texts.keys() - embedded - waiting)
                 ]
                 if not waiting:
                     links = self._links(label, sorted(texts))
                     checked["similar"] += sum(map(len, links.values()))
-                    found += self._compare(index, label, sorted(held), links)
+                    found += self._compare(index, label, sorted(embedded), links)
         return found, checked
 
     def _settle(
@@ -384,9 +384,9 @@ class Similarity:
         return index
 
     def _embed(self, index: SearchIndex, label: str, texts: dict[str, str]) -> int:
-        """Let nodes be found; return how many texts were embedded."""
-        held = index.held(label, texts)
-        missing = sorted({text for key, text in texts.items() if key not in held})
+        """Embed and index nodes; return how many texts were embedded."""
+        embedded = index.with_vectors(label, texts)
+        missing = sorted({text for key, text in texts.items() if key not in embedded})
         made = self.embedder.embed(missing) if missing else ()
         index.put(label, texts, dict(zip(missing, made, strict=True)))
         return len(missing)

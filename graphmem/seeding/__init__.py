@@ -1,7 +1,8 @@
 """Seeding a memory from logs: a registry of formats, and the loop that learns their records.
 
-A format is found by its name or by the content of a file. Others add theirs as entry points of
-the group ``graphmem.formats`` whose objects are :class:`~graphmem.seeding.formats.Format`.
+A format is looked up by its name or recognised from the content of a file. Packages add formats as
+entry points of the group ``graphmem.formats`` that name a
+:class:`~graphmem.seeding.formats.Format`.
 """
 
 from graphmem.seeding.formats import Format, Origin, Record, Refused, detect, formats

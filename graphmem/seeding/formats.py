@@ -1,4 +1,4 @@
-"""What a log format is, and which ones there are."""
+"""Log formats: the interface and the registry."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from graphmem.errors import NotFoundError, SeedingError
 from graphmem.models import Episode
 
 HEAD = 65_536
-"""Bytes of a file that formats may look at to recognise it."""
+"""Bytes at the beginning of a file by which formats recognise it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a log comes from: ``name`` as shown, ``stem`` without folder and endings."""
+    """The origin of a log: ``name`` for display, ``stem`` without folder and endings."""
 
     name: str
     stem: str
@@ -27,7 +27,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A record that is no episode, and why; ``number`` counts from 1."""
+    """A record that is not an episode, and the reason; ``number`` counts from 1."""
 
     number: int
     field: str
@@ -43,7 +43,7 @@ class Format:
     """A log format.
 
     ``detect`` says from the first bytes whether a file is of this format; ``read`` yields its
-    records in constant memory, and a :class:`Refused` for each that is no episode.
+    records in constant memory, with a :class:`Refused` for each record that is not an episode.
     """
 
     name: str
@@ -59,7 +59,7 @@ def formats() -> dict[str, Format]:
     Raises:
         SeedingError: an installed format cannot be loaded.
     """
-    found: dict[str, Format] = {}
+    loaded_formats: dict[str, Format] = {}
     for entry in entry_points(group="graphmem.formats"):
         try:
             loaded = entry.load()
@@ -67,15 +67,15 @@ def formats() -> dict[str, Format]:
             raise SeedingError(f"format {entry.name!r} cannot be loaded: {error}") from error
         if not isinstance(loaded, Format):
             raise SeedingError(f"format {entry.name!r}: {entry.value} is not a Format")
-        found[entry.name] = loaded
-    return dict(sorted(found.items()))
+        loaded_formats[entry.name] = loaded
+    return dict(sorted(loaded_formats.items()))
 
 
 def find(name: str) -> Format:
     """Return a format by name.
 
     Raises:
-        NotFoundError: there is none.
+        NotFoundError: there is no such format.
     """
     try:
         return formats()[name]
@@ -84,10 +84,10 @@ def find(name: str) -> Format:
 
 
 def detect(head: bytes, name: str) -> Format:
-    """Return the format whose content ``head`` begins.
+    """Return the format of a file that begins with ``head``.
 
     Raises:
-        SeedingError: none or several recognise it.
+        SeedingError: no format or several formats recognise it.
     """
     fitting = [format_ for format_ in formats().values() if format_.detect(head)]
     if len(fitting) == 1:

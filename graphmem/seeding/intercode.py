@@ -1,10 +1,10 @@
 """InterCode SQL result files: a JSON object of runs with their turns.
 
-Mapping: the task is the ``query``, its key the ``task_id``, its type the environment; the file
-name gives the set-up (prompting mode, model, number of turns, handicap), which is the first
-strategy; the kinds of statements (``(no SQL)`` for prose) in order of first use are the others.
-The outcome is ``summary.max_reward`` (1 is a success). The number of turns and the rewards tell
-the outcome and never become a strategy; hardness is kept in ``extra``.
+Mapping: the task is the ``query``, its key the ``task_id``, its type the environment. The file name
+gives the set-up (prompting mode, model, number of turns, handicap), which is the first strategy;
+the other strategies are the kinds of statements (``(no SQL)`` for prose) in order of first use. The
+outcome is ``summary.max_reward`` (1 is a success). The number of turns and the rewards reveal the
+outcome and never become a strategy. Hardness goes into ``extra``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def detect(head: bytes) -> bool:
 
 
 def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
-    """Yield the runs of a file, also of one that wraps them in ``logs``."""
+    """Yield the runs of a file, also if they are wrapped in ``logs``."""
     peek = getattr(stream, "peek", None)
     if peek is None:
         raise SeedingError("intercode needs a buffered stream")
@@ -60,7 +60,7 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
 
 
 def setup(stem: str) -> tuple[str, str]:
-    """Return the set-up and the agent that a file name tells."""
+    """Return the set-up and the agent from a file name."""
     match = _MULTITURN.fullmatch(stem)
     if match:
         handicap = ", handicap" if match["handicap"] else ""
@@ -78,7 +78,7 @@ def episode(key: str, run: dict[str, Any], origin: Origin) -> Episode:
     kinds.pop(first, None)
     reward = float(run["summary"]["max_reward"])
     extra = {name: value for name, value in run.items() if name not in _KNOWN}
-    extra.pop("info", None)  # prompts of the run: hundreds of kB that say nothing of the task
+    extra.pop("info", None)  # prompts of the run: hundreds of kB without information on the task
     return Episode(
         task=run["query"],
         task_key=str(run["task_id"]),
@@ -97,7 +97,7 @@ def episode(key: str, run: dict[str, Any], origin: Origin) -> Episode:
 def kind(action: str) -> str:
     """Return the kind of a statement: its verb in capitals, or ``(no SQL)``.
 
-    The wrappings of agents (``execute[...]``, code fences) are looked through; DESC is DESCRIBE.
+    Wrappers (``execute[...]``, code fences) are removed first; DESC counts as DESCRIBE.
     """
     match = _WORD.match(_WRAPPED.sub("", action))
     word = match[0].upper() if match else ""

@@ -24,7 +24,7 @@ def detect(head: bytes) -> bool:
 
 
 def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
-    """Yield the episodes of a file; blank lines are passed over."""
+    """Yield the episodes of a file; blank lines are skipped."""
     number = 0
     while line := stream.readline(MAX_LINE + 1):
         number += 1
@@ -50,22 +50,22 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
 def record(
     content: Mapping[str, Any], source_key: str | None = None, source: str | None = None
 ) -> dict[str, Any]:
-    """Return the object of a line from an episode's content, as the graph holds it."""
-    found = {**content, "source_key": source_key, "source": source}
+    """Return the object of a line from an episode's content, as stored in the graph."""
+    fields = {**content, "source_key": source_key, "source": source}
     for name in ("started_at", "ended_at"):
         moment = from_millis(content.get(name))
-        found[name] = None if moment is None else moment.isoformat()
-    return {name: value for name, value in found.items() if value is not None}
+        fields[name] = None if moment is None else moment.isoformat()
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def schema() -> dict[str, Any]:
     """Return the JSON Schema of a line."""
-    found = Episode.model_json_schema(mode="validation")
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found}
+    episode_schema = Episode.model_json_schema(mode="validation")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **episode_schema}
 
 
 def dump(episode: Episode) -> str:
-    """Return the line of an episode, without what is not set."""
+    """Return the line of an episode, without unset fields."""
     values = episode.model_dump(mode="json", exclude_defaults=True)
     return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
 

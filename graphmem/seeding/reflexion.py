@@ -1,12 +1,11 @@
 """Reflexion logs of a question-answering agent: trials as plain text.
 
-Mapping: the task is the question, an episode one attempt that was really run. A question that was
-solved is printed again in all later trials although nothing was run; one that is listed twice in a
+Mapping: the task is the question, an episode is one attempt that was actually run. A solved
+question is printed again in all later trials although nothing was run; a question listed twice in a
 trial (as incorrect and as halted) was run once. The outcome is the section of the attempt. The
-first strategy is the sequence of kinds of actions, the others are these kinds in order of first
-use, and ``reflect`` where the agent was shown its reflections on earlier attempts. Whether it came
-to an answer at all tells the outcome, so ``Finish`` never becomes a strategy; what the right answer
-would have been is never read.
+first strategy is the sequence of kinds of actions; the others are these kinds in order of first
+use, and ``reflect`` if the agent was shown its reflections on earlier attempts. ``Finish`` reveals
+the outcome, so it never becomes a strategy. The right answer is never read.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from graphmem.models import MAX_TEXT, Episode, Step
 from graphmem.seeding.formats import Format, Origin, Record, Refused
 
 RETRIED = "You have attempted to answer following question before and failed"
-"""What the prompt of a retry adds to the question, without a space before it."""
+"""The text that the prompt of a retry appends to the question, without a space."""
 REFLECT = "reflect"
 ANSWER = "Finish"
 ERRORS = ("Could not find", "Invalid Action", "Answer is INCORRECT")
 MAX_LINE = 4 * 1024 * 1024
 MAX_LINES = 100_000
-"""Lines of one attempt."""
+"""Most lines of one attempt."""
 _OUTCOMES = {"CORRECT": True, "INCORRECT": False, "HALTED": False}
 _TRIAL = re.compile(r"BEGIN TRIAL (\d+)\s*")
 _SECTION = re.compile(r"-+ BEGIN (\w+) AGENTS -+\s*")
@@ -41,15 +40,15 @@ _ORDER = {"Thought": 0, "Action": 1, "Observation": 2}
 
 
 def detect(head: bytes) -> bool:
-    """Return whether a line of it begins a trial."""
+    """Return whether one of its lines begins a trial."""
     return re.search(rb"^BEGIN TRIAL \d+\s*$", head, re.MULTILINE) is not None
 
 
 @dataclass
 class _Attempt:
-    """The lines of one attempt, and where it stands; ``line`` is that of its question.
+    """The lines of one attempt, and its position; ``line`` is the line number of its question.
 
-    ``run`` counts the times that the number of the trial did not go up: logs one after another.
+    ``run`` counts how often the trial number did not increase, as in concatenated logs.
     """
 
     line: int
@@ -65,7 +64,7 @@ class _Attempt:
 
 
 def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
-    """Yield the attempts of a log, each with the line of its question."""
+    """Yield the attempts of a log, each with the line number of its question."""
     solved: set[str] = set()
     listed: set[str] = set()
     place: tuple[int, int | None] = (0, None)
@@ -81,24 +80,24 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
                 continue
             listed.add(key)
         try:
-            found = episode(attempt, origin)
+            attempted = episode(attempt, origin)
         except ValidationError as error:
             yield Refused(attempt.line, error.field, str(error))
             continue
-        if found.success:
+        if attempted.success:
             solved.add(key)
-        yield attempt.line, found
+        yield attempt.line, attempted
 
 
 def episode(attempt: _Attempt, origin: Origin) -> Episode:
     """Return the episode of one attempt.
 
     Raises:
-        ValidationError: it is cut off, stands in no trial or section, or has no steps.
+        ValidationError: it is cut off, lies outside of a trial or section, or has no steps.
     """
     section, trial = attempt.section, attempt.trial
     if trial is None or section not in _OUTCOMES:
-        problem = "the outcome is unknown, for it stands in no known section of a trial"
+        problem = "the outcome is unknown: it lies outside of the known sections of a trial"
         raise ValidationError("success", section, problem)
     if not attempt.ended:
         raise ValidationError("record", attempt.question, f"the attempt has no {_END!r} at its end")
@@ -127,8 +126,8 @@ def episode(attempt: _Attempt, origin: Origin) -> Episode:
 def strategies(kinds: Iterable[str], *, reflected: bool) -> list[str]:
     """Return the strategies of an attempt, from the kinds of its actions in order.
 
-    The sequence is marked ``sequence:``, so that "these in this order" and "this was used" stay two
-    strategies; repeats in a row count once. ``Finish`` is left out.
+    The prefix ``sequence:`` distinguishes "these actions in this order" from "this action was
+    used". Repeats in a row count once. ``Finish`` is left out.
     """
     asked = [kind for kind, _ in groupby(kind for kind in kinds if kind != ANSWER)]
     first = f"sequence: {' > '.join(asked)}" if asked else "(none)"
@@ -136,15 +135,15 @@ def strategies(kinds: Iterable[str], *, reflected: bool) -> list[str]:
 
 
 def _attempts(stream: BinaryIO) -> Iterator[_Attempt]:
-    """Yield the attempts of a log; one that is cut off is yielded too, and says so."""
+    """Yield the attempts of a log; an attempt that is cut off is yielded with a mark."""
     run, trial = 0, None
     section: str | None = None
     attempt: _Attempt | None = None
-    fresh = True  # a question begins after a blank line, or where no attempt is under way
+    fresh = True  # a question begins after a blank line, or if there is no attempt at the moment
     number = 0
     while raw := stream.readline(MAX_LINE):
         number += 1
-        # What is no UTF-8 becomes lone surrogates, which an episode refuses.
+        # Invalid UTF-8 becomes lone surrogates, which an episode refuses.
         line = raw.decode("utf-8", "surrogateescape").rstrip("\r\n")
         heading = _TRIAL.fullmatch(line) or _SECTION.fullmatch(line)
         begins = fresh and line.startswith(_QUESTION)
@@ -171,9 +170,9 @@ def _attempts(stream: BinaryIO) -> Iterator[_Attempt]:
 
 
 def _parts(lines: list[str]) -> tuple[str, list[str], list[Step]]:
-    """Return what else was said, the reflections and the steps in the lines after a question.
+    """Return other text, the reflections and the steps from the lines after a question.
 
-    A line that is not the next part belongs to the text before it, whatever it begins with.
+    A line belongs to the text before it, unless it is the next part.
     """
     before: list[str] = []
     reflections: list[str] = []
@@ -199,9 +198,9 @@ def _parts(lines: list[str]) -> tuple[str, list[str], list[Step]]:
                 reflections[-1] += f"\n{line}"
         else:
             (before if into is None else into).append(line)
-    found = [text.strip() for text in reflections]
+    reflection_texts = [text.strip() for text in reflections]
     said = "\n".join(before).strip()
-    return said, [text for text in found if text], [_step(step) for step in steps]
+    return said, [text for text in reflection_texts if text], [_step(step) for step in steps]
 
 
 def _follows(part: str, number: int, steps: int, last: int) -> bool:

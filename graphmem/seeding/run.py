@@ -1,4 +1,4 @@
-"""The loop: read records, learn them in batches, collect what is refused."""
+"""The loop: reads records, learns them in batches, collects refusals."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from graphmem.seeding.formats import Format, Origin, Record, Refused, detect, fi
 from graphmem.seeding.sources import Source, damage
 
 BATCH = 100
-"""Records in a transaction: more are hardly faster, and need more memory."""
+"""Records in a transaction; more are hardly faster, and need more memory."""
 KEPT = 1_000
-"""Refusals that a report holds; all of them go to ``on_refusal``."""
+"""Most refusals in a report; ``on_refusal`` receives all."""
 
 
 class Refusal(BaseModel):
@@ -32,7 +32,7 @@ class Refusal(BaseModel):
 
 
 class SeedReport(BaseModel):
-    """What came of seeding; ``refusals`` holds the first thousand of ``refused``."""
+    """Counts of seeded records; ``refusals`` has the first thousand of the ``refused``."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -44,13 +44,13 @@ class SeedReport(BaseModel):
 
 
 class Progress(Protocol):
-    """Told what is going on."""
+    """Receives the progress of seeding."""
 
     def start(self, source: Source, format_name: str) -> None:
         """A file begins."""
 
     def advance(self, records: int) -> None:
-        """So many more records are durable or refused."""
+        """``records`` more records are durable or refused."""
 
     def finish(self) -> None:
         """The file ended."""
@@ -72,23 +72,23 @@ def seed(
 ) -> SeedReport:
     """Learn the records of logs, in constant memory.
 
-    Seeding again (also after it was killed) skips what is there, so that the graph ends the same.
+    Seeding again (also after a kill) skips known records, so that the resulting graph is the same.
 
     Args:
-        learn_many: learns a batch and reports, with refused ones collected.
+        learn_many: learns a batch and returns a report that includes the refused records.
         logs: what to read, see :func:`graphmem.seeding.sources.sources`.
-        format_name: None finds it from each file's content.
+        format_name: None recognises the format from each file's content.
         agent: overrides the agent that the format names.
         batch_size: records in a transaction.
-        limit: records of each file at most.
-        progress: told as batches become durable.
+        limit: most records of each file.
+        progress: called as batches become durable.
         on_refusal: called for every refused record.
 
     Raises:
-        SeedingError: a log cannot be opened or its format is unknown; what was learned stays.
+        SeedingError: a log cannot be opened or its format is unknown; records learned before stay.
     """
     chosen = find(format_name) if format_name else None
-    if agent is not None:  # refused as in an episode, before anything is read
+    if agent is not None:  # the same check as in an episode, before anything is read
         agent = Episode(task="-", strategy="-", success=True, agent=agent).agent
     tally = _Tally(on_refusal)
     for source in logs:
@@ -111,7 +111,7 @@ def seed(
 
 
 class _Tally:
-    """Counts what came of records."""
+    """Counts learned, known and refused records."""
 
     def __init__(self, on_refusal: Callable[[Refusal], None] | None) -> None:
         self._on_refusal = on_refusal
@@ -154,7 +154,7 @@ class _Tally:
 
 
 def _guarded(format_: Format, stream: BinaryIO, origin: Origin) -> Iterator[Record]:
-    """Yield the records; a damaged rest of the file is one more refusal."""
+    """Yield the records; the damaged rest of a file becomes one more refusal."""
     number = 0
     try:
         for item in format_.read(stream, origin):
@@ -166,5 +166,5 @@ def _guarded(format_: Format, stream: BinaryIO, origin: Origin) -> Iterator[Reco
         if damage(stream) is None:
             detail = str(error).splitlines()[0] if str(error) else type(error).__name__
             yield Refused(number + 1, "file", f"the JSON is cut off or damaged here: {detail}")
-    if (found := damage(stream)) is not None:
-        yield Refused(number + 1, "file", f"the gzip file is cut off or damaged here: {found}")
+    if (damaged_at := damage(stream)) is not None:
+        yield Refused(number + 1, "file", f"the gzip file is cut off or damaged here: {damaged_at}")

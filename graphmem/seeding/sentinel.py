@@ -1,15 +1,15 @@
-"""The Sentinel form: episodes of an agent-oversight project, in a file of its memory or as lines.
+"""The Sentinel format: episodes of an agent-oversight project, as a memory file or JSON lines.
 
 Mapping: the task (and its key) is the ``task_id``, the outcome the ``score`` in [0, 1] (without
 one: ``success``), the summary the ``trajectory_summary``; ``successes``, ``mistakes`` and
-``mistake_cards`` are those of an episode; ``agent`` (or ``agent_id``) and ``task_type`` count where
-they are texts. A ``timestamp`` with a time zone, or in seconds since the epoch, is when it ended.
-It is kept in ``extra`` as it was, together with ``steps``, which is a number there, and all other
-fields. No strategy is known. Other lists of a file (rules, cards, histories) were derived from the
-episodes; they are no facts and are not learned.
+``mistake_cards`` are those of an episode; ``agent`` (or ``agent_id``) and ``task_type`` are used if
+they are texts. A ``timestamp`` with a time zone, or in seconds since the epoch, is the end time. It
+is also kept unchanged in ``extra``, together with ``steps`` (a number in this format) and all other
+fields. There are no strategies. Other lists of a file (rules, cards, histories) were derived from
+the episodes; they are not facts and are not learned.
 
-A form that graphmem wrote has a field ``graphmem``, with what only graphmem knows of the episode:
-its source key, or all of it where the form cannot tell everything.
+A form is one episode object. A form that graphmem wrote has a field ``graphmem`` with the episode's
+source key, or with the whole episode if the form cannot express it.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from graphmem.seeding.formats import HEAD, Format, Origin, Record, Refused
 from graphmem.seeding.jsonl import BOM, MAX_LINE, record
 
 VERSION = 1
-"""Highest version of a file that is understood; files without a version are older."""
+"""Highest supported version of a file; files without a version are older."""
 OWN = "graphmem"
 EPISODES = "episodes"
 SOURCE = "sentinel"
 EARLIEST = 1_000_000_000
-"""Smaller timestamps (before September 2001) count from somewhere else than the epoch."""
+"""Smaller timestamps (before September 2001) do not count from the epoch."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CARD_FIELDS = {
     "type": ("mistake_type", "type"),
@@ -48,14 +48,14 @@ _CARD_FIELDS = {
     "lesson": ("lesson",),
 }
 _NAMES = {"task": "task_id", "task_key": "task_id", "summary": "trajectory_summary"}
-"""What fields of an episode are called in a form."""
+"""The names of an episode's fields in a form."""
 _TOLD = ("task_id", "score", "trajectory_summary", "successes", "mistakes", "mistake_cards")
 
 Form = Mapping[str, Any]
 
 
 def detect(head: bytes) -> bool:
-    """Return whether it is a file with ``episodes``, or begins with a line that is a form."""
+    """Return whether it is a file with ``episodes``, or its first line is a form."""
     names = _names(head)
     if EPISODES in names:
         return True
@@ -63,10 +63,10 @@ def detect(head: bytes) -> bool:
 
 
 def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
-    """Yield the episodes of a file by their places, those of lines by their numbers.
+    """Yield the episodes with their position in the file, or their line number.
 
     Raises:
-        SeedingError: the file is of a newer version, or its ``episodes`` are no list.
+        SeedingError: the file is of a newer version, or its ``episodes`` is not a list.
     """
     peek = getattr(stream, "peek", None)
     if peek is None:
@@ -84,15 +84,15 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
 
 
 def episode(form: Form, *, source_key: str | None = None, agent: str | None = None) -> Episode:
-    """Return the episode that a form tells.
+    """Return the episode of a form.
 
     Args:
-        form: as it was written; it is not changed.
-        source_key: what it is known by, unless graphmem wrote the form, and with it the key.
+        form: the form as it was written; it is not changed.
+        source_key: the key, unless graphmem wrote the form with its key.
         agent: overrides the agent of the form.
 
     Raises:
-        ValidationError: a field is wrong; it is named as it is in the form.
+        ValidationError: a field is wrong; the error has its name in the form.
     """
     if not isinstance(form, Mapping):
         raise ValidationError("episode", form, "must be an object with task_id and score")
@@ -101,21 +101,21 @@ def episode(form: Form, *, source_key: str | None = None, agent: str | None = No
             raise ValidationError("episode", name, "is no name of a field", "give a text")
     told, own = _told(form), form.get(OWN)
     if own is None:
-        found = _episode(form, told, source_key=source_key, source=SOURCE)
+        restored = _episode(form, told, source_key=source_key, source=SOURCE)
     elif not isinstance(own, Mapping) or not own.keys() <= {"episode", "source_key", "source"}:
         raise ValidationError(OWN, own, "is not what graphmem writes", "leave it out")
     elif "episode" in own:
-        found = _restored(own["episode"], form)
+        restored = _restored(own["episode"], form)
     else:
-        found = _episode(form, told, source_key=own.get("source_key"), source=own.get("source"))
-    return found if agent is None else found.model_copy(update={"agent": agent})
+        restored = _episode(form, told, source_key=own.get("source_key"), source=own.get("source"))
+    return restored if agent is None else restored.model_copy(update={"agent": agent})
 
 
 def identity(form: Form) -> str | None:
     """Return a source key for a form that has an id (``episode_id``, else ``id``), else None.
 
     Raises:
-        ValidationError: the id is no text and no whole number.
+        ValidationError: the id is neither a text nor an integer.
     """
     for name in ("episode_id", "id"):
         value = form.get(name) if isinstance(form, Mapping) else None
@@ -127,8 +127,8 @@ def identity(form: Form) -> str | None:
 def write(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the form of an episode's content (as :func:`graphmem.models.content` gives it).
 
-    What the form has no field for (strategies, recorded steps, errors) is left out, fields kept in
-    ``extra`` stand beside the others.
+    Content without a field in the form (strategies, recorded steps, errors) is left out. The fields
+    in ``extra`` become fields of the form.
     """
     form = {"task_id": content.get("task_key", content["task"]), "score": content["score"]}
     if "summary" in content:
@@ -146,14 +146,14 @@ def write(content: Mapping[str, Any]) -> dict[str, Any]:
 def write_marked(
     content: Mapping[str, Any], source_key: str | None, source: str | None
 ) -> dict[str, Any]:
-    """Return the form of an episode with the source key that it is known by."""
+    """Return the form of an episode with its source key."""
     return {**write(content), OWN: {"source_key": source_key, "source": source}}
 
 
 def write_whole(
     content: Mapping[str, Any], source_key: str | None, source: str | None
 ) -> dict[str, Any]:
-    """Return the form of an episode with everything that is known of it beside."""
+    """Return the form of an episode with its whole content in the field ``graphmem``."""
     form = write({**content, "extra": {}})
     if steps := content.get("steps"):
         form["steps"] = len(steps)
@@ -167,8 +167,8 @@ def load(text: bytes, what: str) -> Any:
     """Return the JSON value of a text, exactly.
 
     Raises:
-        SeedingError: it is no JSON, or holds what JSON leaves open: a name twice in one object,
-            NaN, a number that is too large, half a character.
+        SeedingError: it is not JSON, or it is ambiguous: a name twice in one object, NaN, a number
+            that is too large, half a surrogate pair.
     """
     try:
         value = json.loads(
@@ -180,13 +180,13 @@ def load(text: bytes, what: str) -> Any:
         canonical_json(value).encode()
     except RecursionError:
         raise SeedingError(f"{what} is nested too deeply") from None
-    except ValueError as error:  # no JSON, no UTF-8, or one of ours
+    except ValueError as error:  # not JSON, not UTF-8, or one of ours
         raise SeedingError(f"{what} is damaged, or no JSON: {error}") from None
     return value
 
 
 def check_version(version: Any) -> None:
-    """Refuse what a newer version wrote.
+    """Raise for a file of a newer version.
 
     Raises:
         SeedingError: the version (a number, or a text that begins with one) is over 1.
@@ -397,10 +397,10 @@ def _card_form(card: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _text(value: Any, where: str) -> str:
-    """Return a text, or a whole number or truth value as one.
+    """Return a text; an integer or boolean becomes its JSON text.
 
     Raises:
-        ValidationError: it is something else.
+        ValidationError: it is another type.
     """
     if isinstance(value, str):
         return value
@@ -410,11 +410,11 @@ def _text(value: Any, where: str) -> str:
 
 
 def _moment(value: Any) -> datetime | None:
-    """Return the time that a timestamp tells; None where it does not tell one exactly."""
+    """Return the time of a timestamp; None if it is not exact."""
     try:
         if isinstance(value, str):
-            found = datetime.fromisoformat(value)
-            return found if found.tzinfo and found.astimezone(UTC) else None
+            moment = datetime.fromisoformat(value)
+            return moment if moment.tzinfo and moment.astimezone(UTC) else None
         if isinstance(value, int | float) and not isinstance(value, bool) and value >= EARLIEST:
             return _EPOCH + timedelta(seconds=value)
     except (ValueError, OverflowError):
@@ -423,15 +423,15 @@ def _moment(value: Any) -> datetime | None:
 
 
 def _restored(own: Any, form: Form) -> Episode:
-    """Return the episode that graphmem wrote beside a form, which must still tell the same."""
+    """Return the episode that graphmem stored in a form; the form must still agree with it."""
     try:
-        found = Episode.from_json(canonical_json(own))
+        restored = Episode.from_json(canonical_json(own))
     except ValidationError as error:
         field = f"{OWN}.episode.{error.field}"
         raise ValidationError(field, error.value, error.problem, error.remedy) from None
     except (ValueError, TypeError) as error:
         raise ValidationError(f"{OWN}.episode", own, f"is no JSON: {error}") from None
-    told = write(_told_of(found))
+    told = write(_told_of(restored))
     for name in _TOLD:
         given, should = form.get(name), told.get(name)
         if canonical_json(_number(given)) != canonical_json(_number(should)):
@@ -441,23 +441,23 @@ def _restored(own: Any, form: Form) -> Episode:
                 f"differs from what {OWN}.episode says beside it",
                 f"change both, or leave {OWN} out",
             )
-    return found
+    return restored
 
 
-def _told_of(found: Episode) -> dict[str, Any]:
-    """Return of an episode what a form tells, as in its content."""
-    score = found.score
+def _told_of(episode: Episode) -> dict[str, Any]:
+    """Return the part of an episode's content that a form expresses."""
+    score = episode.score
     if score is None:
-        score = 1.0 if found.success else 0.0
+        score = 1.0 if episode.success else 0.0
     told = {
-        "task": found.task,
-        "task_key": found.task_key,
+        "task": episode.task,
+        "task_key": episode.task_key,
         "score": score,
-        "summary": found.summary,
-        "agent": found.agent,
-        "successes": found.successes,
-        "mistakes": found.mistakes,
-        "mistake_cards": [card_content(card) for card in found.mistake_cards],
+        "summary": episode.summary,
+        "agent": episode.agent,
+        "successes": episode.successes,
+        "mistakes": episode.mistakes,
+        "mistake_cards": [card_content(card) for card in episode.mistake_cards],
     }
     return {name: value for name, value in told.items() if value is not None}
 
@@ -467,12 +467,12 @@ def _number(value: Any) -> Any:
 
 
 def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
+        if name in fields:
             raise ValueError(f"the name {name[:80]!r} stands twice in one object")
-        found[name] = value
-    return found
+        fields[name] = value
+    return fields
 
 
 def _constant(text: str) -> float:

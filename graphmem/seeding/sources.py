@@ -21,9 +21,10 @@ _GZIP = b"\x1f\x8b"
 
 
 class _Rewound(io.RawIOBase):
-    """A stream whose first bytes were read already.
+    """A stream whose first bytes have already been read.
 
-    It ends where a packed file is damaged, so that what stands before is read; ``damage`` says so.
+    It ends where a gzip file is damaged, so that the content before is read; ``damage`` has the
+    error.
     """
 
     def __init__(self, head: bytes, rest: BinaryIO) -> None:
@@ -51,9 +52,9 @@ class _Rewound(io.RawIOBase):
 
 
 def damage(stream: BinaryIO) -> Exception | None:
-    """Return what was wrong with the packed file that ``stream`` read, if anything was."""
-    found = getattr(getattr(stream, "raw", None), "damage", None)
-    return found if isinstance(found, Exception) else None
+    """Return the error that ended the gzip file behind ``stream``, if any."""
+    error = getattr(getattr(stream, "raw", None), "damage", None)
+    return error if isinstance(error, Exception) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class Source:
 
     @property
     def name(self) -> str:
-        """How it is shown."""
+        """The name for display."""
         return "standard input" if self.path == "-" else self.path
 
     @property
@@ -79,7 +80,7 @@ class Source:
 
     @property
     def size(self) -> int | None:
-        """Bytes of the file, as it lies on disk."""
+        """Size of the file on disk in bytes."""
         try:
             return None if self.path == "-" else Path(self.path).stat().st_size
         except OSError:
@@ -87,7 +88,7 @@ class Source:
 
     @contextmanager
     def open(self) -> Iterator[tuple[bytes, BinaryIO]]:
-        """Yield the first bytes and the whole stream, unpacked where it is gzip.
+        """Yield the first bytes and the whole stream, decompressed if it is gzip.
 
         Raises:
             SeedingError: it cannot be opened, or its beginning cannot be read.
@@ -115,7 +116,7 @@ class Source:
 
 
 def _some(stream: BinaryIO, size: int) -> bytes:
-    """Return what one read gives: of a packed file that is cut off, all that is there."""
+    """Return the bytes of one read; of a gzip file that is cut off, all that remain."""
     read = getattr(stream, "read1", stream.read)
     return bytes(read(size))
 
@@ -131,7 +132,7 @@ def _fill(stream: BinaryIO, size: int) -> bytes:
         try:
             data = _some(stream, size - got)
         except EOFError:
-            if got:  # what is there may hold records; the reader meets the end again
+            if got:  # these bytes may contain records; the reader will meet the end again
                 break
             raise
         if not data:
@@ -145,12 +146,12 @@ def sources(paths: Iterable[str]) -> list[Source]:
     """Return the logs that ``paths`` name: files, folders (recursively), patterns, ``-``.
 
     Raises:
-        SeedingError: a path names nothing.
+        SeedingError: a path matches nothing.
     """
-    found: list[Source] = []
+    logs: list[Source] = []
     for path in paths:
         if path == "-":
-            found.append(Source("-"))
+            logs.append(Source("-"))
         elif Path(path).is_dir():
             inside = sorted(
                 str(file)
@@ -159,16 +160,16 @@ def sources(paths: Iterable[str]) -> list[Source]:
             )
             if not inside:
                 raise SeedingError(f"{path}: no {', '.join(ENDINGS)} files (or .gz) in this folder")
-            found += map(Source, inside)
+            logs += map(Source, inside)
         elif Path(path).exists():
-            found.append(Source(path))
+            logs.append(Source(path))
         else:
             names = glob.glob(path, recursive=True)  # noqa: PTH207 - absolute patterns too
             matching = sorted(file for file in names if Path(file).is_file())
             if not matching:
                 raise SeedingError(f"{path}: no such file, folder or pattern")
-            found += map(Source, matching)
-    seen = list(dict.fromkeys(found))
+            logs += map(Source, matching)
+    seen = list(dict.fromkeys(logs))
     if not seen:
         raise SeedingError("no logs given; name files, folders, patterns or - for standard input")
     return seen

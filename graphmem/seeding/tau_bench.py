@@ -2,9 +2,9 @@
 
 Mapping: the task is the user's instruction, its key the ``task_id``; the file name
 ``<model>-<domain>`` gives agent and task type; the outcome is ``reward`` (1 is a success). The
-first strategy is the sequence of writing tools, the others are the tools in order of first use.
+first strategy is the sequence of writing tools; the others are the tools in order of first use.
 Every tool call and every reply is a step. The gold actions and outputs of ``info.task`` and
-``info.reward_info`` are grading and are never read.
+``info.reward_info`` belong to the grading and are never read.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def episode(run: dict[str, Any], origin: Origin) -> Episode:
 def strategies(tools: list[str]) -> list[str]:
     """Return the strategies of a run, from its tool calls in order.
 
-    The sequence of writing tools is marked ``writes:``, so that "only this was written" and "this
-    tool was used" stay two strategies.
+    The prefix ``writes:`` distinguishes "exactly these writes in this order" from "this tool was
+    used".
     """
     writing = [name for name, _ in groupby(tool for tool in tools if tool.startswith(WRITING))]
     first = f"writes: {' > '.join(writing)}" if writing else "(none)"

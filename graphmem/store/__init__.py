@@ -1,4 +1,4 @@
-"""Engines behind one port. Only this package knows them."""
+"""The engines behind one port. Only this package knows them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ def open_store(url: str | Path | None, settings: Settings) -> Store:
     """Open the engine that ``url`` names.
 
     A path or ``file:`` url is a folder of the embedded engine, ``memory:`` the embedded engine
-    without disk, ``neo4j://`` and ``bolt://`` (with ``+s`` and ``+ssc``) a server. None is
-    ``settings.url``, else a folder in the user's data directory. Engines are imported when used.
+    without disk, ``neo4j://`` and ``bolt://`` (also with ``+s`` and ``+ssc``) a server. None stands
+    for ``settings.url``, else for a folder in the user's data directory. An engine is imported when
+    it is first used.
 
     Raises:
         SettingsError: the url has an unknown scheme, or a server lacks a password.

@@ -1,7 +1,7 @@
 """The statements by which procedures are installed into a server (APOC Extended 5.26).
 
-They are not in ``cypher/``: they run in the database ``system`` or ask the server itself, and no
-other engine has them.
+They are not in ``cypher/``, because they run in the database ``system`` or query the server itself;
+no other engine has them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from graphmem.store.queries import Query
 DATABASE = Query(
     "installing.database", "read", "CALL db.info() YIELD name RETURN name", checked=False
 )
-"""The database in which the procedures shall work."""
+"""The database for which the procedures are installed."""
 STORED = Query(
     "installing.stored",
     "read",
@@ -19,7 +19,7 @@ STORED = Query(
     "outputs RETURN type, name, description, mode, statement, inputs, outputs",
     checked=False,
 )
-"""What is installed, as the database ``system`` has it."""
+"""The installed procedures, as stored in the database ``system``."""
 REGISTERED = Query(
     "installing.registered",
     "read",
@@ -27,7 +27,7 @@ REGISTERED = Query(
     "RETURN name, description",
     checked=False,
 )
-"""What this server has registered so far."""
+"""The procedures that this server has registered so far."""
 PUT = Query(
     "installing.put",
     "write",

@@ -1,8 +1,8 @@
 """The embedded engine: kglite, in this process.
 
-One process writes, holding kglite's lease from its first write until it closes; all handles of
-that process on one folder share it. Others read a snapshot: the checkpoint itself where the log
-is empty, else a copy of checkpoint and log opened elsewhere, which shows every acknowledged write.
+One process writes, holding kglite's lease from its first write until it closes; all handles of that
+process on one folder share it. Other processes read a snapshot: the checkpoint itself if the log is
+empty, else a copy of checkpoint and log in another folder, which has every acknowledged write.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ GRAPH = "graph.kgl"
 LOG = "graph.kgl-wal"
 CHECKPOINT_BYTES = 64 * 1024 * 1024
 CHECKPOINT_EVERY = 64
-"""Single statements between two looks at the size of the log, each of which costs 1 % of one."""
+"""Single statements between two checks of the log's size; a check costs 1 % of a statement."""
 _POLL = 0.05
 _LOG_HEADER = 8  # bytes; a log without frames has 5
 
 _log = logging.getLogger(__name__)
 
-kglite.set_query_warning_policy("silent")  # labels not seen yet are no news
+kglite.set_query_warning_policy("silent")  # it warns of labels without nodes
 
 
 class _Writer:
@@ -62,7 +62,7 @@ class _Writer:
         self.folder = folder
         self._log = str(folder / LOG) if folder else None
         self.session = session
-        # Each time: what a replay of the log did not show must be made known again.
+        # After every opening: a replay of the log does not declare all names.
         self.schema = _apply(session, repair=True)
         self.lock = threading.RLock()
         self.handles = 0
@@ -74,8 +74,8 @@ class _Writer:
     def checkpoint(self) -> None:
         """Fold the log into the graph file when it has grown to half of that.
 
-        Here, between two transactions: kglite's own checkpoints run beside the writer, which then
-        copies the whole graph. The share keeps the cost of a transaction constant on average.
+        It runs between two transactions: kglite's own checkpoints run beside the writer, which then
+        copies the whole graph. The ratio keeps the average cost of a transaction constant.
         """
         if self._log is None or self.folder is None:
             return
@@ -84,7 +84,7 @@ class _Writer:
         except OSError:
             return
         if size > CHECKPOINT_BYTES and size > _size(self.folder / GRAPH) // 2:
-            # The transaction is in the log already: a disk that is full now is not its failure.
+            # The transaction is already in the log, so a full disk must not fail it here.
             with contextlib.suppress(kglite.KgError, OSError):
                 self.session.save()
 
@@ -112,7 +112,7 @@ class _View:
 
 
 class EmbeddedStore:
-    """A graph in a folder, or without a folder in memory only."""
+    """A graph in a folder, or only in memory if ``folder`` is None."""
 
     def __init__(self, folder: Path | None, settings: Settings) -> None:
         self.folder = folder.expanduser().absolute() if folder else None
@@ -137,18 +137,18 @@ class EmbeddedStore:
 
     @property
     def snapshot_age(self) -> float | None:
-        """Seconds since the copy that is read was taken; None where the folder itself is read."""
+        """Seconds since the snapshot was copied; None if the folder itself is read."""
         if self._writer or not self._scratch:
             return None
         return time.monotonic() - self._reader_at
 
     @property
     def writing(self) -> bool:
-        """Whether this handle has written, so that this process holds the lease."""
+        """Whether this handle has written; this process then has the lease."""
         return self._writer is not None and not self._closed
 
     def try_writing(self) -> bool:
-        """Become a writer unless another process is one, without waiting; return whether it is."""
+        """Take the lease if no other process has it, without waiting; return whether it worked."""
         try:
             self._writable(wait=0.0)
         except StoreError:
@@ -160,7 +160,7 @@ class EmbeddedStore:
         return self.folder is None or _holds_graph(self.folder)
 
     def read(self, query: Query, /, **params: Any) -> list[Row]:
-        """Run a statement that only reads, on the writer's graph or on a snapshot."""
+        """Run a reading statement, on the writer's graph or on a snapshot."""
         bound = query.bind(params)
         session = self._readable()
         with _translated(query):
@@ -203,7 +203,7 @@ class EmbeddedStore:
         return work(_View(self._readable().snapshot()))
 
     def apply_schema(self, *, repair: bool = False) -> int:
-        """Create constraints and indexes where they are missing; return the schema version."""
+        """Create missing constraints and indexes; return the schema version."""
         writer = self._writable()
         if repair:
             with writer.lock:
@@ -211,14 +211,14 @@ class EmbeddedStore:
         return writer.schema
 
     def compact(self) -> bool:
-        """Fold the log into a new graph file, which holds nothing that was removed."""
+        """Fold the log into a new graph file, which contains nothing of removed data."""
         writer = self._writable()
         with writer.lock, _translated():
             writer.session.save()
         return True
 
     def index(self, namespace: str) -> EmbeddedIndex:
-        """Return the index of a namespace: the writer's, or one of the snapshot that is read."""
+        """Return the index of a namespace: the writer's, or that of the snapshot."""
         from graphmem.store.embedded_search import EmbeddedIndex
 
         session = self._readable()
@@ -236,7 +236,7 @@ class EmbeddedStore:
             return indexes[namespace]
 
     def close(self) -> None:
-        """Write a checkpoint and give the lease back, if this was the last handle."""
+        """If this was the last handle: write a checkpoint and release the lease."""
         with self._lock:
             self._closed = True
             self._drop_reader()
@@ -357,8 +357,8 @@ class EmbeddedStore:
                 return _empty()
             scratch = tempfile.TemporaryDirectory(prefix="graphmem-")
             copy = Path(scratch.name) / GRAPH
-            # The log first: a checkpoint in between then holds all that the log held, and a
-            # graph file that changed meanwhile is noticed and the copy taken again.
+            # Copy the log first: a checkpoint in between then contains all of that log, and the
+            # changed graph file is noticed and the copy repeated.
             try:
                 if log.exists():
                     shutil.copyfile(log, Path(scratch.name) / LOG)
@@ -381,7 +381,7 @@ class EmbeddedStore:
                 raise
             self._scratch = scratch
             return session
-        raise LockedError(f"{folder} is being rewritten all the time; try again")
+        raise LockedError(f"{folder} is being rewritten continuously; try again")
 
     def _drop_reader(self) -> None:
         self._reader = None
@@ -401,25 +401,25 @@ def _apply(session: kglite.Session, *, repair: bool = False) -> int:
 
 
 def _recover(path: Path, durable: Any) -> kglite.Session:
-    """Open a graph with its log; damage inside the log means that acknowledged work is lost."""
+    """Open a graph with its log; raise if damage inside the log lost acknowledged work."""
     with _quiet_recovery(_size(path.parent / LOG) > _LOG_HEADER):
         session = kglite.open_session(str(path), durable=durable, auto_checkpoint_wal_mib=0)
     aside = sorted(path.parent.glob(f"{LOG}.quarantine-*"))
     if aside:
         session.close()
         raise StorageError(
-            f"the log of {path.parent} is damaged and acknowledged episodes are missing; "
-            f"what was cut out is in {aside[-1].name}: move that file away to go on with the rest"
+            f"the log of {path.parent} is damaged, and acknowledged episodes are missing; "
+            f"the damaged part is in {aside[-1].name}; move that file away to use the rest"
         )
     return session
 
 
 @contextlib.contextmanager
 def _quiet_recovery(needed: bool) -> Iterator[None]:
-    """Log what kglite says of a torn end of the log, which is what a crash leaves.
+    """Write kglite's warnings about a torn end of the log (after a crash) to our logger.
 
-    kglite warns, and prints to file descriptor 2 itself: that is caught, and whatever else was
-    written there meanwhile is passed on.
+    kglite warns, and prints to file descriptor 2 itself: its lines are caught, and all other output
+    is passed on.
     """
     if not needed:
         yield
@@ -460,7 +460,7 @@ def _holds_graph(folder: Path) -> bool:
 
 
 def _check_folder(folder: Path) -> None:
-    """Refuse what is no memory: a file, or a folder with other things in it."""
+    """Raise unless the folder is a memory or empty."""
     try:
         if not folder.exists():
             return
@@ -485,8 +485,8 @@ def _stat(path: Path) -> tuple[int, ...] | None:
 
 
 def _size(path: Path) -> int:
-    found = _stat(path)
-    return found[1] if found else 0
+    stat = _stat(path)
+    return stat[1] if stat else 0
 
 
 def _signature(folder: Path) -> tuple[Any, ...]:

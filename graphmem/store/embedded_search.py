@@ -1,8 +1,8 @@
-"""Search of the embedded engine: exact by vectors (numpy), by words (BM25) with tantivy.
+"""Search in the embedded engine: exact vector search (numpy) and BM25 over words (tantivy).
 
-The index of a namespace is made from the graph when it is first asked for, and follows it while
-this process writes. Only vectors lie on disk (:mod:`graphmem.store.vectors`); words are indexed in
-memory, so that nothing of them is left when a text is erased.
+The index of a namespace is built from the graph on first use, and updated while this process
+writes. Only vectors are stored on disk (:mod:`graphmem.store.vectors`); words are indexed in
+memory, so that an erased text leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from graphmem.text.words import words
 
 FOLDER = "vectors"
 _HEAP = 15_000_000
-"""Bytes that the writer of an index of words may use, the least that it takes."""
+"""Memory of a word index's writer in bytes: the smallest that tantivy accepts."""
 _MANY = 1000
-"""Texts that take some 5 ms to commit: enough for a thread of their own."""
+"""From so many texts on a commit takes some 5 ms and gets a thread of its own."""
 
 
 class _Nodes:
-    """The nodes of one label: their vectors' rows, and their words."""
+    """The nodes of one label: the rows of their vectors, and their words."""
 
     def __init__(self) -> None:
         self.ids: list[str] = []
@@ -46,7 +46,7 @@ class _Nodes:
             if (place := self.places.get(identity)) is not None:
                 if self.keys[place] == key:
                     continue
-                self.ids[place] = ""  # its place stays empty
+                self.ids[place] = ""  # leave its place empty
                 self.rows[place] = -1
                 self._words.drop(place)
             self.places[identity] = len(self.ids)
@@ -61,20 +61,20 @@ class _Nodes:
             self.rows = np.concatenate([self.rows, rows])
 
     def refresh(self, row_of: Callable[[bytes], int]) -> None:
-        """Look for rows again, after the table of vectors changed."""
+        """Look up missing rows again, after the table of vectors changed."""
         for place in np.flatnonzero(self.rows < 0).tolist():
             if self.ids[place]:
                 self.rows[place] = row_of(self.keys[place])
 
     def matching(self, asked: Sequence[str], limit: int) -> list[tuple[str, float]]:
-        """Return ids and scores of nodes with any of some words."""
-        found = self._words.search(asked, limit)
-        best = [(self.ids[place], score) for place, score in found]
+        """Return ids and scores of nodes with any of the words ``asked``."""
+        hits = self._words.search(asked, limit)
+        best = [(self.ids[place], score) for place, score in hits]
         return sorted(best, key=lambda pair: (-pair[1], pair[0]))
 
 
 class _Words:
-    """An index of words in memory; what is added is found from the next search on."""
+    """An index of words in memory; an added text is searchable from the next search on."""
 
     def __init__(self) -> None:
         schema = tantivy.SchemaBuilder()
@@ -86,7 +86,7 @@ class _Words:
         self._committing: Future[int] | None = None
 
     def add(self, place: int, text: str) -> None:
-        """Let a text be found."""
+        """Add a text."""
         document = tantivy.Document()
         document.add_unsigned("place", place)
         document.add_text("words", " ".join(words(text)))
@@ -95,13 +95,13 @@ class _Words:
         self._waiting = True
 
     def drop(self, place: int) -> None:
-        """Let a text not be found any more."""
+        """Remove a text."""
         self._end_commit()
         self._writer.delete_documents_by_term("place", place)
         self._waiting = True
 
     def begin_commit(self) -> None:
-        """Make what was added ready to be found, in a thread: the caller has other things to do."""
+        """Commit added texts in a thread, so that the caller need not wait."""
         self._end_commit()
         if self._waiting:
             self._waiting = False
@@ -116,7 +116,7 @@ class _Words:
             self._index.reload()
 
     def search(self, asked: Sequence[str], limit: int) -> list[tuple[int, float]]:
-        """Return places and scores (BM25) of texts with any of some words."""
+        """Return places and scores (BM25) of texts with any of the words ``asked``."""
         self._end_commit()
         if self._waiting:
             self._writer.commit()
@@ -137,7 +137,7 @@ class _Words:
 
 
 class EmbeddedIndex:
-    """What strategies and tasks of one namespace are searched by; safe to use from threads."""
+    """The search index of one namespace's strategies and tasks; thread-safe."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class EmbeddedIndex:
         self._scored = nothing, nothing
 
     def open(self, embedder: str, dimensions: int) -> None:
-        """Open the table of an embedder's vectors, and read the texts of the graph."""
+        """Open the vector table of an embedder, and read the texts of the graph."""
         with self._lock:
             if self._opened == (embedder, dimensions):
                 return
@@ -178,14 +178,14 @@ class EmbeddedIndex:
             self._scored = self._scored[1][:0], self._scored[1][:0]
             self._fill()
 
-    def held(self, label: str, texts: Mapping[str, str]) -> set[str]:  # noqa: ARG002
+    def with_vectors(self, label: str, texts: Mapping[str, str]) -> set[str]:  # noqa: ARG002
         """Return the ids of nodes whose text has a vector."""
         with self._lock:
             table = self._opened_table()
             return {key for key, text in texts.items() if table.row(digest(text)) >= 0}
 
     def put(self, label: str, texts: Mapping[str, str], vectors: Mapping[str, Matrix]) -> None:
-        """Store vectors, by text, and let nodes be found."""
+        """Store vectors, by text, and make nodes searchable."""
         with self._lock:
             table = self._opened_table()
             new = {
@@ -203,7 +203,7 @@ class EmbeddedIndex:
     def near(
         self, label: str, vector: Matrix, limit: int, at_least: float = -1.0
     ) -> list[tuple[str, float]]:
-        """Return the nearest nodes, all of them exactly."""
+        """Return the nearest nodes, by exact search."""
         with self._lock:
             nodes = self._nodes[label]
             there = np.flatnonzero(nodes.rows >= 0)
@@ -214,7 +214,7 @@ class EmbeddedIndex:
                 chosen = np.flatnonzero(scores >= at_least - 1e-6)
                 there, scores = there[chosen], scores[chosen]
             if len(scores) > limit:
-                # Those at the edge may tie with what was cut off: take all of them.
+                # Nodes past the limit may tie with the last one: take all of them.
                 edge = np.partition(scores, len(scores) - limit)[len(scores) - limit]
                 chosen = np.flatnonzero(scores >= edge - 1e-6)
                 there, scores = there[chosen], scores[chosen]
@@ -226,12 +226,12 @@ class EmbeddedIndex:
         return sorted(best, key=lambda pair: (-pair[1], pair[0]))[:limit]
 
     def matching(self, label: str, asked: Sequence[str], limit: int) -> list[tuple[str, float]]:
-        """Return the nodes that fit words best."""
+        """Return the nodes that match the words best."""
         with self._lock:
             return self._nodes[label].matching(asked, limit)
 
     def count(self, label: str) -> int:
-        """Return how many nodes there are."""
+        """Return the number of nodes."""
         with self._lock:
             return len(self._nodes[label].places)
 
@@ -247,9 +247,9 @@ class EmbeddedIndex:
             return {identity: matrix[row] for identity, row in rows.items() if row >= 0}
 
     def matrix(self, label: str, ids: Sequence[str]) -> tuple[list[str], Matrix]:
-        """Return those of the nodes that have a vector, and the vectors as rows.
+        """Return the nodes that have a vector, and their vectors as rows.
 
-        Rows that lie one after the other on disk are not copied.
+        Rows that are consecutive on disk are not copied.
         """
         with self._lock:
             nodes, table = self._nodes[label], self._opened_table()
@@ -262,7 +262,7 @@ class EmbeddedIndex:
             return there, table.matrix[rows]
 
     def tidy(self) -> None:
-        """Read the texts anew, and keep only their vectors, where there is a table at all."""
+        """Read the texts again, and keep only their vectors, if there is a table."""
         with self._lock:
             if self._opened is None:
                 return
@@ -280,7 +280,7 @@ class EmbeddedIndex:
                 nodes.refresh(table.row)
 
     def _scores(self, vector: Matrix) -> Matrix:
-        """Return the similarities of all rows, once for both labels."""
+        """Return the similarities of all rows; computed once for both labels."""
         matrix = self._opened_table().matrix
         asked, scores = self._scored
         if asked is not vector or len(scores) != len(matrix):

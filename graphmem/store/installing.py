@@ -1,17 +1,17 @@
-"""Procedures for Cypher users: installed into a Neo4j server, by APOC Extended.
+"""Installs procedures for Cypher users into a Neo4j server, by APOC Extended.
 
 A procedure with an ``install`` header becomes ``custom.graphmem.NAME``, which can be called in
-Browser or by any driver, without Python. How APOC Extended (5.26) works shapes this module:
+Browser or by any driver, without Python. Traits of APOC Extended 5.26 that shape this module:
 
-- What is installed is stored in the database ``system``. Each server looks there from time to time
-  (``apoc.custom.procedures.refresh``, 60 s) and then registers it for all its databases.
-- Its signatures take no names of one letter, no negative numbers and no exponents.
-- A procedure that was dropped stays in the server's list until the server starts again. Calling it
-  fails, which is the only sign that it went.
-- When inputs or outputs of a procedure change, the next look registers it and then takes it for
-  one that was dropped; only the look after a further change puts that right.
+- Installed procedures are stored in the database ``system``. Each server looks there from time to
+  time (``apoc.custom.procedures.refresh``, 60 s) and registers them for all its databases.
+- Signatures cannot contain names of one letter, negative numbers or exponents.
+- A dropped procedure stays in the server's list until the server restarts. Only a call, which
+  fails, shows that it is gone.
+- When inputs or outputs of a procedure change, the next refresh registers it and then treats it as
+  dropped; only the refresh after a further change corrects that.
 
-So each installation marks its description, and counts only when the server shows that very mark.
+So each installation puts a mark into the description, and is done when the server shows that mark.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from graphmem.store.queries import Query, catalog
 
 PREFIX = "graphmem."
 CALLED = "custom."
-"""What APOC puts before every name."""
+"""The prefix that APOC puts before every name."""
 
 TIMEOUT = 180.0
-"""Seconds: a changed procedure takes two looks of APOC, which are 60 s apart by default."""
+"""Seconds: a changed procedure takes two refreshes of APOC, 60 s apart by default."""
 
 Progress = Callable[[int, int], None]
-"""Is told how many procedures are as they should be, and of how many."""
+"""Receives the number of finished procedures and the number of all."""
 
 _POLL = 0.5
 _AGAIN = 3.0
@@ -71,16 +71,16 @@ _USED = re.compile(rf"(?P<aside>{_ASIDE})|\$(?P<name>\w+)", re.DOTALL)
 
 
 class Installed(BaseModel):
-    """What was done with a procedure."""
+    """The result of installing or dropping a procedure."""
 
     model_config = ConfigDict(frozen=True)
 
     name: str
-    """As Cypher calls it."""
+    """The full name for calls."""
     signature: str
     done: Literal["installed", "updated", "unchanged", "dropped"]
     renamed: dict[str, str] = {}
-    """Names in graphmem, and those that took their place."""
+    """Renamed inputs and outputs: graphmem's names to installed names."""
 
     @property
     def short(self) -> str:
@@ -90,7 +90,7 @@ class Installed(BaseModel):
 
 @dataclass(frozen=True)
 class _Entry:
-    """A procedure as APOC stores it."""
+    """A procedure in APOC's form."""
 
     name: str
     signature: str
@@ -120,22 +120,24 @@ def install(
     timeout: float = TIMEOUT,
     progress: Progress | None = None,
 ) -> list[Installed]:
-    """Install procedures into the store's database, and wait until all can be called.
+    """Install procedures into the store's database, and wait until all of them can be called.
 
-    Those that are there already, with the same text and of the same version of graphmem, are left
-    alone. Those that graphmem installed but no longer has are dropped. Doing this again is safe.
+    Procedures that are installed already with the same text by the same version of graphmem are
+    left unchanged. Procedures that graphmem installed but no longer has are dropped. A repeated
+    call is safe.
 
     Args:
-        store: a Neo4j server with APOC Extended, with a user who may administer it.
-        procedures: those to install; by default all of graphmem that have an ``install`` header.
+        store: a Neo4j server with APOC Extended; its user must be allowed to administer it.
+        procedures: the procedures to install; by default all that have an ``install`` header.
         timeout: seconds to wait for APOC to register them; 0 does not wait.
-        progress: told while waiting.
+        progress: called while waiting.
 
     Raises:
         ProcedureError: a procedure has a default or names that APOC cannot hold.
-        StoreError: not a server, no APOC Extended, or somebody else's procedure has such a name.
+        StoreError: the store is not a server, lacks APOC Extended, or has a foreign procedure of
+            such a name.
         AuthenticationError: the user may not administer the server.
-        UnavailableError: not all could be called in time; nothing is wrong if they can later.
+        UnavailableError: some could not be called in time; they may be callable later.
     """
     entries = {entry.name: (query, entry) for query, entry in _entries(procedures)}
     server, database = _server(store)
@@ -165,12 +167,12 @@ def uninstall(
 ) -> list[Installed]:
     """Drop the procedures that graphmem installed, and wait until none can be called.
 
-    The server shows them in its list of procedures until it starts again.
+    The server lists them until it restarts.
 
     Raises:
-        StoreError: not a server, or no APOC Extended.
+        StoreError: the store is not a server, or lacks APOC Extended.
         AuthenticationError: the user may not administer the server.
-        UnavailableError: some could still be called when the time was over.
+        UnavailableError: some could still be called after the timeout.
     """
     server, database = _server(store)
     gone = _ours(_stored(server, database))
@@ -202,12 +204,12 @@ def script(database: str = "neo4j", procedures: Iterable[Query] | None = None) -
 
 
 def signature(query: Query) -> str:
-    """Return how APOC is told of a procedure: ``graphmem.name(inputs) :: (outputs)``.
+    """Return the signature for APOC: ``graphmem.name(inputs) :: (outputs)``.
 
-    Inputs that can be left out stand last, as calls go by position.
+    Optional inputs come last, because calls are positional.
 
     Raises:
-        ProcedureError: a default or a name that APOC cannot hold.
+        ProcedureError: APOC cannot express a default or a name.
     """
     names = renames(query)
     params = sorted(query.params.values(), key=lambda param: param.default is not ...)
@@ -223,10 +225,10 @@ def signature(query: Query) -> str:
 
 
 def renames(query: Query) -> dict[str, str]:
-    """Return the names of inputs and outputs that APOC cannot hold, and what they become.
+    """Return the inputs and outputs whose names APOC cannot express, with their new names.
 
     Raises:
-        ProcedureError: the procedure has the new name already.
+        ProcedureError: the procedure already has another input or output of the new name.
     """
     names = dict.fromkeys([*query.params, *query.returns])
     new = {name: f"{name}_value" for name in names if len(name) < 2 or name in _RESERVED}
@@ -240,7 +242,7 @@ def renames(query: Query) -> dict[str, str]:
 
 
 def statement(query: Query) -> str:
-    """Return the text of a procedure with the names that it has when it is installed."""
+    """Return the text of a procedure with its installed names."""
     names = renames(query)
 
     def rename(match: re.Match[str]) -> str:
@@ -254,16 +256,16 @@ def statement(query: Query) -> str:
 
 
 def called(query: Query) -> str | None:
-    """Return the name by which Cypher calls a procedure that is installed; None if it never is."""
+    """Return the full name of an installable procedure; None if it is not installable."""
     return f"{CALLED}{PREFIX}{query.install}" if query.install else None
 
 
 def _entries(
     procedures: Iterable[Query] | None, *, marked: bool = True
 ) -> Iterable[tuple[Query, _Entry]]:
-    """Return the entries of procedures; ``marked`` makes each one of its kind."""
+    """Return the entries of procedures; ``marked`` makes each description unique."""
     chosen = [query for query in catalog() if query.install] if procedures is None else procedures
-    found = []
+    entries = []
     for query in chosen:
         if query.install is None:
             raise ProcedureError(f"{query.name} has no '// install:' header; it names what to call")
@@ -273,8 +275,8 @@ def _entries(
         description = f"{query.doc} [graphmem {_version()} {fingerprint}{own}]"
         name = PREFIX + query.install
         entry = _Entry(name, head, text, query.mode, description, len(query.params))
-        found.append((query, entry))
-    return found
+        entries.append((query, entry))
+    return entries
 
 
 def _version() -> str:
@@ -282,7 +284,7 @@ def _version() -> str:
 
 
 def _default(query: Query, value: Any, kind: str) -> str:
-    """Return a default as APOC's grammar takes it (there, a minus is dropped without a word)."""
+    """Return a default in APOC's grammar, which drops a minus silently."""
     if value is None or isinstance(value, bool) or value == {}:
         return json.dumps(value)
     if isinstance(value, int | float) and 0 <= value < float("inf"):
@@ -301,7 +303,7 @@ def _default(query: Query, value: Any, kind: str) -> str:
 
 
 def _text(value: str) -> str:
-    """Return a text as Cypher."""
+    """Return a text as a Cypher literal."""
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 
@@ -330,7 +332,7 @@ def _server(store: Store) -> tuple[AdministeredStore, str]:
 
 
 def _stored(server: AdministeredStore, database: str) -> dict[str, _Entry]:
-    """Return what is stored in our part of APOC's names, whoever put it there."""
+    """Return the stored procedures under our prefix, also foreign ones."""
     try:
         rows = server.administer(apoc.STORED, database=database)
     except QueryError as error:
@@ -383,8 +385,8 @@ def _kind(shown: str) -> str:
 
 def _marked(entry: _Entry) -> tuple[str, str] | None:
     """Return version and fingerprint of an entry; None if it is not graphmem's."""
-    found = _MARK.search(entry.description)
-    return (found[1], found[2]) if found else None
+    mark = _MARK.search(entry.description)
+    return (mark[1], mark[2]) if mark else None
 
 
 def _ours(stored: Mapping[str, _Entry]) -> dict[str, _Entry]:
@@ -403,11 +405,11 @@ def _refuse_others(names: Iterable[str], stored: Mapping[str, _Entry]) -> None:
 
 
 class _UndoneError(Exception):
-    """Rolls back a call that was only a trial."""
+    """Rolls back a trial call."""
 
 
 class _Wait:
-    """Waits until a server has registered what was stored, and let go of what was dropped."""
+    """Waits until a server has registered stored procedures and removed dropped ones."""
 
     def __init__(
         self,
@@ -425,7 +427,7 @@ class _Wait:
         self._progress = progress
 
     def until(self, timeout: float) -> None:
-        """Wait for so many seconds at most.
+        """Wait for at most ``timeout`` seconds.
 
         Raises:
             UnavailableError: it took longer.
@@ -455,7 +457,7 @@ class _Wait:
             for name, entry in list(self._wanted.items()):
                 if shown.get(CALLED + name) == entry.description:
                     del self._wanted[name]
-        # They go together, at one look of APOC: one that can be called answers for all.
+        # One refresh of APOC removes all: testing one is enough.
         for name, entry in list(self._gone.items()):
             if self._answers(entry):
                 break
@@ -463,9 +465,9 @@ class _Wait:
         return not self._wanted and not self._gone
 
     def _answers(self, entry: _Entry) -> bool:
-        """Return whether a procedure can be called: with nulls, which match no namespace.
+        """Return whether a procedure can be called; calls it with nulls, which match no namespace.
 
-        Whatever an old version may do with them is rolled back.
+        The call is rolled back.
         """
         query = apoc.attempt(f"{CALLED}{entry.name}", entry.inputs)
 
@@ -484,7 +486,7 @@ class _Wait:
         return True
 
     def _store_again(self) -> None:
-        """Make APOC look again: a look may have come between two changes, or gone wrong."""
+        """Make APOC refresh again: a refresh may have come between two changes, or failed."""
         entry = next(iter([*self._wanted.values(), *self._gone.values()]))
         entry.put(self._server, self._database)
         if entry.name in self._gone:

@@ -1,4 +1,4 @@
-"""A Neo4j server, by the official driver."""
+"""The Neo4j engine: a server, through the official driver."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ T = TypeVar("T")
 ENGINE = "neo4j"
 SYSTEM = "system"
 _ATTEMPTS = 5
-"""At least so many, however long they took."""
+"""Attempts to make at least, regardless of time."""
 _CHANGED = {"DeadlockDetected", "EntityNotFound"}
-"""Of errors whose reason is another writer, beside violated constraints. The driver has tried again
-for a while where there was a deadlock."""
+"""Codes of errors that another writer causes, besides violated constraints. Deadlocks come here
+after the driver's own retries."""
 
 
 class _AlreadyThereError(StoreError):
-    """Several processes created the same constraint or index at once, and another was first."""
+    """Another process created the same constraint or index first."""
 
 
 class _Transaction:
@@ -59,8 +59,8 @@ class _Transaction:
 class Neo4jStore:
     """A graph on a Neo4j server, a cluster or Aura.
 
-    Transactions are the driver's managed ones: retried where the server says that it can help,
-    and causally chained by bookmarks, so that one's own writes are seen.
+    Transactions are the driver's managed transactions: retried when the server reports a transient
+    error, and chained by bookmarks, so that later reads see earlier writes.
     """
 
     def __init__(self, url: str, settings: Settings) -> None:
@@ -109,7 +109,7 @@ class Neo4jStore:
 
     @property
     def writing(self) -> bool:
-        """Whether it is open: a server takes the writes of several processes."""
+        """Whether it is open; a server accepts writes of several processes."""
         return not self._closed
 
     def try_writing(self) -> bool:
@@ -121,7 +121,7 @@ class Neo4jStore:
         return True
 
     def read(self, query: Query, /, **params: Any) -> list[Row]:
-        """Run a statement that only reads; the server refuses one that writes."""
+        """Run a reading statement; the server refuses one that writes."""
         bound = query.bind(params)
         with self._session(neo4j.READ_ACCESS) as session:
             return session.execute_read(lambda inner: _run(inner, query, bound))
@@ -131,7 +131,7 @@ class Neo4jStore:
         return self.transact(lambda tx: tx.run(query, **params))
 
     def transact(self, work: Callable[[Transaction], T]) -> T:
-        """Run ``work`` in one managed transaction, again where that can help."""
+        """Run ``work`` in one managed transaction; retry after transient errors."""
         if self._schema is None:
             self.apply_schema()
         return self._transact(work)
@@ -144,43 +144,43 @@ class Neo4jStore:
                 with self._session(neo4j.WRITE_ACCESS) as session:
                     return session.execute_write(lambda inner: work(_Transaction(inner)))
             except ChangedError as error:
-                # The time begins here, as the driver's does: an attempt may have waited for locks
-                # longer than that, and the next one is the first that knows what to lock.
+                # The time begins here, as the driver's does: the first attempt may have waited for
+                # locks longer than that, and only the next one knows what to lock.
                 deadline = min(deadline, time.monotonic() + self._retry_seconds)
                 if attempts >= _ATTEMPTS and time.monotonic() >= deadline:
                     raise UnavailableError(str(error)) from error
                 time.sleep(random.uniform(0.005, 0.05))  # noqa: S311 - not to meet again
 
     def view(self, work: Callable[[Transaction], T]) -> T:
-        """Run ``work`` in a writing transaction: reads are only consistent under locks here."""
+        """Run ``work`` in a writing transaction: only locks make reads consistent here."""
         return self._transact(work)
 
     def apply_schema(self, *, repair: bool = False) -> int:
-        """Create constraints and indexes where they are missing; return the schema version."""
-        with self._applying:  # threads that share the store need not all ask for the same
+        """Create missing constraints and indexes; return the schema version."""
+        with self._applying:  # threads that share the store do this once
             if self._schema is None or repair:
                 self._schema = schema.apply(ENGINE, self.read, self._ensure, repair=repair)
             return self._schema
 
     def _ensure(self, query: Query, /, **params: Any) -> list[Row]:
-        """Run a statement of the schema; what another process just created is there."""
+        """Run a schema statement; accept that another process has just created the same."""
         try:
             return self._transact(lambda tx: tx.run(query, **params))
         except _AlreadyThereError:
             return []
 
     def administer(self, query: Query, /, **params: Any) -> list[Row]:
-        """Run a statement in the database ``system``, again where that can help."""
+        """Run a statement in the database ``system``; retry after transient errors."""
         bound = query.bind(params)
         with self._session(neo4j.WRITE_ACCESS, SYSTEM) as session, permitted(self.url):
             return session.execute_write(lambda inner: _run(inner, query, bound))
 
     def compact(self) -> bool:
-        """Return False: store files and transaction logs are the server's to prune."""
+        """Return False: the server itself prunes store files and transaction logs."""
         return False
 
     def index(self, namespace: str) -> Neo4jIndex:
-        """Return the index of a namespace, which is the server's."""
+        """Return the server's index of a namespace."""
         from graphmem.store.neo4j_search import Neo4jIndex
 
         return Neo4jIndex(self.read, self.write, namespace)
@@ -225,7 +225,7 @@ class Neo4jStore:
             raise self._gone(error) from error
 
     def _told(self, error: exceptions.Neo4jError) -> GraphMemError:
-        """Return our error for what the server answered."""
+        """Return our error for an error of the server."""
         said, code = error.message or str(error), (error.code or "").rpartition(".")[2]
         if code in _CHANGED or isinstance(error, exceptions.ConstraintError):
             return ChangedError(said)
@@ -242,13 +242,13 @@ class Neo4jStore:
 
     def _gone(self, error: Exception) -> UnavailableError:
         return UnavailableError(
-            f"{self.url} is not there or went away; is the server running? ({_first_line(error)})"
+            f"{self.url} cannot be reached; is the server running? ({_first_line(error)})"
         )
 
 
 @contextlib.contextmanager
 def permitted(url: str) -> Iterator[None]:
-    """Turn the refusal of a user who may not administer the server into an error that says so."""
+    """Turn a refused administration command into an AuthenticationError with a remedy."""
     try:
         yield
     except exceptions.Forbidden as error:
@@ -262,8 +262,8 @@ def _run(inner: neo4j.ManagedTransaction, query: Query, bound: dict[str, Any]) -
     try:
         return [record.data() for record in inner.run(cast(Any, query.text), bound)]
     except exceptions.ResultFailedError as error:
-        # Says only that something failed before, as after a connection that was lost while the
-        # driver tidied up; what that was tells whether another attempt can help.
+        # This error only says that something failed before, such as a lost connection; its cause
+        # tells whether a retry can help.
         raise (error.__cause__ or error) from None
 
 

@@ -1,4 +1,4 @@
-"""Search of a server: by its own vector index and its own full-text index."""
+"""Search on a server, by its vector index and its full-text index."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from graphmem.store.vectors import digest
 from graphmem.text.words import words
 
 MORE = 4
-"""Times as many are asked for where too few of the answers are of this namespace."""
+"""Factor by which the limit grows when too few answers are of this namespace."""
 MOST = 20_000
 PAGE = 500
 _LEAST = 64
-"""Asked for at least: the server's search is the better the more it looks for."""
+"""Smallest limit: the server's approximate search is better with a larger limit."""
 
 
 class Neo4jIndex:
-    """What strategies and tasks of one namespace are searched by."""
+    """The search index of one namespace's strategies and tasks."""
 
     def __init__(
         self,
@@ -37,10 +37,10 @@ class Neo4jIndex:
         self._dimensions = 0
 
     def open(self, embedder: str, dimensions: int) -> None:
-        """Take note of whose vectors count, and their size."""
+        """Set the embedder whose vectors count, and their size."""
         self._embedder, self._dimensions = embedder, dimensions
 
-    def held(self, label: str, texts: Mapping[str, str]) -> set[str]:
+    def with_vectors(self, label: str, texts: Mapping[str, str]) -> set[str]:
         """Return the ids of nodes whose text has a vector of the right size."""
         query = procedure(f"search.held_{TEXTS[label]}")
         ids = sorted(texts)
@@ -55,7 +55,7 @@ class Neo4jIndex:
     def put(
         self, label: str, texts: Mapping[str, str], vectors: Mapping[str, NDArray[np.float32]]
     ) -> None:
-        """Write vectors and words to the nodes."""
+        """Store vectors and words on the nodes."""
         query = procedure(f"search.put_{TEXTS[label]}")
         rows = [
             {
@@ -73,7 +73,7 @@ class Neo4jIndex:
     def near(
         self, label: str, vector: NDArray[np.float32], limit: int, at_least: float = -1.0
     ) -> list[tuple[str, float]]:
-        """Return the nearest nodes, as the server finds them."""
+        """Return the nearest nodes, by the server's approximate search."""
         name = f"search.near_{TEXTS[label]}"
         rows = self._own(
             name, limit, lambda row: bool(row["similarity"] < at_least), vector=vector.tolist()
@@ -83,7 +83,7 @@ class Neo4jIndex:
         return sorted(best, key=lambda pair: (-pair[1], pair[0]))[:limit]
 
     def matching(self, label: str, asked: Sequence[str], limit: int) -> list[tuple[str, float]]:
-        """Return the nodes that fit words best."""
+        """Return the nodes that match the words best."""
         text = " ".join(dict.fromkeys(asked))
         if not text:
             return []
@@ -91,12 +91,12 @@ class Neo4jIndex:
         return [(row["id"], float(row["score"])) for row in rows][:limit]
 
     def count(self, label: str) -> int:
-        """Return how many nodes there are."""
+        """Return the number of nodes."""
         query = procedure(f"search.count_{TEXTS[label]}")
         return int(self._read(query, ns=self._namespace)[0]["nodes"])
 
     def vectors(self, label: str, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        """Return the vectors of nodes; one of another size is none."""
+        """Return the vectors of nodes; vectors of another size are left out."""
         query = procedure(f"search.vectors_of_{TEXTS[label]}")
         return {
             row["id"]: np.array(row["vector"], np.float32)
@@ -106,17 +106,17 @@ class Neo4jIndex:
         }
 
     def matrix(self, label: str, ids: Sequence[str]) -> tuple[list[str], NDArray[np.float32]]:
-        """Return those of the nodes that have a vector, and these as rows."""
-        found = self.vectors(label, ids)
-        there = [key for key in ids if key in found]
+        """Return the nodes that have a vector, and their vectors as rows."""
+        vectors = self.vectors(label, ids)
+        there = [key for key in ids if key in vectors]
         empty = np.empty((0, self._dimensions), np.float32)
-        return there, np.stack([found[key] for key in there]) if there else empty
+        return there, np.stack([vectors[key] for key in there]) if there else empty
 
     def tidy(self) -> None:
-        """Do nothing: what is on a node goes with it."""
+        """Do nothing: words and vectors are removed with their node."""
 
     def _digest(self, text: str) -> str:
-        """Return what tells whether the vector of a node is that of its text, by this embedder."""
+        """Return a digest of embedder and text, by which an outdated vector is noticed."""
         return digest(f"{self._embedder}\n{text}").hex()
 
     def _own(
@@ -126,9 +126,9 @@ class Neo4jIndex:
         enough: Callable[[Row], bool] = lambda _: False,
         **asked: object,
     ) -> list[Row]:
-        """Return the best rows of this namespace; the index holds those of all.
+        """Return the best rows of this namespace; the index spans all namespaces.
 
-        ``enough`` says of the last row whether those behind it are not wanted.
+        ``enough`` says of the last row whether the rows after it are not wanted.
         """
         size = max(_LEAST, limit)
         while True:

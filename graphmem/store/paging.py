@@ -1,4 +1,4 @@
-"""Long lists go to a store in pages, each for one statement or transaction."""
+"""Splits long lists into pages, one for each statement or transaction."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TypeVar
 T = TypeVar("T")
 
 PAGE = 200
-"""Nodes of which much is read or written at once."""
+"""Nodes in a page, if much of each is read or written."""
 
 
 def pages(items: Sequence[T], size: int = PAGE) -> Iterator[list[T]]:
-    """Yield the items in their order, in lists of at most ``size``; of no items, none."""
+    """Yield the items in order, in lists of at most ``size``; no list if there are no items."""
     for start in range(0, len(items), size):
         yield list(items[start : start + size])

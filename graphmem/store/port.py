@@ -1,4 +1,4 @@
-"""The store port: what graphmem needs of an engine."""
+"""The store port: the interface that graphmem needs from an engine."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from graphmem.errors import StoreError
 from graphmem.store.queries import Query
 
 SCHEMA_VERSION = 4
-"""Version of the graph that this library writes."""
+"""Schema version that this library writes."""
 
 TEXTS = {"Strategy": "strategies", "Task": "tasks"}
-"""Labels of nodes with a text that is searched, and how procedures name them."""
+"""Labels of nodes with searchable texts, and their names in procedures."""
 
 Row = dict[str, Any]
 T = TypeVar("T")
@@ -27,24 +27,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What an engine can do beyond running Cypher."""
+    """Features of an engine beyond running Cypher."""
 
     engine: str
     version: str
     server: bool
     """Several processes may write at once, and Cypher users can connect."""
     system: bool = False
-    """It has a database ``system`` beside the graph; its store is an ``AdministeredStore``."""
+    """It has a database ``system``; its store is an ``AdministeredStore``."""
 
 
 class ChangedError(StoreError):
-    """Another writer changed what this transaction built on; run from the start it can succeed."""
+    """Another writer changed data that this transaction read; a retry can succeed."""
 
     retryable = True
 
 
 class Transaction(Protocol):
-    """Reads and writes that happen together or not at all."""
+    """Reads and writes that take effect together or not at all."""
 
     def run(self, query: Query, /, **params: Any) -> list[Row]:
         """Run one statement and return its rows."""
@@ -52,38 +52,38 @@ class Transaction(Protocol):
 
 
 class Store(Protocol):
-    """An engine that holds the graph."""
+    """An engine that stores the graph."""
 
     @property
     def url(self) -> str:
-        """Where it is, without credentials."""
+        """Its url or folder, without credentials."""
         ...
 
     @property
     def capabilities(self) -> Capabilities:
-        """Engine, version and what it can do."""
+        """Engine, version and features."""
         ...
 
     @property
     def snapshot_age(self) -> float | None:
-        """Seconds since what is read was taken, where another process may write; else None."""
+        """Seconds since the snapshot was taken, if another process may write; else None."""
         ...
 
     @property
     def writing(self) -> bool:
-        """Whether a write needs no lock that another process may hold."""
+        """Whether a write needs no lock that another process may have."""
         ...
 
     def try_writing(self) -> bool:
-        """Take that lock if nobody holds it, without waiting; return whether it is held."""
+        """Take that lock if it is free, without waiting; return whether this process has it."""
         ...
 
     def exists(self) -> bool:
-        """Return whether there is a memory at all."""
+        """Return whether there is a memory."""
         ...
 
     def read(self, query: Query, /, **params: Any) -> list[Row]:
-        """Run a statement that only reads; one that writes raises ReadOnlyError."""
+        """Run a reading statement; one that writes raises ReadOnlyError."""
         ...
 
     def write(self, query: Query, /, **params: Any) -> list[Row]:
@@ -93,23 +93,23 @@ class Store(Protocol):
     def transact(self, work: Callable[[Transaction], T]) -> T:
         """Run ``work`` in one transaction and return its answer.
 
-        An exception rolls everything back. ``work`` is run again where the engine says that a
-        retry can help (a deadlock, a change of leader) and after a ChangedError, so it must have
-        no other effects. The first call, as that of ``write``, applies the schema.
+        An exception rolls everything back. ``work`` is run again after a transient error (a
+        deadlock, a change of leader) or a ChangedError, so it must have no other effects. The first
+        call of this or of ``write`` applies the schema.
         """
         ...
 
     def view(self, work: Callable[[Transaction], T]) -> T:
-        """Run ``work``, which only reads, on one consistent state where the engine has that.
+        """Run ``work``, which only reads, on one consistent state if the engine supports that.
 
-        A server has not: there ``work`` runs in a writing transaction and must lock what it reads.
+        A server does not: there ``work`` runs in a writing transaction and must lock what it reads.
         """
         ...
 
     def apply_schema(self, *, repair: bool = False) -> int:
-        """Create constraints and indexes where they are missing; return the schema version.
+        """Create missing constraints and indexes; return the schema version.
 
-        A store that has the present version is left as it is, unless ``repair``.
+        A store of the present version is only checked with ``repair``.
 
         Raises:
             SchemaVersionError: the store was written by a newer library.
@@ -117,54 +117,53 @@ class Store(Protocol):
         ...
 
     def compact(self) -> bool:
-        """Write files without what was removed; return whether nothing of it is left on disk.
+        """Rewrite files without removed data; return whether nothing of it is left on disk.
 
-        A server keeps removed records in its store files until it uses their place again, and its
-        transaction logs until it prunes them; there this does nothing and returns False.
+        On a server this does nothing and returns False: it keeps removed records in its store files
+        until it reuses their space, and in its transaction logs until it prunes them.
         """
         ...
 
     def index(self, namespace: str) -> SearchIndex:
-        """Return what strategies and tasks of a namespace are searched by."""
+        """Return the search index of a namespace's strategies and tasks."""
         ...
 
     def close(self) -> None:
-        """Let go of the engine. Reading and writing afterwards is an error."""
+        """Release the engine. Reading and writing afterwards is an error."""
         ...
 
 
 class AdministeredStore(Store, Protocol):
-    """A store on a server that is administered through a database of its own."""
+    """A store on a server with an administration database."""
 
     def administer(self, query: Query, /, **params: Any) -> list[Row]:
-        """Run a statement in the database ``system``; it must do no harm when run again.
+        """Run a statement in the database ``system``; it must be safe to repeat.
 
         Raises:
-            AuthenticationError: the user has no right to do that.
+            AuthenticationError: the user may not do that.
         """
         ...
 
 
 class SearchIndex(Protocol):
-    """Vectors and words of the strategies and tasks of one namespace, to search them by.
+    """The search index of one namespace: vectors and words of its strategies and tasks.
 
-    Labels are ``Strategy`` and ``Task``. Similarities are cosines, in [-1, 1]. What is in the
-    graph and what is here can differ while texts are pending; answers may name nodes that are
-    gone.
+    Labels are ``Strategy`` and ``Task``. Similarities are cosines, in [-1, 1]. While texts are
+    pending, the index can differ from the graph; answers may name removed nodes.
     """
 
     def open(self, embedder: str, dimensions: int) -> None:
-        """Make ready for vectors of an embedder; those of another are not seen."""
+        """Prepare for the vectors of an embedder; vectors of others are ignored."""
         ...
 
-    def held(self, label: str, texts: Mapping[str, str]) -> set[str]:
-        """Return the ids of nodes whose text, as given, has a vector."""
+    def with_vectors(self, label: str, texts: Mapping[str, str]) -> set[str]:
+        """Return the ids of nodes whose given text has a vector."""
         ...
 
     def put(self, label: str, texts: Mapping[str, str], vectors: Mapping[str, Vector]) -> None:
-        """Let nodes be found by their texts (by id), and by the vectors of the texts.
+        """Index nodes by their texts (by id) and by the vectors of the texts.
 
-        ``vectors`` holds those, by text, that were not held.
+        ``vectors`` has the missing vectors, by text.
         """
         ...
 
@@ -173,7 +172,8 @@ class SearchIndex(Protocol):
     ) -> list[tuple[str, float]]:
         """Return ids and similarities of the nearest nodes, the nearest first, then by id.
 
-        Similarities have six places; none is under ``at_least``. A server may miss some.
+        Similarities are rounded to six places and at least ``at_least``. A server may miss some
+        nodes.
         """
         ...
 
@@ -182,17 +182,17 @@ class SearchIndex(Protocol):
         ...
 
     def count(self, label: str) -> int:
-        """Return how many nodes there are, with a vector or without."""
+        """Return the number of nodes, with a vector or without."""
         ...
 
     def vectors(self, label: str, ids: Sequence[str]) -> dict[str, Vector]:
-        """Return the vectors of nodes; those without one are left out."""
+        """Return the vectors of nodes; nodes without a vector are left out."""
         ...
 
     def matrix(self, label: str, ids: Sequence[str]) -> tuple[list[str], Vector]:
-        """Return those of the nodes that have a vector, and their vectors as rows."""
+        """Return the nodes that have a vector, and their vectors as rows."""
         ...
 
     def tidy(self) -> None:
-        """Let go of the texts and vectors of nodes that are gone, on disk as well."""
+        """Drop the texts and vectors of removed nodes, on disk as well."""
         ...

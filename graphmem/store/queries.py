@@ -1,22 +1,22 @@
-"""The procedures: named Cypher statements of the folder ``cypher``, checked when loaded.
+"""The procedures: named Cypher statements in the folder ``cypher``, checked when loaded.
 
-A file holds statements that end in a semicolon at the end of a line, each after a header::
+A file contains statements that end in a semicolon at the end of a line, each after a header::
 
     // name: learning.claim
-    // mode: write                       (write or schema; without this line it only reads)
-    // engine: neo4j                     (only where one engine alone needs it, or can run it)
-    // install: claim                    (only where it is of use to Cypher users: its name there)
+    // mode: write                       (write or schema; default: read)
+    // engine: neo4j                     (only if just one engine needs it or can run it)
+    // install: claim                    (only if it is useful to Cypher users: its name there)
     // each: Label kind = Strategy strategies, Task tasks
-                                         (one for each, with ``{Label}`` and ``{kind}`` filled in)
+                                         (one procedure for each, with the names filled in)
     // doc: One sentence.
-    // param: key string, limit integer = 5     (type; after "=" a default where it may be left out)
+    // param: key string, limit integer = 5     (type; after "=" the default of an optional one)
     // returns: id string, created boolean
 
-``formulas.cypher`` holds what statements share. Parameters (``// shared: ns string``) need no
-declaration where they are used; a header names one where its place matters to who calls it once
-installed. Formulas (``// formula: name(a, b)``) are expressions, and columns
-(``// columns: name(a)``) are lists of them, whose name stands for all of them after ``returns:``. A
-call is replaced by its text when a file is loaded.
+``formulas.cypher`` contains what statements share. Shared parameters (``// shared: ns string``)
+need no declaration in other files; a header names one only to fix its position in the installed
+procedure. Formulas (``// formula: name(a, b)``) are expressions. Columns (``// columns: name(a)``)
+are lists of expressions; their name stands for all of them after ``returns:``. The loader replaces
+a call by its text.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _LOAD_CSV = re.compile(r"\bLOAD\s+CSV\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A declared parameter; ``default`` is ``...`` where the caller must give it."""
+    """A declared parameter; ``default`` is ``...`` if the caller must give it."""
 
     name: str
     type: str
@@ -80,10 +80,10 @@ class Query:
     engine: str | None = None
     checked: bool = True
     install: str | None = None
-    """Name under which Cypher users of a server can call it, after ``custom.graphmem.``"""
+    """Its name for Cypher users of a server, after ``custom.graphmem.``"""
 
     def bind(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the parameters to send: the given ones and the defaults.
+        """Return the parameters to send: the given values and the defaults.
 
         Raises:
             ProcedureError: one is missing, unknown, or of another type.
@@ -109,7 +109,7 @@ class Query:
 
 
 def adhoc(text: str, mode: Mode = "read") -> Query:
-    """Return a query of a person's own text: nothing is declared, nothing checked.
+    """Return a query with a user's own text, without declarations or checks.
 
     Raises:
         ProcedureError: the text is empty, or reads files (``LOAD CSV``).
@@ -123,7 +123,7 @@ def adhoc(text: str, mode: Mode = "read") -> Query:
 
 
 def readable(text: str) -> Query:
-    """Return the procedure of a name, or a query of a person's own text.
+    """Return the procedure of that name, or a query with a user's own text.
 
     Raises:
         ReadOnlyError: the procedure writes.
@@ -210,7 +210,7 @@ def procedure(name: str) -> Query:
 
 
 class _Shared:
-    """What the statements of all files share: parameters, formulas and columns."""
+    """Parameters, formulas and columns that the statements of all files share."""
 
     def __init__(self, file: Path) -> None:
         self.parameters: dict[str, Parameter] = {}
@@ -250,7 +250,7 @@ class _Shared:
 
 
 def _arguments(text: str, start: int) -> tuple[list[str], int]:
-    """Return the arguments of a call whose parenthesis opened before ``start``, and its end."""
+    """Return the arguments of a call whose parenthesis opens before ``start``, and its end."""
     parts: list[str] = []
     depth, begin = 0, start
     for at in range(start, len(text)):
@@ -295,7 +295,7 @@ def _parse(file: Path, shared: _Shared) -> Iterator[Query]:
 def _twins(
     file: Path, headers: dict[str, list[str]], text: str
 ) -> Iterator[tuple[dict[str, list[str]], str]]:
-    """Yield headers and statement once for each of what ``// each:`` lists, filled in."""
+    """Yield headers and statement once for each item of ``// each:``, filled in."""
     if "each" not in headers:
         yield headers, text
         return
@@ -335,9 +335,9 @@ def _query(file: Path, headers: dict[str, list[str]], text: str, shared: _Shared
         raise ProcedureError(f"{name}: ${missing} is used but not declared")
     for unused in sorted(own.keys() - used):
         raise ProcedureError(f"{name}: parameter {unused} is declared but not used")
-    if (found := _returned(bare)) != list(returns):
-        raise ProcedureError(f"{name}: returns {found}, the header says {list(returns)}")
-    # Those that must be given come first, as in a signature.
+    if (actual := _returned(bare)) != list(returns):
+        raise ProcedureError(f"{name}: returns {actual}, the header says {list(returns)}")
+    # Required parameters come first, as in a signature.
     others = [shared.parameters[key] for key in shared.parameters if key in used - own.keys()]
     params = [param for param in others if param.default is ...] + [*own.values()]
     params += [param for param in others if param.default is not ...]
@@ -369,19 +369,19 @@ def _install(name: str, mode: str, lines: list[str]) -> str | None:
 def _parameters(
     name: str, lines: list[str], shared: Mapping[str, Parameter] = MappingProxyType({})
 ) -> dict[str, Parameter]:
-    found = {}
+    parameters = {}
     for part in (part for line in lines for part in _NEXT_PARAM.split(line)):
-        if part in shared:  # named only for its place
-            found[part] = shared[part]
+        if part in shared:  # named only to fix its position
+            parameters[part] = shared[part]
             continue
         match = _PARAM.fullmatch(part)
         if not match or match[2] not in TYPES:
             raise ProcedureError(f"{name}: bad '// param: {part}' (name, then {', '.join(TYPES)})")
         default = ... if match[3] is None else json.loads(match[3])
-        found[match[1]] = Parameter(match[1], match[2], default)
-        if found[match[1]] == shared.get(match[1]):
+        parameters[match[1]] = Parameter(match[1], match[2], default)
+        if parameters[match[1]] == shared.get(match[1]):
             raise ProcedureError(f"{name}: parameter {match[1]} is shared; leave its type out")
-    return found
+    return parameters
 
 
 def _columns(name: str, line: str) -> dict[str, str]:
@@ -395,7 +395,7 @@ def _columns(name: str, line: str) -> dict[str, str]:
 
 
 def _returned(bare: str) -> list[str]:
-    """Return the columns of the last RETURN of a statement without strings."""
+    """Return the columns of the last RETURN; string literals must be removed before."""
     starts = [match.end() for match in _RETURN.finditer(bare)]
     if not starts:
         return []

@@ -13,7 +13,7 @@ Run = Callable[..., list[Row]]
 
 
 def check(read: Run) -> int:
-    """Return the version that the store holds (0: none yet).
+    """Return the schema version of the store (0: none yet).
 
     Raises:
         SchemaVersionError: it is newer than this library.
@@ -29,9 +29,9 @@ def check(read: Run) -> int:
 
 
 def apply(engine: str, read: Run, execute: Run, *, repair: bool = False) -> int:
-    """Bring the store to the present version; return it. Doing so again changes nothing.
+    """Bring the store to the present version and return it; a repeated call changes nothing.
 
-    With ``repair``, constraints and indexes are looked after also where the version is right.
+    With ``repair``, constraints and indexes are checked even if the version is right.
     """
     version = check(read)
     if version == SCHEMA_VERSION and not repair:

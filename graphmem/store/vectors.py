@@ -1,9 +1,9 @@
-"""Vectors of texts in a memory-mapped file beside the graph, found again by the text's digest.
+"""Vectors of texts in a memory-mapped file beside the graph, looked up by the text's digest.
 
-Two files hold a table. ``NAME.f32`` has a row of float32 a text. ``NAME.keys`` begins with a
-header (format, dimensions, digest of the embedder's name), then has a record a row: the digest of
-the text and the checksum of the row. A vector is written before its record, and one whose checksum
-is wrong counts as not there: after a crash, or damage, it is made anew. The table is derived and
+A table is two files. ``NAME.f32`` has one row of float32 for each text. ``NAME.keys`` begins with a
+header (format, dimensions, digest of the embedder's name) and has one record for each row: the
+digest of the text and the checksum of the row. A vector is written before its record. A row with a
+wrong checksum is ignored and made again, for instance after a crash. The table is derived data; it
 may be removed while no process has it open.
 """
 
@@ -23,24 +23,24 @@ from graphmem.errors import StorageError
 Matrix = NDArray[np.float32]
 
 KEY = 16
-"""Bytes of a digest."""
+"""Length of a digest in bytes."""
 _RECORD = np.dtype([("key", f"V{KEY}"), ("checksum", "<u4")])
 _MAGIC = b"graphmem vectors 1\n"
 _HEADER = 64
 _LEAST = 1024
-"""Rows that there is room for at first; the room doubles."""
+"""Initial capacity in rows; it doubles when it is full."""
 
 
 def digest(text: str) -> bytes:
-    """Return what the vector of a text is found by."""
+    """Return the key of a text's vector."""
     return hashlib.blake2b(text.encode(), digest_size=KEY).digest()
 
 
 class VectorTable:
-    """Rows of one embedder; in a folder, or in memory only (``folder`` None, or not ``writable``).
+    """The vectors of one embedder, in a folder or in memory (``folder`` None, or not ``writable``).
 
-    One process may write. Others see what was there when they opened it, and keep what they add
-    to themselves.
+    One process may write. The others see the rows that existed when they opened it, and their own
+    additions in memory.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class VectorTable:
 
     @property
     def matrix(self) -> Matrix:
-        """All rows, shape (rows, dimensions); those that nothing refers to among them."""
+        """All rows, shape (rows, dimensions), including unused ones."""
         return self._room[: self._count]
 
     def row(self, key: bytes) -> int:
@@ -81,7 +81,7 @@ class VectorTable:
         return self._rows.get(key, -1)
 
     def add(self, keys: Sequence[bytes], vectors: Matrix) -> None:
-        """Add rows; the texts are those that have none."""
+        """Add rows for texts that have none."""
         first, self._count = self._count, self._count + len(keys)
         try:
             self._reserve(self._count)
@@ -97,12 +97,12 @@ class VectorTable:
         self._rows.update((key, first + place) for place, key in enumerate(keys))
 
     def keep(self, keys: Collection[bytes]) -> None:
-        """Remove all other rows, from the disk as well."""
+        """Remove all rows except those of ``keys``, on disk as well."""
         kept = [key for key in self._rows if key in keys]
         if len(kept) == self._count:
             return
         rows = self._room[[self._rows[key] for key in kept]]
-        self._room = np.empty((0, self.dimensions), np.float32)  # lets go of the old file
+        self._room = np.empty((0, self.dimensions), np.float32)  # releases the old file
         if self._writable and self._keys and self._vectors:
             self._vectors.unlink(missing_ok=True)
             self._keys.unlink(missing_ok=True)
@@ -122,14 +122,14 @@ class VectorTable:
             return
         count = min((len(data) - _HEADER) // _RECORD.itemsize, room)
         records = np.frombuffer(data, _RECORD, count, _HEADER)
-        if self._writable:  # what a crash left behind the last whole record
+        if self._writable:  # cuts off a partial record after a crash
             os.truncate(self._keys, _HEADER + count * _RECORD.itemsize)
         self._map(room)
         self._count = count
-        held = self._room.data.cast("B")
+        data_of_rows = self._room.data.cast("B")
         keys = records["key"].tobytes()
         for place, checksum in enumerate(records["checksum"].tolist()):
-            if zlib.crc32(held[place * width : (place + 1) * width]) == checksum:
+            if zlib.crc32(data_of_rows[place * width : (place + 1) * width]) == checksum:
                 self._rows[keys[place * KEY : (place + 1) * KEY]] = place
 
     def _map(self, rows: int) -> None:

@@ -1,8 +1,8 @@
-"""Error classes: one text for all errors that differ only in their particulars.
+"""Error classes: one text for all errors that differ only in particulars.
 
-The wording that a program writes stays; what it fills in is masked: quoted text, numbers, ids,
-times, hexadecimal, UUIDs, paths, URLs, addresses. Numbers that say *which* error it is (``error
-1054:``, ``HTTP 404``, ``exit status 1``) are wording and stay, too. The case of letters is kept.
+The fixed wording stays; variable parts are masked: quoted text, numbers, ids, times, hexadecimal,
+UUIDs, paths, URLs, addresses. Numbers that identify the error (``error 1054:``, ``HTTP 404``,
+``exit status 1``) stay, and so does the case of letters.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ MAX_CLASS = 200
 """A class has at most this many characters."""
 
 MAX_READ = 20_000
-"""Of a longer error the first and the last half of this many characters are read."""
+"""Of a longer error, only the first and last half of this many characters are read."""
 
 _ROUNDS = 3
 _TRACEBACK = "Traceback (most recent call last):"
 _INVISIBLE = re.compile(
-    r"\x1b\[[0-9;?]{0,20}[A-Za-z]"  # colours of a terminal
+    r"\x1b\[[0-9;?]{0,20}[A-Za-z]"  # terminal colours
     r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]+"
 )
-_FRAMES = re.compile(r"(?:\n[ \t]++at [^\n]*+)++")  # those of Java and JavaScript
+_FRAMES = re.compile(r"(?:\n[ \t]++at [^\n]*+)++")  # of Java and JavaScript
 _STATEMENT = re.compile(r"\n(?:\[SQL: |LINE \d{1,9}: ).*+", re.DOTALL)
-"""The statement that SQLAlchemy and PostgreSQL put under their message."""
+"""The statement that SQLAlchemy and PostgreSQL append to their message."""
 
-# Why no input is slow: a quantifier without a bound is possessive (it never tries again with
-# less), and what stands before it lets it begin once in each run of its characters.
+# No input is slow: unbounded quantifiers are possessive (they never backtrack), and the lookbehind
+# lets each start only once in a run of its characters.
 _WRAPPED = re.compile(
-    # what drivers of MySQL raise: (1054, "Unknown column 'x' in 'field list'")
+    # errors of MySQL drivers: (1054, "Unknown column 'x' in 'field list'")
     r"\((?P<number>\d{3,5}),\ ?(?P<quote>[\"'])(?P<text>(?:(?!(?P=quote))[^\\]|\\.)*+)(?P=quote)\)"
-    # the message of an answer in JSON, or of a Python dict
+    # the message in a JSON answer or a Python dict
     r"|(?P<mark>[\"'])(?P<key>error|errors|message|msg|error_message|detail|details|reason)(?P=mark)"
     r"\s{0,9}:\s{0,9}"
     r"(?P<other>[\"'])(?P<value>(?:(?!(?P=other))[^\\]|\\.)*+)(?P=other)",
@@ -97,7 +97,7 @@ _PARTICULAR = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _SUSPECT = re.compile(r"[\d\"`“«/\\@]|(?<!\w)'|\.\w|[a-fA-F]{12}")
-"""What every particular has something of."""
+"""Every particular contains one of these."""
 _MASKS = {
     "near": "<text>",
     "url": "<url>",
@@ -118,24 +118,24 @@ _LIST = re.compile(rf"({'|'.join(sorted(set(_MASKS.values())))})(?:(?:,|;|\||,? 
 def error_class(text: str) -> str:
     """Return the class of an error: its wording with every particular masked.
 
-    Errors that differ only in names in quotes, numbers, ids, times and the like have one class.
-    The class of a class is that class. Of a Python traceback only the exception counts, and of a
-    quoted or JSON message what it says. A list of particulars of one kind counts as one.
+    Errors that differ only in quoted names, numbers, ids, times and the like have the same class.
+    The class of a class is itself. Of a Python traceback only the exception counts, of a quoted or
+    JSON message only its content. A list of particulars of one kind counts as one.
 
     Args:
-        text: an error as an agent or a tool gave it, of any length; of one that is longer than
-            ``MAX_READ`` characters the beginning and the end are read.
+        text: an error from an agent or a tool, of any length; if it is longer than ``MAX_READ``
+            characters, only its beginning and end are read.
 
     Returns:
         At most ``MAX_CLASS`` characters on one line; empty for an empty text.
     """
     if len(text) > MAX_READ:
         text = f"{text[: MAX_READ // 2]}\n{text[-MAX_READ // 2 :]}"
-    for _ in range(_ROUNDS):  # a mask can let two quotes meet that were apart
+    for _ in range(_ROUNDS):  # masking can create new matches
         before, text = text, _masked(text)
         if text == before or not _SUSPECT.search(text):
             return text
-    words = re.findall(r"[^\W\d_]+", text)  # letters alone: nothing is left to mask
+    words = re.findall(r"[^\W\d_]+", text)  # only letters: nothing left to mask
     return " ".join(word for word in words if not _SUSPECT.search(word))
 
 
@@ -151,9 +151,9 @@ def _masked(text: str) -> str:
 
 
 def _exception(text: str) -> str:
-    """Leave out the frames of a Python traceback, and the exceptions before the last one."""
-    before, found, _ = text.partition(_TRACEBACK)
-    if not found:
+    """Remove the frames of a Python traceback, and all exceptions but the last."""
+    before, traceback, _ = text.partition(_TRACEBACK)
+    if not traceback:
         return text
     lines = text.rpartition(_TRACEBACK)[2].split("\n")
     for number, line in enumerate(lines[1:], 1):
@@ -176,7 +176,7 @@ def _mask(match: re.Match[str]) -> str:
     kind = match.lastgroup
     if kind == "code" or kind is None:
         return match[0]
-    if kind in ("url", "path", "place"):  # the end of a sentence is none of it
+    if kind in ("url", "path", "place"):  # without the end of the sentence
         return _MASKS[kind] + match[0][len(match[0].rstrip(".,;:!?")) :]
     return _MASKS[kind]
 

@@ -1,9 +1,9 @@
-"""Text of episodes in a prompt: cleaned, on one line, and behind a fence that it cannot close.
+"""Texts of episodes in a prompt: cleaned, on one line, inside a fence that they cannot close.
 
-Whoever wrote an episode may have written an instruction into it. A prompt therefore says that
-what stands between :data:`OPEN` and :data:`CLOSE` is data, and each text in between is
-:func:`fenced`: it has no character that is not seen, none that reorders what is seen, no line
-break, and no run that reads like the fence.
+The author of an episode may have put instructions into it. A prompt therefore says that the text
+between :data:`OPEN` and :data:`CLOSE` is data, and each text in between is :func:`fenced`: it
+contains no invisible characters, no characters that reorder text, no line breaks, and nothing that
+looks like the fence.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ OPEN = "<<<"
 CLOSE = ">>>"
 ELLIPSIS = "…"
 
-# Characters that read like the fence, by what they look like.
+# Characters that look like the fence.
 _LOOKS = {
     **dict.fromkeys("<\uff1c\ufe64\u2039\u3008\u27e8\u276e\u276c\u2770\u02c2\u1438", "<"),
     **dict.fromkeys(">\uff1e\ufe65\u203a\u3009\u27e9\u276f\u276d\u2771\u02c3\u1433", ">"),
@@ -30,7 +30,7 @@ _THREE = re.compile(r"(<|>)\1{2,}")
 _SPACES = re.compile(r"\s+")
 
 _UNSEEN = ("Cc", "Cf", "Cs")
-"""Categories: controls, what only formats (bidirectional, zero-width, tags), lone surrogates."""
+"""Categories: controls, format characters (bidirectional, zero-width, tags), lone surrogates."""
 _BLANK = frozenset(
     [
         *(0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0),
@@ -39,19 +39,20 @@ _BLANK = frozenset(
         *range(0xE0000, 0xE1000),
     ]
 )
-"""Others that show nothing: fillers, selectors of variants, the plane of tags."""
+"""Other invisible characters: fillers, variation selectors, the plane of tags."""
 
 
 def fenced(text: str, limit: int | None = None) -> str:
     """Return a text as data for a prompt: one line, clean, unable to close the fence.
 
     It is normalized (NFC). White space of any kind becomes one space. Controls, bidirectional
-    controls, zero-width characters, selectors of variants, tags and lone surrogates go. Three or
-    more angle brackets in a row (also look-alikes, also with spaces in between) become one.
+    controls, zero-width characters, variation selectors, tags and lone surrogates are removed.
+    Three or more angle brackets in a row (also look-alikes, also with spaces in between) become
+    one.
 
     Args:
         text: any text.
-        limit: characters at most, from 1; what is cut ends in an ellipsis.
+        limit: most characters, at least 1; a longer text is cut and ends in an ellipsis.
     """
     clean = text if text.isascii() and text.isprintable() else _clean(text)
     clean = _SPACES.sub(" ", clean).strip()
@@ -63,7 +64,7 @@ def fenced(text: str, limit: int | None = None) -> str:
 
 def _clean(text: str) -> str:
     seen = "".join(filter(None, map(_seen, unicodedata.normalize("NFC", text))))
-    # What went may have stood between two characters that are one together.
+    # Removed characters may have separated two that compose into one.
     return unicodedata.normalize("NFC", seen)
 
 

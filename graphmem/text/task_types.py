@@ -1,7 +1,6 @@
-"""Task types: a class of tasks from the wording of one.
+"""Task types, inferred from the wording of a task.
 
-The rules are few and look at whole words of one sentence, so that a type is only inferred where
-the wording says it. Where no rule fires the type is ``general``.
+A few rules look at whole words within one sentence. If no rule fires, the type is ``general``.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ GENERAL = "general"
 
 
 class TaskType(NamedTuple):
-    """A type, and the name of the rule that gave it (``general`` when none fired)."""
+    """A type, and the name of the rule that fired (``general`` if none did)."""
 
     name: str
     rule: str
 
 
 class _Rule(NamedTuple):
-    """Fires where a sentence has a word, or a pair of words, of each set."""
+    """Fires if a sentence has a word, or a pair of words, from each set."""
 
     name: str
     type: str
@@ -32,8 +31,8 @@ _VOWELS = "aeiou"
 
 
 def _verbs(*words: str) -> frozenset[str]:
-    """Return regular verbs with their inflections; what doubles its last letter ends in ``+``."""
-    found: set[str] = set()
+    """Return regular verbs with their inflections; ``+`` marks a doubled last letter."""
+    forms: set[str] = set()
     for word in words:
         base, double = word.rstrip("+"), word.endswith("+")
         stem = base + base[-1] if double else base.removesuffix("e")
@@ -41,19 +40,19 @@ def _verbs(*words: str) -> frozenset[str]:
         third = base + ("es" if base.endswith(("s", "x", "z", "ch", "sh")) else "s")
         if base.endswith("y") and base[-2] not in _VOWELS:
             past, third = base[:-1] + "ied", base[:-1] + "ies"
-        found |= {base, third, past, stem + "ing"}
-    return frozenset(found)
+        forms |= {base, third, past, stem + "ing"}
+    return frozenset(forms)
 
 
 def _nouns(*words: str) -> frozenset[str]:
-    """Return nouns, or pairs of words that end in one, with their plurals."""
-    found: set[str] = set()
+    """Return nouns, or pairs of words that end in a noun, with their plurals."""
+    forms: set[str] = set()
     for word in words:
         plural = word + ("es" if word.endswith(("s", "x", "z", "ch", "sh")) else "s")
         if word.endswith("y") and word[-2] not in _VOWELS:
             plural = word[:-1] + "ies"
-        found |= {word, plural}
-    return frozenset(found)
+        forms |= {word, plural}
+    return frozenset(forms)
 
 
 _TEST = _verbs("test", "retest", "pretest") | {"pytest", "tester", "testers"}
@@ -102,11 +101,11 @@ _WORD = re.compile(r"[^\W_]+")
 def infer_task_type(description: str) -> TaskType:
     """Return the type of a task from its wording, and the rule that fired.
 
-    The first rule counts of which a sentence has all words; rules that ask for more stand before
-    those that ask for less. Case does not matter, and ``_`` and ``-`` separate words.
+    The first rule that fires counts; rules with more conditions come before rules with fewer. Case
+    does not matter, and ``_`` and ``-`` separate words.
 
     Args:
-        description: the task as it is given, in English; time is linear in its length.
+        description: the task in English; time is linear in its length.
     """
     sentences = [_words(sentence) for sentence in _SENTENCE.split(description)]
     for rule in _RULES:

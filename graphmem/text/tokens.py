@@ -1,8 +1,8 @@
-"""Counting tokens as the default embedder does.
+"""Counts tokens as the default embedder does.
 
-MiniLM (all-MiniLM-L6-v2) reads WordPiece tokens of BERT's uncased vocabulary (Devlin et al. 2019,
-section 3); the table lies in ``graphmem/data``, with its licence. The marks that a model puts
-around a text are not counted. White space separates tokens, so those of lines add up.
+MiniLM (all-MiniLM-L6-v2) uses WordPiece tokens of BERT's uncased vocabulary (Devlin et al. 2019,
+section 3); the table is in ``graphmem/data``, with its licence. The special tokens around a text
+are not counted. White space separates tokens, so the counts of lines add up.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Counter = Callable[[str], int]
 """Returns how many tokens a text has."""
 
 LONGEST_WORD = 100
-"""Characters; a longer word is one unknown token (as in BERT)."""
+"""Most characters in a word; a longer word is one unknown token (as in BERT)."""
 
 
 def count_tokens(text: str) -> int:
-    """Return how many tokens the default embedder makes of a text, 0 for an empty one.
+    """Return the number of the default embedder's tokens in a text, 0 if it is empty.
 
     Raises:
         ValidationError: it is no text, or holds a lone surrogate.
@@ -37,7 +37,7 @@ def count_tokens(text: str) -> int:
 
 
 def count_tokens_of_lines(text: str) -> int:
-    """Return the same, by lines; what was counted lately is looked up.
+    """Return the same count, line by line; counts of recent lines are cached.
 
     Raises:
         ValidationError: it is no text, or holds a lone surrogate.
@@ -52,15 +52,15 @@ def _tokens_of_line(line: str) -> int:
 
 @cache
 def _tokenizer() -> Tokenizer:
-    """Return the tokenizer that counts; built at the first count, for that takes a while."""
+    """Return the counting tokenizer; it is built on first use, because that takes a while."""
     return new_tokenizer()
 
 
 def new_tokenizer(*, marked: bool = False) -> Tokenizer:
-    """Return a tokenizer of the default embedder, for the caller alone; it cuts nothing off.
+    """Return a new tokenizer of the default embedder, without truncation.
 
     Args:
-        marked: put the marks around a text with which the model was trained.
+        marked: add the special tokens around a text, as in the model's training.
     """
     from tokenizers import Tokenizer
     from tokenizers.models import WordPiece

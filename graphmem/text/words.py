@@ -1,8 +1,8 @@
-"""The words that a text is found by, the same for both engines.
+"""The searchable words of a text, the same for both engines.
 
-Names such as ``cancelReservation`` and ``book_flight`` are taken apart, case and width do not
-matter, and each ideograph is a word of its own. The engines then take words to their stems (Porter
-1980) and rank by BM25 (Robertson & Zaragoza 2009).
+Names such as ``cancelReservation`` and ``book_flight`` are split, case and width do not matter, and
+each ideograph is a word. The engines reduce words to their stems (Porter 1980) and rank by BM25
+(Robertson & Zaragoza 2009).
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import re
 import unicodedata
 
 LONGEST = 39
-"""Characters; what is longer is cut, for the embedded engine takes no longer ones."""
+"""Most characters in a word; longer words are cut, because the embedded engine refuses them."""
 _IDEOGRAPHS = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff"
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORD = re.compile(rf"[{_IDEOGRAPHS}]|[^\W_{_IDEOGRAPHS}]+")
 _ASCII = "".join(chr(code) if chr(code).isalnum() else " " for code in range(128))
-"""What ASCII characters are to words: themselves, or nothing."""
+"""Maps each ASCII character to itself if it is part of words, else to a space."""
 _NOTHING = """
 a about after all also an and any are as at be been before being but by can could did do
 does done for from had has have he her here him his how i if in into is it its just me
@@ -25,14 +25,14 @@ then there these they this those to under until up us very was we were what when
 which while who whom why will with would you your
 """
 STOP_WORDS = frozenset(_NOTHING.split())
-"""Words that say nothing of a task."""
+"""Words that carry no meaning for a task."""
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text in order, in small letters, without those that say nothing."""
-    simple = text.isascii()  # most are; these need no expression, and are as they are in NFKC
+    """Return the words of a text in order, in small letters, without stop words."""
+    simple = text.isascii()  # most texts are; ASCII needs no regular expression and no NFKC
     plain = text if simple else unicodedata.normalize("NFKC", text)
     if not plain.islower():
         plain = _CAMEL.sub(" ", plain).lower()
-    found = plain.translate(_ASCII).split() if simple else _WORD.findall(plain)
-    return [word[:LONGEST] for word in found if word not in STOP_WORDS]
+    split = plain.translate(_ASCII).split() if simple else _WORD.findall(plain)
+    return [word[:LONGEST] for word in split if word not in STOP_WORDS]

@@ -358,7 +358,7 @@ class Explainer:
     def _unreadable(self, found: Row, reader: str | None) -> NotFoundError:
         return NotFoundError(
             f"agent {reader!r} may read no evidence of {found['kind']} {found['id']!r}; leave out "
-            "the agent to read everything, or see `graphmem scope`"
+            "the agent to read everything, or see `graphmem scopes`"
         )
 
     def _explanation(

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from graphmem.cli import plotting
-from graphmem.cli.context import Context, print_table
+from graphmem.cli.options import Options
+from graphmem.cli.printing import print_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,7 +53,7 @@ _EVEN, _PEAK, _EXPECTED, _PALE = "#7a9cc6", "#d1682e", "#333333", "#cccccc"
 @plotting.option("the counts")
 @click.pass_obj
 def cycles(
-    context: Context,
+    options: Options,
     subject: str,
     timezone: str,
     only: Literal["success", "failure"] | None,
@@ -70,7 +71,7 @@ def cycles(
     """
     if plot is not None:
         plotting.check(plot)
-    report = context.memory().cycles.examine(
+    report = options.memory().cycles.examine(
         subject, timezone=timezone, only=only, alpha=alpha, keep=keep
     )
     if plot is not None:
@@ -88,7 +89,7 @@ def cycles(
         if plot is not None:
             click.echo(f"drawn in {plot}")
 
-    context.show(report, table)
+    options.show(report, table)
 
 
 def _cells(cycle: Cycle) -> tuple[Any, ...]:

@@ -1,160 +1,25 @@
-"""What `graphmem demo` shows."""
+"""The command demo."""
 
 from __future__ import annotations
 
-import itertools
-import time
-from pathlib import Path
-
 import click
 
-import graphmem
-from graphmem.cli.asking import STRATEGY_COLUMNS, strategy_cells
-from graphmem.cli.context import Context, cell, listed, print_json, print_table
-from graphmem.cli.policies import described, named
-from graphmem.errors import NotFoundError
-from graphmem.memory import Memory
-from graphmem.models import EpisodesLearned, Policy, Recall
-from graphmem.seeding import seed, sources
-
-ASKED = "which riders signed up in 2022, and how many trips did each of them make?"
-"""A task of nobody."""
+from graphmem.cli.options import Options
 
 
-def logs() -> list[Path]:
-    """Return the logs that come with graphmem (in the wheel, or in the source tree).
+@click.command()
+@click.pass_obj
+def demo(options: Options) -> None:
+    """Learn the logs that come with graphmem and show what works, with the evidence.
 
-    Raises:
-        NotFoundError: there are none.
+    Uses a memory of its own in memory, unless --url names one.
+
+    \b
+    Example:
+      graphmem demo
     """
-    here = Path(graphmem.__file__).parent
-    for folder in (here / "seeds", here.parent / "seeds" / "logs"):
-        found = sorted(folder.glob("*.jsonl.gz"))
-        if found:
-            return found
-    raise NotFoundError("the logs of the demo are missing; reinstall graphmem")
+    from graphmem.cli.demonstration import run
 
-
-def run(context: Context) -> None:
-    """Seed the logs, show what works by kind of task, what does not, and why that is believed."""
-    memory = context.memory(must_exist=False)
-    started = time.perf_counter()
-    report = seed(
-        lambda episodes: memory.learn_many(episodes, on_error="collect"),
-        sources(map(str, logs())),
-    )
-    seconds = time.perf_counter() - started
-    studied = memory.policies.learn_episodes()
-    kinds = memory.query("analysis.task_types")
-    best = {row["type"]: memory.strategies(task_type=row["type"], limit=1) for row in kinds}
-    failing = [row for row in memory.strategies(limit=100) if row.status == "refuted"][::-1]
-    policies = memory.policies.top(limit=3)
-    recalled = memory.recall(ASKED, limit=3)
-    checked = memory.verify()
-    if context.as_json:
-        shown = {"seeded": report, "best": best, "refuted": failing, "policies": policies}
-        shown["recalled"] = recalled
-        print_json({**shown, "verified": checked.ok})
-        return
-    click.echo(
-        f"{report.created + report.skipped:,} episodes from {report.files} logs in {seconds:.1f} s "
-        f"into {memory.store.url} ({memory.store.capabilities.engine}); no server, no language "
-        "model."
-    )
-    print_table(
-        "\nWhat works best, by kind of task (the strategy with the highest lower bound)",
-        [
-            *(("kind of task", "left"), ("episodes", "right"), ("strategy", "left")),
-            *(("worked", "right"), ("95 % bounds", "right"), ("status", "left")),
-        ],
-        [
-            (
-                kind["type"],
-                kind["episodes"],
-                cell(row.text, 44),
-                f"{row.successes} of {row.trials}",
-                f"{row.lower:.2f} to {row.upper:.2f}",
-                row.status,
-            )
-            for kind in kinds
-            for row in best[kind["type"]]
-        ],
-    )
-    if failing:
-        print_table(
-            "What does not work (the upper bound is under .4)",
-            STRATEGY_COLUMNS[:-1],
-            (strategy_cells(row)[:-1] for row in failing[:3]),
-        )
-    _what_to_do(policies, studied)
-    _what_to_say(memory)
-    _what_is_recalled(recalled)
-    _why(memory)
-    verdict = "follows" if checked.ok else "DOES NOT FOLLOW"
-    click.echo(f"Every number {verdict} from the stored episodes ({listed(checked.checked)}).")
-    click.echo("\nNext: graphmem --url ./my.graph seed YOUR-LOG.jsonl; graphmem --help")
-
-
-def _what_is_recalled(recalled: Recall) -> None:
-    """Show what the memory says to a task that it has not seen, and on which tasks that rests."""
-    print_table(
-        f'What is recalled for a task that no agent had: "{recalled.text}"',
-        [
-            *(("strategy", "left"), ("on like tasks", "right"), ("at least", "right")),
-            *(("the most like it", "left"),),
-        ],
-        [
-            (
-                cell(item.text, 52),
-                f"{item.near_successes} of {item.near_trials}",
-                item.lower,
-                cell(item.path[1].removeprefix("task: "), 44),
-            )
-            for item in recalled.items
-        ],
-    )
-
-
-def _what_to_do(policies: list[Policy], studied: EpisodesLearned) -> None:
-    """Show the policies with the highest values."""
-    steps = f"from {studied.transitions:,} steps " if studied.transitions else ""
-    print_table(
-        f"What to do in a state, learned {steps}by TD(0) (the highest values)",
-        [("state", "left"), ("action", "left"), ("value", "right"), ("worked", "right")],
-        [
-            (
-                cell(described(row), 76),
-                named(row),
-                row.q,
-                f"{row.successes} of {row.trials}",
-            )
-            for row in policies
-        ],
-    )
-
-
-def _what_to_say(memory: Memory) -> None:
-    """Show what an agent would be told before a task on which something fails that has a remedy."""
-    failed = (
-        episode.task
-        for row in memory.lessons.anti_patterns()
-        if row.better_alternative
-        for episode in memory.evidence(row.strategy, limit=50)
-        if not episode.success
-    )
-    for task in itertools.islice(failed, 1):
-        click.echo(f'What an agent is told before "{cell(task, 52)}" (graphmem context)\n')
-        click.echo("\n".join(f"  {line}" for line in memory.context(task).splitlines()) + "\n")
-
-
-def _why(memory: Memory) -> None:
-    """Show the evidence of the best strategy."""
-    for chosen in memory.strategies(limit=1):
-        print_table(
-            f'Why "{chosen.text}"? Its latest episodes',
-            [("episode", "left"), ("worked", "left"), ("task", "left"), ("source", "left")],
-            [
-                (row.id[:12], row.success, cell(row.task, 52), row.source_key)
-                for row in memory.evidence(chosen.text, limit=5)
-            ],
-        )
+    if options.url is None:
+        options.url = "memory:"
+    run(options)

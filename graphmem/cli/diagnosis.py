@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
+import re
 
 from pydantic import BaseModel, ConfigDict
 
 from graphmem import __version__
-from graphmem.cli.context import Context
+from graphmem.cli.options import Options
 from graphmem.errors import GraphMemError
 from graphmem.memory import Memory
 from graphmem.store import SCHEMA_VERSION
 from graphmem.store.queries import catalog, schema_of
+
+_CREATED = re.compile(r"(\w+) IF NOT EXISTS")
+"""Matches a statement that creates a constraint or an index, and its name."""
 
 
 class Finding(BaseModel):
@@ -26,7 +30,7 @@ class Finding(BaseModel):
     remedy: str = ""
 
 
-def examine(context: Context) -> list[Finding]:
+def examine(options: Options) -> list[Finding]:
     """Look at the installation, then at the memory that the options name."""
     versions = " ".join(
         f"{name} {importlib.metadata.version(name)}" for name in ("kglite", "neo4j", "pydantic")
@@ -40,7 +44,7 @@ def examine(context: Context) -> list[Finding]:
         Finding(check="procedures", ok=True, found=f"{len(list(catalog()))} in {catalog().folder}"),
     ]
     try:
-        memory = context.memory(must_exist=False)
+        memory = options.memory(must_exist=False)
         return findings + _memory(memory)
     except GraphMemError as error:
         failed = Finding(check="memory", ok=False, found=str(error), remedy=_remedy(error))
@@ -60,8 +64,8 @@ def _memory(memory: Memory) -> list[Finding]:
         ]
     version = memory.query("schema.version")
     stored = version[0]["version"] if version else 0
-    schema = [query.text for query in schema_of(store.capabilities.engine)]
-    expected = {_index(text) for text in schema if text.startswith("CREATE")}
+    schema = schema_of(store.capabilities.engine)
+    expected = {made[1] for query in schema if (made := _CREATED.search(query.text))}
     present = {row["name"] for row in memory.query("schema.indexes") if row["state"] == "ONLINE"}
     missing = sorted(expected - present)
     spaces = memory.query("maintenance.namespaces")
@@ -88,11 +92,6 @@ def _memory(memory: Memory) -> list[Finding]:
         ),
         Finding(check="namespaces", ok=True, found=listed or "none yet"),
     ]
-
-
-def _index(text: str) -> str:
-    words = text.split()
-    return words[words.index("IF") - 1]
 
 
 def _remedy(error: GraphMemError) -> str:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from graphmem.cli.context import Context, cell
+from graphmem.cli.options import Options
 from graphmem.cli.policies import described, named
+from graphmem.cli.printing import cell
 
 if TYPE_CHECKING:
     from graphmem.memory import Memory
@@ -41,7 +42,7 @@ def events() -> None:
 @click.option("--agent", help="Only this agent's stream.")
 @click.option("--follow", is_flag=True, help="Print new events as they come, until Ctrl-C.")
 @click.pass_obj
-def tail(context: Context, limit: int, agent: str | None, follow: bool) -> None:
+def tail(options: Options, limit: int, agent: str | None, follow: bool) -> None:
     """Print the latest events, one on a line, the latest last.
 
     With --json (before the command) each line is JSON. Times are UTC, of when it was recorded.
@@ -50,15 +51,15 @@ def tail(context: Context, limit: int, agent: str | None, follow: bool) -> None:
     Example:
       graphmem --url ./ops.graph events tail --limit 3
     """
-    memory = context.memory()
-    lines = _Lines(context, memory)
+    memory = options.memory()
+    lines = _Lines(options, memory)
     places = memory.events.positions() if follow else {}
     found = memory.events.tail(limit, agent=agent)
     lines.print(found)
     if not follow:
-        if not found and not context.as_json:
+        if not found and not options.as_json:
             click.echo("there are no events yet")
-        context.note_snapshot()
+        options.note_snapshot()
         return
     shown = {event.id for event in found}
     try:
@@ -100,7 +101,7 @@ def _new(memory: Memory, places: dict[str, int]) -> tuple[list[Event], dict[str,
 )
 @click.pass_obj
 def consume(
-    context: Context,
+    options: Options,
     group: str,
     consumer: str,
     limit: int,
@@ -118,7 +119,7 @@ def consume(
     """
     from graphmem.errors import ValidationError
 
-    reader = context.memory().events.consume(group, consumer, limit=limit)
+    reader = options.memory().events.consume(group, consumer, limit=limit)
     taken = [] if reclaim is None else reader.reclaim(idle=reclaim)
     taken += reader
     for event in taken:
@@ -129,14 +130,14 @@ def consume(
             reader.ack(*taken)
         except ValidationError as error:  # no wrong usage: another consumer was given them
             raise click.ClickException(str(error)) from error
-    context.note_snapshot()
+    options.note_snapshot()
 
 
 class _Lines:
     """Prints events, with the names of the policies that they are about."""
 
-    def __init__(self, context: Context, memory: Memory) -> None:
-        self._as_json = context.as_json
+    def __init__(self, options: Options, memory: Memory) -> None:
+        self._as_json = options.as_json
         self._memory = memory
         self._names: dict[str, str] = {}
 

@@ -1,4 +1,4 @@
-"""Commands on lessons: what works, what fails, rules, mistakes, scores, and merging strategies."""
+"""The commands of memory.lessons: what works, what fails, which rules hold; merging strategies."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphmem.cli import plotting
-from graphmem.cli.context import Context, cell, print_json, print_table
+from graphmem.cli.options import Options
+from graphmem.cli.printing import cell, print_json, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
 
+    from graphmem.models import ConsolidationReport
     from graphmem.models.lessons import AntiPattern, Heuristic, Mistake, Rule, Score
 
 HEURISTIC_COLUMNS = (
@@ -65,7 +67,12 @@ WINDOW = 10
 _BLUE, _ORANGE, _GREY = "#3b6ea5", "#d1682e", "#333333"
 
 
-@click.command()
+@click.group()
+def lessons() -> None:
+    """What works, what fails, and which rules hold."""
+
+
+@lessons.command()
 @click.option("--task-type", help="Only tasks of this type.")
 @click.option("--agent", help="What this agent may read: its own, and what others share with it.")
 @click.option(
@@ -77,15 +84,15 @@ _BLUE, _ORANGE, _GREY = "#3b6ea5", "#d1682e", "#333333"
 )
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
 @click.pass_obj
-def heuristics(context: Context, /, limit: int, **asked: Any) -> None:
+def heuristics(options: Options, /, limit: int, **asked: Any) -> None:
     """Show what works for agents on types of tasks, the best lower bound first.
 
     \b
     Examples:
-      graphmem --url ./airline.graph heuristics --task-type refund
-      graphmem --url ./airline.graph --json heuristics --agent ada --min-confidence 0.8
+      graphmem --url ./airline.graph lessons heuristics --task-type refund
+      graphmem --url ./airline.graph --json lessons heuristics --agent ada --min-confidence 0.8
     """
-    rows = context.memory().lessons.heuristics(**asked)[:limit]
+    rows = options.memory().lessons.heuristics(**asked)[:limit]
 
     def table() -> None:
         if rows:
@@ -93,7 +100,7 @@ def heuristics(context: Context, /, limit: int, **asked: Any) -> None:
         else:
             click.echo("no such heuristics; one needs some trials, and successes in most of them")
 
-    context.show(rows, table)
+    options.show(rows, table)
 
 
 def _heuristic(row: Heuristic) -> tuple[Any, ...]:
@@ -108,7 +115,7 @@ def _heuristic(row: Heuristic) -> tuple[Any, ...]:
     )
 
 
-@click.command("anti-patterns")
+@lessons.command("anti-patterns")
 @click.option("--task-type", help="Only failures on tasks of this type.")
 @click.option("--agent", help="What this agent may read: its own, and what others share with it.")
 @click.option(
@@ -120,14 +127,14 @@ def _heuristic(row: Heuristic) -> tuple[Any, ...]:
 )
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
 @click.pass_obj
-def anti_patterns(context: Context, /, limit: int, **asked: Any) -> None:
+def anti_patterns(options: Options, /, limit: int, **asked: Any) -> None:
     """Show what fails, with which errors, and what did better there; the most certain first.
 
     \b
     Example:
-      graphmem --url ./airline.graph anti-patterns --task-type refund --limit 5
+      graphmem --url ./airline.graph lessons anti-patterns --task-type refund --limit 5
     """
-    rows = context.memory().lessons.anti_patterns(**asked)[:limit]
+    rows = options.memory().lessons.anti_patterns(**asked)[:limit]
 
     def table() -> None:
         if rows:
@@ -135,7 +142,7 @@ def anti_patterns(context: Context, /, limit: int, **asked: Any) -> None:
         else:
             click.echo("no such anti-patterns; one needs repeated failures with the same error")
 
-    context.show(rows, table)
+    options.show(rows, table)
 
 
 def _anti_pattern(row: AntiPattern) -> tuple[Any, ...]:
@@ -151,20 +158,20 @@ def _anti_pattern(row: AntiPattern) -> tuple[Any, ...]:
     )
 
 
-@click.command()
+@lessons.command()
 @click.argument("task", required=False)
 @click.option("--agent", help="By the episodes alone that this agent may read.")
 @click.option("--limit", type=click.IntRange(1), help="Rows at most [10 of a TASK; else all].")
 @click.pass_obj
-def rules(context: Context, task: str | None, agent: str | None, limit: int | None) -> None:
+def rules(options: Options, task: str | None, agent: str | None, limit: int | None) -> None:
     """Show the rules of TASK (its key or wording), the newest; without a TASK all rules.
 
     \b
     Examples:
-      graphmem --url ./airline.graph rules "refund a cancelled flight"
-      graphmem --url ./airline.graph rules --limit 20
+      graphmem --url ./airline.graph lessons rules "refund a cancelled flight"
+      graphmem --url ./airline.graph lessons rules --limit 20
     """
-    rows = context.memory().lessons.rules(task, agent, limit=limit)
+    rows = options.memory().lessons.rules(task, agent, limit=limit)
 
     def table() -> None:
         if rows:
@@ -172,7 +179,7 @@ def rules(context: Context, task: str | None, agent: str | None, limit: int | No
         else:
             click.echo("no rule holds here yet")
 
-    context.show(rows, table)
+    options.show(rows, table)
 
 
 def _rule(row: Rule) -> tuple[Any, ...]:
@@ -186,20 +193,20 @@ def _rule(row: Rule) -> tuple[Any, ...]:
     )
 
 
-@click.command()
+@lessons.command()
 @click.option("--task", help="Only mistakes in this task.")
 @click.option("--worker", help="Only mistakes of this worker.")
 @click.option("--agent", help="By the episodes alone that this agent may read.")
 @click.option("--limit", type=click.IntRange(1), default=30, show_default=True)
 @click.pass_obj
-def mistakes(context: Context, /, **asked: Any) -> None:
+def mistakes(options: Options, /, **asked: Any) -> None:
     """Show mistakes of mistake cards, the one seen most often first.
 
     \b
     Example:
-      graphmem --url ./airline.graph mistakes --task "refund a cancelled flight"
+      graphmem --url ./airline.graph lessons mistakes --task "refund a cancelled flight"
     """
-    rows = context.memory().lessons.mistakes(**asked)
+    rows = options.memory().lessons.mistakes(**asked)
 
     def table() -> None:
         if rows:
@@ -207,7 +214,7 @@ def mistakes(context: Context, /, **asked: Any) -> None:
         else:
             click.echo("no such mistakes")
 
-    context.show(rows, table)
+    options.show(rows, table)
 
 
 def _mistake(row: Mistake) -> tuple[Any, ...]:
@@ -221,21 +228,21 @@ def _mistake(row: Mistake) -> tuple[Any, ...]:
     )
 
 
-@click.command()
+@lessons.command()
 @click.argument("task")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
 @plotting.option("all scores")
 @click.pass_obj
-def scores(context: Context, task: str, limit: int, plot: str | None) -> None:
+def scores(options: Options, task: str, limit: int, plot: str | None) -> None:
     """Show the latest scores of TASK (its key or wording), in their order.
 
     \b
     Example:
-      graphmem --url ./airline.graph scores "refund a cancelled flight" --plot scores.png
+      graphmem --url ./airline.graph lessons scores "refund a cancelled flight" --plot scores.png
     """
     if plot is not None:
         plotting.check(plot)
-    found = context.memory().lessons.scores(task)
+    found = options.memory().lessons.scores(task)
     if plot is not None:
         draw(found, task, Path(plot))
     latest = found[-limit:]
@@ -249,7 +256,7 @@ def scores(context: Context, task: str, limit: int, plot: str | None) -> None:
         if plot is not None:
             click.echo(f"drawn in {plot}")
 
-    context.show(latest, table)
+    options.show(latest, table)
 
 
 def _score(row: Score) -> tuple[Any, ...]:
@@ -263,39 +270,75 @@ def _summary(found: Sequence[Score], latest: Sequence[Score]) -> str:
     return f"mean score {mean:.3f} of {len(found):,} episode(s){shown}"
 
 
-@click.command()
+@lessons.command()
+@click.option("--force", is_flag=True, help="Also where it is not due.")
+@click.option("--model", is_flag=True, help="Ask the model of the settings as well.")
+@click.pass_obj
+def consolidate(options: Options, force: bool, model: bool) -> None:
+    """Find what holds for more than one task, if that is due.
+
+    The model is that of GRAPHMEM_MODEL_BASE_URL, GRAPHMEM_MODEL_NAME and GRAPHMEM_MODEL_KEY.
+
+    \b
+    Example:
+      graphmem --url ./airline.graph lessons consolidate --force
+    """
+    report = options.memory().lessons.consolidate(model or None, force=force)
+    options.show(report, lambda: click.echo(_said(report)))
+
+
+def _said(report: ConsolidationReport) -> str:
+    if not report.done:
+        return (
+            f"not due: {report.since:,} of {report.every:,} episodes since the last time "
+            "(--force does it now)"
+        )
+    lines = [
+        f"{report.rules:,} general rules from {report.since:,} new episodes: "
+        f"{report.created:,} new, {report.removed:,} no longer hold"
+    ]
+    if report.how == "model" or report.model_rules:
+        lines.append(
+            f"{report.model_rules:,} rules of a model, {report.dropped:,} dropped without evidence"
+        )
+    if report.reason:
+        lines.append(f"the model was not used: {report.reason}")
+    return "\n".join(lines)
+
+
+@lessons.command()
 @click.argument("strategy")
 @click.argument("other")
 @click.pass_obj
-def merge(context: Context, strategy: str, other: str) -> None:
+def merge(options: Options, strategy: str, other: str) -> None:
     """Count OTHER as STRATEGY (texts or ids) wherever lessons are read; nothing recorded changes.
 
     \b
     Example:
-      graphmem --url ./airline.graph merge "check the fare rules" "look up the fare rules"
+      graphmem --url ./airline.graph lessons merge "check the fare rules" "look up the fare rules"
     """
-    identity = context.memory().lessons.merge(strategy, other)
-    if context.as_json:
+    identity = options.memory().lessons.merge(strategy, other)
+    if options.as_json:
         print_json({"id": identity})
     else:
         click.echo(
             f"{cell(other, TEXT)!r} counts as {cell(strategy, TEXT)!r} from now on; "
-            "`graphmem unmerge` undoes it"
+            "`graphmem lessons unmerge` undoes it"
         )
 
 
-@click.command()
+@lessons.command()
 @click.argument("strategy")
 @click.pass_obj
-def unmerge(context: Context, strategy: str) -> None:
+def unmerge(options: Options, strategy: str) -> None:
     """Let STRATEGY (its text or id), and those merged into it, count by themselves again.
 
     \b
     Example:
-      graphmem --url ./airline.graph unmerge "check the fare rules"
+      graphmem --url ./airline.graph lessons unmerge "check the fare rules"
     """
-    count = context.memory().lessons.unmerge(strategy)
-    if context.as_json:
+    count = options.memory().lessons.unmerge(strategy)
+    if options.as_json:
         print_json({"unmerged": count})
     elif count:
         click.echo(f"{count:,} merge(s) undone")

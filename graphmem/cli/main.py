@@ -10,70 +10,32 @@ from importlib import import_module
 import click
 
 from graphmem import __version__
-from graphmem.cli.context import Context
+from graphmem.cli.options import Options
 
-_HOMES = {
-    "init": "learning.init",
-    "learn": "learning.learn",
-    "seed": "learning.seed",
-    "formats": "learning.formats",
-    "demo": "learning.demo",
-    "export": "exchange.export",
-    "import": "exchange.import_",
-    "strategies": "asking.strategies",
-    "stats": "asking.stats",
-    "query": "asking.query",
-    "evidence": "asking.evidence",
-    "similar": "similarity.similar",
-    "relink": "similarity.relink",
-    "recall": "recalling.recall",
-    "heuristics": "lessons.heuristics",
-    "anti-patterns": "lessons.anti_patterns",
-    "rules": "lessons.rules",
-    "mistakes": "lessons.mistakes",
-    "scores": "lessons.scores",
-    "context": "prompting.write_context",
-    "consolidate": "prompting.consolidate",
-    "predict": "forecasting.predict",
-    "calibrate": "forecasting.calibrate",
-    "explain": "explaining.explain",
-    "merge": "lessons.merge",
-    "unmerge": "lessons.unmerge",
-    "policies": "policies.policies",
-    "crystallize": "crystallize.crystallize",
-    "cycles": "cycles.cycles",
-    "predictions": "predictions.predictions",
-    "events": "events.events",
-    "embedders": "embedding.embedders",
-    "prefer": "users.prefer",
-    "preferences": "users.preferences",
-    "know": "users.know",
-    "knowledge": "users.knowledge",
-    "scope": "scopes.scope",
-    "verify": "upkeep.verify",
-    "rebuild": "upkeep.rebuild",
-    "erase": "upkeep.erase",
-    "forget": "upkeep.forget",
-    "doctor": "upkeep.doctor",
-    "config": "upkeep.config",
-    "procedures": "procedures.procedures",
-}
-"""Where each command is, within :mod:`graphmem.cli`."""
+_COMMANDS = (
+    *("init", "learn", "seed", "formats", "demo"),
+    *("strategies", "evidence", "similar", "recall", "context", "predict", "calibrate", "explain"),
+    *("query", "stats", "verify"),
+    *("lessons", "policies", "people", "scopes", "events", "predictions", "cycles", "upkeep"),
+    *("embedders", "procedures", "doctor", "config"),
+)
+"""Each is in a module of its name, in :mod:`graphmem.cli`."""
 
 
 class _Commands(Mapping[str, click.Command]):
     """The commands by name; importing all of them would take longer than most of them do."""
 
     def __getitem__(self, name: str) -> click.Command:
-        module, attribute = _HOMES[name].split(".")
-        command: click.Command = getattr(import_module(f"graphmem.cli.{module}"), attribute)
+        if name not in _COMMANDS:
+            raise KeyError(name)
+        command: click.Command = getattr(import_module(f"graphmem.cli.{name}"), name)
         return command
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_HOMES)
+        return iter(_COMMANDS)
 
     def __len__(self) -> int:
-        return len(_HOMES)
+        return len(_COMMANDS)
 
 
 @click.group(
@@ -110,7 +72,7 @@ def cli(
       graphmem --url ./airline.graph seed logs/gpt-4o-airline.json
       graphmem --url ./airline.graph strategies --task 12
     """
-    ctx.obj = Context(url=url, namespace=namespace, as_json=as_json, wait=wait, debug=debug)
+    ctx.obj = Options(url=url, namespace=namespace, as_json=as_json, wait=wait, debug=debug)
     ctx.call_on_close(ctx.obj.close)
 
 

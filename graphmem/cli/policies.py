@@ -1,4 +1,4 @@
-"""Commands on policies: what to do in a state, and learning it step by step."""
+"""The commands of memory.policies: what to do in a state, and learning it step by step."""
 
 from __future__ import annotations
 
@@ -11,18 +11,22 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from graphmem.cli import plotting
-from graphmem.cli.context import Context, cell, moment, print_json, print_table, progress
+from graphmem.cli.options import Options, moment
+from graphmem.cli.printing import cell, print_json, print_table, progress
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from graphmem.models import Point, Policy
+    from graphmem.memory import Memory
+    from graphmem.models import Candidate, CrystallizeReport, Point, Policy
 
 AGENT = click.option("--agent", default="default", show_default=True, help="Whose policies.")
 SPEC = click.option("--spec", metavar="JSON", help="What specifies the action.")
 AT = click.option("--at", callback=moment, metavar="TIME", help="Values at this ISO 8601 time.")
 STATE = click.argument("state", nargs=-1, required=True, metavar="STATE...")
 SUCCESS = click.Choice(["yes", "no"])
+SHOWN = 20
+"""Candidates in one table; --json lists all."""
 DRAWN = 12
 """Actions in one picture; more lines could not be told apart."""
 
@@ -47,7 +51,7 @@ def policies() -> None:
 @AT
 @click.pass_obj
 def best(
-    context: Context,
+    options: Options,
     state: tuple[str, ...],
     agent: str,
     explore: Literal["ucb", "epsilon"] | None,
@@ -60,9 +64,9 @@ def best(
       graphmem --url ./ops.graph policies best task=deploy env=staging
     """
     place = state_of(state)
-    memory = context.memory()
+    memory = options.memory()
     found = memory.policies.best(place, agent=agent, explore=explore, at=at)
-    if context.as_json:
+    if options.as_json:
         print_json(found)
     elif found is not None:
         print_policies([found], at=at)
@@ -73,21 +77,21 @@ def best(
         )
     else:
         click.echo(f"nothing is known of this state (agent {cell(agent)})")
-    context.note_snapshot()
+    options.note_snapshot()
 
 
 @policies.command("list")
 @click.option("--agent", help="Only this agent's; default: all agents.")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
 @click.pass_obj
-def list_(context: Context, agent: str | None, limit: int) -> None:
+def list_(options: Options, agent: str | None, limit: int) -> None:
     """List policies by value, the highest first.
 
     \b
     Example:
       graphmem --url ./ops.graph policies list --agent ada --limit 5
     """
-    found = context.memory().policies.top(agent=agent, limit=limit)
+    found = options.memory().policies.top(agent=agent, limit=limit)
 
     def table() -> None:
         if found:
@@ -95,7 +99,7 @@ def list_(context: Context, agent: str | None, limit: int) -> None:
         else:
             click.echo("there are no policies yet")
 
-    context.show(found, table)
+    options.show(found, table)
 
 
 @policies.command()
@@ -106,7 +110,7 @@ def list_(context: Context, agent: str | None, limit: int) -> None:
 @plotting.option("how they came about")
 @click.pass_obj
 def show(
-    context: Context,
+    options: Options,
     state: tuple[str, ...],
     agent: str | None,
     action: str | None,
@@ -122,7 +126,7 @@ def show(
     place = state_of(state)
     if plot is not None:
         plotting.check(plot)
-    memory = context.memory()
+    memory = options.memory()
     found = [
         policy
         for policy in memory.policies.values(place, agent=agent, at=at)
@@ -144,7 +148,7 @@ def show(
             note = f"; {gaps:,} update(s) made without a record are missing" if gaps else ""
             click.echo(f"drawn in {plot}{note}")
 
-    context.show(found, table)
+    options.show(found, table)
 
 
 @policies.command()
@@ -167,7 +171,7 @@ def show(
 @click.option("--success", type=SUCCESS, help="Also count the step as a trial that worked or not.")
 @click.pass_obj
 def update(
-    context: Context,
+    options: Options,
     /,
     state: tuple[str, ...],
     action: str,
@@ -196,10 +200,10 @@ def update(
         "spec": _spec(spec),
         "success": None if success is None else success == "yes",
     }
-    done = context.memory(must_exist=False).policies.update(
+    done = options.memory(must_exist=False).policies.update(
         action=action, reward=reward, next_max_q=next_max_q, terminal=terminal, **arguments, **given
     )
-    if context.as_json:
+    if options.as_json:
         print_json(done._asdict())
         return
     click.echo(
@@ -216,7 +220,7 @@ def update(
 @click.option("--agent", default="default", show_default=True, help="Who did it.")
 @click.pass_obj
 def observe(
-    context: Context,
+    options: Options,
     state: tuple[str, ...],
     action: str,
     success: str,
@@ -225,16 +229,16 @@ def observe(
 ) -> None:
     """Record that ACTION worked in STATE, or did not; the value stays as it is.
 
-    `graphmem crystallize` makes policies of what worked often enough.
+    `graphmem policies crystallize` makes policies of what worked often enough.
 
     \b
     Example:
       graphmem --url ./ops.graph policies observe task=deploy run_playbook --success yes
     """
     place, details = state_of(state), _spec(spec)
-    known = context.memory(must_exist=False).policies
+    known = options.memory(must_exist=False).policies
     found = known.by_id(known.observe(place, action, success == "yes", spec=details, agent=agent))
-    context.show(
+    options.show(
         found,
         lambda: click.echo(
             f"{named(found)} worked in {found.successes:,} of {found.trials:,} trials "
@@ -243,23 +247,20 @@ def observe(
     )
 
 
-# What is given
-
-
 @policies.command()
 @click.option("--agent", help="Only this agent's episodes; default: all agents.")
 @click.option("--alpha", type=float, help="Learning rate in (0, 1]; default: the setting.")
 @click.option("--gamma", type=float, help="Discount in [0, 1]; default: the setting.")
 @click.pass_obj
-def learn(context: Context, agent: str | None, alpha: float | None, gamma: float | None) -> None:
+def learn(options: Options, agent: str | None, alpha: float | None, gamma: float | None) -> None:
     """Learn from the steps of recorded episodes that have a state, by TD(0), each episode once.
 
     \b
     Example:
       graphmem --url ./grid.graph policies learn
     """
-    memory = context.memory()
-    with progress("learning", context) as advance:
+    memory = options.memory()
+    with progress("learning", options) as advance:
         report = memory.policies.learn_episodes(
             agent,
             alpha=alpha,
@@ -273,7 +274,79 @@ def learn(context: Context, agent: str | None, alpha: float | None, gamma: float
             + (f"; incomplete steps: {report.incomplete:,}" if report.incomplete else "")
         )
 
-    context.show(report, table)
+    options.show(report, table)
+
+
+@policies.command()
+@click.option("--agent", help="Only this agent's; default: all agents, each by itself.")
+@click.option("--min-events", type=int, help="Trials that it needs; default: the setting (3).")
+@click.option("--threshold", type=float, help="Lower bound to pass; default: the setting (0.6).")
+@click.option("--z", type=float, help="Normal quantile of the bound; default: the setting (1.96).")
+@click.pass_obj
+def crystallize(
+    options: Options,
+    agent: str | None,
+    min_events: int | None,
+    threshold: float | None,
+    z: float | None,
+) -> None:
+    """Make policies of actions that worked often enough, and take back those that no longer do.
+
+    \b
+    Example:
+      graphmem --url ./ops.graph policies crystallize --threshold 0.5
+    """
+    memory = options.memory()
+    report = memory.policies.crystallize(agent, min_events=min_events, threshold=threshold, z=z)
+    options.show(report, lambda: _crystallized(memory, report))
+
+
+def _crystallized(memory: Memory, report: CrystallizeReport) -> None:
+    click.echo(
+        f"{len(report.created):,} created, {len(report.updated):,} updated, "
+        f"{len(report.taken_back):,} taken back, {report.kept:,} kept as they are, "
+        f"{report.below_count:,} below"
+    )
+    for title, found in (
+        ("Created", report.created),
+        ("Updated", report.updated),
+        ("Taken back", report.taken_back),
+    ):
+        _candidates(memory, title, found, short=title == "Taken back")
+    _candidates(memory, "The nearest of those below", report.below, short=True)
+    click.echo(_needs(report))
+
+
+def _candidates(memory: Memory, title: str, found: Sequence[Candidate], *, short: bool) -> None:
+    """Print candidates; ``short`` of the threshold: also how far."""
+    if not found:
+        return
+    columns = [("state", "left"), ("action", "left"), ("agent", "left"), ("worked", "right")]
+    columns += [("lower bound", "right")]
+    if short:
+        columns += [("missing", "right"), ("successes in a row that would do", "right")]
+    rows = []
+    for item in found[:SHOWN]:
+        policy = memory.policies.by_id(item.id)
+        row: list[Any] = [described(policy), named(policy), item.agent]
+        row += [f"{item.successes} of {item.trials}", item.lower]
+        rows.append([*row, item.missing, item.more] if short else row)
+    print_table(title, columns, rows)
+    if len(found) > SHOWN:
+        click.echo(f"... and {len(found) - SHOWN:,} more; --json lists all")
+
+
+def _needs(report: CrystallizeReport) -> str:
+    """Say what these thresholds ask for: "6 of 6 at z 1.96 is the least that passes 0.6"."""
+    text = (
+        f"{report.needed} of {report.needed} at z {report.z:g} is the least that passes "
+        f"{report.threshold:g}"
+    )
+    asked = f" ({report.min_events} trials are asked for)"
+    return text + asked if report.needed == report.min_events else text
+
+
+# What is given
 
 
 def state_of(words: Sequence[str], name: str = "STATE") -> dict[str, Any] | str:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from graphmem.cli import plotting
-from graphmem.cli.context import Context, cell, moment, print_json, print_table
+from graphmem.cli.options import Options, moment
+from graphmem.cli.printing import cell, print_json, print_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,7 +64,7 @@ def predictions() -> None:
 @click.option("--due", callback=moment, help="When it expires: ISO 8601 with time zone.")
 @click.option("--key", help="What it is known by; the same key is stored once.")
 @click.pass_obj
-def expect(context: Context, /, subject: str, **expected: Any) -> None:
+def expect(options: Options, /, subject: str, **expected: Any) -> None:
     """Store what is expected of SUBJECT: a policy's id, a strategy's id or text, or any text.
 
     \b
@@ -72,14 +73,14 @@ def expect(context: Context, /, subject: str, **expected: Any) -> None:
       graphmem --url ./airline.graph predictions expect "night build" \\
           --outcome '{"minutes": 12, "green": true}' --due 2026-12-01T06:00:00Z
     """
-    made = context.memory(must_exist=False).predictions.expect(subject, **expected)
+    made = options.memory(must_exist=False).predictions.expect(subject, **expected)
 
     def line() -> None:
         done = "stored" if made.created else "known already:"
         about = "something else" if made.kind == "free" else f"a {made.kind}"
         click.echo(f"{done} prediction {made.id} about {about}")
 
-    context.show(made, line)
+    options.show(made, line)
 
 
 @predictions.command()
@@ -88,7 +89,7 @@ def expect(context: Context, /, subject: str, **expected: Any) -> None:
 @click.option("--happened", type=click.Choice(["yes", "no"]), help="Whether it came true.")
 @click.pass_obj
 def resolve(
-    context: Context,
+    options: Options,
     prediction_id: str,
     actual: dict[str, Any] | None,
     happened: Literal["yes", "no"] | None,
@@ -104,11 +105,11 @@ def resolve(
     """
     if actual is None and happened is None:
         raise click.UsageError("give --actual JSON, --happened yes or --happened no")
-    made = context.memory().predictions.resolve(
+    made = options.memory().predictions.resolve(
         prediction_id, actual=actual, happened=None if happened is None else happened == "yes"
     )
     came = "it happened" if made.happened else "it did not happen"
-    context.show(made, lambda: click.echo(f"error {made.error:.3f}, {came}"))
+    options.show(made, lambda: click.echo(f"error {made.error:.3f}, {came}"))
 
 
 @predictions.command("list")
@@ -117,7 +118,7 @@ def resolve(
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
 @click.pass_obj
 def list_(
-    context: Context,
+    options: Options,
     status: Literal["open", "resolved", "expired"] | None,
     subject: str | None,
     limit: int,
@@ -128,7 +129,7 @@ def list_(
     Example:
       graphmem --url ./airline.graph predictions list --status open
     """
-    rows = context.memory().predictions.list(status, subject, limit)
+    rows = options.memory().predictions.list(status, subject, limit)
 
     def table() -> None:
         if rows:
@@ -136,7 +137,7 @@ def list_(
         else:
             click.echo("no such predictions")
 
-    context.show(rows, table)
+    options.show(rows, table)
 
 
 def _cells(row: Prediction) -> tuple[Any, ...]:
@@ -157,15 +158,15 @@ def _status(row: Prediction) -> str:
 
 @predictions.command()
 @click.pass_obj
-def expire(context: Context) -> None:
+def expire(options: Options) -> None:
     """Let open predictions expire that are due.
 
     \b
     Example:
       graphmem --url ./airline.graph predictions expire
     """
-    count = context.memory().predictions.expire()
-    if context.as_json:
+    count = options.memory().predictions.expire()
+    if options.as_json:
         print_json({"expired": count})
     else:
         click.echo(f"{count:,} prediction{'' if count == 1 else 's'} expired")
@@ -184,7 +185,7 @@ def expire(context: Context) -> None:
 @plotting.option("the reliability diagram")
 @click.pass_obj
 def reliability(
-    context: Context, bins: int, subject: str | None, agent: str | None, plot: str | None
+    options: Options, bins: int, subject: str | None, agent: str | None, plot: str | None
 ) -> None:
     """Show how often what was given a probability happened.
 
@@ -194,7 +195,7 @@ def reliability(
     """
     if plot is not None:
         plotting.check(plot)
-    found = context.memory().predictions.reliability(bins=bins, subject=subject, agent=agent)
+    found = options.memory().predictions.reliability(bins=bins, subject=subject, agent=agent)
     if plot is not None:
         draw(found, Path(plot))
 
@@ -206,7 +207,7 @@ def reliability(
         if plot is not None:
             click.echo(f"drawn in {plot}")
 
-    context.show(found, table)
+    options.show(found, table)
 
 
 def _bin_cells(row: ReliabilityBin) -> tuple[Any, ...]:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.context import Context, print_json, print_table
+from graphmem.cli.options import Options
+from graphmem.cli.printing import print_json, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,7 +23,7 @@ def procedures() -> None:
 @procedures.command("list")
 @click.option("--subject", help="Only those whose names begin with this.")
 @click.pass_obj
-def list_(context: Context, subject: str | None) -> None:
+def list_(options: Options, subject: str | None) -> None:
     """List the procedures.
 
     The column custom.graphmem. says what `procedures install` makes of them; names in brackets
@@ -47,7 +48,7 @@ def list_(context: Context, subject: str | None) -> None:
         }
         for query in (catalog().subject(subject) if subject else catalog())
     ]
-    if context.as_json:
+    if options.as_json:
         print_json(rows)
         return
     print_table(
@@ -79,7 +80,7 @@ def _renamed(name: str, others: dict[str, str]) -> str:
 @procedures.command()
 @click.argument("name")
 @click.pass_obj
-def show(context: Context, name: str) -> None:
+def show(options: Options, name: str) -> None:
     """Print a procedure as Cypher that can be pasted into Neo4j Browser.
 
     \b
@@ -89,7 +90,7 @@ def show(context: Context, name: str) -> None:
     from graphmem.store.queries import procedure
 
     query = procedure(name)
-    if context.as_json:
+    if options.as_json:
         print_json({"name": query.name, "mode": query.mode, "doc": query.doc, "text": query.text})
         return
     click.echo(f"// {query.name} ({query.mode}): {query.doc}")
@@ -108,7 +109,7 @@ def show(context: Context, name: str) -> None:
     help="Wait until all can be called; 0: do not wait [180].",
 )
 @click.pass_obj
-def install(context: Context, print_: bool, timeout: float | None) -> None:
+def install(options: Options, print_: bool, timeout: float | None) -> None:
     """Install procedures into a Neo4j server, for Cypher users.
 
     The server needs APOC Extended, and the user the right to administer it. Each procedure becomes
@@ -122,18 +123,18 @@ def install(context: Context, print_: bool, timeout: float | None) -> None:
     from graphmem.store import installing
 
     if print_:
-        text = installing.script(context.settings().database or "neo4j")
-        if context.as_json:
+        text = installing.script(options.settings().database or "neo4j")
+        if options.as_json:
             print_json({"text": text})
         else:
             click.echo(text, nl=False)
         return
     report = installing.install(
-        context.memory(must_exist=False).store,
+        options.memory(must_exist=False).store,
         timeout=installing.TIMEOUT if timeout is None else timeout,
         progress=_progress("can be called"),
     )
-    _print_report(context, report)
+    _print_report(options, report)
 
 
 @procedures.command()
@@ -144,7 +145,7 @@ def install(context: Context, print_: bool, timeout: float | None) -> None:
     help="Wait until none can be called; 0: do not wait [180].",
 )
 @click.pass_obj
-def uninstall(context: Context, timeout: float | None) -> None:
+def uninstall(options: Options, timeout: float | None) -> None:
     """Drop the procedures that graphmem installed into a Neo4j server, and no others.
 
     \b
@@ -154,11 +155,11 @@ def uninstall(context: Context, timeout: float | None) -> None:
     from graphmem.store import installing
 
     report = installing.uninstall(
-        context.memory(must_exist=False).store,
+        options.memory(must_exist=False).store,
         timeout=installing.TIMEOUT if timeout is None else timeout,
         progress=_progress("are gone"),
     )
-    _print_report(context, report)
+    _print_report(options, report)
 
 
 def _progress(what: str) -> Callable[[int, int], None]:
@@ -173,8 +174,8 @@ def _progress(what: str) -> Callable[[int, int], None]:
     return tell
 
 
-def _print_report(context: Context, report: Sequence[Installed]) -> None:
-    if context.as_json:
+def _print_report(options: Options, report: Sequence[Installed]) -> None:
+    if options.as_json:
         print_json(report)
     elif not report:
         click.echo("none were installed")

@@ -1,4 +1,4 @@
-"""The commands of scopes: what agents may learn, and whose lessons they read."""
+"""The commands of memory.scopes: what agents may learn, and whose lessons they read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.context import Context, print_json, print_table
+from graphmem.cli.options import Options
+from graphmem.cli.printing import print_json, print_table
 
 if TYPE_CHECKING:
     from graphmem.models import Scope
@@ -22,11 +23,11 @@ COLUMNS = (
 
 
 @click.group()
-def scope() -> None:
+def scopes() -> None:
     """What agents may learn, and whose lessons they read."""
 
 
-@scope.command("set")
+@scopes.command("set")
 @click.argument("agent")
 @click.option(
     "--can-learn",
@@ -59,48 +60,48 @@ def scope() -> None:
     help="Occurrences that a lesson needs before it reads it.",
 )
 @click.pass_obj
-def set_(context: Context, /, agent: str, can_learn: tuple[str, ...], **given: Any) -> None:
+def set_(options: Options, /, agent: str, can_learn: tuple[str, ...], **given: Any) -> None:
     """Set the scope of AGENT, in place of the one that it has.
 
     \b
     Example:
-      graphmem --url ./airline.graph scope set grace --can-learn 'sql_*' \\
+      graphmem --url ./airline.graph scopes set grace --can-learn 'sql_*' \\
           --cannot-learn sql_admin --inherit-from ada
     """
-    made = context.memory(must_exist=False).scopes.set(agent, can_learn=can_learn or None, **given)
-    context.show(made, lambda: click.echo(f"set the scope of {made.agent}"))
+    made = options.memory(must_exist=False).scopes.set(agent, can_learn=can_learn or None, **given)
+    options.show(made, lambda: click.echo(f"set the scope of {made.agent}"))
 
 
-@scope.command()
+@scopes.command()
 @click.argument("agent")
 @click.pass_obj
-def show(context: Context, agent: str) -> None:
+def get(options: Options, agent: str) -> None:
     """Show the scope of AGENT.
 
     \b
     Example:
-      graphmem --url ./airline.graph scope show grace
+      graphmem --url ./airline.graph scopes get grace
     """
     from graphmem.errors import NotFoundError
 
-    found = context.memory().scopes.get(agent)
+    found = options.memory().scopes.get(agent)
     if found is None:
         raise NotFoundError(
             f"agent {agent!r} has no scope: it learns everything, and reads its own lessons"
         )
-    context.show(found, lambda: print_table(None, COLUMNS, [_cells(found)]))
+    options.show(found, lambda: print_table(None, COLUMNS, [_cells(found)]))
 
 
-@scope.command("list")
+@scopes.command("list")
 @click.pass_obj
-def list_(context: Context) -> None:
+def list_(options: Options) -> None:
     """Show all scopes.
 
     \b
     Example:
-      graphmem --url ./airline.graph scope list
+      graphmem --url ./airline.graph scopes list
     """
-    rows = context.memory().scopes.list()
+    rows = options.memory().scopes.list()
 
     def table() -> None:
         if rows:
@@ -108,21 +109,21 @@ def list_(context: Context) -> None:
         else:
             click.echo("no agent has a scope")
 
-    context.show(rows, table)
+    options.show(rows, table)
 
 
-@scope.command()
+@scopes.command()
 @click.argument("agent")
 @click.pass_obj
-def unset(context: Context, agent: str) -> None:
+def remove(options: Options, agent: str) -> None:
     """Remove the scope of AGENT: it then learns everything, and reads its own lessons.
 
     \b
     Example:
-      graphmem --url ./airline.graph scope unset grace
+      graphmem --url ./airline.graph scopes remove grace
     """
-    removed = context.memory().scopes.remove(agent)
-    if context.as_json:
+    removed = options.memory().scopes.remove(agent)
+    if options.as_json:
         print_json({"removed": removed})
     else:
         click.echo(f"removed the scope of {agent}" if removed else f"{agent} had no scope")

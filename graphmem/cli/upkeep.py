@@ -1,63 +1,41 @@
-"""Commands that check, mend and remove: verify, rebuild, erase, forget, doctor, config."""
+"""The commands of memory.upkeep: rebuild, erase, forget, relink, export, import."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.context import Context, cell, listed, print_json, print_table, progress
+from graphmem.cli.options import Options
+from graphmem.cli.printing import cell, listed, print_table, progress
 
 if TYPE_CHECKING:
-    from graphmem.config import Settings
     from graphmem.models import EraseReport
+    from graphmem.upkeep import FileFormat
 
 
-@click.command()
+FORMATS = click.Choice(["sentinel", "jsonl"])
+
+
+@click.group()
+def upkeep() -> None:
+    """Mend what is derived, take things out, embed anew, and move episodes between files."""
+
+
+@upkeep.command()
 @click.pass_obj
-def verify(context: Context) -> None:
-    """Recompute every derived number from the facts and compare; exit with 1 on a difference.
-
-    \b
-    Example:
-      graphmem --url ./airline.graph verify
-    """
-    with progress("verifying", context) as advance:
-        report = context.memory().verify(on_progress=advance)
-
-    def table() -> None:
-        counts = listed(report.checked)
-        if report.ok:
-            click.echo(f"all numbers follow from the facts ({counts})")
-            return
-        print_table(
-            f"{len(report.differences):,} differences; `graphmem rebuild` derives all anew",
-            [(name, "left") for name in ("kind", "key", "field", "stored", "expected")],
-            [
-                (item.kind, item.key, item.field, item.stored, item.expected)
-                for item in report.differences[:50]
-            ],
-        )
-
-    context.show(report, table)
-    if not report.ok:
-        sys.exit(1)
-
-
-@click.command()
-@click.pass_obj
-def rebuild(context: Context) -> None:
+def rebuild(options: Options) -> None:
     """Derive every number anew from the facts, with the settings in force now.
 
     \b
     Example:
-      graphmem --url ./airline.graph rebuild
+      graphmem --url ./airline.graph upkeep rebuild
     """
-    with progress("rebuilding", context) as advance:
-        report = context.memory().upkeep.rebuild(on_progress=advance)
-    context.show(
+    with progress("rebuilding", options) as advance:
+        report = options.memory().upkeep.rebuild(on_progress=advance)
+    options.show(
         report,
         lambda: click.echo(
             f"{report.strategies:,} strategies, {report.outcomes:,} outcome edges, "
@@ -67,21 +45,21 @@ def rebuild(context: Context) -> None:
     )
 
 
-@click.command()
+@upkeep.command()
 @click.argument("episode_ids", nargs=-1, metavar="[EPISODE]...")
 @click.option("--agent", help="Everything of this agent instead.")
 @click.option("--user", help="Everything of this user instead.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
 def erase(
-    context: Context, episode_ids: tuple[str, ...], agent: str | None, user: str | None, yes: bool
+    options: Options, episode_ids: tuple[str, ...], agent: str | None, user: str | None, yes: bool
 ) -> None:
     """Remove EPISODEs (by id), an agent or a user, and their exact share of every number.
 
     \b
     Examples:
-      graphmem --url ./airline.graph erase 8005dd1d95cda4a638a0a9011c2bd1d5 --yes
-      graphmem --url ./airline.graph erase --user ann
+      graphmem --url ./airline.graph upkeep erase 8005dd1d95cda4a638a0a9011c2bd1d5 --yes
+      graphmem --url ./airline.graph upkeep erase --user ann
     """
     if sum((bool(episode_ids), agent is not None, user is not None)) != 1:
         raise click.UsageError("give the ids of EPISODEs, --agent NAME or --user NAME")
@@ -89,8 +67,8 @@ def erase(
     if not episode_ids:
         what = f"all of agent {agent!r}" if user is None else f"all of user {user!r}"
     if not yes:
-        _ask(context, "erasing", lambda: f"Erase {what} for good?")
-    memory = context.memory()
+        _ask(options, "erasing", lambda: f"Erase {what} for good?")
+    memory = options.memory()
     if episode_ids:
         reports = [memory.upkeep.erase(episode_id) for episode_id in episode_ids]
     else:
@@ -101,7 +79,7 @@ def erase(
             click.echo(_erased(report))
             _say_what_is_left(report.compacted, asked=report.episode_id is None)
 
-    context.show(reports, table)
+    options.show(reports, table)
 
 
 def _erased(report: EraseReport) -> str:
@@ -139,7 +117,7 @@ def _or_any(_: click.Context, parameter: click.Parameter, value: str) -> float |
         raise click.BadParameter(f"{value!r} is neither a number nor 'any'") from error
 
 
-@click.command()
+@upkeep.command()
 @click.option(
     "--older-than",
     callback=_or_any,
@@ -160,19 +138,19 @@ def _or_any(_: click.Context, parameter: click.Parameter, value: str) -> float |
 @click.option("--dry-run", is_flag=True, help="Tell what would go; change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
-def forget(context: Context, /, dry_run: bool, yes: bool, **asked: Any) -> None:
+def forget(options: Options, /, dry_run: bool, yes: bool, **asked: Any) -> None:
     """Erase episodes that are old and taught nothing that is believed.
 
     \b
     Examples:
-      graphmem --url ./airline.graph forget --older-than 30 --dry-run
-      graphmem --url ./airline.graph forget --agent ada --below-confidence any --yes
+      graphmem --url ./airline.graph upkeep forget --older-than 30 --dry-run
+      graphmem --url ./airline.graph upkeep forget --agent ada --below-confidence any --yes
     """
-    upkeep = context.memory().upkeep
+    upkeep = options.memory().upkeep
     if not dry_run and not yes:
         # Counted only where there is somebody to read it.
         _ask(
-            context,
+            options,
             "forgetting",
             lambda: (
                 f"Forget {upkeep.forget(**asked, dry_run=True).episodes:,} episode(s) for good?"
@@ -189,80 +167,116 @@ def forget(context: Context, /, dry_run: bool, yes: bool, **asked: Any) -> None:
         if not report.dry_run and report.episodes:
             _say_what_is_left(report.compacted, asked=True)
 
-    context.show(report, table)
+    options.show(report, table)
 
 
-def _ask(context: Context, what: str, question: Callable[[], str]) -> None:
+def _ask(options: Options, what: str, question: Callable[[], str]) -> None:
     """Ask before what cannot be undone; where nobody can answer, --yes is needed."""
-    if context.as_json or not sys.stdin.isatty():
+    if options.as_json or not sys.stdin.isatty():
         raise click.UsageError(f"{what} cannot be undone; confirm with --yes")
     click.confirm(question(), abort=True)
 
 
-@click.command()
+@upkeep.command()
+@click.option(
+    "--embedder",
+    metavar="NAME",
+    help="Embed all texts anew with this one from now on; `graphmem embedders` lists them.",
+)
 @click.pass_obj
-def doctor(context: Context) -> None:
-    """Check engine, versions, schema and indexes, and say how to mend what is wrong.
+def relink(options: Options, embedder: str | None) -> None:
+    """Embed the texts that have no vector, and draw all edges between similar nodes anew.
+
+    What is new is embedded at the next recall by itself: this does it beforehand, mends vectors
+    that were damaged, and changes the embedder.
+
+    \b
+    Examples:
+      graphmem --url ./airline.graph upkeep relink
+      graphmem --url ./airline.graph upkeep relink --embedder hashing
+    """
+    with progress("embedding and linking", options) as advance:
+        report = options.memory().upkeep.relink(embedder, on_progress=advance)
+    options.show(
+        report,
+        lambda: click.echo(
+            f"{report.embedded:,} of {report.strategies + report.tasks:,} texts embedded with "
+            f"{report.embedder} ({report.dimensions} dimensions); {report.links:,} edges between "
+            f"{report.strategies:,} strategies and between {report.tasks:,} tasks"
+        ),
+    )
+
+
+@upkeep.command()
+@click.argument("file", metavar="FILE")
+@click.option(
+    "--format",
+    "format_name",
+    type=FORMATS,
+    required=True,
+    help="sentinel: a Sentinel memory; jsonl: graphmem's own JSON lines.",
+)
+@click.option(
+    "--document",
+    metavar="NAME",
+    help="sentinel: only the imported file of this name [default: all episodes].",
+)
+@click.pass_obj
+def export(options: Options, file: str, format_name: FileFormat, document: str | None) -> None:
+    """Write all episodes to FILE, in place of what is there.
 
     \b
     Example:
-      graphmem --url ./airline.graph doctor
+      graphmem --url ./runs.graph upkeep export --format sentinel agent_memory.json
     """
-    from graphmem.cli.diagnosis import examine
+    report = options.memory().upkeep.export(file, format_name, document=document)
 
-    findings = examine(context)
-    if context.as_json:
-        print_json(findings)
-    else:
-        print_table(
-            None,
-            [("check", "left"), ("", "left"), ("found", "left"), ("remedy", "left")],
-            [(f.check, "ok" if f.ok else "WRONG", f.found, f.remedy) for f in findings],
-        )
-    context.note_snapshot()
-    if not all(finding.ok for finding in findings):
+    def table() -> None:
+        click.echo(f"{report.episodes:,} episodes written to {file}")
+        if report.derived:
+            click.echo(f"derived from them: {', '.join(report.derived)}")
+        if report.kept:
+            click.echo(f"as they were imported: {', '.join(report.kept)}")
+
+    options.show(report, table)
+
+
+@upkeep.command("import")
+@click.argument("file", metavar="FILE")
+@click.option(
+    "--format",
+    "format_name",
+    type=FORMATS,
+    required=True,
+    help="sentinel: a Sentinel memory; jsonl: graphmem's own JSON lines.",
+)
+@click.option(
+    "--document",
+    metavar="NAME",
+    help="sentinel: what the file is known by [default: its name without endings].",
+)
+@click.pass_obj
+def import_(options: Options, file: str, format_name: FileFormat, document: str | None) -> None:
+    """Learn all episodes of FILE, or none of a file that is damaged.
+
+    \b
+    Example:
+      graphmem --url ./runs.graph upkeep import --format sentinel agent_memory.json
+    """
+    upkeep = options.memory(must_exist=False).upkeep
+    report = upkeep.import_(file, format_name, document=document)
+
+    def table() -> None:
+        click.echo(f"{report.created:,} episodes learned, {report.skipped:,} known already")
+        if report.kept:
+            click.echo(f"kept as they are, not learned: {', '.join(report.kept)}")
+        if report.refused:
+            rows: list[tuple[Any, ...]] = [
+                (item.source_key, item.field, item.reason) for item in report.refused[:20]
+            ]
+            title = f"{len(report.refused):,} refused"
+            print_table(title, [(x, "left") for x in ("source key", "field", "reason")], rows)
+
+    options.show(report, table)
+    if report.refused:
         sys.exit(1)
-
-
-@click.command()
-@click.pass_obj
-def config(context: Context) -> None:
-    """Show every setting, its value, and where it came from.
-
-    \b
-    Example:
-      GRAPHMEM_Z=1.64 graphmem config
-    """
-    settings = context.settings()
-    rows = list(_settings(context, settings))
-    if context.as_json:
-        print_json(rows)
-    else:
-        print_table(
-            None,
-            [(name, "left") for name in ("setting", "value", "from", "what")],
-            [(row["setting"], str(row["value"]), row["from"], row["what"]) for row in rows],
-        )
-
-
-def _settings(context: Context, settings: Settings) -> Iterator[dict[str, Any]]:
-    from graphmem.config import default_folder
-
-    for name, field in type(settings).model_fields.items():
-        value = getattr(settings, name)
-        if name == "password" and value is not None:
-            value = "********"
-        if name == "url" and value is None:
-            value = str(default_folder())
-        if getattr(context, name, None) is not None:
-            source = f"--{name}"
-        elif name in settings.model_fields_set:
-            source = "environment"
-        else:
-            source = "default"
-        yield {
-            "setting": f"GRAPHMEM_{name.upper()}",
-            "value": value,
-            "from": source,
-            "what": field.description,
-        }

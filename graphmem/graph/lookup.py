@@ -142,10 +142,7 @@ class Items:
             nearest = ", ".join(repr(row["text"][:80]) for row in alike)
             remedy = f"the nearest strategies are {nearest}"
         else:
-            remedy = (
-                "`graphmem strategies`, `heuristics`, `anti-patterns`, `rules` and `policies` "
-                "show what there is"
-            )
+            remedy = "`graphmem strategies`, `lessons` and `policies` show what there is"
         shown = given if len(given) <= 200 else f"{given[:200]}..."
         return NotFoundError(f"no {what} {shown!r} in namespace {self._graph.ns!r}; {remedy}")
 

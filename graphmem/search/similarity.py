@@ -281,7 +281,7 @@ class Similarity:
                     raise SettingsError(
                         f"the memory was embedded with {stored['name']}, which is not here; give "
                         "it to Memory.open(embedder=...), or embed the memory anew with "
-                        "`graphmem relink --embedder minilm`"
+                        "`graphmem upkeep relink --embedder minilm`"
                     ) from error
             else:
                 self._embedder = open_embedder(self._settings.embedder)
@@ -532,7 +532,7 @@ class Similarity:
             raise SettingsError(
                 f"the memory was embedded with {had[0]} ({had[1]} dimensions), in force is "
                 f"{have[0]} ({have[1]}); set GRAPHMEM_EMBEDDER={had[0]}, or embed it anew with "
-                f"`graphmem relink --embedder {have[0]}`"
+                f"`graphmem upkeep relink --embedder {have[0]}`"
             )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import click
 import pytest
 
+from graphmem import Memory
 from graphmem.cli.main import cli
 from tests.cli.running import HUSH, good, run, start
 
@@ -83,22 +84,22 @@ def test_query_as_table_json_and_csv(seeded: str, tmp_path: Path) -> None:
 def test_verify_rebuild_and_erase(seeded: str) -> None:
     assert "all numbers follow from the facts" in good("--url", seeded, "verify").out
     assert good("--url", seeded, "--json", "verify").json["ok"] is True
-    assert "3 strategies" in good("--url", seeded, "rebuild").out
-    assert good("--url", seeded, "--json", "rebuild").json["removed"] == 0
+    assert "3 strategies" in good("--url", seeded, "upkeep", "rebuild").out
+    assert good("--url", seeded, "--json", "upkeep", "rebuild").json["removed"] == 0
 
     [episode_id] = [
         row["id"] for row in good("--url", seeded, "--json", "evidence", "ask first").json[:1]
     ]
-    refused = run("--url", seeded, "erase", episode_id)
+    refused = run("--url", seeded, "upkeep", "erase", episode_id)
     assert refused.code == 2
     assert "--yes" in refused.err
-    assert run("--url", seeded, "--json", "erase", episode_id).code == 2
+    assert run("--url", seeded, "--json", "upkeep", "erase", episode_id).code == 2
 
-    [report] = good("--url", seeded, "--json", "erase", episode_id, "--yes").json
+    [report] = good("--url", seeded, "--json", "upkeep", "erase", episode_id, "--yes").json
     assert (report["episode_id"], report["steps"]) == (episode_id, 2)
     assert good("--url", seeded, "--json", "stats").json["episodes"] == 29
     assert good("--url", seeded, "verify").code == 0
-    missing = run("--url", seeded, "erase", episode_id, "--yes")
+    missing = run("--url", seeded, "upkeep", "erase", episode_id, "--yes")
     assert (missing.code, episode_id in missing.err) == (2, True)
 
 
@@ -111,11 +112,11 @@ def test_verify_exits_with_1_on_a_difference(seeded: str) -> None:
 
     done = run("--url", seeded, "verify")
     assert done.code == 1
-    assert "graphmem rebuild" in done.out
+    assert "graphmem upkeep rebuild" in done.out
     report = run("--url", seeded, "--json", "verify")
     assert (report.code, report.json["ok"]) == (1, False)
     assert report.json["differences"][0]["field"] == "successes"
-    good("--url", seeded, "rebuild")
+    good("--url", seeded, "upkeep", "rebuild")
     good("--url", seeded, "verify")
 
 
@@ -156,7 +157,7 @@ def test_formats_and_procedures(url: str) -> None:
         ("--no-such-option", "stats"),
         ("learn", "only a task"),
         ("seed",),
-        ("erase", "--yes"),
+        ("upkeep", "erase", "--yes"),
         ("query",),
         ("query", "what_works", "-e", "RETURN 1 AS one"),
         ("query", "no_such_query"),
@@ -230,6 +231,22 @@ def commands(group: click.Group = cli, *path: str) -> Iterator[tuple[tuple[str, 
 
 
 COMMANDS = dict(commands())
+
+
+def test_every_verb_and_part_of_a_memory_is_a_command() -> None:
+    with Memory.open("memory:") as memory:
+        parts = {name for name in vars(memory) if not name.startswith("_")}
+    verbs = {name for name in vars(Memory) if not name.startswith("_")}
+    python_alone = {
+        "open",
+        "close",
+        "learn_many",
+        "record_episode",
+        "store",
+        "namespace",
+        "settings",
+    }
+    assert (verbs | parts) - python_alone <= {path[0] for path in COMMANDS}
 
 
 def examples(command: click.Command) -> list[str]:

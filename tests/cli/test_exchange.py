@@ -26,22 +26,24 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_a_sentinel_file_goes_in_and_comes_out(url: str, file: Path, tmp_path: Path) -> None:
-    told = good("--url", url, "import", "--format", "sentinel", str(file)).out
+    told = good("--url", url, "upkeep", "import", "--format", "sentinel", str(file)).out
     assert "2 episodes learned, 0 known already" in told
     assert "not learned: counter" in told
-    again = good("--url", url, "--json", "import", "--format", "sentinel", str(file)).json
+    again = good("--url", url, "--json", "upkeep", "import", "--format", "sentinel", str(file)).json
     assert (again["created"], again["skipped"], again["kept"]) == (0, 2, ["counter"])
 
     copy = tmp_path / "copy.json"
-    report = good("--url", url, "--json", "export", "--format", "sentinel", str(copy)).json
+    report = good(
+        "--url", url, "--json", "upkeep", "export", "--format", "sentinel", str(copy)
+    ).json
     assert (report["episodes"], report["derived"], report["kept"]) == (2, [], ["counter"])
     assert json.loads(copy.read_text()) == FILE
 
     good("--url", url, "learn", "t", "s", "--success")
-    told = good("--url", url, "export", "--format", "sentinel", str(copy)).out
+    told = good("--url", url, "upkeep", "export", "--format", "sentinel", str(copy)).out
     assert "derived from them: task_rules" in told
     good(
-        *("--url", url, "export", "--format", "sentinel", str(copy)),
+        *("--url", url, "upkeep", "export", "--format", "sentinel", str(copy)),
         *("--document", "agent_memory"),
     )
     assert json.loads(copy.read_text()) == FILE
@@ -49,9 +51,9 @@ def test_a_sentinel_file_goes_in_and_comes_out(url: str, file: Path, tmp_path: P
 
 def test_lines_go_out_and_come_in(seeded: str, tmp_path: Path) -> None:
     lines, other = tmp_path / "all.jsonl", str(tmp_path / "other.graph")
-    told = good("--url", seeded, "export", "--format", "jsonl", str(lines)).out
+    told = good("--url", seeded, "upkeep", "export", "--format", "jsonl", str(lines)).out
     assert "30 episodes written to" in told
-    assert good("--url", other, "--json", "import", "--format", "jsonl", str(lines)).json[
+    assert good("--url", other, "--json", "upkeep", "import", "--format", "jsonl", str(lines)).json[
         "created"
     ] == (30)
     assert good("--url", other, "verify").code == 0
@@ -66,7 +68,7 @@ def test_what_the_memory_refuses_is_told(url: str, tmp_path: Path) -> None:
     (lines := tmp_path / "all.jsonl").write_text(
         '{"task": "t", "strategy": "s", "success": false, "source_key": "1"}\n'
     )
-    done = run("--url", url, "import", "--format", "jsonl", str(lines))
+    done = run("--url", url, "upkeep", "import", "--format", "jsonl", str(lines))
     assert done.code == 1
     assert "1 refused" in done.out
 
@@ -84,7 +86,7 @@ def test_a_wrong_file_is_told_and_nothing_is_learned(
     content: str, problem: str, url: str, file: Path
 ) -> None:
     file.write_text(content)
-    done = run("--url", url, "import", "--format", "sentinel", str(file))
+    done = run("--url", url, "upkeep", "import", "--format", "sentinel", str(file))
     assert done.code in (1, 2)
     assert problem in done.err
     assert file.read_text() == content
@@ -93,19 +95,25 @@ def test_a_wrong_file_is_told_and_nothing_is_learned(
 
 def test_wrong_usage_is_told(url: str, file: Path, tmp_path: Path) -> None:
     for arguments, problem in (
-        (("import", str(file)), "Missing option '--format'"),
-        (("import", "--format", "xml", str(file)), "is not one of 'sentinel', 'jsonl'"),
-        (("import", "--format", "jsonl", "--name", "x", str(file)), "--name is for"),
-        (("export", "--format", "sentinel", str(file)), "no memory at"),
+        (("upkeep", "import", str(file)), "Missing option '--format'"),
+        (("upkeep", "import", "--format", "xml", str(file)), "is not one of 'sentinel', 'jsonl'"),
+        (
+            ("upkeep", "import", "--format", "jsonl", "--document", "x", str(file)),
+            "is for Sentinel files",
+        ),
+        (("upkeep", "export", "--format", "sentinel", str(file)), "no memory at"),
     ):
         done = run("--url", url, *arguments)
         assert done.code == 2
         assert problem in done.err
     good("--url", url, "init")
     for arguments, problem in (
-        (("export", "--format", "jsonl", "--document", "x", str(file)), "--document is for"),
-        (("export", "--format", "sentinel", "--document", "x", str(file)), "no file 'x'"),
-        (("export", "--format", "sentinel", str(tmp_path)), "is a folder"),
+        (
+            ("upkeep", "export", "--format", "jsonl", "--document", "x", str(file)),
+            "is for Sentinel files",
+        ),
+        (("upkeep", "export", "--format", "sentinel", "--document", "x", str(file)), "no file 'x'"),
+        (("upkeep", "export", "--format", "sentinel", str(tmp_path)), "is a folder"),
     ):
         done = run("--url", url, *arguments)
         assert done.code in (1, 2)

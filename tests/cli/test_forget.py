@@ -1,4 +1,4 @@
-"""``graphmem erase`` and ``graphmem forget``: what they ask, what they take, and what they say."""
+"""``graphmem upkeep erase`` and ``forget``: what they ask, what they take, and what they say."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def answer(url: str, *arguments: str, said: bytes) -> tuple[int, str]:
 
 
 def test_a_dry_run_says_what_forgetting_then_does(aged: str) -> None:
-    command = ("--url", aged, "--json", "forget")
+    command = ("--url", aged, "--json", "upkeep", "forget")
     dry = good(*command, "--dry-run").json
     assert (dry["dry_run"], dry["episodes"], dry["compacted"]) == (True, 6, False)
     assert episodes(aged) == 8
@@ -59,7 +59,7 @@ def test_a_dry_run_says_what_forgetting_then_does(aged: str) -> None:
 
 
 def test_what_forgetting_says(aged: str) -> None:
-    ask = ("--url", aged, "forget")
+    ask = ("--url", aged, "upkeep", "forget")
     dry = good(*ask, "--dry-run").out
     assert dry.startswith("would forget 6 episode(s) with 0 step(s) from before 20")
     assert "1 Strategy" in dry
@@ -81,7 +81,7 @@ def test_what_forgetting_says(aged: str) -> None:
     ],
 )
 def test_what_is_forgotten(aged: str, options: str, count: int) -> None:
-    report = good("--url", aged, "--json", "forget", "--dry-run", *options.split()).json
+    report = good("--url", aged, "--json", "upkeep", "forget", "--dry-run", *options.split()).json
     assert report["episodes"] == count
 
 
@@ -97,29 +97,29 @@ def test_what_is_forgotten(aged: str, options: str, count: int) -> None:
     ],
 )
 def test_conditions_that_make_no_sense_exit_with_2(aged: str, options: str) -> None:
-    done = run("--url", aged, "forget", "--yes", *options.split())
+    done = run("--url", aged, "upkeep", "forget", "--yes", *options.split())
     assert (done.code, done.out) == (2, "")
     assert "Error" in done.err
 
 
 def test_erasing_an_agent(aged: str) -> None:
-    told = good("--url", aged, "erase", "--agent", "grace", "--yes").out
+    told = good("--url", aged, "upkeep", "erase", "--agent", "grace", "--yes").out
     assert told.startswith("erased agent grace with 6 episode(s), 0 step(s) and 0 prediction(s)")
     assert "nothing of it is left" in told
     assert episodes(aged) == 2
-    missing = run("--url", aged, "erase", "--agent", "grace", "--yes")
+    missing = run("--url", aged, "upkeep", "erase", "--agent", "grace", "--yes")
     assert (missing.code, missing.out) == (2, "")
     assert "no agent 'grace'" in missing.err
 
 
 def test_erasing_a_user(aged: str) -> None:
-    told = good("--url", aged, "erase", "--user", "ann", "--yes").out
+    told = good("--url", aged, "upkeep", "erase", "--user", "ann", "--yes").out
     assert told.startswith(
         "erased user ann with 1 preference(s) and 1 fact(s) that nobody else stated\n"
     )
-    assert good("--url", aged, "--json", "preferences", "ann").json == []
+    assert good("--url", aged, "--json", "people", "preferences", "ann").json == []
     assert episodes(aged) == 8
-    missing = run("--url", aged, "--json", "erase", "--user", "ann", "--yes")
+    missing = run("--url", aged, "--json", "upkeep", "erase", "--user", "ann", "--yes")
     assert (missing.code, missing.out) == (2, "")
     assert "no user 'ann'" in missing.err
 
@@ -127,12 +127,12 @@ def test_erasing_a_user(aged: str) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("erase", "--yes"),
-        ("erase", "0" * 32, "--agent", "ada", "--yes"),
-        ("erase", "--agent", "ada", "--user", "ann", "--yes"),
-        ("erase", "--agent", "ada"),
-        ("erase", "--user", "ann"),
-        ("forget",),
+        ("upkeep", "erase", "--yes"),
+        ("upkeep", "erase", "0" * 32, "--agent", "ada", "--yes"),
+        ("upkeep", "erase", "--agent", "ada", "--user", "ann", "--yes"),
+        ("upkeep", "erase", "--agent", "ada"),
+        ("upkeep", "erase", "--user", "ann"),
+        ("upkeep", "forget"),
     ],
     ids=" ".join,
 )
@@ -147,13 +147,13 @@ def test_what_cannot_be_undone_needs_one_thing_and_a_yes(
 
 
 def test_on_a_terminal_they_ask(aged: str) -> None:
-    code, out = answer(aged, "forget", said=b"n\n")
+    code, out = answer(aged, "upkeep", "forget", said=b"n\n")
     assert (code, "Forget 6 episode(s) for good?" in out) == (130, True)
-    code, out = answer(aged, "erase", "--agent", "ada", said=b"n\n")
+    code, out = answer(aged, "upkeep", "erase", "--agent", "ada", said=b"n\n")
     assert (code, "Erase all of agent 'ada' for good?" in out) == (130, True)
     assert episodes(aged) == 8
-    code, out = answer(aged, "forget", said=b"y\n")
+    code, out = answer(aged, "upkeep", "forget", said=b"y\n")
     assert (code, "forgot 6 episode(s)" in out) == (0, True)
-    code, out = answer(aged, "erase", "--agent", "ada", said=b"y\n")
+    code, out = answer(aged, "upkeep", "erase", "--agent", "ada", said=b"y\n")
     assert (code, "erased agent ada" in out) == (0, True)
     assert episodes(aged) == 0

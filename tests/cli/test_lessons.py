@@ -63,74 +63,84 @@ def taught(url: str) -> str:
 
 def test_heuristics(taught: str) -> None:
     ask = ("--url", taught)
-    line = next(x for x in good(*ask, "heuristics").out.splitlines() if "ask first" in x)
+    line = next(x for x in good(*ask, "lessons", "heuristics").out.splitlines() if "ask first" in x)
     for part in ("ada", "refund", "8 of 8", "0.900", "0.68 to 1.00", "established"):
         assert part in line
-    [row] = good(*ask, "--json", "heuristics", "--task-type", "refund", "--limit", "1").json
+    [row] = good(
+        *ask, "--json", "lessons", "heuristics", "--task-type", "refund", "--limit", "1"
+    ).json
     assert (row["strategy"], row["trials"], len(row["supporting"])) == ("ask first", 8, 5)
     for option in (("--agent", "grace"), ("--min-confidence", "0.91"), ("--task-type", "other")):
-        assert good(*ask, "heuristics", *option).out.startswith("no such heuristics")
+        assert good(*ask, "lessons", "heuristics", *option).out.startswith("no such heuristics")
 
 
 def test_anti_patterns_say_what_to_do_instead(taught: str) -> None:
     ask = ("--url", taught)
-    line = next(x for x in good(*ask, "anti-patterns").out.splitlines() if "guess" in x)
+    line = next(x for x in good(*ask, "lessons", "anti-patterns").out.splitlines() if "guess" in x)
     for part in ("grace", "no booking <number>", "4 of 4", "ask first", "+0.73", "8 of 8"):
         assert part in line
-    [row] = good(*ask, "--json", "anti-patterns").json
+    [row] = good(*ask, "--json", "lessons", "anti-patterns").json
     assert row["better_alternative"]["ground"] == "task"
     assert row["better_alternative"]["lift"] == pytest.approx(9 / 10 - 1 / 6)
 
     # As grace alone, nothing else is known.
-    alone = good(*ask, "anti-patterns", "--agent", "grace").out
+    alone = good(*ask, "lessons", "anti-patterns", "--agent", "grace").out
     assert "nothing better is known" in alone
     for option in (("--agent", "ada"), ("--min-confidence", "0.9"), ("--task-type", "other")):
-        assert good(*ask, "anti-patterns", *option).out.startswith("no such anti-patterns")
+        assert good(*ask, "lessons", "anti-patterns", *option).out.startswith(
+            "no such anti-patterns"
+        )
 
 
 def test_rules_of_a_task_and_all(taught: str) -> None:
     ask = ("--url", taught)
-    for command in (("rules", "refund a flight"), ("rules",), ("rules", "--agent", "grace")):
+    for command in (
+        ("lessons", "rules", "refund a flight"),
+        ("lessons", "rules"),
+        ("lessons", "rules", "--agent", "grace"),
+    ):
         shown = good(*ask, *command).out
         assert "[AVOID] took the first booking" in shown
         assert "episodes" in shown
         assert "0.750" in shown
-    [row] = good(*ask, "--json", "rules", "--limit", "1").json
+    [row] = good(*ask, "--json", "lessons", "rules", "--limit", "1").json
     assert (row["verdict"], row["supporting"], row["opposing"]) == ("AVOID", 2, 0)
-    assert good(*ask, "rules", "another task").out == "no rule holds here yet\n"
+    assert good(*ask, "lessons", "rules", "another task").out == "no rule holds here yet\n"
 
 
 def test_mistakes(taught: str) -> None:
     ask = ("--url", taught)
-    shown = good(*ask, "mistakes", "--task", "refund a flight", "--worker", "grace").out
+    shown = good(*ask, "lessons", "mistakes", "--task", "refund a flight", "--worker", "grace").out
     for part in ("2", "wrong booking", "ask for the number", "numbers are not names"):
         assert part in shown
-    [row] = good(*ask, "--json", "mistakes", "--limit", "1").json
+    [row] = good(*ask, "--json", "lessons", "mistakes", "--limit", "1").json
     assert (row["seen"], row["worker"]) == (2, "grace")
-    assert good(*ask, "mistakes", "--worker", "nobody").out == "no such mistakes\n"
-    assert good(*ask, "mistakes", "--agent", "ada").out == "no such mistakes\n"
+    assert good(*ask, "lessons", "mistakes", "--worker", "nobody").out == "no such mistakes\n"
+    assert good(*ask, "lessons", "mistakes", "--agent", "ada").out == "no such mistakes\n"
 
 
 def test_scores_and_their_picture(taught: str, tmp_path: Path) -> None:
     ask = ("--url", taught)
     file = tmp_path / "scores.svg"
-    done = good(*ask, "scores", "refund a flight", "--limit", "7", "--plot", str(file))
+    done = good(*ask, "lessons", "scores", "refund a flight", "--limit", "7", "--plot", str(file))
     # Of fourteen 8 have .9, 4 have 0 and 2 have .2: 7.6 / 14.
     assert "mean score 0.543 of 14 episode(s), of which the latest 7 are shown" in done.out
     assert done.out.endswith(f"drawn in {file}\n")
     drawn = file.read_text(encoding="utf-8")
     assert drawn.startswith("<?xml")
     png = tmp_path / "scores.png"
-    rows = good(*ask, "--json", "scores", "refund a flight", "--plot", str(png)).json
+    rows = good(*ask, "--json", "lessons", "scores", "refund a flight", "--plot", str(png)).json
     assert png.read_bytes().startswith(b"\x89PNG")
     assert [row["score"] for row in rows if row["at"] is not None] == [0.9] * 8
     first = next(row for row in rows if row["at"] is not None)
     assert (first["at"], first["summary"]) == ("2026-05-04T09:00:00Z", "refunded on day 0")
-    assert "refunded on day 0" in good(*ask, "scores", "refund a flight").out
+    assert "refunded on day 0" in good(*ask, "lessons", "scores", "refund a flight").out
 
-    nothing = good(*ask, "scores", "another task", "--plot", str(tmp_path / "none.png")).out
+    nothing = good(
+        *ask, "lessons", "scores", "another task", "--plot", str(tmp_path / "none.png")
+    ).out
     assert nothing.startswith("nothing is known of this task yet\ndrawn in ")
-    refused = run(*ask, "scores", "refund a flight", "--plot", "scores.pdf")
+    refused = run(*ask, "lessons", "scores", "refund a flight", "--plot", "scores.pdf")
     assert (refused.code, refused.out) == (2, "")
     assert ".png or .svg" in refused.err
 
@@ -146,31 +156,33 @@ def test_the_running_mean_is_that_of_the_latest_ten() -> None:
 
 def test_merge_and_unmerge(taught: str) -> None:
     ask = ("--url", taught)
-    said = good(*ask, "merge", "ask first", "guess").out
-    assert said == "'guess' counts as 'ask first' from now on; `graphmem unmerge` undoes it\n"
+    said = good(*ask, "lessons", "merge", "ask first", "guess").out
+    assert (
+        said == "'guess' counts as 'ask first' from now on; `graphmem lessons unmerge` undoes it\n"
+    )
     [row] = good(*ask, "--json", "strategies").json
     assert (row["text"], row["trials"]) == ("ask first", 12)
-    assert good(*ask, "unmerge", "ask first").out == "1 merge(s) undone\n"
-    assert good(*ask, "unmerge", "ask first").out == "it was not merged\n"
+    assert good(*ask, "lessons", "unmerge", "ask first").out == "1 merge(s) undone\n"
+    assert good(*ask, "lessons", "unmerge", "ask first").out == "it was not merged\n"
     assert len(good(*ask, "--json", "strategies").json) == 2
-    merged = good(*ask, "--json", "merge", "guess", "ask first").json
+    merged = good(*ask, "--json", "lessons", "merge", "guess", "ask first").json
     assert good(*ask, "--json", "strategies").json[0]["id"] == merged["id"]
-    assert good(*ask, "--json", "unmerge", "guess").json == {"unmerged": 1}
+    assert good(*ask, "--json", "lessons", "unmerge", "guess").json == {"unmerged": 1}
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("heuristics", "--min-confidence", "2"),
-        ("heuristics", "--min-confidence", "nan"),
-        ("anti-patterns", "--min-confidence", "much"),
-        ("anti-patterns", "--limit", "0"),
-        ("rules", "--limit", "0"),
-        ("scores",),
-        ("merge", "ask first"),
-        ("merge", "ask first", "ask first"),
-        ("merge", "ask first", "no such strategy"),
-        ("unmerge", "no such strategy"),
+        ("lessons", "heuristics", "--min-confidence", "2"),
+        ("lessons", "heuristics", "--min-confidence", "nan"),
+        ("lessons", "anti-patterns", "--min-confidence", "much"),
+        ("lessons", "anti-patterns", "--limit", "0"),
+        ("lessons", "rules", "--limit", "0"),
+        ("lessons", "scores"),
+        ("lessons", "merge", "ask first"),
+        ("lessons", "merge", "ask first", "ask first"),
+        ("lessons", "merge", "ask first", "no such strategy"),
+        ("lessons", "unmerge", "no such strategy"),
     ],
     ids=" ".join,
 )

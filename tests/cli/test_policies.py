@@ -210,7 +210,7 @@ def test_crystallize_says_what_it_did_and_what_is_missing(url: str) -> None:
         for action, successes, failures in (("run", 6, 0), ("wait", 3, 0), ("page", 1, 1)):
             for place in range(successes + failures):
                 memory.policies.observe(DEPLOY, action, place < successes)
-    shown = good("--url", url, "crystallize").out
+    shown = good("--url", url, "policies", "crystallize").out
     assert shown.startswith("1 created, 0 updated, 0 taken back, 0 kept as they are, 2 below\n")
     assert shown.endswith("6 of 6 at z 1.96 is the least that passes 0.6\n")
     below = shown[shown.index("The nearest of those below") :]
@@ -218,15 +218,15 @@ def test_crystallize_says_what_it_did_and_what_is_missing(url: str) -> None:
     for text in ("replicas=3 task=deploy", "3 of 3", "0.438", "0.162"):
         assert text in below
 
-    report = good("--url", url, "--json", "crystallize").json
+    report = good("--url", url, "--json", "policies", "crystallize").json
     assert (report["kept"], report["below_count"], report["needed"]) == (1, 2, 6)
     assert [item["more"] for item in report["below"]][:1] == [3]
-    strict = ("crystallize", "--min-events", "7", "--threshold", "0.5", "--z", "1")
+    strict = ("policies", "crystallize", "--min-events", "7", "--threshold", "0.5", "--z", "1")
     shown = good("--url", url, *strict).out
     assert "1 taken back" in shown
     assert "Taken back" in shown
     assert "7 of 7 at z 1 is the least that passes 0.5 (7 trials are asked for)" in shown
-    assert "0 created" in good("--url", url, "crystallize", "--agent", "nobody").out
+    assert "0 created" in good("--url", url, "policies", "crystallize", "--agent", "nobody").out
     good("--url", url, "verify")
 
 
@@ -470,9 +470,9 @@ def test_a_picture_that_cannot_be_written_exits_with_1(learned: str, tmp_path: P
         ),
         (("policies", "observe", "a=1", "x"), "--success"),
         (("policies", "observe", "a=1", " ", "--success", "no"), "action: must not be empty"),
-        (("crystallize", "--threshold", "1"), "threshold: must be in [0, 1)"),
-        (("crystallize", "--min-events", "0"), "min_events: "),
-        (("crystallize", "--z", "nan"), "z: must be over 0"),
+        (("policies", "crystallize", "--threshold", "1"), "threshold: must be in [0, 1)"),
+        (("policies", "crystallize", "--min-events", "0"), "min_events: "),
+        (("policies", "crystallize", "--z", "nan"), "z: must be over 0"),
         (("events", "tail", "--limit", "0"), "--limit"),
         (("events", "consume", "--group", "g"), "--consumer"),
         (("events", "consume", "--group", " ", "--consumer", "c"), "group: must not be empty"),
@@ -493,7 +493,7 @@ def test_where_there_is_no_memory_asking_makes_none(url: str) -> None:
         ("policies", "best", "a=1"),
         ("policies", "list"),
         ("policies", "show", "a=1"),
-        ("crystallize",),
+        ("policies", "crystallize"),
         ("events", "tail"),
         ("events", "consume", "--group", "g", "--consumer", "c"),
     ):
@@ -511,7 +511,7 @@ def test_beside_a_writer_they_show_a_snapshot(learned: str) -> None:
             assert done.code == 0
             assert "a snapshot" in done.err
         began = time.monotonic()
-        done = run("--url", learned, "--wait", "0.2", "crystallize")
+        done = run("--url", learned, "--wait", "0.2", "policies", "crystallize")
         assert (done.code, done.out) == (1, "")
         assert str(os.getpid()) in done.err
         assert time.monotonic() - began < 20

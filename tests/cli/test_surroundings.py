@@ -117,7 +117,13 @@ def test_a_reader_that_went_away_is_no_error_to_shout_about(
 
 
 def test_where_there_is_no_memory_asking_says_how_to_make_one(url: str) -> None:
-    for command in (("stats",), ("strategies",), ("verify",), ("evidence", "s"), ("rebuild",)):
+    for command in (
+        ("stats",),
+        ("strategies",),
+        ("verify",),
+        ("evidence", "s"),
+        ("upkeep", "rebuild"),
+    ):
         done = run("--url", url, *command)
         assert (done.code, done.out) == (2, "")
         assert "graphmem init" in done.err
@@ -163,7 +169,7 @@ def test_doctor_on_a_damaged_memory_and_on_other_things(seeded: str, tmp_path: P
         ("learn", "t", b"\xff", "--success"),
         ("strategies", "--task", b"\xff"),
         ("evidence", b"\xff"),
-        ("erase", b"\xff", "--yes"),
+        ("upkeep", "erase", b"\xff", "--yes"),
         ("query", "-e", b"RETURN '\xff' AS x"),
         ("query", "what_works", "-p", b"limit=\xff"),
     ],

@@ -243,7 +243,7 @@ def test_another_embedder_is_refused_until_all_is_embedded_anew(
     with Memory.open(url, namespace=memory.namespace, settings=settings, embedder=other) as second:
         message = (
             r"embedded with counting \(256 dimensions\), in force is another \(256\); .*"
-            r"`graphmem relink --embedder another`"
+            r"`graphmem upkeep relink --embedder another`"
         )
         for ask in (lambda: second.similar("ask"), second.upkeep.relink):
             with pytest.raises(SettingsError, match=message):

@@ -1,70 +1,19 @@
-"""Commands that put something in: init, learn, seed, formats, demo."""
+"""The command seed, and its progress bar."""
 
 from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 import click
 
-from graphmem.cli.context import Context, console, moment, print_json, print_table
+from graphmem.cli.options import Options
+from graphmem.cli.printing import console, print_json, print_table
 
 if TYPE_CHECKING:
     from graphmem.seeding import Refusal, SeedReport, Source
-
-
-@click.command()
-@click.pass_obj
-def init(context: Context) -> None:
-    """Create the memory and its constraints and indexes, or bring them up to date.
-
-    \b
-    Example:
-      graphmem --url ./runs.graph init
-    """
-    memory = context.memory(must_exist=False)
-    version = memory.upkeep.initialize()
-    done = {"url": memory.store.url, "schema_version": version}
-    if context.as_json:
-        print_json(done)
-    else:
-        click.echo(f"{memory.store.url} is ready (schema version {version})")
-
-
-@click.command()
-@click.argument("task")
-@click.argument("strategies", nargs=-1, required=True, metavar="STRATEGY...")
-@click.option("--success/--failure", default=None, help="Whether it worked.")
-@click.option("--score", type=float, help="How well it worked, in [0, 1].")
-@click.option("--reward", type=float, help="Any finite number; default: the score.")
-@click.option("--agent", default="default", show_default=True, help="Who did it.")
-@click.option("--task-type", help="A class of tasks.")
-@click.option("--task-key", help="A stable key of the task, where its wording varies.")
-@click.option("--error", help="The error that ended it.")
-@click.option("--feedback", help="What a person or a judge said of it.")
-@click.option("--summary", help="What happened, in short.")
-@click.option("--started-at", callback=moment, help="ISO 8601 with time zone.")
-@click.option("--ended-at", callback=moment, help="ISO 8601 with time zone.")
-@click.option("--duration", type=float, help="Seconds.")
-@click.option("--source-key", help="Where it came from; the same key is learned once.")
-@click.pass_obj
-def learn(context: Context, /, task: str, strategies: tuple[str, ...], **outcome: Any) -> None:
-    """Learn what came of one attempt at TASK by STRATEGY (the main one first).
-
-    \b
-    Example:
-      graphmem learn "refund a cancelled flight" "check policy, then refund" \\
-          --success --agent gpt-4o --source-key run-17/3
-    """
-    learned = context.memory(must_exist=False).learn(task, list(strategies), **outcome)
-    if context.as_json:
-        print_json(learned)
-    elif learned.created:
-        click.echo(f"learned episode {learned.episode_id}")
-    else:
-        click.echo(f"known already: episode {learned.episode_id}")
 
 
 @click.command()
@@ -82,7 +31,7 @@ def learn(context: Context, /, task: str, strategies: tuple[str, ...], **outcome
 )
 @click.pass_obj
 def seed(
-    context: Context,
+    options: Options,
     logs: tuple[str, ...],
     format_name: str | None,
     agent: str | None,
@@ -101,14 +50,14 @@ def seed(
     """
     from graphmem import seeding
 
-    if context.as_json and refused == "-":
+    if options.as_json and refused == "-":
         raise click.UsageError("--json and --refused - both print on standard output")
     sources = seeding.sources(logs)
     if format_name:
         from graphmem.seeding.formats import find
 
         find(format_name)
-    memory = context.memory(must_exist=False)
+    memory = options.memory(must_exist=False)
     with ExitStack() as stack:
         sink = _sink(stack, refused)
         report = seeding.seed(
@@ -118,10 +67,10 @@ def seed(
             agent=agent,
             batch_size=batch_size,
             limit=limit,
-            progress=stack.enter_context(_Bar(sources)) if _wants_bar(context) else None,
+            progress=stack.enter_context(_Bar(sources)) if _wants_bar(options) else None,
             on_refusal=(lambda refusal: _write_line(sink, refusal)) if sink else None,
         )
-    if context.as_json:
+    if options.as_json:
         print_json(report)
     else:
         _print_report(report, refused)
@@ -158,8 +107,8 @@ def _print_report(report: SeedReport, refused: str | None) -> None:
             click.echo(f"... and {report.refused - len(shown):,} more; --refused FILE lists all")
 
 
-def _wants_bar(context: Context) -> bool:
-    return sys.stderr.isatty() and not context.as_json
+def _wants_bar(options: Options) -> bool:
+    return sys.stderr.isatty() and not options.as_json
 
 
 class _Bar:
@@ -205,47 +154,3 @@ class _Bar:
 
     def finish(self) -> None:
         self._progress.advance(self._task)
-
-
-@click.command()
-@click.option("--schema", is_flag=True, help="Print the JSON Schema of a line of jsonl.")
-@click.pass_obj
-def formats(context: Context, schema: bool) -> None:
-    """List the log formats that seed understands.
-
-    \b
-    Example:
-      graphmem formats --schema > episode.schema.json
-    """
-    if schema:
-        from graphmem.seeding import jsonl
-
-        print_json(jsonl.schema())
-        return
-    from graphmem.seeding import formats as known
-
-    rows = [{"name": item.name, "doc": item.doc} for item in known().values()]
-    if context.as_json:
-        print_json(rows)
-    else:
-        print_table(
-            None, [("format", "left"), ("what", "left")], [(r["name"], r["doc"]) for r in rows]
-        )
-
-
-@click.command()
-@click.pass_obj
-def demo(context: Context) -> None:
-    """Learn the logs that come with graphmem and show what works, with the evidence.
-
-    Uses a memory of its own in memory, unless --url names one.
-
-    \b
-    Example:
-      graphmem demo
-    """
-    from graphmem.cli.demo import run
-
-    if context.url is None:
-        context.url = "memory:"
-    run(context)

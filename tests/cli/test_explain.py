@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from graphmem import Memory
-from graphmem.cli.explaining import KINDS, draw
+from graphmem.cli.explain import KINDS, draw
 from graphmem.graph.lookup import KINDS as KNOWN
 from tests.cli.running import good, run
 

@@ -1,4 +1,4 @@
-"""`graphmem context` and `graphmem consolidate`, run as a person runs them."""
+"""`graphmem context` and `graphmem lessons consolidate`, run as a person runs them."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def test_nothing_is_said_of_what_is_not_known(url: str) -> None:
 
 def test_consolidate_when_it_is_due(url: str) -> None:
     fill(url)
-    assert good("--url", url, "consolidate").out == (
+    assert good("--url", url, "lessons", "consolidate").out == (
         "not due: 6 of 20 episodes since the last time (--force does it now)\n"
     )
-    assert good("--url", url, "consolidate", "--force").out == (
+    assert good("--url", url, "lessons", "consolidate", "--force").out == (
         "1 general rules from 6 new episodes: 1 new, 0 no longer hold\n"
     )
-    assert good("--url", url, "--json", "consolidate").json["since"] == 0
+    assert good("--url", url, "--json", "lessons", "consolidate").json["since"] == 0
 
 
 def test_consolidate_with_a_model(url: str) -> None:
@@ -64,9 +64,11 @@ def test_consolidate_with_a_model(url: str) -> None:
             "GRAPHMEM_MODEL_NAME": "m",
             "GRAPHMEM_MODEL_KEY": KEY,
         }
-        done = good("--url", url, "consolidate", "--force", "--model", **given)
+        done = good("--url", url, "lessons", "consolidate", "--force", "--model", **given)
         assert "1 rules of a model, 0 dropped without evidence" in done.out
-        done = good("--url", url, "--debug", "consolidate", "--force", "--model", **given)
+        done = good(
+            "--url", url, "--debug", "lessons", "consolidate", "--force", "--model", **given
+        )
         assert "the model was not used: HTTP status 401" in done.out
         assert KEY not in done.out + good("--url", url, "config", **given).out
         assert KEY not in good("--url", url, "--json", "config", **given).out
@@ -74,10 +76,10 @@ def test_consolidate_with_a_model(url: str) -> None:
 
 def test_a_model_that_is_not_set_or_wrong(url: str) -> None:
     fill(url)
-    done = run("--url", url, "consolidate", "--force", "--model")
+    done = run("--url", url, "lessons", "consolidate", "--force", "--model")
     assert done.code == 2
     assert "GRAPHMEM_MODEL_BASE_URL" in done.err
     wrong = {"GRAPHMEM_MODEL_BASE_URL": f"http://{KEY}@host", "GRAPHMEM_MODEL_NAME": "m"}
-    done = run("--url", url, "consolidate", "--force", "--model", **wrong)
+    done = run("--url", url, "lessons", "consolidate", "--force", "--model", **wrong)
     assert done.code == 2
     assert KEY not in done.err + done.out

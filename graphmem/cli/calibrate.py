@@ -1,4 +1,4 @@
-"""The commands that say how likely something is to work, and how well that is foreseen."""
+"""The command calibrate, and its picture."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphmem.cli import plotting, predictions
-from graphmem.cli.context import Context, cell, print_table, progress
+from graphmem.cli.options import Options
+from graphmem.cli.predict import described
+from graphmem.cli.printing import print_table, progress
 
 if TYPE_CHECKING:
-    from graphmem.models.forecasts import Calibration, OutcomePrediction, PoolingStrengths
+    from graphmem.models.forecasts import Calibration
+
 
 COLUMNS = (
     ("predicted by", "left"),
@@ -26,51 +29,6 @@ _BASELINES = {
     "strategy": "rate of the strategy",
     "cell": "rate of the strategy on the task",
 }
-
-
-@click.command()
-@click.argument("task")
-@click.argument("strategies", metavar="STRATEGY...", nargs=-1, required=True)
-@click.option("--agent", help="By the episodes alone that this agent may read.")
-@click.pass_obj
-def predict(context: Context, task: str, strategies: tuple[str, ...], agent: str | None) -> None:
-    """Say how likely it is that STRATEGY works on TASK, its key or wording, and why.
-
-    With several strategies: that an episode succeeds which uses them together.
-
-    \b
-    Examples:
-      graphmem --url ./airline.graph predict 12 cancel_reservation
-      graphmem --url ./airline.graph predict "change a seat" get_user_details think --agent ada
-    """
-    found = context.memory().predict(task, strategies, agent)
-
-    def text() -> None:
-        for line in lines(found):
-            click.echo(line)
-
-    context.show(found, text)
-
-
-def lines(found: OutcomePrediction) -> list[str]:
-    """Return a predicted outcome in words."""
-    bounds = f"{found.low:.3f} to {found.high:.3f} with 95 % credibility"
-    tried = "tried once" if found.trials == 1 else f"tried {found.trials} times"
-    basis = found.basis
-    first = f"{found.probability:.3f} ({bounds}), {tried} on this task"
-    return [first, *(f"  {cell(line)}" for line in basis.lines), f"  {_words(basis.strengths)}"]
-
-
-def _words(strengths: PoolingStrengths) -> str:
-    numbers = (
-        f"strengths: task {strengths.task:g}, strategy {strengths.strategy:g}, "
-        f"on the task {strengths.cell:g}; slopes {strengths.task_slope:g} and "
-        f"{strengths.strategy_slope:g}"
-    )
-    if strengths.fitted:
-        gained = f"{strengths.score:.1f} standard errors better than the defaults"
-        return f"{numbers} (fitted to {strengths.trials:,} trials, {gained})"
-    return f"{numbers} (the defaults)"
 
 
 @click.command()
@@ -89,7 +47,7 @@ def _words(strengths: PoolingStrengths) -> str:
 )
 @plotting.option("the reliability diagram")
 @click.pass_obj
-def calibrate(context: Context, /, plot: str | None, **how: Any) -> None:
+def calibrate(options: Options, /, plot: str | None, **how: Any) -> None:
     """Show how well the outcomes of the history are predicted, beside simple predictions.
 
     Each episode is predicted from those before it.
@@ -100,8 +58,8 @@ def calibrate(context: Context, /, plot: str | None, **how: Any) -> None:
     """
     if plot is not None:
         plotting.check(plot)
-    memory = context.memory()
-    with progress("predicting", context) as advance:
+    memory = options.memory()
+    with progress("predicting", options) as advance:
         found = memory.calibrate(**how, on_progress=advance)
     if plot is not None:
         draw(found, Path(plot))
@@ -114,11 +72,11 @@ def calibrate(context: Context, /, plot: str | None, **how: Any) -> None:
             rows += [(_BASELINES[one.name], *_scores(one)) for one in found.baselines]
             print_table(None, COLUMNS, rows)
             click.echo(f"{found.successes:,} of {found.episodes:,} episodes succeeded")
-            click.echo(_words(found.strengths))
+            click.echo(described(found.strengths))
         if plot is not None:
             click.echo(f"drawn in {plot}")
 
-    context.show(found, table)
+    options.show(found, table)
 
 
 def _scores(row: Any) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The commands of what people want and what is known: preferences and knowledge."""
+"""The commands of memory.people: prefer, preferences, know, knowledge."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.context import Context, cell, moment, print_table
+from graphmem.cli.options import Options, moment
+from graphmem.cli.printing import cell, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +32,12 @@ KNOWLEDGE_COLUMNS = (
 )
 
 
-@click.command()
+@click.group()
+def people() -> None:
+    """What users want, and what is known of the world."""
+
+
+@people.command()
 @click.argument("user")
 @click.argument("category")
 @click.argument("text")
@@ -44,37 +50,37 @@ KNOWLEDGE_COLUMNS = (
 )
 @click.option("--at", callback=moment, help="When it was said: ISO 8601 with time zone.")
 @click.pass_obj
-def prefer(context: Context, /, user: str, category: str, text: str, **said: Any) -> None:
+def prefer(options: Options, /, user: str, category: str, text: str, **said: Any) -> None:
     """Store that USER wants TEXT in a CATEGORY; it supersedes what was wanted before.
 
     \b
     Examples:
-      graphmem --url ./airline.graph prefer ann seat "on the aisle"
-      graphmem --url ./airline.graph prefer ann language German --source inferred
+      graphmem --url ./airline.graph people prefer ann seat "on the aisle"
+      graphmem --url ./airline.graph people prefer ann language German --source inferred
     """
-    made = context.memory(must_exist=False).people.prefer(user, category, text, **said)
+    made = options.memory(must_exist=False).people.prefer(user, category, text, **said)
 
     def line() -> None:
         done = "stored" if made.created else "known already"
         late = "" if made.in_force else "; a later one is in force"
         click.echo(f"{done}: {cell(made.user, 40)} wants {cell(made.text, 60)}{late}")
 
-    context.show(made, line)
+    options.show(made, line)
 
 
-@click.command()
+@people.command()
 @click.argument("user")
 @click.option("--category", help="Only this one.")
 @click.option("--history", is_flag=True, help="Also what was superseded.")
 @click.pass_obj
-def preferences(context: Context, user: str, category: str | None, history: bool) -> None:
+def preferences(options: Options, user: str, category: str | None, history: bool) -> None:
     """Show what USER wants.
 
     \b
     Example:
-      graphmem --url ./airline.graph preferences ann --history
+      graphmem --url ./airline.graph people preferences ann --history
     """
-    rows = context.memory().people.preferences(user, category, history=history)
+    rows = options.memory().people.preferences(user, category, history=history)
 
     def table() -> None:
         if rows:
@@ -82,7 +88,7 @@ def preferences(context: Context, user: str, category: str | None, history: bool
         else:
             click.echo("no such preferences")
 
-    context.show(rows, table)
+    options.show(rows, table)
 
 
 def _preference(row: Preference) -> tuple[Any, ...]:
@@ -90,7 +96,7 @@ def _preference(row: Preference) -> tuple[Any, ...]:
     return row.category, row.text, row.source, row.confidence, said, row.in_force
 
 
-@click.command()
+@people.command()
 @click.argument("domain")
 @click.argument("fact")
 @click.option(
@@ -110,38 +116,38 @@ def _preference(row: Preference) -> tuple[Any, ...]:
 @click.option("--at", callback=moment, help="When it was stated: ISO 8601 with time zone.")
 @click.pass_obj
 def know(
-    context: Context, /, domain: str, fact: str, contradicts: tuple[str, ...], **said: Any
+    options: Options, /, domain: str, fact: str, contradicts: tuple[str, ...], **said: Any
 ) -> None:
     """Store that FACT is known of a DOMAIN.
 
     \b
     Examples:
-      graphmem --url ./airline.graph know refunds "they take five days" --user ann
-      graphmem --url ./airline.graph know refunds "they take three days" --source documented \\
+      graphmem --url ./airline.graph people know refunds "they take five days" --user ann
+      graphmem --url ./airline.graph people know refunds "three days" --source documented \\
           --contradicts 3d6c9d1f5d6d8a8f6f2b4d3a1c0e7b52
     """
-    memory = context.memory(must_exist=False)
+    memory = options.memory(must_exist=False)
     made = memory.people.know(domain, fact, contradicts=contradicts or None, **said)
 
     def line() -> None:
         done = "stored" if made.created else "known already:"
         click.echo(f"{done} knowledge {made.id}, confidence {made.confidence:.3f}")
 
-    context.show(made, line)
+    options.show(made, line)
 
 
-@click.command()
+@people.command()
 @click.option("--domain", help="Only this one.")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
 @click.pass_obj
-def knowledge(context: Context, domain: str | None, limit: int) -> None:
+def knowledge(options: Options, domain: str | None, limit: int) -> None:
     """Show what is known, the surest first, and what contradicts what.
 
     \b
     Example:
-      graphmem --url ./airline.graph knowledge --domain refunds
+      graphmem --url ./airline.graph people knowledge --domain refunds
     """
-    rows = context.memory().people.knowledge(domain, limit=limit)
+    rows = options.memory().people.knowledge(domain, limit=limit)
 
     def table() -> None:
         if rows:
@@ -149,7 +155,7 @@ def knowledge(context: Context, domain: str | None, limit: int) -> None:
         else:
             click.echo("nothing is known yet")
 
-    context.show(rows, table)
+    options.show(rows, table)
 
 
 def _knowledge(row: Knowledge) -> tuple[Any, ...]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphmem.cli import plotting
-from graphmem.cli.context import Context, print_json
+from graphmem.cli.options import Options
+from graphmem.cli.printing import print_json
 
 if TYPE_CHECKING:
     from graphmem.models.explanations import Explanation
@@ -26,7 +27,7 @@ _BLUE, _GREY = "#3b6ea5", "#333333"
 @plotting.option("the rate over time")
 @click.pass_obj
 def explain(
-    context: Context, item: str, kind: str | None, agent: str | None, cypher: bool, plot: str | None
+    options: Options, item: str, kind: str | None, agent: str | None, cypher: bool, plot: str | None
 ) -> None:
     """Say why ITEM is believed: its id, or the text of a strategy, anti-pattern or rule.
 
@@ -38,7 +39,7 @@ def explain(
     """
     if plot is not None:
         plotting.check(plot)
-    found = context.memory().explain(item, kind=kind, agent=agent)
+    found = options.memory().explain(item, kind=kind, agent=agent)
     if plot is not None:
         draw(found, Path(plot))
 
@@ -47,11 +48,11 @@ def explain(
         if plot is not None:
             click.echo(f"drawn in {plot}", err=cypher)
 
-    if cypher and context.as_json:
+    if cypher and options.as_json:
         print_json({"cypher": found.cypher})
-        context.note_snapshot()
+        options.note_snapshot()
     else:
-        context.show(found, text)
+        options.show(found, text)
 
 
 # The picture

@@ -1,4 +1,4 @@
-"""Commands on what is similar: similar, relink."""
+"""The command similar, and how a memory is opened for a search."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.context import Context, cell, print_table, progress
+from graphmem.cli.options import Options
+from graphmem.cli.printing import cell, print_table, progress
 
 if TYPE_CHECKING:
     from graphmem.memory import Memory
@@ -30,24 +31,24 @@ MANY = 200
 """Texts that take about a second to embed."""
 
 
-def searchable(context: Context, *, for_text: bool = False) -> Memory:
+def searchable(options: Options, *, for_text: bool = False) -> Memory:
     """Return the memory; where much waits to be embedded, a person sees a bar meanwhile.
 
     Args:
-        context: the options before the command.
+        options: the options before the command.
         for_text: a text will be searched for: load what that needs side by side.
     """
-    memory = context.memory()
+    memory = options.memory()
     if for_text:
         _load_beside(memory)
-        for module in ("numpy", *(() if context.as_json else ("rich.table", "rich.console"))):
+        for module in ("numpy", *(() if options.as_json else ("rich.table", "rich.console"))):
             import_module(module)
     if (
         sys.stderr.isatty()
-        and not context.as_json
+        and not options.as_json
         and sum(memory.upkeep.pending().values()) >= MANY
     ):
-        with progress("embedding what is new", context) as advance:
+        with progress("embedding what is new", options) as advance:
             if memory.store.try_writing():
                 memory.upkeep.relink(on_progress=advance)
     return memory
@@ -76,14 +77,14 @@ def _load_beside(memory: Memory) -> None:
 @click.argument("strategy")
 @click.option("--limit", type=click.IntRange(1), default=10, show_default=True)
 @click.pass_obj
-def similar(context: Context, strategy: str, limit: int) -> None:
+def similar(options: Options, strategy: str, limit: int) -> None:
     """Show the strategies that say most nearly the same as STRATEGY (its id or text).
 
     \b
     Example:
       graphmem --url ./airline.graph similar "cancel_reservation" --limit 5
     """
-    rows = searchable(context).similar(strategy, limit)
+    rows = searchable(options).similar(strategy, limit)
 
     def table() -> None:
         if rows:
@@ -91,7 +92,7 @@ def similar(context: Context, strategy: str, limit: int) -> None:
         else:
             click.echo("there is no other strategy")
 
-    context.show(rows, table)
+    options.show(rows, table)
 
 
 def _similar(row: SimilarStrategy) -> tuple[Any, ...]:
@@ -103,34 +104,4 @@ def _similar(row: SimilarStrategy) -> tuple[Any, ...]:
         row.mean,
         row.lower,
         row.status,
-    )
-
-
-@click.command()
-@click.option(
-    "--embedder",
-    metavar="NAME",
-    help="Embed all texts anew with this one from now on; `graphmem embedders` lists them.",
-)
-@click.pass_obj
-def relink(context: Context, embedder: str | None) -> None:
-    """Embed the texts that have no vector, and draw all edges between similar nodes anew.
-
-    What is new is embedded at the next recall by itself: this does it beforehand, mends vectors
-    that were damaged, and changes the embedder.
-
-    \b
-    Examples:
-      graphmem --url ./airline.graph relink
-      graphmem --url ./airline.graph relink --embedder hashing
-    """
-    with progress("embedding and linking", context) as advance:
-        report = context.memory().upkeep.relink(embedder, on_progress=advance)
-    context.show(
-        report,
-        lambda: click.echo(
-            f"{report.embedded:,} of {report.strategies + report.tasks:,} texts embedded with "
-            f"{report.embedder} ({report.dimensions} dimensions); {report.links:,} edges between "
-            f"{report.strategies:,} strategies and between {report.tasks:,} tasks"
-        ),
     )

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.context import Context, cell, print_table
-from graphmem.cli.similarity import searchable
+from graphmem.cli.options import Options
+from graphmem.cli.printing import cell, print_table
+from graphmem.cli.similar import searchable
 
 if TYPE_CHECKING:
     from graphmem.models.lessons import AntiPattern
@@ -45,7 +46,7 @@ TEXT = 60
     "it; from 2 on, to 4, also what is linked to these.",
 )
 @click.pass_obj
-def recall(context: Context, text: str, limit: int, agent: str | None, max_hops: int) -> None:
+def recall(options: Options, text: str, limit: int, agent: str | None, max_hops: int) -> None:
     """Show what worked on tasks like TEXT, and what to keep from.
 
     \b
@@ -53,8 +54,8 @@ def recall(context: Context, text: str, limit: int, agent: str | None, max_hops:
       graphmem --url ./airline.graph recall "customer wants a refund for a cancelled flight"
       graphmem --url ./airline.graph --json recall "change a seat" --limit 3 --agent ada
     """
-    found = searchable(context, for_text=True).recall(text, limit, agent, max_hops)
-    context.show(found, lambda: _print(found))
+    found = searchable(options, for_text=True).recall(text, limit, agent, max_hops)
+    options.show(found, lambda: _print(found))
 
 
 def _print(found: Recall) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from graphmem.cli.context import Context, print_table
+from graphmem.cli.options import Options
+from graphmem.cli.printing import print_table
 
 COLUMNS = (
     ("embedder", "left"),
@@ -18,7 +19,7 @@ COLUMNS = (
 
 @click.command()
 @click.pass_obj
-def embedders(context: Context) -> None:
+def embedders(options: Options) -> None:
     """Show which embedders there are, which is in force, which the memory has, what others lack.
 
     No model is loaded. GRAPHMEM_EMBEDDER names the one to use.
@@ -30,11 +31,11 @@ def embedders(context: Context) -> None:
     """
     from graphmem.search.embedding import embedders as known
 
-    memory = context.memory(must_exist=False)
+    memory = options.memory(must_exist=False)
     built = memory.upkeep.embedded_with() if memory.store.exists() else None
     rows = [
         row.model_copy(update={"of_memory": row.name == built})
-        for row in known(context.settings().embedder)
+        for row in known(options.settings().embedder)
     ]
 
     def table() -> None:
@@ -54,4 +55,4 @@ def embedders(context: Context) -> None:
             ],
         )
 
-    context.show(rows, table)
+    options.show(rows, table)

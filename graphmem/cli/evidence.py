@@ -1,0 +1,34 @@
+"""The command evidence."""
+
+from __future__ import annotations
+
+import click
+
+from graphmem.cli.options import Options
+from graphmem.cli.printing import cell, print_table
+
+
+@click.command()
+@click.argument("strategy")
+@click.option("--limit", type=click.IntRange(1), default=5, show_default=True)
+@click.pass_obj
+def evidence(options: Options, strategy: str, limit: int) -> None:
+    """Show the latest episodes in which STRATEGY (its text or id) was applied.
+
+    \b
+    Example:
+      graphmem --url ./airline.graph evidence cancel_reservation
+    """
+    rows = options.memory().evidence(strategy, limit=limit)
+
+    def table() -> None:
+        if not rows:
+            click.echo("no episode applied this strategy")
+            return
+        print_table(
+            None,
+            [("episode", "left"), ("worked", "left"), ("agent", "left"), ("task", "left")],
+            [(row.id, row.success, row.agent, cell(row.task, 70)) for row in rows],
+        )
+
+    options.show(rows, table)

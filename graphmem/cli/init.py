@@ -1,0 +1,26 @@
+"""The command init."""
+
+from __future__ import annotations
+
+import click
+
+from graphmem.cli.options import Options
+from graphmem.cli.printing import print_json
+
+
+@click.command()
+@click.pass_obj
+def init(options: Options) -> None:
+    """Create the memory and its constraints and indexes, or bring them up to date.
+
+    \b
+    Example:
+      graphmem --url ./runs.graph init
+    """
+    memory = options.memory(must_exist=False)
+    version = memory.upkeep.initialize()
+    done = {"url": memory.store.url, "schema_version": version}
+    if options.as_json:
+        print_json(done)
+    else:
+        click.echo(f"{memory.store.url} is ready (schema version {version})")

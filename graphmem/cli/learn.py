@@ -1,0 +1,44 @@
+"""The command learn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from graphmem.cli.options import Options, moment
+from graphmem.cli.printing import print_json
+
+
+@click.command()
+@click.argument("task")
+@click.argument("strategies", nargs=-1, required=True, metavar="STRATEGY...")
+@click.option("--success/--failure", default=None, help="Whether it worked.")
+@click.option("--score", type=float, help="How well it worked, in [0, 1].")
+@click.option("--reward", type=float, help="Any finite number; default: the score.")
+@click.option("--agent", default="default", show_default=True, help="Who did it.")
+@click.option("--task-type", help="A class of tasks.")
+@click.option("--task-key", help="A stable key of the task, where its wording varies.")
+@click.option("--error", help="The error that ended it.")
+@click.option("--feedback", help="What a person or a judge said of it.")
+@click.option("--summary", help="What happened, in short.")
+@click.option("--started-at", callback=moment, help="ISO 8601 with time zone.")
+@click.option("--ended-at", callback=moment, help="ISO 8601 with time zone.")
+@click.option("--duration", type=float, help="Seconds.")
+@click.option("--source-key", help="Where it came from; the same key is learned once.")
+@click.pass_obj
+def learn(options: Options, /, task: str, strategies: tuple[str, ...], **outcome: Any) -> None:
+    """Learn what came of one attempt at TASK by STRATEGY (the main one first).
+
+    \b
+    Example:
+      graphmem learn "refund a cancelled flight" "check policy, then refund" \\
+          --success --agent gpt-4o --source-key run-17/3
+    """
+    learned = options.memory(must_exist=False).learn(task, list(strategies), **outcome)
+    if options.as_json:
+        print_json(learned)
+    elif learned.created:
+        click.echo(f"learned episode {learned.episode_id}")
+    else:
+        click.echo(f"known already: episode {learned.episode_id}")

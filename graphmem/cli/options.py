@@ -1,0 +1,96 @@
+"""The options before the command, and the memory that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from graphmem.cli.printing import print_json
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from graphmem.config import Settings
+    from graphmem.memory import Memory
+
+
+@dataclass
+class Options:
+    """The options before the command."""
+
+    url: str | None
+    namespace: str | None
+    as_json: bool
+    wait: float | None
+    debug: bool
+    _memory: Memory | None = field(default=None, repr=False)
+
+    def settings(self) -> Settings:
+        """Return settings from the environment and the options."""
+        from graphmem.config import Settings
+
+        given = {"url": self.url, "namespace": self.namespace, "wait": self.wait}
+        return Settings(**{name: value for name, value in given.items() if value is not None})
+
+    def memory(self, *, must_exist: bool = True) -> Memory:
+        """Open the memory that the options name.
+
+        Raises:
+            NotFoundError: there is none and ``must_exist``.
+        """
+        from graphmem.errors import NotFoundError
+        from graphmem.memory import Memory
+
+        if self._memory is None:
+            settings = self.settings()
+            # What a person looks at is no read by an agent, and looking need not write.
+            quiet = settings.model_copy(update={"count_reads": False})
+            memory = Memory.open(settings.url, namespace=settings.namespace, settings=quiet)
+            if must_exist and not memory.store.exists():
+                memory.close()
+                raise NotFoundError(
+                    f"no memory at {memory.store.url}; create one with `graphmem init` or "
+                    "`graphmem seed`, or name another with --url"
+                )
+            self._memory = memory
+        return self._memory
+
+    def close(self) -> None:
+        """Close the memory, if a command opened it."""
+        if self._memory is not None:
+            memory, self._memory = self._memory, None
+            memory.close()
+
+    def note_snapshot(self) -> None:
+        """Tell on stderr that what was shown may be older than what a writer has."""
+        age = self._memory.store.snapshot_age if self._memory else None
+        if age is not None:
+            click.echo(f"(a snapshot, {age:.1f} s old: another process may be writing)", err=True)
+
+    def show(
+        self, data: BaseModel | Sequence[BaseModel | Mapping[str, Any]], table: Callable[[], None]
+    ) -> None:
+        """Print ``data`` as JSON where that was asked for, else call ``table``."""
+        if self.as_json:
+            print_json(data)
+        else:
+            table()
+        self.note_snapshot()
+
+
+def moment(_: click.Context, parameter: click.Parameter, value: str | None) -> Any:
+    """Return the datetime of an option, as a callback of click."""
+    if value is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} is no ISO 8601 date and time") from error
+    if moment.tzinfo is None:
+        raise click.BadParameter(f"{value!r} has no time zone; add Z or an offset like +01:00")
+    del parameter
+    return moment

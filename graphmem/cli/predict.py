@@ -1,0 +1,59 @@
+"""The command predict."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from graphmem.cli.options import Options
+from graphmem.cli.printing import cell
+
+if TYPE_CHECKING:
+    from graphmem.models.forecasts import OutcomePrediction, PoolingStrengths
+
+
+@click.command()
+@click.argument("task")
+@click.argument("strategies", metavar="STRATEGY...", nargs=-1, required=True)
+@click.option("--agent", help="By the episodes alone that this agent may read.")
+@click.pass_obj
+def predict(options: Options, task: str, strategies: tuple[str, ...], agent: str | None) -> None:
+    """Say how likely it is that STRATEGY works on TASK, its key or wording, and why.
+
+    With several strategies: that an episode succeeds which uses them together.
+
+    \b
+    Examples:
+      graphmem --url ./airline.graph predict 12 cancel_reservation
+      graphmem --url ./airline.graph predict "change a seat" get_user_details think --agent ada
+    """
+    found = options.memory().predict(task, strategies, agent)
+
+    def text() -> None:
+        for line in lines(found):
+            click.echo(line)
+
+    options.show(found, text)
+
+
+def lines(found: OutcomePrediction) -> list[str]:
+    """Return a predicted outcome in words."""
+    bounds = f"{found.low:.3f} to {found.high:.3f} with 95 % credibility"
+    tried = "tried once" if found.trials == 1 else f"tried {found.trials} times"
+    basis = found.basis
+    first = f"{found.probability:.3f} ({bounds}), {tried} on this task"
+    return [first, *(f"  {cell(line)}" for line in basis.lines), f"  {described(basis.strengths)}"]
+
+
+def described(strengths: PoolingStrengths) -> str:
+    """Return the strengths of pooling in words."""
+    numbers = (
+        f"strengths: task {strengths.task:g}, strategy {strengths.strategy:g}, "
+        f"on the task {strengths.cell:g}; slopes {strengths.task_slope:g} and "
+        f"{strengths.strategy_slope:g}"
+    )
+    if strengths.fitted:
+        gained = f"{strengths.score:.1f} standard errors better than the defaults"
+        return f"{numbers} (fitted to {strengths.trials:,} trials, {gained})"
+    return f"{numbers} (the defaults)"

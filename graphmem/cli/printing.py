@@ -1,0 +1,101 @@
+"""How things are printed: as JSON, as tables, and progress as a bar."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from graphmem.cli.options import Options
+
+
+def plain(value: Any) -> Any:
+    """Return ``value`` as what JSON can hold."""
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set):
+        return [plain(item) for item in value]
+    if isinstance(value, str | int | float | bool) or value is None:
+        return value
+    return str(value)
+
+
+def print_json(data: Any) -> None:
+    """Print ``data`` as indented JSON on standard output."""
+    click.echo(json.dumps(plain(data), indent=2, ensure_ascii=False))
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a rich console; without a terminal it is wide enough to keep rows on a line."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(
+        stderr=stderr, width=None if stream.isatty() else 120, highlight=False, soft_wrap=False
+    )
+
+
+def print_table(
+    title: str | None,
+    columns: Sequence[tuple[str, str]],
+    rows: Iterable[Sequence[Any]],
+) -> None:
+    """Print a table; ``columns`` are (heading, "left" or "right")."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading, justify in columns:
+        table.add_column(
+            heading,
+            justify="right" if justify == "right" else "left",
+            overflow="fold",
+            no_wrap=heading == "procedure",
+        )
+    for row in rows:
+        table.add_row(*(Text(cell(value)) for value in row))
+    console().print(table)
+
+
+def listed(counts: Mapping[str, int]) -> str:
+    """Return counts as words: "3 strategies, 1 co-occurrences"."""
+    return ", ".join(f"{count:,} {name.replace('_', '-')}" for name, count in counts.items())
+
+
+def cell(value: Any, limit: int = 400) -> str:
+    """Return ``value`` as a cell: short, without control characters."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M")
+    text = value if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False)
+    text = "".join(char if char.isprintable() else " " for char in text)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+@contextmanager
+def progress(label: str, options: Options) -> Iterator[Callable[[int, int | None], None] | None]:
+    """Yield a callback (done, total) that draws a bar on a terminal, else None."""
+    if options.as_json or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.progress import Progress
+
+    with Progress(console=console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

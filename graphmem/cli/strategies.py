@@ -1,0 +1,63 @@
+"""The command strategies, and how strategies are shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from graphmem.cli.options import Options
+from graphmem.cli.printing import print_table
+
+if TYPE_CHECKING:
+    from graphmem.models import StrategyRow
+
+
+STRATEGY_COLUMNS = (
+    ("strategy", "left"),
+    ("worked", "right"),
+    ("mean", "right"),
+    ("95 % bounds", "right"),
+    ("status", "left"),
+    ("tasks", "right"),
+    ("last used", "left"),
+)
+
+
+@click.command()
+@click.option("--task", help="The key or the wording of a task; default: over all tasks.")
+@click.option("--task-type", help="Only tasks of this type.")
+@click.option("--agent", help="Only what this agent did.")
+@click.option("--limit", type=click.IntRange(1), default=10, show_default=True)
+@click.pass_obj
+def strategies(
+    options: Options, task: str | None, task_type: str | None, agent: str | None, limit: int
+) -> None:
+    """Show what works, best lower bound of the success rate first.
+
+    \b
+    Example:
+      graphmem --url ./airline.graph strategies --task 12
+    """
+    rows = options.memory().strategies(task, task_type=task_type, agent=agent, limit=limit)
+
+    def table() -> None:
+        if rows:
+            print_table(None, STRATEGY_COLUMNS, map(strategy_cells, rows))
+        else:
+            click.echo("nothing is known of this yet")
+
+    options.show(rows, table)
+
+
+def strategy_cells(row: StrategyRow) -> tuple[Any, ...]:
+    """Return the cells of a strategy."""
+    return (
+        row.text,
+        f"{row.successes} of {row.trials}",
+        row.mean,
+        f"{row.lower:.2f} to {row.upper:.2f}",
+        row.status,
+        row.tasks,
+        row.last_used_at.strftime("%Y-%m-%d") if row.last_used_at else "",
+    )

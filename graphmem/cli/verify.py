@@ -1,0 +1,41 @@
+"""The command verify."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from graphmem.cli.options import Options
+from graphmem.cli.printing import listed, print_table, progress
+
+
+@click.command()
+@click.pass_obj
+def verify(options: Options) -> None:
+    """Recompute every derived number from the facts and compare; exit with 1 on a difference.
+
+    \b
+    Example:
+      graphmem --url ./airline.graph verify
+    """
+    with progress("verifying", options) as advance:
+        report = options.memory().verify(on_progress=advance)
+
+    def table() -> None:
+        counts = listed(report.checked)
+        if report.ok:
+            click.echo(f"all numbers follow from the facts ({counts})")
+            return
+        print_table(
+            f"{len(report.differences):,} differences; `graphmem upkeep rebuild` derives all anew",
+            [(name, "left") for name in ("kind", "key", "field", "stored", "expected")],
+            [
+                (item.kind, item.key, item.field, item.stored, item.expected)
+                for item in report.differences[:50]
+            ],
+        )
+
+    options.show(report, table)
+    if not report.ok:
+        sys.exit(1)

@@ -1,13 +1,19 @@
-"""The kinds of derived items: how each is named and keyed, derived, stored and compared."""
+"""What follows from the facts: its kinds, and the parts of the graph that are checked and rebuilt.
+
+A :class:`Kind` says how items are named and keyed, derived, stored and compared. A :class:`Part` is
+what ``verify`` and ``rebuild`` go through, page by page.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
-from graphmem.graph.graph import Transaction
+from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import anti_pattern_id, heuristic_id
 from graphmem.models import Difference
 from graphmem.store.port import Row
@@ -118,10 +124,10 @@ KINDS = (
 )
 LABELS = ("Mistake", "Rule", "Strategy", "Task", "Agent")
 """Labels that items hang on, in the order of deriving; locks are taken in the reverse order."""
-# Found by consolidation, see consolidation.py and lessons.py.
+# Found by consolidation.
 GENERAL_RULES = Kind("general_rules", "Rule", ("id",))
 PREFERRED = Kind("preferred", "AntiPattern", ("id",))
-# Derived stream by stream, see derivation.py.
+# Derived stream by stream.
 POLICIES = Kind("policies", "Policy", ("id",))
 POLICY_LINKS = Kind("policy_links", "Policy", ("low", "high"), edges=True)
 
@@ -139,13 +145,97 @@ def upkeep(what: str, label: str) -> str:
     return _HOMES[label].format(what)
 
 
-def key_of(kind: Kind, row: Row) -> str:
-    """Return what an item is known by among those of its kind."""
-    return " ".join(str(row[name]) for name in kind.key)
+class Page(NamedTuple):
+    """What is looked at in one transaction."""
+
+    items: Any = None
+    size: int = 0
+    """How much of the work it is."""
+
+
+class Verified(NamedTuple):
+    """Where items are not as they should be, and how many were looked at, by kind."""
+
+    differences: Sequence[Difference]
+    checked: Mapping[str, int]
+
+
+class Rebuilt(NamedTuple):
+    """How many items were written, by kind, and how many were removed."""
+
+    written: Mapping[str, int] = MappingProxyType({})
+    removed: int = 0
+
+
+class Part(ABC):
+    """A part of the graph that follows from the facts."""
+
+    kinds: Sequence[str] = ()
+    """The kinds of which it always says how many it looked at."""
+
+    def pages(self) -> Iterable[Page]:
+        """Return what there is to look at; by default all at once."""
+        return [Page()]
+
+    @abstractmethod
+    def verify(self, page: Page) -> Verified:
+        """Compare what is stored with what the facts say."""
+
+    @abstractmethod
+    def rebuild(self, page: Page) -> Rebuilt:
+        """Store what the facts say in place of what is there."""
+
+
+class Paged(Part):
+    """A part of which each page is looked at in one transaction."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    @abstractmethod
+    def compare(self, tx: Transaction, page: Page) -> Verified:
+        """Compare a page, after locking what is read where the graph needs that."""
+
+    @abstractmethod
+    def mend(self, tx: Transaction, page: Page) -> Rebuilt:
+        """Store a page anew."""
+
+    def verify(self, page: Page) -> Verified:
+        """Compare a page on one consistent state."""
+        return self._graph.view(lambda tx: self.compare(tx, page))
+
+    def rebuild(self, page: Page) -> Rebuilt:
+        """Store a page anew in one transaction."""
+        return self._graph.transact(lambda tx: self.mend(tx, page))
+
+
+class Whole(Part):
+    """A part that opens transactions of its own."""
+
+    def __init__(
+        self,
+        kind: str,
+        rebuild: Callable[[], int],
+        verify: Callable[[], tuple[Sequence[Difference], Mapping[str, int]]] = lambda: ((), {}),
+    ) -> None:
+        self._kind, self._rebuild, self._verify = kind, rebuild, verify
+
+    def verify(self, page: Page) -> Verified:  # noqa: ARG002 - there is one
+        """Compare it, where there is anything to compare."""
+        return Verified(*self._verify())
+
+    def rebuild(self, page: Page) -> Rebuilt:  # noqa: ARG002 - there is one
+        """Store it anew."""
+        return Rebuilt({self._kind: self._rebuild()})
+
+
+def by_key(kind: Kind, rows: Iterable[Row]) -> dict[str, Row]:
+    """Return items by what they are known by among those of their kind."""
+    return {" ".join(str(row[name]) for name in kind.key): row for row in rows}
 
 
 def differences_of(
-    kind: Kind, stored: dict[str, Row], expected: dict[str, Row]
+    kind: Kind, stored: Mapping[str, Row], expected: Mapping[str, Row]
 ) -> Iterator[Difference]:
     """Yield where stored items are not as they should be; numbers may differ by 1e-9."""
     for key in sorted(stored.keys() | expected.keys()):

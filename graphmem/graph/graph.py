@@ -71,12 +71,13 @@ class Graph:
 class Transaction:
     """A transaction of a graph; ``now`` is the clock when it was first begun."""
 
-    __slots__ = ("_tx", "graph", "now", "ns")
+    __slots__ = ("_tx", "graph", "now", "ns", "settings")
 
     def __init__(self, graph: Graph, tx: port.Transaction, now: int) -> None:
         self._tx = tx
         self.graph = graph
         self.ns = graph.ns
+        self.settings = graph.settings
         self.now = now
 
     def run(self, name: str, /, **params: Any) -> list[Row]:

@@ -26,7 +26,17 @@ from dataclasses import dataclass
 import pydantic
 
 from graphmem.errors import ValidationError
-from graphmem.graph.graph import Transaction
+from graphmem.graph.derived import (
+    GENERAL_RULES,
+    PREFERRED,
+    Page,
+    Paged,
+    Rebuilt,
+    Verified,
+    by_key,
+    differences_of,
+)
+from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import node_id, rule_id
 from graphmem.lessons.reading import LessonReader
 from graphmem.models.consolidation import MAX_RULES, ConsolidationReport, ModelAnswer, ModelSettings
@@ -279,6 +289,53 @@ class Consolidator(LessonReader):
         return ids, "\n".join([*lines, CLOSE])
 
 
+class Consolidated(Paged):
+    """The general rules of repetition of one namespace, and what anti-patterns prefer."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph)
+        self._lessons = LessonReader(graph)
+
+    def compare(self, tx: Transaction, page: Page) -> Verified:  # noqa: ARG002 - the only one
+        """Compare them with the facts, unless episodes came since."""
+        if self._graph.must_lock:
+            lock(tx)
+        rules = derive(tx)
+        if rules is None:
+            return Verified((), {})
+        preferred = self._lessons.preferred(tx)
+        compared = (
+            (GENERAL_RULES, stored(tx), rules),
+            (PREFERRED, tx.run("lessons.preferred"), preferred),
+        )
+        differences = [
+            difference
+            for kind, was, should in compared
+            for difference in differences_of(kind, by_key(kind, was), by_key(kind, should))
+        ]
+        return Verified(differences, {kind.name: len(rows) for kind, _, rows in compared})
+
+    def mend(self, tx: Transaction, page: Page) -> Rebuilt:  # noqa: ARG002 - the only one
+        """Find them anew where there was a consolidation."""
+        self.renew(tx)
+        return Rebuilt()
+
+    def renew(
+        self, tx: Transaction, touched: Touched | None = None, strategies: Sequence[str] = ()
+    ) -> None:
+        """Find all of them anew, or those that erasing episodes touched.
+
+        These episodes used ``strategies`` (ids); ``touched`` is what :func:`drop` returned.
+        """
+        renew(tx, touched)
+        if not lock(tx):
+            tx.run("lessons.clear_preferred")
+        elif touched is None or touched.current:
+            self._lessons.refresh_preferred(tx)
+        else:  # they are from before the latest episodes anyway
+            tx.run("lessons.clear_preferred", ids=list(strategies))
+
+
 def derive(tx: Transaction) -> list[Row] | None:
     """Return the general rules that repetition shows, from the facts, as :func:`stored` does.
 
@@ -354,7 +411,7 @@ def renew(tx: Transaction, touched: Touched | None = None) -> int:
         return 0
     rules = [row for row in _rules(tx) if row["source"] == REPETITION]
     # Where the first consolidation is only under way there is no quantile yet.
-    z = tx.graph.settings.z if touched is None or state["z"] is None else float(state["z"])
+    z = tx.settings.z if touched is None or state["z"] is None else float(state["z"])
     stamp: int | None
     if touched is None:
         found = _find(tx, z)

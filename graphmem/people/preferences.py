@@ -6,10 +6,11 @@ category form a chain in which each supersedes the one before it, whatever order
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from graphmem.graph.derived import Page, Paged, Rebuilt, Verified
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import from_millis, node_id
 from graphmem.models import Difference
@@ -125,61 +126,38 @@ class Preferences:
         return [_preference(row) for row in rows]
 
 
-class Supersessions:
-    """Checks and rebuilds which preferences of one namespace supersede which."""
+class Supersessions(Paged):
+    """Which preferences of one namespace supersede which."""
 
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
+    kinds = ("supersessions",)
 
-    def verify(self) -> tuple[list[Difference], int]:
-        """Compare which preferences supersede which with what their times say.
-
-        Returns the differences, and how many edges there should be.
-        """
-        differences: list[Difference] = []
-        count = 0
-        for page in self._pages():
-            expected, stored = self._graph.view(
-                lambda tx, page=page: self._compared(tx, page)  # type: ignore[misc]
-            )
-            count += len(expected)
-            differences += [
-                Difference(
-                    kind="supersessions",
-                    key=f"{newer} {older}",
-                    field="*",
-                    stored="present" if (newer, older) in stored else None,
-                    expected="present" if (newer, older) in expected else None,
-                )
-                for newer, older in sorted(expected ^ stored)
-            ]
-        return differences, count
-
-    def rebuild(self) -> tuple[int, int]:
-        """Store anew which preferences supersede which.
-
-        Returns how many edges there are, and how many wrong ones were removed.
-        """
-        written = removed = 0
-        for page in self._pages():
-            counts = self._graph.transact(lambda tx, page=page: self._rebuild(tx, page))  # type: ignore[misc]
-            written, removed = written + counts[0], removed + counts[1]
-        return written, removed
-
-    def _pages(self) -> Iterator[list[str]]:
+    def pages(self) -> Iterable[Page]:
+        """Return the ids of users."""
         rows = self._graph.read("preferences.users")
-        return pages([row["id"] for row in rows])
+        return (Page(page) for page in pages([row["id"] for row in rows]))
 
-    def _compared(
-        self, tx: Transaction, page: Sequence[str]
-    ) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+    def compare(self, tx: Transaction, page: Page) -> Verified:
+        """Compare which preferences supersede which with what their times say."""
         if self._graph.must_lock:  # keep writers off these users
-            lock_users(tx, page)
-        return _derived(tx, page), _stored(tx, page)
+            lock_users(tx, page.items)
+        expected, stored = _derived(tx, page.items), _stored(tx, page.items)
+        differences = [
+            Difference(
+                kind="supersessions",
+                key=f"{newer} {older}",
+                field="*",
+                stored="present" if (newer, older) in stored else None,
+                expected="present" if (newer, older) in expected else None,
+            )
+            for newer, older in sorted(expected ^ stored)
+        ]
+        return Verified(differences, {"supersessions": len(expected)})
 
-    def _rebuild(self, tx: Transaction, page: Sequence[str]) -> tuple[int, int]:
-        lock_users(tx, page)
-        return _relink(tx, page)
+    def mend(self, tx: Transaction, page: Page) -> Rebuilt:
+        """Store anew which preferences supersede which."""
+        lock_users(tx, page.items)
+        written, removed = _relink(tx, page.items)
+        return Rebuilt({"supersessions": written}, removed)
 
 
 def open_user(tx: Transaction, user: str) -> str:

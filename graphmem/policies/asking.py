@@ -18,8 +18,8 @@ from graphmem.policies import replay
 from graphmem.policies.base import Action, PolicyBase, finite, policy_of, positive, split, unit
 from graphmem.policies.crystallizing import Thresholds
 from graphmem.policies.cycles import clocks
-from graphmem.policies.rebuilding import blank, replayed
-from graphmem.policies.streams import PolicyKey, StateKey, lock
+from graphmem.policies.rebuilding import blank, opened, replayed
+from graphmem.policies.streams import PolicyKey, StateKey
 from graphmem.store.port import Row
 
 Explore = Literal["ucb", "epsilon"]
@@ -294,11 +294,7 @@ class Asking(PolicyBase):
     def _points(self, tx: Transaction, agent: str, ids: Sequence[str]) -> dict[str, list[Point]]:
         found: dict[str, list[Point]] = {identity: [] for identity in ids}
         stream = stream_id(tx.ns, agent)
-        if self._graph.must_lock:  # keep writers off this stream
-            row = lock(tx, [stream]).get(stream)
-        else:
-            rows = tx.run("events.streams", agent=agent)
-            row = rows[0] if rows else None
+        row = opened(tx, agent)
         if row is None:
             return found
         table = blank(tx.run("maintenance.stored_policies", stream=stream))

@@ -6,11 +6,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from graphmem.graph.derived import (
+    POLICIES,
+    POLICY_LINKS,
+    Page,
+    Paged,
+    Rebuilt,
+    Verified,
+    differences_of,
+)
 from graphmem.graph.graph import Transaction
-from graphmem.ids import state_id
+from graphmem.ids import state_id, stream_id
 from graphmem.policies.replay import EVIDENCE, Entry, Table
 from graphmem.policies.replay import FIELDS as ALL
-from graphmem.policies.streams import store
+from graphmem.policies.streams import lock, store
 from graphmem.store.port import Row
 
 PAGE = 1_000
@@ -43,6 +52,57 @@ class Derived:
         """Return the co-occurrence edges as the events say."""
         rows = self.table.link_rows(self.table.links)
         return {f"{row['low']} {row['high']}": row for row in rows}
+
+
+class StreamPolicies(Paged):
+    """The policies of one namespace and the edges between them, stream by stream."""
+
+    kinds = (POLICIES.name, POLICY_LINKS.name)
+
+    def pages(self) -> Iterable[Page]:
+        """Return the streams."""
+        return [Page(row["agent"], row["last"]) for row in self._graph.read("events.streams")]
+
+    def compare(self, tx: Transaction, page: Page) -> Verified:
+        """Compare the policies and edges of a stream with what its events say."""
+        stream = opened(tx, page.items)
+        if stream is None:
+            return Verified((), {})
+        derived = derive(tx, stream)
+        gone = set(derived.without_evidence())
+        policies = {
+            key: {name: getattr(entry, name) for name in ("id", *derived.fields)}
+            for key, entry in derived.table.entries.items()
+            if key not in gone
+        }
+        differences = [
+            *differences_of(POLICIES, derived.stored, policies),
+            *differences_of(POLICY_LINKS, derived.stored_links, derived.links()),
+        ]
+        counts = (len(derived.stored), len(derived.stored_links))
+        return Verified(differences, dict(zip(self.kinds, counts, strict=True)))
+
+    def mend(self, tx: Transaction, page: Page) -> Rebuilt:
+        """Store what the events of a stream say."""
+        return rebuild(tx, stream_id(tx.ns, page.items))
+
+
+def opened(tx: Transaction, agent: str) -> Row | None:
+    """Return the row of an agent's stream that is to be read, or None where there is none."""
+    if tx.graph.must_lock:  # keep writers off this stream
+        rows = list(lock(tx, [stream_id(tx.ns, agent)]).values())
+    else:
+        rows = tx.run("events.streams", agent=agent)
+    return rows[0] if rows else None
+
+
+def rebuild(tx: Transaction, stream: str) -> Rebuilt:
+    """Derive the policies of a stream anew; say how many there are, edges, and how many went."""
+    row = lock(tx, [stream]).get(stream)
+    if row is None:
+        return Rebuilt()
+    policies, links, removed = write(tx, derive(tx, row))
+    return Rebuilt({POLICIES.name: policies, POLICY_LINKS.name: links}, removed)
 
 
 def derive(tx: Transaction, stream: Row) -> Derived:

@@ -38,7 +38,7 @@ class Upkeep:
         self._graph = graph
         self._maintainer = maintainer
         self._similarity = similarity
-        self._eraser = Eraser(graph, maintainer, similarity)
+        self._eraser = Eraser(graph, similarity)
         self._exchange = Exchange(graph, learner)
         self._reads = reads
 

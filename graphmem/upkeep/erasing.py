@@ -17,6 +17,7 @@ from graphmem.graph.derived import CO_OCCURRENCES, LABELS, OUTCOMES, upkeep
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import from_millis, node_id, state_id, stream_id, to_millis
 from graphmem.lessons import general_rules as consolidation
+from graphmem.lessons.general_rules import Consolidated
 from graphmem.models import EraseReport, ForgetReport
 from graphmem.people.preferences import erase_user
 from graphmem.people.scopes import erase_agents
@@ -26,7 +27,7 @@ from graphmem.policies.streams import lock
 from graphmem.search.similarity import Similarity
 from graphmem.store.paging import pages as paged
 from graphmem.store.port import Row
-from graphmem.upkeep.verifying import Maintainer
+from graphmem.upkeep.counts import Counts
 
 DAY = timedelta(days=1)
 
@@ -55,12 +56,12 @@ class Eraser:
     def __init__(
         self,
         graph: Graph,
-        maintainer: Maintainer,
         similarity: Similarity,
     ) -> None:
         self._graph = graph
         self._settings = graph.settings
-        self._maintainer = maintainer
+        self._counts = Counts(graph)
+        self._consolidated = Consolidated(graph)
         self._similarity = similarity
         self._cycles = Cycles(graph)
 
@@ -263,7 +264,7 @@ class Eraser:
             tx.run("erasing.drop_episodes", ids=page)
         tx.run("exchange.drop", ids=sorted(files))
         self._derive(tx, pages, touched, removed)
-        self._maintainer.consolidate_anew(tx, general, pages["Strategy"])
+        self._consolidated.renew(tx, general, pages["Strategy"])
         took = sorted({name for row in experience for name in row["took"]})
         for page in paged(took):
             # Else their bounds, and values that start at these, would tell of what was erased.
@@ -272,7 +273,7 @@ class Eraser:
             {stream_of[row["id"]] for row in experience if row["took"] or row["transitions"]}
         )
         for stream in moved:
-            removed.policies += self._maintainer.rebuild_stream(tx, stream)[2]
+            removed.policies += derivation.rebuild(tx, stream).removed
         removed.labels += ["Policy"] * removed.policies
         for page in paged(sorted({name for row in experience for name in row["states"]})):
             tx.run("maintenance.drop_states", ids=page)
@@ -290,7 +291,6 @@ class Eraser:
         self, tx: Transaction, pages: dict[str, list[str]], touched: list[Row], removed: _Removed
     ) -> None:
         """Derive anew the nodes that the episodes hung on."""
-        half_life = self._maintainer.half_life(tx)
         only: dict[str, dict[str, Any]] = {}
         if len(touched) == 1:  # only edges of what it used together can have changed
             only = {
@@ -301,8 +301,7 @@ class Eraser:
             tx.run("lessons.release", ids=page)
         for label in LABELS:
             for page in paged(pages[label]):
-                _, dropped = self._maintainer.derive(tx, label, page, half_life, only)
-                removed.labels += [label] * dropped
+                removed.labels += [label] * self._counts.derive(tx, label, page, only).removed
 
     def _note_erased(self, tx: Transaction, stream: str, agent: str) -> None:
         """Tell readers of the stream that something was erased, or erase a stream left empty."""

@@ -13,8 +13,8 @@ import pytest
 
 from graphmem import Memory
 from graphmem.errors import ValidationError
-from graphmem.models import Preference
-from graphmem.people.preferences import ErasedUser, Supersessions, erase_user
+from graphmem.models import Difference, Preference
+from graphmem.people.preferences import ErasedUser, erase_user
 from graphmem.store.queries import adhoc
 from tests.conftest import Clock, Opener
 from tests.contract.teaching import graph_of
@@ -162,7 +162,7 @@ def test_the_order_of_arrival_does_not_matter(
 
     shuffled = data.draw(st.permutations(said + said[:2]))
     assert tell(said) == tell(shuffled)
-    assert Supersessions(graph_of(memory)).verify()[0] == []
+    assert not memory.verify().differences
 
 
 def test_many_writers_at_once(opened: Opener) -> None:
@@ -185,48 +185,51 @@ def test_many_writers_at_once(opened: Opener) -> None:
 
 
 class TestDeriving:
-    @pytest.fixture
-    def said(self, memory: Memory) -> Supersessions:
+    @pytest.fixture(autouse=True)
+    def said(self, memory: Memory) -> None:
         for number in range(4):
             memory.people.prefer("ann", "seat", f"seat {number}", at=MONDAY + number * DAY)
         memory.people.prefer("bob", "seat", "any", at=MONDAY)
-        return Supersessions(graph_of(memory))
 
     def tamper(self, memory: Memory, text: str) -> None:
         query = adhoc(text, mode="write")
         memory.store.transact(lambda tx: tx.run(query, ns=memory.namespace))
 
-    def test_what_is_right_is_left(self, said: Supersessions) -> None:
-        assert said.verify() == ([], 3)
-        assert said.rebuild() == (3, 0)
+    def found(self, memory: Memory) -> tuple[list[Difference], int]:
+        """What differs, and how many edges were looked at."""
+        report = memory.verify()
+        return list(report.differences), report.checked["supersessions"]
 
-    def test_an_edge_that_is_gone_is_found_and_mended(
-        self, memory: Memory, said: Supersessions
-    ) -> None:
+    def mended(self, memory: Memory) -> tuple[int, int]:
+        report = memory.upkeep.rebuild()
+        return report.supersessions, report.removed
+
+    def test_what_is_right_is_left(self, memory: Memory) -> None:
+        assert self.found(memory) == ([], 3)
+        assert self.mended(memory) == (3, 0)
+
+    def test_an_edge_that_is_gone_is_found_and_mended(self, memory: Memory) -> None:
         self.tamper(
             memory,
             "MATCH (a:Preference)-[r:SUPERSEDES]->() WHERE a.ns = $ns AND a.text = 'seat 2' "
             "DELETE r",
         )
-        differences, count = said.verify()
+        [found], count = self.found(memory)
         assert count == 3
-        [found] = differences
         assert (found.kind, found.stored, found.expected) == ("supersessions", None, "present")
-        assert said.rebuild() == (3, 0)
-        assert said.verify() == ([], 3)
+        assert self.mended(memory) == (3, 0)
+        assert self.found(memory) == ([], 3)
 
-    def test_an_edge_that_is_wrong_is_found_and_removed(
-        self, memory: Memory, said: Supersessions
-    ) -> None:
+    def test_an_edge_that_is_wrong_is_found_and_removed(self, memory: Memory) -> None:
         self.tamper(
             memory,
             "MATCH (a:Preference) WHERE a.ns = $ns AND a.text = 'seat 0' "
             "MATCH (b:Preference) WHERE b.ns = $ns AND b.text = 'seat 3' "
             "CREATE (a)-[:SUPERSEDES]->(b)",
         )
-        [found], _ = said.verify()
+        [found], _ = self.found(memory)
         assert (found.stored, found.expected) == ("present", None)
-        assert said.rebuild() == (3, 1)
+        assert self.mended(memory) == (3, 1)
         assert texts(memory.people.preferences("ann")) == ["seat 3"]
 
 

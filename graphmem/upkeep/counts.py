@@ -1,0 +1,118 @@
+"""Counts and lessons of strategies, tasks, agents, rules and mistakes, derived from the episodes.
+
+Work goes in pages of nodes, each page in a transaction that keeps writers of these nodes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from graphmem.episodes.learning import settled_half_life
+from graphmem.graph.derived import (
+    KINDS,
+    LABELS,
+    Page,
+    Paged,
+    Rebuilt,
+    Verified,
+    by_key,
+    differences_of,
+    upkeep,
+)
+from graphmem.graph.graph import Reader, Transaction
+from graphmem.ids import node_id
+from graphmem.models import Difference
+from graphmem.search.queue import Loosened
+from graphmem.store.paging import pages
+from graphmem.store.port import TEXTS
+
+
+class Counts(Paged):
+    """What is counted on the nodes of one namespace, kind by kind."""
+
+    kinds = tuple(kind.name for kind in KINDS)
+
+    def pages(self) -> Iterable[Page]:
+        """Return the ids of nodes, by label."""
+        ids: dict[str, list[str]] = {label: [] for label in LABELS}
+        for name in ("maintenance.ids", "lessons_maintenance.ids"):
+            for row in self._graph.read(name):
+                ids[row["label"]].append(row["id"])
+        for label, found in ids.items():
+            for page in pages(sorted(found)):
+                yield Page((label, page), len(page))
+
+    def compare(self, tx: Transaction, page: Page) -> Verified:
+        """Compare what hangs on some nodes with what the facts say."""
+        label, ids = page.items
+        if self._graph.must_lock:  # keep writers off this page
+            tx.run(upkeep("lock", label), ids=ids)
+        differences: list[Difference] = []
+        counted = {}
+        half_life = half_life_of(tx)
+        for kind in KINDS:
+            if kind.label != label:
+                continue
+            expected = by_key(kind, kind.derive(tx, ids, half_life))
+            for key in [key for key, row in expected.items() if row.get("uses") == 0]:
+                expected.pop(key)
+            counted[kind.name] = len(expected)
+            differences += differences_of(kind, by_key(kind, kind.stored(tx, ids)), expected)
+        if label == "Strategy":
+            differences += [
+                Difference(kind="strategies", key=row.pop("id"), field="merged_into", **row)
+                for row in tx.run("lessons_maintenance.merged", ids=ids)
+            ]
+        return Verified(differences, counted)
+
+    def mend(self, tx: Transaction, page: Page) -> Rebuilt:
+        """Write what the facts say of some nodes, and drop those that nothing speaks of."""
+        return self.derive(tx, *page.items)
+
+    def derive(
+        self,
+        tx: Transaction,
+        label: str,
+        ids: Sequence[str],
+        only: Mapping[str, dict[str, Any]] = MappingProxyType({}),
+    ) -> Rebuilt:
+        """Write what the facts say of some nodes, and drop those that nothing speaks of.
+
+        ``only`` narrows the edges of a kind to those that can have changed.
+        """
+        ids = list(ids)
+        tx.run(upkeep("lock", label), ids=ids)
+        for kind in KINDS:
+            if kind.label == label and kind.linked:
+                kind.clear(tx, ids)
+        texts = Loosened(tx, label, ids) if label in TEXTS else None
+        dropped = tx.run(upkeep("drop", label), ids=ids)
+        written = {}
+        half_life = half_life_of(tx)
+        for kind in KINDS:
+            if kind.label == label:
+                narrow = only.get(kind.name, {})
+                rows = kind.derive(tx, ids, half_life, **narrow)
+                written[kind.name] = kind.put(tx, ids, rows, **narrow)
+        if texts:
+            texts.mark()
+        return Rebuilt(written, int(dropped[0]["removed"]) if dropped else 0)
+
+
+def half_life_of(reader: Reader) -> float:
+    """Return the half-life of co-occurrences that a namespace was built with, in milliseconds."""
+    rows = reader.read("schema.namespace", id=node_id(reader.ns, "Namespace"))
+    settings = reader.settings
+    if not rows:
+        return settings.half_life_ms
+    return settled_half_life(rows[0]["co_occurrence_half_life_days"], settings)
+
+
+def resettle(tx: Transaction) -> None:
+    """Adopt a half-life that was set explicitly."""
+    name = "co_occurrence_half_life_days"
+    if name in tx.settings.model_fields_set:
+        days = tx.settings.co_occurrence_half_life_days
+        tx.run("schema.resettle", id=node_id(tx.ns, "Namespace"), **{name: days})

@@ -1,0 +1,100 @@
+"""Episodes compared with what was learned: content, classes, and the policies they took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from graphmem.episodes.rows import classify, read_contents
+from graphmem.graph.derived import Page, Paged, Rebuilt, Verified
+from graphmem.graph.graph import Transaction
+from graphmem.ids import canonical_json, digest
+from graphmem.models import Difference
+from graphmem.policies.streams import took
+from graphmem.store.paging import pages
+from graphmem.store.port import Row
+
+Contents = Mapping[str, dict[str, Any]]
+
+
+class Facts(Paged):
+    """The episodes of one namespace."""
+
+    kinds = ("episodes",)
+
+    def pages(self) -> Iterable[Page]:
+        """Return the ids of episodes."""
+        ids = [row["id"] for row in self._graph.read("maintenance.episode_ids")]
+        return (Page(page, len(page)) for page in pages(ids))
+
+    def compare(self, tx: Transaction, page: Page) -> Verified:
+        """Compare episodes with the hash of what was learned, and with what follows from it."""
+        ids = page.items
+        contents = read_contents(tx, ids)
+        differences = list(_took_differences(tx, ids, contents))
+        differences += [
+            Difference(kind="episodes", key=key, field=name, stored=row[name], expected=value)
+            for key, row, classes in _misclassified(tx, ids, contents)
+            for name, value in classes.items()
+            if row[name] != value
+        ]
+        for row in tx.run("maintenance.hashes", ids=ids):
+            held = contents.get(row["id"])
+            actual = digest(canonical_json(held)) if held is not None else None
+            if actual != row["content_hash"]:
+                differences.append(
+                    Difference(
+                        kind="episodes",
+                        key=row["id"],
+                        field="content_hash",
+                        stored=actual,
+                        expected=row["content_hash"],
+                    )
+                )
+        return Verified(differences, {"episodes": len(ids)})
+
+    def mend(self, tx: Transaction, page: Page) -> Rebuilt:
+        """Have episodes count under what they should; the facts themselves are never changed."""
+        contents = read_contents(tx, page.items)
+        wrong = _misclassified(tx, page.items, contents)
+        rows = [{"id": key, **classes} for key, _, classes in wrong]
+        if rows:
+            tx.run("lessons_maintenance.put_classes", rows=rows)
+        return Rebuilt()
+
+
+def _misclassified(
+    tx: Transaction, ids: list[str], contents: Contents
+) -> Iterator[tuple[str, Row, dict[str, str | None]]]:
+    """Yield episodes that count under something else than they should: id, stored, expected."""
+    for row in tx.run("lessons_maintenance.classes", ids=ids):
+        held = contents.get(row["id"])
+        if held is not None:
+            expected = classify(held)
+            classes = {name: expected[name] for name in ("type", "type_rule", "error_class")}
+            if any(row[name] != value for name, value in classes.items()):
+                yield row["id"], row, classes
+
+
+def _took_differences(tx: Transaction, ids: list[str], contents: Contents) -> Iterator[Difference]:
+    """Compare the policies that episodes took with their steps."""
+    expected = {}
+    for episode in (row["id"] for row in tx.run("maintenance.noted", ids=ids)):
+        held = contents.get(episode, {"agent": ""})
+        steps = (
+            (step.get("state"), step.get("action_type"), step.get("action"))
+            for step in held.get("steps", ())
+        )
+        for taken, count, first in took(tx.ns, held["agent"], steps):
+            expected[f"{episode} {taken.id}"] = (count, first)
+    rows = tx.run("maintenance.stored_took", ids=ids)
+    stored = {f"{row['episode']} {row['policy']}": (row["steps"], row["first"]) for row in rows}
+    for key in sorted(stored.keys() | expected.keys()):
+        if stored.get(key) != expected.get(key):
+            yield Difference(
+                kind="took",
+                key=key,
+                field="steps",
+                stored=list(stored.get(key, ())),
+                expected=list(expected.get(key, ())),
+            )

@@ -1,5 +1,6 @@
-// What procedures share: parameters, formulas and columns. A call such as wilson_lower(k, n, $z) in another file is
-// replaced by the expression below it; `graphmem procedures show NAME` prints the result.
+// Shared parameters, formulas and columns of procedures. The loader replaces a call such as
+// wilson_lower(k, n, $z) in another file by the formula's expression; `graphmem procedures show
+// NAME` prints the result.
 
 // shared: ns string, now integer, id string, ids list, rows list
 // shared: agents list = null, z float = 1.96, prior_successes float = 1.0, prior_failures float = 1.0, established float = 0.6
@@ -20,97 +21,96 @@ CASE WHEN n = 0 THEN 1.0 WHEN k = n THEN 1.0 ELSE (toFloat(k) / n + z * z / (2.0
   * sqrt(toFloat(k) / n * (1.0 - toFloat(k) / n) / n + z * z / (4.0 * n * n))) / (1.0 + z * z / n) END;
 
 // formula: status(lower, upper, established, refuted)
-// doc: A pure function of the bounds, so that order and rebuilds cannot change it.
+// doc: The status of a belief; it depends only on the bounds, so that order and rebuilds cannot change it.
 CASE WHEN lower > established THEN 'established' WHEN upper < refuted THEN 'refuted' ELSE 'tentative' END;
 
 // formula: decayed(from, to, half_life)
-// doc: What a weight of 1 held at time `from` weighs at time `to` (milliseconds).
+// doc: The weight at time `to` of what weighed 1 at time `from` (milliseconds).
 exp((from - to) * 0.6931471805599453 / half_life);
 
 // formula: later(a, b)
-// doc: The later of two times, either of which may be missing.
+// doc: The later of two times; either may be null.
 CASE WHEN a > b THEN a ELSE coalesce(b, a) END;
 
 // formula: td_error(reward, gamma, best, q)
-// doc: TD(0): reward plus the discounted value of the next state, less the value so far (Sutton & Barto 2018, ch. 6).
+// doc: The TD(0) error: reward plus the discounted value of the next state, minus the value so far (Sutton & Barto 2018, ch. 6).
 reward + gamma * best - q;
 
-// formula: best_next(given, actions, known, found)
-// doc: The value of the next state: the one given, or the best of its policies, else 0; where it is known how many actions it has, those
-// doc: never tried count with 0.
-coalesce(given, CASE WHEN known < actions AND found < 0 THEN 0.0 ELSE found END, 0.0);
+// formula: best_next(given, actions, known, best)
+// doc: The value of the next state: the given one, else the best of its policies, else 0. If its number of actions is known, untried ones
+// doc: count with 0.
+coalesce(given, CASE WHEN known < actions AND best < 0 THEN 0.0 ELSE best END, 0.0);
 
 // formula: aged(q, days, rate, confidence, strength, neutral)
-// doc: A value that decays with the days since its last update, more slowly where confidence is high (no confidence: at the plain rate).
+// doc: A value, decayed by the days since its last update. It decays more slowly if confidence is high (null: at the plain rate).
 sign(q) * abs(q) * (CASE WHEN days < 0.01 THEN 0.01 ELSE days END) ^ (0.0 - rate)
   * (CASE WHEN days < 1.0 THEN 1.0 ELSE days END) ^ (rate - rate * 2.0 ^ (strength * 2.0 * (neutral - coalesce(confidence, neutral))));
 
 // formula: swing(amplitude, period, phase, clock)
-// doc: What a cycle adds at a clock time (seconds); it peaks at its phase.
+// doc: The bonus of a cycle at a clock time (seconds); it peaks at the phase.
 CASE WHEN period > 0 THEN amplitude * cos(6.283185307179586 * (clock - phase) / period) ELSE 0.0 END;
 
 // formula: pressed(rate, days)
-// doc: What waiting adds: the rate for each day.
+// doc: The bonus for waiting: the rate for each day.
 rate * CASE WHEN days < 0.0 THEN 0.0 ELSE days END;
 
 // formula: moved(confidence, signals, signal, cap)
-// doc: A running mean of signals in which the next one weighs 1/(signals + 2), but never less than 1/(cap + 1).
+// doc: A running mean of signals. The next signal has a weight of 1/(signals + 2), but at least 1/(cap + 1).
 confidence + (signal - confidence) / (CASE WHEN signals < cap THEN signals + 2 ELSE cap + 1 END);
 
-// formula: bond(weight, held, trials)
-// doc: A co-occurrence weight: 5 % less for every trial of either end in which the other took no part.
-weight * 0.95 ^ (trials - held);
+// formula: bond(weight, counted, trials)
+// doc: A co-occurrence weight, reduced by 5 % for every trial of one end without the other.
+weight * 0.95 ^ (trials - counted);
 
 // formula: praised(score)
-// doc: A score that makes a rule of what went well.
+// doc: Whether a score is high enough to support a rule that something works.
 score >= 0.85;
 
 // formula: blamed(score)
-// doc: A score that makes a rule of what went wrong.
+// doc: Whether a score is low enough to support a rule to avoid something.
 score < 0.5;
 
 // formula: earlier(a, b)
-// doc: The earlier of two times, either of which may be missing.
+// doc: The earlier of two times; either may be null.
 CASE WHEN a < b THEN a ELSE coalesce(b, a) END;
 
 // formula: verdict(worked, praised, failed, blamed)
-// doc: What a sentence about a task came to: it works where more episodes support than contradict it, is to be avoided likewise, and is
-// doc: neither where they are even. Never both, because worked <= praised and failed <= blamed.
+// doc: The verdict on a sentence about a task: WORKS if more episodes support than contradict it, AVOID likewise, null on a tie. Both
+// doc: cannot hold, because worked <= praised and failed <= blamed.
 CASE WHEN worked > blamed THEN 'WORKS' WHEN failed > praised THEN 'AVOID' ELSE null END;
 
 // formula: contested(own, against)
-// doc: What is left of a confidence where others, of the confidence `against` together, contradict it: itself times its share of all; equal
-// doc: ones are left with half of it each.
+// doc: A confidence after contradiction by others, whose confidences sum to `against`: itself times its share of the sum of all. Two equal
+// doc: ones keep half each.
 own * (own / (own + against));
 
 // formula: rising(against, t, z)
-// doc: The number of trials over which the lower Wilson bound is over t, when so many of them speak against it and all others for it: the
-// doc: bound solved for the trials.
+// doc: The number of trials above which the lower Wilson bound exceeds t, if `against` of them are failures and all others successes: the
+// doc: formula of the bound, solved for the trials.
 ((z * sqrt(t * (1.0 - t)) + sqrt(z * z * t * (1.0 - t) + 4.0 * (1.0 - t) * (against))) / (2.0 * (1.0 - t))) ^ 2;
 
 // formula: falling(successes, t, z)
-// doc: The number of trials from which on the lower Wilson bound is not over t, when so many of them are successes.
+// doc: The number of trials from which on the lower Wilson bound does not exceed t, if `successes` of them are successes.
 ((sqrt(z * z * t * (1.0 - t) + 4.0 * t * (successes)) - z * sqrt(t * (1.0 - t))) / (2.0 * t)) ^ 2;
 
 // formula: shrunk(k, n, rate, strength)
-// doc: A rate after k successes in n trials, drawn to another rate as if that had been seen in `strength` trials.
+// doc: The rate of k successes in n trials, shrunk toward another rate that counts as `strength` trials.
 (k + strength * rate) / (n + strength);
 
 // formula: logit(p)
-// doc: The logarithm of the odds of a probability.
+// doc: The log odds of a probability.
 log(p / (1.0 - p));
 
 // formula: logistic(x)
-// doc: The probability of a logarithm of odds, a billionth away from 0 and 1 at least, so that it has one again.
+// doc: The probability of log odds, kept at least 1e-9 away from 0 and 1, so that its log odds exist.
 CASE WHEN x > 20.7 THEN 0.999999999 WHEN x < -20.7 THEN 0.000000001 ELSE 1.0 / (1.0 + exp(0.0 - x)) END;
 
 // formula: freshness(at, now, half_life)
-// doc: What is left of a weight of 1 that halves every half_life since `at` (milliseconds); 1 without a time, and for one that is yet to
-// doc: come.
+// doc: A weight that halves every half_life since `at` (milliseconds), from 1; 1 for a null or future time.
 CASE WHEN at IS NULL THEN 1.0 WHEN at > now THEN 1.0 ELSE 2.0 ^ ((at - now) / half_life) END;
 
 // columns: policy_columns(p, s, lower, upper)
-// doc: What is told of a policy in a state.
+// doc: The output columns of a policy in a state.
 // returns: id string, agent string, state string, features string, action_type string, action_spec string, q_value float, updates integer
 // returns: trials integer, successes integer, mean float, lower float, upper float, status string, confidence float, signals integer
 // returns: crystallized boolean, last_updated_at integer
@@ -120,7 +120,7 @@ p.id AS id, p.agent AS agent, p.state AS state, s.features AS features, p.action
   confidence, p.signals AS signals, p.crystallized AS crystallized, p.last_updated_at AS last_updated_at;
 
 // columns: cycle_columns(c)
-// doc: What is told of a cycle.
+// doc: The output columns of a cycle.
 // returns: id string, subject string, kind string, period float, amplitude float, phase float, p_value float, chi2 float, buckets list
 // returns: expected list, peak integer, timezone string, events integer, only string
 c.id AS id, c.subject AS subject, c.kind AS kind, c.period AS period, c.amplitude AS amplitude, c.phase AS phase, c.p_value AS p_value,
@@ -128,7 +128,7 @@ c.id AS id, c.subject AS subject, c.kind AS kind, c.period AS period, c.amplitud
   only;
 
 // columns: prediction_columns(p, x)
-// doc: What is told of a prediction, and of the item that it is about.
+// doc: The output columns of a prediction and its subject.
 // returns: id string, subject string, kind string, text string, owner string, agent string, probability float, expected string
 // returns: status string, created_at integer, at integer, due_at integer, resolved_at integer, actual string, error float
 // returns: happened boolean, how string

@@ -1,8 +1,7 @@
-// Constraints and indexes. Each runs by itself, may run again, and is part of a schema version.
-//
-// Constraints are for servers. The embedded engine keeps (label, id) unique and indexed by itself,
-// and there a constraint, or an index on a label that grows with every episode, is copied by each
-// transaction that creates such a node: learning would slow down with the size of the history.
+// Constraints and indexes. Each statement runs by itself, can be repeated, and belongs to a schema
+// version. Constraints are only for servers. The embedded engine keeps (label, id) unique and
+// indexed by itself. There, each transaction copies a constraint, or an index on a label that grows
+// with every episode, when it creates such a node: learning would slow down as the history grows.
 
 // each: name Label = agent Agent, task Task, episode Episode, step Step, strategy Strategy, namespace Namespace, schema Schema,
 // each: stream Stream, state State, policy Policy, transition Transition, event Event, cursor Cursor, claim Claim, prediction Prediction,
@@ -12,7 +11,7 @@
 // name: schema.{name}_id
 // mode: schema
 // engine: neo4j
-// doc: One {Label} an id, also where several create it at once.
+// doc: One {Label} per id, even if several processes create it at once.
 CREATE CONSTRAINT graphmem_{name}_id IF NOT EXISTS FOR (n:{Label}) REQUIRE n.id IS UNIQUE;
 
 // each: name Label = agent Agent, task Task, strategy Strategy, stream Stream
@@ -37,7 +36,7 @@ CREATE INDEX graphmem_{name}_ns IF NOT EXISTS FOR (n:{Label}) ON (n.ns);
 CREATE INDEX graphmem_heuristic_ns IF NOT EXISTS FOR (n:Heuristic) ON (n.ns, n.type);
 
 // name: schema.version
-// doc: The schema version that the store holds (no row: none yet).
+// doc: The schema version of the store (no row: none yet).
 // returns: version integer
 MATCH (s:Schema {id: 'graphmem'})
 RETURN s.version AS version;
@@ -54,14 +53,14 @@ SET s.version = version
 RETURN version;
 
 // name: schema.namespace
-// doc: The settings that a namespace was built with (no row: nothing was learned there).
+// doc: The settings with which a namespace was built (no row: nothing was learned in it).
 // returns: co_occurrence_half_life_days float
 MATCH (n:Namespace {id: $id})
 RETURN n.co_occurrence_half_life_days AS co_occurrence_half_life_days;
 
 // name: schema.settle
 // mode: write
-// doc: Creates the namespace with its settings, or returns those that it has.
+// doc: Creates the namespace with its settings, or returns its present settings.
 // param: co_occurrence_half_life_days float
 // returns: co_occurrence_half_life_days float
 MERGE (n:Namespace {id: $id})
@@ -70,7 +69,7 @@ RETURN n.co_occurrence_half_life_days AS co_occurrence_half_life_days;
 
 // name: schema.resettle
 // mode: write
-// doc: Replaces the settings of a namespace; rebuild derives everything anew with them.
+// doc: Replaces the settings of a namespace; rebuild then derives everything with them.
 // param: co_occurrence_half_life_days float
 // returns: co_occurrence_half_life_days float
 MATCH (n:Namespace {id: $id})
@@ -78,7 +77,7 @@ SET n.co_occurrence_half_life_days = $co_occurrence_half_life_days
 RETURN n.co_occurrence_half_life_days AS co_occurrence_half_life_days;
 
 // name: schema.indexes
-// doc: The indexes that are there (constraints have one each).
+// doc: The existing indexes (each constraint has one).
 // returns: name string, state string
 SHOW INDEXES YIELD name, state
 RETURN name AS name, state AS state
@@ -88,7 +87,7 @@ ORDER BY name;
 // name: schema.{name}_embedding
 // mode: schema
 // engine: neo4j
-// doc: {Label} by their vectors, of any dimensions, unquantized so that scores are exact.
+// doc: The vector index of {Label}, of any dimensions, without quantization, so that scores are exact.
 CREATE VECTOR INDEX graphmem_{name}_embedding IF NOT EXISTS FOR (n:{Label}) ON (n.embedding)
 OPTIONS {indexConfig: {`vector.similarity_function`: 'cosine', `vector.quantization.enabled`: false}};
 
@@ -96,7 +95,7 @@ OPTIONS {indexConfig: {`vector.similarity_function`: 'cosine', `vector.quantizat
 // name: schema.{name}_words
 // mode: schema
 // engine: neo4j
-// doc: {Label} by their words, in their stems.
+// doc: The full-text index of {Label}, over stemmed words.
 CREATE FULLTEXT INDEX graphmem_{name}_words IF NOT EXISTS FOR (n:{Label}) ON EACH [n.words]
 OPTIONS {indexConfig: {`fulltext.analyzer`: 'english'}};
 

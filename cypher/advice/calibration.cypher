@@ -1,7 +1,7 @@
-// Calibration: the history as it is replayed to measure how well outcomes are predicted.
+// Calibration: the history, which is replayed to measure how well outcomes are predicted.
 
 // name: calibration.ids
-// doc: All episodes, by when they ran and when they were recorded; `key` is the same in every namespace.
+// doc: All episodes, in order of their run and recording times; `key` is the same in every namespace.
 // returns: id string, key string, at integer, recorded_at integer
 MATCH (e:Episode)
 WHERE e.ns = $ns
@@ -9,7 +9,7 @@ RETURN e.id AS id, coalesce(e.source_key, e.content_hash) AS key, coalesce(e.end
   e.recorded_at AS recorded_at;
 
 // name: calibration.episodes
-// doc: What episodes attempted, and what came of it; `seq` is the number of the event that recorded them, in the stream of their agent.
+// doc: The tasks and outcomes of episodes; `seq` is the number of their event in the stream of their agent.
 // returns: id string, task string, success boolean, seq integer
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
@@ -19,7 +19,7 @@ RETURN e.id AS id, t.id AS task, e.success AS success, min(CASE v.kind WHEN 'epi
 ORDER BY id;
 
 // name: calibration.uses
-// doc: The strategies that episodes applied, by rank; what was merged under the id of its whole.
+// doc: The strategies that episodes applied, by rank; merged ones with the id of their whole.
 // returns: id string, whole string
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
@@ -30,7 +30,7 @@ ORDER BY id, rank
 RETURN id, whole;
 
 // name: calibration.similar
-// doc: Which tasks, and which strategies (by whole), are linked as similar.
+// doc: The pairs of similar tasks and of similar strategies (by whole).
 // returns: label string, id string, similar string, similarity float
 MATCH (t:Task)
 WHERE t.ns = $ns

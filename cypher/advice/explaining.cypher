@@ -1,13 +1,11 @@
-// Explanations: why something is believed, on what evidence, and what would change it.
-//
-// What speaks for and against a belief are trials: applied uses of a strategy (all of its outcomes, or
-// those of one agent, some types of tasks, or one class of errors), episodes that list a rule, or trials of
-// a policy. A trial counts 1 where it supports the belief. Times are those of dated trials, in order.
-// Merged strategies count as one.
+// Explanations: the evidence for a belief, and what would change it. The evidence for or against a
+// belief is trials: applied uses of a strategy (all outcomes, or those of one agent, some types of
+// tasks, or one class of errors), episodes that list a rule, or trials of a policy. A trial counts
+// as 1 if it supports the belief, else as 0. Times are those of dated trials, in order. Merged
+// strategies count as one.
 
 // name: explaining.find
-// doc: What has one of these ids, of all that can be explained: a strategy (with what it counts as), heuristic, anti-pattern, rule or
-// doc: policy.
+// doc: The explainable item with one of the given ids: a strategy (with its whole), heuristic, anti-pattern, rule or policy.
 // returns: kind string, id string, text string, agent string, types list, error_class string, verdict string, task string, source string
 // returns: strategy string, whole string, first_at integer, last_at integer
 MATCH (s:Strategy)
@@ -39,8 +37,8 @@ RETURN 'policy' AS kind, p.id AS id, p.action_type + CASE WHEN p.action_spec IS 
   null AS first_at, null AS last_at;
 
 // name: explaining.find_text
-// doc: Heuristics, anti-patterns and rules with a text (of an anti-pattern also its class of errors), by kind and id; of some agents where
-// doc: they are given.
+// doc: Heuristics, anti-patterns and rules with a given text (for an anti-pattern also its class of errors), by kind and id; of all agents,
+// doc: or of given ones.
 // param: text string, limit integer = 21
 // returns: kind string, id string, text string, agent string, about string
 MATCH (h:Heuristic)
@@ -59,7 +57,7 @@ WITH r ORDER BY r.id LIMIT $limit
 RETURN 'rule' AS kind, r.id AS id, r.text AS text, null AS agent, coalesce(r.task, 'all tasks') AS about;
 
 // name: explaining.alike
-// doc: Strategies whose text has a text in it, or is a part of it, without regard to case; those most tried first.
+// doc: Strategies whose text contains a given text or is part of it, ignoring case; most trials first.
 // param: text string, limit integer = 3
 // returns: text string
 MATCH (s:Strategy)
@@ -69,7 +67,7 @@ ORDER BY s.trials DESC, s.id
 LIMIT $limit;
 
 // name: explaining.types
-// doc: The types of tasks that there are.
+// doc: All types of tasks.
 // returns: type string
 MATCH (t:Task)
 WHERE t.ns = $ns
@@ -80,7 +78,7 @@ WHERE h.ns = $ns
 RETURN DISTINCT h.type AS type;
 
 // name: explaining.members
-// doc: The strategies that count as one, the one that stands for all first.
+// doc: The strategies that count as one, their whole first.
 // param: whole string
 // returns: id string, text string
 MATCH (s:Strategy {id: $whole})
@@ -94,8 +92,8 @@ WITH m ORDER BY m.id
 RETURN m.id AS id, m.text AS text;
 
 // name: explaining.lessons
-// doc: Heuristics that recommend strategies, and anti-patterns that warn against them; trials and what supports the lesson. Lessons of one
-// doc: agent and type of task (or class of errors) count as one, known by the smallest id.
+// doc: Heuristics that recommend strategies, and anti-patterns that warn against them, with trials and supporting trials. Lessons with the
+// doc: same agent and type of task (or class of errors) count as one, under the smallest id.
 // param: types list = null
 // returns: kind string, id string, ids list, strategies list, agent string, types list, error_class string, trials integer
 // returns: successes integer, mean float, lower float, upper float
@@ -125,7 +123,7 @@ RETURN 'anti-pattern' AS kind, id, ids, strategies, agent,
   wilson_lower(occurrences, trials, $z) AS lower, wilson_upper(occurrences, trials, $z) AS upper;
 
 // name: explaining.uses
-// doc: The trials of strategies: their applied uses. Parts: {id, types (null: all)}. With a class of errors, failures with it support the
+// doc: The trials of strategies: their applied uses. Parts: {id, types (null: all)}. With a class of errors, its failures support the
 // doc: belief, and successes oppose it.
 // param: parts list, types list = null, error_class string = null, sample integer = 5
 // returns: trials integer, successes integer, times list, outcomes list, supporting list, opposing list
@@ -145,7 +143,7 @@ WITH count(*) AS trials, sum(supports) AS successes, collect(dated) AS times,
 RETURN trials, successes, times, outcomes, supporting[..$sample] AS supporting, opposing[..$sample] AS opposing;
 
 // name: explaining.shares_of_uses
-// doc: The same trials by task or by agent, most trials first; groups is how many there are in all.
+// doc: The same trials by task or agent, most trials first; groups is the number of all tasks or agents.
 // param: parts list, by string, types list = null, error_class string = null, limit integer = 10
 // returns: name string, trials integer, successes integer, lower float, upper float, groups integer
 UNWIND $parts AS part
@@ -158,14 +156,14 @@ MATCH (e)-[:ATTEMPTED]->(t:Task)
 WITH CASE $by WHEN 'task' THEN t.key ELSE a.name END AS name, CASE WHEN e.success = ($error_class IS NULL) THEN 1 ELSE 0 END AS supports
 WITH name, count(*) AS trials, sum(supports) AS successes
 ORDER BY trials DESC, name
-WITH collect({name: name, trials: trials, successes: successes}) AS found
-UNWIND found[..$limit] AS one
-WITH size(found) AS groups, one.name AS name, one.trials AS trials, one.successes AS successes
+WITH collect({name: name, trials: trials, successes: successes}) AS shares
+UNWIND shares[..$limit] AS one
+WITH size(shares) AS groups, one.name AS name, one.trials AS trials, one.successes AS successes
 RETURN name, trials, successes, wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper, groups;
 
 // name: explaining.listings
-// doc: The trials of a rule of a task: episodes that list it with a score that speaks for or against it. Its verdict follows from them;
-// doc: where there is none, they are read as if it worked.
+// doc: The trials of a rule of a task: episodes that list it, with a score for or against it. Its verdict follows from them; without a
+// doc: verdict they count as for WORKS.
 // param: types list = null, sample integer = 5
 // returns: verdict string, trials integer, successes integer, times list, outcomes list, supporting list, opposing list, worked integer
 // returns: praised integer, failed integer, blamed integer
@@ -199,7 +197,7 @@ RETURN verdict, CASE verdict WHEN 'AVOID' THEN failed + praised ELSE worked + bl
   CASE verdict WHEN 'AVOID' THEN avoid_opposing[..$sample] ELSE opposing[..$sample] END AS opposing, worked, praised, failed, blamed;
 
 // name: explaining.shares_of_listings
-// doc: The same trials by task or by agent, most trials first.
+// doc: The same trials by task or agent, most trials first.
 // param: by string, verdict string, types list = null, limit integer = 10
 // returns: name string, trials integer, successes integer, lower float, upper float, groups integer
 MATCH (r:Rule {id: $id})
@@ -217,14 +215,13 @@ WITH name, CASE WHEN $verdict = 'AVOID' THEN (CASE WHEN blamed(score) THEN mista
 WHERE supports + opposes > 0
 WITH name, count(*) AS trials, sum(supports) AS successes
 ORDER BY trials DESC, name
-WITH collect({name: name, trials: trials, successes: successes}) AS found
-UNWIND found[..$limit] AS one
-WITH size(found) AS groups, one.name AS name, one.trials AS trials, one.successes AS successes
+WITH collect({name: name, trials: trials, successes: successes}) AS shares
+UNWIND shares[..$limit] AS one
+WITH size(shares) AS groups, one.name AS name, one.trials AS trials, one.successes AS successes
 RETURN name, trials, successes, wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper, groups;
 
 // name: explaining.general_rule
-// doc: What a rule over all tasks stands on: its counts, the agents and types of tasks that it comes from, and the sample of episodes that
-// doc: is kept.
+// doc: The evidence of a general rule: its counts, the agents and types of tasks that it comes from, and the stored sample of episodes.
 // param: sample integer = 5
 // returns: verdict string, trials integer, successes integer, agents list, types list, supporting list, opposing list
 MATCH (r:Rule {id: $id})
@@ -232,16 +229,15 @@ WITH r, r.ns AS ns WHERE ns = $ns
 OPTIONAL MATCH (r)-[d:DERIVED_FROM]->(e:Episode)
 WITH r, d.supports AS supports, d.at AS at, e.id AS episode
 ORDER BY at DESC, episode DESC
-WITH r, collect({episode: episode, supports: supports}) AS found
-WITH r, found, CASE r.verdict WHEN 'AVOID' THEN r.failed ELSE r.worked END AS successes,
+WITH r, collect({episode: episode, supports: supports}) AS links
+WITH r, links, CASE r.verdict WHEN 'AVOID' THEN r.failed ELSE r.worked END AS successes,
   CASE r.verdict WHEN 'AVOID' THEN r.praised ELSE r.blamed END AS against
 RETURN r.verdict AS verdict, successes + against AS trials, successes, r.agents AS agents, r.task_types AS types,
-       [one IN found WHERE one.supports | one.episode][..$sample] AS supporting,
-       [one IN found WHERE one.episode IS NOT NULL AND NOT one.supports | one.episode][..$sample] AS opposing;
+       [one IN links WHERE one.supports | one.episode][..$sample] AS supporting,
+       [one IN links WHERE one.episode IS NOT NULL AND NOT one.supports | one.episode][..$sample] AS opposing;
 
 // name: explaining.attempts
-// doc: The trials of a policy: episodes that took it, outcomes that were told, and updates that say whether they worked. Only episodes are
-// doc: shown as a sample.
+// doc: The trials of a policy: episodes that took it, reported outcomes, and updates with a success. Only episodes appear in the sample.
 // param: types list = null, sample integer = 5
 // returns: trials integer, successes integer, times list, outcomes list, supporting list, opposing list
 CALL { MATCH (p:Policy {id: $id}) WITH p, p.ns AS ns WHERE ns = $ns MATCH (e:Episode)-[:TOOK]->(p) WHERE $types IS NULL
@@ -261,7 +257,7 @@ WITH count(*) AS trials, sum(CASE WHEN success THEN 1 ELSE 0 END) AS successes, 
 RETURN trials, successes, times, outcomes, supporting[..$sample] AS supporting, opposing[..$sample] AS opposing;
 
 // name: explaining.shares_of_attempts
-// doc: The episodes that took a policy by task, most of them first.
+// doc: The episodes that took a policy by task, most episodes first.
 // param: types list = null, limit integer = 10
 // returns: name string, trials integer, successes integer, lower float, upper float, groups integer
 MATCH (p:Policy {id: $id})
@@ -271,9 +267,9 @@ WHERE $types IS NULL OR e.type IN $types
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 WITH t.key AS name, count(*) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes
 ORDER BY trials DESC, name
-WITH collect({name: name, trials: trials, successes: successes}) AS found
-UNWIND found[..$limit] AS one
-WITH size(found) AS groups, one.name AS name, one.trials AS trials, one.successes AS successes
+WITH collect({name: name, trials: trials, successes: successes}) AS shares
+UNWIND shares[..$limit] AS one
+WITH size(shares) AS groups, one.name AS name, one.trials AS trials, one.successes AS successes
 RETURN name, trials, successes, wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper, groups;
 
 // name: explaining.transitions
@@ -289,7 +285,7 @@ RETURN t.id AS id, t.seq AS seq, t.reward AS reward, t.terminal AS terminal, n.f
 ORDER BY seq DESC;
 
 // name: explaining.episodes
-// doc: What a person wants to see of episodes, the latest first; the error is that of the episode, else the last one of its steps.
+// doc: Episodes for display, latest first; the error is that of the episode, else the last one of its steps.
 // returns: evidence_columns
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
@@ -302,7 +298,7 @@ RETURN evidence_columns(e, a, errors)
 ORDER BY coalesce(e.ended_at, e.started_at, e.recorded_at) DESC, id DESC;
 
 // name: explaining.weigh
-// doc: What so many trials say: the posterior mean of the rate, its Wilson bounds, and the status that follows.
+// doc: The posterior mean of the rate of trials, its Wilson bounds, and the resulting status.
 // param: trials integer, successes integer
 // returns: mean float, lower float, upper float, status string
 WITH wilson_lower($successes, $trials, $z) AS lower, wilson_upper($successes, $trials, $z) AS upper
@@ -310,8 +306,8 @@ RETURN posterior_mean($successes, $trials, $prior_successes, $prior_failures) AS
   status(lower, upper, $established, $refuted) AS status;
 
 // name: explaining.trend
-// doc: Whether the later half of dated trials (with the middle one) went otherwise than the earlier one; outcomes are 0 or 1, latest first,
-// doc: with their times. The change is that of the posterior mean; certain where the bounds of the halves do not overlap.
+// doc: The later half of dated trials (with the middle one) compared with the earlier half. Outcomes are 0 or 1, latest first, with their
+// doc: times. The change is that of the posterior mean; it is certain if the bounds of the halves do not overlap.
 // param: times list, outcomes list
 // returns: direction string, change float, certain boolean, earlier_trials integer, earlier_successes integer, later_trials integer
 // returns: later_successes integer, later_from integer
@@ -330,7 +326,7 @@ RETURN CASE WHEN change > 0 AND difference > 0 THEN 'rises' WHEN change < 0 AND 
   earlier_successes, later_trials, later_successes, later_from;
 
 // name: explaining.course
-// doc: What was known after the dated trials so far, at so many places at most; outcomes as in explaining.trend.
+// doc: Counts and bounds after the dated trials so far, at a limited number of points; outcomes as in explaining.trend.
 // param: times list, outcomes list, points integer = 40
 // returns: at integer, trials integer, successes integer, mean float, lower float, upper float
 WITH size($outcomes) AS all_trials
@@ -343,8 +339,8 @@ ORDER BY trials;
 
 // name: explaining.turns
 // install: turns
-// doc: How many trials in a row, for or against, are the fewest after which the status is another one. The bounds are solved for the number
-// doc: of trials, and the numbers next to the solution are tried.
+// doc: The smallest number of trials in a row, for or against, that changes the status. The bounds are solved for the number of trials, and
+// doc: the numbers next to the solution are tested.
 // param: trials integer, successes integer
 // returns: direction string, more integer, becomes string, lower float, upper float
 WITH wilson_lower($successes, $trials, $z) AS lower, wilson_upper($successes, $trials, $z) AS upper
@@ -372,8 +368,8 @@ RETURN direction, first.more AS more, first.becomes AS becomes, first.lower AS l
 ORDER BY direction DESC;
 
 // name: explaining.verdict_turns
-// doc: How many more episodes that list a rule are the fewest that change its verdict: with a high score as a success, or with a low one as
-// doc: a mistake.
+// doc: The smallest number of further episodes that change the verdict of a rule: listing it as a success with a high score, or as a
+// doc: mistake with a low one.
 // param: worked integer, praised integer, failed integer, blamed integer
 // returns: direction string, more integer, good boolean, becomes string
 WITH verdict($worked, $praised, $failed, $blamed) AS verdict
@@ -389,8 +385,8 @@ ORDER BY direction DESC;
 
 // name: explaining.near
 // install: near_strategies
-// doc: Strategies near some that count as one: similar ones by similarity, and those used together with them by the weight of their edge
-// doc: (as of its latest date). Each that was merged stands for what it counts as.
+// doc: Strategies near given ones: similar ones with the similarity, and co-occurring ones with the weight of their edge (as of its latest
+// doc: date). A merged strategy counts as its whole.
 // param: limit integer = 8
 // returns: relation string, id string, weight float, episodes integer
 MATCH (s:Strategy)
@@ -412,7 +408,7 @@ LIMIT $limit
 RETURN 'used together' AS relation, id, weight, episodes;
 
 // name: explaining.near_by
-// doc: Strategies that some agents used together with some that count as one, on some types of tasks, by the number of episodes.
+// doc: Strategies that given agents used together with given strategies on given types of tasks, by the number of episodes.
 // param: agents list, types list = null, limit integer = 8
 // returns: relation string, id string, weight float, episodes integer
 MATCH (s:Strategy)
@@ -428,7 +424,7 @@ LIMIT $limit
 RETURN 'used together' AS relation, id, null AS weight, episodes;
 
 // name: explaining.rates
-// doc: What strategies achieved, with what was merged into them; without those that were not tried.
+// doc: The outcomes of strategies, including those merged into them; untried ones are left out.
 // param: types list = null
 // returns: id string, text string, trials integer, successes integer, mean float, lower float, upper float, status string
 MATCH (w:Strategy)
@@ -446,7 +442,7 @@ RETURN id, text, trials, successes, posterior_mean(successes, trials, $prior_suc
 ORDER BY id;
 
 // name: explaining.show_strategy
-// doc: A small graph for Neo4j Browser: a strategy (or lessons on it), episodes that show it, their tasks, and what is near.
+// doc: A small graph for Neo4j Browser: a strategy (or lessons on it), sample episodes, their tasks, and near strategies.
 // param: lessons list, episodes list, others list
 // returns: part string, paths list
 MATCH p = (s:Strategy)
@@ -482,7 +478,7 @@ WHERE a.id IN $lessons AND a.ns = $ns
 RETURN 'warned against' AS part, collect(p) AS paths;
 
 // name: explaining.show_rule
-// doc: The same of a rule: its task, or what found it, the episodes that list it or that it was derived from, and their tasks.
+// doc: The same for a rule: its task or Consolidation, the episodes that list it or that it was derived from, and their tasks.
 // param: episodes list
 // returns: part string, paths list
 MATCH p = (r:Rule)
@@ -502,8 +498,8 @@ WHERE e.id IN $episodes AND e.ns = $ns
 RETURN 'tasks' AS part, collect(p) AS paths;
 
 // name: explaining.show_policy
-// doc: The same of a policy: its state, episodes that took it, their tasks, its latest updates, and what is linked with it or stands in the
-// doc: same state.
+// doc: The same for a policy: its state, episodes that took it, their tasks, its latest updates, and policies linked with it or in the same
+// doc: state.
 // param: episodes list, transitions list, others list
 // returns: part string, paths list
 MATCH p = (x:Policy)-[:IN_STATE]->(s:State)

@@ -1,18 +1,17 @@
-// Outcomes of strategies on tasks, predicted by partial pooling.
-//
-// A trial of a task is an episode that attempted it; a trial of a strategy is an episode that
-// applied it. Strategies that were merged count as one, under the id of the whole. `agents` are
-// the names whose episodes count (null: all), `without` the types of tasks that do not.
+// Predicts outcomes of strategies on tasks by partial pooling. A trial of a task is an episode that
+// attempted it; a trial of a strategy is an episode that applied it. Merged strategies count as
+// one, under the id of the whole. `agents` are the agents whose episodes count (null: all),
+// `without` the excluded types of tasks.
 
 // name: forecasting.totals
-// doc: How often strategies were applied, and how often that worked, over all tasks and agents.
+// doc: Trials and successes of all strategies together, over all tasks and agents.
 // returns: trials integer, successes integer
 MATCH (s:Strategy)
 WHERE s.ns = $ns
 RETURN coalesce(sum(s.trials), 0) AS trials, coalesce(sum(s.successes), 0) AS successes;
 
 // name: forecasting.totals_of
-// doc: The same of some agents, without some types of tasks.
+// doc: The same for given agents, without given types of tasks.
 // param: agents list, without list = []
 // returns: trials integer, successes integer
 MATCH (s:Strategy)
@@ -22,7 +21,7 @@ WHERE o.agent IN $agents AND NOT t.type IN $without
 RETURN coalesce(sum(o.trials), 0) AS trials, coalesce(sum(o.successes), 0) AS successes;
 
 // name: forecasting.types
-// doc: The types that tasks have.
+// doc: The types of tasks.
 // returns: type string
 MATCH (t:Task)
 WHERE t.ns = $ns
@@ -31,7 +30,7 @@ ORDER BY type;
 
 // name: forecasting.tasks
 // install: task_rates
-// doc: How often tasks were attempted, and how often that worked; those without such an episode are left out.
+// doc: Trials and successes of tasks; tasks without trials are left out.
 // param: ids, agents, without list = []
 // returns: id string, text string, trials integer, successes integer
 MATCH (t:Task)
@@ -43,7 +42,7 @@ ORDER BY id;
 
 // name: forecasting.strategies
 // install: strategy_rates
-// doc: How often strategies were applied, and how often that worked, over all tasks and agents; what was merged counts together.
+// doc: Trials and successes of strategies over all tasks and agents, including merged ones.
 // returns: id string, whole string, text string, members list, trials integer, successes integer
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND s.ns = $ns
@@ -56,7 +55,7 @@ RETURN id, whole, text, collect(m.id) AS members, sum(m.trials) AS trials, sum(m
 ORDER BY id;
 
 // name: forecasting.strategies_of
-// doc: How often some agents applied strategies, and how often that worked, by the id of each or of its whole. Rows: {whole, members}.
+// doc: Trials and successes of strategies by given agents, by the id of the strategy or of its whole. Rows: {whole, members}.
 // param: agents list, without list = []
 // returns: whole string, trials integer, successes integer
 UNWIND $rows AS row
@@ -69,7 +68,7 @@ RETURN row.whole AS whole, sum(o.trials) AS trials, sum(o.successes) AS successe
 ORDER BY whole;
 
 // name: forecasting.outcomes
-// doc: How often strategies (wholes, by id) were applied on tasks, and how often that worked.
+// doc: Trials and successes of strategies (wholes, by id) on tasks.
 // param: tasks list, without list = []
 // returns: whole string, trials integer, successes integer
 MATCH (t:Task)
@@ -82,7 +81,7 @@ ORDER BY whole;
 
 // each: Label kind = Task tasks, Strategy strategies
 // name: forecasting.similar_{kind}
-// doc: The {kind} that some are linked to as similar.
+// doc: The {kind} that are similar to given ones.
 // returns: id string, similar string, similarity float
 MATCH (o:{Label})
 WHERE o.id IN $ids AND o.ns = $ns
@@ -92,11 +91,11 @@ ORDER BY id, similarity DESC, similar;
 
 // name: forecasting.pool
 // install: pooled_outcome
-// doc: The probability that strategies work on a task, from counts: the rates of the task and of a strategy, drawn to the rate of all, add
-// doc: up as logits; the trials of the strategy on the task come on top. Of several strategies it is the mean logit, weighted by 1/(trials
-// doc: + 1)² of each. What has no trials borrows: similar ones count with their similarity, and as one trial at most for the concentration.
-// doc: Rows: {place, trials, successes, cell_trials, cell_successes, borrowed [{similarity, trials, successes}]}; the last like
-// doc: `task_borrowed`.
+// doc: The probability that strategies work on a task, from counts. The rates of the task and of a strategy, shrunk toward the overall
+// doc: rate, add up as logits; the trials of the strategy on the task update this prior. Several strategies give the mean of their logits,
+// doc: weighted by 1/(trials + 1)². A task or strategy without trials borrows from similar ones, weighted by similarity; these count as one
+// doc: trial at most for the concentration. Rows: {place, trials, successes, cell_trials, cell_successes, borrowed [{similarity, trials,
+// doc: successes}]}; the last like `task_borrowed`.
 // param: trials integer, successes integer, task_trials integer, task_successes integer, task_borrowed list, rows, prior_successes
 // param: prior_failures, task_strength float = 2.0, strategy_strength float = 2.0, cell_strength float = 2.0, task_slope float = 1.0
 // param: strategy_slope float = 1.0
@@ -130,7 +129,7 @@ RETURN CASE WHEN size(parts) = 1 THEN parts[0].probability WHEN weights IS NULL 
   ELSE logistic(position / weights) END AS probability, concentrations / weights AS concentration, parts;
 
 // name: forecasting.task_keys
-// doc: The tasks that were attempted.
+// doc: The attempted tasks.
 // returns: id string, key string
 MATCH (t:Task)
 WHERE t.ns = $ns AND t.episodes > 0
@@ -138,7 +137,7 @@ RETURN t.id AS id, t.key AS key
 ORDER BY key, id;
 
 // name: forecasting.wholes
-// doc: The counts of all strategies, by the id of each or of its whole.
+// doc: The counts of all strategies, by the id of the strategy or of its whole.
 // returns: whole string, trials integer, successes integer
 MATCH (s:Strategy)
 WHERE s.ns = $ns
@@ -146,7 +145,7 @@ RETURN coalesce(s.merged_into, s.id) AS whole, sum(s.trials) AS trials, sum(s.su
 ORDER BY whole;
 
 // name: forecasting.cells
-// doc: The counts of strategies on tasks, and of these tasks: what strengths are fitted on.
+// doc: The counts of strategies on tasks, and of these tasks: the data for fitting strengths.
 // returns: task string, task_trials integer, task_successes integer, whole string, trials integer, successes integer
 MATCH (t:Task)
 WHERE t.id IN $ids AND t.ns = $ns
@@ -158,7 +157,7 @@ RETURN task, task_trials, task_successes, coalesce(s.merged_into, s.id) AS whole
 ORDER BY task, whole;
 
 // name: forecasting.pooling
-// doc: The strengths of pooling, and what they were fitted on.
+// doc: The strengths of pooling, and the data on which they were fitted.
 // returns: task_strength float, strategy_strength float, cell_strength float, task_slope float, strategy_slope float, trials integer
 // returns: gain float, score float, fitted boolean
 MATCH (p:Pooling)
@@ -168,7 +167,7 @@ RETURN p.task_strength AS task_strength, p.strategy_strength AS strategy_strengt
 
 // name: forecasting.drop_pooling
 // mode: write
-// doc: Removes the strengths of pooling: they are fitted anew when they are wanted.
+// doc: Removes the strengths of pooling; they are fitted again when needed.
 // returns: removed integer
 MATCH (p:Pooling)
 WHERE p.ns = $ns
@@ -177,7 +176,7 @@ RETURN count(*) AS removed;
 
 // name: forecasting.put_pooling
 // mode: write
-// doc: Stores strengths of pooling, with what they were fitted on, where there are none.
+// doc: Stores strengths of pooling, with a description of their data, if there are none.
 // param: strengths map
 // returns: written integer
 CREATE (:Pooling {id: $id, ns: $ns, created_at: $now, task_strength: $strengths.task_strength,

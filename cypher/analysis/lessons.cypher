@@ -1,11 +1,11 @@
-// Queries for people on lessons: what gets worse, what costs most, what has no remedy, and where
-// agents disagree. Run one with `graphmem query NAME`, or paste what `graphmem procedures show
-// analysis.NAME` prints into Neo4j Browser. Strategies that were merged count as one.
+// Analysis queries on lessons: what gets worse, what costs most, what has no remedy, and where
+// agents disagree. Run one with `graphmem query NAME`, or paste the output of `graphmem procedures
+// show analysis.NAME` into Neo4j Browser. Merged strategies count as one.
 
 // name: analysis.getting_worse
 // install: getting_worse
-// doc: Strategies whose later dated trials (half of them, with the middle one) succeeded less than the earlier ones, by how far the
-// doc: posterior mean fell; certain where the bounds of the halves do not overlap.
+// doc: Strategies whose later half of dated trials (with the middle one) succeeded less often than the earlier half, by the fall of the
+// doc: posterior mean; certain if the bounds of the halves do not overlap.
 // param: at_least integer = 8
 // returns: strategy string, earlier_trials integer, earlier_successes integer, later_trials integer, later_successes integer, fall float
 // returns: certain boolean, later_from integer
@@ -34,8 +34,8 @@ LIMIT $limit;
 
 // name: analysis.costly_errors
 // install: costly_errors
-// doc: Classes of errors by how many episodes failed with them, over all strategies and agents; the share is that of all failures, the lost
-// doc: score what these episodes missed of 1 each. Failures without an error have no class.
+// doc: Classes of errors by the number of failed episodes, over all strategies and agents. The share is that among all failures; the lost
+// doc: score is the sum of 1 - score of these episodes. Failures without an error have no class.
 // returns: error_class string, failures integer, share float, lost_score float, strategies integer, agents integer
 MATCH (e:Episode)
 WHERE e.ns = $ns AND NOT e.success
@@ -55,8 +55,8 @@ LIMIT $limit;
 
 // name: analysis.no_alternative
 // install: no_alternative
-// doc: Anti-patterns on types of tasks where no other strategy has a better lower bound than the one that fails; trials, successes and
-// doc: bound are those of all agents on the type, occurrences those of the anti-pattern on all types.
+// doc: Anti-patterns on types of tasks where no other strategy has a better lower bound than the failing one. Trials, successes and bound
+// doc: cover all agents on the type, occurrences the anti-pattern on all types.
 // param: at_least integer = 2
 // returns: agent string, strategy string, error_class string, task_type string, occurrences integer, trials integer, successes integer
 // returns: lower float, others integer
@@ -87,8 +87,8 @@ LIMIT $limit;
 
 // name: analysis.disputed_strategies
 // install: disputed_strategies
-// doc: Where agents disagree: strategies on types of tasks that work for one agent with a lower bound over another agent's upper bound, by
-// doc: the gap between the bounds.
+// doc: Strategies on which agents disagree: on a type of task, one agent's lower bound is over another agent's upper bound. Ordered by the
+// doc: gap between the bounds.
 // returns: strategy string, task_type string, works_for string, successes integer, trials integer, lower float, fails_for string
 // returns: other_successes integer, other_trials integer, other_upper float
 MATCH (h:Heuristic)

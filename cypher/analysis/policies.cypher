@@ -1,11 +1,11 @@
-// Queries for people on policies: what agents do in which state, and how sure that is.
-// Run one with `graphmem query NAME`, or paste what `graphmem procedures show analysis.NAME` prints
-// into Neo4j Browser. A state is shown as the JSON of its features, or as its fingerprint where that
-// is all that is known.
+// Analysis queries on policies: what agents do in which state, and how certain that is. Run one
+// with `graphmem query NAME`, or paste the output of `graphmem procedures show analysis.NAME` into
+// Neo4j Browser. A state is shown as the JSON of its features, or as its fingerprint if its
+// features are unknown.
 
 // name: analysis.best_actions
 // install: best_actions
-// doc: The action with the highest value in every state, for each agent by itself.
+// doc: The action with the highest value in every state, for each agent.
 // returns: state string, agent string, action string, spec string, value float, updates integer, trials integer, actions integer
 MATCH (p:Policy)
 WHERE p.ns = $ns AND p.active
@@ -21,8 +21,8 @@ LIMIT $limit;
 
 // name: analysis.undecided
 // install: undecided
-// doc: States in which it is not known which action works best: the bounds of another one reach over the lower bound of the first. Those
-// doc: with most trials come first.
+// doc: States in which the best action is uncertain: the upper bound of another action is over the lower bound of the first. Most trials
+// doc: first.
 // param: at_least integer = 3
 // returns: state string, agent string, action string, lower float, rival string, rival_upper float, trials integer
 MATCH (p:Policy)
@@ -44,9 +44,9 @@ LIMIT $limit;
 
 // name: analysis.agents_disagree
 // install: agents_disagree
-// doc: States in which agents have different best actions: at least so many of them.
+// doc: States in which agents have at least a given number of different best actions.
 // param: at_least integer = 2
-// returns: state string, agents integer, favourites integer, held list
+// returns: state string, agents integer, favourites integer, choices list
 MATCH (p:Policy)
 WHERE p.ns = $ns AND p.active
 MATCH (p)-[:IN_STATE]->(s:State)
@@ -56,15 +56,15 @@ WITH state, p.agent AS agent,
      collect(p.action_type + CASE WHEN p.action_spec IS NULL THEN '' ELSE ' ' + p.action_spec END) AS ranked
 WITH state, agent, ranked[0] AS favourite
 ORDER BY agent
-WITH state, count(agent) AS agents, count(DISTINCT favourite) AS favourites, collect(agent + ': ' + favourite) AS held
+WITH state, count(agent) AS agents, count(DISTINCT favourite) AS favourites, collect(agent + ': ' + favourite) AS choices
 WHERE favourites >= $at_least
-RETURN state, agents, favourites, held
+RETURN state, agents, favourites, choices
 ORDER BY favourites DESC, agents DESC, state
 LIMIT $limit;
 
 // name: analysis.taken_back
 // install: taken_back
-// doc: Policies that crystallizing took back, the most often taken back first; the lower bound says where they stand now.
+// doc: Policies that crystallizing took back, most often first, with their present lower bound.
 // returns: state string, agent string, action string, taken_back integer, crystallized boolean, trials integer, successes integer
 // returns: lower float
 MATCH (p:Policy)<-[:ABOUT]-(x:Event)
@@ -79,7 +79,7 @@ LIMIT $limit;
 
 // name: analysis.rewarding_steps
 // install: rewarding_steps
-// doc: From state to state: how often each step was taken, and the mean of its rewards; no next state where it was the last one or none was
+// doc: Steps between states: how often each was taken, and its mean reward. The next state is null if the step was terminal or none was
 // doc: given.
 // param: at_least integer = 1
 // returns: state string, action string, next_state string, agent string, times integer, mean_reward float
@@ -98,7 +98,7 @@ LIMIT $limit;
 
 // name: analysis.never_read
 // install: never_read
-// doc: Policies that were learned and never read since, those with most updates and trials first.
+// doc: Policies that were learned and never read since, most updates and trials first.
 // returns: state string, agent string, action string, value float, updates integer, trials integer
 MATCH (p:Policy)
 WHERE p.ns = $ns AND p.active AND p.reads = 0

@@ -1,5 +1,5 @@
-// Queries for people. Run one with `graphmem query NAME`, or paste what
-// `graphmem procedures show analysis.NAME` prints into Neo4j Browser.
+// Analysis queries on strategies. Run one with `graphmem query NAME`, or paste the output of
+// `graphmem procedures show analysis.NAME` into Neo4j Browser.
 
 // name: analysis.what_works
 // install: what_works
@@ -14,7 +14,7 @@ LIMIT $limit;
 
 // name: analysis.what_fails
 // install: what_fails
-// doc: Strategies by the upper bound of their success rate: the lowest have been refuted most.
+// doc: Strategies by the upper bound of their success rate, lowest first: the most refuted ones.
 // returns: strategy string, trials integer, failures integer, upper float
 MATCH (s:Strategy)
 WHERE s.ns = $ns AND s.trials > 0
@@ -35,7 +35,7 @@ LIMIT $limit;
 
 // name: analysis.hard_tasks
 // install: hard_tasks
-// doc: Tasks that were attempted most without success.
+// doc: Tasks by the number of failed attempts, most first.
 // returns: key string, task string, attempts integer, successes integer
 MATCH (e:Episode)-[:ATTEMPTED]->(t:Task)
 WHERE t.ns = $ns
@@ -46,7 +46,7 @@ LIMIT $limit;
 
 // name: analysis.task_types
 // install: task_types
-// doc: The types of tasks, with how many episodes succeeded.
+// doc: The types of tasks, with their episodes and successes.
 // returns: type string, tasks integer, episodes integer, successes integer
 MATCH (e:Episode)-[:ATTEMPTED]->(t:Task)
 WHERE t.ns = $ns
@@ -55,7 +55,7 @@ ORDER BY type;
 
 // name: analysis.agents
 // install: agents
-// doc: Agents by how often they succeeded.
+// doc: Agents by their success rate.
 // returns: agent string, episodes integer, successes integer, rate float
 MATCH (a:Agent)-[:RAN]->(e:Episode)
 WHERE a.ns = $ns
@@ -65,7 +65,7 @@ ORDER BY rate DESC, agent;
 
 // name: analysis.errors
 // install: errors
-// doc: The errors that ended episodes or steps, by how often they came up.
+// doc: The errors of episodes and steps, by frequency.
 // returns: error string, times integer
 MATCH (e:Episode)
 WHERE e.ns = $ns

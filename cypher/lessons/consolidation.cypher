@@ -1,16 +1,17 @@
-// Consolidation: what repeats over tasks becomes a general rule, a Rule without a task.
+// Consolidation: a finding that repeats over several tasks becomes a general rule, a Rule without a
+// task.
 //
 // (Consolidation)-[:HAS_RULE]->(Rule)                one Consolidation a namespace
 // (Rule)-[:DERIVED_FROM {supports, at}]->(Episode)   the latest five for, the latest five against
 // (Rule)-[:SAW]->(Episode)                           all episodes that a model was sent before it said so
-//
-// Counted are episodes with a score that praises or blames (formulas.cypher), each once a rule. A
-// Consolidation holds `episodes`, how many there were when it was last done, and `stamp`, how many
-// its rules follow from: they can be derived again for as long as that is so (null: never). What is
-// erased raises `renewals`, so that rules which were derived before are not written afterwards.
+// Only episodes with a score that praises or blames (formulas.cypher) count, each once for a rule.
+// A Consolidation has `episodes`, the number of episodes at the last consolidation, and `stamp`,
+// the number of episodes from which its rules follow: as long as both agree, they can be derived
+// again (null: never). Erasing increments `renewals`, so that rules derived before an erasure are
+// not written after it.
 
 // name: consolidation.state
-// doc: The consolidation of a namespace (no row: none yet), and how many episodes there are now.
+// doc: The consolidation of a namespace (no row: none yet), and the present number of episodes.
 // returns: at integer, before integer, stamp integer, z float, renewals integer, episodes integer
 MATCH (t:Task)
 WHERE t.ns = $ns
@@ -19,8 +20,8 @@ OPTIONAL MATCH (c:Consolidation {id: $id})
 RETURN c.at AS at, c.episodes AS before, c.stamp AS stamp, c.z AS z, c.renewals AS renewals, episodes;
 
 // name: consolidation.likely_strategies
-// doc: Strategies with at least three praised episodes, whose share of those among praised and blamed ones has a lower bound over a half;
-// doc: only some of them where texts are given.
+// doc: Strategies with at least three praised episodes, whose share among praised and blamed episodes has a lower bound over a half; all,
+// doc: or those with the given texts.
 // param: texts list = null
 // returns: id string
 MATCH (s:Strategy)
@@ -34,7 +35,7 @@ RETURN id
 ORDER BY id;
 
 // name: consolidation.repeated_strategies
-// doc: Of likely strategies those that were applied in praised episodes of at least two tasks.
+// doc: The given strategies that were applied in praised episodes of at least two tasks.
 // returns: text string, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer, last_at integer
 // returns: worked_at integer, failed_at integer, created_at integer, agents list, task_types list, supporting list, opposing list
 MATCH (s:Strategy)
@@ -59,7 +60,7 @@ RETURN text, 'WORKS' AS verdict, worked, worked AS praised, counted - worked AS 
 ORDER BY text;
 
 // name: consolidation.sentences
-// doc: What episodes list about tasks.
+// doc: The sentences that episodes list about tasks.
 // returns: id string, text string, task string, worked integer, failed integer
 MATCH (r:Rule)
 WHERE r.ns = $ns AND r.task IS NOT NULL
@@ -67,8 +68,8 @@ RETURN r.id AS id, r.text AS text, r.task AS task, r.worked AS worked, r.failed 
 ORDER BY id;
 
 // name: consolidation.repeated_sentences
-// doc: Of sentences that say the same (rows {text, rules}, the ids of their rules), those that hold on at least two tasks: praised episodes
-// doc: of these list them as successes, or blamed ones as mistakes.
+// doc: The sentences that hold on at least two tasks: praised episodes of these tasks list them as successes, or blamed ones as mistakes.
+// doc: Rows: {text, rules: ids of the rules with the same sentence}.
 // returns: text string, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer, last_at integer
 // returns: worked_at integer, failed_at integer, created_at integer, agents list, task_types list, supporting list, opposing list
 UNWIND $rows AS row
@@ -104,7 +105,7 @@ RETURN text, verdict, worked, praised, failed, blamed, first_at, last_at, worked
 ORDER BY text;
 
 // name: consolidation.named
-// doc: What the episodes that a model named say for and against its rules. Rows: {id, verdict, text, episodes}.
+// doc: The evidence for and against a model's rules in the episodes that it named. Rows: {id, verdict, text, episodes}.
 // returns: id string, text string, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer
 // returns: last_at integer, worked_at integer, failed_at integer, created_at integer, agents list, task_types list, supporting list
 // returns: opposing list
@@ -129,7 +130,7 @@ RETURN id, text, verdict, praised AS worked, praised, blamed AS failed, blamed, 
 ORDER BY id;
 
 // name: consolidation.stored
-// doc: The general rules of a namespace, as they are stored.
+// doc: The general rules of a namespace, as stored.
 // returns: id string, text string, source string, verdict string, worked integer, praised integer, failed integer, blamed integer
 // returns: first_at integer, last_at integer, worked_at integer, failed_at integer, created_at integer, agents list, task_types list
 MATCH (c:Consolidation {id: $id})
@@ -141,7 +142,7 @@ RETURN r.id AS id, r.text AS text, r.source AS source, r.verdict AS verdict, r.w
 ORDER BY id;
 
 // name: consolidation.evidence
-// doc: The episodes that general rules are linked to, latest first.
+// doc: The episodes to which general rules are linked, latest first.
 // returns: id string, episode string, supports boolean, at integer
 MATCH (r:Rule)
 WHERE r.id IN $ids AND r.ns = $ns
@@ -151,7 +152,7 @@ ORDER BY id, supports DESC, at DESC, episode DESC;
 
 // name: consolidation.open
 // mode: write
-// doc: Creates the consolidation of a namespace that has none.
+// doc: Creates the consolidation of a namespace, if it has none.
 // returns: created integer
 OPTIONAL MATCH (c:Consolidation {id: $id})
 WITH c WHERE c IS NULL
@@ -160,7 +161,7 @@ RETURN count(*) AS created;
 
 // name: consolidation.lock
 // mode: write
-// doc: Waits for others who consolidate, and keeps them out until the transaction ends.
+// doc: Locks the consolidation until the transaction ends.
 // returns: locked integer
 MATCH (c:Consolidation)
 WHERE c.id IN $ids AND c.ns = $ns
@@ -169,8 +170,8 @@ RETURN count(c) AS locked;
 
 // name: consolidation.note
 // mode: write
-// doc: What the rules follow from now: so many episodes (null: not known), and this quantile. With a time it was done then; without one
-// doc: they were renewed.
+// doc: Stores the basis of the present rules: the number of episodes (null: unknown) and the quantile. With a time the consolidation was
+// doc: done then; without one its rules were derived again.
 // param: episodes integer, stamp integer, z float, at integer = null
 // returns: noted integer
 MATCH (c:Consolidation {id: $id})
@@ -213,7 +214,7 @@ RETURN count(*) AS removed;
 
 // name: consolidation.create
 // mode: write
-// doc: Creates the general rules that are not there yet.
+// doc: Creates missing general rules.
 // param: source string
 // returns: created integer
 MATCH (c:Consolidation {id: $id})
@@ -228,7 +229,7 @@ RETURN count(*) AS created;
 
 // name: consolidation.update
 // mode: write
-// doc: Writes what general rules come to.
+// doc: Writes the counts and verdicts of general rules.
 // returns: written integer
 UNWIND $rows AS row
 MATCH (r:Rule {id: row.id})
@@ -251,7 +252,7 @@ RETURN count(*) AS links;
 
 // name: consolidation.saw
 // mode: write
-// doc: Links general rules to all episodes that a model was sent.
+// doc: Links general rules to all episodes that were sent to the model.
 // param: sent list
 // returns: links integer
 MATCH (r:Rule)
@@ -262,7 +263,7 @@ CREATE (r)-[:SAW]->(e)
 RETURN count(*) AS links;
 
 // name: consolidation.touched
-// doc: What general rules may say because of these episodes: the strategies that they applied, and what they list.
+// doc: The texts that general rules could have because of given episodes: their applied strategies and listed sentences.
 // returns: text string, strategy boolean
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
@@ -276,7 +277,7 @@ MATCH (e)-[:LISTED]->(r:Rule)
 RETURN DISTINCT r.text AS text, false AS strategy;
 
 // name: consolidation.seen_by
-// doc: The general rules of models that were sent one of these episodes.
+// doc: The general rules of models to which one of the given episodes was sent.
 // returns: id string
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
@@ -285,7 +286,7 @@ RETURN DISTINCT r.id AS id
 ORDER BY id;
 
 // name: consolidation.material
-// doc: The latest praised or blamed episodes of the namespace, as what a model is sent; of each task at most its latest twenty.
+// doc: The latest praised or blamed episodes of the namespace, to be sent to a model; at most the latest twenty of each task.
 // param: limit integer = 40
 // returns: id string, task string, score float, at integer, error string, summary string
 MATCH (t:Task)

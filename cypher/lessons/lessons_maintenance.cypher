@@ -1,7 +1,7 @@
-// Deriving lessons anew from the facts: what verify compares, rebuild writes, and erase needs.
+// Derives lessons from the facts: verify compares them, rebuild writes them, erase uses both.
 
 // name: lessons_maintenance.ids
-// doc: The ids of a namespace's rules (those that episodes list) and mistakes, in order.
+// doc: The ids of a namespace's rules (those listed by episodes) and mistakes, in order.
 // returns: label string, id string
 MATCH (n:Rule) WHERE n.ns = $ns AND n.source = 'episodes' RETURN 'Rule' AS label, n.id AS id
 UNION ALL
@@ -10,7 +10,7 @@ MATCH (n:Mistake) WHERE n.ns = $ns RETURN 'Mistake' AS label, n.id AS id;
 // each: Label kind = Rule rules, Mistake mistakes
 // name: lessons_maintenance.lock_{kind}
 // mode: write
-// doc: Waits for writers of these {kind} and keeps them out until the transaction ends.
+// doc: Locks {kind} until the transaction ends.
 // returns: locked integer
 MATCH (n:{Label})
 WHERE n.id IN $ids AND n.ns = $ns
@@ -19,7 +19,7 @@ RETURN count(n) AS locked;
 
 // name: lessons_maintenance.drop_rules
 // mode: write
-// doc: Removes those of the rules that no episode lists.
+// doc: Removes the given rules that no episode lists.
 // returns: removed integer
 MATCH (n:Rule)
 WHERE n.id IN $ids AND n.ns = $ns AND n.source = 'episodes' AND NOT (n)<-[:LISTED]-()
@@ -28,7 +28,7 @@ RETURN count(*) AS removed;
 
 // name: lessons_maintenance.drop_mistakes
 // mode: write
-// doc: Removes those of the mistakes that no episode made.
+// doc: Removes the given mistakes that no episode made.
 // returns: removed integer
 MATCH (n:Mistake)
 WHERE n.id IN $ids AND n.ns = $ns AND NOT (n)<-[:MADE]-()
@@ -36,7 +36,7 @@ DETACH DELETE n
 RETURN count(*) AS removed;
 
 // name: lessons_maintenance.derive_heuristics
-// doc: The heuristics on strategies, from the facts.
+// doc: The heuristics on strategies, derived from the facts.
 // returns: agent string, type string, text string, strategy string, trials integer, successes integer, credit_sum float, score_sum float
 // returns: first_at integer, last_at integer, created_at integer, supporting list, opposing list
 MATCH (s:Strategy)
@@ -55,7 +55,7 @@ RETURN agent, type, s.text AS text, s.id AS strategy, trials, successes, credit_
 ORDER BY strategy, agent, type;
 
 // name: lessons_maintenance.stored_heuristics
-// doc: The heuristics on strategies as they are stored.
+// doc: The heuristics on strategies, as stored.
 // returns: id string, agent string, type string, text string, strategy string, trials integer, successes integer, credit_sum float
 // returns: score_sum float, first_at integer, last_at integer, created_at integer, supporting list, opposing list
 MATCH (s:Strategy)
@@ -82,7 +82,7 @@ RETURN count(*) AS removed;
 
 // name: lessons_maintenance.put_heuristics
 // mode: write
-// doc: Writes derived heuristics, where none are.
+// doc: Writes derived heuristics; there must be none.
 // returns: written integer
 UNWIND $rows AS row
 MATCH (s:Strategy {id: row.strategy})
@@ -105,7 +105,7 @@ CREATE (h)-[:DERIVED_FROM {supports: supports, at: at}]->(e)
 RETURN count(*) AS links;
 
 // name: lessons_maintenance.derive_anti_patterns
-// doc: The anti-patterns on strategies, from the facts.
+// doc: The anti-patterns on strategies, derived from the facts.
 // returns: agent string, error_class string, text string, strategy string, types list, occurrences integer, first_at integer
 // returns: last_at integer, created_at integer, supporting list
 MATCH (s:Strategy)
@@ -122,7 +122,7 @@ RETURN agent, error_class, s.text AS text, s.id AS strategy, types, occurrences,
 ORDER BY strategy, agent, error_class;
 
 // name: lessons_maintenance.stored_anti_patterns
-// doc: The anti-patterns on strategies as they are stored.
+// doc: The anti-patterns on strategies, as stored.
 // returns: id string, agent string, error_class string, text string, strategy string, types list, opposed list, occurrences integer
 // returns: first_at integer, last_at integer, created_at integer, supporting list
 MATCH (s:Strategy)
@@ -150,7 +150,7 @@ RETURN count(*) AS removed;
 
 // name: lessons_maintenance.put_anti_patterns
 // mode: write
-// doc: Writes derived anti-patterns, where none are.
+// doc: Writes derived anti-patterns; there must be none.
 // returns: written integer
 UNWIND $rows AS row
 MATCH (s:Strategy {id: row.strategy})
@@ -177,7 +177,7 @@ CREATE (p)-[:DERIVED_FROM {supports: true, at: at}]->(e)
 RETURN count(*) AS links;
 
 // name: lessons_maintenance.derive_recent
-// doc: The latest twenty episodes of tasks, from the facts.
+// doc: The latest twenty episodes of tasks, derived from the facts.
 // returns: id string, episodes list
 MATCH (t:Task)
 WHERE t.id IN $ids AND t.ns = $ns
@@ -189,7 +189,7 @@ RETURN id, episodes[..20] AS episodes
 ORDER BY id;
 
 // name: lessons_maintenance.stored_recent
-// doc: The latest episodes of tasks as they are stored.
+// doc: The latest episodes of tasks, as stored.
 // returns: id string, episodes list
 MATCH (t:Task)
 WHERE t.id IN $ids AND t.ns = $ns
@@ -202,7 +202,7 @@ ORDER BY id;
 
 // name: lessons_maintenance.clear_recent
 // mode: write
-// doc: Removes the links of tasks to their latest episodes.
+// doc: Removes the links from tasks to their latest episodes.
 // returns: removed integer
 MATCH (t:Task)
 WHERE t.id IN $ids AND t.ns = $ns
@@ -212,7 +212,7 @@ RETURN count(*) AS removed;
 
 // name: lessons_maintenance.put_recent
 // mode: write
-// doc: Links tasks to their latest episodes, where none are.
+// doc: Links tasks to their latest episodes; there must be no links.
 // returns: written integer
 UNWIND $rows AS row
 UNWIND row.episodes AS episode
@@ -223,7 +223,7 @@ CREATE (t)-[:RECENT {at: at}]->(e)
 RETURN count(*) AS written;
 
 // name: lessons_maintenance.derive_rules
-// doc: What episodes say for and against the rules that they list, from the facts.
+// doc: The counts for and against rules, derived from the episodes that list them.
 // returns: id string, uses integer, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer
 // returns: last_at integer, worked_at integer, failed_at integer, created_at integer
 MATCH (r:Rule)
@@ -241,7 +241,7 @@ RETURN id, uses, verdict(worked, praised, failed, blamed) AS verdict, worked, pr
 ORDER BY id;
 
 // name: lessons_maintenance.stored_rules
-// doc: Rules as they are stored.
+// doc: The rules, as stored.
 // returns: id string, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer, last_at integer
 // returns: worked_at integer, failed_at integer, created_at integer
 MATCH (r:Rule)
@@ -263,7 +263,7 @@ SET r.verdict = row.verdict, r.worked = row.worked, r.praised = row.praised, r.f
 RETURN count(r) AS written;
 
 // name: lessons_maintenance.derive_mistakes
-// doc: What the cards of episodes say of mistakes, from the facts.
+// doc: The mistakes, derived from the cards of episodes.
 // returns: id string, uses integer, seen integer, evidence string, lesson string, first_episode string, first_order integer
 // returns: last_episode string, last_order integer, last_rank integer, first_at integer, last_at integer, created_at integer
 MATCH (m:Mistake)
@@ -280,7 +280,7 @@ RETURN id, seen AS uses, seen, left(latest.evidence, 300) AS evidence, left(late
 ORDER BY id;
 
 // name: lessons_maintenance.stored_mistakes
-// doc: Mistakes as they are stored.
+// doc: The mistakes, as stored.
 // returns: id string, seen integer, evidence string, lesson string, first_episode string, first_order integer, last_episode string
 // returns: last_order integer, last_rank integer, first_at integer, last_at integer, created_at integer
 MATCH (m:Mistake)
@@ -303,7 +303,7 @@ SET m.seen = row.seen, m.evidence = row.evidence, m.lesson = row.lesson, m.first
 RETURN count(m) AS written;
 
 // name: lessons_maintenance.classes
-// doc: What episodes count under, as it is stored.
+// doc: The type of task and class of errors of episodes, as stored.
 // returns: id string, type string, type_rule string, error_class string
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
@@ -312,7 +312,7 @@ ORDER BY id;
 
 // name: lessons_maintenance.put_classes
 // mode: write
-// doc: Writes what episodes count under.
+// doc: Writes the type of task and class of errors of episodes.
 // returns: written integer
 UNWIND $rows AS row
 MATCH (e:Episode {id: row.id})
@@ -321,7 +321,7 @@ SET e.type = row.type, e.type_rule = row.type_rule, e.error_class = row.error_cl
 RETURN count(*) AS written;
 
 // name: lessons_maintenance.merged
-// doc: Whether strategies say what they were merged into as their edges do; only those that differ.
+// doc: The strategies whose property for merging differs from their edge.
 // returns: id string, stored string, expected string
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND s.ns = $ns

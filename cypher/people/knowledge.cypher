@@ -1,12 +1,11 @@
-// Knowledge: facts of a domain. One node holds a fact; each statement of it is a node of its own,
-// with its source, its user and its time, so that several sources are evidence and not duplicates.
-//
-// A contradiction is an edge for each statement that claims it. Nodes are locked, by a SET, in the
-// order: users, then knowledge by id.
+// Knowledge: facts of a domain. A fact is one node; each statement of it is another node, with its
+// source, user and time, so that several sources are evidence and not duplicates. A contradiction
+// is one edge for each statement that claims it. Nodes are locked, by a SET, in this order: users,
+// then knowledge by id.
 
 // name: knowledge.open
 // mode: write
-// doc: Creates a piece of knowledge that is not there yet; its statements are to follow in the same transaction.
+// doc: Creates a missing piece of knowledge; its statements must follow in the same transaction.
 // param: domain string, fact string
 // returns: created integer
 OPTIONAL MATCH (k:Knowledge {id: $id})
@@ -16,7 +15,7 @@ RETURN count(*) AS created;
 
 // name: knowledge.lock
 // mode: write
-// doc: Waits for writers of this knowledge and keeps them out until the transaction ends; returns the ids that are there.
+// doc: Locks pieces of knowledge until the transaction ends; returns the existing ids.
 // returns: id string
 MATCH (k:Knowledge)
 WHERE k.id IN $ids AND k.ns = $ns
@@ -27,7 +26,8 @@ ORDER BY id;
 
 // name: knowledge.state
 // mode: write
-// doc: Stores that a source states a piece of knowledge. No row: it is known already, or there is no such knowledge or user.
+// doc: Stores a source's statement of a piece of knowledge. No row: the statement is known already, or the knowledge or user does not
+// doc: exist.
 // param: knowledge_id string, source string, confidence float, user string, user_id string, at integer
 // returns: id string
 MATCH (k:Knowledge {id: $knowledge_id})
@@ -44,7 +44,7 @@ RETURN n.id AS id;
 
 // name: knowledge.contradict
 // mode: write
-// doc: Stores that a statement of a piece of knowledge contradicts others; returns how many of these are new.
+// doc: Stores that a statement contradicts other pieces of knowledge; returns the number of new contradictions.
 // param: knowledge_id string, statement string
 // returns: created integer
 MATCH (k:Knowledge {id: $knowledge_id})
@@ -57,7 +57,7 @@ CREATE (k)-[:CONTRADICTS {statement: $statement}]->(other)
 RETURN count(*) AS created;
 
 // name: knowledge.get
-// doc: Pieces of knowledge by their ids, with what knowledge.list says of them.
+// doc: Pieces of knowledge by id, with the columns of knowledge.list.
 // returns: id string, domain string, fact string, confidence float, source_confidence float, statements list, contradicts list
 // returns: contradicted_by list
 MATCH (k:Knowledge)
@@ -86,8 +86,8 @@ ORDER BY confidence DESC, domain, fact;
 
 // name: knowledge.list
 // install: knowledge
-// doc: What is known, of a domain or of all: each fact with its statements, what it contradicts and what contradicts it. source_confidence
-// doc: is that of its best source, confidence the same lowered by what stands against it.
+// doc: The knowledge of one domain or of all: each fact with its statements and contradictions in both directions. source_confidence is the
+// doc: confidence of its best source; confidence is the same, lowered by contradictions.
 // param: domain string = null, limit integer = 100
 // returns: id string, domain string, fact string, confidence float, source_confidence float, statements list, contradicts list
 // returns: contradicted_by list
@@ -117,7 +117,7 @@ ORDER BY confidence DESC, domain, fact
 LIMIT $limit;
 
 // name: knowledge.stated_by
-// doc: The ids of what a user stated, in order.
+// doc: The ids of the knowledge that a user stated, in order.
 // param: user_id string
 // returns: id string
 MATCH (u:User {id: $user_id})
@@ -128,7 +128,7 @@ ORDER BY id;
 
 // name: knowledge.retract_contradictions
 // mode: write
-// doc: Removes the contradictions that only statements of a user claim.
+// doc: Removes the contradictions that only a user's statements claim.
 // param: user_id string
 // returns: removed integer
 MATCH (u:User {id: $user_id})
@@ -141,7 +141,7 @@ RETURN count(*) AS removed;
 
 // name: knowledge.retract
 // mode: write
-// doc: Removes the statements of a user.
+// doc: Removes a user's statements.
 // param: user_id string
 // returns: removed integer
 MATCH (u:User {id: $user_id})
@@ -152,7 +152,7 @@ RETURN count(*) AS removed;
 
 // name: knowledge.drop
 // mode: write
-// doc: Removes those of some pieces of knowledge that nobody states any more.
+// doc: Removes given pieces of knowledge that have no statement left.
 // returns: removed integer
 MATCH (k:Knowledge)
 WHERE k.id IN $ids AND k.ns = $ns
@@ -162,7 +162,7 @@ RETURN count(*) AS removed;
 
 // name: knowledge.date
 // mode: write
-// doc: The date of some pieces of knowledge is that of their first statement.
+// doc: Sets the date of pieces of knowledge to that of their first statement.
 // returns: dated integer
 MATCH (k:Knowledge)
 WHERE k.id IN $ids AND k.ns = $ns

@@ -1,12 +1,11 @@
-// Preferences: what users want, by category. What was said is a fact. Which of a user and category
-// supersedes which follows from the times alone: each supersedes the one before it.
-//
-// They are ordered by when they were said (`at`, else when it was recorded), then by confidence,
-// then by id. A user is locked, by a SET, before the preferences are read that a change depends on.
+// Preferences of users, by category. What was said is a fact. Which preference supersedes which is
+// derived from the times alone: each supersedes the one before it of the same user and category.
+// The order is by time (`at`, else the time of recording), then by confidence, then by id. A user
+// is locked, by a SET, before a change reads the user's preferences.
 
 // name: preferences.open_user
 // mode: write
-// doc: Creates a user who is not there yet.
+// doc: Creates a missing user.
 // param: name string
 // returns: users integer
 OPTIONAL MATCH (u:User {id: $id})
@@ -16,7 +15,7 @@ RETURN count(*) AS users;
 
 // name: preferences.lock_users
 // mode: write
-// doc: Waits for writers of these users and keeps them out until the transaction ends.
+// doc: Locks users until the transaction ends.
 // returns: locked integer
 MATCH (u:User)
 WHERE u.id IN $ids AND u.ns = $ns
@@ -33,8 +32,8 @@ RETURN u.id AS id
 ORDER BY id;
 
 // name: preferences.of
-// doc: The preferences of a user, by category, the latest first; without the history those that nothing supersedes. said_at is `at`, else
-// doc: when it was recorded.
+// doc: The preferences of a user, by category, latest first; without history only those in force. said_at is `at`, else the time of
+// doc: recording.
 // param: user_id string, category string = null, history boolean = true
 // returns: id string, user string, category string, text string, source string, confidence float, at integer, created_at integer
 // returns: said_at integer, supersedes string, superseded_by string
@@ -52,7 +51,7 @@ ORDER BY category, said_at DESC, confidence DESC, id DESC;
 
 // name: preferences.prefer
 // mode: write
-// doc: Stores a preference of a user. No row: it is known, or the user is not there.
+// doc: Stores a preference of a user. No row: it is known already, or the user does not exist.
 // param: user_id string, category string, text string, source string, confidence float, at integer
 // returns: id string
 MATCH (u:User {id: $user_id})
@@ -64,7 +63,7 @@ CREATE (u)-[:PREFERS]->(n:Preference {id: $id, ns: $ns, created_at: $now, user: 
 RETURN n.id AS id;
 
 // name: preferences.derive_supersessions
-// doc: Which preferences of users supersede which, from their times; of one category where it is given.
+// doc: Which preferences of users supersede which, derived from their times; of all categories, or of a given one.
 // param: category string = null
 // returns: newer string, older string
 MATCH (u:User)
@@ -79,7 +78,7 @@ RETURN chain[place] AS newer, chain[place - 1] AS older
 ORDER BY newer, older;
 
 // name: preferences.stored_supersessions
-// doc: Which preferences of users supersede which, as it is stored; of one category where it is given.
+// doc: Which preferences of users supersede which, as stored; of all categories, or of a given one.
 // param: category string = null
 // returns: newer string, older string
 MATCH (u:User)
@@ -92,7 +91,7 @@ ORDER BY newer, older;
 
 // name: preferences.link
 // mode: write
-// doc: Lets preferences supersede others. Rows: {newer, older}.
+// doc: Creates edges from preferences to those that they supersede. Rows: {newer, older}.
 // returns: linked integer
 UNWIND $rows AS row
 MATCH (newer:Preference {id: row.newer})
@@ -105,7 +104,7 @@ RETURN count(*) AS linked;
 
 // name: preferences.unlink
 // mode: write
-// doc: Lets preferences no longer supersede others. Rows: {newer, older}.
+// doc: Removes edges from preferences to those that they superseded. Rows: {newer, older}.
 // returns: unlinked integer
 UNWIND $rows AS row
 MATCH (newer:Preference {id: row.newer})
@@ -128,7 +127,7 @@ RETURN count(*) AS removed;
 
 // name: preferences.drop_user
 // mode: write
-// doc: Removes a user who has said nothing that is left.
+// doc: Removes a user without preferences and statements.
 // param: user_id string
 // returns: removed integer
 MATCH (u:User {id: $user_id})

@@ -1,12 +1,10 @@
-// Scopes: what an agent may learn, whom it lets read that, and from whom it reads.
-//
-// A scope names agents, which need not have run anything yet; so it holds names, not edges. Whoever
-// changes scopes first takes the lock of the namespace: otherwise two calls that each saw no circle
-// could make one together.
+// Scopes: what an agent may learn, with whom it shares, and from whom it inherits. A scope can name
+// agents without episodes, so it has names and not edges. A change of scopes first locks the
+// namespace's scopes: otherwise two calls could together create a circle that neither saw.
 
 // name: scopes.lock
 // mode: write
-// doc: Waits for others who change scopes of the namespace, and keeps them out until the transaction ends.
+// doc: Locks the scopes of the namespace until the transaction ends.
 // returns: locked integer
 MERGE (l:Lock {id: $id})
 ON CREATE SET l.ns = $ns, l.created_at = $now
@@ -24,7 +22,7 @@ RETURN s.agent AS agent, s.can_learn AS can_learn, s.cannot_learn AS cannot_lear
 ORDER BY agent;
 
 // name: scopes.of
-// doc: The scopes with some ids, by agent.
+// doc: Scopes by id, ordered by agent.
 // returns: agent string, can_learn list, cannot_learn list, share_with list, inherit_from list, min_occurrences integer
 MATCH (s:LearningScope)
 WHERE s.id IN $ids AND s.ns = $ns
@@ -58,7 +56,7 @@ RETURN count(*) AS removed;
 
 // name: scopes.leave_out
 // mode: write
-// doc: Takes an agent out of what scopes share with and inherit from.
+// doc: Removes an agent from the lists `share_with` and `inherit_from` of scopes.
 // param: agent string
 // returns: scopes integer
 MATCH (s:LearningScope)

@@ -1,9 +1,9 @@
-// Cycles: when a policy or a strategy was at work, and the cycles that were found in that.
+// Cycles: the times at which a policy or strategy was used, and the cycles detected in them.
 
 // name: cycles.dates
 // install: cycle_dates
 // doc: The date and outcome of every fact about a policy (its transitions, outcomes and episodes) or a strategy (its episodes). A
-// doc: transition out of an episode that took the policy counts through the episode, so that nothing counts twice.
+// doc: transition from an episode that took the policy counts only through the episode.
 // returns: at integer, success boolean
 MATCH (p:Policy)
 WHERE p.id IN $ids AND p.ns = $ns
@@ -32,7 +32,7 @@ RETURN coalesce(e.ended_at, e.started_at) AS at, e.success AS success;
 
 // name: cycles.lock
 // mode: write
-// doc: Waits for others who look for cycles of a policy or strategy, and keeps them out until the transaction ends.
+// doc: Locks the cycles of a policy or strategy until the transaction ends.
 // returns: locked integer
 OPTIONAL MATCH (p:Policy {id: $id})
 OPTIONAL MATCH (s:Strategy {id: $id})
@@ -43,7 +43,7 @@ RETURN size(policies) + size(strategies) AS locked;
 
 // name: cycles.clear
 // mode: write
-// doc: Removes cycles by their ids.
+// doc: Removes cycles by id.
 // returns: removed integer
 MATCH (c:Cycle)
 WHERE c.id IN $ids AND c.ns = $ns
@@ -52,8 +52,8 @@ RETURN count(*) AS removed;
 
 // name: cycles.store
 // mode: write
-// doc: Cycles of a policy or strategy, where none are. Rows: {id, created_at, kind, period, amplitude, phase, p_value, chi2, buckets,
-// doc: expected, peak, timezone, events, only, alpha, correction, at_least}.
+// doc: Stores the cycles of a policy or strategy that has none. Rows: {id, created_at, kind, period, amplitude, phase, p_value, chi2,
+// doc: buckets, expected, peak, timezone, events, only, alpha, correction, at_least}.
 // param: subject string
 // returns: stored integer
 OPTIONAL MATCH (p:Policy {id: $subject})
@@ -92,7 +92,7 @@ RETURN cycle_columns(c)
 ORDER BY subject, timezone, kind;
 
 // name: cycles.timezones_in
-// doc: The time zones in which cycles of the policies of a state were found.
+// doc: The time zones of the cycles of a state's policies.
 // param: state_id string
 // returns: timezone string
 MATCH (s:State {id: $state_id})
@@ -103,7 +103,7 @@ RETURN DISTINCT c.timezone AS timezone
 ORDER BY timezone;
 
 // name: cycles.asked
-// doc: How the stored cycles were asked for; only those of some subjects where these are given.
+// doc: The arguments with which the stored cycles were computed; of all subjects, or of the given ones.
 // param: subjects list = null
 // returns: subject string, timezone string, alpha float, correction string, at_least integer, only string
 MATCH (c:Cycle)

@@ -1,12 +1,11 @@
-// The event streams: one for each agent, with a number for every change, taken under its lock.
-//
-// An event is a node whose id is that of its stream, a colon and its number; so a range of numbers
-// is found by ids, without an index over numbers. Transitions are events too: one node serves both.
+// The event streams: one for each agent. Every change gets a number under the lock of its stream.
+// The id of an event is the id of its stream, a colon and its number, so that a range of numbers is
+// a range of ids and needs no other index. Transitions are events too: one node is both.
 
 // name: events.open_streams
 // mode: write
 // install: open_streams
-// doc: Creates the streams that are not there yet. Rows: {stream, agent}.
+// doc: Creates missing streams. Rows: {stream, agent}.
 // returns: streams integer
 UNWIND $rows AS row
 WITH row ORDER BY row.stream
@@ -17,7 +16,7 @@ RETURN count(*) AS streams;
 
 // name: events.lock_streams
 // mode: write
-// doc: Waits for writers of these streams and keeps them out until the transaction ends.
+// doc: Locks streams until the transaction ends.
 // returns: stream string, agent string, last integer, unrecorded integer
 MATCH (t:Stream)
 WHERE t.id IN $ids AND t.ns = $ns
@@ -37,7 +36,7 @@ RETURN count(t) AS streams;
 
 // name: events.note_episodes
 // mode: write
-// doc: The events of new episodes. Rows: {stream, events [{place, episode}]}, places from 1.
+// doc: Creates the events of new episodes. Rows: {stream, events [{place, episode}]}, places from 1.
 // returns: events integer
 UNWIND $rows AS row
 WITH row ORDER BY row.stream
@@ -55,8 +54,8 @@ RETURN count(*) AS events;
 
 // name: events.append
 // mode: write
-// doc: Events about policies, of locked streams; the numbers are given. Rows: {id, stream, seq, kind, subject, other, value, success, at,
-// doc: data}.
+// doc: Creates events about policies in locked streams, with given numbers. Rows: {id, stream, seq, kind, subject, other, value, success,
+// doc: at, data}.
 // returns: events integer
 UNWIND $rows AS row
 MATCH (p:Policy {id: row.subject})
@@ -67,7 +66,7 @@ RETURN count(*) AS events;
 
 // name: events.append_erased
 // mode: write
-// doc: The event that something was erased, in a locked stream.
+// doc: Creates an event of an erasure in a locked stream.
 // param: stream string, seq integer
 // returns: events integer
 MATCH (t:Stream {id: $stream})
@@ -79,7 +78,7 @@ RETURN count(*) AS events;
 
 // name: events.append_transitions
 // mode: write
-// doc: Transitions of locked streams that led to a state; the numbers are given. Rows: {id, stream, seq, subject, next_id, reward, alpha,
+// doc: Creates transitions to a state in locked streams, with given numbers. Rows: {id, stream, seq, subject, next_id, reward, alpha,
 // doc: gamma, next_max, next_actions, success, at}.
 // returns: events integer
 UNWIND $rows AS row
@@ -93,8 +92,8 @@ RETURN count(*) AS events;
 
 // name: events.append_last_transitions
 // mode: write
-// doc: Transitions of locked streams after which there is no state in the graph; the numbers are given. Rows: {id, stream, seq, subject,
-// doc: reward, alpha, gamma, terminal, next_max, success, at}.
+// doc: Creates transitions without a next state in locked streams, with given numbers. Rows: {id, stream, seq, subject, reward, alpha,
+// doc: gamma, terminal, next_max, success, at}.
 // returns: events integer
 UNWIND $rows AS row
 MATCH (p:Policy {id: row.subject})
@@ -105,7 +104,7 @@ RETURN count(*) AS events;
 
 // name: events.of_episodes
 // mode: write
-// doc: Ties transitions to the episodes that they were taken from. Rows: {id, episode}.
+// doc: Links transitions to the episodes that they come from. Rows: {id, episode}.
 // returns: tied integer
 UNWIND $rows AS row
 MATCH (x:Transition {id: row.id})
@@ -116,7 +115,7 @@ RETURN count(*) AS tied;
 
 // name: events.streams
 // install: event_streams
-// doc: The streams of a namespace and how far each is.
+// doc: The streams of a namespace, with the number of their last event.
 // param: agent string = null
 // returns: stream string, agent string, last integer, unrecorded integer
 MATCH (t:Stream)
@@ -126,7 +125,7 @@ ORDER BY agent;
 
 // name: events.read
 // install: read_events
-// doc: Events by their ids, in the order of streams and numbers; those that were erased are missing.
+// doc: Events by id, in order of streams and numbers, without erased ones.
 // returns: id string, stream string, seq integer, created_at integer, kind string, subject string, other string, value float
 // returns: success boolean, at integer, data string, facts map
 MATCH (x:Event)
@@ -144,7 +143,7 @@ RETURN x.id AS id, x.stream AS stream, x.seq AS seq, x.created_at AS created_at,
         next_actions: x.next_actions} AS facts;
 
 // name: events.decisions
-// doc: For episodes, the policies that they took, in the order in which each was taken first.
+// doc: The policies that episodes took, in order of first use.
 // returns: episode string, success boolean, at integer, recorded_at integer, policies list
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
@@ -156,7 +155,7 @@ ORDER BY episode;
 
 // name: events.cursors
 // install: event_positions
-// doc: The streams of a namespace in which a group has something left to read.
+// doc: The streams of a namespace with unread events for a group.
 // param: group string, agent string = null
 // returns: stream string, agent string, last integer, position integer
 MATCH (t:Stream)
@@ -170,7 +169,7 @@ ORDER BY agent;
 // name: events.open_cursor
 // mode: write
 // install: open_cursor
-// doc: Creates the place of a group in a stream, if it has none.
+// doc: Creates the cursor of a group in a stream, if it has none.
 // param: group string, stream string
 // returns: cursors integer
 OPTIONAL MATCH (c:Cursor {id: $id})
@@ -182,7 +181,7 @@ RETURN count(*) AS cursors;
 
 // name: events.move_cursor
 // mode: write
-// doc: Sets the place of a group in a stream.
+// doc: Sets the cursor of a group in a stream.
 // param: position integer
 // returns: position integer
 MATCH (c:Cursor {id: $id})
@@ -193,7 +192,7 @@ RETURN c.position AS position;
 // name: events.claim
 // mode: write
 // install: claim_events
-// doc: Gives the next events of a stream, at most so many, to a consumer of a group; they are pending until acknowledged.
+// doc: Gives the next events of a stream, up to a limit, to a consumer of a group; they are pending until acknowledged.
 // param: consumer string, limit integer
 // returns: claim string, stream string, pending list, deliveries integer
 MATCH (l:Cursor {id: $id})
@@ -211,7 +210,7 @@ RETURN k.id AS claim, k.stream AS stream, k.pending AS pending, k.deliveries AS 
 
 // name: events.claims
 // install: pending_events
-// doc: What a group was given and has not acknowledged; of one consumer, or claimed before a time.
+// doc: The pending events of a group: given out, not acknowledged; of one consumer, or claimed before a time.
 // param: group string, consumer string = null, before integer = null
 // returns: claim string, stream string, consumer string, pending list, claimed_at integer, deliveries integer
 MATCH (k:Claim)
@@ -223,7 +222,7 @@ ORDER BY claim;
 // name: events.reclaim
 // mode: write
 // install: reclaim_events
-// doc: Gives a claim that was made before a time to another consumer.
+// doc: Gives a claim from before a time to another consumer.
 // param: claim string, consumer string, before integer
 // returns: claim string, stream string, pending list, deliveries integer
 MATCH (l:Claim {id: $claim})
@@ -239,7 +238,7 @@ RETURN k.id AS claim, k.stream AS stream, k.pending AS pending, k.deliveries AS 
 // name: events.acknowledge
 // mode: write
 // install: acknowledge_events
-// doc: Takes numbers out of a consumer's claim and returns which; a claim with none left goes.
+// doc: Removes numbers from a consumer's claim and returns them; removes an empty claim.
 // param: claim string, consumer string, done list
 // returns: acknowledged list
 MATCH (l:Claim {id: $claim})

@@ -1,15 +1,14 @@
-// Policies: what an agent has learned of an action in a state.
-//
-// Every change of a policy happens under the lock of its agent's stream and is an event in it, so
-// that the events, applied in the order of their numbers, give the same policies again. Counting
-// the stream up (SET t.last = t.last + ...) takes its lock before it reads; nodes are matched anew
-// after that, so that their values are read under the lock, and because the embedded engine is slow
-// to carry nodes from one part of a statement to the next.
+// Policies: the learned value and evidence of an agent's action in a state. Every change of a
+// policy is made under the lock of its agent's stream and is an event in it. So the events, applied
+// in the order of their numbers, give the same policies again. Incrementing the stream's number
+// (SET t.last = t.last + ...) takes the lock before it reads. Nodes are matched again after that:
+// their values are then read under the lock, and the embedded engine is slow to carry nodes from
+// one part of a statement to the next.
 
 // name: policies.open_states
 // mode: write
 // install: open_states
-// doc: Creates the states that are not there yet. Rows: {id, fingerprint, features (JSON, or null where only the fingerprint is known)}.
+// doc: Creates missing states. Rows: {id, fingerprint, features (JSON; null if only the fingerprint is known)}.
 // returns: states integer
 UNWIND $rows AS row
 WITH row ORDER BY row.id
@@ -20,7 +19,7 @@ RETURN count(*) AS states;
 
 // name: policies.describe_states
 // mode: write
-// doc: Fills in the features of states of which only the fingerprint was known. Rows: {id, features}.
+// doc: Sets the features of states that had only a fingerprint. Rows: {id, features}.
 // returns: states integer
 UNWIND $rows AS row
 MATCH (s:State {id: row.id})
@@ -31,7 +30,7 @@ RETURN count(s) AS states;
 // name: policies.open
 // mode: write
 // install: open_policies
-// doc: Creates the policies that are not there yet. Rows: {id, state_id, state, stream, agent, action_type, action_spec}.
+// doc: Creates missing policies. Rows: {id, state_id, state, stream, agent, action_type, action_spec}.
 // returns: policies integer
 UNWIND $rows AS row
 WITH row ORDER BY row.id
@@ -47,9 +46,9 @@ RETURN count(*) AS policies;
 // name: policies.td_update
 // mode: write
 // install: td_update
-// doc: TD(0): q <- q + alpha * (reward + gamma * max q(next state) - q), with the max taken here, under the lock of the agent's stream;
-// doc: next_max_q takes its place where it is given. With next_actions, the number of actions that the next state has, those never tried
-// doc: count with 0. Stores the transition. No row, and nothing done: the policy is not in this stream, or the next state is not there.
+// doc: TD(0): q <- q + alpha * (reward + gamma * max q(next state) - q). The max is computed under the lock of the agent's stream;
+// doc: next_max_q replaces it if given. With next_actions, the number of actions of the next state, untried actions count with 0. Stores
+// doc: the transition. Does nothing and returns no row if the policy is not in this stream or the next state does not exist.
 // param: stream_id string, policy_id string, next_state_id string, reward float, now, next_max_q float = null, next_actions integer = null
 // param: alpha float = 0.1, gamma float = 0.95, at integer = null
 // returns: q_value float, td_error float, seq integer
@@ -61,9 +60,9 @@ WITH t.last AS seq
 MATCH (n:State {id: $next_state_id})
 OPTIONAL MATCH (n)<-[:IN_STATE]-(o:Policy)
 WITH seq, CASE WHEN o.active AND o.stream = $stream_id THEN o.q END AS q
-WITH seq, count(q) AS known, max(q) AS found
+WITH seq, count(q) AS known, max(q) AS best
 MATCH (p:Policy {id: $policy_id})
-WITH seq, p.q AS before, td_error($reward, $gamma, best_next($next_max_q, $next_actions, known, found), p.q) AS td_error, p.ns AS ns,
+WITH seq, p.q AS before, td_error($reward, $gamma, best_next($next_max_q, $next_actions, known, best), p.q) AS td_error, p.ns AS ns,
   p.stream AS stream
 WHERE ns = $ns AND stream = $stream_id
 WITH seq, td_error, before + $alpha * td_error AS q_value
@@ -78,8 +77,8 @@ RETURN q_value, td_error, seq;
 // name: policies.td_finish
 // mode: write
 // install: td_finish
-// doc: TD(0) for a step after which there is no state in the graph: a terminal one bootstraps 0, another one next_max_q. Stores the
-// doc: transition. No row, and nothing done: the policy is not in this stream.
+// doc: TD(0) for a step without a next state in the graph: a terminal step bootstraps from 0, any other from next_max_q. Stores the
+// doc: transition. Does nothing and returns no row if the policy is not in this stream.
 // param: stream_id string, policy_id string, reward float, now, next_max_q float = null, alpha float = 0.1, gamma float = 0.95
 // param: at integer = null
 // returns: q_value float, td_error float, seq integer
@@ -100,7 +99,7 @@ RETURN q_value, td_error, seq;
 // name: policies.td_apply
 // mode: write
 // install: td_apply
-// doc: The same update without storing the transition: what it changed cannot be derived again, and the stream counts it as unrecorded.
+// doc: The same update without storing the transition: its effect cannot be derived again; the stream counts it as unrecorded.
 // param: stream_id string, policy_id string, reward float, now, next_state_id string = null, next_max_q float = null
 // param: next_actions integer = null, alpha float = 0.1, gamma float = 0.95, at integer = null
 // returns: q_value float, td_error float, seq integer
@@ -114,15 +113,15 @@ WITH t.last AS seq
 OPTIONAL MATCH (n:State {id: $next_state_id})
 OPTIONAL MATCH (n)<-[:IN_STATE]-(o:Policy)
 WITH seq, CASE WHEN o.stream = $stream_id AND o.active THEN o.q END AS q
-WITH seq, count(q) AS known, max(q) AS found
+WITH seq, count(q) AS known, max(q) AS best
 MATCH (p:Policy {id: $policy_id})
-WITH p, seq, p.updates + 1 AS updates, td_error($reward, $gamma, best_next($next_max_q, $next_actions, known, found), p.q) AS td_error
+WITH p, seq, p.updates + 1 AS updates, td_error($reward, $gamma, best_next($next_max_q, $next_actions, known, best), p.q) AS td_error
 WITH p, seq, updates, td_error, p.q + $alpha * td_error AS q_value
 SET p.q = q_value, p.updates = updates, p.active = true, p.last_updated_at = coalesce($at, $now)
 RETURN q_value, td_error, seq;
 
 // name: policies.load
-// doc: What can change of policies, by their ids.
+// doc: The changeable properties of policies, by id.
 // returns: id string, created_at integer, state string, q float, updates integer, trials integer, successes integer, confidence float
 // returns: signals integer, active boolean, crystallized boolean, q_set boolean, last_updated_at integer
 MATCH (p:Policy)
@@ -132,7 +131,7 @@ RETURN p.id AS id, p.created_at AS created_at, p.state AS state, p.q AS q, p.upd
   p.q_set AS q_set, p.last_updated_at AS last_updated_at;
 
 // name: policies.load_states
-// doc: The policies in states, of all agents, with what can change of them; a state without any has one row.
+// doc: The policies in states, of all agents, with their changeable properties; a state without policies has one row.
 // param: states list
 // returns: state_id string, id string, stream string, created_at integer, state string, q float, updates integer, trials integer
 // returns: successes integer, confidence float, signals integer, active boolean, crystallized boolean, q_set boolean
@@ -145,7 +144,7 @@ RETURN s.id AS state_id, p.id AS id, p.stream AS stream, p.created_at AS created
   p.crystallized AS crystallized, p.q_set AS q_set, p.last_updated_at AS last_updated_at;
 
 // name: policies.load_links
-// doc: The co-occurrence edges among policies.
+// doc: The co-occurrence edges between policies.
 // returns: low string, high string, count integer, weight float, held integer
 MATCH (x:Policy)
 WHERE x.id IN $ids AND x.ns = $ns
@@ -155,7 +154,7 @@ RETURN x.id AS low, y.id AS high, c.count AS count, c.weight AS weight, c.held A
 
 // name: policies.put
 // mode: write
-// doc: Writes what changed of policies.
+// doc: Writes the changed properties of policies.
 // returns: written integer
 UNWIND $rows AS row
 MATCH (p:Policy {id: row.id})
@@ -167,7 +166,7 @@ RETURN count(p) AS written;
 
 // name: policies.put_values
 // mode: write
-// doc: Writes what TD updates changed of policies. Rows: {id, q, updates, last_updated_at}.
+// doc: Writes the results of TD updates to policies. Rows: {id, q, updates, last_updated_at}.
 // returns: written integer
 UNWIND $rows AS row
 MATCH (p:Policy {id: row.id})
@@ -177,7 +176,7 @@ RETURN count(p) AS written;
 
 // name: policies.put_links
 // mode: write
-// doc: Writes co-occurrence edges between policies, from the smaller id. Rows: {low, high, count, weight, held}.
+// doc: Writes co-occurrence edges between policies, each from the smaller id. Rows: {low, high, count, weight, held}.
 // returns: written integer
 UNWIND $rows AS row
 MATCH (x:Policy {id: row.low})
@@ -215,8 +214,8 @@ RETURN count(*) AS took;
 
 // name: policies.best
 // install: best_policy
-// doc: The policy of an agent in a state with the highest value; only what was learned, set or crystallized counts. The time does not
-// doc: depend on what other states hold.
+// doc: The policy of an agent in a state with the highest value; only values that were learned, set or crystallized count. The time does
+// doc: not depend on other states.
 // param: state_id string, agent string
 // returns: policy_columns, score float
 MATCH (s:State {id: $state_id})
@@ -230,7 +229,7 @@ RETURN policy_columns(p, s, lower, upper), p.q AS score;
 // name: policies.explore
 // install: explore_policy
 // doc: The policy with the highest upper confidence bound, value + width * sqrt(ln(all) / own), over updates and trials (UCB1; Auer,
-// doc: Cesa-Bianchi and Fischer 2002, Machine Learning 47:235-256); one never tried comes first.
+// doc: Cesa-Bianchi and Fischer 2002, Machine Learning 47:235-256); an untried one comes first.
 // param: state_id string, agent string, width float = 1.0, ids list = null
 // returns: policy_columns, score float
 MATCH (s:State {id: $state_id})
@@ -247,8 +246,8 @@ RETURN policy_columns(p, s, lower, upper), score;
 
 // name: policies.values
 // install: policy_values
-// doc: All policies of an agent in a state (of all agents where none is given) with their values at a time: decayed since the last update,
-// doc: more slowly where confidence is high, plus what cycles and waiting add. Clocks: {kind, timezone, clock} in seconds, for the cycles.
+// doc: All policies of an agent (without agent: of all agents) in a state, with their values at a time: decayed since the last update, more
+// doc: slowly if confidence is high, plus the bonuses for cycles and waiting. Clocks: {kind, timezone, clock} in seconds, for the cycles.
 // param: state_id string, agent string = null, at integer = null, rate float = 0.1, strength float = 0.5, pressure float = 0.0
 // param: clocks list = [], only_active boolean = false
 // returns: policy_columns, score float
@@ -269,7 +268,7 @@ ORDER BY score DESC, id;
 
 // name: policies.get
 // install: policy
-// doc: One policy by its id.
+// doc: One policy by id.
 // returns: policy_columns, score float
 MATCH (p:Policy {id: $id})
 WITH p, p.ns AS ns WHERE ns = $ns
@@ -292,7 +291,7 @@ ORDER BY p.active DESC, score DESC, id;
 
 // name: policies.seen
 // install: policies_seen
-// doc: Which of these policies were tried: updated, or counted in an episode or outcome.
+// doc: The given policies that were tried: updated, or counted in an episode or outcome.
 // returns: id string
 MATCH (p:Policy)
 WHERE p.id IN $ids AND p.ns = $ns AND (p.updates > 0 OR p.trials > 0)
@@ -311,7 +310,7 @@ RETURN count(p) > 0 AS seen;
 
 // name: policies.linked
 // install: linked_policies
-// doc: The policies linked with one, by the weight of their edge at present, the strongest 100 at most.
+// doc: The policies linked with one, by the present weight of their edge; at most the strongest 100.
 // param: limit integer = 100
 // returns: id string, weight float, count integer
 MATCH (p:Policy {id: $id})
@@ -325,8 +324,8 @@ LIMIT $limit;
 
 // name: policies.spread
 // install: spread_policies
-// doc: One hop of spreading activation: for each neighbour of the rows {id, energy}, the most that comes over one edge; over the strongest
-// doc: 100 edges of each.
+// doc: One hop of spreading activation, over the strongest 100 edges of each policy: each neighbour of the rows {id, energy} gets the
+// doc: largest energy that arrives over one edge.
 // param: decay float = 0.5
 // returns: id string, energy float
 UNWIND $rows AS row
@@ -345,8 +344,8 @@ ORDER BY id;
 
 // name: policies.crystallizing
 // install: crystallizing
-// doc: What crystallizing would do with each policy that has trials: create, keep, update or take it back, or how far its lower bound is
-// doc: below the threshold.
+// doc: What crystallizing would do with each tried policy: create, keep, update, take back, or how far its lower bound is below the
+// doc: threshold.
 // param: agent string = null, min_events integer = 3, threshold float = 0.6, z_score float = 1.96
 // returns: id string, stream string, agent string, state string, action_type string, action_spec string, trials integer, successes integer
 // returns: lower float, change string, q_value float
@@ -362,7 +361,7 @@ ORDER BY lower DESC, trials DESC, id;
 
 // name: policies.history
 // install: policy_history
-// doc: The numbers of the events about a policy: its transitions, outcomes, signals and the rest.
+// doc: The numbers of the events about a policy: transitions, outcomes, signals and others.
 // returns: id string, seq integer
 MATCH (p:Policy {id: $id})
 WITH p, p.ns AS ns WHERE ns = $ns
@@ -376,7 +375,7 @@ RETURN x.id AS id, x.seq AS seq;
 
 // name: policies.count_reads
 // mode: write
-// doc: Adds reads that were counted beside the graph. Rows: {label, id, reads, at}.
+// doc: Adds reads that were counted outside of the graph. Rows: {label, id, reads, at}.
 // returns: items integer
 UNWIND $rows AS row
 MATCH (p:Policy {id: row.id})

@@ -1,14 +1,12 @@
-// Predictions: what was expected of a policy, a strategy or anything else, what came of it, and how
-// far off that was.
-//
-// A prediction is about its subject: the id of a policy or of a strategy, to which an edge leads, or
-// any other text. It changes once: from open to resolved, or to expired.
+// Predictions: expectations about a policy, a strategy or anything else, their actual outcomes, and
+// the errors. The subject of a prediction is the id of a policy or strategy, to which an edge
+// leads, or any other text. A prediction changes once: from open to resolved, or to expired.
 
 // name: predictions.expect
 // mode: write
 // install: expect
-// doc: Stores an open prediction about a subject (kind: policy, strategy or free) with the probability that it comes true, what is expected
-// doc: (JSON), or both. No row: the id is taken, or the subject is not there.
+// doc: Stores an open prediction about a subject (kind: policy, strategy or free) with its probability, the expected outcome (JSON), or
+// doc: both. No row: the id is taken, or the subject does not exist.
 // param: subject string, kind string, agent string, probability float = null, expected string = null, at integer = null
 // param: due_at integer = null
 // returns: id string
@@ -29,7 +27,7 @@ RETURN p.id AS id;
 
 // name: predictions.get
 // install: predictions_by_id
-// doc: Predictions by their ids, the older first; owner is the agent of the policy that one is about.
+// doc: Predictions by id, oldest first; owner is the agent of the policy that is the subject.
 // returns: prediction_columns
 MATCH (p:Prediction)
 WHERE p.id IN $ids AND p.ns = $ns
@@ -39,7 +37,7 @@ ORDER BY created_at, id;
 
 // name: predictions.list
 // install: predictions
-// doc: The latest predictions; of a status, or about any of some subjects.
+// doc: The latest predictions; of a status, or about any of the given subjects.
 // param: status string = null, subjects list = null, limit integer = 100
 // returns: prediction_columns
 MATCH (p:Prediction)
@@ -51,7 +49,7 @@ ORDER BY created_at DESC, id;
 
 // name: predictions.open_about
 // install: open_predictions
-// doc: The open predictions about any of some subjects; owner is the agent of the policy that one is about.
+// doc: The open predictions about any of the given subjects; owner is the agent of the policy that is the subject.
 // param: subjects list
 // returns: id string, owner string
 MATCH (p:Prediction)
@@ -63,7 +61,7 @@ ORDER BY id;
 // name: predictions.lock
 // mode: write
 // install: lock_predictions
-// doc: Waits for others who resolve these predictions, and keeps them out until the transaction ends.
+// doc: Locks predictions until the transaction ends.
 // returns: locked integer
 MATCH (p:Prediction)
 WHERE p.id IN $ids AND p.ns = $ns
@@ -74,9 +72,9 @@ RETURN count(*) AS locked;
 // name: predictions.resolve
 // mode: write
 // install: resolve_prediction
-// doc: Resolves an open prediction by what came, and returns its error in [0, 1] and the signal that this is for the confidence in a policy
-// doc: (which it does not move). Pairs hold for each name in what was expected or came {p, a: both values, where both are numbers;
-// doc: predicted, actual: else their JSON texts, null where one lacks the name}; without them the error is the distance from the
+// doc: Resolves an open prediction by the actual outcome; returns its error in [0, 1] and the resulting signal for the confidence in a
+// doc: policy (which it does not change). Pairs has for each name in the expected or actual outcome {p, a: both values, if both are
+// doc: numbers; predicted, actual: else their JSON texts, null if one lacks the name}; without pairs the error is the distance from the
 // doc: probability. No row: it is not open, or there is nothing to compare.
 // param: pairs list = null, happened boolean = null, actual string = null, threshold float = 0.7, low_signal float = 0.2
 // returns: id string, error float, happened boolean, signal float
@@ -102,8 +100,8 @@ RETURN p.id AS id, error, happened, signal;
 // name: predictions.feedback
 // mode: write
 // install: resolve_by_feedback
-// doc: Resolves open predictions by what somebody did with their subject, with the error in [0, 1] that this stands for (happened: null
-// doc: where it does not tell), and returns for each the signal that this is for the confidence in a policy (which it does not move).
+// doc: Resolves open predictions by what a user did with their subject, with the error in [0, 1] for that (happened: null if undecided);
+// doc: returns for each the resulting signal for the confidence in a policy (which it does not change).
 // param: how string, error float, happened boolean = null, threshold float = 0.7, low_signal float = 0.2
 // returns: id string, signal float
 MATCH (l:Prediction)
@@ -120,7 +118,7 @@ ORDER BY id;
 // name: predictions.expire
 // mode: write
 // install: expire_predictions
-// doc: Open predictions that are due expire.
+// doc: Expires open predictions that are due.
 // returns: expired integer
 MATCH (l:Prediction)
 WHERE l.ns = $ns AND l.status = 'open' AND l.due_at <= $now
@@ -135,7 +133,7 @@ RETURN count(*) AS expired;
 // name: predictions.drop_about
 // mode: write
 // install: drop_predictions
-// doc: Removes the predictions about those of some policies and strategies that are no longer there (no ids: about all such).
+// doc: Removes the predictions about removed policies and strategies; of the given ids, or of all (no ids).
 // param: ids list = null
 // returns: removed integer
 MATCH (p:Prediction)
@@ -145,9 +143,9 @@ RETURN count(*) AS removed;
 
 // name: predictions.reliability
 // install: prediction_reliability
-// doc: How well probabilities were met, over the resolved predictions that had one: bins of equal width with their mean probability and the
-// doc: bounds of the share that happened, Brier score (Brier 1950), logarithmic loss, expected calibration error (Naeini et al. 2015), and
-// doc: the Brier score of always saying the base rate.
+// doc: The reliability of the probabilities of resolved predictions: bins of equal width with their mean probability and the bounds of the
+// doc: share that happened, Brier score (Brier 1950), logarithmic loss, expected calibration error (Naeini et al. 2015), and the Brier
+// doc: score of always predicting the base rate.
 // param: bins integer = 10, subjects list = null, agent string = null
 // returns: count integer, happened integer, base_rate float, brier float, baseline float, log_loss float, calibration_error float
 // returns: places list
@@ -155,7 +153,7 @@ MATCH (p:Prediction)
 WHERE p.ns = $ns AND p.status = 'resolved' AND p.probability IS NOT NULL AND p.happened IS NOT NULL
   AND ($subjects IS NULL OR p.subject IN $subjects) AND ($agent IS NULL OR p.agent = $agent)
 WITH p.probability AS probability, CASE WHEN p.happened THEN 1 ELSE 0 END AS came, toInteger(p.probability * $bins) AS near
-// A product can round to the other side of a border; 1 belongs to the last bin.
+// A product can be rounded across a border; 1 belongs to the last bin.
 WITH probability, came, CASE WHEN came = 1 THEN probability ELSE 1.0 - probability END AS given,
      CASE WHEN near >= $bins THEN $bins - 1 WHEN probability < toFloat(near) / $bins THEN near - 1
           WHEN probability >= toFloat(near + 1) / $bins THEN near + 1 ELSE near END AS place

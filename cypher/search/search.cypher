@@ -1,13 +1,12 @@
-// Search on a server, by its own indexes: what the embedded engine does beside the graph.
-//
-// A node that was embedded holds its vector (embedding), the digest of the text that it was made of
-// (embedded) and the words to find it by (words). The indexes span namespaces: their answers are
-// filtered, and asked for more where too few are left.
+// Search on a server, by its own indexes. (The embedded engine searches outside of the graph.) An
+// embedded node has its vector (embedding), the digest of the embedded text (embedded) and its
+// searchable words (words). The indexes span all namespaces: their answers are filtered, and the
+// limit is raised if too few remain.
 
 // each: Label kind = Strategy strategies, Task tasks
-// name: search.held_{kind}
+// name: search.digests_of_{kind}
 // engine: neo4j
-// doc: Which texts of {kind} have a vector, and of how many dimensions.
+// doc: The {kind} that have a vector, with the digest of the text and the dimensions.
 // returns: id string, digest string, dimensions integer
 MATCH (n:{Label})
 WHERE n.id IN $ids AND n.ns = $ns AND n.embedding IS NOT NULL
@@ -30,7 +29,7 @@ RETURN count(*) AS written;
 // each: Label kind index = Strategy strategies strategy, Task tasks task
 // name: search.near_{kind}
 // engine: neo4j
-// doc: The {kind} whose vectors are nearest to one, over all namespaces; those of this one are marked.
+// doc: The {kind} whose vectors are nearest to a given one, over all namespaces; `own` marks those of this namespace.
 // param: vector list, limit integer
 // returns: id string, own boolean, similarity float
 CALL db.index.vector.queryNodes('graphmem_{index}_embedding', $limit, $vector) YIELD node, score
@@ -40,7 +39,7 @@ ORDER BY similarity DESC, id;
 // each: kind index = strategies strategy, tasks task
 // name: search.{kind}_by_words
 // engine: neo4j
-// doc: The {kind} that fit words best (BM25), over all namespaces; those of this one are marked.
+// doc: The {kind} that match words best (BM25), over all namespaces; `own` marks those of this namespace.
 // param: words string, limit integer
 // returns: id string, own boolean, score float
 CALL db.index.fulltext.queryNodes('graphmem_{index}_words', $words, {limit: $limit}) YIELD node, score
@@ -59,7 +58,7 @@ RETURN n.id AS id, n.embedding AS vector;
 // each: Label kind = Strategy strategies, Task tasks
 // name: search.count_{kind}
 // engine: neo4j
-// doc: How many {kind} there are.
+// doc: The number of {kind}.
 // returns: nodes integer
 MATCH (n:{Label})
 WHERE n.ns = $ns

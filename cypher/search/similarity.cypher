@@ -1,19 +1,18 @@
-// Similarity: which texts wait for a vector, and which strategies and tasks are linked as similar.
-//
-// A node that is new, whose text changed, or that lost a similar one has a Pending node of the same
-// id beside it until its vector is there and its edges are drawn. A namespace without an Embedder
-// node was never searched: there all texts wait. An edge SIMILAR_TO goes from a node to each of the
-// most similar ones over the embedder's threshold; it is directed, so that a node has few of them.
+// Similarity: the queue of texts to embed, and the edges between similar strategies and tasks. A
+// node that is new, has a changed text, or lost a similar node is queued by a Pending node with the
+// same id, until its vector and edges are made. A namespace without an Embedder node was never
+// searched: all its texts are queued. An edge SIMILAR_TO leads from a node to each of the most
+// similar nodes over the embedder's threshold; it is directed, so that a node has few of them.
 
 // name: similarity.embedder
-// doc: What the vectors of a namespace were made with (no row: none were).
+// doc: The embedder of a namespace's vectors (no row: there are no vectors).
 // returns: name string, dimensions integer, similar float, near float
 MATCH (n:Embedder {id: $id})
 RETURN n.name AS name, n.dimensions AS dimensions, n.similar AS similar, n.near AS near;
 
 // name: similarity.adopt
 // mode: write
-// doc: Notes what the vectors of a namespace are made with, and from which cosine on nodes are linked, and tasks are near.
+// doc: Stores the embedder of a namespace's vectors, with the cosines from which nodes are linked and tasks count as near.
 // param: name string, dimensions integer, similar float, near float
 // returns: name string
 OPTIONAL MATCH (n:Embedder {id: $id})
@@ -25,7 +24,7 @@ RETURN $name AS name;
 
 // name: similarity.pending
 // install: pending_texts
-// doc: Strategies and tasks whose vector or edges are not made yet.
+// doc: The strategies and tasks in the queue: those without vector or edges.
 // returns: id string, kind string
 MATCH (p:Pending)
 WHERE p.ns = $ns
@@ -34,7 +33,7 @@ ORDER BY kind, id;
 
 // name: similarity.pend
 // mode: write
-// doc: Marks nodes whose vector or edges are to be made.
+// doc: Puts nodes into the queue.
 // returns: pending integer
 UNWIND $rows AS row
 OPTIONAL MATCH (p:Pending {id: row.id})
@@ -44,7 +43,7 @@ RETURN count(*) AS pending;
 
 // name: similarity.settle
 // mode: write
-// doc: Removes the marks of nodes whose vector and edges are made, or that are gone.
+// doc: Removes nodes from the queue.
 // returns: settled integer
 MATCH (p:Pending)
 WHERE p.id IN $ids AND p.ns = $ns
@@ -81,7 +80,7 @@ RETURN t.id AS id, t.description AS text;
 
 // each: Label kind = Strategy strategies, Task tasks
 // name: similarity.links_of_{kind}
-// doc: The similar {kind} that {kind} are linked to.
+// doc: The edges SIMILAR_TO from {kind}.
 // returns: id string, other string, similarity float, embedder string
 MATCH (n:{Label})
 WHERE n.id IN $ids AND n.ns = $ns
@@ -90,7 +89,7 @@ RETURN n.id AS id, o.id AS other, r.similarity AS similarity, r.embedder AS embe
 
 // each: Label kind = Strategy strategies, Task tasks
 // name: similarity.linked_to_{kind}
-// doc: Which {kind} are linked to some.
+// doc: The {kind} with an edge SIMILAR_TO to the given ones.
 // returns: id string, linked string
 MATCH (n:{Label})
 WHERE n.id IN $ids AND n.ns = $ns
@@ -101,7 +100,7 @@ ORDER BY id, linked;
 // each: Label kind = Strategy strategies, Task tasks
 // name: similarity.unlink_{kind}
 // mode: write
-// doc: Removes the edges from {kind} to similar ones.
+// doc: Removes the edges SIMILAR_TO from {kind}.
 // returns: removed integer
 MATCH (n:{Label})
 WHERE n.id IN $ids AND n.ns = $ns
@@ -112,7 +111,7 @@ RETURN count(*) AS removed;
 // each: Label kind = Strategy strategies, Task tasks
 // name: similarity.link_{kind}
 // mode: write
-// doc: Draws edges from {kind} to similar ones: rows {id, other, similarity}.
+// doc: Creates edges SIMILAR_TO from {kind}. Rows: {id, other, similarity}.
 // param: embedder string
 // returns: linked integer
 UNWIND $rows AS row
@@ -123,7 +122,7 @@ CREATE (n)-[:SIMILAR_TO {similarity: row.similarity, embedder: $embedder}]->(o)
 RETURN count(*) AS linked;
 
 // name: similarity.rates
-// doc: How well strategies did, over all tasks and agents.
+// doc: The outcomes of strategies over all tasks and agents.
 // returns: id string, text string, trials integer, successes integer, mean float, lower float, upper float, status string
 // returns: merged_into string
 MATCH (s:Strategy)
@@ -134,7 +133,7 @@ RETURN s.id AS id, s.text AS text, s.trials AS trials, s.successes AS successes,
        status(lower, upper, $established, $refuted) AS status, s.merged_into AS merged_into;
 
 // name: similarity.any_text
-// doc: Whether there is anything to search: a row for a task, if there is one.
+// doc: Whether there is anything to search: one row if the namespace has a task.
 // returns: id string
 MATCH (t:Task)
 WHERE t.ns = $ns

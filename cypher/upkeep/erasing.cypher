@@ -1,7 +1,7 @@
-// Erasing facts; what followed from them is then derived anew (maintenance.cypher).
+// Erases facts; what was derived from them is then derived again (maintenance.cypher).
 
 // name: erasing.touched
-// doc: What episodes touch; each is there once.
+// doc: The nodes that episodes refer to, each once.
 // returns: id string, agent string, agent_name string, task string, strategies list
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
@@ -22,7 +22,7 @@ OPTIONAL MATCH (e)-[:MADE]->(m:Mistake)
 RETURN rules, collect(DISTINCT m.id) AS mistakes;
 
 // name: erasing.experience
-// doc: The states and policies that hang on each of some episodes, and how many transitions were taken from it.
+// doc: The states and policies of each episode, and the number of transitions taken from it.
 // returns: id string, took list, states list, transitions integer
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
@@ -36,7 +36,7 @@ RETURN e.id AS id, took, states + others AS states, transitions;
 
 // name: erasing.drop_events
 // mode: write
-// doc: Removes the events of episodes and the transitions that were taken from them.
+// doc: Removes the events of episodes and the transitions taken from them.
 // returns: removed integer
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
@@ -69,7 +69,7 @@ RETURN count(*) AS removed;
 
 // name: erasing.drop_crystallizations
 // mode: write
-// doc: Removes what crystallizing said of policies; the next one decides anew.
+// doc: Removes the marks of crystallizing from policies; the next crystallize decides again.
 // returns: removed integer
 MATCH (p:Policy)
 WHERE p.id IN $ids AND p.ns = $ns
@@ -88,7 +88,7 @@ DETACH DELETE t
 RETURN count(*) AS removed;
 
 // name: erasing.states_of
-// doc: The states that transitions led to.
+// doc: The next states of transitions.
 // returns: id string
 MATCH (t:Transition)
 WHERE t.id IN $ids AND t.ns = $ns
@@ -125,7 +125,7 @@ RETURN e.id AS id
 ORDER BY id;
 
 // name: erasing.aged
-// doc: Episodes before a time (or of any age), of an agent or of all, with the strategies they applied.
+// doc: Episodes before a time (or of any age), of one agent or of all, with their applied strategies.
 // param: before integer = null, agent string = null
 // returns: id string, agent string, type string, strategies list
 MATCH (e:Episode)
@@ -138,7 +138,7 @@ RETURN e.id AS id, a.name AS agent, e.type AS type, strategies
 ORDER BY id;
 
 // name: erasing.beliefs
-// doc: The confidence in every strategy for each agent and type of task, if it is at least so high.
+// doc: The confidence in strategies for each agent and type of task, if it is at least a limit.
 // param: below float
 // returns: agent string, type string, strategy string, confidence float
 MATCH (h:Heuristic)

@@ -1,13 +1,11 @@
-// Files that were imported, so that they can be given back, and what an export reads.
-//
+// Imported files, which can be exported again, and the reads of an export.
 // (Document)-[:HOLDS {position, form}]->(Episode)   in the order of the file
-//
-// Documents are facts: nothing is derived from them. `rest` is what a file held beside its
-// episodes, `form` how an episode was written there where that differs from how it would be
-// written now; both are JSON. The rest can tell of any episode, so it goes when one is erased.
+// Documents are facts; nothing is derived from them. `rest` is the content of a file besides its
+// episodes, `form` the original text of an episode if it differs from what an export would write;
+// both are JSON. The rest can mention any episode, so it is removed when one is erased.
 
 // name: exchange.episodes
-// doc: The episodes of a namespace, earliest first, with what they are known by.
+// doc: The episodes of a namespace, earliest first, with their source keys.
 // returns: id string, source_key string, source string, at integer
 MATCH (e:Episode)
 WHERE e.ns = $ns
@@ -16,7 +14,7 @@ ORDER BY at, id;
 
 // name: exchange.documents
 // install: documents
-// doc: The files that were imported, by name, with how many of their episodes are there.
+// doc: The imported files, by name, with the number of their episodes in the graph.
 // returns: id string, name string, format string, rest string, created_at integer, episodes integer
 MATCH (d:Document)
 WHERE d.ns = $ns
@@ -24,8 +22,8 @@ OPTIONAL MATCH (d)-[h:HOLDS]->(:Episode)
 RETURN d.id AS id, d.name AS name, d.format AS format, d.rest AS rest, d.created_at AS created_at, count(h) AS episodes
 ORDER BY name;
 
-// name: exchange.held
-// doc: The episodes of files, in the order of these.
+// name: exchange.episodes_of_documents
+// doc: The episodes of files, in the order of the files.
 // returns: id string, position integer, episode string, form string
 MATCH (d:Document)
 WHERE d.id IN $ids AND d.ns = $ns
@@ -35,7 +33,7 @@ ORDER BY id, position;
 
 // name: exchange.open
 // mode: write
-// doc: Creates the node of a file, if it is not there.
+// doc: Creates the node of a file, if it does not exist.
 // param: name string, format string, rest string
 // returns: created integer
 OPTIONAL MATCH (d:Document {id: $id})
@@ -45,7 +43,7 @@ RETURN count(*) AS created;
 
 // name: exchange.describe
 // mode: write
-// doc: What a file holds beside its episodes.
+// doc: Stores the content of a file besides its episodes.
 // param: rest string
 // returns: documents integer
 MATCH (d:Document {id: $id})
@@ -55,7 +53,7 @@ RETURN count(*) AS documents;
 
 // name: exchange.release
 // mode: write
-// doc: Takes all episodes out of a file.
+// doc: Removes the links from a file to its episodes.
 // returns: released integer
 MATCH (d:Document {id: $id})
 WITH d, d.ns AS ns WHERE ns = $ns
@@ -65,19 +63,19 @@ RETURN count(*) AS released;
 
 // name: exchange.hold
 // mode: write
-// doc: Puts episodes into a file. Rows: {episode, position, form}.
-// returns: held integer
+// doc: Links a file to its episodes. Rows: {episode, position, form}.
+// returns: linked integer
 MATCH (d:Document {id: $id})
 WITH d, d.ns AS ns WHERE ns = $ns
 UNWIND $rows AS row
 MATCH (e:Episode {id: row.episode})
 WITH d, row, e, e.ns AS ns WHERE ns = $ns
 CREATE (d)-[:HOLDS {position: row.position, form: row.form}]->(e)
-RETURN count(*) AS held;
+RETURN count(*) AS linked;
 
 // name: exchange.forget
 // mode: write
-// doc: Empties the rest of the files that hold some episodes: it may tell of them.
+// doc: Clears the rest of the files that contain some episodes, because it may mention them.
 // returns: id string
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
@@ -89,7 +87,7 @@ ORDER BY id;
 
 // name: exchange.drop
 // mode: write
-// doc: Removes those of the files of which no episode is left.
+// doc: Removes the given files that have no episode left.
 // returns: removed integer
 MATCH (d:Document)
 WHERE d.id IN $ids AND d.ns = $ns AND NOT (d)-[:HOLDS]->()

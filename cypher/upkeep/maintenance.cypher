@@ -1,4 +1,4 @@
-// Deriving everything anew from the facts: what verify compares, rebuild writes, and erase needs.
+// Derives all data from the facts: verify compares it, rebuild writes it, erase uses both.
 
 // name: maintenance.ids
 // doc: The ids of a namespace's strategies, tasks and agents, in order.
@@ -12,7 +12,7 @@ MATCH (n:Agent) WHERE n.ns = $ns RETURN 'Agent' AS label, n.id AS id;
 // each: Label kind = Strategy strategies, Task tasks, Agent agents
 // name: maintenance.lock_{kind}
 // mode: write
-// doc: Waits for writers of these {kind} and keeps them out until the transaction ends.
+// doc: Locks {kind} until the transaction ends.
 // returns: locked integer
 MATCH (n:{Label})
 WHERE n.id IN $ids AND n.ns = $ns
@@ -20,7 +20,7 @@ SET n.ns = $ns
 RETURN count(n) AS locked;
 
 // name: maintenance.derive_strategies
-// doc: The counts of strategies, from the facts.
+// doc: The counts of strategies, derived from the facts.
 // returns: id string, uses integer, trials integer, successes integer, credit_sum float, score_sum float, last_used_at integer
 // returns: created_at integer
 MATCH (s:Strategy)
@@ -36,7 +36,7 @@ RETURN s.id AS id, count(e) AS uses,
 ORDER BY id;
 
 // name: maintenance.derive_outcomes
-// doc: The outcome edges of strategies, from the facts; only those to one task where it is given.
+// doc: The outcome edges of strategies, derived from the facts; of all tasks, or of a given one.
 // param: task string = null
 // returns: strategy string, task string, agent string, trials integer, successes integer, credit_sum float, score_sum float
 // returns: last_at integer
@@ -53,7 +53,7 @@ RETURN s.id AS strategy, t.id AS task, a.name AS agent, count(*) AS trials,
 ORDER BY strategy, task, agent;
 
 // name: maintenance.derive_co_occurrences
-// doc: The co-occurrence edges from strategies, from the facts; only those to others where these are given.
+// doc: The co-occurrence edges from strategies, derived from the facts; to all strategies, or to given ones.
 // param: half_life float, others list = null
 // returns: low string, high string, count integer, successes integer, undated integer, weight float, last_at integer
 MATCH (x:Strategy)
@@ -67,7 +67,7 @@ RETURN low, high, count, successes, count - size(dates) AS undated,
 ORDER BY low, high;
 
 // name: maintenance.derive_tasks
-// doc: Description, given type, scores and date of tasks, from the facts.
+// doc: Description, given type, scores and date of tasks, derived from the facts.
 // returns: id string, uses integer, description string, described_at integer, described_by string, type string, typed_at integer
 // returns: typed_by string, created_at integer, episodes integer, score_sum float
 MATCH (t:Task)
@@ -84,7 +84,7 @@ RETURN id, uses, latest.text AS description, latest.at AS described_at, latest.i
 ORDER BY id;
 
 // name: maintenance.derive_agents
-// doc: The date of agents, from the facts.
+// doc: The date of agents, derived from the facts.
 // returns: id string, uses integer, created_at integer
 MATCH (a:Agent)
 WHERE a.id IN $ids AND a.ns = $ns
@@ -93,7 +93,7 @@ RETURN a.id AS id, count(e) AS uses, min(e.recorded_at) AS created_at
 ORDER BY id;
 
 // name: maintenance.stored_strategies
-// doc: The counts of strategies as they are stored.
+// doc: The counts of strategies, as stored.
 // returns: id string, trials integer, successes integer, credit_sum float, score_sum float, last_used_at integer, created_at integer
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND s.ns = $ns
@@ -102,7 +102,7 @@ RETURN s.id AS id, s.trials AS trials, s.successes AS successes, s.credit_sum AS
 ORDER BY id;
 
 // name: maintenance.stored_outcomes
-// doc: The outcome edges of strategies as they are stored.
+// doc: The outcome edges of strategies, as stored.
 // returns: strategy string, task string, agent string, trials integer, successes integer, credit_sum float, score_sum float
 // returns: last_at integer
 MATCH (s:Strategy)
@@ -113,7 +113,7 @@ RETURN s.id AS strategy, t.id AS task, o.agent AS agent, o.trials AS trials, o.s
 ORDER BY strategy, task, agent;
 
 // name: maintenance.stored_co_occurrences
-// doc: The co-occurrence edges from strategies as they are stored.
+// doc: The co-occurrence edges from strategies, as stored.
 // returns: low string, high string, count integer, successes integer, undated integer, weight float, last_at integer
 MATCH (x:Strategy)
 WHERE x.id IN $ids AND x.ns = $ns
@@ -122,7 +122,7 @@ RETURN x.id AS low, y.id AS high, c.count AS count, c.successes AS successes, c.
 ORDER BY low, high;
 
 // name: maintenance.stored_tasks
-// doc: Description, type, scores and date of tasks as they are stored.
+// doc: Description, type, scores and date of tasks, as stored.
 // returns: id string, description string, described_at integer, described_by string, type string, type_rule string, typed_at integer
 // returns: typed_by string, created_at integer, episodes integer, score_sum float
 MATCH (t:Task)
@@ -133,7 +133,7 @@ RETURN t.id AS id, t.description AS description, t.described_at AS described_at,
 ORDER BY id;
 
 // name: maintenance.stored_agents
-// doc: The date of agents as it is stored.
+// doc: The date of agents, as stored.
 // returns: id string, created_at integer
 MATCH (a:Agent)
 WHERE a.id IN $ids AND a.ns = $ns
@@ -165,7 +165,7 @@ RETURN count(*) AS removed;
 
 // name: maintenance.put_outcomes
 // mode: write
-// doc: Writes derived outcome edges, where none are.
+// doc: Writes derived outcome edges; there must be none.
 // returns: written integer
 UNWIND $rows AS row
 MATCH (s:Strategy {id: row.strategy})
@@ -189,7 +189,7 @@ RETURN count(*) AS removed;
 
 // name: maintenance.put_co_occurrences
 // mode: write
-// doc: Writes derived co-occurrence edges, where none are.
+// doc: Writes derived co-occurrence edges; there must be none.
 // returns: written integer
 UNWIND $rows AS row
 MATCH (x:Strategy {id: row.low})
@@ -224,7 +224,7 @@ RETURN count(a) AS written;
 // each: Label kind edge = Strategy strategies USED, Task tasks ATTEMPTED
 // name: maintenance.drop_{kind}
 // mode: write
-// doc: Removes those of the {kind} that no episode speaks of any more.
+// doc: Removes the given {kind} that no episode uses any more.
 // returns: removed integer
 MATCH (n:{Label})
 WHERE n.id IN $ids AND n.ns = $ns AND NOT (n)<-[:{edge}]-()
@@ -233,7 +233,7 @@ RETURN count(*) AS removed;
 
 // name: maintenance.drop_agents
 // mode: write
-// doc: Removes those of the agents that ran no episode.
+// doc: Removes the given agents that ran no episode.
 // returns: removed integer
 MATCH (n:Agent)
 WHERE n.id IN $ids AND n.ns = $ns AND NOT (n)-[:RAN]->()
@@ -249,7 +249,7 @@ RETURN e.id AS id
 ORDER BY id;
 
 // name: maintenance.hashes
-// doc: The hashes of what was learned of episodes.
+// doc: The content hashes of episodes.
 // returns: id string, content_hash string
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
@@ -294,7 +294,7 @@ RETURN e.ns AS namespace, count(e) AS episodes
 ORDER BY namespace;
 
 // name: maintenance.stored_policies
-// doc: The policies of a stream as they are stored.
+// doc: The policies of a stream, as stored.
 // param: stream string
 // returns: id string, created_at integer, state string, q float, updates integer, trials integer, successes integer, confidence float
 // returns: signals integer, active boolean, crystallized boolean, q_set boolean, last_updated_at integer
@@ -306,7 +306,7 @@ RETURN p.id AS id, p.created_at AS created_at, p.state AS state, p.q AS q, p.upd
 ORDER BY id;
 
 // name: maintenance.stored_links
-// doc: The co-occurrence edges among the policies of a stream as they are stored.
+// doc: The co-occurrence edges between the policies of a stream, as stored.
 // param: stream string
 // returns: low string, high string, count integer, weight float, held integer
 MATCH (x:Policy)
@@ -316,7 +316,7 @@ RETURN x.id AS low, y.id AS high, c.count AS count, c.weight AS weight, c.held A
 ORDER BY low, high;
 
 // name: maintenance.stored_took
-// doc: The policies that episodes took, as they are stored.
+// doc: The policies that episodes took, as stored.
 // returns: episode string, policy string, steps integer, first integer
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
@@ -338,7 +338,7 @@ RETURN count(*) AS removed;
 
 // name: maintenance.drop_states
 // mode: write
-// doc: Removes those of the states that no policy is in and no transition led to.
+// doc: Removes the given states that have no policy and no transition to them.
 // returns: removed integer
 MATCH (s:State)
 WHERE s.id IN $ids AND s.ns = $ns AND NOT (s)<-[:IN_STATE]-() AND NOT (s)-[:REACHED_BY]->()
@@ -347,7 +347,7 @@ RETURN count(*) AS removed;
 
 // name: maintenance.drop_stream
 // mode: write
-// doc: Removes a stream with its events and the places of groups in it. Ids: those of its events.
+// doc: Removes a stream with its events and the cursors of groups in it. Ids: the ids of its events.
 // param: stream string
 // returns: removed integer
 MATCH (t:Stream {id: $stream})
@@ -365,7 +365,7 @@ DETACH DELETE t
 RETURN size(events) AS removed;
 
 // name: maintenance.noted
-// doc: Which episodes have an event; those of a memory of schema version 1 have none, and count for no policy.
+// doc: The episodes that have an event. Episodes from schema version 1 have none, and count for no policy.
 // returns: id string
 MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns

@@ -42,7 +42,7 @@ class Neo4jIndex:
 
     def with_vectors(self, label: str, texts: Mapping[str, str]) -> set[str]:
         """Return the ids of nodes whose text has a vector of the right size."""
-        query = procedure(f"search.held_{TEXTS[label]}")
+        query = procedure(f"search.digests_of_{TEXTS[label]}")
         ids = sorted(texts)
         return {
             row["id"]

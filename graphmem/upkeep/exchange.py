@@ -205,7 +205,7 @@ class Exchange:
         """
         listed = tx.run("exchange.episodes")
         known = {row["id"]: (row["source_key"], row["source"]) for row in listed}
-        rows = tx.run("exchange.held", ids=[row["id"] for row in documents])
+        rows = tx.run("exchange.episodes_of_documents", ids=[row["id"] for row in documents])
         held: dict[str, list[Row]] = {}
         for row in rows:
             held.setdefault(row["id"], []).append(row)

@@ -28,8 +28,8 @@ MAX_BATCH = 100_000
 class Policies(Asking, Linking, Studying, Crystallizing):
     """Learns, ranks and links the policies of one namespace: ``memory.policies``.
 
-    A state is given as a dict of features or as its fingerprint; an action as its type, and
-    ``spec`` (any JSON) where the type alone does not say what was done. Agents are not mixed.
+    A state is a dict of features or a fingerprint. An action is a type, with ``spec`` (any JSON) if
+    the type alone does not identify it. Each agent has its own policies.
     """
 
     def update(
@@ -52,29 +52,30 @@ class Policies(Asking, Linking, Studying, Crystallizing):
     ) -> TDUpdate:
         """Learn one step by TD(0), durably: q <- q + alpha (reward + gamma max q' - q).
 
-        The maximum over the policies of the next state is taken in the graph, in the same
-        statement. The step is stored as a Transition, so that ``rebuild`` gives the same value.
+        The graph computes the maximum over the next state's policies in the same statement. The
+        step is stored as a Transition, so that ``rebuild`` gives the same value.
 
         Args:
             state: features or fingerprint.
             action: the type of action, for instance "run_playbook".
             reward: a number from -1e100 to 1e100.
-            spec: what specifies the action, as JSON.
-            next_state: features or fingerprint of the state that followed.
-            next_max_q: the value of the best action there; default: the best in the graph.
-            terminal: nothing followed; the step bootstraps 0.
-            next_actions: how many actions the next state has (or a list of them). Those that
-                were never tried count with a value of 0; without it only tried ones count.
+            spec: further identification of the action, as JSON.
+            next_state: features or fingerprint of the next state.
+            next_max_q: the value of the best action in the next state; default: the best in the
+                graph.
+            terminal: there is no next state; the step bootstraps from 0.
+            next_actions: the number of actions of the next state (or a list of them). Untried
+                actions then count with a value of 0; by default only tried ones count.
             alpha: learning rate in (0, 1]; default: the setting (0.1).
             gamma: discount in [0, 1]; default: the setting (0.95).
-            success: also counts the step as a trial that worked or did not.
+            success: counts the step also as a successful or failed trial.
             agent: who learns.
-            at: when it happened, with time zone; default: not known, and the decay of the value
-                counts from when it was recorded.
+            at: when it happened, with time zone; default: unknown, and the value decays from the
+                time of recording.
             record: False stores no Transition; default: the setting ``record_transitions``.
 
         Raises:
-            ValidationError: a field is wrong, or nothing says what came next.
+            ValidationError: a field is wrong, or what came next is missing.
             StoreError: the engine failed; nothing was written.
         """
         rest = {
@@ -121,9 +122,9 @@ class Policies(Asking, Linking, Studying, Crystallizing):
 
             def work(tx: Transaction) -> list[Row]:
                 open_nodes(tx, [key], [after] if after else [])
-                if not (found := tx.run(query, **params)):
+                if not (updated := tx.run(query, **params)):
                     raise ChangedError("the policy was erased while this was written")
-                return found
+                return updated
 
             rows = self._graph.transact(work)
         row = rows[0]
@@ -135,17 +136,17 @@ class Policies(Asking, Linking, Studying, Crystallizing):
         *,
         batch_size: int = 1_000,
     ) -> list[TDUpdate]:
-        """Learn many steps in their order, ``batch_size`` in a transaction.
+        """Learn many steps in order, ``batch_size`` in a transaction.
 
-        The values are the same as those of single updates, to the last bit.
+        The values are identical to those of single updates.
 
         Args:
             transitions: each a Transition or a dict of its fields; read lazily.
             batch_size: from 1 to 100000.
 
         Raises:
-            ValidationError: one is wrong (the error begins with its place); its batch is not
-                written, those before it stay.
+            ValidationError: one is wrong (the error begins with its position); its batch is not
+                written, earlier batches stay.
         """
         _check_batch(batch_size, "transitions", transitions)
         answers: list[TDUpdate] = []
@@ -196,9 +197,9 @@ class Policies(Asking, Linking, Studying, Crystallizing):
         agent: str = "default",
         at: datetime | None = None,
     ) -> str:
-        """Record that an action worked in a state or did not; return the policy's id.
+        """Record whether an action worked in a state; return the policy's id.
 
-        This is evidence for ``crystallize``; the value is not touched.
+        This is evidence for ``crystallize``; the value does not change.
 
         Raises:
             ValidationError: a field is wrong.
@@ -211,10 +212,10 @@ class Policies(Asking, Linking, Studying, Crystallizing):
     def observe_many(
         self, observations: Iterable[Observation | Mapping[str, Any]], *, batch_size: int = 2_000
     ) -> int:
-        """Record many outcomes, ``batch_size`` in a transaction; return how many.
+        """Record many outcomes, ``batch_size`` in a transaction; return their number.
 
         Raises:
-            ValidationError: one is wrong; its batch is not written, those before it stay.
+            ValidationError: one is wrong; its batch is not written, earlier batches stay.
         """
         _check_batch(batch_size, "observations", observations)
         items, done = iter(observations), 0
@@ -244,7 +245,7 @@ class Policies(Asking, Linking, Studying, Crystallizing):
         spec: Any = None,
         agent: str = "default",
     ) -> None:
-        """Set the value of an action, for instance before it is ever tried.
+        """Set the value of an action, for instance before its first trial.
 
         Raises:
             ValidationError: a field is wrong.
@@ -254,7 +255,7 @@ class Policies(Asking, Linking, Studying, Crystallizing):
     def set_many(
         self, values: Iterable[tuple[State, Action, float]], *, agent: str = "default"
     ) -> None:
-        """Set the values of many actions, in one transaction: (state, action, q) each."""
+        """Set the values of many actions, each (state, action, q), in one transaction."""
         events = []
         for index, item in enumerate(values):
             if not isinstance(item, tuple | list) or len(item) != 3:
@@ -274,7 +275,7 @@ class Policies(Asking, Linking, Studying, Crystallizing):
         spec: Any = None,
         agent: str = "default",
     ) -> float:
-        """Move the confidence in a policy towards a signal in [0, 1]; return the confidence.
+        """Move the confidence in a policy toward a signal in [0, 1]; return the confidence.
 
         Raises:
             ValidationError: the signal is outside [0, 1].

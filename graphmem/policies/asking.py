@@ -1,4 +1,4 @@
-"""What is known of policies: the best in a state, values at a time, history."""
+"""Reads policies: the best in a state, values at a time, history."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from graphmem.store.port import Row
 
 Explore = Literal["ucb", "epsilon"]
 _OF_EDGES = ("linked", "strengthened", "weakened", "unlinked")
-"""Kinds of events that leave the policies at both ends as they are."""
+"""Kinds of events that change only an edge, not the policies at its ends."""
 
 
 class _Dated(Input):
@@ -32,12 +32,12 @@ class _Dated(Input):
 
 
 class Asking(PolicyBase):
-    """Reads policies; what ``best`` and ``get`` return is counted as read."""
+    """Reads policies; ``best`` and ``get`` count a read of the returned policy."""
 
     def get(
         self, state: State, action: str, *, spec: Any = None, agent: str = "default"
     ) -> Policy | None:
-        """Return a policy, or None where this was never tried or set."""
+        """Return a policy, or None if this action was never tried or set."""
         key = self._key(agent, state, action, spec)
         rows = self._graph.read("policies.get", id=key.id)
         if not rows:
@@ -66,19 +66,19 @@ class Asking(PolicyBase):
         at: datetime | None = None,
         rng: random.Random | None = None,
     ) -> Policy | None:
-        """Return the best action that is known in a state, or None where nothing is known.
+        """Return the best known action in a state, or None if there is none.
 
         Args:
             state: features or fingerprint.
             agent: whose policies.
-            actions: what can be done; actions never tried then stand with a value of 0, and
-                others are left out.
-            explore: "ucb" adds ``width * sqrt(ln(all tries) / own tries)``; "epsilon" takes any
-                action with probability ``epsilon``.
+            actions: the possible actions; untried ones then count with a value of 0, and all other
+                actions are left out.
+            explore: "ucb" adds ``width * sqrt(ln(all tries) / own tries)``; "epsilon" takes a
+                random action with probability ``epsilon``.
             epsilon: in [0, 1].
-            width: from 0; of the exploration bonus.
-            at: rank by the values at this time (:meth:`values`) and not by what is stored.
-            rng: source of chance; default: Python's.
+            width: factor of the exploration bonus, from 0.
+            at: rank by the values at this time (:meth:`values`) instead of the stored values.
+            rng: random number generator; default: Python's.
 
         Raises:
             ValidationError: an argument is wrong.
@@ -88,22 +88,22 @@ class Asking(PolicyBase):
         place = StateKey.of(self._graph.ns, state)
         agent = self._agent(agent)
         chance = rng or random
-        found: Policy | None
+        best: Policy | None
         if explore == "ucb":
             if at is not None:
                 raise ValidationError("at", at, "does not go with explore='ucb'", "leave out one")
-            found = self._explored(place, agent, actions, positive("width", width))
+            best = self._explored(place, agent, actions, positive("width", width))
         elif explore == "epsilon" and chance.random() < unit("epsilon", epsilon):
             known = self._candidates(place, agent, actions, at)
-            found = chance.choice(known) if known else None
+            best = chance.choice(known) if known else None
         elif actions is not None or at is not None:
             known = self._candidates(place, agent, actions, at)
-            found = max(known, key=lambda policy: policy.score) if known else None
+            best = max(known, key=lambda policy: policy.score) if known else None
         else:
-            found = self._one("policies.best", place, agent)
-        if found is not None:
-            self._reads.note("Policy", found.id)
-        return found
+            best = self._one("policies.best", place, agent)
+        if best is not None:
+            self._reads.note("Policy", best.id)
+        return best
 
     def _one(self, name: str, place: StateKey, agent: str, **more: Any) -> Policy | None:
         rows = self._graph.read(name, state_id=place.id, agent=agent, **more)
@@ -112,7 +112,7 @@ class Asking(PolicyBase):
     def _explored(
         self, place: StateKey, agent: str, actions: Sequence[Action] | None, width: float
     ) -> Policy | None:
-        """Return the action with the highest bound; one that was never tried comes first."""
+        """Return the action with the highest bound; an untried one comes first."""
         ids = None
         if actions is not None:
             known = self._candidates(place, agent, actions, None)
@@ -129,21 +129,21 @@ class Asking(PolicyBase):
         actions: Sequence[Action] | None,
         at: datetime | None,
     ) -> list[Policy]:
-        """Return what can be done in a state, the tried ones best first."""
+        """Return the possible actions in a state, tried ones first, best first."""
         known = self._values(place, agent, at, only_active=True)
         if actions is None:
             return known
         by_id = {policy.id: policy for policy in known}
-        found, untried = [], []
+        tried, untried = [], []
         for action in actions:
             name, spec = split(action)
             key = self._key(agent, place.fingerprint, name, spec)
             if key.id in by_id:
-                found.append(by_id[key.id])
+                tried.append(by_id[key.id])
             else:
                 untried.append(self._untried(key))
-        found.sort(key=lambda policy: -policy.score)
-        return [*found, *untried]
+        tried.sort(key=lambda policy: -policy.score)
+        return [*tried, *untried]
 
     def _untried(self, key: PolicyKey) -> Policy:
         settings = self._settings
@@ -180,9 +180,10 @@ class Asking(PolicyBase):
     ) -> list[Policy]:
         """Return all policies in a state, best first, with their values at a time as ``score``.
 
-        A value decays with the days since its last update: at ``decay_rate``, more slowly where
-        confidence is high; its cycles (``memory.cycles``) and ``pressure`` (for each day of
-        waiting) are added. Stored values are not touched. Without ``at`` the score is the value.
+        A value decays with the days since its last update, at ``decay_rate``, or more slowly if
+        confidence is high. The bonuses of its cycles (``memory.cycles``) and of ``pressure`` (for
+        each day of waiting) are added. Stored values do not change. Without ``at`` the score is the
+        value.
 
         Raises:
             ValidationError: an argument is wrong.
@@ -236,9 +237,9 @@ class Asking(PolicyBase):
         spec: Any = None,
         agent: str = "default",
     ) -> bool:
-        """Return whether an agent tried an action in a state (without an action: anything there).
+        """Return whether an agent tried an action in a state (without ``action``: any action).
 
-        The answer is looked up in the graph by an index: it is never wrong.
+        The answer comes from an index of the graph, so it is always exact.
         """
         if action is None:
             rows = self._graph.read(
@@ -262,12 +263,12 @@ class Asking(PolicyBase):
         return [identity in known for identity in ids]
 
     def history(self, policy: Policy | str) -> list[Point]:
-        """Return what every event made of a policy (or its id), the first event first.
+        """Return the state of a policy (given itself or its id) after every event, in order.
 
-        All events of the agent's stream are replayed, because a value depends on those of other
-        states; so the time grows with the stream. Episodes are events of the policies that they
-        took; events of edges are left out. ``at`` is when it happened, or else was recorded.
-        What was erased, and updates that were not recorded, are missing.
+        All events of the agent's stream are replayed, because a value depends on the values of
+        other states; so the time grows with the stream. Episodes are events of the policies that
+        they took; events of edges are left out. ``at`` is the time of the event, else the time of
+        recording. Erased events and unrecorded updates are missing.
 
         Raises:
             NotFoundError: the policy is not there.
@@ -276,34 +277,36 @@ class Asking(PolicyBase):
         return points
 
     def history_many(self, policies: Iterable[Policy | str]) -> dict[str, list[Point]]:
-        """Return the histories of policies by id, with one replay for each of their agents.
+        """Return the histories of policies by id, with one replay for each agent.
 
         Raises:
             NotFoundError: a policy is not there.
         """
         agents: dict[str, list[str]] = {}
-        found: dict[str, list[Point]] = {}
+        histories: dict[str, list[Point]] = {}
         for policy in policies:
             known = self.by_id(policy.id if isinstance(policy, Policy) else policy)
-            found[known.id] = []
+            histories[known.id] = []
             agents.setdefault(known.agent, []).append(known.id)
         for agent, ids in agents.items():
-            found |= self._graph.view(lambda tx, agent=agent, ids=ids: self._points(tx, agent, ids))  # type: ignore[misc]
-        return found
+            histories |= self._graph.view(
+                lambda tx, agent=agent, ids=ids: self._points(tx, agent, ids)  # type: ignore[misc]
+            )
+        return histories
 
     def _points(self, tx: Transaction, agent: str, ids: Sequence[str]) -> dict[str, list[Point]]:
-        found: dict[str, list[Point]] = {identity: [] for identity in ids}
+        points: dict[str, list[Point]] = {identity: [] for identity in ids}
         stream = stream_id(tx.ns, agent)
         row = opened(tx, agent)
         if row is None:
-            return found
+            return points
         table = blank(tx.run("maintenance.stored_policies", stream=stream))
         for event, error in replayed(tx, row, table):
             about = event["policies"] if event["kind"] == "episode" else (event["subject"],)
-            for identity in found.keys() & about:
+            for identity in points.keys() & about:
                 if event["kind"] not in _OF_EDGES and identity in table.entries:
-                    found[identity].append(self._point(event, error, table.entries[identity]))
-        return found
+                    points[identity].append(self._point(event, error, table.entries[identity]))
+        return points
 
     def _point(self, event: Row, error: float | None, entry: replay.Entry) -> Point:
         settings = self._settings
@@ -323,6 +326,6 @@ class Asking(PolicyBase):
             successes=successes,
             mean=(successes + settings.prior_successes) / (trials + prior),
             lower=limits.lower(successes, trials),
-            upper=1.0 - limits.lower(trials - successes, trials),  # of failures, seen from above
+            upper=1.0 - limits.lower(trials - successes, trials),  # lower bound of failures
             confidence=entry.confidence,
         )

@@ -1,4 +1,4 @@
-"""What the parts of ``memory.policies`` share: keys, checks, and how changes are written."""
+"""Shared parts of ``memory.policies``: keys, checks, and writing changes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from graphmem.policies.streams import Draft, PolicyKey, StateKey, apply, missing
 from graphmem.store.port import Row
 
 Action = str | tuple[str, Any]
-"""An action type, or a pair of it and what specifies it (JSON)."""
+"""An action type, or a pair of a type and a spec (JSON)."""
 Change = tuple[PolicyKey, str, dict[str, Any]]
-"""A policy, the kind of event about it, and what the event holds."""
+"""A policy, the kind of event about it, and the data of the event."""
 I = TypeVar("I", bound=Input)  # noqa: E741
 
 
@@ -38,7 +38,7 @@ class PolicyBase:
         self._reads = reads
 
     def _key(self, agent: str, state: State, action: str, spec: Any) -> PolicyKey:
-        """Return the key of a policy, its parts checked."""
+        """Return the key of a policy, after checking its parts."""
         named = _Named(action=action, spec=spec, agent=agent)
         place = StateKey.of(self._graph.ns, state)
         return PolicyKey.of(self._graph.ns, named.agent, place, named.action, named.spec)
@@ -54,7 +54,7 @@ class PolicyBase:
         return policy_of(rows[0])
 
     def _change(self, changes: Sequence[Change]) -> None:
-        """Write events about policies, and what they make of them, in one transaction."""
+        """Write events about policies, and the changed policies, in one transaction."""
         drafts: dict[str, Draft] = {}
         for key, kind, fact in changes:
             draft = drafts.setdefault(key.agent, Draft(key.agent))
@@ -68,7 +68,7 @@ class PolicyBase:
 
 
 def policy_of(row: Row) -> Policy:
-    """Return the policy of a row of the procedures."""
+    """Return the policy of a procedure's row."""
     return Policy(
         id=row["id"],
         agent=row["agent"],
@@ -93,7 +93,7 @@ def policy_of(row: Row) -> Policy:
 
 
 def split(action: Action) -> tuple[str, Any]:
-    """Return the type of an action and what specifies it."""
+    """Return the type and the spec of an action."""
     if isinstance(action, tuple):
         if len(action) != 2:
             raise ValidationError("action", action, "must be a type, or a pair of type and spec")
@@ -102,7 +102,7 @@ def split(action: Action) -> tuple[str, Any]:
 
 
 def numbered(model: type[I], item: I | Mapping[str, Any], index: int) -> I:
-    """Return an item of a batch as a model; an error says which item it is."""
+    """Return an item of a batch as a model; an error names its index."""
     if isinstance(item, model):
         return item
     if not isinstance(item, Mapping):
@@ -117,7 +117,7 @@ def numbered(model: type[I], item: I | Mapping[str, Any], index: int) -> I:
 
 
 def placed(error: ValidationError, first: int | None, index: int) -> ValidationError:
-    """Return an error that says which item of a batch it is about (no ``first``: not a batch)."""
+    """Return the error with the item's index in the batch (no ``first``: not a batch)."""
     if first is None:
         return error
     field = f"{first + index}.{error.field}"
@@ -127,7 +127,7 @@ def placed(error: ValidationError, first: int | None, index: int) -> ValidationE
 def finite(name: str, value: float) -> float:
     """Return a finite number as a float, or raise ValidationError."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not abs(value) <= sys.float_info.max:  # a whole number can be larger
+    if not number or not abs(value) <= sys.float_info.max:  # an integer can be larger
         raise ValidationError(name, value, "must be a finite number")
     return float(value)
 
@@ -147,7 +147,7 @@ def unit(name: str, value: float) -> float:
 
 
 def positive(name: str, value: float) -> float:
-    """Return a number from 0, or raise ValidationError."""
+    """Return a number of at least 0, or raise ValidationError."""
     if finite(name, value) < 0.0:
         raise ValidationError(name, value, "must not be negative")
     return float(value)

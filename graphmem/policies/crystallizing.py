@@ -1,7 +1,7 @@
-"""Crystallizing: actions that worked often enough become policies, and lose that again.
+"""Crystallizing: actions that worked often enough become policies, until they no longer do.
 
-The counts behind it are kept with every episode and outcome, in its own transaction; so neither
-their order, nor batches, nor the number of processes that record them make a difference.
+Every episode and outcome updates the counts in its own transaction. So the result does not depend
+on their order, on batches, or on the number of recording processes.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _WROTE = {"created": "crystallized", "updated": "crystallized", "taken_back": "t
 
 @dataclass(frozen=True)
 class Thresholds:
-    """What a policy must pass: enough trials, and a Wilson lower bound over the threshold."""
+    """The conditions for crystallizing: enough trials, a Wilson lower bound over the threshold."""
 
     min_events: int
     threshold: float
     z: float
 
     def lower(self, successes: int, trials: int) -> float:
-        """Return the Wilson lower bound, as the formula of the procedures does."""
+        """Return the Wilson lower bound, the same as the formula in the procedures."""
         if not trials or not successes:
             return 0.0
         rate, square = successes / trials, self.z * self.z
@@ -40,7 +40,7 @@ class Thresholds:
         return (rate + square / (2 * trials) - self.z * spread) / (1 + square / trials)
 
     def more(self, successes: int, trials: int) -> int:
-        """Return how many successes in a row would be enough; 0 where it passes."""
+        """Return the number of successes in a row that would suffice; 0 if it passes already."""
 
         def passes(extra: int) -> bool:
             enough = trials + extra >= self.min_events
@@ -59,7 +59,7 @@ class Thresholds:
 
 
 class Crystallizing(PolicyBase):
-    """Makes policies of what worked often enough."""
+    """Crystallizes actions that worked often enough into policies."""
 
     def crystallize(
         self,
@@ -69,18 +69,19 @@ class Crystallizing(PolicyBase):
         threshold: float | None = None,
         z: float | None = None,
     ) -> CrystallizeReport:
-        """Make policies of actions that worked often enough, and take back those that no longer do.
+        """Crystallize actions that worked often enough; take back those that no longer do.
 
-        Counted are episodes with steps that have a state (each once for every action that it
-        took in a state), outcomes given to :meth:`observe`, and updates with ``success``.
-        A policy that was never updated nor set gets its lower bound as its value.
+        Trials are episodes with steps that have a state (once for every action in a state),
+        outcomes given to :meth:`observe`, and updates with ``success``. A policy without updates
+        and without a set value gets its lower bound as its value.
 
         Args:
-            agent: only this agent's; default: all agents, each by itself.
-            min_events: trials that it needs; default: the setting (3).
-            threshold: its Wilson lower bound must be over this; default: the setting (0.6).
-            z: normal quantile of the bound; default: the setting (1.96). 3 successes of 3 have a
-                lower bound of .438 at 1.96; the report says how many trials a threshold needs.
+            agent: only this agent; default: all agents, each separately.
+            min_events: required trials; default: the setting (3).
+            threshold: the Wilson lower bound must exceed this; default: the setting (0.6).
+            z: normal quantile of the bound; default: the setting (1.96). At 1.96, 3 successes in 3
+                trials have a lower bound of .438; the report has the number of trials that a
+                threshold needs.
 
         Raises:
             ValidationError: a threshold is out of range.
@@ -93,12 +94,14 @@ class Crystallizing(PolicyBase):
         )
         agent = checked_agent(agent)
         rows = self._graph.read("events.streams", agent=agent)
-        found: list[Row] = []
+        crystallized: list[Row] = []
         if rows:
             streams = [row["stream"] for row in rows]
-            found = self._graph.transact(lambda tx: self._crystallized(tx, streams, agent, limits))
+            crystallized = self._graph.transact(
+                lambda tx: self._crystallized(tx, streams, agent, limits)
+            )
         by_change: dict[str, list[Candidate]] = {name: [] for name in (*_WROTE, "kept", "below")}
-        for row in found:
+        for row in crystallized:
             by_change[row["change"]].append(_candidate(row, limits))
         return CrystallizeReport(
             created=tuple(by_change["created"]),
@@ -124,7 +127,7 @@ class Crystallizing(PolicyBase):
             threshold=limits.threshold,
             z_score=limits.z,
         )
-        rows = [row for row in rows if row["stream"] in locked]  # others came meanwhile
+        rows = [row for row in rows if row["stream"] in locked]  # others appeared meanwhile
         drafts: dict[str, Draft] = {}
         for row in rows:
             if row["change"] in _WROTE:

@@ -1,10 +1,10 @@
-"""Temporal discovery: the hours, days, weeks and months in which something happens or works.
+"""Temporal discovery: hours, days, weeks and months in which something happens more often.
 
 Events are counted by local time and compared with an even spread by Pearson's chi-squared test;
-p-values are corrected for the number of tests. What is too little to test is said, not guessed.
-The test takes events for independent of each other: a retry after a minute is not, so one episode
-counts once. It compares with an even spread over time, not with when something was tried: what
-is only done on Mondays also works, and fails, on Mondays.
+p-values are corrected for the number of tests. If there is too little evidence for a test, the
+report says so. The test assumes independent events; a retry after a minute is not independent, so
+an episode counts once. It compares with an even spread over time, not with the times of trials: an
+action that is only done on Mondays also works, and fails, only on Mondays.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from graphmem.models.cycles import (
 from graphmem.store.port import Row
 
 AMPLITUDE = 0.5
-"""What a cycle adds to a value at its peak, and takes from it half a period later."""
+"""The bonus of a cycle to a value at its peak; half a period later it is subtracted."""
 AT_LEAST = 3
-"""Events below which nothing is tested."""
+"""Fewest events for a test."""
 MEAN_EXPECTED = 1.0
-"""Events that a bucket must have on average for the chi-squared approximation to hold at .05
-(Roscoe & Byars 1971, JASA 66:755-759; Koehler & Larntz 1980, JASA 75:336-344, ask for less)."""
+"""Average events that a bucket needs for the chi-squared approximation to hold at .05 (Roscoe &
+Byars 1971, JASA 66:755-759; Koehler & Larntz 1980, JASA 75:336-344, require fewer)."""
 PERIODS_COVERED = 2
-"""Periods that the events must span: what was seen once does not recur yet."""
+"""Periods that the events must span: one period shows no repetition."""
 
 _DAY = 86_400
-_START = datetime(1970, 1, 1)  # on the wall clock of whatever zone is asked for
+_START = datetime(1970, 1, 1)  # on the wall clock of the given zone
 _THURSDAY = 3  # the weekday of that date
 _MONTHS = (0, *accumulate((31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)))
 """Days of a year of 365 before each month."""
@@ -56,7 +56,7 @@ Subject = str | HasId | Sequence[datetime]
 
 
 class Cycles:
-    """Finds and keeps the cycles of the policies and strategies of one namespace."""
+    """Detects and stores the cycles of policies and strategies: ``memory.cycles``."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -72,19 +72,19 @@ class Cycles:
         at_least: int = AT_LEAST,
         only: Only | None = None,
     ) -> builtins.list[Cycle]:
-        """Find the cycles of a subject, store them in place of those before, and return them.
+        """Detect the cycles of a subject, replace its stored cycles by them, and return them.
 
-        Stored cycles move the values of policies. Cycles of datetimes and cycles of failures are
-        returned without being stored: nothing is worth most when it fails.
+        Stored cycles change the values of policies over time. Cycles of datetimes and of failures
+        are returned, but not stored: a value must not peak when its action fails.
 
         Args:
             subject: a policy, its id, a strategy's id or text, or datetimes with time zones.
-            timezone: the zone of hours and days, by its name in the IANA database.
-            alpha: a cycle is what an even spread would give with a probability below this.
-            correction: for testing several kinds: Holm's step-down method (Holm 1979), or
-                Bonferroni's.
-            at_least: events below which nothing is tested.
-            only: count successes or failures alone.
+            timezone: the time zone of hours and days, by its IANA name.
+            alpha: significance level; a cycle has a corrected p-value below this.
+            correction: correction for multiple tests: "holm" (step-down, Holm 1979) or
+                "bonferroni".
+            at_least: fewest events for a test.
+            only: count only successes or only failures.
 
         Raises:
             ValidationError: an argument is wrong.
@@ -113,7 +113,7 @@ class Cycles:
         only: Only | None = None,
         keep: bool = False,
     ) -> CycleReport:
-        """Return all tests, those that could not be made too; with ``keep``, store the cycles.
+        """Return all tests, including impossible ones; with ``keep``, store the cycles.
 
         Arguments and errors are those of :meth:`discover`.
         """
@@ -131,9 +131,9 @@ class Cycles:
         if not keep:
             rows = self._graph.read("cycles.dates", ids=[identity])
             return question.answer_rows(identity, rows)
-        _chisquare()  # loaded before anybody has to wait
+        _chisquare()  # loaded before locks are taken
         report = self._graph.transact(lambda tx: self._keep(tx, identity, question))
-        if report is None:  # erased by somebody else meanwhile
+        if report is None:  # erased meanwhile
             raise self._unknown(identity)
         return report
 
@@ -162,33 +162,34 @@ class Cycles:
         ]
 
     def _identity(self, subject: object) -> str:
-        """Return the id of a policy or strategy that is there."""
+        """Return the id of an existing policy or strategy."""
         ids = subject_ids(
             self._graph.ns,
             subject,
             "policy, strategy or list of datetimes",
             "give a policy, its id, or the id or text of a strategy",
         )
-        found = find_subject(self._graph, ids)
-        if found is None:
+        subject_row = find_subject(self._graph, ids)
+        if subject_row is None:
             raise self._unknown(ids[0])
-        return str(found["id"])
+        return str(subject_row["id"])
 
     def renew(self, tx: Transaction, subjects: Sequence[str] | None = None) -> int:
-        """Find stored cycles anew, as they were asked for, within a transaction; return how many.
+        """Recompute stored cycles with their stored arguments, in a transaction; return the number.
 
-        For all, or for those of some subjects by their ids. What the facts no longer show goes.
+        For all subjects, or for those with given ids. Cycles that the facts no longer show are
+        removed.
         """
         asked = tx.run("cycles.asked", subjects=subjects)
-        found = 0
+        total = 0
         for row in asked:
             identity = row.pop("subject")
             report = self._keep(tx, identity, Question.of(**row))
-            found += len(report.cycles) if report else 0
-        return found
+            total += len(report.cycles) if report else 0
+        return total
 
     def _keep(self, tx: Transaction, identity: str, question: Question) -> CycleReport | None:
-        """Examine a subject and put what is found in place of what was; None: it is gone."""
+        """Examine a subject and replace its cycles; return None if the subject does not exist."""
         ns = self._graph.ns
         ids = {kind: node_id(ns, "Cycle", identity, kind, question.zone.key) for kind in PERIODS}
         there = tx.run("cycles.lock", id=identity)[0]["locked"]
@@ -210,7 +211,7 @@ class Cycles:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """How cycles are looked for: the arguments of ``examine``, checked."""
+    """The checked arguments of ``examine``."""
 
     zone: ZoneInfo
     alpha: float
@@ -222,7 +223,7 @@ class Question:
     def of(
         cls, timezone: str, alpha: float, correction: Correction, at_least: int, only: Only | None
     ) -> Question:
-        """Return a question, or raise a ValidationError that names what is wrong."""
+        """Return a question, or raise a ValidationError that names the wrong argument."""
         if type(alpha) not in (int, float) or not 0 < alpha < 1:
             raise ValidationError("alpha", alpha, "must be between 0 and 1", "0.05 is usual")
         if correction not in ("holm", "bonferroni"):
@@ -236,13 +237,13 @@ class Question:
         return cls(zone_of(timezone), alpha, correction, at_least, only)
 
     def counts(self, row: Row) -> bool:
-        """Return whether a dated fact is among those that are asked about."""
+        """Return whether a dated fact counts for this question."""
         return row["at"] is not None and (
             self.only is None or row["success"] is (self.only == "success")
         )
 
     def answer_rows(self, subject: str, rows: Iterable[Row]) -> CycleReport:
-        """Return what the facts ({at, success}) about a subject say."""
+        """Return the report for the facts ({at, success}) about a subject."""
         asked = [
             row
             for row in rows
@@ -260,7 +261,7 @@ class Question:
     def answer(
         self, subject: str | None, dates: Sequence[datetime], undated: int = 0, unjudged: int = 0
     ) -> CycleReport:
-        """Return what dates say."""
+        """Return the report for dates."""
         local = [local_time(moment, self.zone) for moment in dates]
         tests = [count(kind, local, self.at_least) for kind in PERIODS]
         made = [test for test in tests if test.tested]
@@ -282,7 +283,7 @@ class Question:
         )
 
     def stored(self, cycle: Cycle) -> Row:
-        """Return a cycle as it is stored, with how it was found."""
+        """Return the stored form of a cycle, with the arguments of its detection."""
         return {
             **cycle.model_dump(exclude={"subject"}),
             "buckets": list(cycle.buckets),
@@ -318,10 +319,10 @@ class Question:
 
 
 def count(kind: Kind, local: Sequence[datetime], at_least: int = AT_LEAST) -> CycleTest:
-    """Count local times by bucket and test them against an even spread, where that is valid.
+    """Count local times by bucket and test them against an even spread, if that is valid.
 
-    Hours of the day and days of the week are expected equally often; weeks of the month and
-    months of the year by the days that each has between the first and the last event.
+    Hours of the day and days of the week have equal expectations. Weeks of the month and months of
+    the year are expected in proportion to their days between the first and the last event.
     """
     buckets = [0] * len(BUCKETS[kind])
     for moment in local:
@@ -338,13 +339,13 @@ def count(kind: Kind, local: Sequence[datetime], at_least: int = AT_LEAST) -> Cy
             reason=reason,
         )
     pairs = [pair for pair in zip(buckets, expected, strict=True) if pair[1]]
-    found = _chisquare()([pair[0] for pair in pairs], [pair[1] for pair in pairs])
+    result = _chisquare()([pair[0] for pair in pairs], [pair[1] for pair in pairs])
     return CycleTest(
         kind=kind,
         buckets=tuple(buckets),
         expected=tuple(expected),
-        chi2=float(found.statistic),
-        p_value=float(found.pvalue),
+        chi2=float(result.statistic),
+        p_value=float(result.pvalue),
         tested=True,
     )
 
@@ -353,7 +354,7 @@ def chi_squared_uniform(observed: Sequence[int], expected_per_bucket: float) -> 
     """Return Pearson's chi-squared statistic of counts against one expected count.
 
     Raises:
-        ValidationError: there are no counts, one is negative or no number, or the expected count
+        ValidationError: there are no counts, one is negative or not a number, or the expected count
             is not over 0.
     """
     if not observed:
@@ -369,22 +370,22 @@ def chi_squared_uniform(observed: Sequence[int], expected_per_bucket: float) -> 
 def corrected(p_values: Sequence[float], correction: Correction = "holm") -> list[float]:
     """Return p-values corrected for their number, in the same order, at most 1.
 
-    Holm's step-down method (Holm 1979, Scand. J. Statist. 6:65-70) controls the same error as
-    Bonferroni's and finds more.
+    Holm's step-down method (Holm 1979, Scand. J. Statist. 6:65-70) controls the same error rate as
+    Bonferroni's with more power.
     """
     tests = len(p_values)
     if correction == "bonferroni":
         return [min(1.0, p * tests) for p in p_values]
     order = sorted(range(tests), key=lambda index: p_values[index])
     steps = [p_values[index] * (tests - rank) for rank, index in enumerate(order)]
-    found = dict(zip(order, accumulate(steps, max), strict=True))
-    return [min(1.0, found[index]) for index in range(tests)]
+    adjusted = dict(zip(order, accumulate(steps, max), strict=True))
+    return [min(1.0, adjusted[index]) for index in range(tests)]
 
 
 def peak_of(buckets: Sequence[int], expected: Sequence[float]) -> int:
-    """Return the bucket that has most more than expected, in standard deviations.
+    """Return the bucket that exceeds its expectation most, in standard deviations.
 
-    With equal expectations that is the fullest one; of several, the first.
+    With equal expectations that is the fullest bucket; if several tie, the first.
     """
     over = [
         (seen - mean) / math.sqrt(mean) if mean else -math.inf
@@ -422,12 +423,12 @@ def _expected(kind: Kind, local: Sequence[datetime], buckets: int) -> list[float
 
 
 def _months(first: date, last: date) -> Iterator[tuple[date, date]]:
-    """Yield the first and last day of each month, as far as they lie between two dates."""
+    """Yield the first and last day of each month, limited to the range between two dates."""
     while first <= last:
         length = _month_length(first)
         end = min(last, first.replace(day=length))
         yield first, end
-        if end == last:  # so that no month after 9999-12 is asked for
+        if end == last:  # never asks for a month after 9999-12
             return
         first = end + timedelta(days=1)
 
@@ -445,14 +446,14 @@ def _too_little(kind: Kind, events: int, days: int, buckets: int, at_least: int)
 
 
 def _chisquare() -> Any:
-    """Return the test of SciPy, which takes a second to load."""
+    """Return SciPy's test; it takes a second to load."""
     from scipy.stats import chisquare
 
     return chisquare
 
 
 def _dates(given: Sequence[object]) -> list[datetime]:
-    """Return datetimes as they came, each checked."""
+    """Return the datetimes unchanged, after checking each."""
     dates = []
     for index, value in enumerate(given):
         if not isinstance(value, datetime):
@@ -472,11 +473,11 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-# Clocks: where in a period a time lies
+# Clocks: the position of a time within a period
 
 
 def clocks(moment: datetime, timezones: Iterable[str]) -> list[Row]:
-    """Return what :func:`clock` shows for each kind in each zone: {kind, timezone, clock}."""
+    """Return the value of :func:`clock` for each kind and zone: {kind, timezone, clock}."""
     return [
         {"kind": kind, "timezone": timezone, "clock": clock(kind, timezone, moment)}
         for timezone in timezones
@@ -485,11 +486,11 @@ def clocks(moment: datetime, timezones: Iterable[str]) -> list[Row]:
 
 
 def clock(kind: Kind, timezone: str, moment: datetime) -> float:
-    """Return the seconds to compare with a phase: ``cos(2 pi (clock - phase) / period)``.
+    """Return the position in a period in seconds, for ``cos(2 pi (clock - phase) / period)``.
 
     Hours and weekdays: local wall-clock seconds since 1970-01-01 00:00 local time, so that 09:00
-    stays 09:00 when summer time begins. Weeks of the month: how much of the local month is
-    over, of 30 days; months of the year: how much of the local year, of 365 days.
+    stays 09:00 when summer time begins. Weeks of the month: the elapsed part of the local month,
+    scaled to 30 days. Months of the year: the elapsed part of the local year, scaled to 365 days.
 
     Raises:
         ValidationError: the zone or the kind is unknown, or the time has no zone.
@@ -522,10 +523,10 @@ def phase_of(kind: Kind, peak: int) -> float:
 
 
 def zone_of(timezone: str) -> ZoneInfo:
-    """Return the zone of a name.
+    """Return the time zone of a name.
 
     Raises:
-        ValidationError: there is none.
+        ValidationError: there is no such zone.
     """
     try:
         return ZoneInfo(timezone)
@@ -539,10 +540,10 @@ def zone_of(timezone: str) -> ZoneInfo:
 
 
 def local_time(moment: datetime, zone: ZoneInfo) -> datetime:
-    """Return the wall clock of a zone at a time, without its zone.
+    """Return the wall-clock time of a zone at a moment, without time zone.
 
     Raises:
-        ValidationError: that lies outside the years 1 to 9999.
+        ValidationError: the result is outside of the years 1 to 9999.
     """
     try:
         return moment.astimezone(zone).replace(tzinfo=None)

@@ -1,7 +1,7 @@
-"""Reading the event streams: groups of consumers that each get an event once.
+"""Reads event streams: each event goes to one consumer of a group.
 
-An event that was given to a consumer is pending until it is acknowledged, also after a crash or
-a restart; another consumer of the group can take it over by ``reclaim``.
+An event that a consumer received is pending until it is acknowledged, also after a crash or a
+restart; another consumer of the group can take it over with ``reclaim``.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class Events:
     def consume(
         self, group: str, consumer: str, *, limit: int = 100, agent: str | None = None
     ) -> Consumer:
-        """Return a consumer of a group: iterate over it, acknowledge, re-claim.
+        """Return a consumer of a group; it can be iterated, and can acknowledge and re-claim.
 
-        Each event goes to one consumer of a group. A new group begins with the first event.
+        Each event goes to one consumer of the group. A new group begins with the first event.
 
         Args:
-            group: consumers of one group share the work; groups do not affect each other.
-            consumer: a name that is the consumer's own, also after a restart.
-            limit: events that one iteration claims at most.
+            group: consumers of one group share the events; groups are independent.
+            consumer: the unique name of this consumer, the same after a restart.
+            limit: most events that one iteration claims.
             agent: only the stream of this agent.
 
         Raises:
@@ -55,7 +55,7 @@ class Events:
         return Consumer(self._graph, named.group, named.consumer, limit, named.agent)
 
     def tail(self, limit: int = 20, *, agent: str | None = None) -> list[Event]:
-        """Return the latest events, the latest last; reading them so changes nothing."""
+        """Return the latest events, the latest last, without claiming them."""
         _check_limit(limit)
         streams = _streams(self._graph, checked_agent(agent))
         ids: list[str] = []
@@ -70,9 +70,9 @@ class Events:
         return {row["agent"]: row["last"] for row in _streams(self._graph, None)}
 
     def since(self, positions: Mapping[str, int], limit: int = 1_000) -> list[Event]:
-        """Return events after the given numbers (agent -> number; others from the start).
+        """Return events after the given numbers (agent -> number; other agents: from the start).
 
-        At most ``limit`` of each agent, in the order of their dates.
+        At most ``limit`` for each agent, in order of date.
         """
         _check_limit(limit, MAX_READ)
         if not isinstance(positions, Mapping) or any(
@@ -90,10 +90,10 @@ class Events:
         return _ordered(events)
 
     def pending(self, group: str) -> list[Pending]:
-        """Return what consumers of a group were given and have not acknowledged."""
+        """Return the pending events of a group's consumers."""
         named = _Group(group=group)
         rows = self._graph.read("events.claims", group=named.group)
-        # Read after the claims, so that what is missing was erased and is not just new.
+        # Read after the claims: a missing event was then erased, and is not just new.
         names = {row["stream"]: row["agent"] for row in _streams(self._graph, None)}
         return [
             Pending(
@@ -111,7 +111,7 @@ class Events:
 class Consumer:
     """One consumer of a group. Iterating claims the next events and yields them.
 
-    Not to be shared between threads; make one for each, with a name of its own.
+    Not thread-safe; create one with its own name for each thread.
     """
 
     def __init__(
@@ -127,10 +127,10 @@ class Consumer:
         self._graph = graph
         self._limit = limit
         self._agent = agent
-        self._held: dict[str, tuple[str, int]] = {}
+        self._received: dict[str, tuple[str, int]] = {}
 
     def __iter__(self) -> Iterator[Event]:
-        """Claim the next events, at most ``limit``, and yield those that were not erased."""
+        """Claim at most ``limit`` next events, and yield those that were not erased."""
         streams = {
             row["stream"]: row
             for row in self._graph.read("events.cursors", group=self.group, agent=self._agent)
@@ -138,7 +138,7 @@ class Consumer:
         left = self._limit
         for stream in streams:
             erased = 1
-            while left > 0 and erased:  # what was erased is no reason to stop
+            while left > 0 and erased:  # erased events do not end the iteration
                 claims = self._claim(stream, left)
                 erased = sum(len(claim["pending"]) for claim in claims)
                 for event in self._deliver(claims, list(streams.values())):
@@ -146,23 +146,23 @@ class Consumer:
                     yield event
 
     def ack(self, *events: Event) -> int:
-        """Acknowledge events, by default all that this consumer holds; return how many.
+        """Acknowledge events, by default all of this consumer; return their number.
 
         Raises:
             ValidationError: an event is not pending with this consumer: it was acknowledged
                 before, or another consumer re-claimed it. The others are acknowledged.
         """
-        wanted = [event.id for event in events] if events else list(self._held)
-        foreign = [identity for identity in wanted if identity not in self._held]
+        wanted = [event.id for event in events] if events else list(self._received)
+        foreign = [identity for identity in wanted if identity not in self._received]
         by_claim: dict[str, list[int]] = {}
         for identity in wanted:
-            if identity in self._held:
-                claim, seq = self._held[identity]
+            if identity in self._received:
+                claim, seq = self._received[identity]
                 by_claim.setdefault(claim, []).append(seq)
         done = self._acknowledge(by_claim)
         for identity in wanted:
-            held = self._held.pop(identity, None)
-            if held is not None and held[1] not in done[held[0]]:
+            claimed = self._received.pop(identity, None)
+            if claimed is not None and claimed[1] not in done[claimed[0]]:
                 foreign.append(identity)
         if foreign:
             raise ValidationError(
@@ -174,11 +174,11 @@ class Consumer:
         return sum(map(len, done.values()))
 
     def reclaim(self, *, idle: float = 60.0, own: bool = False) -> list[Event]:
-        """Take over what consumers of the group (this one too) hold for ``idle`` seconds or more.
+        """Take over events that consumers of the group have had for ``idle`` seconds or more.
 
-        So nothing is lost when a consumer dies. Give more seconds than a living consumer works on
-        its events, else both work on them. A consumer that was restarted gets its own back with
-        ``idle=0, own=True``, and takes nothing from others.
+        This includes the consumer's own events, and recovers those of dead consumers. ``idle`` must
+        be longer than a living consumer needs for its events, else both process them. A restarted
+        consumer gets back only its own with ``idle=0, own=True``.
 
         Raises:
             ValidationError: ``idle`` is negative.
@@ -186,14 +186,14 @@ class Consumer:
         if isinstance(idle, bool) or not isinstance(idle, int | float) or not idle >= 0:
             raise ValidationError("idle", idle, "must be seconds, not negative")
         now = self._graph.now()
-        before = now - int(min(idle, now) * 1_000)  # infinity, too, is a time
-        found = self._graph.read(
+        before = now - int(min(idle, now) * 1_000)  # idle may be infinite
+        old_claims = self._graph.read(
             "events.claims", group=self.group, consumer=self.name if own else None, before=before
         )
         streams = _streams(self._graph, self._agent)
         known = {row["stream"] for row in streams}
         events: list[Event] = []
-        for row in found:
+        for row in old_claims:
             if row["stream"] not in known:
                 continue
 
@@ -214,20 +214,20 @@ class Consumer:
         return self._graph.transact(work)
 
     def _deliver(self, claims: Iterable[Row], streams: Sequence[Row]) -> Iterator[Event]:
-        """Yield the events of claims; what was erased meanwhile is acknowledged at once."""
+        """Yield the events of claims; acknowledge erased ones at once."""
         for claim in claims:
             ids = {f"{claim['stream']}:{seq}": seq for seq in claim["pending"]}
             events = _read(self._graph, list(ids), streams)
-            found = {event.id for event in events}
-            erased = [seq for identity, seq in ids.items() if identity not in found]
+            existing = {event.id for event in events}
+            erased = [seq for identity, seq in ids.items() if identity not in existing]
             if erased:
                 self._acknowledge({claim["claim"]: erased})
             for event in sorted(events, key=lambda event: event.seq):
-                self._held[event.id] = (claim["claim"], event.seq)  # what was not seen is not held
+                self._received[event.id] = (claim["claim"], event.seq)  # only yielded ones
                 yield event.model_copy(update={"deliveries": claim["deliveries"]})
 
     def _acknowledge(self, by_claim: Mapping[str, list[int]]) -> dict[str, list[int]]:
-        """Take numbers out of claims; return for each those that were this consumer's."""
+        """Remove numbers from claims; return for each claim the numbers of this consumer."""
 
         def work(tx: Transaction) -> dict[str, list[int]]:
             done: dict[str, list[int]] = {}
@@ -247,9 +247,9 @@ def _check_limit(limit: int, most: int = MAX_LIMIT) -> None:
 
 
 def _ordered(events: Iterable[Event]) -> list[Event]:
-    """Return events by their date, those of an agent in the order of their numbers.
+    """Return events by date, those of one agent in the order of their numbers.
 
-    The date is read before a stream is locked, so it can step back from one number to the next.
+    The date is read before the stream is locked, so it can decrease from one number to the next.
     """
     latest: dict[str, datetime] = {}
     dated = []

@@ -1,8 +1,8 @@
-"""The prediction ledger: what was expected, what came, and how well that was foreseen.
+"""The prediction ledger: expectations, actual outcomes, and reliability.
 
-A prediction is a fact that changes once: it is resolved, or it expires. What came of one about a
-policy is a signal for the confidence in that policy: an event in the stream of the policy's
-agent, in the same transaction.
+A prediction is a fact that changes once: it is resolved, or it expires. Resolving a prediction
+about a policy gives a signal for the confidence in that policy: an event in the stream of the
+policy's agent, in the same transaction.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from graphmem.models.predictions import (
 from graphmem.policies.streams import Draft, apply, lock
 from graphmem.store.port import ChangedError, Row
 
-# The numbers are those of Popoto's PredictionLedger (PL_CONFIDENCE_*, PL_AUTO_RESOLVE_*).
+# The numbers follow Popoto's PredictionLedger (PL_CONFIDENCE_*, PL_AUTO_RESOLVE_*).
 CONFIDENCE_THRESHOLD = 0.7
-"""An error over this is a low signal for the confidence in a policy."""
+"""An error over this gives a low signal for the confidence in a policy."""
 LOW_SIGNAL = 0.2
-"""That signal; of a smaller error it is 1 - error."""
+"""The low signal; a smaller error gives the signal 1 - error."""
 FEEDBACK: Mapping[Behaviour, tuple[float, bool | None]] = MappingProxyType(
     {
         "acted": (0.1, True),
@@ -49,7 +49,7 @@ FEEDBACK: Mapping[Behaviour, tuple[float, bool | None]] = MappingProxyType(
         "contradicted": (0.9, False),
     }
 )
-"""What was done with a subject: the error it stands for, and whether the prediction came true."""
+"""Behaviours with a subject: the implied error, and whether the prediction came true."""
 MAX_BINS = 1_000
 
 _STATUSES = ("open", "resolved", "expired")
@@ -67,7 +67,7 @@ class _Named(Input):
 
 
 class Predictions:
-    """Keeps the predictions of one namespace: ``memory.predictions``."""
+    """Stores the predictions of one namespace: ``memory.predictions``."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -85,23 +85,24 @@ class Predictions:
         key: str | None = None,
         kind: PredictionKind | None = None,
     ) -> Prediction:
-        """Store what is expected of a subject, durably; a subject can have many predictions.
+        """Store a prediction about a subject, durably; a subject can have many predictions.
 
         Args:
             subject: a policy or its id, a strategy, its id or its text, or any other text.
-            probability: that it comes true, in [0, 1]. Give this, ``outcome``, or both.
-            outcome: what is expected, as a JSON object.
-            agent: who expects it; default: the agent of the policy, else "default".
-            at: when it was expected, with time zone; default: not known.
+            probability: the probability that it comes true, in [0, 1]. Give this, ``outcome``, or
+                both.
+            outcome: the expected outcome, as a JSON object.
+            agent: the predicting agent; default: the agent of the policy, else "default".
+            at: the time of the prediction, with time zone; default: unknown.
             due: when it expires, with time zone; default: never.
-            key: what it is known by, unique in the namespace; the same again changes nothing and
-                answers ``created=False``. Without a key every call is a new prediction.
-            kind: "policy" or "strategy": the subject must be one; "free": it is a text, whatever
-                else has that name; default: what there is.
+            key: a key, unique in the namespace; a repeated call with it changes nothing and returns
+                ``created=False``. Without a key every call is a new prediction.
+            kind: "policy" or "strategy": the subject must be one; "free": the subject is only a
+                text; default: an existing policy or strategy, else a text.
 
         Raises:
-            ValidationError: a field is wrong, or nothing is expected.
-            ConflictError: the key is known with other content.
+            ValidationError: a field is wrong, or probability and outcome are both missing.
+            ConflictError: the key exists with other content.
             NotFoundError: there is no such policy or strategy.
         """
         given = Expectation(
@@ -149,21 +150,21 @@ class Predictions:
         actual: Mapping[str, JsonValue] | None = None,
         happened: bool | None = None,
     ) -> Prediction:
-        """Store what came, once and durably, with how far off the prediction was.
+        """Resolve a prediction by the actual outcome, once and durably, and store its error.
 
-        Where an outcome was expected and ``actual`` is given, the error is the mean over the names
-        in either: of two numbers their distance, relative to the larger one or to 1; of others 0
-        where they are equal, else 1. Without that it is the distance of the probability from what
-        ``happened``. A prediction about a policy moves the confidence in it.
+        If an outcome was expected and ``actual`` is given, the error is the mean over all names in
+        either: for two numbers their distance, relative to the larger one or to 1; for other values
+        0 if they are equal, else 1. Otherwise it is the distance between the probability and what
+        ``happened``. A prediction about a policy changes the confidence in it.
 
         Args:
             prediction_id: an open prediction.
-            actual: what came, as a JSON object. Give this, ``happened``, or both.
+            actual: the actual outcome, as a JSON object. Give this, ``happened``, or both.
             happened: whether it came true; default: whether the error is under 0.5.
 
         Raises:
-            ValidationError: a field is wrong, what is given cannot be compared with what was
-                expected, or the prediction is no longer open.
+            ValidationError: a field is wrong, the outcome cannot be compared with the expectation,
+                or the prediction is no longer open.
             NotFoundError: there is no such prediction.
         """
         check_text("prediction_id", prediction_id)
@@ -172,11 +173,11 @@ class Predictions:
         given = Resolution(actual=_object("actual", actual), happened=happened)
 
         def work(tx: Transaction) -> Prediction:
-            found = self._rows(tx, [prediction_id])
-            if not found:
+            predictions = self._rows(tx, [prediction_id])
+            if not predictions:
                 raise self._unknown(prediction_id)
-            locked = self._locked(tx, found)
-            if not locked:  # erased, with its subject, while this waited
+            locked = self._locked(tx, predictions)
+            if not locked:  # erased with its subject meanwhile
                 raise self._unknown(prediction_id)
             row = locked[0]
             _check_open(row)
@@ -194,13 +195,13 @@ class Predictions:
         return self._graph.transact(work)
 
     def feedback(self, subject: Subject, how: Behaviour) -> builtins.list[Prediction]:
-        """Resolve all open predictions about a subject by what was done with it; return them.
+        """Resolve all open predictions about a subject by the behaviour toward it; return them.
 
-        "acted" on stands for an error of .1, "used" .3, "dismissed" .5, "contradicted" .9. The
-        first two count as having happened, the last as not; "dismissed" does not tell.
+        "acted" means an error of .1, "used" .3, "dismissed" .5, "contradicted" .9. The first two
+        count as having happened, the last as not; "dismissed" leaves it open.
 
         Raises:
-            ValidationError: ``how`` is none of these, or this can be no subject.
+            ValidationError: ``how`` is none of these, or the subject is of a wrong type.
         """
         if how not in FEEDBACK:
             raise ValidationError("how", how, "is unknown", f"give one of {', '.join(FEEDBACK)}")
@@ -208,8 +209,8 @@ class Predictions:
         subjects = self._names(subject)
 
         def work(tx: Transaction) -> builtins.list[Prediction]:
-            found = tx.run("predictions.open_about", subjects=subjects)
-            rows = [row for row in self._locked(tx, found) if row["status"] == "open"]
+            predictions = tx.run("predictions.open_about", subjects=subjects)
+            rows = [row for row in self._locked(tx, predictions) if row["status"] == "open"]
             ids = [row["id"] for row in rows]
             if not ids:
                 return []
@@ -227,12 +228,12 @@ class Predictions:
         return self._graph.transact(work)
 
     def expire(self, *, now: datetime | None = None) -> int:
-        """Let the open predictions that are due expire; return how many.
+        """Expire the open predictions that are due; return their number.
 
-        An expired prediction cannot be resolved and tells nothing of reliability.
+        An expired prediction cannot be resolved and does not count for reliability.
 
         Args:
-            now: those due until this time, with time zone; default: the clock.
+            now: expire those due until this time, with time zone; default: the clock.
         """
         moment = millis(_Named(now=now).now)
         until = self._graph.now() if moment is None else moment
@@ -252,7 +253,7 @@ class Predictions:
         return prediction_of(rows[0])
 
     def open(self, subject: Subject | None = None, limit: int = 100) -> builtins.list[Prediction]:
-        """Return the latest open predictions, of a subject or of all."""
+        """Return the latest open predictions, about one subject or all."""
         return self.list("open", subject, limit)
 
     def list(
@@ -261,12 +262,12 @@ class Predictions:
         subject: Subject | None = None,
         limit: int = 100,
     ) -> builtins.list[Prediction]:
-        """Return the latest predictions, those recorded last first.
+        """Return the latest predictions, latest recorded first.
 
         Args:
             status: "open", "resolved" or "expired"; default: all.
-            subject: only those about this, as in :meth:`expect`.
-            limit: how many at most.
+            subject: only predictions about this, as in :meth:`expect`.
+            limit: most predictions to return.
 
         Raises:
             ValidationError: an argument is wrong.
@@ -288,12 +289,12 @@ class Predictions:
     def reliability(
         self, *, bins: int = 10, subject: Subject | None = None, agent: str | None = None
     ) -> Reliability:
-        """Return how well probabilities were met, over the resolved predictions that had one.
+        """Return the reliability of the probabilities of resolved predictions.
 
         Args:
-            bins: of equal width, from 1 to 1000.
+            bins: number of bins of equal width, from 1 to 1000.
             subject: only those about this, as in :meth:`expect`.
-            agent: only what this agent expected.
+            agent: only predictions of this agent.
 
         Raises:
             ValidationError: an argument is wrong.
@@ -314,7 +315,7 @@ class Predictions:
         )
 
     def _names(self, subject: object) -> builtins.list[str]:
-        """Return what a subject may be stored as: its id or text, or the id of its strategy."""
+        """Return the possible stored forms of a subject: its id, text or strategy id."""
         ids = subject_ids(
             self._graph.ns,
             subject,
@@ -327,11 +328,11 @@ class Predictions:
     def _about(
         self, tx: Transaction, names: Sequence[str], kind: PredictionKind | None, *, free: bool
     ) -> Row:
-        """Return what a subject is: {id, kind, owner}."""
+        """Return the id, kind and owner of a subject: {id, kind, owner}."""
         if kind != "free":
-            found = find_subject(tx, names, kind)
-            if found is not None:
-                return found
+            subject_row = find_subject(tx, names, kind)
+            if subject_row is not None:
+                return subject_row
             if kind is not None or not free:
                 raise NotFoundError(
                     f"no {kind or 'policy or strategy'} {names[0]!r} in namespace "
@@ -342,17 +343,17 @@ class Predictions:
     def _rows(self, tx: Transaction, ids: Sequence[str]) -> builtins.list[Row]:
         return tx.run("predictions.get", ids=list(ids))
 
-    def _locked(self, tx: Transaction, found: Sequence[Row]) -> builtins.list[Row]:
-        """Keep others out of the streams that predictions can move, then out of the predictions."""
-        streams = {stream_id(self._graph.ns, row["owner"]) for row in found if row["owner"]}
+    def _locked(self, tx: Transaction, predictions: Sequence[Row]) -> builtins.list[Row]:
+        """Lock the streams that the predictions can change, then the predictions."""
+        streams = {stream_id(self._graph.ns, row["owner"]) for row in predictions if row["owner"]}
         if streams:
             lock(tx, streams)
-        ids = [row["id"] for row in found]
+        ids = [row["id"] for row in predictions]
         tx.run("predictions.lock", ids=ids)
         return self._rows(tx, ids)
 
     def _signal(self, tx: Transaction, rows: Iterable[Row], resolved: Iterable[Row]) -> None:
-        """Move the confidence in the policies that predictions were about."""
+        """Change the confidence in the policies that the predictions are about."""
         signals = {row["id"]: row["signal"] for row in resolved}
         drafts: dict[str, Draft] = {}
         for row in rows:
@@ -372,7 +373,7 @@ class Predictions:
 
 
 def prediction_of(row: Row, *, created: bool = False) -> Prediction:
-    """Return the prediction of a row of the procedures."""
+    """Return the prediction of a procedure's row."""
     return Prediction(
         id=row["id"],
         subject=row["subject"],
@@ -395,9 +396,9 @@ def prediction_of(row: Row, *, created: bool = False) -> Prediction:
 
 
 def pairs(expected: str, actual: str) -> list[Row]:
-    """Return two JSON objects as ``predictions.resolve`` compares them, in the order of names.
+    """Return the values of two JSON objects as pairs for ``predictions.resolve``, by name.
 
-    Numbers go as they are, everything else as JSON texts that are equal where the values are.
+    Numbers stay numbers; all other values become JSON texts that are equal if the values are.
     """
     before, after = _plain(expected), _plain(actual)
     return [
@@ -421,9 +422,9 @@ def _is_number(value: Any) -> bool:
 
 
 def _plain(text: str) -> dict[str, Any]:
-    """Return a JSON object in which 1.0 is 1, at any depth."""
-    found: dict[str, Any] = json.loads(text, parse_float=_whole)
-    return found
+    """Return a JSON object with 1.0 replaced by 1, at any depth."""
+    parsed: dict[str, Any] = json.loads(text, parse_float=_whole)
+    return parsed
 
 
 def _whole(text: str) -> int | float:
@@ -432,10 +433,10 @@ def _whole(text: str) -> int | float:
 
 
 def _comparable(given: Resolution, row: Row) -> list[Row] | None:
-    """Return the pairs to compare, or None where the probability is.
+    """Return the pairs to compare, or None to compare the probability.
 
     Raises:
-        ValidationError: neither can be.
+        ValidationError: neither can be compared.
     """
     if given.actual is not None and row["expected"] is not None:
         return pairs(row["expected"], canonical_json(given.actual))
@@ -470,10 +471,10 @@ def _shown(moment: datetime | None) -> str:
 def _check_same(
     given: Expectation, names: Sequence[str], content: Mapping[str, Any], stored: Row
 ) -> None:
-    """Refuse another prediction under a key that is taken."""
+    """Raise if the key belongs to a prediction with other content."""
     default = stored["agent"] if stored["kind"] == "policy" else "default"
     wanted = {
-        # What was free then can be a strategy now.
+        # A subject that was free then can be a strategy now.
         "subject": stored["subject"] if stored["subject"] in names else names[0],
         "kind": given.kind or stored["kind"],
         "agent": given.agent or default,
@@ -492,6 +493,6 @@ def _object(name: str, given: object) -> dict[str, JsonValue] | None:
 
 
 def _bin(place: int, bins: int, row: Row | None) -> ReliabilityBin:
-    found = {"count": 0, "happened": 0, "mean": None, "share": None, "lower": 0.0, "upper": 1.0}
-    found |= {name: row[name] for name in found} if row else {}
-    return ReliabilityBin(low=place / bins, high=(place + 1) / bins, **found)
+    columns = {"count": 0, "happened": 0, "mean": None, "share": None, "lower": 0.0, "upper": 1.0}
+    columns |= {name: row[name] for name in columns} if row else {}
+    return ReliabilityBin(low=place / bins, high=(place + 1) / bins, **columns)

@@ -1,4 +1,4 @@
-"""Co-occurrence of policies: edges with a weight in [0, 1], and spreading over them."""
+"""Co-occurrence of policies: edges with a weight in [0, 1], and spreading activation."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from graphmem.policies.streams import Draft, apply
 
 MAX_DEPTH = 10
 ALL = 1_000_000
-"""More edges than a policy has."""
+"""A limit above the number of edges of any policy."""
 
 
 class Linking(PolicyBase):
-    """Links policies of one agent with each other, by hand; episodes do so by themselves.
+    """Links policies of one agent manually; episodes create links automatically.
 
-    A policy is given as a Policy or its id. An edge belongs to both ends alike.
+    A policy is given as a Policy or its id. Edges are undirected.
     """
 
     def link(self, a: Policy | str, b: Policy | str, *, weight: float = INITIAL_WEIGHT) -> float:
-        """Link two policies; one that is there keeps its weight. Returns the weight in [0, 1].
+        """Link two policies; an existing edge keeps its weight. Return the weight in [0, 1].
 
         Raises:
             ValidationError: they are the same, of different agents, or the weight is outside
                 [0, 1].
-            NotFoundError: one is not there.
+            NotFoundError: one does not exist.
         """
         return self._join("linked", a, b, unit("weight", weight))
 
     def strengthen(self, a: Policy | str, b: Policy | str, *, delta: float = STRENGTHEN) -> float:
-        """Add to the weight of an edge, to 1 at most; make it where there is none.
+        """Add to the weight of an edge, up to 1; create the edge if there is none.
 
         Raises:
             ValidationError: ``delta`` is not over 0.
@@ -49,8 +49,8 @@ class Linking(PolicyBase):
     ) -> float:
         """Multiply the weight of an edge, or without ``b`` of all edges of ``a``, by a factor.
 
-        An edge that then weighs less than 0.001 goes. Returns the weight of the edge (0 where it
-        went), or without ``b`` the number of edges that went.
+        An edge whose weight falls below 0.001 is removed. Return the weight of the edge (0 if it
+        was removed), or without ``b`` the number of removed edges.
 
         Raises:
             ValidationError: the factor is outside [0, 1].
@@ -81,8 +81,8 @@ class Linking(PolicyBase):
         """
         if type(limit) is not int or limit < 1:
             raise ValidationError("limit", limit, "must be a whole number from 1")
-        found = self._known(policy)
-        rows = self._graph.read("policies.linked", id=found.id, limit=limit)
+        known = self._known(policy)
+        rows = self._graph.read("policies.linked", id=known.id, limit=limit)
         return [LinkedPolicy(**row) for row in rows]
 
     def propagate(
@@ -93,16 +93,16 @@ class Linking(PolicyBase):
         decay_per_hop: float = 0.5,
         threshold: float = 0.0,
     ) -> dict[str, float]:
-        """Spread activation from policies over their edges; return what reaches others, by id.
+        """Spread activation from policies over their edges; return the activation of others by id.
 
-        Each hop multiplies by the weight of the edge and ``decay_per_hop``; of several ways the
-        strongest counts. At depth 0 the policies themselves are returned.
+        Each hop multiplies by the weight of the edge and ``decay_per_hop``; the strongest of
+        several paths counts. At depth 0 the policies themselves are returned.
 
         Args:
-            policies: where it starts, with an activation of 1 each.
+            policies: the start, with an activation of 1 each.
             depth: hops, from 0 to 10.
             decay_per_hop: in [0, 1).
-            threshold: less is not passed on nor returned.
+            threshold: smaller activations are neither passed on nor returned.
 
         Raises:
             ValidationError: an argument is wrong.

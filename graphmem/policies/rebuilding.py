@@ -1,4 +1,4 @@
-"""Deriving the policies of a stream anew, from all its events in order."""
+"""Derives the policies of a stream again from all its events in order."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from graphmem.store.port import Row
 PAGE = 1_000
 FIELDS = tuple(name for name in ALL if name not in ("id", "state"))
 LEARNED = ("q", "updates", "active", "last_updated_at", "created_at", "q_set", "crystallized")
-"""What cannot be derived where updates were made without a record."""
+"""Fields that cannot be derived if there were unrecorded updates."""
 
 
 @dataclass
 class Derived:
-    """The policies of a stream as they are stored, and as its events say."""
+    """The stored policies of a stream, and the policies derived from its events."""
 
     stored: dict[str, Row]
     stored_links: dict[str, Row]
@@ -39,17 +39,17 @@ class Derived:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The fields that must agree."""
+        """The fields that must be equal."""
         return tuple(name for name in FIELDS if not (self.unrecorded and name in LEARNED))
 
     def without_evidence(self) -> list[str]:
-        """Return the policies that no event speaks of."""
+        """Return the policies without any event."""
         if self.unrecorded:
             return []
         return [key for key, entry in self.table.entries.items() if entry.created_at is None]
 
     def links(self) -> dict[str, Row]:
-        """Return the co-occurrence edges as the events say."""
+        """Return the derived co-occurrence edges."""
         rows = self.table.link_rows(self.table.links)
         return {f"{row['low']} {row['high']}": row for row in rows}
 
@@ -106,7 +106,7 @@ def rebuild(tx: Transaction, stream: str) -> Rebuilt:
 
 
 def derive(tx: Transaction, stream: Row) -> Derived:
-    """Apply all events of a stream to its policies, from nothing."""
+    """Apply all events of a stream to blank policies."""
     rows = tx.run("maintenance.stored_policies", stream=stream["stream"])
     links = tx.run("maintenance.stored_links", stream=stream["stream"])
     table = blank(rows)
@@ -121,7 +121,7 @@ def derive(tx: Transaction, stream: Row) -> Derived:
 
 
 def blank(rows: Iterable[Row]) -> Table:
-    """Return the stored policies of a stream as if nothing had happened to them."""
+    """Return the policies of a stream in their initial state."""
     table = Table()
     for row in rows:
         table.add(Entry(row["id"], row["state"]))
@@ -131,14 +131,14 @@ def blank(rows: Iterable[Row]) -> Table:
 def replayed(tx: Transaction, stream: Row, table: Table) -> Iterator[tuple[Row, float | None]]:
     """Apply the events of a stream to a table, in order.
 
-    Yields each event after it was applied, with the TD error of a transition.
+    Yield each event after applying it, with the TD error of a transition.
     """
     for event in _events(tx, stream):
         yield event, _apply(table, event, unrecorded=bool(stream["unrecorded"]))
 
 
 def write(tx: Transaction, derived: Derived) -> tuple[int, int, int]:
-    """Store what the events say; return counts of policies, of edges, and of policies removed."""
+    """Store the derived data; return the counts of policies, edges, and removed policies."""
     gone = derived.without_evidence()
     if gone:
         tx.run("maintenance.drop_policies", ids=gone)
@@ -188,14 +188,14 @@ def _apply(table: Table, event: Row, *, unrecorded: bool) -> float | None:
     else:
         keys = [key for key in (event["subject"], event["other"]) if key is not None]
         about = [table.entries.get(key) for key in keys]
-        # A policy goes with its last evidence. What was said of it does not hold for one of the
-        # same action that comes later.
-        held = kind in EVIDENCE or unrecorded
-        if about and all(entry and (held or entry.created_at is not None) for entry in about):
+        # A policy is removed with its last evidence. Its other events do not apply to a later
+        # policy of the same action.
+        evident = kind in EVIDENCE or unrecorded
+        if about and all(entry and (evident or entry.created_at is not None) for entry in about):
             table.apply(kind, event)
     return None
 
 
 def event_ids(stream: str, first: int, last: int) -> Sequence[str]:
-    """Return the ids of a range of events, both ends included."""
+    """Return the ids of a range of events, including both ends."""
     return [f"{stream}:{seq}" for seq in range(first, last + 1)]

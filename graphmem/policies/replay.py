@@ -1,10 +1,9 @@
-"""What events make of policies: applied one after the other, in the order of their numbers.
+"""Replays events on policies, in the order of their numbers.
 
-The same code applies a batch of new events to the policies that they touch, and all events of a
-stream to nothing, which is how ``verify`` and ``rebuild`` derive policies anew. A single update
-goes through ``policies.td_update`` in Cypher, which does the same operations in the same order;
-a sequence cannot be one statement, because a server reads all that a statement needs before it
-writes.
+The same code applies a batch of new events to existing policies, and all events of a stream to
+blank policies; the latter is how ``verify`` and ``rebuild`` derive policies. A single update uses
+``policies.td_update`` in Cypher, with the same operations in the same order. A sequence cannot be
+one statement, because a server reads all data of a statement before it writes.
 """
 
 from __future__ import annotations
@@ -14,25 +13,25 @@ from dataclasses import dataclass, field
 from typing import Any
 
 CONFIDENCE_CAP = 20
-"""Signals after which each further one weighs the same (1/21)."""
+"""Number of signals after which every further signal has the same weight (1/21)."""
 INITIAL_CONFIDENCE = 0.5
 STRENGTHEN = 0.05
-"""What one episode, or one call of ``strengthen``, adds to a co-occurrence weight."""
+"""Increment of a co-occurrence weight by one episode or one call of ``strengthen``."""
 INITIAL_WEIGHT = 0.1
-"""The weight of a first link."""
+"""Initial weight of a link."""
 DECAY = 0.95
-"""What is left of a co-occurrence weight after a trial of one end without the other."""
+"""Factor of a co-occurrence weight for each trial of one end without the other."""
 LEAST_WEIGHT = 0.001
-"""A link that weighs less is none."""
+"""A link with a smaller weight is removed."""
 EVIDENCE = ("outcome", "set")
-"""Kinds of events that a policy can live by, beside transitions and episodes."""
+"""Kinds of events that keep a policy alive, besides transitions and episodes."""
 WINDOW = 10
-"""Policies of an episode are linked with the next so many; all pairs would grow with the square."""
+"""Each policy of an episode is linked with so many next ones; all pairs would be too many."""
 
 
 @dataclass(slots=True)
 class Entry:
-    """What can change of one policy."""
+    """The changeable properties of one policy."""
 
     id: str
     state: str
@@ -49,25 +48,25 @@ class Entry:
     last_updated_at: int | None = None
 
     only_value: bool = True
-    """Whether nothing but the value, its count of updates and its date was changed."""
+    """Whether only the value, its count of updates and its date changed."""
 
     def row(self) -> dict[str, Any]:
-        """Return all that can change."""
+        """Return all changeable properties."""
         return {name: getattr(self, name) for name in FIELDS}
 
     def value_row(self) -> dict[str, Any]:
-        """Return what a TD update changes."""
+        """Return the properties that a TD update changes."""
         return {name: getattr(self, name) for name in _VALUE}
 
 
 FIELDS = tuple(name for name in Entry.__slots__ if name != "only_value")
-"""What is stored of a policy that can change, and its id and state."""
+"""The stored changeable properties of a policy, with its id and state."""
 _VALUE = ("id", "q", "updates", "last_updated_at")
 
 
 @dataclass(slots=True)
 class Link:
-    """A co-occurrence edge: its weight when both ends had ``held`` trials together."""
+    """A co-occurrence edge; ``weight`` is as of a sum of ``held`` trials at both ends."""
 
     count: int = 0
     weight: float = 0.0
@@ -86,7 +85,7 @@ class Table:
     _by_state: dict[str, list[Entry]] = field(default_factory=dict)
 
     def add(self, entry: Entry) -> Entry:
-        """Take in a policy."""
+        """Add a policy."""
         self.entries[entry.id] = entry
         self._by_state.setdefault(entry.state, []).append(entry)
         return entry
@@ -115,12 +114,12 @@ class Table:
         given = fact.get("next_max")
         if given is not None:
             return float(given)
-        found = [e.q for e in self._by_state.get(fact["next_state"], ()) if e.active]
+        values = [e.q for e in self._by_state.get(fact["next_state"], ()) if e.active]
         actions = fact.get("next_actions")
-        if not found:
+        if not values:
             return 0.0
-        best = max(found)
-        return 0.0 if actions is not None and len(found) < actions and best < 0.0 else best
+        best = max(values)
+        return 0.0 if actions is not None and len(values) < actions and best < 0.0 else best
 
     def episode(self, policies: Sequence[str], success: bool, created_at: int) -> None:
         """Apply an episode that took these policies, in the order of first use."""
@@ -129,7 +128,7 @@ class Table:
             self._count(entry, success)
         for index, first in enumerate(policies):
             for second in policies[index + 1 : index + 1 + WINDOW]:
-                # The trial that both share, counted at both ends, is none without the other.
+                # The shared trial is counted at both ends, but it is no trial without the other.
                 self._strengthen(first, second, STRENGTHEN, shared=2).count += 1
 
     def apply(self, kind: str, fact: Mapping[str, Any]) -> None:
@@ -186,7 +185,7 @@ class Table:
             self.dropped_links.add(pair)
 
     def _touch(self, policy: str, fact: Mapping[str, Any]) -> Entry:
-        """Return a policy that changes; evidence for it (with a date) is what it lives by."""
+        """Return a policy for a change; evidence (a dated fact) keeps the policy alive."""
         entry = self.entries[policy]
         entry.only_value = False
         if entry.created_at is None:
@@ -228,7 +227,7 @@ class Table:
         return link
 
     def link_rows(self, pairs: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
-        """Return edges as the procedures take them."""
+        """Return edges as rows for the procedures."""
         rows = []
         for low, high in sorted(pairs):
             link = self.links[low, high]

@@ -1,8 +1,7 @@
-"""The streams that agents' changes go into, and the policies that follow from them.
+"""The streams of agents' changes, and the policies that follow from them.
 
-A stream belongs to one agent. Its lock is taken before its policies are read or written, so that
-events have the numbers of the order in which they were applied, and agents do not wait for each
-other.
+A stream belongs to one agent. It is locked before its policies are read or written, so that the
+numbers of events give the order in which they were applied, and agents do not wait for each other.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 
 
 class StateKey(NamedTuple):
-    """A state: its fingerprint, and its features as JSON where they are known."""
+    """A state: its fingerprint, and its features as JSON if they are known."""
 
     id: str
     fingerprint: str
@@ -73,19 +72,19 @@ class PolicyKey(NamedTuple):
 
     @classmethod
     def of(cls, namespace: str, agent: str, state: StateKey, action: str, spec: Any) -> PolicyKey:
-        """Return the key of an action (a type, and what specifies it as JSON)."""
-        held = None if spec is None else canonical_json(spec)
+        """Return the key of an action (a type, and a spec as JSON)."""
+        spec_json = None if spec is None else canonical_json(spec)
         return cls(
-            policy_id(namespace, agent, state.fingerprint, action, held),
+            policy_id(namespace, agent, state.fingerprint, action, spec_json),
             stream_id(namespace, agent),
             agent,
             state,
             action,
-            held,
+            spec_json,
         )
 
     def row(self) -> Row:
-        """Return it as ``policies.open`` takes it."""
+        """Return the row for ``policies.open``."""
         return {
             "id": self.id,
             "state_id": self.state.id,
@@ -98,13 +97,13 @@ class PolicyKey(NamedTuple):
 
 
 Took = tuple[PolicyKey, int, int]
-"""A policy that an episode took: its key, in how many steps, and the index of the first."""
+"""A policy that an episode took: its key, the number of steps, and the first step's index."""
 
 
 def took(namespace: str, agent: str, steps: Iterable[tuple[Any, str, Any]]) -> list[Took]:
-    """Return the policies that steps (state, action type, action) take, in the order of first use.
+    """Return the policies that steps (state, action type, action) take, in order of first use.
 
-    Steps without a state take none.
+    Steps without a state take no policy.
     """
     places: dict[str, list[int]] = {}
     keys: dict[str, PolicyKey] = {}
@@ -114,7 +113,7 @@ def took(namespace: str, agent: str, steps: Iterable[tuple[Any, str, Any]]) -> l
             key = PolicyKey.of(namespace, agent, place, action_type, action)
             keys[key.id] = key
             places.setdefault(key.id, []).append(index)
-    return [(keys[policy], len(found), found[0]) for policy, found in places.items()]
+    return [(keys[policy], len(indexes), indexes[0]) for policy, indexes in places.items()]
 
 
 @dataclass
@@ -131,7 +130,7 @@ def open_nodes(
     states: Iterable[StateKey] = (),
     agents: Iterable[str] = (),
 ) -> None:
-    """Create the streams, states and policies that are not there yet."""
+    """Create missing streams, states and policies."""
     wanted = {key.id: key for key in policies}
     names = {key.agent for key in wanted.values()} | set(agents)
     places: dict[str, StateKey] = {}
@@ -156,7 +155,7 @@ def open_nodes(
 
 
 def lock(tx: Transaction, streams: Iterable[str]) -> dict[str, Row]:
-    """Keep other writers out of streams; return their rows by id."""
+    """Lock streams; return their rows by id."""
     rows = tx.run("events.lock_streams", ids=sorted(set(streams)))
     return {row["stream"]: row for row in rows}
 
@@ -170,7 +169,7 @@ def load(
 ) -> dict[str, Table]:
     """Return the tables of locked streams with these policies (stream -> ids).
 
-    With ``states`` (ids), all policies of the streams in these states are there too.
+    With ``states`` (ids), the tables include all policies of the streams in these states.
     """
     tables = {stream: Table() for stream in policies}
     home = {policy: stream for stream, ids in policies.items() for policy in ids}
@@ -197,15 +196,15 @@ def load(
 
 
 def store(tx: Transaction, tables: Iterable[Table]) -> None:
-    """Write what changed in tables."""
+    """Write the changes of tables."""
     tables = list(tables)
     changed = [table.entries[policy] for table in tables for policy in sorted(table.changed)]
     valued = [entry.value_row() for entry in changed if entry.only_value]
     rows = [entry.row() for entry in changed if not entry.only_value]
-    for name, found in (("policies.put_values", valued), ("policies.put", rows)):
-        if found:
-            written = tx.run(name, rows=found)
-            if written[0]["written"] != len(found):
+    for name, changed_rows in (("policies.put_values", valued), ("policies.put", rows)):
+        if changed_rows:
+            written = tx.run(name, rows=changed_rows)
+            if written[0]["written"] != len(changed_rows):
                 raise ChangedError("a policy was erased while this was written")
     links = [row for table in tables for row in table.link_rows(table.changed_links)]
     if links:
@@ -223,11 +222,11 @@ def apply(
 ) -> list[list[tuple[int, Any]]]:
     """Apply new events in order, and append them to the streams.
 
-    Policies and next states that are not there yet are made of their ``keys`` and ``states``.
-    Returns for each draft and event its number and, of a transition, ``(q, TD error)``.
+    Missing policies and next states are created from ``keys`` and ``states``. Return for each draft
+    and event its number and, for a transition, ``(q, TD error)``.
 
     Raises:
-        ChangedError: a policy without a key is not there.
+        ChangedError: a policy without a key does not exist.
     """
     by_stream = {stream_id(tx.ns, draft.agent): draft for draft in drafts}
     locked, tables = _opened(tx, by_stream, keys, states)
@@ -273,7 +272,7 @@ def _opened(
     keys: Mapping[str, PolicyKey],
     states: Mapping[str, StateKey],
 ) -> tuple[dict[str, Row], dict[str, Table]]:
-    """Lock streams and load what their new events touch, making what is not there yet."""
+    """Lock streams and load the policies of their new events; create missing ones."""
     policies: dict[str, list[str]] = {}
     places: set[str] = set()
     links = False
@@ -303,12 +302,12 @@ def _opened(
 
 
 class _MissingError(Exception):
-    """A policy or a state is not there (yet)."""
+    """A policy or a state does not exist (yet)."""
 
 
 _EMPTY = {"subject": None, "other": None, "value": None, "success": None, "at": None, "data": None}
 
 
 def missing(policy: str, namespace: str) -> NotFoundError:
-    """Return the error for a policy that is not there."""
+    """Return the error for a missing policy."""
     return NotFoundError(f"no policy {policy!r} in namespace {namespace!r}")

@@ -1,4 +1,4 @@
-"""TD learning from the episodes that a memory holds, each once."""
+"""TD learning from recorded episodes, each once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from graphmem.policies.streams import Draft, PolicyKey, StateKey, apply, lock, o
 from graphmem.store.port import Row
 
 GROUP = "graphmem: learn episodes"
-"""The group whose place in a stream says up to where its episodes were learned."""
+"""The group whose cursor in a stream marks the last learned episode."""
 PAGE = 100
 
 
@@ -30,7 +30,7 @@ class Rates(Input):
 
 
 class Studying(PolicyBase):
-    """Makes transitions of the steps of episodes."""
+    """Learns from the steps of episodes."""
 
     def learn_episodes(
         self,
@@ -40,17 +40,17 @@ class Studying(PolicyBase):
         gamma: float | None = None,
         on_progress: Callable[[int], None] | None = None,
     ) -> EpisodesLearned:
-        """Apply TD(0) to the steps of recorded episodes, in the order in which they were learned.
+        """Apply TD(0) to the steps of recorded episodes, in order of recording.
 
-        A step counts that has a state, a reward, and a next state or ``terminal``. Each episode
-        is applied once, whoever calls this and how often, and goes with the episode when that is
-        erased. The time that a call takes depends on what is new.
+        A step counts if it has a state, a reward, and a next state or ``terminal``. Each episode is
+        applied once, also with repeated or concurrent calls; erasing an episode removes its
+        transitions. The time of a call depends on the number of new events.
 
         Args:
-            agent: only this agent's episodes; default: all agents, each by itself.
+            agent: only this agent's episodes; default: all agents, each separately.
             alpha: learning rate in (0, 1]; default: the setting (0.1).
             gamma: discount in [0, 1]; default: the setting (0.95).
-            on_progress: called with the number of events looked at, transaction by transaction.
+            on_progress: called after each transaction with the number of events read so far.
 
         Raises:
             ValidationError: alpha or gamma is out of range.
@@ -75,7 +75,7 @@ class Studying(PolicyBase):
     def _page(
         self, tx: Transaction, stream: Row, rates: Mapping[str, float]
     ) -> tuple[int, tuple[int, int, int]]:
-        """Apply the episodes among the next events; return how many events there were."""
+        """Apply the episodes among the next events; return the number of events."""
         cursor = node_id(tx.ns, "Cursor", GROUP, stream["stream"])
         tx.run("events.open_cursor", id=cursor, group=GROUP, stream=stream["stream"])
         lock(tx, [stream["stream"]])

@@ -1,1 +1,1 @@
-"""What every part works with: the bound graph, checks of arguments, look-ups, access."""
+"""Common ground of all parts: the bound graph, checks of arguments, look-ups, access."""

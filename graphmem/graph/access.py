@@ -1,4 +1,4 @@
-"""Who may learn and read what: a pure function of the learning scopes of a namespace."""
+"""Access rights: who may learn and read what, derived from a namespace's learning scopes."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from graphmem.store.port import Row
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Which lessons somebody reads."""
+    """The lessons that a reader may read."""
 
     agents: tuple[str, ...] | None
-    """Those of these agents, in the order of their names; None: of all."""
+    """Their agents, in order of name; None: all."""
     scope: Scope | None
-    """Whose types of tasks count; None: all types."""
+    """The scope that limits the types of tasks; None: all types."""
 
     @property
     def min_occurrences(self) -> int | None:
-        """Occurrences that a lesson needs, where the scope says so."""
+        """Occurrences that a lesson needs, if the scope sets a number."""
         return None if self.scope is None else self.scope.min_occurrences
 
     def allows(self, task_type: str) -> bool:
-        """Return whether lessons on tasks of a type are read."""
+        """Return whether the reader may read lessons on tasks of a type."""
         return self.scope is None or self.scope.allows(task_type)
 
 
@@ -47,11 +47,11 @@ class Scopes(Mapping[str, Scope]):
         return len(self._scopes)
 
     def view(self, agent: str | None) -> View:
-        """Return what an agent reads; None reads everything.
+        """Return what an agent may read; None reads everything.
 
-        It reads its own lessons, and those of the agents that it inherits from, directly or
-        through others, as far as these share with it; and only on types of tasks that it may
-        learn. An agent without a scope reads its own, on all types.
+        An agent reads its own lessons, and those of agents that it inherits from, directly or
+        through others, if these share with it; and only on types of tasks that it may learn. An
+        agent without a scope reads its own lessons, on all types.
         """
         if agent is None:
             return View(agents=None, scope=None)
@@ -63,20 +63,20 @@ class Scopes(Mapping[str, Scope]):
         return View(agents=tuple(sorted({agent, *shared})), scope=self._scopes.get(agent))
 
     def ancestors(self, agent: str) -> set[str]:
-        """Return the agents that one inherits from, directly or through others."""
-        found: set[str] = set()
+        """Return the agents from which one inherits, directly or through others."""
+        ancestors: set[str] = set()
         waiting = [agent]
         while waiting:
             scope = self._scopes.get(waiting.pop())
             for name in scope.inherit_from if scope else ():
-                if name not in found:
-                    found.add(name)
+                if name not in ancestors:
+                    ancestors.add(name)
                     waiting.append(name)
-        return found
+        return ancestors
 
 
 def refusal(scopes: Mapping[str, Scope], agent: str, task_type: str) -> ScopeError | None:
-    """Return why an agent may not learn a type of task, or None where it may."""
+    """Return the error if an agent may not learn a type of task, else None."""
     scope = scopes.get(agent)
     if scope is None or scope.allows(task_type):
         return None
@@ -97,7 +97,7 @@ def read_scopes(reader: Reader, agents: Collection[str] | None = None) -> Scopes
 
 
 def read_view(reader: Reader, agent: str | None) -> View:
-    """Return what an agent reads; None reads everything, and takes no statement."""
+    """Return what an agent may read; None reads everything, and needs no statement."""
     if agent is None:
         return Scopes().view(None)
     return read_scopes(reader).view(agent)

@@ -1,4 +1,4 @@
-"""Checks of arguments that many calls take."""
+"""Checks of common arguments."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from graphmem.models.fields import Input, Name
 
 
 def check_text(name: str, value: object) -> None:
-    """Refuse what no engine can be asked for.
+    """Check that an engine can search for a text.
 
     Raises:
         ValidationError: it is no text, or one with lone surrogates.
@@ -23,16 +23,16 @@ class _Agent(Input):
 
 
 def checked_agent(agent: str | None) -> str | None:
-    """Return the name of an agent as it is stored, or None for all agents.
+    """Return the normalized name of an agent, or None for all agents.
 
     Raises:
-        ValidationError: it is no name.
+        ValidationError: it is not a name.
     """
     return None if agent is None else _Agent(agent=agent).agent
 
 
 def checked_text(name: str, value: str | None) -> str | None:
-    """Return a text as it is stored, or None.
+    """Return a normalized text, or None.
 
     Raises:
         ValidationError: it is no text, or one with lone surrogates.
@@ -44,10 +44,10 @@ def checked_text(name: str, value: str | None) -> str | None:
 
 
 def check_limit(limit: int) -> None:
-    """Refuse what is no limit.
+    """Check a limit.
 
     Raises:
-        ValidationError: it is no whole number from 1.
+        ValidationError: it is not an integer of at least 1.
     """
     if type(limit) is not int or limit < 1:
         raise ValidationError("limit", limit, "must be a whole number from 1")

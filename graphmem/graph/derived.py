@@ -23,28 +23,28 @@ TOLERANCE = 1e-9
 
 
 Complete = Callable[[str, Row], Row]
-"""Makes an item, of a namespace, of what a procedure derived."""
+"""Makes an item of a namespace from the row of a deriving procedure."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of derived item: how it is named, keyed, and which nodes it hangs on."""
+    """One kind of derived item: its name, its key, and the label that it belongs to."""
 
     name: str
     label: str
     key: tuple[str, ...]
     needs_half_life: bool = False
     edges: bool = False
-    """It is removed and written anew, not set on nodes that stay."""
+    """Whether it is removed and created again, and not set on existing nodes."""
     linked: bool = False
-    """It is a node of its own, which a procedure links to its evidence."""
+    """Whether it is a node, which a procedure links to its evidence."""
     file: str = "maintenance"
     complete: Complete | None = None
 
     def derive(
         self, tx: Transaction, ids: Sequence[str], half_life: float, **only: Any
     ) -> list[Row]:
-        """Return the items as the facts say; ``only`` narrows edges (``task``, ``others``)."""
+        """Return the items derived from the facts; ``only`` limits edges (``task``, ``others``)."""
         extra = {"half_life": half_life} if self.needs_half_life else {}
         rows = tx.run(self._procedure("derive"), ids=list(ids), **extra, **only)
         return (
@@ -52,11 +52,11 @@ class Kind:
         )
 
     def stored(self, tx: Transaction, ids: Sequence[str]) -> list[Row]:
-        """Return the items as they are stored."""
+        """Return the stored items."""
         return list(map(_in_order, tx.run(self._procedure("stored"), ids=list(ids))))
 
     def put(self, tx: Transaction, ids: Sequence[str], rows: list[Row], **only: Any) -> int:
-        """Store the items in place of what is there; return how many."""
+        """Replace the stored items; return the number of new ones."""
         if self.edges:
             self.clear(tx, ids, **only)
         if not rows:
@@ -67,7 +67,7 @@ class Kind:
         return int(written[0]["written"])
 
     def clear(self, tx: Transaction, ids: Sequence[str], **only: Any) -> None:
-        """Remove the items that hang on some nodes."""
+        """Remove the items of some nodes."""
         tx.run(self._procedure("clear"), ids=list(ids), **only)
 
     def _procedure(self, what: str) -> str:
@@ -75,12 +75,12 @@ class Kind:
 
 
 def _in_order(row: Row) -> Row:
-    """Types of tasks come in the order in which they were met, which does not matter."""
+    """Sort the types of tasks, whose order does not matter."""
     return row | {name: sorted(row[name]) for name in ("types", "opposed") if name in row}
 
 
 def _typed(_: str, row: Row) -> Row:
-    """A task that was given no type has that of its wording."""
+    """Infer the type of a task without a given type from its wording."""
     if row["type"] is not None:
         return {**row, "type_rule": "given"}
     inferred = infer_task_type(row["description"] or "")
@@ -237,7 +237,7 @@ def by_key(kind: Kind, rows: Iterable[Row]) -> dict[str, Row]:
 def differences_of(
     kind: Kind, stored: Mapping[str, Row], expected: Mapping[str, Row]
 ) -> Iterator[Difference]:
-    """Yield where stored items are not as they should be; numbers may differ by 1e-9."""
+    """Yield the differences between stored and expected items; numbers may differ by 1e-9."""
     for key in sorted(stored.keys() | expected.keys()):
         was, should = stored.get(key), expected.get(key)
         if was is None or should is None:

@@ -1,4 +1,4 @@
-"""A namespace of a store, bound once: every part reads and writes the graph through it."""
+"""A namespace of a store: every part reads and writes the graph through it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ T = TypeVar("T")
 class Graph:
     """One namespace of a store, with the settings and the clock in force.
 
-    Procedures are called by their names. ``$ns``, ``$now`` and the parameters of
-    :attr:`Settings.bounds` are filled in where a procedure takes them and the caller gives none.
+    Procedures are called by name. ``$ns``, ``$now`` and the parameters of :attr:`Settings.bounds`
+    are filled in if a procedure takes them and the caller does not give them.
     """
 
     def __init__(self, store: Store, namespace: str, settings: Settings) -> None:
@@ -30,7 +30,7 @@ class Graph:
 
     @property
     def must_lock(self) -> bool:
-        """Whether a view has to lock what it reads: a server has no snapshots."""
+        """Whether a view must lock what it reads, because a server has no snapshots."""
         return self.store.capabilities.server
 
     def now(self) -> int:
@@ -38,7 +38,7 @@ class Graph:
         return time.time_ns() // 1_000_000
 
     def read(self, name: str, /, **params: Any) -> list[Row]:
-        """Run a procedure that only reads."""
+        """Run a reading procedure."""
         query, common, dated = self._known.get(name) or self._look_up(name)
         if dated and "now" not in params:
             params["now"] = self.now()
@@ -69,7 +69,7 @@ class Graph:
 
 
 class Transaction:
-    """A transaction of a graph; ``now`` is the clock when it was first begun."""
+    """A transaction of a graph; ``now`` is the time of its first attempt."""
 
     __slots__ = ("_tx", "graph", "now", "ns", "settings")
 
@@ -91,4 +91,4 @@ class Transaction:
 
 
 Reader = Graph | Transaction
-"""Where procedures that only read can be run: by themselves, or within a transaction."""
+"""What can run reading procedures: a graph, or a transaction."""

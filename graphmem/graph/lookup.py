@@ -1,4 +1,4 @@
-"""Which node is meant by an object, an id, a key, a text or a wording."""
+"""Look-ups of nodes by an object, an id, a key or a text."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from graphmem.store.port import Row
 
 KINDS: tuple[ItemKind, ...] = ("strategy", "heuristic", "anti-pattern", "rule", "policy")
 FITTING = 20
-"""Items that fit a text which are listed in an error."""
+"""Most matching items in the error for an ambiguous text."""
 _VERDICT = re.compile(r"\[(?:WORKS|AVOID)\]\s*")
 
 
 @runtime_checkable
 class HasId(Protocol):
-    """What the library returned: anything that is known by its id."""
+    """An object with an id, returned by this library."""
 
     @property
     def id(self) -> str:
@@ -31,7 +31,7 @@ class HasId(Protocol):
 
 
 def task_ids(reader: Reader, text: str) -> list[str]:
-    """Return the id of the task with a key or an id, else of all tasks with a wording."""
+    """Return the id of the task with that key or id, else the ids of all tasks with that text."""
     rows = reader.read("lookup.tasks", ids=[task_id(reader.ns, text), text])
     if not rows:
         rows = reader.read("lookup.described_tasks", text=text)
@@ -39,10 +39,10 @@ def task_ids(reader: Reader, text: str) -> list[str]:
 
 
 def subject_ids(ns: str, subject: object, what: str, remedy: str) -> list[str]:
-    """Return the ids of the policies and strategies that an object, an id or a text can mean.
+    """Return the ids of policies and strategies to which an object, an id or a text can refer.
 
     Raises:
-        ValidationError: it is none of these; the message says that it is no ``what``.
+        ValidationError: it is none of these; the message says that it is not a ``what``.
     """
     given = subject if isinstance(subject, str) else getattr(subject, "id", None)
     if not isinstance(given, str):
@@ -52,10 +52,10 @@ def subject_ids(ns: str, subject: object, what: str, remedy: str) -> list[str]:
 
 
 def find_subject(reader: Reader, ids: Sequence[str], kind: str | None = None) -> Row | None:
-    """Return the policy or strategy with the first of some ids: a row of ``lookup.subjects``."""
+    """Return the policy or strategy of the first existing id: a row of ``lookup.subjects``."""
     rows = {row["id"]: row for row in reader.read("lookup.subjects", ids=list(ids))}
-    found = (rows[identity] for identity in ids if identity in rows)
-    return next((row for row in found if kind in (None, row["kind"])), None)
+    matching = (rows[identity] for identity in ids if identity in rows)
+    return next((row for row in matching if kind in (None, row["kind"])), None)
 
 
 def find_strategy(reader: Reader, name: str, given: str) -> Row:
@@ -63,21 +63,21 @@ def find_strategy(reader: Reader, name: str, given: str) -> Row:
 
     Raises:
         NotFoundError: there is none.
-        ValidationError: the argument ``name`` is no text.
+        ValidationError: the argument ``name`` is not a text.
     """
     check_text(name, given)
     text = str(checked_text(name, given))
-    found = find_subject(reader, [text, strategy_id(reader.ns, text)], "strategy")
-    if found is None:
+    strategy = find_subject(reader, [text, strategy_id(reader.ns, text)], "strategy")
+    if strategy is None:
         raise NotFoundError(
             f"no strategy {given!r:.100} in namespace {reader.ns!r}; `graphmem strategies` shows "
             "them"
         )
-    return found
+    return strategy
 
 
 class Items:
-    """Finds items of one namespace."""
+    """Finds the items of one namespace that can be explained."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -85,13 +85,13 @@ class Items:
     def find(
         self, item: HasId | str, kind: str | None = None, agents: Sequence[str] | None = None
     ) -> Row:
-        """Return the row of ``explaining.find`` that an object, an id or a text means.
+        """Return the row of ``explaining.find`` for an object, an id or a text.
 
-        With ``agents``, a text names only lessons of these, and nothing is suggested.
+        With ``agents``, a text matches only their lessons, and errors suggest nothing.
 
         Raises:
             NotFoundError: there is none.
-            ValidationError: it is no such thing, or a text that fits several.
+            ValidationError: it is of a wrong type, or a text that matches several.
         """
         name = _checked_kind(kind)
         if isinstance(item, str):

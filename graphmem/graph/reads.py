@@ -1,8 +1,8 @@
-"""Counting what is read: beside the graph, and written to it now and then.
+"""Counts reads outside of the graph, and writes the counts to it from time to time.
 
-Reading does not wait for a write. Counts are added to the graph every few seconds by a thread, by
-``memory.upkeep.flush`` and when the memory is closed; a crash before that loses them, and nothing
-else.
+So a read does not wait for a write. A thread adds the counts to the graph every few seconds;
+``memory.upkeep.flush`` and closing the memory do so, too. A crash before that loses only these
+counts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class Reads:
-    """Reads of policies and strategies that are not written yet."""
+    """Unwritten counts of reads of policies and strategies."""
 
     def __init__(self, graph: Graph) -> None:
         self._enabled = graph.settings.count_reads
@@ -49,7 +49,7 @@ class Reads:
                 self._timer.start()
 
     def flush(self) -> int:
-        """Add the counts to the graph; return for how many items."""
+        """Add the counts to the graph; return the number of items."""
         with self._lock:
             counts, self._counts = self._counts, {}
             timer, self._timer = self._timer, None
@@ -67,7 +67,7 @@ class Reads:
             raise
 
     def close(self) -> None:
-        """Flush for the last time; where another process writes, the counts are dropped."""
+        """Flush for the last time; drop the counts if another process writes."""
         if not self._counts:
             self._stop()
             return
@@ -88,7 +88,7 @@ class Reads:
     def _tick(self) -> None:
         try:
             self.flush()
-        except StoreError as error:  # closed meanwhile, or the server went away: at the next one
+        except StoreError as error:  # closed, or no server: retry at the next tick
             _log.info("read counts wait: %s", error)
 
     def _write(self, counts: dict[tuple[str, str], tuple[int, int]]) -> int:
@@ -98,8 +98,8 @@ class Reads:
 
         def work(tx: Transaction) -> int:
             items = 0
-            for label, found in rows.items():
-                items += tx.run(_PROCEDURES[label], rows=found)[0]["items"]
+            for label, counted in rows.items():
+                items += tx.run(_PROCEDURES[label], rows=counted)[0]["items"]
             return items
 
         return self._graph.transact(work)

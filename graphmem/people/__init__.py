@@ -1,4 +1,4 @@
-"""People: preferences, knowledge, and what agents may learn and read."""
+"""People: preferences of users, knowledge, and the scopes of agents."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ __all__ = ["People"]
 
 
 class People(Preferences, KnowledgeBase):
-    """Keeps what users want, and what is known of the world: ``memory.people``."""
+    """Preferences of users and knowledge of the world: ``memory.people``."""

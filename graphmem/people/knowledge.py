@@ -1,4 +1,4 @@
-"""Knowledge: facts of a domain, who states them, and what contradicts them."""
+"""Knowledge: facts of a domain, their sources, and contradictions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def knowledge_id(namespace: str, domain: str, fact: str) -> str:
 
 
 class KnowledgeBase:
-    """Keeps what is known in one namespace."""
+    """Stores the knowledge of one namespace."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -43,22 +43,22 @@ class KnowledgeBase:
         contradicts: str | Knowledge | Sequence[str | Knowledge] | None = None,
         at: datetime | None = None,
     ) -> Knowledge:
-        """Store that a source states a fact of a domain, durably.
+        """Store a source's statement of a fact, durably.
 
-        A fact is there once; each source, user and time that states it is kept as evidence. The
-        same again changes nothing and answers ``created=False``.
+        A fact is stored once; each source, user and time that states it is evidence. A repeated
+        statement changes nothing and returns ``created=False``.
 
         Args:
-            domain: what the fact is about, for instance "billing".
+            domain: the subject of the fact, for instance "billing".
             fact: the fact, in words.
             source: "user_stated" (confidence 1), "documented", "observed" or "inferred" (0.8).
             user: who stated it; ``memory.upkeep.erase`` can then remove it.
-            contradicts: what is known and cannot be true as well: one or several, or their ids.
-            at: when it was stated, with time zone; default: not known.
+            contradicts: known facts that contradict this one: one or several, or their ids.
+            at: when it was stated, with time zone; default: unknown.
 
         Raises:
-            ValidationError: a field is wrong, or the fact is to contradict itself.
-            NotFoundError: what it is to contradict is not known.
+            ValidationError: a field is wrong, or the fact contradicts itself.
+            NotFoundError: a fact in ``contradicts`` is not known.
             StoreError: the engine failed; nothing was written.
         """
         claim = Claim(
@@ -108,11 +108,11 @@ class KnowledgeBase:
         return self._graph.transact(work)
 
     def knowledge(self, domain: str | None = None, *, limit: int = 100) -> list[Knowledge]:
-        """Return what is known, the surest first, with what contradicts what.
+        """Return the known facts, highest confidence first, with their contradictions.
 
         Args:
-            domain: only facts of this one.
-            limit: rows at most.
+            domain: only facts of this domain.
+            limit: most facts to return.
 
         Raises:
             ValidationError: the domain or the limit is wrong.
@@ -138,6 +138,6 @@ def _knowledge(row: Row, *, created: bool = False) -> Knowledge:
     )
 
 
-def _statement(held: Row) -> Statement:
-    moments = {name: from_millis(held[name]) for name in ("at", "recorded_at")}
-    return Statement(**{**held, **moments})
+def _statement(row: Row) -> Statement:
+    moments = {name: from_millis(row[name]) for name in ("at", "recorded_at")}
+    return Statement(**{**row, **moments})

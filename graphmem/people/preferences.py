@@ -1,7 +1,7 @@
-"""Users: what they prefer, and how everything that they said is erased.
+"""Users: their preferences, and erasing everything that they said.
 
-Preferences are facts. Which of them is in force follows from their times alone: those of a user and
-category form a chain in which each supersedes the one before it, whatever order they arrived in.
+Preferences are facts. Their times alone decide which is in force: those of a user and category form
+a chain in which each supersedes the one before it, in whatever order they arrive.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def user_id(namespace: str, user: str) -> str:
 
 
 class Preferences:
-    """Keeps the preferences of the users of one namespace."""
+    """Stores the preferences of the users of one namespace."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -46,18 +46,18 @@ class Preferences:
         source: PreferenceSource = "explicit_instruction",
         at: datetime | None = None,
     ) -> Preference:
-        """Store what a user wants, durably; it supersedes what the user wanted before it.
+        """Store a preference of a user, durably; it supersedes earlier ones of the same category.
 
-        Of a user and category the latest preference is in force, by ``at``, or else by when it was
-        recorded; so one that arrives late takes its place in the history. The same at the same time
-        changes nothing; nor does the same without a time, as long as nothing else was said since.
+        The latest preference of a user and category is in force, by ``at``, else by the time of
+        recording; so one that arrives late takes its place in the history. Repeating a preference
+        with the same time changes nothing; nor does repeating the latest one without a time.
 
         Args:
-            user: whose preference it is.
-            category: what it is about, for instance "language"; one is in force in each.
-            text: what the user wants.
+            user: name of the user.
+            category: the category, for instance "language"; each has one preference in force.
+            text: the preference in words.
             source: "explicit_instruction" (confidence 1), "correction" or "inferred" (0.7).
-            at: when it was said, with time zone; default: not known.
+            at: when it was said, with time zone; default: unknown.
 
         Raises:
             ValidationError: a field is wrong.
@@ -106,12 +106,12 @@ class Preferences:
     def preferences(
         self, user: str, category: str | None = None, *, history: bool = False
     ) -> list[Preference]:
-        """Return what a user wants, by category.
+        """Return the preferences of a user, by category.
 
         Args:
-            user: whose preferences.
-            category: only this one.
-            history: also what was superseded, the latest first.
+            user: name of the user.
+            category: only this category.
+            history: include superseded ones, the latest first.
 
         Raises:
             ValidationError: a name is wrong.
@@ -161,10 +161,10 @@ class Supersessions(Paged):
 
 
 def open_user(tx: Transaction, user: str) -> str:
-    """Create a user who is not there yet, and lock that node; return its id.
+    """Create a missing user, and lock the node; return its id.
 
     Raises:
-        ChangedError: another writer erased the user in between; the transaction is run again.
+        ChangedError: another writer erased the user meanwhile; the transaction is run again.
     """
     identity = user_id(tx.ns, user)
     tx.run("preferences.open_user", id=identity, name=user)
@@ -174,26 +174,26 @@ def open_user(tx: Transaction, user: str) -> str:
 
 
 def lock_users(tx: Transaction, ids: Sequence[str]) -> int:
-    """Keep other writers off users until the transaction ends; return how many are there."""
+    """Lock users until the transaction ends; return the number of existing ones."""
     rows = tx.run("preferences.lock_users", ids=list(ids))
     return int(rows[0]["locked"])
 
 
 class ErasedUser(NamedTuple):
-    """What went when everything that a user said was erased."""
+    """Counts of what erasing a user removed."""
 
     users: int
     preferences: int
     statements: int
     knowledge: int
-    """Facts that nobody else stated."""
+    """Facts that only this user stated."""
 
 
 def erase_user(tx: Transaction, user: str) -> ErasedUser:
-    """Remove a user with all preferences and statements, and what nobody else stated.
+    """Remove a user with all preferences and statements, and the facts that nobody else stated.
 
-    Contradictions that only this user claimed go, too. All counts are 0 where there is no such
-    user.
+    Contradictions that only this user claimed are removed, too. All counts are 0 if there is no
+    such user.
     """
     identity = user_id(tx.ns, user)
     if not lock_users(tx, [identity]):
@@ -215,10 +215,10 @@ def erase_user(tx: Transaction, user: str) -> ErasedUser:
 
 
 def _said_now(wish: Wish, before: Sequence[Row], clock: int) -> tuple[int, str | None]:
-    """Return when something is said that has no time, and its id where it was the last word.
+    """Return the time for a wish without one, and the id of the latest preference if it is equal.
 
-    That is the clock, but after all that was said until now: a machine writes more than once a
-    millisecond, and clocks are set back.
+    The time is the clock, but after all earlier wishes: a machine writes more than once in a
+    millisecond, and clocks can be set back.
     """
     last = next((row for row in before if row["at"] is None or row["said_at"] <= clock), None)
     if last is None:
@@ -243,7 +243,7 @@ def _stored(
 
 
 def _relink(tx: Transaction, users: Sequence[str], category: str | None = None) -> tuple[int, int]:
-    """Store which preferences of locked users supersede which; return counts, and of those gone."""
+    """Store the edges of locked users; return the numbers of all and of removed edges."""
     expected = _derived(tx, users, category)
     stored = _stored(tx, users, category)
     for name, pairs in (("unlink", stored - expected), ("link", expected - stored)):

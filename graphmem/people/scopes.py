@@ -1,6 +1,6 @@
 """Scopes: what agents may learn, and whose lessons they read.
 
-What follows from them is decided in :mod:`graphmem.graph.access`.
+:mod:`graphmem.graph.access` derives the access rights from them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def circle(scopes: Mapping[str, Scope], agent: str) -> list[str] | None:
 
 
 class LearningScopes:
-    """Sets and reads what agents of one namespace may learn: ``memory.scopes``."""
+    """Sets and reads the scopes of agents in one namespace: ``memory.scopes``."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -52,18 +52,17 @@ class LearningScopes:
         inherit_from: Sequence[str] = (),
         min_occurrences: int | None = None,
     ) -> Scope:
-        """Set the scope of an agent, in place of the one that it has.
+        """Set or replace the scope of an agent.
 
         An agent without a scope learns everything, and reads its own lessons.
 
         Args:
-            agent: whose scope.
-            can_learn: types of tasks that it may learn, in which ``*`` stands for any text;
-                None: all.
-            cannot_learn: types of tasks that it may not learn, whatever ``can_learn`` says.
+            agent: name of the agent.
+            can_learn: types of tasks that it may learn; ``*`` matches any text; None: all.
+            cannot_learn: types of tasks that it may not learn; overrides ``can_learn``.
             share_with: agents that may read its lessons; "*" lets all of them.
-            inherit_from: agents whose lessons it reads where these share them with it, and those
-                that these inherit from, in turn.
+            inherit_from: agents whose lessons it reads if these share with it, including the agents
+                from which these inherit.
             min_occurrences: occurrences that a lesson needs before it reads it.
 
         Raises:
@@ -84,11 +83,11 @@ class LearningScopes:
             lock_scopes(tx)
             if scope.inherit_from:
                 known = {**read_scopes(tx), scope.agent: scope}
-                if found := circle(known, scope.agent):
+                if names := circle(known, scope.agent):
                     raise ScopeError(
                         "inherit_from",
                         list(scope.inherit_from),
-                        f"makes a circle: {' inherits from '.join(map(repr, found))}",
+                        f"makes a circle: {' inherits from '.join(map(repr, names))}",
                         "leave one of them out",
                     )
             tx.run(
@@ -110,7 +109,7 @@ class LearningScopes:
         return builtins.list(read_scopes(self._graph).values())
 
     def get(self, agent: str) -> Scope | None:
-        """Return the scope of an agent, or None where it has none.
+        """Return the scope of an agent, or None if it has none.
 
         Raises:
             ValidationError: this is no name of an agent.
@@ -134,13 +133,13 @@ class LearningScopes:
 
 
 def lock_scopes(tx: Transaction) -> None:
-    """Keep others from changing scopes of a namespace until the transaction ends."""
+    """Lock the scopes of a namespace until the transaction ends."""
     identity = node_id(tx.ns, "Lock", "scopes")
     tx.run("scopes.lock", id=identity)
 
 
 def erase_agents(tx: Transaction, agents: Sequence[str]) -> int:
-    """Remove the scopes of agents, and their names from other scopes; return how many went."""
+    """Remove the scopes of agents, and their names from other scopes; return the number removed."""
     lock_scopes(tx)
     ids = [scope_id(tx.ns, agent) for agent in agents]
     removed = tx.run("scopes.drop", ids=ids)

@@ -1,4 +1,4 @@
-"""Upkeep: proving, rebuilding, erasing, exporting and importing what a memory holds."""
+"""Upkeep: verifying, rebuilding, erasing, exporting and importing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["FileFormat", "Upkeep"]
 
 
 class Upkeep:
-    """Mends one namespace, takes things out of it, and moves it: ``memory.upkeep``."""
+    """Repairs, erases, exports and imports the data of one namespace: ``memory.upkeep``."""
 
     def __init__(
         self,
@@ -43,9 +43,9 @@ class Upkeep:
         self._reads = reads
 
     def initialize(self) -> int:
-        """Create the memory, its constraints and indexes where missing; return the schema version.
+        """Create missing constraints and indexes; return the schema version.
 
-        Other writing methods do this by themselves at their first call.
+        Other writing methods do this automatically at their first call.
         """
         return self._graph.store.apply_schema(repair=True)
 
@@ -60,17 +60,18 @@ class Upkeep:
         agent: str | None = None,
         user: str | None = None,
     ) -> EraseReport:
-        """Remove an episode, all of an agent, or all of a user, as if it had never been.
+        """Remove an episode, an agent or a user, as if it had never existed.
 
-        Every derived number loses its exact share. Of an agent go its episodes, policies, events,
-        predictions and its scope; of a user the preferences, and what only this user stated.
-        After erasing an agent or a user an embedded memory writes its files anew, so that nothing
-        is left on disk; a server keeps removed records until it uses their place again.
+        Every derived number loses its exact share. Erasing an agent removes its episodes, policies,
+        events, predictions and scope; erasing a user removes the preferences, and the facts that
+        only this user stated. After erasing an agent or a user, an embedded memory rewrites its
+        files, so that nothing is left on disk; a server keeps removed records until it reuses their
+        space.
 
         Args:
-            episode_id: of the episode. Give one of the three.
-            agent: a name.
-            user: a name.
+            episode_id: id of the episode. Give one of the three.
+            agent: name of the agent.
+            user: name of the user.
 
         Raises:
             NotFoundError: there is no such episode, agent or user in this namespace.
@@ -95,17 +96,17 @@ class Upkeep:
         *,
         dry_run: bool = False,
     ) -> ForgetReport:
-        """Erase episodes that are old and taught nothing that is believed.
+        """Erase episodes that are old and whose strategies have low confidence.
 
-        Their exact share of every derived number goes, and what nothing else supports.
+        Every derived number loses their exact share; items that nothing else supports are removed.
 
         Args:
-            older_than: days (or a timedelta) since an episode ended, else started, else was
-                recorded; None: of any age.
-            below_confidence: each strategy of the episode has a lower confidence (posterior mean)
-                for its agent and type of task; None: whatever is believed.
+            older_than: days (or a timedelta) since the end of an episode, else its start, else its
+                recording; None: any age.
+            below_confidence: each strategy of the episode must have a lower confidence (posterior
+                mean) for its agent and type of task; None: any confidence.
             agent: only episodes of this agent.
-            dry_run: report what would go, and change nothing.
+            dry_run: report what would be removed, and change nothing.
 
         Raises:
             ValidationError: an argument is wrong, or both conditions are None.
@@ -118,19 +119,20 @@ class Upkeep:
         *,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> RelinkReport:
-        """Embed the texts that have no vector, and draw all edges SIMILAR_TO anew.
+        """Embed texts without a vector, and create all edges SIMILAR_TO again.
 
-        New texts are embedded at the next recall by themselves; this does it beforehand, mends
-        vectors that were damaged, and changes the embedder.
+        The next recall embeds new texts automatically; this call does it earlier, repairs damaged
+        vectors, and can change the embedder.
 
         Args:
-            embedder: the one from now on, by name or an object of your own; all texts are then
-                embedded anew. None: the one that the memory was built with.
-            on_progress: called with how many steps are done, and of how many.
+            embedder: the new embedder, by name or as an object; all texts are then embedded again.
+                None: the embedder with which the memory was built.
+            on_progress: called with the number of finished steps, and of all steps.
 
         Raises:
             NotFoundError: there is no embedder of that name.
-            SettingsError: none is given, and the memory was built with another than that in force.
+            SettingsError: no embedder is given, and the one in the settings is not that of the
+                memory.
         """
         if isinstance(embedder, str):
             from graphmem.search.embedding import open_embedder
@@ -143,28 +145,28 @@ class Upkeep:
         return self._similarity.relink(embedder, on_progress)
 
     def pending(self) -> dict[str, int]:
-        """Return how many strategies and tasks wait to be embedded and linked, by label."""
+        """Return the numbers of strategies and tasks to be embedded and linked, by label."""
         return self._similarity.pending()
 
     def embedded_with(self) -> str | None:
-        """Return the name of the embedder that the memory was built with; None: nothing was."""
+        """Return the name of the memory's embedder; None if nothing was embedded."""
         return self._similarity.built_with()
 
     def export(
         self, path: str | Path, format_name: FileFormat, *, document: str | None = None
     ) -> ExportReport:
-        """Write all episodes to a file, in place of what is there.
+        """Write all episodes to a file, replacing it.
 
         Args:
-            path: the file; it is replaced at the end, so that it is never half written.
+            path: the file; it is replaced at the end, and so never half written.
             format_name: "sentinel" or "jsonl" (JSON lines; ids stay the same).
             document: only the episodes of an imported Sentinel file, by its name.
 
         Raises:
             NotFoundError: no such file was imported.
-            ValidationError: imported files differ in what they hold beside their episodes, there
-                is no such format, or its files have no name in the memory.
-            StorageError: the file cannot be written; what was there stays.
+            ValidationError: the other content of imported files differs, there is no such format,
+                or its files have no name in the memory.
+            StorageError: the file cannot be written; an existing file stays unchanged.
         """
         return self._exchange.export(path, format_name, document)
 
@@ -173,29 +175,29 @@ class Upkeep:
     ) -> ImportReport:
         """Learn all episodes of a file.
 
-        Of a Sentinel file they are learned in one transaction, and all the rest of it is kept:
-        :meth:`export` then gives the same JSON value back. An episode is known by its place in the
-        file, so importing a file to which episodes were added learns these.
+        A Sentinel file is learned in one transaction, and its other content is stored:
+        :meth:`export` then returns the same JSON value. Episodes are identified by their position
+        in the file, so importing a file again learns only episodes appended since.
 
         Args:
             path: the file, also gzipped.
             format_name: "sentinel" or "jsonl" (JSON lines, the format that ``seed`` knows as well).
-            document: what a Sentinel file is known by; default: its name without folder and
-                endings.
+            document: the name of a Sentinel file in the memory; default: its file name without
+                folder and endings.
 
         Raises:
-            SeedingError: it cannot be read, is damaged, or of a newer version; or a line of JSON
-                is wrong. Nothing was learned.
+            SeedingError: the file cannot be read, is damaged, or of a newer version; or a line of
+                JSON is wrong. Nothing was learned.
             ValidationError: an episode is wrong (``episodes.3.score``: the fourth), there is no
                 such format, or its files have no name in the memory.
-            ConflictError: another episode was learned from this place of this file.
+            ConflictError: another episode was learned from this position of this file.
         """
         return self._exchange.import_(path, format_name, document)
 
     def flush(self) -> int:
-        """Write the counts of reads to the graph; return for how many items.
+        """Write the counts of reads to the graph; return the number of items.
 
-        This happens by itself every few seconds and when the memory is closed; a crash before
-        that loses these counts, and nothing else.
+        This happens automatically every few seconds and when the memory is closed; a crash before
+        that loses only these counts.
         """
         return self._reads.flush()

@@ -1,7 +1,7 @@
-"""Removing facts, and their exact share of everything that follows from them.
+"""Removes facts, and their exact share of everything derived from them.
 
-Every call is one transaction: it happens as a whole or not at all. What is left is what the
-remaining facts say, which ``verify`` confirms.
+Every call is one transaction. The remaining derived data follows from the remaining facts, which
+``verify`` confirms.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ DAY = timedelta(days=1)
 
 
 class _DryRunError(Exception):
-    """Ends the transaction of a dry run, so that nothing of it stays."""
+    """Rolls back the transaction of a dry run."""
 
     def __init__(self, report: ForgetReport) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class _DryRunError(Exception):
 
 @dataclass
 class _Removed:
-    """What went with some episodes."""
+    """Counts of what was removed with episodes."""
 
     episodes: int = 0
     steps: int = 0
@@ -68,7 +68,7 @@ class Eraser:
     def erase_episode(self, episode_id: str) -> EraseReport:
         """Remove an episode and its exact share of every derived number.
 
-        Strategies, tasks, agents, rules and mistakes that nothing else supports go with it.
+        Strategies, tasks, agents, rules and mistakes that nothing else supports are removed, too.
 
         Raises:
             NotFoundError: there is no such episode in this namespace.
@@ -91,7 +91,7 @@ class Eraser:
         return report
 
     def erase_agent(self, agent: str) -> EraseReport:
-        """Remove everything that an agent did, learned and expected, and its scope.
+        """Remove an agent with its episodes, policies, events, predictions and scope.
 
         Raises:
             NotFoundError: there is no such agent in this namespace.
@@ -110,12 +110,12 @@ class Eraser:
         scopes = erase_agents(tx, [name])
         if row is None and not ids and not scopes:
             raise NotFoundError(f"no agent {name!r} in namespace {ns!r}")
-        # First, so that those about its own policies are counted, too.
+        # First, so that predictions about its own policies are counted, too.
         predictions = tx.run("erasing.drop_predictions", agent=name)
         removed = self._remove(tx, ids)
         policies = removed.policies
         if row is not None:
-            # Erasing episodes may have taken the stream along, or added an event.
+            # Erasing episodes may have removed the stream, or added an event.
             row = lock(tx, [stream]).get(stream)
         if row is not None:
             policies += self._drop_stream(tx, row)
@@ -158,9 +158,9 @@ class Eraser:
         dry_run: bool,
         now: datetime | None = None,
     ) -> ForgetReport:
-        """Remove episodes that are old and whose strategies are not believed in.
+        """Remove episodes that are old and whose strategies have low confidence.
 
-        A dry run does the same in a transaction that is given up at its end.
+        A dry run does the same in a transaction that is rolled back.
         """
         name = checked_agent(agent)
         before = _cut(older_than, self._graph.now() if now is None else to_millis(now))
@@ -208,7 +208,7 @@ class Eraser:
     def _forgettable(
         self, tx: Transaction, before: int | None, below: float | None, agent: str | None
     ) -> list[str]:
-        """Return the episodes that are old and whose strategies are all believed in less."""
+        """Return the episodes that are old and whose strategies all have a lower confidence."""
         rows = tx.run("erasing.aged", before=before, agent=agent)
         if below is None:
             return [row["id"] for row in rows]
@@ -227,7 +227,7 @@ class Eraser:
         ]
 
     def _remove(self, tx: Transaction, ids: Sequence[str]) -> _Removed:
-        """Remove episodes and derive anew what they had a share in."""
+        """Remove episodes, and derive everything again that they contributed to."""
         ns = self._graph.ns
         touched = self._gather(tx, "erasing.touched", ids)
         if not touched:
@@ -243,7 +243,7 @@ class Eraser:
         for label in reversed(LABELS):
             for page in paged(pages[label]):
                 tx.run(upkeep("lock", label), ids=page)
-        # Another process may have erased some of them while this one waited for the locks.
+        # Another process may have erased some while this one waited for the locks.
         touched = self._gather(tx, "erasing.touched", ids)
         if not touched:
             return _Removed()
@@ -256,7 +256,7 @@ class Eraser:
         removed = _Removed(episodes=len(there))
         files: set[str] = set()
         for page in paged(there):
-            # What a file held beside its episodes can tell of any of them.
+            # The other content of a file can mention any of its episodes.
             files |= {row["id"] for row in tx.run("exchange.forget", ids=page)}
             tx.run("erasing.drop_events", ids=page)
             steps = tx.run("erasing.drop_steps", ids=page)
@@ -267,7 +267,7 @@ class Eraser:
         self._consolidated.renew(tx, general, pages["Strategy"])
         took = sorted({name for row in experience for name in row["took"]})
         for page in paged(took):
-            # Else their bounds, and values that start at these, would tell of what was erased.
+            # Else their bounds, and values based on them, would reveal what was erased.
             tx.run("erasing.drop_crystallizations", ids=page)
         moved = sorted(
             {stream_of[row["id"]] for row in experience if row["took"] or row["transitions"]}
@@ -283,7 +283,7 @@ class Eraser:
             tx.run("predictions.drop_about", ids=page)
         for stream, agent in sorted(names.items()):
             self._note_erased(tx, stream, agent)
-        # They were fitted to what was erased as well; the next prediction fits them anew.
+        # They were fitted to the erased episodes, too; the next prediction fits them again.
         tx.run("forecasting.drop_pooling")
         return removed
 
@@ -292,7 +292,7 @@ class Eraser:
     ) -> None:
         """Derive anew the nodes that the episodes hung on."""
         only: dict[str, dict[str, Any]] = {}
-        if len(touched) == 1:  # only edges of what it used together can have changed
+        if len(touched) == 1:  # only edges between its own strategies can have changed
             only = {
                 OUTCOMES.name: {"task": touched[0]["task"]},
                 CO_OCCURRENCES.name: {"others": touched[0]["strategies"]},
@@ -304,7 +304,7 @@ class Eraser:
                 removed.labels += [label] * self._counts.derive(tx, label, page, only).removed
 
     def _note_erased(self, tx: Transaction, stream: str, agent: str) -> None:
-        """Tell readers of the stream that something was erased, or erase a stream left empty."""
+        """Add an event about the erasure to the stream, or remove an empty stream."""
         row = lock(tx, [stream]).get(stream)
         if row is None:
             return
@@ -315,13 +315,13 @@ class Eraser:
         tx.run("events.append_erased", stream=stream, seq=int(row["last"]) + 1)
 
     def _drop_stream(self, tx: Transaction, row: Row) -> int:
-        """Remove a stream, its events, transitions and policies; return how many policies."""
+        """Remove a stream, its events, transitions and policies; return the number of policies."""
         ns, stream = self._graph.ns, row["stream"]
         policies = tx.run("maintenance.stored_policies", stream=stream)
         ids = derivation.event_ids(stream, 1, int(row["last"]))
         states = {state_id(ns, policy["state"]) for policy in policies}
         for page in paged(ids):
-            states |= {found["id"] for found in tx.run("erasing.states_of", ids=page)}
+            states |= {row["id"] for row in tx.run("erasing.states_of", ids=page)}
             tx.run("erasing.drop_transitions", ids=page)
         names = [policy["id"] for policy in policies]
         for page in paged(names):

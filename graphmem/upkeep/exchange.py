@@ -1,9 +1,9 @@
-"""Files of other projects, both ways: the memory of Sentinel, and graphmem's own JSON lines.
+"""Imports and exports files: Sentinel memories, and graphmem's own JSON lines.
 
-An imported Sentinel file is a ``Document`` in the graph: it holds its episodes in their order, what
-stood beside them, and how each was written where that cannot be told from the episode. So its
-export is the same JSON value. An import is one transaction; an export is written beside the file
-and takes its place at the end, so that a file is never half written.
+An imported Sentinel file is a ``Document`` in the graph: it has links to its episodes in order, the
+other content of the file, and the original form of each episode that an export would write
+differently. So its export is the same JSON value. An import is one transaction; an export writes a
+temporary file and renames it at the end, so that a file is never half written.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from graphmem.store.port import Row
 
 BATCH = 500
 MAX_REST = 64_000_000
-"""Characters of what a Sentinel file may hold beside its episodes."""
+"""Most characters of a Sentinel file's other content."""
 EVERY = 2**31 - 1
-"""A limit that is none."""
+"""A limit that is never reached."""
 
 _Told = tuple[str, str | None, str | None, str | None]
-"""An episode to be written: its id, source key, source, and how its file wrote it (JSON)."""
+"""An episode to write: its id, source key, source, and original form (JSON)."""
 
 
 FileFormat = Literal["sentinel", "jsonl"]
@@ -73,12 +73,12 @@ class Exchange:
         return self._export_jsonl(path)
 
     def _import_sentinel(self, path: str | Path, name: str | None) -> ImportReport:
-        """Learn the episodes of a Sentinel file, and keep all the rest of it."""
+        """Learn the episodes of a Sentinel file, and store its other content."""
         source = _source(path)
         name = _Document(name=source.stem if name is None else name).name
-        held = _object(source)
-        forms = held.pop(sentinel.EPISODES)
-        rest = canonical_json(held)
+        root = _object(source)
+        forms = root.pop(sentinel.EPISODES)
+        rest = canonical_json(root)
         if len(rest) > MAX_REST:
             raise SeedingError(
                 f"{source.name} holds {len(rest):,} characters beside its episodes, at most "
@@ -103,7 +103,7 @@ class Exchange:
             format="sentinel",
             created=created,
             skipped=len(episodes) - created,
-            kept=tuple(held),
+            kept=tuple(root),
         )
 
     def _export_sentinel(self, path: str | Path, document: str | None) -> ExportReport:
@@ -112,7 +112,7 @@ class Exchange:
             return self._graph.view(lambda tx: self._sentinel(tx, open_file, str(path), document))
 
     def _import_jsonl(self, path: str | Path) -> ImportReport:
-        """Learn the episodes of JSON lines, after all lines were found to be right."""
+        """Learn the episodes of JSON lines, after checking all lines."""
         source = _source(path)
         for item in _lines(source):
             if isinstance(item, Refused):
@@ -138,8 +138,8 @@ class Exchange:
             count = 0
             listed = tx.run("exchange.episodes")
             told = ((row["id"], row["source_key"], row["source"], None) for row in listed)
-            for (_, key, source, _), held in self._contents(tx, told):
-                line = jsonl.record(held, key, source)
+            for (_, key, source, _), content in self._contents(tx, told):
+                line = jsonl.record(content, key, source)
                 file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
                 count += 1
             return count
@@ -159,10 +159,12 @@ class Exchange:
         places: dict[str, int] = {}
         scores: dict[str, list[float]] = {}
         file.write('{\n  "episodes": [')
-        for place, (item, held) in enumerate(self._contents(tx, told), 1):
-            form = self._form(item, held, same=same)
+        for place, (item, content) in enumerate(self._contents(tx, told), 1):
+            form = self._form(item, content, same=same)
             places[item[0]] = place
-            scores.setdefault(str(held.get("task_key", held["task"])), []).append(held["score"])
+            scores.setdefault(str(content.get("task_key", content["task"])), []).append(
+                content["score"]
+            )
             file.write(f"{',' if place > 1 else ''}\n{_indented(form, '    ')}")
         file.write("\n  ]" if places else "]")
         if same:
@@ -190,29 +192,30 @@ class Exchange:
         documents = tx.run("exchange.documents")
         if name is None:
             return documents
-        found = [row for row in documents if row["name"] == _Document(name=name).name]
-        if not found:
+        named = [row for row in documents if row["name"] == _Document(name=name).name]
+        if not named:
             names = ", ".join(row["name"] for row in documents) or "none"
             raise NotFoundError(f"no file {name!r} was imported; there are {names}")
-        return found
+        return named
 
     def _told(
         self, tx: Transaction, documents: list[Row], *, alone: bool
     ) -> tuple[list[_Told], bool]:
-        """Return what to write, in order, and whether anything of it is in no file.
+        """Return the episodes to write, in order, and whether any of them is in no imported file.
 
-        The episodes of files come first; one that several hold is written where it comes first.
+        The episodes of files come first; an episode in several files is written once, at its first
+        place.
         """
         listed = tx.run("exchange.episodes")
         known = {row["id"]: (row["source_key"], row["source"]) for row in listed}
         rows = tx.run("exchange.episodes_of_documents", ids=[row["id"] for row in documents])
-        held: dict[str, list[Row]] = {}
+        by_document: dict[str, list[Row]] = {}
         for row in rows:
-            held.setdefault(row["id"], []).append(row)
+            by_document.setdefault(row["id"], []).append(row)
         told: list[_Told] = []
         seen: set[str] = set()
         for document in documents:
-            own = [row for row in held.get(document["id"], ()) if row["episode"] not in seen]
+            own = [row for row in by_document.get(document["id"], ()) if row["episode"] not in seen]
             told += [
                 (row["episode"], *known[row["episode"]], row["form"] or "{}")
                 for row in own
@@ -226,44 +229,46 @@ class Exchange:
     def _contents(
         self, tx: Transaction, told: Iterable[_Told]
     ) -> Iterator[tuple[_Told, dict[str, Any]]]:
-        """Yield what is to be written with the content that the graph holds."""
+        """Yield the episodes to write, with their content from the graph."""
         for page in pages(list(told)):
-            found = read_contents(
+            contents = read_contents(
                 tx,
                 list(dict.fromkeys(item[0] for item in page)),
             )
-            yield from ((item, found[item[0]]) for item in page if item[0] in found)
+            yield from ((item, contents[item[0]]) for item in page if item[0] in contents)
 
-    def _form(self, item: _Told, held: Mapping[str, Any], *, same: bool) -> dict[str, Any]:
-        """Return the form of an episode: as its file wrote it, else one that tells everything.
+    def _form(self, item: _Told, content: Mapping[str, Any], *, same: bool) -> dict[str, Any]:
+        """Return the form of an episode: its original form, else a complete one.
 
-        Unless the file is to be the ``same`` again, each says what the episode is known by, so that
-        none is learned twice where it came from.
+        Unless the export must equal the imported file (``same``), each form has the episode's key,
+        so that its source does not learn it twice.
         """
         _, key, source, difference = item
         if difference is not None:
-            form = _patched(json.loads(difference), held, key, source)
+            form = _patched(json.loads(difference), content, key, source)
             own = {sentinel.OWN: {"source_key": key, "source": source}}
             return form if same else {**own, **form}
-        if not held["strategy"] and "steps" not in held:
-            form = sentinel.write_marked(held, key, source)
-            if self._restores(form, held, key):
+        if not content["strategy"] and "steps" not in content:
+            form = sentinel.write_marked(content, key, source)
+            if self._restores(form, content, key):
                 return form
-        return sentinel.write_whole(held, key, source)
+        return sentinel.write_whole(content, key, source)
 
-    def _restores(self, form: Mapping[str, Any], held: Mapping[str, Any], key: str | None) -> bool:
-        """Return whether an import of a form gives the same episode."""
+    def _restores(
+        self, form: Mapping[str, Any], stored: Mapping[str, Any], key: str | None
+    ) -> bool:
+        """Return whether importing a form gives the same episode."""
         try:
-            found = sentinel.episode(form)
-            same = content(found, resolve(found, self._settings.success_threshold))
+            restored = sentinel.episode(form)
+            same = content(restored, resolve(restored, self._settings.success_threshold))
         except ValidationError:
             return False
-        return found.source_key == key and canonical_json(same) == canonical_json(held)
+        return restored.source_key == key and canonical_json(same) == canonical_json(stored)
 
     def _lessons(
         self, tx: Transaction, places: Mapping[str, int], scores: Mapping[str, list[float]]
     ) -> dict[str, Any]:
-        """Return what the memory derived, under the names of a Sentinel file."""
+        """Return the lessons of the memory, under the names of a Sentinel file."""
         rules: dict[str, list[str]] = {}
         general: list[str] = []
         for row in tx.run("lessons.rules"):
@@ -315,23 +320,23 @@ def _object(source: Source) -> dict[str, Any]:
     """Return the JSON object of a Sentinel file.
 
     Raises:
-        SeedingError: it cannot be read, is damaged, is none, or of a newer version.
+        SeedingError: it cannot be read, is damaged, is not a Sentinel file, or of a newer version.
     """
     with source.open() as (_, stream):
         text = stream.read()
         if (error := damage(stream)) is not None:
             raise SeedingError(f"{source.name}: the gzip file is cut off or damaged: {error}")
-    held = sentinel.load(text, source.name)
-    if not isinstance(held, dict) or not isinstance(held.get(sentinel.EPISODES), list):
+    root = sentinel.load(text, source.name)
+    if not isinstance(root, dict) or not isinstance(root.get(sentinel.EPISODES), list):
         raise SeedingError(
             f"{source.name} is no Sentinel file: an object with a list {sentinel.EPISODES!r} is "
             "needed (`graphmem seed` also reads JSON lines of episodes)"
         )
     try:
-        sentinel.check_version(held.get("version"))
+        sentinel.check_version(root.get("version"))
     except SeedingError as error:
         raise SeedingError(f"{source.name}: {error}") from None
-    return held
+    return root
 
 
 def _episode(form: Any, at: int, name: str) -> Episode:
@@ -355,17 +360,17 @@ def _lines(source: Source) -> Iterator[Episode | Refused]:
 
 
 def _base(
-    kind: str, held: Mapping[str, Any], key: str | None, source: str | None
+    kind: str, content: Mapping[str, Any], key: str | None, source: str | None
 ) -> dict[str, Any]:
     if kind == "whole":
-        return sentinel.write_whole(held, key, source)
+        return sentinel.write_whole(content, key, source)
     if kind == "marked":
-        return sentinel.write_marked(held, key, source)
-    return sentinel.write(held)
+        return sentinel.write_marked(content, key, source)
+    return sentinel.write(content)
 
 
 def _difference(form: Mapping[str, Any], row: Row) -> str | None:
-    """Return what to change in the form that an episode gets, to have the form that it had."""
+    """Return the changes from an episode's present form to its original form."""
     own = form.get(sentinel.OWN)
     kind = "plain" if own is None else "whole" if "episode" in own else "marked"
     base = _base(kind, row["_content"], row["source_key"], row["source"])
@@ -383,17 +388,17 @@ def _difference(form: Mapping[str, Any], row: Row) -> str | None:
 
 
 def _patched(
-    change: Mapping[str, Any], held: Mapping[str, Any], key: str | None, source: str | None
+    change: Mapping[str, Any], content: Mapping[str, Any], key: str | None, source: str | None
 ) -> dict[str, Any]:
-    form = {**_base(change.get("as", "plain"), held, key, source), **change.get("set", {})}
+    form = {**_base(change.get("as", "plain"), content, key, source), **change.get("set", {})}
     return {name: value for name, value in form.items() if name not in change.get("drop", ())}
 
 
 def _merged(rests: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, Any]:
-    """Return what files held beside their episodes, together.
+    """Return the merged other content of files.
 
     Raises:
-        ValidationError: they differ in something that cannot be derived anew.
+        ValidationError: they differ in something that cannot be derived.
     """
     merged: dict[str, Any] = {}
     for rest in rests:
@@ -413,7 +418,7 @@ _DERIVED = ("task_rules", "general_rules", "mistake_cards", "score_history")
 
 
 def _shaped(kept: Mapping[str, Any], lessons: Mapping[str, Any]) -> dict[str, Any]:
-    """Return derived lists in the shape that they had in the file; without one, in ours."""
+    """Return derived lists in the shape of the imported file, else in ours."""
     shaped: dict[str, Any] = {}
     for name, value in lessons.items():
         old = kept.get(name)
@@ -435,10 +440,10 @@ def _indented(value: Any, margin: str) -> str:
 
 @contextmanager
 def _replacing(path: str | Path) -> Iterator[Callable[[], TextIO]]:
-    """Yield what opens a file beside ``path``, empty; at the end it takes the place of ``path``.
+    """Yield a function that opens an empty temporary file; at the end it replaces ``path``.
 
     Raises:
-        StorageError: it cannot be written; what was there is as it was.
+        StorageError: it cannot be written; an existing file is unchanged.
     """
     target = Path(os.path.realpath(path))
     if target.is_dir():

@@ -26,7 +26,7 @@ Progress = Callable[[int, int], None]
 
 
 class Maintainer:
-    """Checks and mends what was derived in one namespace."""
+    """Verifies and rebuilds the derived data of one namespace."""
 
     def __init__(self, graph: Graph, similarity: Similarity, forecaster: Forecaster) -> None:
         self._graph = graph
@@ -62,10 +62,10 @@ class Maintainer:
         )
 
     def verify(self, on_progress: Progress | None = None) -> VerifyReport:
-        """Derive everything from the facts and compare it with what is stored.
+        """Derive everything from the facts and compare it with the stored data.
 
-        Also compares every episode with the hash of its content, so that a fact that was changed
-        or lost is found. Numbers agree when they differ by at most 1e-9 (relative or absolute).
+        Also compare every episode with the hash of its content, which shows changed or lost facts.
+        Numbers are equal if they differ by at most 1e-9 (relative or absolute).
         """
         differences: list[Difference] = []
         checked = Counter({name: 0 for part in self._parts for name in part.kinds})

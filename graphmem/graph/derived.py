@@ -123,7 +123,7 @@ KINDS = (
     *(TASKS, RECENT, RULES, MISTAKES, AGENTS),
 )
 LABELS = ("Mistake", "Rule", "Strategy", "Task", "Agent")
-"""Labels that items hang on, in the order of deriving; locks are taken in the reverse order."""
+"""Labels with derived items, in order of deriving; locks are taken in reverse order."""
 # Found by consolidation.
 GENERAL_RULES = Kind("general_rules", "Rule", ("id",))
 PREFERRED = Kind("preferred", "AntiPattern", ("id",))

@@ -137,8 +137,8 @@ class Supersessions(Paged):
         return (Page(page) for page in pages([row["id"] for row in rows]))
 
     def compare(self, tx: Transaction, page: Page) -> Verified:
-        """Compare which preferences supersede which with what their times say."""
-        if self._graph.must_lock:  # keep writers off these users
+        """Compare the stored edges with those derived from the times of preferences."""
+        if self._graph.must_lock:  # lock these users against writers
             lock_users(tx, page.items)
         expected, stored = _derived(tx, page.items), _stored(tx, page.items)
         differences = [
@@ -154,7 +154,7 @@ class Supersessions(Paged):
         return Verified(differences, {"supersessions": len(expected)})
 
     def mend(self, tx: Transaction, page: Page) -> Rebuilt:
-        """Store anew which preferences supersede which."""
+        """Derive and store the edges again."""
         lock_users(tx, page.items)
         written, removed = _relink(tx, page.items)
         return Rebuilt({"supersessions": written}, removed)

@@ -290,7 +290,7 @@ class Eraser:
     def _derive(
         self, tx: Transaction, pages: dict[str, list[str]], touched: list[Row], removed: _Removed
     ) -> None:
-        """Derive anew the nodes that the episodes hung on."""
+        """Derive the data of the nodes again to which the episodes were linked."""
         only: dict[str, dict[str, Any]] = {}
         if len(touched) == 1:  # only edges between its own strategies can have changed
             only = {

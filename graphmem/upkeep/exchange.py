@@ -138,8 +138,8 @@ class Exchange:
             count = 0
             listed = tx.run("exchange.episodes")
             told = ((row["id"], row["source_key"], row["source"], None) for row in listed)
-            for (_, key, source, _), content in self._contents(tx, told):
-                line = jsonl.record(content, key, source)
+            for (_, key, source, _), stored in self._contents(tx, told):
+                line = jsonl.record(stored, key, source)
                 file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
                 count += 1
             return count
@@ -159,11 +159,11 @@ class Exchange:
         places: dict[str, int] = {}
         scores: dict[str, list[float]] = {}
         file.write('{\n  "episodes": [')
-        for place, (item, content) in enumerate(self._contents(tx, told), 1):
-            form = self._form(item, content, same=same)
+        for place, (item, stored) in enumerate(self._contents(tx, told), 1):
+            form = self._form(item, stored, same=same)
             places[item[0]] = place
-            scores.setdefault(str(content.get("task_key", content["task"])), []).append(
-                content["score"]
+            scores.setdefault(str(stored.get("task_key", stored["task"])), []).append(
+                stored["score"]
             )
             file.write(f"{',' if place > 1 else ''}\n{_indented(form, '    ')}")
         file.write("\n  ]" if places else "]")

@@ -70,16 +70,16 @@ class Maintainer:
         differences: list[Difference] = []
         checked = Counter({name: 0 for part in self._parts for name in part.kinds})
         for part, page in self._work(on_progress):
-            found = part.verify(page)
-            differences += found.differences
-            for name, count in found.checked.items():
+            differing = part.verify(page)
+            differences += differing.differences
+            for name, count in differing.checked.items():
                 checked[name] += count
         return VerifyReport(
             ok=not differences, differences=tuple(differences), checked=dict(checked)
         )
 
     def rebuild(self, on_progress: Progress | None = None) -> RebuildReport:
-        """Derive everything from the facts and store it, with the settings in force now."""
+        """Derive everything from the facts and store it, with the present settings."""
         self._graph.transact(resettle)
         written: Counter[str] = Counter()
         removed = 0

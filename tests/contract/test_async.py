@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from typing import assert_type
 
 from graphmem import AsyncMemory, Episode, Memory, Settings
+from graphmem.models.lessons import Heuristic
 
 INTERNAL = {"renew", "patterns", "preferred", "refresh_preferred"}
 """Methods of parts for other modules of the package: they take their rows and transactions."""
@@ -81,7 +83,9 @@ def test_calls_run_at_once_and_count_exactly(url: str, settings: Settings) -> No
             assert best is not None
             assert best.q == step.q
             assert len(await memory.events.tail(100)) == 22
-            [heuristic] = await memory.lessons.heuristics()
+            heuristics = await memory.lessons.heuristics(agent="default")
+            assert_type(heuristics, list[Heuristic])  # what a type checker knows of a part
+            [heuristic] = heuristics
             assert (heuristic.trials, heuristic.successes) == (21, 20)
             assert (await memory.verify()).ok
             assert (await memory.upkeep.erase(learned[0].episode_id)).steps == 0

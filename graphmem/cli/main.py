@@ -12,14 +12,18 @@ import click
 from graphmem import __version__
 from graphmem.cli.options import Options
 
-_COMMANDS = (
-    *("init", "learn", "seed", "formats", "demo"),
-    *("strategies", "evidence", "similar", "recall", "context", "predict", "calibrate", "explain"),
-    *("query", "stats", "verify"),
-    *("lessons", "policies", "people", "scopes", "events", "predictions", "cycles", "upkeep"),
-    *("embedders", "procedures", "doctor", "config"),
-)
-"""Each is in a module of its name, in :mod:`graphmem.cli`."""
+_SECTIONS = {
+    "Commands": (
+        *("learn", "seed", "recall", "context", "predict", "explain", "strategies", "evidence"),
+        *("similar", "calibrate", "query", "stats", "verify"),
+    ),
+    "Parts of a memory": (
+        *("lessons", "policies", "people", "scopes", "events", "predictions", "cycles", "upkeep"),
+    ),
+    "Setting up": ("init", "demo", "doctor", "config", "formats", "embedders", "procedures"),
+}
+"""What the help lists, in its order; each is in a module of its name, in :mod:`graphmem.cli`."""
+_COMMANDS = tuple(name for names in _SECTIONS.values() for name in names)
 
 
 class _Commands(Mapping[str, click.Command]):
@@ -38,7 +42,19 @@ class _Commands(Mapping[str, click.Command]):
         return len(_COMMANDS)
 
 
+class _Group(click.Group):
+    """The commands, listed by section."""
+
+    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+        limit = formatter.width - 6 - max(map(len, _COMMANDS))
+        for title, names in _SECTIONS.items():
+            with formatter.section(title):
+                rows = [(name, self.commands[name].get_short_help_str(limit)) for name in names]
+                formatter.write_dl(rows)
+
+
 @click.group(
+    cls=_Group,
     commands=_Commands(),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Options stand before the command: graphmem --url ./runs.graph --json stats",

@@ -15,8 +15,13 @@ if TYPE_CHECKING:
     from graphmem.models import EraseReport
     from graphmem.upkeep import FileFormat
 
-
-FORMATS = click.Choice(["sentinel", "jsonl"])
+FORMAT = click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(["sentinel", "jsonl"]),
+    required=True,
+    help="sentinel: a Sentinel memory; jsonl: graphmem's own JSON lines.",
+)
 
 
 @click.group()
@@ -209,13 +214,7 @@ def relink(options: Options, embedder: str | None) -> None:
 
 @upkeep.command()
 @click.argument("file", metavar="FILE")
-@click.option(
-    "--format",
-    "format_name",
-    type=FORMATS,
-    required=True,
-    help="sentinel: a Sentinel memory; jsonl: graphmem's own JSON lines.",
-)
+@FORMAT
 @click.option(
     "--document",
     metavar="NAME",
@@ -243,13 +242,7 @@ def export(options: Options, file: str, format_name: FileFormat, document: str |
 
 @upkeep.command("import")
 @click.argument("file", metavar="FILE")
-@click.option(
-    "--format",
-    "format_name",
-    type=FORMATS,
-    required=True,
-    help="sentinel: a Sentinel memory; jsonl: graphmem's own JSON lines.",
-)
+@FORMAT
 @click.option(
     "--document",
     metavar="NAME",

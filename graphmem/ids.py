@@ -72,7 +72,7 @@ def fingerprint(
         names = list(include)
         for name in names:
             if name not in chosen:
-                raise ValidationError("include", name, "is none of the features", "leave it out")
+                raise ValidationError("include", name, "is not one of the features", "leave it out")
         chosen = {name: chosen[name] for name in names}
     if hour_bucket is not False:
         moment = datetime.now(UTC) if hour_bucket is True else hour_bucket
@@ -122,7 +122,7 @@ def _json(value: Any, where: str) -> str:
     if isinstance(value, Mapping):
         for name in value:
             if type(name) is not str:
-                raise ValidationError(where, name, "is a name that is no text", "give texts")
+                raise ValidationError(where, name, "is a name that is not a text", "give texts")
         pairs = [
             f"{_quoted(name)}: {_json(value[name], f'{where}.{name}')}" for name in sorted(value)
         ]
@@ -137,7 +137,7 @@ def _json(value: Any, where: str) -> str:
 
 def _whole(value: Any, where: str) -> None:
     if has_surrogate(value):
-        raise ValidationError(where, value, "holds a lone surrogate, which is no text")
+        raise ValidationError(where, value, "contains a lone surrogate, which is not text")
     if isinstance(value, Mapping):
         for name, item in value.items():
             _whole(name, where)

@@ -89,7 +89,7 @@ def moment(_: click.Context, parameter: click.Parameter, value: str | None) -> A
     try:
         moment = datetime.fromisoformat(value)
     except ValueError as error:
-        raise click.BadParameter(f"{value!r} is no ISO 8601 date and time") from error
+        raise click.BadParameter(f"{value!r} is not an ISO 8601 date and time") from error
     if moment.tzinfo is None:
         raise click.BadParameter(f"{value!r} has no time zone; add Z or an offset like +01:00")
     del parameter

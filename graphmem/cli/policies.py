@@ -360,7 +360,7 @@ def state_of(words: Sequence[str], name: str = "STATE") -> dict[str, Any] | str:
         try:
             features = _json(words[0])
         except ValueError as error:
-            raise click.UsageError(f"{name} {words[0]!r} is no JSON ({error}); {forms}") from error
+            raise click.UsageError(f"{name} {words[0]!r} is not JSON ({error}); {forms}") from error
         assert isinstance(features, dict)  # noqa: S101 - it begins with a brace
         return features
     if len(words) == 1 and "=" not in words[0]:
@@ -387,14 +387,14 @@ def _spec(text: str | None) -> Any:
     try:
         return _json(text)
     except ValueError as error:
-        raise click.UsageError(f"--spec {text!r} is no JSON ({error})") from error
+        raise click.UsageError(f"--spec {text!r} is not JSON ({error})") from error
 
 
 def _json(text: str) -> Any:
     """Parse JSON; NaN and Infinity, which Python takes, are none."""
 
     def refuse(name: str) -> Any:
-        raise ValueError(f"{name} is no number that JSON has")
+        raise ValueError(f"{name} is not a JSON number")
 
     return json.loads(text, parse_constant=refuse)
 

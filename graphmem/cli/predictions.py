@@ -43,9 +43,9 @@ def _object(_: click.Context, parameter: click.Parameter, value: str | None) -> 
     try:
         found = json.loads(value)
     except (ValueError, RecursionError) as error:
-        raise click.BadParameter(f"{value!r} is no JSON ({error})") from error
+        raise click.BadParameter(f"{value!r} is not JSON ({error})") from error
     if not isinstance(found, dict):
-        raise click.BadParameter(f"{value!r} is no JSON object, such as '{{\"seconds\": 30}}'")
+        raise click.BadParameter(f"{value!r} is not a JSON object, such as '{{\"seconds\": 30}}'")
     return found
 
 

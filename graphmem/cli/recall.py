@@ -63,7 +63,7 @@ def _print(found: Recall) -> None:
         click.echo("nothing is known of such tasks")
         return
     if found.embedder == "hashing":
-        click.echo("compared by words alone: the embedder hashing is no model")
+        click.echo("compared by words alone: the embedder `hashing` is not a model")
     print_table(None, ITEM_COLUMNS, map(_item, found.items))
     if found.warnings:
         print_table(None, WARNING_COLUMNS, map(_warning, found.warnings))

@@ -439,7 +439,7 @@ def _episode(given: Episode | Mapping[str, Any]) -> Episode:
     if isinstance(given, Mapping):
         for name in given:
             if not isinstance(name, str):
-                raise ValidationError("episode", name, "is no name of a field", "give a text")
+                raise ValidationError("episode", name, "is not the name of a field", "give a text")
         return Episode(**given)
     raise ValidationError("episode", given, "must be an Episode", "build it with Episode(...)")
 

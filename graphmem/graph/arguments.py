@@ -12,10 +12,10 @@ def check_text(name: str, value: object) -> None:
     """Check that an engine can search for a text.
 
     Raises:
-        ValidationError: it is no text, or one with lone surrogates.
+        ValidationError: it is not a text, or contains lone surrogates.
     """
     if not isinstance(value, str) or has_surrogate(value):
-        raise ValidationError(name, value, "is no text, or holds a lone surrogate")
+        raise ValidationError(name, value, "is not a text, or contains a lone surrogate")
 
 
 class _Agent(Input):
@@ -35,7 +35,7 @@ def checked_text(name: str, value: str | None) -> str | None:
     """Return a normalized text, or None.
 
     Raises:
-        ValidationError: it is no text, or one with lone surrogates.
+        ValidationError: it is not a text, or contains lone surrogates.
     """
     if value is None:
         return None

@@ -46,7 +46,7 @@ def subject_ids(ns: str, subject: object, what: str, remedy: str) -> list[str]:
     """
     given = subject if isinstance(subject, str) else getattr(subject, "id", None)
     if not isinstance(given, str):
-        raise ValidationError("subject", subject, f"is no {what}", remedy)
+        raise ValidationError("subject", subject, f"is not a {what}", remedy)
     text = str(checked_text("subject", given))
     return [text, strategy_id(ns, text)] if given is subject else [text]
 

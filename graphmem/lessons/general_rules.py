@@ -159,7 +159,7 @@ class Consolidator(LessonReader):
             return None
         if not isinstance(model, ModelSettings):
             raise ValidationError(
-                "model", type(model).__name__, "is no ModelSettings", "give one, True or None"
+                "model", type(model).__name__, "is not a ModelSettings", "give one, True or None"
             )
         return model
 

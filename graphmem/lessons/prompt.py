@@ -106,7 +106,7 @@ class ContextWriter:
         """
         query = ContextQuery(task=task, max_tokens=max_tokens, agent=agent)
         if count is not None and not callable(count):
-            raise ValidationError("count", count, "is no function", "give one of a text")
+            raise ValidationError("count", count, "is not a function", "give one of a text")
         lines = _once(self._lines(query.task, self._view(query.agent)))
         return fitted(list(lines), query.max_tokens, count or count_tokens_of_lines)
 

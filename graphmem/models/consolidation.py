@@ -74,7 +74,7 @@ class ModelSettings(BaseModel):
             parts = urlsplit(url.strip())
             host, _ = parts.hostname, parts.port
         except ValueError:
-            raise ValueError("is no url") from None
+            raise ValueError("is not a url") from None
         if parts.scheme not in ("http", "https") or not host or not url.isprintable():
             raise ValueError("must be a url that begins with http:// or https://")
         if parts.username is not None or parts.password is not None:

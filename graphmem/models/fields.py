@@ -51,7 +51,7 @@ def _moment(value: object) -> object:
     try:
         return datetime.fromisoformat(value)
     except ValueError:
-        raise ValueError("is no ISO 8601 date and time") from None
+        raise ValueError("is not an ISO 8601 date and time") from None
 
 
 def _moderate(value: float) -> float:
@@ -147,7 +147,7 @@ def explain(error: pydantic.ValidationError) -> ValidationError:
             where, value, "is not a known field", "put free data into extra={...}"
         )
     if kind == "string_unicode":
-        problem = "holds a lone surrogate, which is no text"
+        problem = "contains a lone surrogate, which is not text"
     remedy = _REMEDIES.get(kind, "")
     if kind == "bool_type" or where == "success":
         remedy = "give True or False, or a score in [0, 1]"

@@ -361,7 +361,7 @@ def chi_squared_uniform(observed: Sequence[int], expected_per_bucket: float) -> 
         raise ValidationError("observed", observed, "is empty", "give a count for each bucket")
     for index, value in enumerate(observed):
         if not _is_number(value) or value < 0:
-            raise ValidationError(f"observed.{index}", value, "is no count")
+            raise ValidationError(f"observed.{index}", value, "is not a count")
     if not _is_number(expected_per_bucket) or expected_per_bucket <= 0:
         raise ValidationError("expected_per_bucket", expected_per_bucket, "must be a number over 0")
     return math.fsum((value - expected_per_bucket) ** 2 for value in observed) / expected_per_bucket
@@ -457,7 +457,7 @@ def _dates(given: Sequence[object]) -> list[datetime]:
     dates = []
     for index, value in enumerate(given):
         if not isinstance(value, datetime):
-            raise ValidationError(f"subject.{index}", value, "is no datetime", "leave it out")
+            raise ValidationError(f"subject.{index}", value, "is not a datetime", "leave it out")
         if value.utcoffset() is None:
             raise ValidationError(
                 f"subject.{index}",
@@ -534,7 +534,7 @@ def zone_of(timezone: str) -> ZoneInfo:
         raise ValidationError(
             "timezone",
             timezone,
-            "is no known time zone",
+            "is not a known time zone",
             "give a name such as 'Europe/Paris' (pip install tzdata where the system has none)",
         ) from None
 

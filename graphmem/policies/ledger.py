@@ -489,7 +489,7 @@ def _object(name: str, given: object) -> dict[str, JsonValue] | None:
     """Return a mapping as a dict."""
     if given is None or isinstance(given, Mapping):
         return None if given is None else dict(given)
-    raise ValidationError(name, given, "is no JSON object", "give a dict")
+    raise ValidationError(name, given, "is not a JSON object", "give a dict")
 
 
 def _bin(place: int, bins: int, row: Row | None) -> ReliabilityBin:

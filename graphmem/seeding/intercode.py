@@ -56,7 +56,7 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
         except ValidationError as error:
             yield Refused(number, error.field, str(error))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            yield Refused(number, "record", f"is no InterCode run: {error!r}")
+            yield Refused(number, "record", f"is not an InterCode run: {error!r}")
 
 
 def setup(stem: str) -> tuple[str, str]:

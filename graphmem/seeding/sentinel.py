@@ -98,7 +98,7 @@ def episode(form: Form, *, source_key: str | None = None, agent: str | None = No
         raise ValidationError("episode", form, "must be an object with task_id and score")
     for name in form:
         if not isinstance(name, str) or has_surrogate(name):
-            raise ValidationError("episode", name, "is no name of a field", "give a text")
+            raise ValidationError("episode", name, "is not the name of a field", "give a text")
     told, own = _told(form), form.get(OWN)
     if own is None:
         restored = _episode(form, told, source_key=source_key, source=SOURCE)
@@ -181,7 +181,7 @@ def load(text: bytes, what: str) -> Any:
     except RecursionError:
         raise SeedingError(f"{what} is nested too deeply") from None
     except ValueError as error:  # not JSON, not UTF-8, or one of ours
-        raise SeedingError(f"{what} is damaged, or no JSON: {error}") from None
+        raise SeedingError(f"{what} is damaged, or not JSON: {error}") from None
     return value
 
 
@@ -234,7 +234,7 @@ def _of_file(stream: BinaryIO) -> Iterator[tuple[int, Any]]:
             if place == "version":
                 check_version(_plain(value))
             elif place == EPISODES and event not in ("start_array", "end_array"):
-                raise SeedingError(f"{EPISODES}: is no list of episodes")
+                raise SeedingError(f"{EPISODES}: is not a list of episodes")
             yield place, event, value
 
     yield from enumerate(map(_plain, ijson.items(events(), f"{EPISODES}.item")), 1)
@@ -430,7 +430,7 @@ def _restored(own: Any, form: Form) -> Episode:
         field = f"{OWN}.episode.{error.field}"
         raise ValidationError(field, error.value, error.problem, error.remedy) from None
     except (ValueError, TypeError) as error:
-        raise ValidationError(f"{OWN}.episode", own, f"is no JSON: {error}") from None
+        raise ValidationError(f"{OWN}.episode", own, f"is not JSON: {error}") from None
     told = write(_told_of(restored))
     for name in _TOLD:
         given, should = form.get(name), told.get(name)
@@ -476,7 +476,7 @@ def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _constant(text: str) -> float:
-    raise ValueError(f"{text} is no number of JSON")
+    raise ValueError(f"{text} is not a JSON number")
 
 
 def _float(text: str) -> float:

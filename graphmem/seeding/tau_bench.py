@@ -39,7 +39,7 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
         except ValidationError as error:
             yield Refused(number, error.field, str(error))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            yield Refused(number, "record", f"is no tau-bench run: {error!r}")
+            yield Refused(number, "record", f"is not a tau-bench run: {error!r}")
 
 
 def episode(run: dict[str, Any], origin: Origin) -> Episode:

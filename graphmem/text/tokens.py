@@ -28,19 +28,19 @@ def count_tokens(text: str) -> int:
     """Return the number of the default embedder's tokens in a text, 0 if it is empty.
 
     Raises:
-        ValidationError: it is no text, or holds a lone surrogate.
+        ValidationError: it is not a text, or contains a lone surrogate.
     """
     try:
         return len(_tokenizer().encode(text, add_special_tokens=False))
     except TypeError:
-        raise ValidationError("text", text, "is no text, or holds a lone surrogate") from None
+        raise ValidationError("text", text, "is not a text, or contains a lone surrogate") from None
 
 
 def count_tokens_of_lines(text: str) -> int:
     """Return the same count, line by line; counts of recent lines are cached.
 
     Raises:
-        ValidationError: it is no text, or holds a lone surrogate.
+        ValidationError: it is not a text, or contains a lone surrogate.
     """
     return sum(map(_tokens_of_line, text.split("\n")))
 

@@ -329,7 +329,7 @@ def _object(source: Source) -> dict[str, Any]:
     root = sentinel.load(text, source.name)
     if not isinstance(root, dict) or not isinstance(root.get(sentinel.EPISODES), list):
         raise SeedingError(
-            f"{source.name} is no Sentinel file: an object with a list {sentinel.EPISODES!r} is "
+            f"{source.name} is not a Sentinel file: an object with a list {sentinel.EPISODES!r} is "
             "needed (`graphmem seed` also reads JSON lines of episodes)"
         )
     try:

@@ -95,7 +95,7 @@ def test_without_matplotlib_the_remedy_is_named(weekly: str, tmp_path: Path) -> 
     ("arguments", "message"),
     [
         (("nobody knows this",), "no policy or strategy"),
-        (("ask $first$, then 写", "--timezone", "Mars"), "timezone: is no known time zone"),
+        (("ask $first$, then 写", "--timezone", "Mars"), "timezone: is not a known time zone"),
         (("ask $first$, then 写", "--alpha", "2"), "alpha: must be between 0 and 1"),
         (("ask $first$, then 写", "--only", "both"), "--only"),
         (("ask $first$, then 写", "--only", "failure", "--store"), "only: is not kept"),

@@ -76,10 +76,10 @@ def test_what_the_memory_refuses_is_told(url: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ('{"episodes": [', "damaged, or no JSON"),
+        ('{"episodes": [', "damaged, or not JSON"),
         ('{"episodes": [], "version": 9}', "upgrade graphmem"),
         ('{"episodes": [{"task_id": "t", "score": 2}]}', "episodes.0.score"),
-        ("[]", "is no Sentinel file"),
+        ("[]", "is not a Sentinel file"),
     ],
 )
 def test_a_wrong_file_is_told_and_nothing_is_learned(

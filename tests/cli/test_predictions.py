@@ -120,8 +120,8 @@ def test_without_matplotlib_the_remedy_is_named(foreseen: str, tmp_path: Path) -
     [
         (("expect", "x"), "nothing is expected"),
         (("expect", "x", "--probability", "2"), "probability"),
-        (("expect", "x", "--outcome", "{"), "'--outcome': '{' is no JSON"),
-        (("expect", "x", "--outcome", "[1]"), "is no JSON object"),
+        (("expect", "x", "--outcome", "{"), "'--outcome': '{' is not JSON"),
+        (("expect", "x", "--outcome", "[1]"), "is not a JSON object"),
         (("expect", "x", "--outcome", '{"a": NaN}'), "outcome"),
         (("expect", "x", "--probability", "1", "--due", "2026-05-01"), "has no time zone"),
         (("resolve", "x"), "give --actual JSON, --happened yes or --happened no"),

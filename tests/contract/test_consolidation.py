@@ -641,7 +641,7 @@ class TestSettings:
         [
             ({"base_url": "ftp://host"}, "base_url: must be a url"),
             ({"base_url": "host:80"}, "base_url: must be a url"),
-            ({"base_url": "http://[half"}, "base_url: is no url"),
+            ({"base_url": "http://[half"}, "base_url: is not a url"),
             ({"base_url": f"http://user:{KEY}@host"}, "base_url: must not hold a user"),
             ({"base_url": f"http://host?key={KEY}"}, "base_url: must end before"),
             ({"name": ""}, "name: "),
@@ -660,7 +660,7 @@ class TestSettings:
         assert KEY not in str(caught.value)
 
     def test_what_is_no_model_is_refused(self, memory: Memory) -> None:
-        with pytest.raises(ValidationError, match="model: is no ModelSettings"):
+        with pytest.raises(ValidationError, match="model: is not a ModelSettings"):
             memory.lessons.consolidate("gpt")  # type: ignore[arg-type]
 
 

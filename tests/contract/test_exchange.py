@@ -310,19 +310,19 @@ def test_erasing_an_episode_takes_what_its_file_may_tell_of_it(
 
 
 BAD: dict[str, tuple[bytes, str]] = {
-    "empty": (b"", "damaged, or no JSON"),
-    "cut off": (json.dumps(FILE).encode()[:-40], "damaged, or no JSON"),
-    "no UTF-8": (b'{"episodes": ["\xff\xfe"]}', "damaged, or no JSON"),
-    "NaN": (b'{"episodes": [], "x": NaN}', "NaN is no number of JSON"),
+    "empty": (b"", "damaged, or not JSON"),
+    "cut off": (json.dumps(FILE).encode()[:-40], "damaged, or not JSON"),
+    "no UTF-8": (b'{"episodes": ["\xff\xfe"]}', "damaged, or not JSON"),
+    "NaN": (b'{"episodes": [], "x": NaN}', "NaN is not a JSON number"),
     "too large a number": (b'{"episodes": [], "x": 1e999}', "too large"),
     "a name twice": (b'{"episodes": [], "x": 1, "x": 2}', "'x' stands twice"),
-    "half a character": (b'{"episodes": [], "x": "\\ud800"}', "damaged, or no JSON"),
+    "half a character": (b'{"episodes": [], "x": "\\ud800"}', "damaged, or not JSON"),
     "too deep": (b'{"episodes": ' + b"[" * 200_000, "nested too deeply"),
-    "no object": (b"[1]", "is no Sentinel file"),
-    "no episodes": (b'{"rules": []}', "is no Sentinel file"),
-    "episodes no list": (b'{"episodes": {}}', "is no Sentinel file"),
+    "no object": (b"[1]", "is not a Sentinel file"),
+    "no episodes": (b'{"rules": []}', "is not a Sentinel file"),
+    "episodes no list": (b'{"episodes": {}}', "is not a Sentinel file"),
     "newer": (b'{"episodes": [], "version": 2}', "written by version 2, this graphmem knows 1"),
-    "lines": (b'{"task_id": "t", "score": 1}\n' * 2, "damaged, or no JSON"),
+    "lines": (b'{"task_id": "t", "score": 1}\n' * 2, "damaged, or not JSON"),
     "gzip cut off": (gzip.compress(json.dumps(FILE).encode() * 50)[:200], "gzip"),
 }
 

@@ -102,7 +102,7 @@ def test_the_cycles_are_the_peers() -> None:
 @pytest.mark.parametrize("bad", ["abc", None, "", 1736121600, "2025-01-06T00:00:00Z"])
 def test_what_is_no_datetime_is_an_error_and_not_skipped(bad: object) -> None:
     """The peer leaves such timestamps out and does not say so."""
-    with pytest.raises(ValidationError, match=r"subject\.1: is no datetime"):
+    with pytest.raises(ValidationError, match=r"subject\.1: is not a datetime"):
         examine([MONDAY, bad])
 
 

@@ -110,7 +110,7 @@ def test_odd_texts_have_vectors_too(embedder: Embedder, text: str) -> None:
 
 @pytest.mark.parametrize("text", ["half \ud83d", None, b"bytes"])
 def test_what_is_no_text_is_refused(embedder: Embedder, text: Any) -> None:
-    with pytest.raises(ValidationError, match="text: is no text"):
+    with pytest.raises(ValidationError, match="text: is not a text"):
         embedder.embed(["a", text])
     with pytest.raises(ValidationError, match="give a list of texts"):
         embedder.embed("one text")
@@ -258,7 +258,7 @@ def test_wrong_attributes_are_named(change: dict[str, Any], message: str) -> Non
         (lambda rows: rows.tolist(), "gave list, not a numpy array of float32"),
         (lambda rows: rows.astype(np.float64), "gave float64, not a numpy array"),
         (lambda rows: rows[:-1], r"gave an array of shape \(2, 3\)"),
-        (lambda rows: rows * np.float32("nan"), "gave what is no finite number"),
+        (lambda rows: rows * np.float32("nan"), "returned a value that is not a finite number"),
         (lambda rows: rows * np.float32(2), "gave a vector whose length differs from 1 by 1"),
         (lambda rows: rows if len(rows) > 1 else -rows, "when others are embedded with it"),
     ],

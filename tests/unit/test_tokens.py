@@ -53,5 +53,5 @@ def test_tokens_of_lines_add_up(one: str, other: str) -> None:
 
 @pytest.mark.parametrize("value", ["half \ud83d", None, b"bytes"])
 def test_what_is_no_text_is_refused(value: str) -> None:
-    with pytest.raises(ValidationError, match="text: is no text"):
+    with pytest.raises(ValidationError, match="text: is not a text"):
         count_tokens(value)

@@ -76,7 +76,7 @@ class Embedder(Protocol):
         """Return the vectors of texts: float32 of shape (texts, dimensions), rows of unit length.
 
         Raises:
-            ValidationError: one is no text, or holds a lone surrogate.
+            ValidationError: one is not a text, or contains a lone surrogate.
         """
 
 
@@ -84,13 +84,13 @@ def readable(texts: Sequence[str]) -> list[str]:
     """Return texts as an embedder may read them: the first ``LONGEST`` characters of each.
 
     Raises:
-        ValidationError: one is no text, or holds a lone surrogate.
+        ValidationError: one is not a text, or contains a lone surrogate.
     """
     if isinstance(texts, str):
         raise ValidationError("texts", texts, "is one text", "give a list of texts")
     for text in texts:
         if not isinstance(text, str) or has_surrogate(text):
-            raise ValidationError("text", text, "is no text, or holds a lone surrogate")
+            raise ValidationError("text", text, "is not a text, or contains a lone surrogate")
     return [text[:LONGEST] for text in texts]
 
 
@@ -208,7 +208,7 @@ class Checked:
         if rows.shape != wanted:
             raise self._wrong(f"gave an array of shape {rows.shape}, not {wanted}")
         if not np.isfinite(rows).all():
-            raise self._wrong("gave what is no finite number")
+            raise self._wrong("returned a value that is not a finite number")
         off = abs(np.linalg.norm(rows, axis=1) - 1).max()
         if off > UNIT:
             raise self._wrong(f"gave a vector whose length differs from 1 by {off:.3g}")

@@ -44,7 +44,7 @@ class Hashing:
         """Return the vectors of texts: float32 of shape (texts, 256), rows of unit length.
 
         Raises:
-            ValidationError: one is no text, or holds a lone surrogate.
+            ValidationError: one is not a text, or contains a lone surrogate.
         """
         import numpy as np
 

@@ -74,7 +74,7 @@ class MiniLM:
         """Return the vectors of texts: float32 of shape (texts, 384), rows of unit length.
 
         Raises:
-            ValidationError: one is no text, or holds a lone surrogate.
+            ValidationError: one is not a text, or contains a lone surrogate.
             NotFoundError: the model is not installed.
             StorageError: the file of the model is damaged, or another one.
         """

@@ -61,7 +61,7 @@ class SentenceTransformers:
         """Return the vectors of texts: float32 of shape (texts, dimensions), of unit length.
 
         Raises:
-            ValidationError: one is no text, or holds a lone surrogate.
+            ValidationError: one is not a text, or contains a lone surrogate.
             NotFoundError: the extra is not installed, or there is no such model.
             SettingsError: the library cannot be loaded beside what is loaded already.
         """

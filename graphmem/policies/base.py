@@ -109,7 +109,9 @@ def numbered(model: type[I], item: I | Mapping[str, Any], index: int) -> I:
         raise ValidationError(str(index), item, f"must be a {model.__name__} or a dict")
     for name in item:
         if not isinstance(name, str):
-            raise ValidationError(f"{index}.field", name, "is not the name of a field", "give a text")
+            raise ValidationError(
+                f"{index}.field", name, "is not the name of a field", "give a text"
+            )
     try:
         return model(**item)
     except ValidationError as error:

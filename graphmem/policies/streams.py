@@ -46,7 +46,10 @@ class StateKey(NamedTuple):
         if isinstance(state, str):
             if not _FINGERPRINT.fullmatch(state):
                 raise ValidationError(
-                    name, state, "is not a fingerprint (16 hex digits)", "or give a dict of features"
+                    name,
+                    state,
+                    "is not a fingerprint (16 hex digits)",
+                    "or give a dict of features",
                 )
             return cls(state_id(namespace, state), state, None)
         if not isinstance(state, Mapping):

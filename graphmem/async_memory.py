@@ -30,7 +30,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class _Awaited(Generic[T_co]):
-    """Some methods of an object, awaited."""
+    """An object whose methods are awaited."""
 
     def __init__(self, awaited: T_co) -> None:
         self._awaited = awaited
@@ -39,7 +39,7 @@ class _Awaited(Generic[T_co]):
 def _in_thread(
     method: Callable[Concatenate[T, P], R],
 ) -> Callable[Concatenate[_Awaited[T], P], Coroutine[Any, Any, R]]:
-    """Return an async method that runs ``method`` of what is awaited in a worker thread."""
+    """Return an async method that runs ``method`` of the object in a worker thread."""
 
     @functools.wraps(method)
     async def call(self: _Awaited[T], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -113,7 +113,7 @@ class AsyncScopes(_Awaited[LearningScopes]):
 class AsyncEvents(_Awaited[Events]):
     """The methods of :class:`Events`, awaited.
 
-    A consumer is as it is: iterate over it in a thread of your own.
+    A consumer is not asynchronous: iterate over it in your own thread.
     """
 
     consume = _in_thread(Events.consume)

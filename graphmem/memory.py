@@ -1,4 +1,4 @@
-"""Memory: the one object that a user needs. It delegates and holds no logic."""
+"""Memory: the entry point of the library. It only delegates."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ Uses = str | StrategyUse | Sequence[str | StrategyUse]
 
 
 class Memory:
-    """A memory of what works: one namespace of one store.
+    """A memory of what works for agents: one namespace of one store.
 
-    Safe to use from several threads. Close it, or use it in a ``with`` block.
+    Thread-safe. Close it, or use it in a ``with`` block.
     """
 
     def __init__(
         self, store: Store, namespace: str, settings: Settings, embedder: Embedder | None = None
     ) -> None:
         self.store = store
-        """The engine below, for what this class does not offer."""
+        """The engine, for operations that this class does not offer."""
         self.namespace = namespace
         self.settings = settings
         self._graph = graph = Graph(store, namespace, settings)
@@ -72,25 +72,25 @@ class Memory:
         self._learner = learner = Learner(graph)
         self._context = ContextWriter(graph)
         self.lessons = Lessons(graph)
-        """What works, what fails, which rules hold: see :class:`graphmem.lessons.Lessons`."""
+        """Heuristics, anti-patterns, rules, mistakes: see :class:`graphmem.lessons.Lessons`."""
         self.policies = Policies(graph, reads)
-        """What to do in a state: see :class:`graphmem.policies.Policies`."""
+        """The best actions in states: see :class:`graphmem.policies.Policies`."""
         self.people = People(graph)
-        """What users want, and what is known: see :class:`graphmem.people.People`."""
+        """Preferences and knowledge: see :class:`graphmem.people.People`."""
         self.scopes = LearningScopes(graph)
-        """What agents may learn: see :class:`graphmem.people.scopes.LearningScopes`."""
+        """What agents may learn and read: see :class:`graphmem.people.scopes.LearningScopes`."""
         self.events = Events(graph)
-        """Every change, as a stream: see :class:`graphmem.policies.events.Events`."""
+        """Streams of all changes: see :class:`graphmem.policies.events.Events`."""
         self.predictions = Predictions(graph)
-        """What was expected, and what came: see :class:`graphmem.policies.ledger.Predictions`."""
+        """The ledger of predictions: see :class:`graphmem.policies.ledger.Predictions`."""
         self.cycles = Cycles(graph)
-        """When things happen: see :class:`graphmem.policies.cycles.Cycles`."""
+        """Cycles in time: see :class:`graphmem.policies.cycles.Cycles`."""
         self._recaller = Recaller(graph, similarity, self.lessons)
         self._explainer = Explainer(graph, self.lessons)
         self._forecaster = forecaster = Forecaster(graph)
         self._maintainer = Maintainer(graph, similarity, forecaster)
         self.upkeep = Upkeep(graph, self._maintainer, similarity, learner, reads)
-        """Mending, erasing, moving what is there: see :class:`graphmem.upkeep.Upkeep`."""
+        """Rebuilding, erasing, exporting: see :class:`graphmem.upkeep.Upkeep`."""
 
     @classmethod
     def open(
@@ -101,20 +101,20 @@ class Memory:
         settings: Settings | None = None,
         embedder: Embedder | None = None,
     ) -> Self:
-        """Open a memory; a folder that is not there is created at the first write.
+        """Open a memory; a missing folder is created at the first write.
 
         Args:
             url: a folder, ``file:``, ``memory:``, ``neo4j://`` or ``bolt://``; None takes
                 ``GRAPHMEM_URL``, else a folder in the user's data directory.
-            namespace: what is read and written; others in the same store stay untouched.
-                "default" means that of the settings (``GRAPHMEM_NAMESPACE``).
-            settings: default: from the environment.
-            embedder: what turns texts into vectors, an object of your own; default: what the
-                setting ``embedder`` names, else what the memory was built with.
+            namespace: the namespace to read and write; others in the same store are not affected.
+                "default" means the one in the settings (``GRAPHMEM_NAMESPACE``).
+            settings: the settings; default: from the environment.
+            embedder: an object that implements Embedder and turns texts into vectors; default: the
+                one in the setting ``embedder``, else the one with which the memory was built.
 
         Raises:
             SettingsError: a setting, the url or the namespace is wrong.
-            ValidationError: the embedder is none.
+            ValidationError: ``embedder`` does not implement Embedder.
             StoreError: the engine cannot be opened; see :mod:`graphmem.errors`.
         """
         settings = settings or Settings()
@@ -129,7 +129,7 @@ class Memory:
         return cls(open_store(url, settings), namespace, settings, embedder)
 
     def close(self) -> None:
-        """Let go of the engine; what was learned is kept."""
+        """Close the engine; everything learned is stored."""
         self._reads.close()
         self.store.close()
 
@@ -155,30 +155,31 @@ class Memory:
         source: str | None = None,
         extra: Mapping[str, JsonValue] | None = None,
     ) -> Learned:
-        """Learn what came of one attempt, in one durable transaction.
+        """Learn one episode, in one durable transaction.
 
-        The same ``source_key`` again (or, without one, the same content) changes nothing and
-        answers ``created=False``; so give a key or a time where one thing happens repeatedly.
+        Learning the same ``source_key`` again (or, without a key, the same content) changes nothing
+        and returns ``created=False``; so give a key or a time if the same thing happens repeatedly.
 
         Args:
-            task: what was attempted.
+            task: the attempted task, in words.
             strategy: a text, a StrategyUse, or a list of them, the main one first.
             success: whether it worked. Give this or ``score``.
-            score: how well it worked, in [0, 1].
+            score: degree of success, in [0, 1].
             reward: any finite number; default: the score.
-            agent: who did it.
-            task_type: a class of tasks; default: what is known of the task, else "general".
-            task_key: a stable key of the task where its wording varies; default: the wording.
-            steps: what was done, in order.
+            agent: name of the agent.
+            task_type: a class of tasks; default: the known type of the task, else one inferred from
+                its wording.
+            task_key: a stable key for a task whose wording varies; default: the wording.
+            steps: the steps, in order.
             error: the error that ended it.
-            feedback: what a person or a judge said of it.
-            summary: what happened, in short.
+            feedback: the comment of a person or a judge.
+            summary: a short summary.
             started_at: with time zone.
             ended_at: with time zone.
             duration: seconds.
-            source_key: what it is known by, unique in the namespace.
-            source: where it came from, for people; no part of the content.
-            extra: anything else, as JSON.
+            source_key: a key of the episode, unique in the namespace.
+            source: its origin, as information for people; not part of the content.
+            extra: any other data, as JSON.
 
         Raises:
             ValidationError: a field is wrong; it names the field, the value and the remedy.
@@ -221,14 +222,14 @@ class Memory:
         Args:
             episodes: any iterable; it is read lazily, a batch at a time.
             batch_size: from 1 to 100000.
-            on_error: "raise" stops at the first bad record (its batch is not written, those
-                before it stay); "collect" reports bad records and learns the others.
-            on_progress: called with the number of records that became durable.
-            on_reject: called for each refused record, as it is found.
+            on_error: "raise" stops at the first bad record (its batch is not written, earlier
+                batches stay); "collect" reports bad records and learns the others.
+            on_progress: called with the number of durable records so far.
+            on_reject: called at once for each refused record.
 
         Raises:
             ValidationError, ConflictError: with ``on_error="raise"``.
-            StoreError: the engine failed; the batches before stay.
+            StoreError: the engine failed; earlier batches stay.
         """
         return self._learner.learn_many(
             episodes,
@@ -239,16 +240,16 @@ class Memory:
         )
 
     def record_episode(self, form: Mapping[str, Any]) -> Learned:
-        """Learn an episode in the Sentinel form, as it is, in one durable transaction.
+        """Learn an episode in the Sentinel form, in one durable transaction.
 
         A form has ``task_id``, ``score`` in [0, 1], and may have ``trajectory_summary``,
         ``successes``, ``mistakes`` and ``mistake_cards``; see the format ``sentinel``. ``steps``
-        and all fields that are not known are kept in ``extra``. With an ``episode_id`` (or ``id``)
-        the episode is known by that, and the same id with other content is an error; without one,
-        an equal form changes nothing.
+        and all unknown fields are stored in ``extra``. An ``episode_id`` (or ``id``) identifies the
+        episode, and the same id with other content is an error; without an id, learning an equal
+        form again changes nothing.
 
         Raises:
-            ValidationError: a field is wrong; it is named as it is in the form.
+            ValidationError: a field is wrong; the error has its name in the form.
             ConflictError: the id was learned with other content.
             StoreError: the engine failed; nothing was written.
         """
@@ -265,18 +266,19 @@ class Memory:
         agent: str | None = None,
         count: Callable[[str], int] | None = None,
     ) -> str:
-        """Return what is known before a task, as text for a system prompt.
+        """Return the lessons for a task as text for a system prompt.
 
-        Rules of the task, general rules, mistakes, what works and what fails on its type, the
-        latest episodes and their mean score, the most valuable per token first
-        (:mod:`graphmem.lessons.prompt`). Text of episodes is behind a fence that it cannot close,
-        without characters that are not seen. "" where nothing is known, or nothing fits.
+        The text has rules of the task, general rules, mistakes, what works and what fails on its
+        type, the latest episodes and their mean score. The most valuable lines per token come first
+        (:mod:`graphmem.lessons.prompt`). Texts of episodes are inside a fence that they cannot
+        close, without invisible characters. The text is "" if nothing is known, or nothing fits.
 
         Args:
-            task: its key or wording. Of one that is not known yet, what is known of its type.
-            max_tokens: never exceeded, from 1.
-            agent: read as this agent; None reads everything.
-            count: how many tokens a text has; default: :func:`graphmem.text.tokens.count_tokens`.
+            task: its key or wording. An unknown task gets the lessons of its type.
+            max_tokens: length limit of the text, at least 1; never exceeded.
+            agent: apply the access rights of this agent; None reads everything.
+            count: a function that counts the tokens of a text; default:
+                :func:`graphmem.text.tokens.count_tokens`.
 
         Raises:
             ValidationError: an argument is wrong.
@@ -292,25 +294,24 @@ class Memory:
         *,
         at: datetime | None = None,
     ) -> Recall:
-        """Return what worked on tasks like one that is to be done, and what to keep from.
+        """Return strategies that worked on similar tasks, and strategies to avoid.
 
-        The nearest known tasks and strategies are found by meaning and by words; what was tried on
-        these tasks is ranked by how relevant it is, the lower bound of the success rate to expect
-        of it, and how fresh that is; of what says the same, the first is shown
-        (:mod:`graphmem.advice.recall`). New texts are embedded before, and an empty memory gives an
-        empty answer without loading a model.
+        A search by meaning and words gives the nearest known tasks and strategies. Strategies tried
+        on these tasks are ranked by relevance, the lower bound of their expected success rate, and
+        freshness; similar strategies rank lower (:mod:`graphmem.advice.recall`). New texts are
+        embedded first. An empty memory gives an empty answer without loading a model.
 
         Args:
-            text: what is to be done, in words; at most 100,000 characters.
-            limit: items at most, from 1 to 100; there are at most 5 warnings.
-            agent: by the outcomes alone that this agent may read; None: all of them.
-            max_hops: from 0 to 4. 0: only strategies whose own text fits; 1: what was tried on
-                the tasks that were found; from 2 on also what is linked to these by SIMILAR_TO and
+            text: the task in words; at most 100,000 characters.
+            limit: most items, from 1 to 100; there are at most 5 warnings.
+            agent: use only outcomes that this agent may read; None: all.
+            max_hops: from 0 to 4. 0: only strategies whose own text matches; 1: also strategies
+                tried on the nearest tasks; from 2 on also their neighbours by SIMILAR_TO and
                 CO_OCCURS_WITH, one step each.
-            at: the time that freshness counts from; default: now.
+            at: the time for computing freshness; default: now.
 
         Raises:
-            ValidationError: an argument is wrong; the text is empty, or holds a lone surrogate.
+            ValidationError: an argument is wrong; the text is empty, or contains a lone surrogate.
             SettingsError: the memory was built with another embedder.
         """
         found = self._recaller.recall(text, limit, agent, max_hops, at=at)
@@ -320,22 +321,22 @@ class Memory:
     def predict(
         self, task: str, strategy: str | Sequence[str], agent: str | None = None
     ) -> OutcomePrediction:
-        """Return how likely it is that a strategy works on a task, and what that rests on.
+        """Return the probability that a strategy works on a task, and the data behind it.
 
-        The rates of the task and of the strategy, each drawn to the rate of all, add up as
-        logits; how the strategy did on this very task comes on top. What was never tried borrows
-        from similar tasks or strategies, whether the memory has it or not. Strategies that were
-        merged count as one. An empty memory answers 0.5, with wide bounds.
+        The rates of the task and of the strategy, each shrunk toward the overall rate, add up as
+        logits; the strategy's outcomes on this very task update that. An untried or unknown task or
+        strategy borrows from similar ones. Merged strategies count as one. An empty memory answers
+        0.5, with wide bounds.
 
         Args:
             task: its key, id or wording.
-            strategy: its text or id, or several that are used together: then the mean of the
-                logits of each, in which those that were tried seldom weigh more.
-            agent: by the episodes alone that this agent may read; None: all episodes.
+            strategy: its text or id, or several used together: then the mean of their logits, in
+                which rarely tried ones weigh more.
+            agent: use only episodes that this agent may read; None: all.
 
         Raises:
             ValidationError: an argument is wrong.
-            SettingsError: similar ones are to be searched for, and the memory was built with
+            SettingsError: a search for similar ones is needed, and the memory was built with
                 another embedder.
         """
         return self._forecaster.predict(task, strategy, agent, self._similarity.lenders)
@@ -343,23 +344,24 @@ class Memory:
     def explain(
         self, item: HasId | str, *, kind: str | None = None, agent: str | None = None
     ) -> Explanation:
-        """Return why something is believed: ``print(memory.explain("refund"))``.
+        """Return the evidence for a belief: ``print(memory.explain("refund"))``.
 
-        Counts and bounds, since when, whether it gets better or worse, the latest episodes for and
-        against, where it works and where it fails, what is near, and how many trials in a row
-        would change the verdict. Strategies that were merged count as one.
+        The answer has counts and bounds, dates, the trend, the latest episodes for and against, the
+        tasks where it works and fails, its neighbours, and the number of trials in a row that would
+        change the verdict. Merged strategies count as one.
 
         Args:
-            item: what the memory returned (a strategy, heuristic, anti-pattern, rule, policy or
-                recalled item), the id of one, or a text: of a strategy, else of the one heuristic,
-                anti-pattern or rule that has it.
-            kind: "strategy", "heuristic", "anti-pattern", "rule" or "policy", where a text could
-                be that of several kinds.
-            agent: by the episodes alone that this agent may read; None: all episodes.
+            item: an object that the memory returned (a strategy, heuristic, anti-pattern, rule,
+                policy or recalled item), its id, or a text: of a strategy, else of the only
+                heuristic, anti-pattern or rule with it.
+            kind: "strategy", "heuristic", "anti-pattern", "rule" or "policy", if a text belongs to
+                several kinds.
+            agent: use only episodes that this agent may read; None: all.
 
         Raises:
-            NotFoundError: there is no such item, or the agent may read no evidence of it.
-            ValidationError: an argument is wrong, or a text fits several items; it lists them.
+            NotFoundError: there is no such item, or the agent may not read its evidence.
+            ValidationError: an argument is wrong, or a text matches several items; the error lists
+                them.
         """
         return self._explainer.explain(item, kind=kind, agent=agent)
 
@@ -371,13 +373,13 @@ class Memory:
         agent: str | None = None,
         limit: int = 10,
     ) -> list[StrategyRow]:
-        """Return what works, best lower bound of the success rate first.
+        """Return strategies, best lower bound of the success rate first.
 
         Args:
             task: the key or the wording of a task; None: over all tasks.
             task_type: only tasks of this type.
-            agent: only what this agent did.
-            limit: rows at most.
+            agent: only outcomes of this agent.
+            limit: most strategies to return.
         """
         rows = self._learner.best(task, task_type, agent, limit)
         self._reads.note_all("Strategy", [row.id for row in rows])
@@ -388,15 +390,15 @@ class Memory:
         return self._learner.evidence(strategy, limit)
 
     def similar(self, strategy: str, limit: int = 10) -> list[SimilarStrategy]:
-        """Return the strategies that say most nearly the same as one, the nearest first.
+        """Return the strategies with the most similar texts, the nearest first.
 
-        They are linked (SIMILAR_TO) where the similarity is over the embedder's threshold, and
-        never merged by themselves; ``memory.lessons.merge`` does that. What is new is embedded
-        before.
+        Strategies are linked (SIMILAR_TO) if the similarity is over the embedder's threshold. They
+        are never merged automatically; ``memory.lessons.merge`` does that. New texts are embedded
+        first.
 
         Args:
             strategy: its id or text.
-            limit: rows at most.
+            limit: most strategies to return.
 
         Raises:
             NotFoundError: there is no such strategy.
@@ -412,18 +414,18 @@ class Memory:
         *,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> Calibration:
-        """Return how well outcomes are predicted, over the history, beside simple predictions.
+        """Return how well past outcomes are predicted, compared with simple predictors.
 
-        Every episode is predicted from those before it, as :meth:`predict` would have done then
-        with all its strategies. The strengths of pooling are fitted to the whole history at the
-        end, and stored.
+        Every episode is predicted from earlier ones, as :meth:`predict` would have done at that
+        time with all its strategies. At the end, the strengths of pooling are fitted to the whole
+        history and stored.
 
         Args:
-            by: "order" as the episodes were recorded, or "time" as they ended (else began, else
-                were recorded); of one moment in the order of recording.
-            folds: in place of that, as many parts, drawn by a hash of the source key or content:
-                each is predicted from the others. From 2 to 1000.
-            on_progress: called with how many episodes are predicted, and of how many.
+            by: "order" of recording, or "time" of the end (else the start, else the recording);
+                ties are in order of recording.
+            folds: instead, split the episodes into so many parts (2 to 1000) by a hash of the
+                source key or content, and predict each part from the others.
+            on_progress: called with the number of predicted episodes, and of all episodes.
 
         Raises:
             ValidationError: an argument is wrong.
@@ -433,13 +435,13 @@ class Memory:
     def query(
         self, cypher: str, params: Mapping[str, JsonValue] | None = None, /, **named: JsonValue
     ) -> list[Row]:
-        """Run Cypher that only reads, or a procedure by name, and return its rows.
+        """Run reading Cypher, or a procedure by name, and return its rows.
 
-        ``$ns`` is always there: filter by it, for a plain query sees the whole store.
+        ``$ns`` is always set; filter by it, because a plain query sees the whole store.
 
         Raises:
-            ReadOnlyError: it writes.
-            QueryError: the engine does not understand it.
+            ReadOnlyError: the query writes.
+            QueryError: the engine rejects the query.
         """
         query = queries.readable(cypher)
         given = {**(params or {}), **named}
@@ -448,11 +450,11 @@ class Memory:
         return self.store.read(query, **given)
 
     def stats(self) -> Stats:
-        """Return the counts of the namespace, and the engine that holds it."""
+        """Return the counts of the namespace, and its engine."""
         return self._maintainer.stats()
 
     def verify(self, *, on_progress: Callable[[int, int], None] | None = None) -> VerifyReport:
-        """Recompute every derived number from the facts and compare; also check the facts."""
+        """Derive every number from the facts again and compare; also check the facts."""
         return self._maintainer.verify(on_progress)
 
     def __enter__(self) -> Self:

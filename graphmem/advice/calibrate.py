@@ -1,8 +1,8 @@
-"""How well outcomes are predicted: the history, replayed, with each episode predicted first.
+"""Calibration: replays the history and predicts each episode before counting it.
 
-The counts are kept as the graph would hold them, and the formula is that of the procedure
-``forecasting.pool``; a test holds the two against each other. The strengths of pooling are fitted
-on what came before, each time that it has grown by a fifth.
+The counts are the same as those in the graph, and the formula is that of the procedure
+``forecasting.pool``; a test compares the two. The strengths of pooling are fitted again each time
+the replayed history has grown by a fifth.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from graphmem.models.forecasts import (
 from graphmem.store.paging import pages
 
 BINS = 10
-"""Of equal width, over the range of probabilities."""
+"""Number of bins of equal width."""
 GROWTH = 1.2
-"""How much longer the history is at the next fit of strengths."""
+"""Growth factor of the history until the next fit of strengths."""
 MAX_FOLDS = 1_000
 _PAGE = 2_000
 _NOTHING = (0, 0)
 _BASELINES: tuple[BaselineName, ...] = ("global", "task", "strategy", "cell")
 Progress = Callable[[int, int], None]
-"""Called with how many episodes are predicted, and of how many."""
+"""Called with the number of predicted episodes, and of all episodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """An episode, as far as it is predicted: strategies by the ids of their wholes."""
+    """The data of an episode for predicting it; strategies are ids of their wholes."""
 
     key: str
     task: str
@@ -64,7 +64,7 @@ class Trial:
 
 @dataclass(slots=True)
 class History:
-    """The counts of some episodes; lists hold trials and successes."""
+    """The counts of episodes; lists are [trials, successes]."""
 
     prior: tuple[float, float]
     similar: dict[str, list[tuple[str, float]]]
@@ -87,7 +87,7 @@ class History:
 
     @property
     def rate(self) -> float:
-        """The rate of all, in (0, 1)."""
+        """The overall rate, in (0, 1)."""
         return (self.total[1] + self.prior[0]) / (self.total[0] + sum(self.prior))
 
     def predict(self, trial: Trial, strengths: Strengths) -> float:
@@ -113,9 +113,9 @@ class History:
         return shrunk(k, n, rate, strength)
 
     def baselines(self, trial: Trial) -> tuple[float, float, float, float]:
-        """Return the rate of all, of the task, of the strategies, and of these on the task.
+        """Return the rates: overall, of the task, of the strategies, of the strategies on the task.
 
-        Each but the first is drawn to the first as with the default strengths.
+        All but the first are shrunk toward the first with the default strengths.
         """
         rate = self.rate
         n, k = self.tasks.get(trial.task, _NOTHING)
@@ -160,7 +160,7 @@ class Calibrator:
     def calibrate(
         self, by: CalibrationOrder, folds: int | None, on_progress: Progress | None
     ) -> Calibration:
-        """Predict every episode from others, and return how well that went.
+        """Predict every episode from others, and return the scores.
 
         Raises:
             ValidationError: an argument is wrong.
@@ -223,7 +223,7 @@ class Calibrator:
     # Reading
 
     def _trials(self, by: CalibrationOrder) -> list[Trial]:
-        """Return all episodes, in their order."""
+        """Return all episodes, in order."""
         rows = self._graph.read("calibration.ids")
         known = {row["id"]: row for row in rows}
         found = []
@@ -241,7 +241,7 @@ class Calibrator:
         return [trial for _, trial in found]
 
     def _similar(self) -> dict[str, list[tuple[str, float]]]:
-        """Return which tasks and strategies lend to which, by id."""
+        """Return the similar tasks and strategies from which each can borrow, by id."""
         found: dict[str, dict[str, float]] = {}
         for row in self._graph.read("calibration.similar"):
             one, other, similarity = row["id"], row["similar"], row["similarity"]
@@ -303,7 +303,7 @@ class Calibrator:
 
 
 def check(by: object, folds: object) -> None:
-    """Refuse what is no way to replay a history.
+    """Check the arguments of ``calibrate``.
 
     Raises:
         ValidationError: an argument is wrong.
@@ -317,7 +317,7 @@ def check(by: object, folds: object) -> None:
 
 
 def places_of(told: Floats) -> NDArray[np.int64]:
-    """Return the bins of probabilities: the last one holds 1 as well."""
+    """Return the bins of probabilities; the last one includes 1."""
     edges = np.arange(1, BINS) / BINS
     return np.searchsorted(edges, told, side="right")
 
@@ -360,7 +360,7 @@ def _told(history: History, trial: Trial, strengths: Strengths) -> tuple[float, 
 
 
 def _weight(counts: Sequence[int]) -> float:
-    """Return how much a strategy says of an episode in which there are others."""
+    """Return the weight of a strategy among the strategies of an episode."""
     return 1.0 / (counts[0] + 1) ** 2
 
 

@@ -1,8 +1,8 @@
-"""Explanations: why something is believed, since when, on what evidence, and what would change it.
+"""Explanations: the evidence for a belief, its dates, and what would change it.
 
 Counts, bounds, trends and the numbers of trials that would change a verdict are computed by the
 procedures of ``cypher/advice/explaining.cypher``; the query for Neo4j Browser is one of them, with
-its parameters written in.
+its parameters inserted.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from graphmem.store.port import Row
 from graphmem.store.queries import procedure
 
 SAMPLE = 5
-"""Latest episodes for, and against, that are shown."""
+"""Most episodes for, and against, in an explanation."""
 TABLE = 10
-"""Tasks, and agents, that are shown."""
+"""Most tasks, and agents, in an explanation."""
 NEAR = 8
-"""Neighbours of one relation that are shown."""
+"""Most neighbours of one relation in an explanation."""
 _PARAMETER = re.compile(r"\$(\w+)")
 _TRIALS: dict[str, tuple[str, str]] = {
     "strategy": ("worked", "success(es)"),
@@ -64,7 +64,7 @@ _OPPOSED: dict[str, str] = {
 
 @dataclass(frozen=True)
 class _Evidence:
-    """The trials behind a belief, as a procedure returned them, and how to ask for shares."""
+    """The trials behind a belief, and the arguments for reading their shares."""
 
     row: Row
     by_task: Shares = field(default_factory=Shares)
@@ -72,7 +72,7 @@ class _Evidence:
 
 
 class Explainer:
-    """Explains what one namespace believes."""
+    """Explains the beliefs of one namespace."""
 
     def __init__(self, graph: Graph, lessons: LessonReader) -> None:
         self._graph = graph
@@ -83,7 +83,7 @@ class Explainer:
     def explain(
         self, item: HasId | str, *, kind: str | None = None, agent: str | None = None
     ) -> Explanation:
-        """Return why something is believed; see :meth:`Memory.explain`."""
+        """Return the evidence for a belief; see :meth:`Memory.explain`."""
         reader = checked_agent(agent)
         view, types = self._view(reader)
         found = self._items.find(item, kind, view.agents)
@@ -146,7 +146,7 @@ class Explainer:
         self, ids: list[str], view: View, read: dict[str, Any], lessons: Sequence[Row]
     ) -> list[Neighbour]:
         rows = self._graph.read("explaining.near", ids=ids, limit=NEAR)
-        if view.agents is not None:  # the edges count what everybody did
+        if view.agents is not None:  # the edges count all agents
             rows = [row for row in rows if row["relation"] == "similar"]
             rows += self._graph.read("explaining.near_by", ids=ids, limit=NEAR, **read)
         known = sorted({row["id"] for row in rows})
@@ -167,7 +167,7 @@ class Explainer:
         ] + list(self._believed(lessons, view))
 
     def _believed(self, lessons: Sequence[Row], view: View) -> Iterable[Neighbour]:
-        """Yield lessons that are shown, those with most trials first."""
+        """Yield the lessons over their thresholds, most trials first."""
         settings = self._settings
         own = view.min_occurrences
         for kind, relation in (("heuristic", "recommended"), ("anti-pattern", "warned against")):
@@ -194,7 +194,7 @@ class Explainer:
     def _merged(
         self, found: Row, members: Sequence[Row], lessons: Sequence[Row], reader: str | None
     ) -> list[Neighbour]:
-        """Return what counts as the same strategy; for an agent only where it may read of it."""
+        """Return the strategies that count as one; for an agent only those that it may read."""
         readable = {part["id"] for row in lessons for part in row["strategies"]}
         return [
             Neighbour(relation="merged", id=row["id"], text=row["text"])
@@ -224,7 +224,7 @@ class Explainer:
             ):
                 raise self._unreadable(found, reader)
             evidence = _Evidence({**row, "times": [], "outcomes": []})
-            turns = []  # it is found anew at every consolidation
+            turns = []  # every consolidation derives it again
             subject = {**found, "types": sorted(of_types)}
         else:
             asked |= {"agents": view.agents and list(view.agents), "types": types}
@@ -253,7 +253,7 @@ class Explainer:
         )
 
     def _verdict_turns(self, row: Row) -> list[Turn]:
-        """Return what would let a rule of a task lose its verdict, or get one."""
+        """Return how many episodes would give a rule of a task another verdict."""
         names = ("worked", "praised", "failed", "blamed")
         counts = {name: row[name] for name in names}
         turns = []
@@ -303,7 +303,7 @@ class Explainer:
         )
 
     def _beside(self, found: Row, state: str) -> list[Neighbour]:
-        """Return what else the agent knows in the state, and what is linked with a policy."""
+        """Return the agent's other policies in the state, and those linked with the policy."""
         place = state_id(self._graph.ns, state)
         rows = self._graph.read("policies.values", state_id=place, agent=found["agent"])
         rows = [row for row in rows if row["id"] != found["id"]][:NEAR]
@@ -330,7 +330,7 @@ class Explainer:
         ]
 
     def _crystallizing(self, row: Row, *, crystallized: bool) -> list[Turn]:
-        """Return what would make a policy crystallized, or take that back."""
+        """Return how many trials would crystallize a policy, or take it back."""
         settings = self._settings
         bounds = {"established": settings.crystallize_above, "refuted": 0.0}
         counts = {"trials": row["trials"], "successes": row["successes"]}
@@ -353,7 +353,7 @@ class Explainer:
             turns.append(Turn(**{**turn, "more": more, "becomes": becomes}, sentence=sentence))
         return turns
 
-    # What all kinds share
+    # Common to all kinds
 
     def _unreadable(self, found: Row, reader: str | None) -> NotFoundError:
         return NotFoundError(
@@ -439,7 +439,7 @@ class Explainer:
         ids = {*row["supporting"], *row["opposing"]}
         rows = self._graph.read("explaining.episodes", ids=sorted(ids)) if ids else []
         shown = {found["id"]: Evidence(**_dated(found, "at")) for found in rows}
-        # An episode that used two members of one strategy counts twice, and is shown once.
+        # An episode that used two members of one merged strategy counts twice, but is shown once.
         supporting, opposing = (
             tuple(shown[one] for one in dict.fromkeys(row[name]) if one in shown)
             for name in ("supporting", "opposing")
@@ -458,7 +458,7 @@ class Explainer:
         )
 
     def _view(self, reader: str | None) -> tuple[View, list[str] | None]:
-        """Return what an agent reads, and on which types of tasks (None: all)."""
+        """Return what an agent may read, and on which types of tasks (None: all)."""
         view = read_view(self._graph, reader)
         if view.scope is None:
             return view, None
@@ -473,12 +473,12 @@ _OF_LESSONS = ("recommended", "warned against")
 
 
 def written(text: str, values: Mapping[str, Any]) -> str:
-    """Return a statement with its parameters written in, to be pasted where none can be given."""
+    """Return a statement with its parameters inserted, for pasting into Neo4j Browser."""
     return _PARAMETER.sub(lambda found: _literal(values[found[1]]), text)
 
 
 def _literal(value: str | Sequence[str]) -> str:
-    """Return texts as Cypher writes them; what is not plain ASCII by its code."""
+    """Return texts as Cypher literals; characters other than plain ASCII become escapes."""
     if not isinstance(value, str):
         return f"[{', '.join(map(_literal, value))}]"
     return "'" + "".join(map(_escaped, value)) + "'"
@@ -500,7 +500,7 @@ def _rated(row: Row) -> dict[str, Any]:
 
 
 def _since(times: Sequence[int], found: Row) -> Since | None:
-    """Return the dates of evidence, the latest first; of a rule over all tasks those it keeps."""
+    """Return the dates of evidence; for a general rule its stored dates."""
     first, last = (times[-1], times[0]) if times else (found["first_at"], found["last_at"])
     dates = from_millis(first), from_millis(last)
     if dates[0] is None or dates[1] is None:

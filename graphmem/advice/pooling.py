@@ -1,14 +1,13 @@
-"""Partial pooling in numbers: the formula of a prediction, and the strengths that fit a history.
+"""Partial pooling: the formula of a prediction, and fitting its strengths to a history.
 
-The formula is that of the procedure ``forecasting.pool``; a test holds the two against each
-other. Strengths are fitted by empirical Bayes: each outcome of the history is predicted from all
-others (leave one out), and the strengths with the least log loss are taken, held to the defaults
-by a weak prior (a logarithm of a strength has a standard deviation of 1 around that of the
-default, one of a slope of 1/2). The defaults stay in force until the history speaks against them
-beyond doubt: until the gain in log loss is over :data:`CERTAIN` standard errors, with tasks taken
-as the independent units, for episodes of one task are not.
+The formula is that of the procedure ``forecasting.pool``; a test compares the two. Strengths are
+fitted by empirical Bayes: each outcome of the history is predicted from all others (leave one out),
+and the strengths with the least log loss are chosen, under a weak prior around the defaults (the
+logarithm of a strength has a standard deviation of 1, that of a slope 1/2). The defaults stay in
+force until the gain in log loss is over :data:`CERTAIN` standard errors. Tasks are the independent
+units, because episodes of one task are not independent.
 
-Nothing here depends on the order of episodes, tasks or strategies.
+The result does not depend on the order of episodes, tasks or strategies.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 CERTAIN = 2.5758
-"""Standard errors that the gain must be over: 99 % of a normal distribution, on both sides."""
+"""Standard errors that the gain must exceed: two-sided 99 % of a normal distribution."""
 LEAST = 100
-"""Trials before which nothing is fitted."""
+"""Fewest trials for fitting."""
 _SPREAD = np.array([1.0, 1.0, 1.0, 0.5, 0.5])
 _LOW, _HIGH = math.log(0.05), math.log(500.0)
 _EDGE = 20.7
@@ -31,10 +30,10 @@ _EDGE = 20.7
 
 @dataclass(frozen=True, slots=True)
 class Strengths:
-    """How strongly rates are drawn together.
+    """How strongly rates are pooled.
 
-    A strength is the number of trials that the rate it draws to counts for; a slope multiplies
-    the distance of a rate from that of all, in logits. All are over 0.
+    A strength is the weight of the pooled rate, in trials; a slope multiplies the distance of a
+    rate from the overall rate, in logits. All are over 0.
     """
 
     task: float = 2.0
@@ -45,12 +44,12 @@ class Strengths:
 
 
 DEFAULTS = Strengths()
-"""In force until a history says otherwise."""
+"""In force until a fit is accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """The counts of a history: an entry for each strategy on each task.
+    """The counts of a history: one entry for each strategy on each task.
 
     All arrays have the shape [cells]; ``group`` numbers the tasks.
     """
@@ -66,7 +65,7 @@ class Cells:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """Strengths, and what speaks for them.
+    """Fitted strengths, and their gain over the defaults.
 
     ``gain`` is the gain in log loss over the defaults, summed over the trials, ``score`` the same
     in standard errors; ``accepted`` says whether that is enough.
@@ -79,19 +78,19 @@ class Fitted:
 
 
 def logit(p: float) -> float:
-    """Return the logarithm of the odds of a probability in (0, 1)."""
+    """Return the log odds of a probability in (0, 1)."""
     return math.log(p / (1.0 - p))
 
 
 def logistic(x: float) -> float:
-    """Return the probability of a logarithm of odds, a billionth away from 0 and 1 at least."""
+    """Return the probability of log odds, at least 1e-9 away from 0 and 1."""
     if abs(x) > _EDGE:
         return 0.999999999 if x > 0 else 0.000000001
     return 1.0 / (1.0 + math.exp(-x))
 
 
 def prior_mean(rate: float, task_rate: float, strategy_rate: float, strengths: Strengths) -> float:
-    """Return what is expected of a strategy on a task before it was tried there."""
+    """Return the expected success rate of a strategy on a task before its first trial there."""
     middle = logit(rate)
     return logistic(
         middle
@@ -101,7 +100,7 @@ def prior_mean(rate: float, task_rate: float, strategy_rate: float, strengths: S
 
 
 def shrunk(k: float, n: float, rate: float, strength: float) -> float:
-    """Return a rate after ``k`` successes in ``n`` trials, drawn to ``rate``."""
+    """Return the rate of ``k`` successes in ``n`` trials, shrunk toward ``rate``."""
     return (k + strength * rate) / (n + strength)
 
 
@@ -126,9 +125,9 @@ def fit(cells: Cells, trials: int, successes: int, prior: tuple[float, float]) -
 
     Args:
         cells: the history.
-        trials: how often strategies were applied.
-        successes: how often that worked.
-        prior: successes and failures of the Beta prior of the rate of all.
+        trials: trials of all strategies.
+        successes: successes of all strategies.
+        prior: successes and failures of the Beta prior of the overall rate.
     """
     from scipy.optimize import minimize
 
@@ -203,6 +202,6 @@ def _losses(
 
 
 def _shrunk(k: Floats, n: Floats, rate: float | Floats, strength: float) -> Floats:
-    # A cell without a success (or failure) is asked for its loss as well, and given no weight.
+    # The loss of a cell without a success (or failure) is computed, too, but has no weight.
     n = np.maximum(n, 0.0)
     return (np.clip(k, 0.0, n) + strength * rate) / (n + strength)

@@ -1,9 +1,9 @@
-"""Predicting the outcome of strategies on a task, by partial pooling.
+"""Predicts the outcome of strategies on a task, by partial pooling.
 
 The counts come from the graph and ``forecasting.pool`` computes the probability from them; the
-strengths of pooling are fitted to the history (:mod:`graphmem.advice.pooling`) and kept on a node
-``Pooling``, with the number of trials that they were fitted on. They are fitted anew when that has
-changed by a tenth.
+strengths of pooling are fitted to the history (:mod:`graphmem.advice.pooling`) and stored on a node
+``Pooling``, with the number of trials in the fit. They are fitted again when the number of trials
+has changed by a tenth.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from graphmem.advice.pooling import Cells, Fitted
 
 Progress = Callable[[int, int], None]
-"""Called with how many episodes are predicted, and of how many."""
+"""Called with the number of predicted episodes, and of all episodes."""
 Near = Callable[[str, str], Sequence[tuple[str, float]]]
-"""Finds nodes of a label (``Task``, ``Strategy``) that say nearly what a text says: their ids, and
-similarities in [-1, 1]."""
+"""Finds nodes of a label (``Task``, ``Strategy``) similar to a text: their ids, and similarities in
+[-1, 1]."""
 MAX_CELLS = 200_000
-"""Entries that strengths are fitted on; of a larger history some tasks, drawn by their keys."""
+"""Most entries for fitting; a larger history is sampled by the keys of tasks."""
 _PAGE = 1_000
 
 _log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """Whose episodes count: names of agents (None: all), and the types of tasks that do not."""
+    """The episodes that count: names of agents (None: all), and excluded types of tasks."""
 
     agents: list[str] | None
     without: list[str]
@@ -64,7 +64,7 @@ class _Seen:
 
 
 class Forecaster:
-    """Predicts outcomes in one namespace, and keeps the strengths for that."""
+    """Predicts outcomes in one namespace, and fits the strengths of pooling."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -74,15 +74,15 @@ class Forecaster:
 
     @property
     def prior(self) -> tuple[float, float]:
-        """Successes and failures of the Beta prior of the rate of all."""
+        """Successes and failures of the Beta prior of the overall rate."""
         return self._settings.prior_successes, self._settings.prior_failures
 
     def predict(
         self, task: str, strategy: str | Sequence[str], agent: str | None, near: Near | None = None
     ) -> OutcomePrediction:
-        """Return how likely it is that a strategy, or several together, work on a task.
+        """Return the probability that a strategy, or several together, work on a task.
 
-        ``near`` finds what is similar to a task or strategy that the memory does not have.
+        ``near`` finds nodes similar to an unknown task or strategy.
 
         Raises:
             ValidationError: an argument is wrong.
@@ -156,7 +156,7 @@ class Forecaster:
     def calibrate(
         self, by: CalibrationOrder, folds: int | None, on_progress: Progress | None
     ) -> Calibration:
-        """Return how well outcomes are predicted over the history, and fit the strengths to it."""
+        """Return how well past outcomes are predicted, and fit the strengths to the history."""
         from graphmem.advice.calibrate import Calibrator
 
         calibrator = Calibrator(self._graph)
@@ -177,7 +177,7 @@ class Forecaster:
         return self._graph.read("forecasting.totals_of", **seen.filters)[0]
 
     def _task(self, text: str, seen: _Seen) -> tuple[list[str], Row]:
-        """Return the ids of a task, by key, id or description, and the counts of all of them."""
+        """Return the ids of a task, by key, id or description, and their common counts."""
         own = task_ids(self._graph, text)
         counted = self._graph.read("forecasting.tasks", ids=own, **seen.filters) if own else []
         return own, {
@@ -188,7 +188,7 @@ class Forecaster:
     def _near_tasks(
         self, text: str, own: list[str], near: Near | None, seen: _Seen
     ) -> list[Borrowed]:
-        """Return the tasks that one without trials borrows from, and their counts."""
+        """Return the tasks from which a task without trials borrows, and their counts."""
         found: dict[str, float] = {}
         if own:
             rows = self._graph.read("forecasting.similar_tasks", ids=own)
@@ -203,7 +203,7 @@ class Forecaster:
     def _strategies(
         self, texts: list[str], tasks: list[str], near: Near | None, seen: _Seen
     ) -> list[Row]:
-        """Return the counts of strategies over all tasks and on some, in their order."""
+        """Return the counts of strategies over all tasks and on given ones, in order."""
         ns = self._graph.ns
         named = {text: strategy_id(ns, text) for text in texts}
         rows = {row["id"]: row for row in self._tried({*texts, *named.values()}, seen)}
@@ -219,7 +219,7 @@ class Forecaster:
         counted = set()
         for text, row in known.items():
             if row is not None and row["whole"] in counted:
-                continue  # it was merged with one that is given as well
+                continue  # it is merged with another given one
             cell: Mapping[str, Any] = {}
             if row is not None:
                 counted.add(row["whole"])
@@ -239,7 +239,7 @@ class Forecaster:
         return answer
 
     def _tried(self, ids: Iterable[str], seen: _Seen) -> list[Row]:
-        """Return the counts of strategies, as far as they may be read."""
+        """Return the readable counts of strategies."""
         rows = self._graph.read("forecasting.strategies", ids=sorted(ids))
         if seen.agents is None or not rows:
             return rows
@@ -253,7 +253,7 @@ class Forecaster:
     def _near_strategies(
         self, text: str, row: Row | None, near: Near | None, seen: _Seen
     ) -> list[Borrowed]:
-        """Return the strategies that one without trials borrows from, and their counts."""
+        """Return the strategies from which a strategy without trials borrows, and their counts."""
         found: dict[str, float] = {}
         if row is not None:
             own = row["members"]
@@ -270,7 +270,7 @@ class Forecaster:
     def refit(self) -> PoolingStrengths:
         """Fit the strengths to the whole history now, store them, and return them.
 
-        Where another process holds the memory, they are only kept here.
+        If another process writes the memory, they are only kept in this process.
         """
         found = self._fit()
         stored = self._stored()
@@ -283,9 +283,9 @@ class Forecaster:
         return found
 
     def verify(self) -> tuple[list[Difference], dict[str, int]]:
-        """Compare the strengths that are stored with those that fit; return how many were checked.
+        """Compare the stored strengths with fitted ones; also return the number checked.
 
-        Where the history has grown since, they stay for a while, and there is nothing to compare.
+        If the history has grown since, they are not compared: they stay in force for a while.
         """
         stored = self._stored()
         if stored is None:
@@ -308,9 +308,9 @@ class Forecaster:
         return _strengths(rows[0]) if rows else None
 
     def _in_force(self, trials: int) -> PoolingStrengths:
-        """Return the strengths in force; fit them where the trials changed by a tenth.
+        """Return the strengths in force; fit them if the trials changed by a tenth.
 
-        They are stored where that needs no lock: who only reads keeps nobody from writing.
+        They are stored only if that needs no lock, so that a reader does not block writers.
         """
         for known in (self._stored(), self._unsaved):
             if known is not None and abs(trials - known.trials) * 10 <= known.trials:
@@ -334,7 +334,7 @@ class Forecaster:
 
         try:
             self._graph.transact(work)
-        except StoreError as error:  # what was asked for has its answer, and this can be done again
+        except StoreError as error:  # the prediction is still valid, and storing can be retried
             _log.info("strengths of pooling were not stored: %s", error)
             return
         self._unsaved = None
@@ -349,7 +349,7 @@ class Forecaster:
         return described(fitted, totals["trials"])
 
     def _cells(self) -> Cells:
-        """Read what strengths are fitted on."""
+        """Read the data for fitting strengths."""
         wholes = {
             row["whole"]: (row["trials"], row["successes"])
             for row in self._graph.read("forecasting.wholes")
@@ -384,7 +384,7 @@ def cells_of(rows: Sequence[tuple[int, ...]]) -> Cells:
 
 
 def described(fitted: Fitted, trials: int) -> PoolingStrengths:
-    """Return the strengths in force, by what speaks for those fitted to ``trials`` trials."""
+    """Return the strengths in force: those fitted to ``trials`` trials if accepted."""
     from graphmem.advice.pooling import DEFAULTS
 
     values = fitted.strengths if fitted.accepted else DEFAULTS
@@ -402,7 +402,7 @@ def described(fitted: Fitted, trials: int) -> PoolingStrengths:
 
 
 def undecided() -> PoolingStrengths:
-    """Return the defaults, of a history that is too short to fit anything."""
+    """Return the defaults, for a history that is too short for fitting."""
     from graphmem.advice.pooling import DEFAULTS, Fitted
 
     return described(Fitted(DEFAULTS, 0.0, 0.0, accepted=False), 0)
@@ -447,7 +447,7 @@ def _strategies(given: object) -> list[str]:
 
 
 def _nearest(pairs: Iterable[tuple[str, float]], own: Iterable[str]) -> dict[str, float]:
-    """Return by id how similar others are; what is not similar at all has nothing to lend."""
+    """Return the similarities of others by id, without those that are not positive."""
     mine = set(own)
     found: dict[str, float] = {}
     for identity, similarity in pairs:

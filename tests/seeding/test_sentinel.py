@@ -134,7 +134,7 @@ def test_a_time_is_taken_where_it_is_one_and_kept_anyway(
         ({"graphmem": 5}, "graphmem", "is not what graphmem writes"),
         ({"graphmem": {"source_key": 5}}, "graphmem.source_key", "valid string"),
         ({"graphmem": {"episode": {"task": "x"}}}, "graphmem.episode.strategy", "is missing"),
-        ({3: "x"}, "episode", "is no name"),
+        ({3: "x"}, "episode", "is not the name"),
     ],
     ids=lambda value: str(value)[:60],
 )
@@ -236,7 +236,7 @@ def test_other_versions_are_read(version: Any) -> None:
 
 def test_episodes_that_are_no_list_are_refused(memory: Memory, tmp_path: Path) -> None:
     (log := tmp_path / "agent_memory.json").write_text('{"episodes": {"a": 1}}')
-    assert "no list" in seeded(memory, log).refusals[0].reason
+    assert "not a list" in seeded(memory, log).refusals[0].reason
     with pytest.raises(SeedingError):
         sentinel.load(b"[1", "x")
 

@@ -42,9 +42,3 @@ WHERE s.ns = $ns
 MATCH (s)-[l:SIMILAR_TO]->(n:Strategy)
 RETURN 'Strategy' AS label, coalesce(s.merged_into, s.id) AS id, coalesce(n.merged_into, n.id) AS similar, l.similarity AS similarity;
 
-// name: calibration.bounds
-// doc: Wilson bounds of shares. Rows: {place, count, successes}.
-// returns: place integer, lower float, upper float
-UNWIND $rows AS row
-RETURN row.place AS place, wilson_lower(row.successes, row.count, $z) AS lower, wilson_upper(row.successes, row.count, $z) AS upper
-ORDER BY place;

@@ -297,14 +297,6 @@ WITH e, a, collect(error) AS errors
 RETURN evidence_columns(e, a, errors)
 ORDER BY coalesce(e.ended_at, e.started_at, e.recorded_at) DESC, id DESC;
 
-// name: explaining.weigh
-// doc: The posterior mean of the rate of trials, its Wilson bounds, and the resulting status.
-// param: trials integer, successes integer
-// returns: mean float, lower float, upper float, status string
-WITH wilson_lower($successes, $trials, $z) AS lower, wilson_upper($successes, $trials, $z) AS upper
-RETURN posterior_mean($successes, $trials, $prior_successes, $prior_failures) AS mean, lower, upper,
-  status(lower, upper, $established, $refuted) AS status;
-
 // name: explaining.trend
 // doc: The later half of dated trials (with the middle one) compared with the earlier half. Outcomes are 0 or 1, latest first, with their
 // doc: times. The change is that of the posterior mean; it is certain if the bounds of the halves do not overlap.

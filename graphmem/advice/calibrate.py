@@ -30,6 +30,7 @@ from graphmem.advice.pooling import (
 from graphmem.advice.predict import cells_of, described, undecided
 from graphmem.errors import ValidationError
 from graphmem.graph.graph import Graph
+from graphmem.graph.rates import rates_of
 from graphmem.models.forecasts import (
     Baseline,
     BaselineName,
@@ -283,13 +284,10 @@ class Calibrator:
         counts = np.bincount(places, minlength=BINS).astype(int)
         won = np.bincount(places, came, minlength=BINS).astype(int)
         sums = np.bincount(places, told, minlength=BINS)
-        rows = [
-            {"place": place, "count": int(counts[place]), "successes": int(won[place])}
-            for place in range(BINS)
-        ]
-        bounds = self._graph.read("calibration.bounds", rows=rows)
-        for row, bound in zip(rows, bounds, strict=True):
-            place, count, successes = row["place"], row["count"], row["successes"]
+        seen = list(zip(map(int, counts), map(int, won), strict=True))
+        rates = rates_of(self._graph, seen)
+        for place, (count, successes) in enumerate(seen):
+            rate = rates[count, successes]
             yield CalibrationBin(
                 low=place / BINS,
                 high=(place + 1) / BINS,
@@ -297,8 +295,8 @@ class Calibrator:
                 successes=successes,
                 mean=float(sums[place] / count) if count else None,
                 share=successes / count if count else None,
-                lower=bound["lower"],
-                upper=bound["upper"],
+                lower=rate["lower"],
+                upper=rate["upper"],
             )
 
 

@@ -334,7 +334,7 @@ class Explainer:
         settings = self._settings
         bounds = {"established": settings.crystallize_above, "refuted": 0.0}
         counts = {"trials": row["trials"], "successes": row["successes"]}
-        now = self._one("explaining.weigh", **counts, **bounds)
+        now = self._one("rates.weigh", rows=[counts], **bounds)
         passes = now["status"] == "established" and row["trials"] >= settings.min_events
         if passes and not crystallized:
             sentence = "the next `crystallize` makes it a policy of its own"
@@ -375,8 +375,8 @@ class Explainer:
     ) -> Explanation:
         row, kind = evidence.row, found["kind"]
         counts = {"trials": row["trials"], "successes": row["successes"]}
-        weighed = self._one("explaining.weigh", **counts)
-        why = Why(**counts, **weighed, sentence=self._sentence(kind, {**counts, **weighed}))
+        weighed = self._one("rates.weigh", rows=[counts])
+        why = Why(**weighed, sentence=self._sentence(kind, weighed))
         supporting, opposing = self._episodes(row)
         dated = {"times": row["times"], "outcomes": row["outcomes"]}
         trends = self._graph.read("explaining.trend", **dated)

@@ -11,12 +11,12 @@ from typing import Any, Literal
 from graphmem.errors import ValidationError
 from graphmem.graph.arguments import check_text
 from graphmem.graph.graph import Transaction
-from graphmem.ids import from_millis, stream_id, to_millis
+from graphmem.graph.rates import rates_of
+from graphmem.ids import from_millis, to_millis
 from graphmem.models.fields import Input, Moment
 from graphmem.models.policies import Point, Policy, State
 from graphmem.policies import replay
 from graphmem.policies.base import Action, PolicyBase, finite, policy_of, positive, split, unit
-from graphmem.policies.crystallizing import Thresholds
 from graphmem.policies.cycles import clocks
 from graphmem.policies.rebuilding import blank, opened, replayed
 from graphmem.policies.streams import PolicyKey, StateKey
@@ -295,37 +295,33 @@ class Asking(PolicyBase):
         return histories
 
     def _points(self, tx: Transaction, agent: str, ids: Sequence[str]) -> dict[str, list[Point]]:
-        points: dict[str, list[Point]] = {identity: [] for identity in ids}
-        stream = stream_id(tx.ns, agent)
-        row = opened(tx, agent)
-        if row is None:
-            return points
-        table = blank(tx.run("maintenance.stored_policies", stream=stream))
-        for event, error in replayed(tx, row, table):
-            about = event["policies"] if event["kind"] == "episode" else (event["subject"],)
-            for identity in points.keys() & about:
-                if event["kind"] not in _OF_EDGES and identity in table.entries:
-                    points[identity].append(self._point(event, error, table.entries[identity]))
-        return points
+        points: dict[str, list[Row]] = {identity: [] for identity in ids}
+        stream = opened(tx, agent)
+        if stream is not None:
+            table = blank(tx.run("maintenance.stored_policies", stream=stream["stream"]))
+            for event, error in replayed(tx, stream, table):
+                about = event["policies"] if event["kind"] == "episode" else (event["subject"],)
+                for identity in points.keys() & about:
+                    if event["kind"] not in _OF_EDGES and identity in table.entries:
+                        points[identity].append(_point(event, error, table.entries[identity]))
+        rows = [row for own in points.values() for row in own]
+        rates = rates_of(tx, ((row["trials"], row["successes"]) for row in rows))
+        for row in rows:
+            rate = rates[row["trials"], row["successes"]]
+            row |= {name: rate[name] for name in ("mean", "lower", "upper")}
+        return {identity: [Point(**row) for row in own] for identity, own in points.items()}
 
-    def _point(self, event: Row, error: float | None, entry: replay.Entry) -> Point:
-        settings = self._settings
-        limits = Thresholds(settings.min_events, settings.crystallize_above, settings.z)
-        successes, trials = entry.successes, entry.trials
-        prior = settings.prior_successes + settings.prior_failures
-        at = from_millis(event["created_at"] if event["at"] is None else event["at"])
-        assert at is not None  # noqa: S101 - every event has one
-        return Point(
-            seq=event["seq"],
-            kind=event["kind"],
-            at=at,
-            q=entry.q,
-            td_error=error,
-            updates=entry.updates,
-            trials=trials,
-            successes=successes,
-            mean=(successes + settings.prior_successes) / (trials + prior),
-            lower=limits.lower(successes, trials),
-            upper=1.0 - limits.lower(trials - successes, trials),  # lower bound of failures
-            confidence=entry.confidence,
-        )
+
+def _point(event: Row, error: float | None, entry: replay.Entry) -> Row:
+    """Return what an event made of a policy."""
+    return {
+        "seq": event["seq"],
+        "kind": event["kind"],
+        "at": from_millis(event["created_at"] if event["at"] is None else event["at"]),
+        "q": entry.q,
+        "td_error": error,
+        "updates": entry.updates,
+        "trials": entry.trials,
+        "successes": entry.successes,
+        "confidence": entry.confidence,
+    }

@@ -7,12 +7,12 @@ on their order, on batches, or on the number of recording processes.
 from __future__ import annotations
 
 import json
-import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from graphmem.errors import ValidationError
 from graphmem.graph.arguments import checked_agent
 from graphmem.graph.graph import Transaction
+from graphmem.graph.rates import rates_of
 from graphmem.models.policies import Candidate, CrystallizeReport
 from graphmem.policies.base import PolicyBase
 from graphmem.policies.streams import Draft, apply, lock
@@ -23,39 +23,12 @@ MAX_EVENTS = 1_000_000_000
 _WROTE = {"created": "crystallized", "updated": "crystallized", "taken_back": "taken_back"}
 
 
-@dataclass(frozen=True)
-class Thresholds:
+class Thresholds(NamedTuple):
     """The conditions for crystallizing: enough trials, a Wilson lower bound over the threshold."""
 
     min_events: int
     threshold: float
     z: float
-
-    def lower(self, successes: int, trials: int) -> float:
-        """Return the Wilson lower bound, the same as the formula in the procedures."""
-        if not trials or not successes:
-            return 0.0
-        rate, square = successes / trials, self.z * self.z
-        spread = math.sqrt(rate * (1 - rate) / trials + square / (4 * trials * trials))
-        return (rate + square / (2 * trials) - self.z * spread) / (1 + square / trials)
-
-    def more(self, successes: int, trials: int) -> int:
-        """Return the number of successes in a row that would suffice; 0 if it passes already."""
-
-        def passes(extra: int) -> bool:
-            enough = trials + extra >= self.min_events
-            return enough and self.lower(successes + extra, trials + extra) > self.threshold
-
-        if passes(0):
-            return 0
-        high = 1
-        while not passes(high):
-            high *= 2
-        low = high // 2
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if passes(middle) else (middle, high)
-        return high
 
 
 class Crystallizing(PolicyBase):
@@ -101,8 +74,11 @@ class Crystallizing(PolicyBase):
                 lambda tx: self._crystallized(tx, streams, agent, limits)
             )
         by_change: dict[str, list[Candidate]] = {name: [] for name in (*_WROTE, "kept", "below")}
+        counts = {(0, 0), *((row["trials"], row["successes"]) for row in crystallized)}
+        more = rates_of(self._graph, counts, "rates.more", **limits._asdict())
         for row in crystallized:
-            by_change[row["change"]].append(_candidate(row, limits))
+            needed = more[row["trials"], row["successes"]]["more"]
+            by_change[row["change"]].append(_candidate(row, limits, needed))
         return CrystallizeReport(
             created=tuple(by_change["created"]),
             updated=tuple(by_change["updated"]),
@@ -113,7 +89,7 @@ class Crystallizing(PolicyBase):
             min_events=limits.min_events,
             threshold=limits.threshold,
             z=limits.z,
-            needed=limits.more(0, 0),
+            needed=more[0, 0]["more"],
         )
 
     def _crystallized(
@@ -155,7 +131,7 @@ def _number(name: str, value: float) -> float:
     return value
 
 
-def _candidate(row: Row, limits: Thresholds) -> Candidate:
+def _candidate(row: Row, limits: Thresholds, more: int) -> Candidate:
     return Candidate(
         id=row["id"],
         agent=row["agent"],
@@ -166,5 +142,5 @@ def _candidate(row: Row, limits: Thresholds) -> Candidate:
         successes=row["successes"],
         lower=row["lower"],
         missing=max(0.0, limits.threshold - row["lower"]),
-        more=limits.more(row["successes"], row["trials"]),
+        more=more,
     )

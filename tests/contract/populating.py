@@ -335,7 +335,8 @@ def arguments(query: Query, ns: str, target: Memory) -> dict[str, Any]:
             {"place": 0, "trials": 0, "successes": 0, "borrowed": LENT}
             | {"cell_trials": 0, "cell_successes": 0}
         ],
-        "calibration.bounds": [{"place": 0, "count": 4, "successes": 3}],
+        "rates.weigh": [{"trials": 4, "successes": 3}],
+        "rates.more": [{"trials": 4, "successes": 3}],
         "recall.tried": [{"id": i, "relevance": 0.7} for i in ids(target, "Task")],
         "recall.rank": [
             {"id": "x", "relevance": 0.7, "weight": 0.7, "won": 0.7}

@@ -12,7 +12,6 @@ import pytest
 
 from graphmem import Memory, fingerprint
 from graphmem.errors import ValidationError
-from graphmem.policies.crystallizing import Thresholds
 from graphmem.store.queries import _Shared, catalog
 from tests.conftest import SHARED, Opener
 
@@ -65,13 +64,6 @@ def test_a_date_among_the_features_is_an_error_and_not_hashed_as_python_prints_i
         fingerprint({"t": datetime.fromisoformat(text)})
     assert caught.value.field == "state.t"
     assert fingerprint({"t": text}) == entry["expect"]  # the text itself can be given
-
-
-def test_the_wilson_bound_in_python_is_the_peers() -> None:
-    for entry in vectors()["wilson_ci_lower"]:
-        limits = Thresholds(1, 0.0, entry["z"])
-        expected = max(0.0, entry["expect"])  # a tiny negative is the peer's rounding
-        assert limits.lower(entry["successes"], entry["total"]) == exactly(expected)
 
 
 def test_the_wilson_bound_in_the_store_is_the_peers(memory: Memory) -> None:

@@ -214,8 +214,8 @@ def test_every_procedure_that_touches_data_takes_a_namespace_or_claimed_rows() -
             for what in ("heuristic_evidence", "anti_pattern_evidence", "recent")
         ),
         "lessons.lock_strategies",
-        *(f"explaining.{name}" for name in ("course", "trend", "turns", "verdict_turns", "weigh")),
-        *("calibration.bounds", "forecasting.pool", "recall.rank", "similarity.embedder"),
+        *(f"explaining.{name}" for name in ("course", "trend", "turns", "verdict_turns")),
+        *("rates.weigh", "rates.more", "forecasting.pool", "recall.rank", "similarity.embedder"),
         "lessons_maintenance.link_heuristics",
         "lessons_maintenance.link_anti_patterns",
         "maintenance.namespaces",

@@ -1,0 +1,21 @@
+"""What trials say of how often something works; the formulas are procedures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from graphmem.graph.graph import Reader
+from graphmem.store.port import Row
+
+Counts = tuple[int, int]
+"""Trials, and how many of them were successes."""
+
+
+def rates_of(
+    reader: Reader, counts: Iterable[Counts], name: str = "rates.weigh", **params: Any
+) -> dict[Counts, Row]:
+    """Return the rows of ``rates.weigh`` (mean, bounds, status) or ``rates.more`` by counts."""
+    rows = [{"trials": trials, "successes": won} for trials, won in sorted(set(counts))]
+    found = reader.read(name, rows=rows, **params)
+    return {(row.pop("trials"), row.pop("successes")): row for row in found}

@@ -66,17 +66,6 @@ RETURN s.text AS text
 ORDER BY s.trials DESC, s.id
 LIMIT $limit;
 
-// name: explaining.types
-// doc: All types of tasks.
-// returns: type string
-MATCH (t:Task)
-WHERE t.ns = $ns
-RETURN DISTINCT t.type AS type
-UNION
-MATCH (h:Heuristic)
-WHERE h.ns = $ns
-RETURN DISTINCT h.type AS type;
-
 // name: explaining.members
 // doc: The strategies that count as one, their whole first.
 // param: whole string

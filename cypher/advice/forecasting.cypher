@@ -1,7 +1,7 @@
 // Predicts outcomes of strategies on tasks by partial pooling. A trial of a task is an episode that
 // attempted it; a trial of a strategy is an episode that applied it. Merged strategies count as
 // one, under the id of the whole. `agents` are the agents whose episodes count (null: all),
-// `without` the excluded types of tasks.
+// `types` the included types of tasks (null: all).
 
 // name: forecasting.totals
 // doc: Trials and successes of all strategies together, over all tasks and agents.
@@ -11,30 +11,22 @@ WHERE s.ns = $ns
 RETURN coalesce(sum(s.trials), 0) AS trials, coalesce(sum(s.successes), 0) AS successes;
 
 // name: forecasting.totals_of
-// doc: The same for given agents, without given types of tasks.
-// param: agents list, without list = []
+// doc: The same for given agents, on given types of tasks.
+// param: agents list, types list = null
 // returns: trials integer, successes integer
 MATCH (s:Strategy)
 WHERE s.ns = $ns
 MATCH (s)-[o:OUTCOME]->(t:Task)
-WHERE o.agent IN $agents AND NOT t.type IN $without
+WHERE o.agent IN $agents AND ($types IS NULL OR t.type IN $types)
 RETURN coalesce(sum(o.trials), 0) AS trials, coalesce(sum(o.successes), 0) AS successes;
-
-// name: forecasting.types
-// doc: The types of tasks.
-// returns: type string
-MATCH (t:Task)
-WHERE t.ns = $ns
-RETURN DISTINCT t.type AS type
-ORDER BY type;
 
 // name: forecasting.tasks
 // install: task_rates
 // doc: Trials and successes of tasks; tasks without trials are left out.
-// param: ids, agents, without list = []
+// param: ids, agents, types list = null
 // returns: id string, text string, trials integer, successes integer
 MATCH (t:Task)
-WHERE t.id IN $ids AND t.ns = $ns AND NOT t.type IN $without
+WHERE t.id IN $ids AND t.ns = $ns AND ($types IS NULL OR t.type IN $types)
 MATCH (t)<-[:ATTEMPTED]-(e:Episode)<-[:RAN]-(a:Agent)
 WHERE $agents IS NULL OR a.name IN $agents
 RETURN t.id AS id, t.description AS text, count(e) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes
@@ -56,23 +48,23 @@ ORDER BY id;
 
 // name: forecasting.strategies_of
 // doc: Trials and successes of strategies by given agents, by the id of the strategy or of its whole. Rows: {whole, members}.
-// param: agents list, without list = []
+// param: agents list, types list = null
 // returns: whole string, trials integer, successes integer
 UNWIND $rows AS row
 UNWIND row.members AS member
 MATCH (s:Strategy {id: member})
 WITH row, s, s.ns AS ns WHERE ns = $ns
 MATCH (s)-[o:OUTCOME]->(t:Task)
-WHERE o.agent IN $agents AND NOT t.type IN $without
+WHERE o.agent IN $agents AND ($types IS NULL OR t.type IN $types)
 RETURN row.whole AS whole, sum(o.trials) AS trials, sum(o.successes) AS successes
 ORDER BY whole;
 
 // name: forecasting.outcomes
 // doc: Trials and successes of strategies (wholes, by id) on tasks.
-// param: tasks list, without list = []
+// param: tasks list, types list = null
 // returns: whole string, trials integer, successes integer
 MATCH (t:Task)
-WHERE t.id IN $tasks AND t.ns = $ns AND NOT t.type IN $without
+WHERE t.id IN $tasks AND t.ns = $ns AND ($types IS NULL OR t.type IN $types)
 MATCH (t)<-[o:OUTCOME]-(s:Strategy)
 WHERE coalesce(s.merged_into, s.id) IN $ids AND ($agents IS NULL OR o.agent IN $agents)
 WITH coalesce(s.merged_into, s.id) AS whole, sum(o.trials) AS trials, sum(o.successes) AS successes

@@ -64,3 +64,14 @@ WHERE s.ns = $ns AND ($agent IN s.share_with OR $agent IN s.inherit_from)
 WITH s, [name IN s.share_with WHERE name <> $agent] AS share_with, [name IN s.inherit_from WHERE name <> $agent] AS inherit_from
 SET s.share_with = share_with, s.inherit_from = inherit_from
 RETURN count(*) AS scopes;
+
+// name: scopes.task_types
+// doc: The types of tasks that there are.
+// returns: type string
+MATCH (t:Task)
+WHERE t.ns = $ns
+RETURN DISTINCT t.type AS type
+UNION
+MATCH (h:Heuristic)
+WHERE h.ns = $ns
+RETURN DISTINCT h.type AS type;

@@ -85,23 +85,23 @@ class Explainer:
     ) -> Explanation:
         """Return the evidence for a belief; see :meth:`Memory.explain`."""
         reader = checked_agent(agent)
-        view, types = self._view(reader)
+        view = read_view(self._graph, reader)
+        read = view.filters(self._graph)
         found = self._items.find(item, kind, view.agents)
         if found["kind"] == "policy":
-            return self._policy(found, view, types, reader)
+            return self._policy(found, view, read, reader)
         if found["kind"] == "rule":
-            return self._rule(found, view, types, reader)
-        return self._uses(found, view, types, reader)
+            return self._rule(found, view, read, reader)
+        return self._uses(found, view, read, reader)
 
     # Strategies, and lessons on them
 
     def _uses(
-        self, found: Row, view: View, types: list[str] | None, reader: str | None
+        self, found: Row, view: View, read: dict[str, Any], reader: str | None
     ) -> Explanation:
         kind: ItemKind = found["kind"]
         members = self._graph.read("explaining.members", whole=found["whole"])
         ids = [row["id"] for row in members]
-        read = {"agents": view.agents and list(view.agents), "types": types}
         lessons = self._graph.read("explaining.lessons", ids=ids, **read)
         subject = found
         asked: dict[str, Any] = {"parts": [{"id": one, "types": None} for one in ids], **read}
@@ -169,18 +169,17 @@ class Explainer:
     def _believed(self, lessons: Sequence[Row], view: View) -> Iterable[Neighbour]:
         """Yield the lessons over their thresholds, most trials first."""
         settings = self._settings
-        own = view.min_occurrences
         for kind, relation in (("heuristic", "recommended"), ("anti-pattern", "warned against")):
             rows = [row for row in lessons if row["kind"] == kind]
             if kind == "heuristic":
-                least = own or settings.min_occurrences
+                least = view.trials(settings)
                 rows = [
                     row
                     for row in rows
                     if row["trials"] >= least and row["mean"] > settings.heuristic_above
                 ]
             else:
-                least = max(settings.anti_pattern_failures, own or 1)
+                least = view.failures(settings)
                 rows = [row for row in rows if row["successes"] >= least]
             rows.sort(key=lambda row: (-row["trials"], row["agent"], row["id"]))
             for row in rows[:NEAR]:
@@ -212,22 +211,19 @@ class Explainer:
     # Rules
 
     def _rule(
-        self, found: Row, view: View, types: list[str] | None, reader: str | None
+        self, found: Row, view: View, read: dict[str, Any], reader: str | None
     ) -> Explanation:
         asked: dict[str, Any] = {"id": found["id"]}
         if found["task"] is None:
             row = self._one("explaining.general_rule", **asked, sample=SAMPLE)
             agents, of_types = row["agents"] or (), row["types"] or ()
-            if not (
-                (view.agents is None or set(agents) <= set(view.agents))
-                and all(map(view.allows, of_types))
-            ):
+            if not view.covers(agents, of_types):
                 raise self._unreadable(found, reader)
             evidence = _Evidence({**row, "times": [], "outcomes": []})
             turns = []  # every consolidation derives it again
             subject = {**found, "types": sorted(of_types)}
         else:
-            asked |= {"agents": view.agents and list(view.agents), "types": types}
+            asked |= read
             rows = self._graph.read("explaining.listings", **asked, sample=SAMPLE)
             row = rows[0]
             if reader is not None and not row["trials"]:
@@ -268,15 +264,15 @@ class Explainer:
     # Policies
 
     def _policy(
-        self, found: Row, view: View, types: list[str] | None, reader: str | None
+        self, found: Row, view: View, read: dict[str, Any], reader: str | None
     ) -> Explanation:
         if view.agents is not None and found["agent"] not in view.agents:
             raise self._unreadable(found, reader)
         identity = found["id"]
         known = policy_of(self._one("policies.get", id=identity))
-        row = self._one("explaining.attempts", id=identity, types=types, sample=SAMPLE)
+        row = self._one("explaining.attempts", id=identity, types=read["types"], sample=SAMPLE)
         steps = self._graph.read("explaining.transitions", id=identity)
-        by_task = self._shares("explaining.shares_of_attempts", id=identity, types=types)
+        by_task = self._shares("explaining.shares_of_attempts", id=identity, types=read["types"])
         near = self._beside(found, known.state)
         facts = PolicyFacts(
             state=known.state,
@@ -456,14 +452,6 @@ class Explainer:
             ),
             groups=groups,
         )
-
-    def _view(self, reader: str | None) -> tuple[View, list[str] | None]:
-        """Return what an agent may read, and on which types of tasks (None: all)."""
-        view = read_view(self._graph, reader)
-        if view.scope is None:
-            return view, None
-        rows = self._graph.read("explaining.types")
-        return view, sorted(row["type"] for row in rows if view.allows(row["type"]))
 
     def _one(self, name: str, **params: Any) -> Row:
         return self._graph.read(name, **params)[0]

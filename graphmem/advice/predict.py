@@ -12,12 +12,11 @@ import hashlib
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphmem.errors import StoreError, ValidationError
 from graphmem.graph.access import read_view
-from graphmem.graph.arguments import checked_agent, checked_text
+from graphmem.graph.arguments import checked_text
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.lookup import task_ids
 from graphmem.ids import node_id, strategy_id
@@ -51,16 +50,8 @@ _PAGE = 1_000
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """The episodes that count: names of agents (None: all), and excluded types of tasks."""
-
-    agents: list[str] | None
-    without: list[str]
-
-    @property
-    def filters(self) -> dict[str, Any]:
-        return {"agents": self.agents, "without": self.without}
+Filters = Mapping[str, Any]
+"""Whose episodes count (``agents``), and the ``types`` of tasks that do; None: all."""
 
 
 class Forecaster:
@@ -89,10 +80,10 @@ class Forecaster:
         """
         text = _named("task", task)
         texts = _strategies(strategy)
-        seen = self._seen(agent)
+        seen = read_view(self._graph, agent).filters(self._graph)
         everything = self._graph.read("forecasting.totals")[0]
         strengths = self._in_force(everything["trials"])
-        totals = everything if seen.agents is None else self._totals_of(seen)
+        totals = everything if seen["agents"] is None else self._totals_of(seen)
         own, tried = self._task(text, seen)
         borrowed = [] if tried["trials"] else self._near_tasks(text, own, near, seen)
         rows = self._strategies(texts, own, near, seen)
@@ -140,7 +131,7 @@ class Forecaster:
                 for row, part in zip(rows, parts, strict=True)
             ),
             strengths=strengths,
-            agents=None if seen.agents is None else tuple(seen.agents),
+            agents=seen["agents"],
         )
         from graphmem.advice.pooling import interval
 
@@ -165,28 +156,20 @@ class Forecaster:
 
     # Counts
 
-    def _seen(self, agent: str | None) -> _Seen:
-        view = read_view(self._graph, checked_agent(agent))
-        types: list[str] = []
-        if view.scope is not None:
-            rows = self._graph.read("forecasting.types")
-            types = [row["type"] for row in rows if not view.allows(row["type"])]
-        return _Seen(None if view.agents is None else list(view.agents), types)
+    def _totals_of(self, seen: Filters) -> Row:
+        return self._graph.read("forecasting.totals_of", **seen)[0]
 
-    def _totals_of(self, seen: _Seen) -> Row:
-        return self._graph.read("forecasting.totals_of", **seen.filters)[0]
-
-    def _task(self, text: str, seen: _Seen) -> tuple[list[str], Row]:
+    def _task(self, text: str, seen: Filters) -> tuple[list[str], Row]:
         """Return the ids of a task, by key, id or description, and their common counts."""
         own = task_ids(self._graph, text)
-        counted = self._graph.read("forecasting.tasks", ids=own, **seen.filters) if own else []
+        counted = self._graph.read("forecasting.tasks", ids=own, **seen) if own else []
         return own, {
             "trials": sum(row["trials"] for row in counted),
             "successes": sum(row["successes"] for row in counted),
         }
 
     def _near_tasks(
-        self, text: str, own: list[str], near: Near | None, seen: _Seen
+        self, text: str, own: list[str], near: Near | None, seen: Filters
     ) -> list[Borrowed]:
         """Return the tasks from which a task without trials borrows, and their counts."""
         found: dict[str, float] = {}
@@ -197,11 +180,11 @@ class Forecaster:
             found = _nearest(near("Task", text), own)
         if not found:
             return []
-        rows = self._graph.read("forecasting.tasks", ids=sorted(found), **seen.filters)
+        rows = self._graph.read("forecasting.tasks", ids=sorted(found), **seen)
         return _borrowed(rows, found)
 
     def _strategies(
-        self, texts: list[str], tasks: list[str], near: Near | None, seen: _Seen
+        self, texts: list[str], tasks: list[str], near: Near | None, seen: Filters
     ) -> list[Row]:
         """Return the counts of strategies over all tasks and on given ones, in order."""
         ns = self._graph.ns
@@ -211,9 +194,7 @@ class Forecaster:
         wholes = sorted({row["whole"] for row in known.values() if row})
         here: dict[str, Row] = {}
         if wholes and tasks:
-            cells = self._graph.read(
-                "forecasting.outcomes", tasks=tasks, ids=wholes, **seen.filters
-            )
+            cells = self._graph.read("forecasting.outcomes", tasks=tasks, ids=wholes, **seen)
             here = {row["whole"]: row for row in cells}
         answer = []
         counted = set()
@@ -238,20 +219,20 @@ class Forecaster:
             )
         return answer
 
-    def _tried(self, ids: Iterable[str], seen: _Seen) -> list[Row]:
+    def _tried(self, ids: Iterable[str], seen: Filters) -> list[Row]:
         """Return the readable counts of strategies."""
         rows = self._graph.read("forecasting.strategies", ids=sorted(ids))
-        if seen.agents is None or not rows:
+        if seen["agents"] is None or not rows:
             return rows
         members = {row["whole"]: row["members"] for row in rows}
         wholes = [{"whole": key, "members": members[key]} for key in sorted(members)]
-        counted = self._graph.read("forecasting.strategies_of", rows=wholes, **seen.filters)
+        counted = self._graph.read("forecasting.strategies_of", rows=wholes, **seen)
         counts = {row["whole"]: row for row in counted}
         nothing = {"trials": 0, "successes": 0}
         return [{**row, **_pick(counts.get(row["whole"], nothing))} for row in rows]
 
     def _near_strategies(
-        self, text: str, row: Row | None, near: Near | None, seen: _Seen
+        self, text: str, row: Row | None, near: Near | None, seen: Filters
     ) -> list[Borrowed]:
         """Return the strategies from which a strategy without trials borrows, and their counts."""
         found: dict[str, float] = {}

@@ -14,7 +14,7 @@ from datetime import datetime
 
 from graphmem.errors import ValidationError
 from graphmem.graph.access import View, read_view
-from graphmem.graph.arguments import check_limit, checked_agent
+from graphmem.graph.arguments import check_limit
 from graphmem.graph.graph import Graph
 from graphmem.ids import from_millis, to_millis
 from graphmem.lessons.reading import LessonReader
@@ -112,7 +112,7 @@ class Recaller:
         if type(max_hops) is not int or not 0 <= max_hops <= MOST_HOPS:
             raise ValidationError("max_hops", max_hops, f"must be from 0 to {MOST_HOPS}")
         now = self._graph.now() if at is None else to_millis(_Asked(at=at).at)
-        view = self._view(checked_agent(agent))
+        view = read_view(self._graph, agent)
         hits = self._similarity.search(asked, SEEDS)
         found = {hit.id: min(1.0, hit.similarity**2) for hit in hits if hit.similarity > 0}
         tasks = self._tasks([id_ for id_ in _first(hits, "Task") if id_ in found], view)
@@ -197,14 +197,14 @@ class Recaller:
 
     def _tried(self, tasks: Mapping[str, _Found], view: View) -> list[Row]:
         rows = [{"id": id_, "relevance": found.relevance} for id_, found in sorted(tasks.items())]
-        agents = view.agents and list(view.agents)
+        agents = view.agents
         query = {"rows": rows, "agents": agents, "fan_out": FAN_OUT}
         return self._read("recall.tried", **query) if rows else []
 
     def _tasks(self, ids: Sequence[str], view: View) -> dict[str, Row]:
         """Return those of the tasks that may be read: by their types, and by who attempted them."""
         if ids and view.agents is not None:
-            own = self._read("recall.tasks_by", ids=list(ids), agents=list(view.agents))
+            own = self._read("recall.tasks_by", ids=list(ids), agents=view.agents)
             ids = [row["id"] for row in own]
         rows = self._read("recall.tasks", ids=list(ids)) if ids else []
         return {row["id"]: row for row in rows if view.allows(row["task_type"])}
@@ -238,7 +238,7 @@ class Recaller:
         of = {member: row for row in wholes.values() for member in row["members"]}
         for row in wholes.values():
             row |= {"trials": 0, "successes": 0, "last_at": None}
-        query = {"ids": sorted(of), "agents": list(view.agents or ())}
+        query = {"ids": sorted(of), "agents": view.agents}
         for found in self._read("recall.counts_by", **query):
             if view.allows(found["task_type"]):
                 row = of[found["id"]]
@@ -361,7 +361,7 @@ class Recaller:
         self, ways: Mapping[str, tuple[Step, ...]], tried: Mapping[str, Row], view: View
     ) -> dict[str, list[str]]:
         """Return the latest episodes on the task that led to each, else where it was tried last."""
-        agents = view.agents and list(view.agents)
+        agents = view.agents
         rows = []
         for id_, way in ways.items():
             last = [node for kind, node in way if kind == "task"]
@@ -391,20 +391,17 @@ class Recaller:
             "recall.warnings",
             ids=ids,
             types=sorted({row["task_type"] for row in tasks.values()}),
-            agents=view.agents and list(view.agents),
-            at_least=max(settings.anti_pattern_failures, view.min_occurrences or 1),
+            agents=view.agents,
+            at_least=view.failures(settings),
             above=settings.heuristic_above,
         )
-        rows = [row for row in rows if all(map(view.allows, row["task_types"]))]
+        rows = [row for row in rows if view.allows(*row["task_types"])]
         weights = {row["id"]: strategies[row["strategy_id"]].relevance for row in rows}
         rows.sort(key=lambda row: (-weights[row["id"]] * row["lower"], row["strategy"]))
         first: dict[tuple[str, str], Row] = {}
         for row in rows:  # of several agents that failed alike, the one where it is most certain
             first.setdefault((row["strategy_id"], row["error_class"]), row)
         return self._lessons.patterns(list(first.values())[:WARNINGS], view, by_type=False)
-
-    def _view(self, agent: str | None) -> View:
-        return read_view(self._graph, agent)
 
 
 _ROOT = {"SIMILAR_TO": 0.5, "CO_OCCURS_WITH": 1.0}

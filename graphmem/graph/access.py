@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from graphmem.config import Settings
 from graphmem.errors import ScopeError
+from graphmem.graph.arguments import checked_agent
 from graphmem.graph.graph import Reader
 from graphmem.ids import scope_id
 from graphmem.models.scopes import Scope
@@ -26,9 +29,30 @@ class View:
         """Occurrences that a lesson needs, if the scope sets a number."""
         return None if self.scope is None else self.scope.min_occurrences
 
-    def allows(self, task_type: str) -> bool:
-        """Return whether the reader may read lessons on tasks of a type."""
-        return self.scope is None or self.scope.allows(task_type)
+    def allows(self, *task_types: str) -> bool:
+        """Return whether lessons on tasks of these types are read."""
+        return self.scope is None or all(map(self.scope.allows, task_types))
+
+    def covers(self, agents: Iterable[str], task_types: Iterable[str]) -> bool:
+        """Return whether all that these agents learned on tasks of these types is read."""
+        readable = self.agents is None or set(agents) <= set(self.agents)
+        return readable and self.allows(*task_types)
+
+    def trials(self, settings: Settings) -> int:
+        """Return the trials that a heuristic needs."""
+        return self.min_occurrences or settings.min_occurrences
+
+    def failures(self, settings: Settings) -> int:
+        """Return the failures that an anti-pattern needs."""
+        return max(settings.anti_pattern_failures, self.min_occurrences or 1)
+
+    def filters(self, reader: Reader) -> dict[str, Any]:
+        """Return whose episodes are read (``agents``), and on which ``types``; None: on all."""
+        types: list[str] | None = None
+        if self.scope and (self.scope.can_learn is not None or self.scope.cannot_learn):
+            rows = reader.read("scopes.task_types")
+            types = sorted(row["type"] for row in rows if self.allows(row["type"]))
+        return {"agents": self.agents, "types": types}
 
 
 class Scopes(Mapping[str, Scope]):
@@ -97,10 +121,13 @@ def read_scopes(reader: Reader, agents: Collection[str] | None = None) -> Scopes
 
 
 def read_view(reader: Reader, agent: str | None) -> View:
-    """Return what an agent may read; None reads everything, and needs no statement."""
-    if agent is None:
-        return Scopes().view(None)
-    return read_scopes(reader).view(agent)
+    """Return what an agent reads; None reads everything, and takes no statement.
+
+    Raises:
+        ValidationError: this is no name of an agent.
+    """
+    name = checked_agent(agent)
+    return (Scopes() if name is None else read_scopes(reader)).view(name)
 
 
 def _scope(row: Row) -> Scope:

@@ -179,7 +179,7 @@ class ContextWriter:
             merged,
             agents=agents,
             task_type=task_type,
-            at_least=view.min_occurrences or settings.min_occurrences,
+            at_least=view.trials(settings),
             above=settings.heuristic_above,
         )
         best: dict[str, Row] = {}
@@ -207,9 +207,9 @@ class ContextWriter:
             merged,
             agents=agents,
             task_type=task_type,
-            at_least=max(settings.anti_pattern_failures, view.min_occurrences or 1),
+            at_least=view.failures(settings),
         )
-        rows = [row for row in rows if all(map(view.allows, row["task_types"]))]
+        rows = [row for row in rows if view.allows(*row["task_types"])]
         for row in rows[:FAILURES]:
             mean = self._mean(row["successes"], row["occurrences"])
             better = next(
@@ -242,8 +242,7 @@ class ContextWriter:
             rows = [
                 row
                 for row in rows
-                if set(row["agents"]) <= set(view.agents)
-                and all(map(view.allows, row["task_types"]))
+                if set(row["agents"]) <= set(view.agents) and view.allows(*row["task_types"])
             ]
         for row in rows[:GENERAL]:
             text = fenced(row["text"], SHOWN)
@@ -264,7 +263,9 @@ class ContextWriter:
             return everything
         view = read_scopes(self._graph).view(agent)
         if view.scope is not None and (
-            view.scope.can_learn is not None or view.scope.cannot_learn or view.min_occurrences
+            view.scope.can_learn is not None
+            or view.scope.cannot_learn
+            or view.scope.min_occurrences
         ):
             return view
         known = {row["agent"] for row in self._read("context.agents")}

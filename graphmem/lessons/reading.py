@@ -10,7 +10,7 @@ from typing import Any
 
 from graphmem.errors import ValidationError
 from graphmem.graph.access import View, read_view
-from graphmem.graph.arguments import check_limit, checked_agent, checked_text
+from graphmem.graph.arguments import check_limit, checked_text
 from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.graph.lookup import task_ids
 from graphmem.ids import from_millis
@@ -81,12 +81,12 @@ class LessonReader:
         min_confidence: float = 0.0,
     ) -> list[Row]:
         check_confidence(min_confidence)
-        view = self._view(agent)
+        view = read_view(self._graph, agent)
         rows = self._both(
             "lessons.heuristics",
-            agents=view.agents and list(view.agents),
+            agents=view.agents,
             task_type=checked_text("task_type", task_type),
-            at_least=view.min_occurrences or self._settings.min_occurrences,
+            at_least=view.trials(self._settings),
             above=self._settings.heuristic_above,
             min_confidence=min_confidence,
         )
@@ -113,12 +113,12 @@ class LessonReader:
             ValidationError: an argument is wrong.
         """
         check_confidence(min_confidence)
-        view = self._view(agent)
+        view = read_view(self._graph, agent)
         rows = self._both(
             "lessons.anti_patterns",
-            agents=view.agents and list(view.agents),
+            agents=view.agents,
             task_type=checked_text("task_type", task_type),
-            at_least=max(self._settings.anti_pattern_failures, view.min_occurrences or 1),
+            at_least=view.failures(self._settings),
             min_confidence=min_confidence,
         )
         return self.patterns(rows, view)
@@ -131,7 +131,7 @@ class LessonReader:
         """
         for row in rows:
             row["task_types"] = tuple(sorted(row["task_types"]))
-        rows = [row for row in rows if all(map(view.allows, row["task_types"]))]
+        rows = [row for row in rows if view.allows(*row["task_types"])]
         failures = self._failures(rows)
         better = self._alternatives(self._graph, rows, failures, view.agents, by_type=by_type)
         examples = self._examples(failures)
@@ -160,11 +160,11 @@ class LessonReader:
         """
         if limit is not None:
             check_limit(limit)
-        view = self._view(agent)
+        view = read_view(self._graph, agent)
         limit = RULES if limit is None and task is not None else limit
         tasks = None if task is None else self._tasks(task)
         if view.agents is not None:
-            rows = self._graph.read("lessons.rules_by", agents=list(view.agents), tasks=tasks)
+            rows = self._graph.read("lessons.rules_by", agents=view.agents, tasks=tasks)
             rows = [row for row in rows if view.allows(row.pop("task_type"))]
             if tasks is None:
                 rows.sort(key=lambda row: row["opposing"] - row["supporting"])
@@ -206,12 +206,12 @@ class LessonReader:
             limit: rows at most; nothing is ever deleted.
         """
         check_limit(limit)
-        view = self._view(agent)
+        view = read_view(self._graph, agent)
         given = {"task": checked_text("task", task), "worker": checked_text("worker", worker)}
         if view.agents is None:
             rows = self._graph.read("lessons.mistakes", limit=limit, **given)
         else:
-            rows = self._graph.read("lessons.mistakes_by", agents=list(view.agents), **given)
+            rows = self._graph.read("lessons.mistakes_by", agents=view.agents, **given)
             rows = [row for row in rows if view.allows(row.pop("task_type"))][:limit]
         return [Mistake(**_dated(row)) for row in rows]
 
@@ -294,7 +294,7 @@ class LessonReader:
         """
         if not rows:
             return {}
-        formula: dict[str, Any] = {"agents": None if agents is None else list(agents)}
+        formula: dict[str, Any] = {"agents": agents}
         grounds: dict[str, list[tuple[str, list[Row]]]] = {row["id"]: [] for row in rows}
         tasks = [
             {"id": row["id"], "tasks": sorted({found["task"] for found in failures[row["id"]]})}
@@ -368,9 +368,6 @@ class LessonReader:
             for row in self._graph.read("lessons.evidence_of_heuristics", ids=sorted(whole)):
                 found.setdefault((whole[row["id"]], row["supports"]), []).append(row["episode"])
         return {key: episodes[:SAMPLE] for key, episodes in found.items()}
-
-    def _view(self, agent: str | None) -> View:
-        return read_view(self._graph, checked_agent(agent))
 
     def _tasks(self, task: str) -> list[str]:
         return task_ids(self._graph, str(checked_text("task", task)))

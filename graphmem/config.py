@@ -17,8 +17,6 @@ from graphmem.errors import SettingsError, shown
 
 DEFAULT_NAMESPACE = "default"
 
-# These settings shape stored derived values: a memory keeps the values that it was built with.
-STORED = ("co_occurrence_half_life_days",)
 SECRETS = ("password", "model_key")
 
 

@@ -429,13 +429,6 @@ RETURN task_type, strategy_id, trials, successes, posterior_mean(successes, tria
        wilson_lower(successes, trials, $z) AS lower
 ORDER BY task_type, lower DESC, mean DESC, strategy_id;
 
-// name: lessons.texts
-// doc: The texts of strategies.
-// returns: id string, text string
-MATCH (s:Strategy)
-WHERE s.id IN $ids AND s.ns = $ns
-RETURN s.id AS id, s.text AS text;
-
 // name: lessons.rules_of
 // install: rules
 // doc: The rules of tasks that hold, latest first.

@@ -340,7 +340,7 @@ class LessonReader:
         }
 
     def _texts(self, reader: Reader, ids: Sequence[str]) -> dict[str, str]:
-        rows = reader.read("lessons.texts", ids=sorted(set(ids))) if ids else []
+        rows = reader.read("lookup.subjects", ids=sorted(set(ids))) if ids else []
         return {row["id"]: row["text"] for row in rows}
 
     def _failures(self, rows: Sequence[Row], reader: Reader | None = None) -> dict[str, list[Row]]:

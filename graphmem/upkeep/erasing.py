@@ -29,8 +29,6 @@ from graphmem.store.paging import pages as paged
 from graphmem.store.port import Row
 from graphmem.upkeep.counts import Counts
 
-DAY = timedelta(days=1)
-
 
 class _DryRunError(Exception):
     """Rolls back the transaction of a dry run."""

@@ -62,6 +62,10 @@ confidence + (signal - confidence) / (CASE WHEN signals < cap THEN signals + 2 E
 // doc: A co-occurrence weight, reduced by 5 % for every trial of one end without the other.
 weight * 0.95 ^ (trials - counted);
 
+// formula: whole(strategy)
+// doc: The id of the strategy that a strategy counts as: the one that it was merged into, or itself.
+coalesce(strategy.merged_into, strategy.id);
+
 // formula: praised(score)
 // doc: Whether a score is high enough to support a rule that something works.
 score >= 0.85;

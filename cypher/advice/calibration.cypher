@@ -25,7 +25,7 @@ MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
 MATCH (e)-[u:USED]->(s:Strategy)
 WHERE u.applied
-WITH e.id AS id, coalesce(s.merged_into, s.id) AS whole, u.rank AS rank
+WITH e.id AS id, whole(s) AS whole, u.rank AS rank
 ORDER BY id, rank
 RETURN id, whole;
 
@@ -40,5 +40,5 @@ UNION ALL
 MATCH (s:Strategy)
 WHERE s.ns = $ns
 MATCH (s)-[l:SIMILAR_TO]->(n:Strategy)
-RETURN 'Strategy' AS label, coalesce(s.merged_into, s.id) AS id, coalesce(n.merged_into, n.id) AS similar, l.similarity AS similarity;
+RETURN 'Strategy' AS label, whole(s) AS id, whole(n) AS similar, l.similarity AS similarity;
 

@@ -11,19 +11,19 @@
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND s.ns = $ns
 RETURN 'strategy' AS kind, s.id AS id, s.text AS text, null AS agent, null AS types, null AS error_class, null AS verdict, null AS task,
-  null AS source, s.id AS strategy, coalesce(s.merged_into, s.id) AS whole, null AS first_at, null AS last_at
+  null AS source, s.id AS strategy, whole(s) AS whole, null AS first_at, null AS last_at
 UNION ALL
 MATCH (h:Heuristic)
 WHERE h.id IN $ids AND h.ns = $ns
 MATCH (h)-[:RECOMMENDS]->(s:Strategy)
 RETURN 'heuristic' AS kind, h.id AS id, h.text AS text, h.agent AS agent, [h.type] AS types, null AS error_class, null AS verdict,
-  null AS task, null AS source, s.id AS strategy, coalesce(s.merged_into, s.id) AS whole, null AS first_at, null AS last_at
+  null AS task, null AS source, s.id AS strategy, whole(s) AS whole, null AS first_at, null AS last_at
 UNION ALL
 MATCH (p:AntiPattern)
 WHERE p.id IN $ids AND p.ns = $ns
 MATCH (p)-[:WARNS_AGAINST]->(s:Strategy)
 RETURN 'anti-pattern' AS kind, p.id AS id, p.text AS text, p.agent AS agent, p.types AS types, p.error_class AS error_class,
-  null AS verdict, null AS task, null AS source, s.id AS strategy, coalesce(s.merged_into, s.id) AS whole, null AS first_at, null AS last_at
+  null AS verdict, null AS task, null AS source, s.id AS strategy, whole(s) AS whole, null AS first_at, null AS last_at
 UNION ALL
 MATCH (r:Rule)
 WHERE r.id IN $ids AND r.ns = $ns
@@ -374,7 +374,7 @@ MATCH (s:Strategy)
 WHERE s.id IN $ids AND s.ns = $ns
 MATCH (s)-[x:SIMILAR_TO]->(o:Strategy)
 WHERE NOT o.id IN $ids
-WITH coalesce(o.merged_into, o.id) AS id, max(x.similarity) AS weight
+WITH whole(o) AS id, max(x.similarity) AS weight
 ORDER BY weight DESC, id
 LIMIT $limit
 RETURN 'similar' AS relation, id, weight, null AS episodes
@@ -383,7 +383,7 @@ MATCH (s:Strategy)
 WHERE s.id IN $ids AND s.ns = $ns
 MATCH (s)-[x:CO_OCCURS_WITH]-(o:Strategy)
 WHERE NOT o.id IN $ids
-WITH coalesce(o.merged_into, o.id) AS id, sum(x.weight) AS weight, sum(x.count) AS episodes
+WITH whole(o) AS id, sum(x.weight) AS weight, sum(x.count) AS episodes
 ORDER BY weight DESC, id
 LIMIT $limit
 RETURN 'used together' AS relation, id, weight, episodes;
@@ -399,7 +399,7 @@ WHERE u.applied AND a.name IN $agents AND ($types IS NULL OR e.type IN $types)
 WITH DISTINCT e
 MATCH (e)-[u:USED]->(o:Strategy)
 WHERE u.applied AND NOT o.id IN $ids
-WITH coalesce(o.merged_into, o.id) AS id, count(*) AS episodes
+WITH whole(o) AS id, count(*) AS episodes
 ORDER BY episodes DESC, id
 LIMIT $limit
 RETURN 'used together' AS relation, id, null AS weight, episodes;

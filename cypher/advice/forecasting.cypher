@@ -38,7 +38,7 @@ ORDER BY id;
 // returns: id string, whole string, text string, members list, trials integer, successes integer
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND s.ns = $ns
-WITH s.id AS id, s.text AS text, s.merged_into AS merged, coalesce(s.merged_into, s.id) AS whole
+WITH s.id AS id, s.text AS text, s.merged_into AS merged, whole(s) AS whole
 OPTIONAL MATCH (w:Strategy {id: merged})<-[:MERGED_INTO]-(m:Strategy)
 WITH id, text, whole, collect(m.id) AS parts
 UNWIND parts + [whole] AS member
@@ -66,8 +66,8 @@ ORDER BY whole;
 MATCH (t:Task)
 WHERE t.id IN $tasks AND t.ns = $ns AND ($types IS NULL OR t.type IN $types)
 MATCH (t)<-[o:OUTCOME]-(s:Strategy)
-WHERE coalesce(s.merged_into, s.id) IN $ids AND ($agents IS NULL OR o.agent IN $agents)
-WITH coalesce(s.merged_into, s.id) AS whole, sum(o.trials) AS trials, sum(o.successes) AS successes
+WHERE whole(s) IN $ids AND ($agents IS NULL OR o.agent IN $agents)
+WITH whole(s) AS whole, sum(o.trials) AS trials, sum(o.successes) AS successes
 RETURN whole, trials, successes
 ORDER BY whole;
 
@@ -133,7 +133,7 @@ ORDER BY key, id;
 // returns: whole string, trials integer, successes integer
 MATCH (s:Strategy)
 WHERE s.ns = $ns
-RETURN coalesce(s.merged_into, s.id) AS whole, sum(s.trials) AS trials, sum(s.successes) AS successes
+RETURN whole(s) AS whole, sum(s.trials) AS trials, sum(s.successes) AS successes
 ORDER BY whole;
 
 // name: forecasting.cells
@@ -145,7 +145,7 @@ MATCH (t)<-[:ATTEMPTED]-(e:Episode)
 WITH t.id AS task, count(e) AS task_trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS task_successes
 MATCH (t:Task {id: task})
 MATCH (t)<-[o:OUTCOME]-(s:Strategy)
-RETURN task, task_trials, task_successes, coalesce(s.merged_into, s.id) AS whole, sum(o.trials) AS trials, sum(o.successes) AS successes
+RETURN task, task_trials, task_successes, whole(s) AS whole, sum(o.trials) AS trials, sum(o.successes) AS successes
 ORDER BY task, whole;
 
 // name: forecasting.pooling

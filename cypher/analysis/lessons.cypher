@@ -13,7 +13,7 @@ MATCH (s:Strategy)
 WHERE s.ns = $ns
 MATCH (s)<-[u:USED]-(e:Episode)
 WHERE u.applied AND (e.ended_at IS NOT NULL OR e.started_at IS NOT NULL)
-WITH coalesce(s.merged_into, s.id) AS whole, coalesce(e.ended_at, e.started_at) AS at, e.id AS episode,
+WITH whole(s) AS whole, coalesce(e.ended_at, e.started_at) AS at, e.id AS episode,
   CASE WHEN e.success THEN 1 ELSE 0 END AS success
 ORDER BY at, episode
 WITH whole, collect(at) AS times, collect(success) AS outcomes, count(*) AS trials, sum(success) AS successes
@@ -42,7 +42,7 @@ WHERE e.ns = $ns AND NOT e.success
 MATCH (a:Agent)-[:RAN]->(e)
 OPTIONAL MATCH (e)-[u:USED]->(s:Strategy)
 WITH e.error_class AS error_class, a.name AS agent, e.score AS score, u IS NULL OR u.rank = 0 AS first,
-     CASE WHEN u.applied THEN coalesce(s.merged_into, s.id) ELSE null END AS strategy
+     CASE WHEN u.applied THEN whole(s) ELSE null END AS strategy
 WITH error_class, sum(CASE WHEN first THEN 1 ELSE 0 END) AS failures, sum(CASE WHEN first THEN 1.0 - score ELSE 0.0 END) AS lost_score,
      count(DISTINCT strategy) AS strategies, count(DISTINCT agent) AS agents
 WITH sum(failures) AS total,
@@ -63,7 +63,7 @@ LIMIT $limit;
 MATCH (h:Heuristic)
 WHERE h.ns = $ns
 MATCH (h)-[:RECOMMENDS]->(s:Strategy)
-WITH h.type AS task_type, coalesce(s.merged_into, s.id) AS whole, collect(DISTINCT s.id) AS members, sum(h.trials) AS trials,
+WITH h.type AS task_type, whole(s) AS whole, collect(DISTINCT s.id) AS members, sum(h.trials) AS trials,
   sum(h.successes) AS successes
 WITH task_type, whole, members, trials, successes, wilson_lower(successes, trials, $z) AS lower
 ORDER BY lower DESC, whole
@@ -94,7 +94,7 @@ LIMIT $limit;
 MATCH (h:Heuristic)
 WHERE h.ns = $ns
 MATCH (h)-[:RECOMMENDS]->(s:Strategy)
-WITH coalesce(s.merged_into, s.id) AS whole, h.type AS task_type, h.agent AS agent, sum(h.trials) AS trials, sum(h.successes) AS successes
+WITH whole(s) AS whole, h.type AS task_type, h.agent AS agent, sum(h.trials) AS trials, sum(h.successes) AS successes
 WITH whole, task_type, agent, trials, successes, wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper
 WITH whole, task_type, collect({agent: agent, trials: trials, successes: successes, lower: lower, upper: upper}) AS records
 UNWIND records AS one

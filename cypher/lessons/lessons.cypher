@@ -412,7 +412,7 @@ MATCH (t:Task {id: task})
 WITH row, t, t.ns AS ns WHERE ns = $ns
 MATCH (t)<-[o:OUTCOME]-(s:Strategy)
 WHERE $agents IS NULL OR o.agent IN $agents
-WITH row.id AS id, coalesce(s.merged_into, s.id) AS strategy_id, sum(o.trials) AS trials, sum(o.successes) AS successes
+WITH row.id AS id, whole(s) AS strategy_id, sum(o.trials) AS trials, sum(o.successes) AS successes
 RETURN id, strategy_id, trials, successes, posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean,
        wilson_lower(successes, trials, $z) AS lower
 ORDER BY id, lower DESC, mean DESC, strategy_id;
@@ -424,7 +424,7 @@ ORDER BY id, lower DESC, mean DESC, strategy_id;
 MATCH (h:Heuristic)
 WHERE h.ns = $ns AND h.type IN $types AND ($agents IS NULL OR h.agent IN $agents)
 MATCH (h)-[:RECOMMENDS]->(s:Strategy)
-WITH h.type AS task_type, coalesce(s.merged_into, s.id) AS strategy_id, sum(h.trials) AS trials, sum(h.successes) AS successes
+WITH h.type AS task_type, whole(s) AS strategy_id, sum(h.trials) AS trials, sum(h.successes) AS successes
 RETURN task_type, strategy_id, trials, successes, posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean,
        wilson_lower(successes, trials, $z) AS lower
 ORDER BY task_type, lower DESC, mean DESC, strategy_id;

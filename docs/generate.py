@@ -70,11 +70,8 @@ MEMBERS: dict[str, type] = {
     "memory.upkeep": Upkeep,
 }
 """What a memory offers under a name of its own."""
-HIDDEN = {
-    "Cycles.renew",
-    *(f"Lessons.{name}" for name in ("patterns", "preferred", "refresh_preferred")),
-}
-"""Public for other modules of the package, of no use outside: rows and transactions go in."""
+HIDDEN = {"Cycles.renew"}
+"""Public for other modules of the package, but of no use outside: it takes their transaction."""
 _PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _SECTION = re.compile(r"^(Args|Raises|Returns):$", re.MULTILINE)
 

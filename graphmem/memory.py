@@ -85,7 +85,7 @@ class Memory:
         """The ledger of predictions: see :class:`graphmem.policies.ledger.Predictions`."""
         self.cycles = Cycles(graph)
         """Cycles in time: see :class:`graphmem.policies.cycles.Cycles`."""
-        self._recaller = Recaller(graph, similarity, self.lessons)
+        self._recaller = Recaller(graph, similarity)
         self._explainer = Explainer(graph, self.lessons)
         self._forecaster = forecaster = Forecaster(graph)
         self._maintainer = Maintainer(graph, similarity, forecaster)

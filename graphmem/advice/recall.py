@@ -17,7 +17,7 @@ from graphmem.graph.access import View, read_view
 from graphmem.graph.arguments import check_limit
 from graphmem.graph.graph import Graph
 from graphmem.ids import from_millis, to_millis
-from graphmem.lessons.reading import LessonReader
+from graphmem.lessons.anti_patterns import described
 from graphmem.models.fields import Input, Moment
 from graphmem.models.lessons import AntiPattern
 from graphmem.models.recall import NearTask, Recall, RecallItem
@@ -87,13 +87,11 @@ class Recaller:
         self,
         graph: Graph,
         similarity: Similarity,
-        lessons: LessonReader,
     ) -> None:
         self._graph = graph
         self._read = graph.read
         self._settings = graph.settings
         self._similarity = similarity
-        self._lessons = lessons
 
     def recall(
         self,
@@ -401,7 +399,7 @@ class Recaller:
         first: dict[tuple[str, str], Row] = {}
         for row in rows:  # of several agents that failed alike, the one where it is most certain
             first.setdefault((row["strategy_id"], row["error_class"]), row)
-        return self._lessons.patterns(list(first.values())[:WARNINGS], view, by_type=False)
+        return described(self._graph, list(first.values())[:WARNINGS], view, by_type=False)
 
 
 _ROOT = {"SIMILAR_TO": 0.5, "CO_OCCURS_WITH": 1.0}

@@ -36,8 +36,9 @@ from graphmem.graph.derived import (
     by_key,
     differences_of,
 )
-from graphmem.graph.graph import Graph, Transaction
+from graphmem.graph.graph import Transaction
 from graphmem.ids import node_id, rule_id
+from graphmem.lessons.anti_patterns import preferred, refresh_preferred
 from graphmem.lessons.reading import LessonReader
 from graphmem.models.consolidation import MAX_RULES, ConsolidationReport, ModelAnswer, ModelSettings
 from graphmem.store.port import Row
@@ -221,7 +222,7 @@ class Consolidator(LessonReader):
             "removed": removed,
             "model_rules": sum(row["source"] == MODEL for row in stored),
             "dropped": dropped,
-            "preferred": self.refresh_preferred(tx),
+            "preferred": refresh_preferred(tx),
         }
         return counts, reason
 
@@ -292,10 +293,6 @@ class Consolidator(LessonReader):
 class Consolidated(Paged):
     """The general rules of repetition of one namespace, and what anti-patterns prefer."""
 
-    def __init__(self, graph: Graph) -> None:
-        super().__init__(graph)
-        self._lessons = LessonReader(graph)
-
     def compare(self, tx: Transaction, page: Page) -> Verified:  # noqa: ARG002 - the only one
         """Compare them with the facts, unless episodes came since."""
         if self._graph.must_lock:
@@ -303,10 +300,9 @@ class Consolidated(Paged):
         rules = derive(tx)
         if rules is None:
             return Verified((), {})
-        preferred = self._lessons.preferred(tx)
         compared = (
             (GENERAL_RULES, stored(tx), rules),
-            (PREFERRED, tx.run("lessons.preferred"), preferred),
+            (PREFERRED, tx.run("lessons.preferred"), preferred(tx)),
         )
         differences = [
             difference
@@ -331,7 +327,7 @@ class Consolidated(Paged):
         if not lock(tx):
             tx.run("lessons.clear_preferred")
         elif touched is None or touched.current:
-            self._lessons.refresh_preferred(tx)
+            refresh_preferred(tx)
         else:  # they are from before the latest episodes anyway
             tx.run("lessons.clear_preferred", ids=list(strategies))
 

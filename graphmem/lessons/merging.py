@@ -7,14 +7,19 @@ that read add up what points to the same.
 
 from __future__ import annotations
 
+from typing import Any
+
 from graphmem.errors import ValidationError
-from graphmem.graph.graph import Transaction
+from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.graph.lookup import find_strategy
-from graphmem.lessons.reading import LessonReader
+from graphmem.store.port import Row
 
 
-class Merger(LessonReader):
+class Merger:
     """Merges strategies of one namespace, and undoes that."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
 
     def merge(self, strategy: str, other: str) -> str:
         """Count a second strategy as the first (texts or ids) wherever lessons are read.
@@ -62,3 +67,15 @@ class Merger(LessonReader):
             return int(tx.run("lessons.unmerge", id=identity)[0]["unmerged"])
 
         return self._graph.transact(work)
+
+
+def with_merged(reader: Reader, name: str, limit: int | None = None, **params: Any) -> list[Row]:
+    """Return lessons on strategies that stand alone and on those that were merged, best first.
+
+    ``limit`` is for those that stand alone; what was merged is added to them.
+    """
+    more = {} if limit is None else {"limit": limit}
+    rows = reader.read(name, **more, **params)
+    if reader.read("lessons.merged")[0]["merged"]:
+        rows += reader.read(f"{name}_of_merged", **params)
+    return sorted(rows, key=lambda row: (-row["lower"], -row["confidence"], row["id"]))

@@ -28,7 +28,7 @@ from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import task_ids
 from graphmem.ids import task_id
 from graphmem.lessons.general_rules import MODEL, consolidation_id, normalized
-from graphmem.lessons.reading import with_merged
+from graphmem.lessons.merging import with_merged
 from graphmem.models.context import ContextQuery
 from graphmem.store.port import Row
 from graphmem.text.fencing import CLOSE, OPEN, fenced

@@ -5,18 +5,19 @@ Bounds, means and verdicts are computed by the procedures of ``cypher/lessons/le
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from graphmem.errors import ValidationError
-from graphmem.graph.access import View, read_view
+from graphmem.graph.access import read_view
 from graphmem.graph.arguments import check_limit, checked_text
-from graphmem.graph.graph import Graph, Reader, Transaction
+from graphmem.graph.graph import Graph, Reader
 from graphmem.graph.lookup import task_ids
 from graphmem.ids import from_millis
+from graphmem.lessons.anti_patterns import described
 from graphmem.lessons.counting import RECENT, SAMPLE
+from graphmem.lessons.merging import with_merged
 from graphmem.models.lessons import (
-    Alternative,
     AntiPattern,
     Heuristic,
     MemorySummary,
@@ -121,29 +122,7 @@ class LessonReader:
             at_least=view.failures(self._settings),
             min_confidence=min_confidence,
         )
-        return self.patterns(rows, view)
-
-    def patterns(self, rows: list[Row], view: View, *, by_type: bool = True) -> list[AntiPattern]:
-        """Return the anti-patterns of rows, those that may be read, with what did better there.
-
-        Without ``by_type`` only what was tried on the tasks where they failed is looked at, which
-        takes no longer in a large memory.
-        """
-        for row in rows:
-            row["task_types"] = tuple(sorted(row["task_types"]))
-        rows = [row for row in rows if view.allows(*row["task_types"])]
-        failures = self._failures(rows)
-        better = self._alternatives(self._graph, rows, failures, view.agents, by_type=by_type)
-        examples = self._examples(failures)
-        return [
-            AntiPattern(
-                **_dated(row, "strategy_id", "members"),
-                example=examples.get(row["id"]),
-                evidence=tuple(failure["episode"] for failure in failures[row["id"]]),
-                better_alternative=better[row["id"]][1] if row["id"] in better else None,
-            )
-            for row in rows
-        ]
+        return described(self._graph, rows, view)
 
     def rules(
         self, task: str | None = None, agent: str | None = None, *, limit: int | None = None
@@ -255,112 +234,6 @@ class LessonReader:
             ),
         )
 
-    def refresh_preferred(self, tx: Transaction) -> int:
-        """Link anti-patterns to what did better (PREFER), as of now; return how many are."""
-        rows = self.preferred(tx)
-        tx.run("lessons.clear_preferred")
-        if rows:
-            tx.run("lessons.put_preferred", rows=rows)
-        return len(rows)
-
-    def preferred(self, tx: Transaction) -> list[Row]:
-        """Return what PREFER edges should say: anti-pattern, strategy, and what it achieved."""
-        least = self._settings.anti_pattern_failures
-        rows = self._both("lessons.anti_patterns", tx, at_least=least)
-        found = self._alternatives(tx, rows, self._failures(rows, tx), None)
-        fields = ("lift", "trials", "successes", "lower", "ground")
-        return [
-            {
-                "id": identity,
-                "strategy": strategy,
-                **{name: getattr(alternative, name) for name in fields},
-            }
-            for identity, (strategy, alternative) in sorted(found.items())
-        ]
-
-    def _alternatives(
-        self,
-        reader: Reader,
-        rows: Sequence[Row],
-        failures: Mapping[str, Sequence[Row]],
-        agents: Sequence[str] | None,
-        *,
-        by_type: bool = True,
-    ) -> dict[str, tuple[str, Alternative]]:
-        """Return what did better than the strategies of anti-patterns (rows), where any did.
-
-        First on the tasks of their latest failures, then on all tasks of the types of these. One
-        did better when its lower bound is over the mean of the strategy that failed there.
-        """
-        if not rows:
-            return {}
-        formula: dict[str, Any] = {"agents": agents}
-        grounds: dict[str, list[tuple[str, list[Row]]]] = {row["id"]: [] for row in rows}
-        tasks = [
-            {"id": row["id"], "tasks": sorted({found["task"] for found in failures[row["id"]]})}
-            for row in rows
-        ]
-        tried: dict[str, list[Row]] = {}
-        for row in reader.read("lessons.alternatives_on_tasks", rows=tasks, **formula):
-            tried.setdefault(row["id"], []).append(row)
-        for identity, found in tried.items():
-            grounds[identity].append(("task", found))
-        types = {found["task_type"] for row in rows for found in failures[row["id"]]}
-        of_types: dict[str, list[Row]] = {}
-        query = {"types": sorted(types), **formula}
-        for row in reader.read("lessons.alternatives_on_types", **query) if by_type else ():
-            of_types.setdefault(row["task_type"], []).append(row)
-        chosen: dict[str, tuple[str, Row, Row, str]] = {}
-        for row in rows:
-            for name in sorted({found["task_type"] for found in failures[row["id"]]}):
-                grounds[row["id"]].append(("task type", of_types.get(name, [])))
-            for ground, found in grounds[row["id"]]:
-                known = {other["strategy_id"]: other for other in found}
-                failed = known.get(row["strategy_id"])
-                if failed is None:
-                    continue
-                best = next(iter(other for other in found if other is not failed), None)
-                if best is not None and best["lower"] > failed["mean"]:
-                    chosen[row["id"]] = (best["strategy_id"], best, failed, ground)
-                    break
-        texts = self._texts(reader, [identity for identity, *_ in chosen.values()])
-        return {
-            identity: (
-                strategy,
-                Alternative(
-                    strategy=texts[strategy],
-                    lift=best["mean"] - failed["mean"],
-                    trials=best["trials"],
-                    successes=best["successes"],
-                    lower=best["lower"],
-                    ground=ground,
-                ),
-            )
-            for identity, (strategy, best, failed, ground) in chosen.items()
-        }
-
-    def _texts(self, reader: Reader, ids: Sequence[str]) -> dict[str, str]:
-        rows = reader.read("lookup.subjects", ids=sorted(set(ids))) if ids else []
-        return {row["id"]: row["text"] for row in rows}
-
-    def _failures(self, rows: Sequence[Row], reader: Reader | None = None) -> dict[str, list[Row]]:
-        """Return the latest failures of anti-patterns, of all that were merged into each."""
-        found: dict[str, list[Row]] = {row["id"]: [] for row in rows}
-        whole = {member: row["id"] for row in rows for member in row["members"]}
-        if whole:
-            for failure in (reader or self._graph).read("lessons.failures_of", ids=sorted(whole)):
-                found[whole[failure["id"]]].append(failure)
-        return {identity: failures[:SAMPLE] for identity, failures in found.items()}
-
-    def _examples(self, failures: Mapping[str, Sequence[Row]]) -> dict[str, str]:
-        """Return the error of the latest failure of each anti-pattern, in its own words."""
-        latest = {identity: found[0] for identity, found in failures.items() if found}
-        ids = sorted({row["episode"] for row in latest.values() if not row["error"]})
-        rows = self._graph.read("lessons.step_errors", ids=ids) if ids else []
-        of_steps = {row["id"]: row["error"] for row in rows}
-        found = {key: row["error"] or of_steps.get(row["episode"]) for key, row in latest.items()}
-        return {key: error for key, error in found.items() if error is not None}
-
     def _samples(self, rows: Sequence[Row]) -> dict[tuple[str, bool], list[str]]:
         whole = {member: row["id"] for row in rows for member in row["members"]}
         found: dict[tuple[str, bool], list[str]] = {}
@@ -374,18 +247,6 @@ class LessonReader:
 
     def _both(self, name: str, reader: Reader | None = None, **params: Any) -> list[Row]:
         return with_merged(reader or self._graph, name, **params)
-
-
-def with_merged(reader: Reader, name: str, limit: int | None = None, **params: Any) -> list[Row]:
-    """Return lessons on strategies that stand alone and on those that were merged, best first.
-
-    ``limit`` is for those that stand alone; what was merged is added to them.
-    """
-    more = {} if limit is None else {"limit": limit}
-    rows = reader.read(name, **more, **params)
-    if reader.read("lessons.merged")[0]["merged"]:
-        rows += reader.read(f"{name}_of_merged", **params)
-    return sorted(rows, key=lambda row: (-row["lower"], -row["confidence"], row["id"]))
 
 
 def check_confidence(value: float) -> None:

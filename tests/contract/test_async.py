@@ -9,8 +9,8 @@ from typing import assert_type
 from graphmem import AsyncMemory, Episode, Memory, Settings
 from graphmem.models.lessons import Heuristic
 
-INTERNAL = {"renew", "patterns", "preferred", "refresh_preferred"}
-"""Methods of parts for other modules of the package: they take their rows and transactions."""
+INTERNAL = {"renew"}
+"""Methods of parts for other modules of the package: they take their transactions."""
 
 
 def public(kind: type) -> set[str]:

@@ -57,8 +57,8 @@ MEMBERS = {
     "memory.upkeep": Upkeep,
     "Consumer": Consumer,
 }
-INTERNAL = {"renew", "patterns", "preferred", "refresh_preferred"}
-"""Methods of parts for other modules of the package: they take their rows and transactions."""
+INTERNAL = {"renew"}
+"""Methods of parts for other modules of the package: they take their transactions."""
 
 
 def read(name: str) -> str:

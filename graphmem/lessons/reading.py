@@ -13,6 +13,7 @@ from graphmem.graph.access import read_view
 from graphmem.graph.arguments import check_limit, checked_text
 from graphmem.graph.graph import Graph, Reader
 from graphmem.graph.lookup import task_ids
+from graphmem.graph.rates import rates_of
 from graphmem.ids import from_millis
 from graphmem.lessons.anti_patterns import described
 from graphmem.lessons.counting import RECENT, SAMPLE
@@ -157,15 +158,15 @@ class LessonReader:
         found = self._graph.read("lessons.evidence_of_rules", **query) if rows else []
         for row in sorted(found, key=lambda row: (row["at"], row["episode"]), reverse=True):
             samples.setdefault(row["id"], []).append(row["episode"])
-        prior = self._settings.prior_successes, self._settings.prior_failures
+        counts = [(row["supporting"] + row["opposing"], row["supporting"]) for row in rows]
+        rates = rates_of(self._graph, counts)
         return [
             Rule(
                 **_dated(row, "at"),
-                confidence=(row["supporting"] + prior[0])
-                / (row["supporting"] + row["opposing"] + sum(prior)),
+                confidence=rates[count]["mean"],
                 evidence=tuple(samples.get(row["id"], ())[:5]),
             )
-            for row in rows
+            for row, count in zip(rows, counts, strict=True)
         ]
 
     def mistakes(

@@ -314,9 +314,9 @@ class Memory:
             ValidationError: an argument is wrong; the text is empty, or contains a lone surrogate.
             SettingsError: the memory was built with another embedder.
         """
-        found = self._recaller.recall(text, limit, agent, max_hops, at=at)
-        self._reads.note_all("Strategy", [item.id for item in found.items])
-        return found
+        recalled = self._recaller.recall(text, limit, agent, max_hops, at=at)
+        self._reads.note_all("Strategy", [item.id for item in recalled.items])
+        return recalled
 
     def predict(
         self, task: str, strategy: str | Sequence[str], agent: str | None = None

@@ -227,7 +227,7 @@ class Calibrator:
         """Return all episodes, in order."""
         rows = self._graph.read("calibration.ids")
         known = {row["id"]: row for row in rows}
-        found = []
+        placed = []
         for page in pages(list(known), _PAGE):
             uses: dict[str, list[str]] = {}
             for row in self._graph.read("calibration.uses", ids=page):
@@ -237,19 +237,19 @@ class Calibrator:
                 recorded = (one["recorded_at"], row["seq"] or 0, one["key"])
                 place = recorded if by == "order" else (one["at"], *recorded)
                 strategies = tuple(dict.fromkeys(uses.get(row["id"], ())))
-                found.append((place, Trial(one["key"], row["task"], strategies, row["success"])))
-        found.sort(key=lambda pair: pair[0])
-        return [trial for _, trial in found]
+                placed.append((place, Trial(one["key"], row["task"], strategies, row["success"])))
+        placed.sort(key=lambda pair: pair[0])
+        return [trial for _, trial in placed]
 
     def _similar(self) -> dict[str, list[tuple[str, float]]]:
         """Return the similar tasks and strategies from which each can borrow, by id."""
-        found: dict[str, dict[str, float]] = {}
+        lenders: dict[str, dict[str, float]] = {}
         for row in self._graph.read("calibration.similar"):
             one, other, similarity = row["id"], row["similar"], row["similarity"]
             if one != other and similarity > 0.0:
-                near = found.setdefault(one, {})
+                near = lenders.setdefault(one, {})
                 near[other] = max(near.get(other, 0.0), min(float(similarity), 1.0))
-        return {one: list(near.items()) for one, near in found.items()}
+        return {one: list(near.items()) for one, near in lenders.items()}
 
     # Scores
 

@@ -99,34 +99,34 @@ class Explainer:
     def _uses(
         self, found: Row, view: View, read: dict[str, Any], reader: str | None
     ) -> Explanation:
-        kind: ItemKind = found["kind"]
-        members = self._graph.read("explaining.members", whole=found["whole"])
+        kind: ItemKind = item["kind"]
+        members = self._graph.read("explaining.members", whole=item["whole"])
         ids = [row["id"] for row in members]
         lessons = self._graph.read("explaining.lessons", ids=ids, **read)
-        subject = found
+        subject = item
         asked: dict[str, Any] = {"parts": [{"id": one, "types": None} for one in ids], **read}
         group: Row | None = None
         if kind == "strategy":
-            subject = {**found, **members[0]}
+            subject = {**item, **members[0]}
         else:
-            fitting = (row for row in lessons if row["kind"] == kind and found["id"] in row["ids"])
+            fitting = (row for row in lessons if row["kind"] == kind and item["id"] in row["ids"])
             group = next(fitting, None)
             if group is None:
-                raise self._unreadable(found, reader)
-            subject = {**found, "types": sorted(group["types"])}
+                raise self._unreadable(item, reader)
+            subject = {**item, "types": sorted(group["types"])}
             asked["parts"] = group["strategies"]
             asked["agents"] = [group["agent"]]
-        error_class = found["error_class"]
+        error_class = item["error_class"]
         row = self._one("explaining.uses", **asked, error_class=error_class, sample=SAMPLE)
         if reader is not None and not row["trials"]:
-            raise self._unreadable(found, reader)
+            raise self._unreadable(item, reader)
         shares = {
             by: self._shares("explaining.shares_of_uses", by=by, **asked, error_class=error_class)
             for by in ("task", "agent")
         }
         others = [row for row in lessons if group is None or row["id"] != group["id"]]
         near = self._near(ids, view, read, others)
-        merged = self._merged(found, members, lessons, reader)
+        merged = self._merged(item, members, lessons, reader)
         shown = {
             "ids": ids,
             "lessons": sorted({near.id for near in near if near.relation in _OF_LESSONS})
@@ -138,7 +138,7 @@ class Explainer:
             _Evidence(row, shares["task"], shares["agent"]),
             reader=reader,
             near=[*near, *merged],
-            better=self._better(found, group, reader) if group else None,
+            better=self._better(item, group, reader) if group else None,
             show=("explaining.show_strategy", shown),
         )
 
@@ -191,18 +191,18 @@ class Explainer:
                 )
 
     def _merged(
-        self, found: Row, members: Sequence[Row], lessons: Sequence[Row], reader: str | None
+        self, item: Row, members: Sequence[Row], lessons: Sequence[Row], reader: str | None
     ) -> list[Neighbour]:
         """Return the strategies that count as one; for an agent only those that it may read."""
         readable = {part["id"] for row in lessons for part in row["strategies"]}
         return [
             Neighbour(relation="merged", id=row["id"], text=row["text"])
             for row in members
-            if row["id"] != found["whole"] and (reader is None or row["id"] in readable)
+            if row["id"] != item["whole"] and (reader is None or row["id"] in readable)
         ]
 
-    def _better(self, found: Row, group: Row, reader: str | None) -> Alternative | None:
-        if found["kind"] != "anti-pattern":
+    def _better(self, item: Row, group: Row, reader: str | None) -> Alternative | None:
+        if item["kind"] != "anti-pattern":
             return None
         rows = self._lessons.anti_patterns(group["types"][0], reader)
         fitting = (row.better_alternative for row in rows if row.id in group["ids"])
@@ -213,21 +213,21 @@ class Explainer:
     def _rule(
         self, found: Row, view: View, read: dict[str, Any], reader: str | None
     ) -> Explanation:
-        asked: dict[str, Any] = {"id": found["id"]}
-        if found["task"] is None:
+        asked: dict[str, Any] = {"id": item["id"]}
+        if item["task"] is None:
             row = self._one("explaining.general_rule", **asked, sample=SAMPLE)
             agents, of_types = row["agents"] or (), row["types"] or ()
             if not view.covers(agents, of_types):
                 raise self._unreadable(found, reader)
             evidence = _Evidence({**row, "times": [], "outcomes": []})
             turns = []  # every consolidation derives it again
-            subject = {**found, "types": sorted(of_types)}
+            subject = {**item, "types": sorted(of_types)}
         else:
             asked |= read
             rows = self._graph.read("explaining.listings", **asked, sample=SAMPLE)
             row = rows[0]
             if reader is not None and not row["trials"]:
-                raise self._unreadable(found, reader)
+                raise self._unreadable(item, reader)
             by_task, by_agent = (
                 self._shares(
                     "explaining.shares_of_listings",
@@ -239,13 +239,13 @@ class Explainer:
             )
             evidence = _Evidence(row, by_task, by_agent)
             turns = self._verdict_turns(row)
-            subject = {**found, "verdict": row["verdict"], "first_at": None, "last_at": None}
+            subject = {**item, "verdict": row["verdict"], "first_at": None, "last_at": None}
         return self._explanation(
             subject,
             evidence,
             reader=reader,
             turns=turns,
-            show=("explaining.show_rule", {"ids": [found["id"]]}),
+            show=("explaining.show_rule", {"ids": [item["id"]]}),
         )
 
     def _verdict_turns(self, row: Row) -> list[Turn]:
@@ -266,9 +266,9 @@ class Explainer:
     def _policy(
         self, found: Row, view: View, read: dict[str, Any], reader: str | None
     ) -> Explanation:
-        if view.agents is not None and found["agent"] not in view.agents:
-            raise self._unreadable(found, reader)
-        identity = found["id"]
+        if view.agents is not None and item["agent"] not in view.agents:
+            raise self._unreadable(item, reader)
+        identity = item["id"]
         known = policy_of(self._one("policies.get", id=identity))
         row = self._one("explaining.attempts", id=identity, types=read["types"], sample=SAMPLE)
         steps = self._graph.read("explaining.transitions", id=identity)
@@ -289,7 +289,7 @@ class Explainer:
             "others": [one.id for one in near],
         }
         return self._explanation(
-            found,
+            item,
             _Evidence(row, by_task),
             reader=reader,
             near=near,
@@ -298,14 +298,13 @@ class Explainer:
             show=("explaining.show_policy", shown),
         )
 
-    def _beside(self, found: Row, state: str) -> list[Neighbour]:
+    def _beside(self, item: Row, state: str) -> list[Neighbour]:
         """Return the agent's other policies in the state, and those linked with the policy."""
         place = state_id(self._graph.ns, state)
-        rows = self._graph.read("policies.values", state_id=place, agent=found["agent"])
-        rows = [row for row in rows if row["id"] != found["id"]][:NEAR]
+        rows = self._graph.read("policies.values", state_id=place, agent=item["agent"])
+        rows = [row for row in rows if row["id"] != item["id"]][:NEAR]
         linked = {
-            row["id"]: row
-            for row in self._graph.read("policies.linked", id=found["id"], limit=NEAR)
+            row["id"]: row for row in self._graph.read("policies.linked", id=item["id"], limit=NEAR)
         }
         near = [
             Neighbour(relation="same state", weight=None, **_rated({**row, "text": _action(row)}))
@@ -351,15 +350,15 @@ class Explainer:
 
     # Common to all kinds
 
-    def _unreadable(self, found: Row, reader: str | None) -> NotFoundError:
+    def _unreadable(self, item: Row, reader: str | None) -> NotFoundError:
         return NotFoundError(
-            f"agent {reader!r} may read no evidence of {found['kind']} {found['id']!r}; leave out "
+            f"agent {reader!r} may read no evidence of {item['kind']} {item['id']!r}; leave out "
             "the agent to read everything, or see `graphmem scopes`"
         )
 
     def _explanation(
         self,
-        found: Row,
+        item: Row,
         evidence: _Evidence,
         *,
         reader: str | None,
@@ -369,7 +368,7 @@ class Explainer:
         policy: PolicyFacts | None = None,
         turns: Sequence[Turn] = (),
     ) -> Explanation:
-        row, kind = evidence.row, found["kind"]
+        row, kind = evidence.row, item["kind"]
         counts = {"trials": row["trials"], "successes": row["successes"]}
         weighed = self._one("rates.weigh", rows=[counts])
         why = Why(**weighed, sentence=self._sentence(kind, weighed))
@@ -381,17 +380,17 @@ class Explainer:
         given["episodes"] = [episode.id for episode in (*supporting, *opposing)]
         return Explanation(
             kind=kind,
-            id=found["id"],
-            text=found["text"],
-            agent=found["agent"],
-            task_types=tuple(found["types"] or ()),
-            error_class=found["error_class"],
-            verdict=found["verdict"],
-            task=found["task"],
-            source=found["source"],
+            id=item["id"],
+            text=item["text"],
+            agent=item["agent"],
+            task_types=tuple(item["types"] or ()),
+            error_class=item["error_class"],
+            verdict=item["verdict"],
+            task=item["task"],
+            source=item["source"],
             read_as=reader,
             why=why,
-            since=_since(row["times"], found),
+            since=_since(row["times"], item),
             trend=Trend(**_dated(trends[0], "later_from")) if trends else None,
             course=tuple(CoursePoint(**_dated(point, "at")) for point in course),
             supporting=supporting,
@@ -434,7 +433,7 @@ class Explainer:
     def _episodes(self, row: Row) -> tuple[tuple[Evidence, ...], tuple[Evidence, ...]]:
         ids = {*row["supporting"], *row["opposing"]}
         rows = self._graph.read("explaining.episodes", ids=sorted(ids)) if ids else []
-        shown = {found["id"]: Evidence(**_dated(found, "at")) for found in rows}
+        shown = {one["id"]: Evidence(**_dated(one, "at")) for one in rows}
         # An episode that used two members of one merged strategy counts twice, but is shown once.
         supporting, opposing = (
             tuple(shown[one] for one in dict.fromkeys(row[name]) if one in shown)
@@ -462,7 +461,7 @@ _OF_LESSONS = ("recommended", "warned against")
 
 def written(text: str, values: Mapping[str, Any]) -> str:
     """Return a statement with its parameters inserted, for pasting into Neo4j Browser."""
-    return _PARAMETER.sub(lambda found: _literal(values[found[1]]), text)
+    return _PARAMETER.sub(lambda match: _literal(values[match[1]]), text)
 
 
 def _literal(value: str | Sequence[str]) -> str:
@@ -487,9 +486,9 @@ def _rated(row: Row) -> dict[str, Any]:
     return {name: row[name] for name in ("id", "text", "trials", "successes", "lower", "upper")}
 
 
-def _since(times: Sequence[int], found: Row) -> Since | None:
+def _since(times: Sequence[int], item: Row) -> Since | None:
     """Return the dates of evidence; for a general rule its stored dates."""
-    first, last = (times[-1], times[0]) if times else (found["first_at"], found["last_at"])
+    first, last = (times[-1], times[0]) if times else (item["first_at"], item["last_at"])
     dates = from_millis(first), from_millis(last)
     if dates[0] is None or dates[1] is None:
         return None

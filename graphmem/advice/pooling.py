@@ -151,9 +151,9 @@ def fit(cells: Cells, trials: int, successes: int, prior: tuple[float, float]) -
         options={"maxiter": 400, "xatol": 3e-3, "fatol": 1e-3, "initial_simplex": simplex},
     )
     best = np.clip(found_at.x, _LOW, _HIGH)
-    found = Strengths(*(float(f"{value:.4g}") for value in np.exp(best)))
-    gain, score = _gain(cells, columns, trials, successes, prior, found)
-    return Fitted(found, gain, score, accepted=score > CERTAIN)
+    strengths = Strengths(*(float(f"{value:.4g}") for value in np.exp(best)))
+    gain, score = _gain(cells, columns, trials, successes, prior, strengths)
+    return Fitted(strengths, gain, score, accepted=score > CERTAIN)
 
 
 def _gain(
@@ -162,12 +162,12 @@ def _gain(
     trials: int,
     successes: int,
     prior: tuple[float, float],
-    found: Strengths,
+    strengths: Strengths,
 ) -> tuple[float, float]:
     """Return the gain over the defaults, and the same in standard errors over tasks."""
     stacked = np.stack(columns)
     won, lost = _losses(stacked, trials, successes, prior, np.array(astuple(DEFAULTS)))
-    won_now, lost_now = _losses(stacked, trials, successes, prior, np.array(astuple(found)))
+    won_now, lost_now = _losses(stacked, trials, successes, prior, np.array(astuple(strengths)))
     gains = cells.k * (won - won_now) + (cells.n - cells.k) * (lost - lost_now)
     by_task = np.bincount(cells.group, gains)
     spread = math.sqrt(float(((by_task - by_task.mean()) ** 2).sum()))

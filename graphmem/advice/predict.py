@@ -151,8 +151,8 @@ class Forecaster:
         from graphmem.advice.calibrate import Calibrator
 
         calibrator = Calibrator(self._graph)
-        found = calibrator.calibrate(by, folds, on_progress)
-        return found.model_copy(update={"strengths": self.refit()})
+        calibration = calibrator.calibrate(by, folds, on_progress)
+        return calibration.model_copy(update={"strengths": self.refit()})
 
     # Counts
 
@@ -172,13 +172,13 @@ class Forecaster:
         self, text: str, own: list[str], near: Near | None, seen: Filters
     ) -> list[Borrowed]:
         """Return the tasks from which a task without trials borrows, and their counts."""
-        found: dict[str, float] = {}
+        similar: dict[str, float] = {}
         if own:
             rows = self._graph.read("forecasting.similar_tasks", ids=own)
-            found = _nearest(((row["similar"], row["similarity"]) for row in rows), own)
+            similar = _nearest(((row["similar"], row["similarity"]) for row in rows), own)
         elif near is not None:
-            found = _nearest(near("Task", text), own)
-        if not found:
+            similar = _nearest(near("Task", text), own)
+        if not similar:
             return []
         rows = self._graph.read("forecasting.tasks", ids=sorted(found), **seen)
         return _borrowed(rows, found)
@@ -235,16 +235,16 @@ class Forecaster:
         self, text: str, row: Row | None, near: Near | None, seen: Filters
     ) -> list[Borrowed]:
         """Return the strategies from which a strategy without trials borrows, and their counts."""
-        found: dict[str, float] = {}
+        similar: dict[str, float] = {}
         if row is not None:
             own = row["members"]
             links = self._graph.read("forecasting.similar_strategies", ids=sorted(own))
-            found = _nearest(((link["similar"], link["similarity"]) for link in links), own)
+            similar = _nearest(((link["similar"], link["similarity"]) for link in links), own)
         elif near is not None:
-            found = _nearest(near("Strategy", text), [])
-        rows = self._tried(found, seen) if found else []
-        once = {one["whole"]: one for one in sorted(rows, key=lambda one: found[one["id"]])}
-        return _borrowed(once.values(), found)
+            similar = _nearest(near("Strategy", text), [])
+        rows = self._tried(similar, seen) if similar else []
+        once = {one["whole"]: one for one in sorted(rows, key=lambda one: similar[one["id"]])}
+        return _borrowed(once.values(), similar)
 
     # Strengths
 
@@ -253,15 +253,15 @@ class Forecaster:
 
         If another process writes the memory, they are only kept in this process.
         """
-        found = self._fit()
+        fitted = self._fit()
         stored = self._stored()
-        if found == stored or not (found.trials or stored):
-            return found
+        if fitted == stored or not (fitted.trials or stored):
+            return fitted
         if self._graph.store.writing or self._graph.store.try_writing():
-            self._keep(found)
+            self._keep(fitted)
         else:
-            self._unsaved = found
-        return found
+            self._unsaved = fitted
+        return fitted
 
     def verify(self) -> tuple[list[Difference], dict[str, int]]:
         """Compare the stored strengths with fitted ones; also return the number checked.
@@ -296,21 +296,21 @@ class Forecaster:
         for known in (self._stored(), self._unsaved):
             if known is not None and abs(trials - known.trials) * 10 <= known.trials:
                 return known
-        found = self._fit()
-        if found.trials and self._graph.store.writing:
-            self._keep(found)
-        elif found.trials:
-            self._unsaved = found
-        return found
+        fitted = self._fit()
+        if fitted.trials and self._graph.store.writing:
+            self._keep(fitted)
+        elif fitted.trials:
+            self._unsaved = fitted
+        return fitted
 
-    def _keep(self, found: PoolingStrengths) -> None:
-        self._unsaved = found
+    def _keep(self, strengths: PoolingStrengths) -> None:
+        self._unsaved = strengths
         names = ("trials", "gain", "score", "fitted")
-        row = {**_parameters(found), **{name: getattr(found, name) for name in names}}
+        row = {**_parameters(strengths), **{name: getattr(strengths, name) for name in names}}
 
         def work(tx: Transaction) -> None:
             tx.run("forecasting.drop_pooling")
-            if found.trials:
+            if strengths.trials:
                 tx.run("forecasting.put_pooling", id=self._id, strengths=row)
 
         try:
@@ -337,10 +337,10 @@ class Forecaster:
         }
         tasks = self._graph.read("forecasting.task_keys")
         tasks.sort(key=lambda row: (hashlib.sha256(row["key"].encode()).digest(), row["id"]))
-        found: list[tuple[int, ...]] = []
+        cells: list[tuple[int, ...]] = []
         numbers = {row["id"]: number for number, row in enumerate(tasks)}
         for ids in pages(list(numbers), _PAGE):
-            found += [
+            cells += [
                 (
                     *(numbers[row["task"]], row["task_trials"], row["task_successes"]),
                     *wholes.get(row["whole"], (row["trials"], row["successes"])),
@@ -348,9 +348,9 @@ class Forecaster:
                 )
                 for row in self._graph.read("forecasting.cells", ids=ids)
             ]
-            if len(found) >= MAX_CELLS:
+            if len(cells) >= MAX_CELLS:
                 break
-        return cells_of(found)
+        return cells_of(cells)
 
 
 def cells_of(rows: Sequence[tuple[int, ...]]) -> Cells:
@@ -430,11 +430,11 @@ def _strategies(given: object) -> list[str]:
 def _nearest(pairs: Iterable[tuple[str, float]], own: Iterable[str]) -> dict[str, float]:
     """Return the similarities of others by id, without those that are not positive."""
     mine = set(own)
-    found: dict[str, float] = {}
+    similar: dict[str, float] = {}
     for identity, similarity in pairs:
         if identity not in mine and similarity > 0.0:
-            found[identity] = max(found.get(identity, 0.0), min(float(similarity), 1.0))
-    return found
+            similar[identity] = max(similar.get(identity, 0.0), min(float(similarity), 1.0))
+    return similar
 
 
 def _borrowed(rows: Iterable[Row], similarity: Mapping[str, float]) -> list[Borrowed]:

@@ -43,14 +43,14 @@ _BASELINES = {
     "--folds",
     type=click.IntRange(2, 1_000),
     metavar="K",
-    help="Predict each of K parts from the others, instead of from what came before.",
+    help="Predict each of K parts from the others, instead of from earlier episodes.",
 )
 @plotting.option("the reliability diagram")
 @click.pass_obj
 def calibrate(options: Options, /, plot: str | None, **how: Any) -> None:
-    """Show how well the outcomes of the history are predicted, beside simple predictions.
+    """Show how well past outcomes are predicted, compared with simple predictors.
 
-    Each episode is predicted from those before it.
+    Each episode is predicted from earlier ones.
 
     \b
     Example:

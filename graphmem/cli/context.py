@@ -20,7 +20,7 @@ from graphmem.cli.printing import print_json
 @click.option("--agent", help="Read as this agent; default: read everything.")
 @click.pass_obj
 def context(options: Options, task: str, max_tokens: int, agent: str | None) -> None:
-    """Write what is known before TASK (its key or wording), as text for a system prompt.
+    """Write the lessons for TASK (its key or wording), as text for a system prompt.
 
     \b
     Example:

@@ -38,7 +38,7 @@ _EVEN, _PEAK, _EXPECTED, _PALE = "#7a9cc6", "#d1682e", "#333333", "#cccccc"
 @click.option(
     "--only",
     type=click.Choice(["success", "failure"]),
-    help="Count successes or failures alone; default: all.",
+    help="Count only successes or only failures; default: all.",
 )
 @click.option(
     "--alpha",
@@ -48,7 +48,7 @@ _EVEN, _PEAK, _EXPECTED, _PALE = "#7a9cc6", "#d1682e", "#333333", "#cccccc"
     help="A cycle has a corrected p-value below this.",
 )
 @click.option(
-    "--store", "keep", is_flag=True, help="Keep the cycles: values of policies then follow them."
+    "--store", "keep", is_flag=True, help="Store the cycles; they then change policy values."
 )
 @plotting.option("the counts")
 @click.pass_obj
@@ -61,7 +61,7 @@ def cycles(
     keep: bool,
     plot: str | None,
 ) -> None:
-    """Show in which hours, days, weeks and months SUBJECT happens more often than evenly.
+    """Show in which hours, days, weeks and months SUBJECT happens more often than by chance.
 
     SUBJECT is the id of a policy, or the id or text of a strategy.
 

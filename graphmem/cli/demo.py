@@ -12,7 +12,7 @@ from graphmem.cli.options import Options
 def demo(options: Options) -> None:
     """Learn the logs that come with graphmem and show what works, with the evidence.
 
-    Uses a memory of its own in memory, unless --url names one.
+    Uses a temporary memory without disk, unless --url names one.
 
     \b
     Example:

@@ -13,7 +13,7 @@ from graphmem.cli.printing import print_json, print_table
 @click.command()
 @click.pass_obj
 def doctor(options: Options) -> None:
-    """Check engine, versions, schema and indexes, and say how to mend what is wrong.
+    """Check engine, versions, schema and indexes, and say how to repair problems.
 
     \b
     Example:

@@ -20,7 +20,7 @@ COLUMNS = (
 @click.command()
 @click.pass_obj
 def embedders(options: Options) -> None:
-    """Show which embedders there are, which is in force, which the memory has, what others lack.
+    """List the embedders: which is in force, which the memory uses, and what others lack.
 
     No model is loaded. GRAPHMEM_EMBEDDER names the one to use.
 

@@ -45,7 +45,7 @@ def events() -> None:
 def tail(options: Options, limit: int, agent: str | None, follow: bool) -> None:
     """Print the latest events, one on a line, the latest last.
 
-    With --json (before the command) each line is JSON. Times are UTC, of when it was recorded.
+    With --json (before the command) each line is JSON. Times are the times of recording, in UTC.
 
     \b
     Example:
@@ -79,11 +79,11 @@ def tail(options: Options, limit: int, agent: str | None, follow: bool) -> None:
 def _new(memory: Memory, places: dict[str, int]) -> tuple[list[Event], dict[str, int]]:
     """Return a page of events after some places, and the places after it."""
     ends = memory.events.positions()
-    # A stream that was erased and begun again counts from 1 anew.
+    # A stream that was erased and begun again counts from 1.
     places = {name: seq for name, seq in places.items() if seq <= ends.get(name, 0)}
     found = memory.events.since(places, PAGE)
     after = {name: min(end, places.get(name, 0) + PAGE) for name, end in ends.items()}
-    for event in found:  # what came since the ends were read
+    for event in found:  # newer events than the ends that were read
         after[event.agent] = max(after.get(event.agent, 0), event.seq)
     return found, after
 
@@ -92,12 +92,12 @@ def _new(memory: Memory, places: dict[str, int]) -> tuple[list[Event], dict[str,
 @click.option("--group", required=True, help="Each event goes to one consumer of a group.")
 @click.option("--consumer", required=True, help="A name that is this consumer's own.")
 @click.option("--limit", type=click.IntRange(1, MAX_LIMIT), default=100, show_default=True)
-@click.option("--no-ack", is_flag=True, help="Leave them pending with this consumer.")
+@click.option("--no-ack", is_flag=True, help="Leave the events pending with this consumer.")
 @click.option(
     "--reclaim",
     type=click.FloatRange(0),
     metavar="SECONDS",
-    help="First take over what is pending with any consumer of the group for so long.",
+    help="First take over events that have been pending in the group for so long.",
 )
 @click.pass_obj
 def consume(
@@ -128,7 +128,7 @@ def consume(
     if taken and not no_ack:
         try:
             reader.ack(*taken)
-        except ValidationError as error:  # no wrong usage: another consumer was given them
+        except ValidationError as error:  # not a usage error: another consumer took them over
             raise click.ClickException(str(error)) from error
     options.note_snapshot()
 
@@ -174,7 +174,7 @@ class _Lines:
 
 
 def _details(event: Event) -> str:
-    """Return what an event says of its policy, in words."""
+    """Return the change of an event in words."""
     if event.kind == "transition":
         return _transition(event)
     if event.kind == "outcome":

@@ -1,4 +1,4 @@
-"""The command that says why something is believed."""
+"""The command explain."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _BLUE, _GREY = "#3b6ea5", "#333333"
 
 @click.command()
 @click.argument("item")
-@click.option("--kind", type=click.Choice(KINDS), help="What ITEM is, where a text fits several.")
-@click.option("--agent", help="By the episodes alone that this agent may read.")
+@click.option("--kind", type=click.Choice(KINDS), help="Kind of ITEM, if a text matches several.")
+@click.option("--agent", help="Use only episodes that this agent may read.")
 @click.option("--cypher", is_flag=True, help="Print a query that Neo4j Browser shows as a graph.")
 @plotting.option("the rate over time")
 @click.pass_obj
 def explain(
     options: Options, item: str, kind: str | None, agent: str | None, cypher: bool, plot: str | None
 ) -> None:
-    """Say why ITEM is believed: its id, or the text of a strategy, anti-pattern or rule.
+    """Show the evidence for ITEM: an id, or the text of a strategy, anti-pattern or rule.
 
     \b
     Examples:

@@ -18,17 +18,17 @@ from graphmem.cli.printing import print_json
 @click.option("--reward", type=float, help="Any finite number; default: the score.")
 @click.option("--agent", default="default", show_default=True, help="Who did it.")
 @click.option("--task-type", help="A class of tasks.")
-@click.option("--task-key", help="A stable key of the task, where its wording varies.")
+@click.option("--task-key", help="A stable key of the task, if its wording varies.")
 @click.option("--error", help="The error that ended it.")
-@click.option("--feedback", help="What a person or a judge said of it.")
-@click.option("--summary", help="What happened, in short.")
+@click.option("--feedback", help="The comment of a person or a judge.")
+@click.option("--summary", help="A short summary.")
 @click.option("--started-at", callback=moment, help="ISO 8601 with time zone.")
 @click.option("--ended-at", callback=moment, help="ISO 8601 with time zone.")
 @click.option("--duration", type=float, help="Seconds.")
-@click.option("--source-key", help="Where it came from; the same key is learned once.")
+@click.option("--source-key", help="A key of the episode; the same key is learned once.")
 @click.pass_obj
 def learn(options: Options, /, task: str, strategies: tuple[str, ...], **outcome: Any) -> None:
-    """Learn what came of one attempt at TASK by STRATEGY (the main one first).
+    """Learn one episode: an attempt at TASK by STRATEGY (the main one first).
 
     \b
     Example:

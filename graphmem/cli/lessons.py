@@ -1,4 +1,4 @@
-"""The commands of memory.lessons: what works, what fails, which rules hold; merging strategies."""
+"""The commands of memory.lessons: heuristics, anti-patterns, rules, mistakes; merging."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ SCORE_COLUMNS = (
     ("what happened", "left"),
 )
 TEXT = 90
-"""Characters of a text in a table; --json has all of it."""
+"""Most characters of a text in a table; --json has the whole text."""
 WINDOW = 10
 """Episodes in the running mean of the picture."""
 _BLUE, _ORANGE, _GREY = "#3b6ea5", "#d1682e", "#333333"
@@ -85,7 +85,7 @@ def lessons() -> None:
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
 @click.pass_obj
 def heuristics(options: Options, /, limit: int, **asked: Any) -> None:
-    """Show what works for agents on types of tasks, the best lower bound first.
+    """Show heuristics: what works for agents on types of tasks, best lower bound first.
 
     \b
     Examples:
@@ -123,12 +123,12 @@ def _heuristic(row: Heuristic) -> tuple[Any, ...]:
     type=float,
     default=0.0,
     metavar="NUMBER",
-    help="Share of the failures among them and the successes, from 0 to 1.",
+    help="Share of the failures among failures and successes, from 0 to 1.",
 )
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
 @click.pass_obj
 def anti_patterns(options: Options, /, limit: int, **asked: Any) -> None:
-    """Show what fails, with which errors, and what did better there; the most certain first.
+    """Show anti-patterns: what fails with which errors, and what did better; most certain first.
 
     \b
     Example:
@@ -200,7 +200,7 @@ def _rule(row: Rule) -> tuple[Any, ...]:
 @click.option("--limit", type=click.IntRange(1), default=30, show_default=True)
 @click.pass_obj
 def mistakes(options: Options, /, **asked: Any) -> None:
-    """Show mistakes of mistake cards, the one seen most often first.
+    """Show the mistakes of mistake cards, most frequent first.
 
     \b
     Example:
@@ -234,7 +234,7 @@ def _mistake(row: Mistake) -> tuple[Any, ...]:
 @plotting.option("all scores")
 @click.pass_obj
 def scores(options: Options, task: str, limit: int, plot: str | None) -> None:
-    """Show the latest scores of TASK (its key or wording), in their order.
+    """Show the latest scores of TASK (its key or wording), in order.
 
     \b
     Example:
@@ -271,11 +271,11 @@ def _summary(found: Sequence[Score], latest: Sequence[Score]) -> str:
 
 
 @lessons.command()
-@click.option("--force", is_flag=True, help="Also where it is not due.")
+@click.option("--force", is_flag=True, help="Run also if it is not due.")
 @click.option("--model", is_flag=True, help="Ask the model of the settings as well.")
 @click.pass_obj
 def consolidate(options: Options, force: bool, model: bool) -> None:
-    """Find what holds for more than one task, if that is due.
+    """Derive general rules, which hold for more than one task, if that is due.
 
     The model is that of GRAPHMEM_MODEL_BASE_URL, GRAPHMEM_MODEL_NAME and GRAPHMEM_MODEL_KEY.
 
@@ -331,7 +331,7 @@ def merge(options: Options, strategy: str, other: str) -> None:
 @click.argument("strategy")
 @click.pass_obj
 def unmerge(options: Options, strategy: str) -> None:
-    """Let STRATEGY (its text or id), and those merged into it, count by themselves again.
+    """Undo merging: STRATEGY (its text or id) and those merged into it count separately again.
 
     \b
     Example:

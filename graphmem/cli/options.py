@@ -47,7 +47,7 @@ class Options:
 
         if self._memory is None:
             settings = self.settings()
-            # What a person looks at is no read by an agent, and looking need not write.
+            # CLI queries do not count as agent reads, and need not write.
             quiet = settings.model_copy(update={"count_reads": False})
             memory = Memory.open(settings.url, namespace=settings.namespace, settings=quiet)
             if must_exist and not memory.store.exists():

@@ -34,7 +34,7 @@ KNOWLEDGE_COLUMNS = (
 
 @click.group()
 def people() -> None:
-    """What users want, and what is known of the world."""
+    """Preferences of users, and knowledge of the world."""
 
 
 @people.command()
@@ -46,12 +46,12 @@ def people() -> None:
     type=click.Choice(["explicit_instruction", "correction", "inferred"]),
     default="explicit_instruction",
     show_default=True,
-    help="How it became known.",
+    help="The source of the preference.",
 )
 @click.option("--at", callback=moment, help="When it was said: ISO 8601 with time zone.")
 @click.pass_obj
 def prefer(options: Options, /, user: str, category: str, text: str, **said: Any) -> None:
-    """Store that USER wants TEXT in a CATEGORY; it supersedes what was wanted before.
+    """Store that USER wants TEXT in a CATEGORY; it supersedes the preference before.
 
     \b
     Examples:
@@ -71,10 +71,10 @@ def prefer(options: Options, /, user: str, category: str, text: str, **said: Any
 @people.command()
 @click.argument("user")
 @click.option("--category", help="Only this one.")
-@click.option("--history", is_flag=True, help="Also what was superseded.")
+@click.option("--history", is_flag=True, help="Include superseded ones.")
 @click.pass_obj
 def preferences(options: Options, user: str, category: str | None, history: bool) -> None:
-    """Show what USER wants.
+    """Show the preferences of USER.
 
     \b
     Example:
@@ -104,21 +104,21 @@ def _preference(row: Preference) -> tuple[Any, ...]:
     type=click.Choice(["user_stated", "documented", "observed", "inferred"]),
     default="user_stated",
     show_default=True,
-    help="Where it comes from.",
+    help="The source of the fact.",
 )
 @click.option("--user", help="Who stated it.")
 @click.option(
     "--contradicts",
     multiple=True,
     metavar="ID",
-    help="What is known and cannot be true as well; repeat it.",
+    help="A known fact that it contradicts; can be repeated.",
 )
 @click.option("--at", callback=moment, help="When it was stated: ISO 8601 with time zone.")
 @click.pass_obj
 def know(
     options: Options, /, domain: str, fact: str, contradicts: tuple[str, ...], **said: Any
 ) -> None:
-    """Store that FACT is known of a DOMAIN.
+    """Store a FACT of a DOMAIN.
 
     \b
     Examples:
@@ -141,7 +141,7 @@ def know(
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
 @click.pass_obj
 def knowledge(options: Options, domain: str | None, limit: int) -> None:
-    """Show what is known, the surest first, and what contradicts what.
+    """Show known facts, highest confidence first, with their contradictions.
 
     \b
     Example:

@@ -1,6 +1,6 @@
-"""What every picture shares: its file is checked first, drawn without a display, then saved.
+"""Shared code of pictures: checks the file name, draws without a display, saves.
 
-matplotlib is imported when a picture is wanted, and not before.
+matplotlib is imported only for drawing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def option(what: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
 
 def check(file: str) -> None:
-    """Refuse what cannot be drawn before anything is done.
+    """Check the file name and matplotlib before any work is done.
 
     Raises:
         UsageError: the name of the file has another ending.
@@ -67,7 +67,7 @@ def save(figure: Figure, file: str | Path) -> None:
 
 
 def plain(text: str, limit: int = 80) -> str:
-    """Return text that is drawn as it is, on one line of at most ``limit`` characters.
+    """Return text that is drawn literally, on one line of at most ``limit`` characters.
 
     A dollar sign would begin mathematics.
     """

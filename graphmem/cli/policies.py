@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from graphmem.models import Candidate, CrystallizeReport, Point, Policy
 
 AGENT = click.option("--agent", default="default", show_default=True, help="Whose policies.")
-SPEC = click.option("--spec", metavar="JSON", help="What specifies the action.")
+SPEC = click.option("--spec", metavar="JSON", help="Further identification of the action.")
 AT = click.option("--at", callback=moment, metavar="TIME", help="Values at this ISO 8601 time.")
 STATE = click.argument("state", nargs=-1, required=True, metavar="STATE...")
 SUCCESS = click.Choice(["yes", "no"])
 SHOWN = 20
 """Candidates in one table; --json lists all."""
 DRAWN = 12
-"""Actions in one picture; more lines could not be told apart."""
+"""Most actions in one picture; more lines would be indistinguishable."""
 
 
 @click.group()
@@ -46,7 +46,7 @@ def policies() -> None:
 @click.option(
     "--explore",
     type=click.Choice(["ucb", "epsilon"]),
-    help="Prefer what was tried little, or now and then take anything.",
+    help="Prefer rarely tried actions, or sometimes take a random one.",
 )
 @AT
 @click.pass_obj
@@ -117,7 +117,7 @@ def show(
     at: datetime | None,
     plot: str | None,
 ) -> None:
-    """Show all that is known of the actions in STATE.
+    """Show the policies of the actions in STATE.
 
     \b
     Example:
@@ -160,10 +160,10 @@ def show(
     "after",
     multiple=True,
     metavar="STATE",
-    help="The state that followed; NAME=VALUE may be given several times.",
+    help="The next state; NAME=VALUE may be given several times.",
 )
 @click.option("--next-max-q", type=float, help="The value of the best action in the next state.")
-@click.option("--terminal", is_flag=True, help="Nothing followed.")
+@click.option("--terminal", is_flag=True, help="There is no next state.")
 @SPEC
 @click.option("--agent", default="default", show_default=True, help="Who learns.")
 @click.option("--alpha", type=float, help="Learning rate in (0, 1]; default: the setting.")

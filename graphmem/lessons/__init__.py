@@ -1,4 +1,4 @@
-"""Lessons: what strategies, errors and sentences of episodes add up to."""
+"""Lessons: conclusions from the strategies, errors and sentences of episodes."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ __all__ = ["Lessons"]
 class Lessons(Consolidator, Merger):
     """Reads the lessons of one namespace, consolidates them, merges strategies: ``memory.lessons``.
 
-    What is counted, and when something becomes a lesson, is in ``docs/explanation/lessons.md``.
+    ``docs/explanation/lessons.md`` explains the counts and the thresholds of lessons.
     """

@@ -1,7 +1,7 @@
-"""Asking a model: one question over HTTP, one answer as text, or a reason why there is none.
+"""Asks a model one question over HTTP; returns its answer as text, or raises the reason.
 
-Any endpoint will do that answers ``POST {base_url}/chat/completions`` as OpenAI's does. The
-reasons are words of this module's own: nothing that came back is in them, nor the key.
+Any endpoint works that answers ``POST {base_url}/chat/completions`` as OpenAI's does. The reasons
+never quote the response or the key.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import httpx
 from graphmem.models.consolidation import ModelSettings
 
 PAUSE = 0.5
-"""Seconds before the second attempt, where the endpoint does not say."""
+"""Seconds before the second attempt, if the endpoint does not say."""
 MAX_ANSWER = 1_000_000
-"""Bytes of an answer."""
+"""Most bytes of an answer."""
 ATTEMPTS = 2
 
 
@@ -43,13 +43,13 @@ def ask(
     *,
     sleep: Callable[[float], None] = time.sleep,
 ) -> str:
-    """Return what the model answers.
+    """Return the answer of the model.
 
     A timeout, a lost connection, 429 and 5xx are tried once more, after as many seconds as the
     endpoint asks for (``Retry-After``) if these are within the timeout.
 
     Raises:
-        ChatError: there is no answer that can be used.
+        ChatError: there is no usable answer.
     """
     reason = ""
     for attempt in range(1, ATTEMPTS + 1):
@@ -69,7 +69,7 @@ def ask(
 
 
 def _post(model: ModelSettings, system: str, user: str) -> bytes:
-    """Return the body of the answer, or raise what became of the question."""
+    """Return the body of the answer, or raise the reason why there is none."""
     body = {
         "model": model.name,
         "messages": [{"role": "system", "content": system}, {"role": "user", "content": user}],
@@ -91,19 +91,19 @@ def _post(model: ModelSettings, system: str, user: str) -> bytes:
 def _read(client: httpx.Client, url: str, body: dict[str, Any], timeout: float) -> bytes:
     """Return the body of the answer.
 
-    The timeout is that of the whole answer: httpx alone would start it again at every byte.
+    The timeout is for the whole answer: httpx alone would restart it at every byte.
     """
     deadline = time.monotonic() + timeout
     with client.stream("POST", url, json=body) as response:
         _check_status(response)
-        found = bytearray()
+        received = bytearray()
         for chunk in response.iter_bytes():
-            found += chunk
-            if len(found) > MAX_ANSWER:
+            received += chunk
+            if len(received) > MAX_ANSWER:
                 raise ChatError(f"the answer has more than {MAX_ANSWER:,} bytes")
             if time.monotonic() > deadline:
                 raise _Again(f"no answer within {timeout:g} s")
-        return bytes(found)
+        return bytes(received)
 
 
 def _check_status(response: httpx.Response) -> None:
@@ -115,7 +115,7 @@ def _check_status(response: httpx.Response) -> None:
 
 
 def _pause(asked: str | None) -> float | None:
-    """Return the seconds that a ``Retry-After`` asks for: a number, or a date; else None."""
+    """Return the seconds of a ``Retry-After`` header (a number or a date), else None."""
     if asked is None:
         return None
     if asked.strip().isdigit():
@@ -131,11 +131,11 @@ def _pause(asked: str | None) -> float | None:
 
 def _content(body: bytes) -> str:
     try:
-        held: Any = json.loads(body)
+        answer: Any = json.loads(body)
     except (ValueError, RecursionError):
         raise ChatError("the answer of the endpoint is not JSON") from None
     try:
-        content = held["choices"][0]["message"]["content"]
+        content = answer["choices"][0]["message"]["content"]
     except (KeyError, IndexError, TypeError):
         raise ChatError("the answer of the endpoint has no choices[0].message.content") from None
     if not isinstance(content, str):

@@ -1,18 +1,18 @@
-"""Consolidation: what repeats over tasks becomes a general rule.
+"""Consolidation: findings that repeat over several tasks become general rules.
 
-Without a model a general rule is what episodes of several tasks agree on:
+Without a model a general rule is a finding that episodes of several tasks share:
 
-- a strategy that was applied in at least three praised episodes (score of .85 or more) of at
-  least two tasks, and whose share of praised among praised and blamed episodes (score under .5)
-  has a Wilson lower bound over one half: more likely than not it helps, also elsewhere;
+- a strategy that was applied in at least three praised episodes (score of .85 or more) of at least
+  two tasks, and whose share of praised among praised and blamed episodes (score under .5) has a
+  Wilson lower bound over one half;
 - a sentence that praised episodes of at least two tasks list as a success, and that fewer blamed
   episodes list at all; or one that blamed episodes of at least two tasks list as a mistake, and
-  fewer praised ones at all. Sentences are the same when they differ in case, punctuation, spaces
-  and numbers only.
+  fewer praised ones at all. Sentences are equal if they differ only in case, punctuation, spaces
+  and numbers.
 
-These follow from the facts, so that `verify` can derive them again. With a model there are its
-rules as well, in a kind of their own: each names episodes that it was sent, and is kept where
-more of these support than contradict it. No transaction is open while the model is asked.
+These follow from the facts, so that `verify` can derive them again. A model adds its own rules,
+which are marked: each names episodes from the prompt, and is kept if more of these support than
+contradict it. No transaction is open while the model is asked.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ from graphmem.store.port import Row
 from graphmem.text.fencing import CLOSE, OPEN, fenced
 
 SENT = 40
-"""Episodes that a model is sent, the latest praised or blamed ones."""
+"""Most episodes in the prompt, the latest praised or blamed ones."""
 SHOWN = 300
-"""Characters of one text that a model is sent."""
+"""Most characters of one text in the prompt."""
 TEXTS = 5
-"""Successes, mistakes and strategies of one episode that a model is sent, each."""
+"""Most successes, mistakes and strategies of one episode in the prompt, each."""
 SECRET = 8
-"""Characters of a key that is looked for in what a model answers; a shorter one is a dummy."""
+"""Shortest key that is searched for in the answer of a model; a shorter one is a dummy."""
 
 ATTEMPTS = 3
-"""Times that rules are derived beside writers, before these have to wait."""
+"""Attempts to derive rules without blocking writers."""
 
 REPETITION, MODEL = "repetition", "model"
 
@@ -73,36 +73,36 @@ well because of it, for AVOID those that went badly. Without such rules answer {
 
 @dataclass(frozen=True)
 class Proposal:
-    """What a model gave: rules (rows {id, verdict, text, episodes}) and what it was sent."""
+    """The answer of a model: rules (rows {id, verdict, text, episodes}), and the episodes sent."""
 
     rules: tuple[Row, ...] = ()
     sent: tuple[str, ...] = ()
     dropped: int = 0
     reason: str | None = None
-    """Why there is nothing of a model."""
+    """Why there are no rules of a model."""
 
 
 @dataclass(frozen=True)
 class _Found:
-    """General rules of repetition, and what they follow from."""
+    """General rules from repetition, and the state that they were derived from."""
 
     rows: list[Row]
     episodes: int
     stamp: int | None
-    """Number of episodes; None where it changed while the rules were derived."""
+    """Number of episodes; None if it changed while the rules were derived."""
     renewals: int
 
 
 @dataclass(frozen=True)
 class Touched:
-    """What general rules have of some episodes: see :func:`drop`."""
+    """The parts of general rules that depend on some episodes: see :func:`drop`."""
 
     strategies: tuple[str, ...]
     wordings: tuple[str, ...]
     current: bool
     """Whether the rules followed from all episodes."""
     removed: int
-    """How many rules of models went."""
+    """Number of removed rules of models."""
 
 
 def consolidation_id(namespace: str) -> str:
@@ -111,29 +111,29 @@ def consolidation_id(namespace: str) -> str:
 
 
 class Consolidator(LessonReader):
-    """Finds the general rules of one namespace."""
+    """Derives the general rules of one namespace."""
 
     def consolidation_due(self) -> bool:
-        """Return whether there are 20 episodes (setting ``consolidate_every``) since the last."""
+        """Return whether there are 20 new episodes (setting ``consolidate_every``)."""
         return self._since() >= self._settings.consolidate_every
 
     def consolidate(
         self, model: ModelSettings | bool | None = None, *, force: bool = False
     ) -> ConsolidationReport:
-        """Find what holds for more than one task, if that is due.
+        """Derive general rules, which hold for more than one task, if that is due.
 
-        General rules come from strategies and sentences that repeat in episodes of several tasks;
-        with a model there are its rules as well, marked as such. Where the model gives no answer
-        that can be used, the report has the reason. The general rules found before are replaced.
+        General rules come from strategies and sentences that repeat in episodes of several tasks; a
+        model adds its own rules, which are marked. If the model gives no usable answer, the report
+        has the reason. Earlier general rules are replaced.
 
         Args:
-            model: an endpoint that answers as OpenAI's does; True takes that of the settings
-                (``GRAPHMEM_MODEL_BASE_URL`` and so on); None asks no model.
-            force: also where it is not due.
+            model: an endpoint with OpenAI's API; True uses the one in the settings
+                (``GRAPHMEM_MODEL_BASE_URL`` and others); None asks no model.
+            force: run also if it is not due.
 
         Raises:
-            SettingsError: a model is asked for, and the settings name none.
-            ValidationError: ``model`` is nothing of the kind.
+            SettingsError: ``model`` is True, and the settings name no model.
+            ValidationError: ``model`` is of a wrong type.
         """
         asked = self._model(model)
         since, every = self._since(), self._settings.consolidate_every
@@ -170,16 +170,16 @@ class Consolidator(LessonReader):
         return int(state["episodes"]) - int(state["before"] or 0)
 
     def _written(self, proposal: Proposal) -> tuple[dict[str, int], str | None]:
-        """Derive and write; return counts, and why nothing of a model was written.
+        """Derive and write; return counts, and why no rules of a model were written.
 
-        Deriving looks at all episodes, so it keeps no writer waiting, and what came of it is
-        written in a short transaction of its own. Only where others erased something meanwhile,
-        again and again, it is done in that transaction.
+        Deriving reads all episodes, so it does not lock, and the rules are written in a separate
+        short transaction. Only if other processes repeatedly erased something meanwhile, both are
+        done in one transaction.
         """
         self._graph.transact(_open)
         for _ in range(ATTEMPTS):
-            found = self._graph.view(lambda tx: _find(tx, self._settings.z))
-            work = functools.partial(self._work, proposal=proposal, found=found)
+            derived = self._graph.view(lambda tx: _find(tx, self._settings.z))
+            work = functools.partial(self._work, proposal=proposal, derived=derived)
             if (done := self._graph.transact(work)) is not None:
                 return done
         return self._graph.transact(lambda tx: self._work_at_once(tx, proposal))
@@ -187,25 +187,25 @@ class Consolidator(LessonReader):
     def _work_at_once(
         self, tx: Transaction, proposal: Proposal
     ) -> tuple[dict[str, int], str | None]:
-        """Derive and write in one transaction, which others wait for."""
+        """Derive and write in one transaction, which blocks writers."""
         _open(tx)
-        found = _find(tx, self._settings.z)
-        return self._work(tx, proposal, found) or ({}, proposal.reason)
+        derived = _find(tx, self._settings.z)
+        return self._work(tx, proposal, derived) or ({}, proposal.reason)
 
     def _work(
-        self, tx: Transaction, proposal: Proposal, found: _Found
+        self, tx: Transaction, proposal: Proposal, derived: _Found
     ) -> tuple[dict[str, int], str | None] | None:
-        """Write what was found; None where something was erased since."""
+        """Write the rules; return None if something was erased since."""
         _open(tx)
-        if int(_state(tx)["renewals"]) != found.renewals:
+        if int(_state(tx)["renewals"]) != derived.renewals:
             return None
         before = {row["id"] for row in _rules(tx) if row["source"] == REPETITION}
-        created, removed = _replace(tx, before, found.rows)
+        created, removed = _replace(tx, before, derived.rows)
         tx.run(
             "consolidation.note",
             id=consolidation_id(tx.ns),
-            episodes=found.episodes,
-            stamp=found.stamp,
+            episodes=derived.episodes,
+            stamp=derived.stamp,
             at=tx.now,
         )
         reason, dropped = proposal.reason, proposal.dropped
@@ -217,7 +217,7 @@ class Consolidator(LessonReader):
                 dropped += _replace_model_rules(tx, proposal)
         stored = _rules(tx)
         counts = {
-            "rules": len(found.rows),
+            "rules": len(derived.rows),
             "created": created,
             "removed": removed,
             "model_rules": sum(row["source"] == MODEL for row in stored),
@@ -227,9 +227,9 @@ class Consolidator(LessonReader):
         return counts, reason
 
     def _ask(self, model: ModelSettings) -> Proposal:
-        """Return what the model proposes; on any failure nothing but the reason."""
+        """Return the proposal of the model; on a failure only the reason."""
         from graphmem.lessons import (
-            chat,  # it loads httpx, which who asks no model need not wait for
+            chat,  # imports httpx, which is only needed for a model
         )
 
         episodes, record = self._material()
@@ -244,7 +244,7 @@ class Consolidator(LessonReader):
                 reason=f"the model's answer is not of the form asked for: {_why(error)}"
             )
         key = model.key.get_secret_value() if model.key else ""
-        found: dict[str, Row] = {}
+        proposed: dict[str, Row] = {}
         dropped = 0
         for rule in rules:
             text = fenced(rule.text)
@@ -252,19 +252,19 @@ class Consolidator(LessonReader):
                 return Proposal(reason="the model's answer holds the key")
             named = sorted({place for place in rule.episodes if 1 <= place <= len(episodes)})
             identity = node_id(self._graph.ns, "Rule", "", MODEL, text)
-            if not text or not named or identity in found:
+            if not text or not named or identity in proposed:
                 dropped += 1
                 continue
-            found[identity] = {
+            proposed[identity] = {
                 "id": identity,
                 "verdict": rule.verdict,
                 "text": text,
                 "episodes": [episodes[place - 1] for place in named],
             }
-        return Proposal(rules=tuple(found.values()), sent=tuple(episodes), dropped=dropped)
+        return Proposal(rules=tuple(proposed.values()), sent=tuple(episodes), dropped=dropped)
 
     def _material(self) -> tuple[list[str], str]:
-        """Return ids of episodes, and the record of them, numbered from 1."""
+        """Return ids of episodes, and their texts for the prompt, numbered from 1."""
 
         def read(name: str, **params: object) -> list[Row]:
             return self._graph.read(name, **params)
@@ -291,10 +291,10 @@ class Consolidator(LessonReader):
 
 
 class Consolidated(Paged):
-    """The general rules of repetition of one namespace, and what anti-patterns prefer."""
+    """The general rules from repetition, and the alternatives of anti-patterns."""
 
     def compare(self, tx: Transaction, page: Page) -> Verified:  # noqa: ARG002 - the only one
-        """Compare them with the facts, unless episodes came since."""
+        """Compare them with the facts, unless there are newer episodes."""
         if self._graph.must_lock:
             lock(tx)
         rules = derive(tx)
@@ -312,14 +312,14 @@ class Consolidated(Paged):
         return Verified(differences, {kind.name: len(rows) for kind, _, rows in compared})
 
     def mend(self, tx: Transaction, page: Page) -> Rebuilt:  # noqa: ARG002 - the only one
-        """Find them anew where there was a consolidation."""
+        """Derive them again if there was a consolidation."""
         self.renew(tx)
         return Rebuilt()
 
     def renew(
         self, tx: Transaction, touched: Touched | None = None, strategies: Sequence[str] = ()
     ) -> None:
-        """Find all of them anew, or those that erasing episodes touched.
+        """Derive all of them again, or those affected by erasing episodes.
 
         These episodes used ``strategies`` (ids); ``touched`` is what :func:`drop` returned.
         """
@@ -333,9 +333,9 @@ class Consolidated(Paged):
 
 
 def derive(tx: Transaction) -> list[Row] | None:
-    """Return the general rules that repetition shows, from the facts, as :func:`stored` does.
+    """Derive the general rules from the facts; return rows as :func:`stored` does.
 
-    None where nothing was consolidated, or an episode was learned since (or meanwhile).
+    None if there was no consolidation, or an episode was learned since.
     """
     state = _state(tx)
     if state["stamp"] is None or state["stamp"] != state["episodes"]:
@@ -345,12 +345,12 @@ def derive(tx: Transaction) -> list[Row] | None:
 
 
 def lock(tx: Transaction) -> bool:
-    """Keep others from consolidating until the transaction ends; False where nobody ever did."""
+    """Lock the consolidation until the transaction ends; return False if there is none."""
     return bool(tx.run("consolidation.lock", ids=[consolidation_id(tx.ns)])[0]["locked"])
 
 
 def stored(tx: Transaction) -> list[Row]:
-    """Return the general rules of repetition as they are stored: counts, times and evidence.
+    """Return the stored general rules from repetition: counts, times and evidence.
 
     Rows {id, text, verdict, worked, praised, failed, blamed, first_at, last_at, worked_at,
     failed_at, created_at, agents, task_types, supporting, opposing}; the last two hold
@@ -370,8 +370,8 @@ def stored(tx: Transaction) -> list[Row]:
 def drop(tx: Transaction, episode_ids: Sequence[str]) -> Touched:
     """Remove the rules of models that were sent one of these episodes.
 
-    Call it in the transaction that erases them, before it does, and :func:`renew` afterwards,
-    when the counts of tasks and rules are right again. With what this returns that is quicker.
+    Call it in the transaction that erases them, before erasing, and :func:`renew` afterwards, when
+    the counts of tasks and rules are correct again. Its return value makes :func:`renew` faster.
     """
     ids = list(episode_ids)
     lock(tx)
@@ -391,11 +391,11 @@ def drop(tx: Transaction, episode_ids: Sequence[str]) -> Touched:
 
 
 def renew(tx: Transaction, touched: Touched | None = None) -> int:
-    """Derive general rules anew where there was a consolidation; return how many were written.
+    """Derive general rules again if there was a consolidation; return the number written.
 
-    All of them, or, with what :func:`drop` returned, those that may have changed by it. What
-    models gave is kept. When the next consolidation is due stays as it was. Where no episode is
-    left the consolidation goes, with all general rules.
+    All of them, or, with the result of :func:`drop`, those that may have changed. Rules of models
+    stay. The time of the next consolidation does not change. If no episode is left, the
+    consolidation is removed with all general rules.
     """
     if not lock(tx):
         return 0
@@ -406,12 +406,12 @@ def renew(tx: Transaction, touched: Touched | None = None) -> int:
         tx.run("consolidation.close", ids=[identity])
         return 0
     rules = [row for row in _rules(tx) if row["source"] == REPETITION]
-    # Where the first consolidation is only under way there is no quantile yet.
+    # There is no quantile yet while the first consolidation runs.
     z = tx.settings.z if touched is None or state["z"] is None else float(state["z"])
     stamp: int | None
     if touched is None:
-        found = _find(tx, z)
-        rows, stamp = found.rows, found.stamp
+        derived = _find(tx, z)
+        rows, stamp = derived.rows, derived.stamp
     else:
         rules = [
             row
@@ -427,16 +427,16 @@ def renew(tx: Transaction, touched: Touched | None = None) -> int:
 
 
 def normalized(sentence: str) -> str:
-    """Return what sentences have in common that say the same: small letters, # for numbers.
+    """Return the normalized form of a sentence: small letters, # for numbers.
 
-    Punctuation, spaces and the form of characters (NFKC) do not count. "" where no word is left.
+    Punctuation, spaces and the form of characters (NFKC) do not count. "" if no word is left.
     """
     words = _WORD.findall(unicodedata.normalize("NFKC", sentence).casefold())
     return " ".join("#" if word.isdigit() else word for word in words)
 
 
 def _open(tx: Transaction) -> None:
-    """Lock the consolidation of a namespace, which is created where there is none."""
+    """Lock the consolidation of a namespace; create it if there is none."""
     if not lock(tx):
         tx.run("consolidation.open", id=consolidation_id(tx.ns))
 
@@ -446,17 +446,17 @@ def _state(tx: Transaction) -> Row:
 
 
 def _find(tx: Transaction, z: float) -> _Found:
-    """Return what repeats, and of how many episodes that is true."""
+    """Return the rules from repetition, and the number of episodes behind them."""
     before = _state(tx)
     rows = _derive(tx, z)
-    after = _state(tx)  # a server has no snapshots: others may have learned meanwhile
+    after = _state(tx)  # a server has no snapshots: there may be new episodes
     episodes = int(before["episodes"])
     stamp = episodes if after == before else None
     return _Found(rows, episodes, stamp, int(before["renewals"] or 0))
 
 
 def _replace(tx: Transaction, before: set[str], rows: list[Row]) -> tuple[int, int]:
-    """Put rules in place of others (ids); return how many are new, and how many are gone."""
+    """Replace rules (ids) by others; return the numbers of new and removed ones."""
     after = {row["id"] for row in rows}
     if gone := sorted(before - after):
         tx.run("consolidation.drop", ids=gone)
@@ -470,10 +470,10 @@ def _derive(
     strategies: set[str] | None = None,
     wordings: set[str] | None = None,
 ) -> list[Row]:
-    """Return the general rules that repetition shows, by id.
+    """Return the general rules from repetition, by id.
 
-    Where ``wordings`` are given only those of sentences that come to one of these, and of
-    ``strategies`` (texts) and of strategies that read like one of these sentences.
+    With ``wordings`` only those of sentences with one of these normalized forms, of ``strategies``
+    (texts), and of strategies equal to one of these sentences.
     """
     groups = _groups(tx.run("consolidation.sentences"), wordings)
     texts: list[str] | None = None
@@ -485,13 +485,13 @@ def _derive(
         rows += tx.run("consolidation.repeated_strategies", ids=[row["id"] for row in likely])
     if groups:
         rows += tx.run("consolidation.repeated_sentences", rows=groups)
-    found: dict[str, Row] = {}
+    by_id: dict[str, Row] = {}
     for row in rows:
         identity = rule_id(tx.ns, "", row["text"])
-        known = found.get(identity)
+        known = by_id.get(identity)
         if known is None or _support(row) > _support(known):
-            found[identity] = _sorted({"id": identity, **row})
-    return [found[identity] for identity in sorted(found)]
+            by_id[identity] = _sorted({"id": identity, **row})
+    return [by_id[identity] for identity in sorted(by_id)]
 
 
 def _groups(sentences: Iterable[Row], wordings: set[str] | None) -> list[Row]:
@@ -512,7 +512,7 @@ def _groups(sentences: Iterable[Row], wordings: set[str] | None) -> list[Row]:
 
 
 def _support(row: Row) -> int:
-    """Return by how many episodes a rule is supported more than contradicted."""
+    """Return the number of supporting minus contradicting episodes of a rule."""
     if row["verdict"] == "WORKS":
         return int(row["worked"] - row["blamed"])
     return int(row["failed"] - row["praised"])
@@ -527,9 +527,9 @@ def _rules(tx: Transaction) -> list[Row]:
 
 
 def _replace_model_rules(tx: Transaction, proposal: Proposal) -> int:
-    """Put the rules of this answer in place of those of earlier ones; return how many were dropped.
+    """Replace the rules of earlier answers by those of this one; return the number dropped.
 
-    Dropped are those that the episodes which they name do not support.
+    A rule is dropped if the episodes that it names do not support it.
     """
     rows: list[Row] = []
     if proposal.rules:
@@ -563,7 +563,7 @@ def _write(tx: Transaction, source: str, rows: list[Row]) -> None:
 
 
 def _why(error: ValueError) -> str:
-    """Return what is wrong with an answer, without any of its words."""
+    """Return the problem of an answer, without quoting it."""
     if isinstance(error, pydantic.ValidationError):
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         return str(first["type"]).replace("_", " ")

@@ -1,8 +1,8 @@
-"""Strategies that a person says are one: they count as one where lessons are read.
+"""Merging: two strategies count as one wherever lessons are read.
 
-What was recorded stays as it is, so that a merge can be undone exactly: a strategy that was merged
-points to the one that stands for it (``MERGED_INTO``, and ``merged_into``, its id), and procedures
-that read add up what points to the same.
+Recorded data does not change, so that a merge can be undone exactly. A merged strategy points to
+its whole (the edge ``MERGED_INTO``, and the property ``merged_into`` with its id), and reading
+procedures add up the strategies of one whole.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class Merger:
     def merge(self, strategy: str, other: str) -> str:
         """Count a second strategy as the first (texts or ids) wherever lessons are read.
 
-        Nothing that was recorded changes, and :meth:`unmerge` undoes it. An episode that used
-        both counts for both.
+        Recorded data does not change, and :meth:`unmerge` undoes it. An episode that used both
+        counts twice.
 
-        Returns the id of the strategy that stands for both.
+        Return the id of the whole, which stands for both.
 
         Raises:
             NotFoundError: there is no such strategy.
-            ValidationError: they are one already, or the first was merged into another.
+            ValidationError: they are merged already, or the first is merged into another.
         """
         return self._graph.transact(lambda tx: self._merge(tx, strategy, other))
 
@@ -42,7 +42,7 @@ class Merger:
         whole, part = (find_strategy(tx, *item) for item in given.items())
         if whole["id"] == part["id"]:
             raise ValidationError("other", other, "is the same strategy", "name two strategies")
-        # One that others were merged into points to itself.
+        # A whole points to itself.
         if whole["merged_into"] not in (None, whole["id"]):
             raise ValidationError(
                 "strategy", strategy, "was merged into another", "name that one, or unmerge it"
@@ -53,9 +53,9 @@ class Merger:
         return str(whole["id"])
 
     def unmerge(self, strategy: str) -> int:
-        """Let strategies count by themselves again: this one, and those merged into it.
+        """Undo the merging of a strategy: it and those merged into it count separately again.
 
-        Returns how many were merged until now.
+        Return the number of strategies that had been merged.
 
         Raises:
             NotFoundError: there is no such strategy.

@@ -1,1 +1,1 @@
-"""Search: vectors and words of texts, and what is similar."""
+"""Search: vectors and words of texts, and edges between similar nodes."""

@@ -1,4 +1,4 @@
-"""Marks on nodes whose text waits for a vector, or whose edges to similar nodes are to be drawn."""
+"""The queue of nodes whose text needs a vector, or whose edges SIMILAR_TO must be made."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from graphmem.store.port import TEXTS
 
 
 def pend(tx: Transaction, kind: str, ids: Iterable[str]) -> None:
-    """Mark nodes of a label; those that are marked already stay as they are."""
+    """Put nodes of a label into the queue; queued ones stay."""
     rows = [{"id": identity, "kind": kind} for identity in sorted(set(ids))]
     if rows:
         tx.run("similarity.pend", rows=rows)
 
 
 class Loosened:
-    """Watches some nodes while they are derived anew: what is marked is what that changes.
+    """Watches nodes while they are derived again, and queues the changed ones.
 
-    A node that goes leaves its neighbours with one similar node less; a task whose description
-    changes has another vector.
+    A removed node leaves its neighbours with one similar node less; a changed description needs
+    another vector.
     """
 
     def __init__(self, tx: Transaction, kind: str, ids: Iterable[str]) -> None:
@@ -29,7 +29,7 @@ class Loosened:
         self._links = tx.run(f"similarity.linked_to_{TEXTS[kind]}", ids=self._ids)
 
     def mark(self) -> None:
-        """Mark what changed since, and remove the marks of nodes that are gone."""
+        """Queue the nodes that changed since, and remove deleted ones from the queue."""
         after = self._texts()
         gone = self._before.keys() - after.keys()
         changed = {key for key, text in after.items() if text != self._before.get(key)}

@@ -1,6 +1,6 @@
-"""Vectors of texts, by which tasks and strategies are found by meaning.
+"""Embedders: vectors of texts, for searching by meaning.
 
-Importing this loads no model, nor what runs one.
+Importing this module loads no model and no library that runs one.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ __all__ = [
 ]
 
 GROUP = "graphmem.embedders"
-"""The group of entry points under which packages offer embedders: a name, and what makes one."""
+"""The group of entry points for embedders of other packages: a name, and a factory."""
 OWN = (MiniLM.name, Hashing.name, sentence_transformers.PREFIX)
 _ANY = f"{sentence_transformers.PREFIX}:<name or path>"
 
 
 def open_embedder(name: str) -> Embedder:
-    """Return the embedder of a name; none of graphmem's own is loaded before it is used.
+    """Return the embedder of a name; graphmem's own are loaded on first use.
 
     Args:
         name: "minilm", "hashing", "sentence-transformers:" with a name or a folder, or a name that
@@ -55,7 +55,7 @@ def open_embedder(name: str) -> Embedder:
     Raises:
         NotFoundError: there is no embedder of that name.
         SettingsError: a package offers it, but it cannot be made.
-        ValidationError: what a package offers is no embedder.
+        ValidationError: the object of a package does not implement Embedder.
     """
     prefix, _, model = name.partition(":")
     if name == MiniLM.name:
@@ -78,15 +78,15 @@ def open_embedder(name: str) -> Embedder:
 
 
 def embedders(in_force: str) -> list[EmbedderInfo]:
-    """Return which embedders there are, and what those lack that cannot be used; load none.
+    """Return the available embedders, and what others lack; no model is loaded.
 
     Args:
-        in_force: the one that the settings name; it is listed even if there is none of that name.
+        in_force: the name in the settings; it is listed even if there is no such embedder.
     """
-    found = list(_rows())
-    if in_force not in {row.name for row in found}:
-        found.append(_named(in_force))
-    return [row.model_copy(update={"in_force": row.name == in_force}) for row in found]
+    rows = list(_rows())
+    if in_force not in {row.name for row in rows}:
+        rows.append(_named(in_force))
+    return [row.model_copy(update={"in_force": row.name == in_force}) for row in rows]
 
 
 def _rows() -> Iterator[EmbedderInfo]:
@@ -109,7 +109,7 @@ def _rows() -> Iterator[EmbedderInfo]:
 
 
 def _named(name: str) -> EmbedderInfo:
-    """Return the row of a name that is in force, and in no list."""
+    """Return the row of a name that is in force, but not in the list."""
     from graphmem.models.embedders import EmbedderInfo
 
     if name.partition(":")[0] == sentence_transformers.PREFIX:

@@ -24,10 +24,10 @@ ROOM = "GLIBC_TUNABLES=glibc.rtld.optional_static_tls=16384"
 class SentenceTransformers:
     """A model of sentence-transformers, by its name on the model hub or by its folder.
 
-    It is loaded when its dimensions, its thresholds or a vector are first asked for; a name that
-    is not on this machine yet is then downloaded by that library. Texts are cut where the model
-    says. Thresholds are measured (:func:`graphmem.search.embedding.measured`) when first asked for.
-    A vector may differ by about 1e-6 with what is embedded beside it.
+    It is loaded when its dimensions, its thresholds or a vector are first needed; that library then
+    downloads a model that is not on this machine. Texts are cut at the length limit of the model.
+    Thresholds are measured (:func:`graphmem.search.embedding.measured`) on first use. A vector may
+    differ by about 1e-6 depending on the other texts in the call.
 
     Raises:
         ValidationError: the name is empty.
@@ -44,12 +44,12 @@ class SentenceTransformers:
 
     @property
     def name(self) -> str:
-        """The name with which it was asked for, as it is stored."""
+        """The requested name, which is stored."""
         return f"{PREFIX}:{self._model}"
 
     @cached_property
     def dimensions(self) -> int:
-        """Numbers in a vector, as the model gives them."""
+        """Length of a vector."""
         return int(self.embed(["a"]).shape[1])
 
     @cached_property
@@ -86,7 +86,7 @@ class SentenceTransformers:
 
 
 def missing() -> str | None:
-    """Return what is not installed, and None where models can be loaded."""
+    """Return the missing library, or None if models can be loaded."""
     return None if find_spec("sentence_transformers") else INSTALL
 
 
@@ -98,8 +98,8 @@ def _load(model: str) -> Any:
     try:
         from sentence_transformers import SentenceTransformer
     except (ImportError, OSError) as error:
-        # glibc keeps little room for libraries that want theirs at once: the embedded engine and
-        # the two copies of OpenMP that torch and scikit-learn bring take more.
+        # glibc reserves little static TLS space: the embedded engine and the two copies of OpenMP
+        # from torch and scikit-learn need more.
         remedy = f"start Python with {ROOM}" if "static TLS" in str(error) else f"run `{INSTALL}`"
         raise SettingsError(
             f"embedder {PREFIX}:{model}: the library cannot be loaded "

@@ -87,18 +87,16 @@ class Explainer:
         reader = checked_agent(agent)
         view = read_view(self._graph, reader)
         read = view.filters(self._graph)
-        found = self._items.find(item, kind, view.agents)
-        if found["kind"] == "policy":
-            return self._policy(found, view, read, reader)
-        if found["kind"] == "rule":
-            return self._rule(found, view, read, reader)
-        return self._uses(found, view, read, reader)
+        item_row = self._items.find(item, kind, view.agents)
+        if item_row["kind"] == "policy":
+            return self._policy(item_row, view, read, reader)
+        if item_row["kind"] == "rule":
+            return self._rule(item_row, view, read, reader)
+        return self._uses(item_row, view, read, reader)
 
     # Strategies, and lessons on them
 
-    def _uses(
-        self, found: Row, view: View, read: dict[str, Any], reader: str | None
-    ) -> Explanation:
+    def _uses(self, item: Row, view: View, read: dict[str, Any], reader: str | None) -> Explanation:
         kind: ItemKind = item["kind"]
         members = self._graph.read("explaining.members", whole=item["whole"])
         ids = [row["id"] for row in members]
@@ -210,15 +208,13 @@ class Explainer:
 
     # Rules
 
-    def _rule(
-        self, found: Row, view: View, read: dict[str, Any], reader: str | None
-    ) -> Explanation:
+    def _rule(self, item: Row, view: View, read: dict[str, Any], reader: str | None) -> Explanation:
         asked: dict[str, Any] = {"id": item["id"]}
         if item["task"] is None:
             row = self._one("explaining.general_rule", **asked, sample=SAMPLE)
             agents, of_types = row["agents"] or (), row["types"] or ()
             if not view.covers(agents, of_types):
-                raise self._unreadable(found, reader)
+                raise self._unreadable(item, reader)
             evidence = _Evidence({**row, "times": [], "outcomes": []})
             turns = []  # every consolidation derives it again
             subject = {**item, "types": sorted(of_types)}
@@ -264,7 +260,7 @@ class Explainer:
     # Policies
 
     def _policy(
-        self, found: Row, view: View, read: dict[str, Any], reader: str | None
+        self, item: Row, view: View, read: dict[str, Any], reader: str | None
     ) -> Explanation:
         if view.agents is not None and item["agent"] not in view.agents:
             raise self._unreadable(item, reader)
@@ -273,7 +269,7 @@ class Explainer:
         row = self._one("explaining.attempts", id=identity, types=read["types"], sample=SAMPLE)
         steps = self._graph.read("explaining.transitions", id=identity)
         by_task = self._shares("explaining.shares_of_attempts", id=identity, types=read["types"])
-        near = self._beside(found, known.state)
+        near = self._beside(item, known.state)
         facts = PolicyFacts(
             state=known.state,
             q=known.q,

@@ -180,8 +180,8 @@ class Forecaster:
             similar = _nearest(near("Task", text), own)
         if not similar:
             return []
-        rows = self._graph.read("forecasting.tasks", ids=sorted(found), **seen)
-        return _borrowed(rows, found)
+        rows = self._graph.read("forecasting.tasks", ids=sorted(similar), **seen)
+        return _borrowed(rows, similar)
 
     def _strategies(
         self, texts: list[str], tasks: list[str], near: Near | None, seen: Filters

@@ -23,7 +23,7 @@ ITEM_COLUMNS = (
     ("found by", "left"),
 )
 WARNING_COLUMNS = (
-    ("keep from", "left"),
+    ("avoid", "left"),
     ("it fails with", "left"),
     ("failed", "right"),
     ("instead", "left"),
@@ -35,19 +35,19 @@ TEXT = 60
 @click.command()
 @click.argument("text")
 @click.option("--limit", type=click.IntRange(1), default=5, show_default=True)
-@click.option("--agent", help="By the outcomes alone that this agent may read.")
+@click.option("--agent", help="Use only outcomes that this agent may read.")
 @click.option(
     "--max-hops",
     type=int,
     default=1,
     show_default=True,
     metavar="NUMBER",
-    help="0: only strategies that say so themselves; 1: what was tried on the tasks that are like "
-    "it; from 2 on, to 4, also what is linked to these.",
+    help="0: only strategies whose own text matches; 1: also strategies tried on similar tasks; "
+    "2 to 4: also their neighbours.",
 )
 @click.pass_obj
 def recall(options: Options, text: str, limit: int, agent: str | None, max_hops: int) -> None:
-    """Show what worked on tasks like TEXT, and what to keep from.
+    """Show strategies that worked on tasks like TEXT, and strategies to avoid.
 
     \b
     Examples:

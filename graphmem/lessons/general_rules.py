@@ -328,7 +328,7 @@ class Consolidated(Paged):
             tx.run("lessons.clear_preferred")
         elif touched is None or touched.current:
             refresh_preferred(tx)
-        else:  # they are from before the latest episodes anyway
+        else:  # they are older than the latest episodes anyway
             tx.run("lessons.clear_preferred", ids=list(strategies))
 
 

@@ -16,7 +16,7 @@ from graphmem.store.port import Row
 
 
 class Merger:
-    """Merges strategies of one namespace, and undoes that."""
+    """Merges and unmerges strategies of one namespace."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph

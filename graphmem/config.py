@@ -80,7 +80,7 @@ class Settings(BaseSettings):
         0.95, ge=0, le=1, allow_inf_nan=False, description="TD(0): discount of what comes next"
     )
     record_transitions: bool = Field(
-        True, description="keep every TD update as a fact, so that values can be derived anew"
+        True, description="store every TD update as a fact, so that values can be derived again"
     )
     min_events: int = Field(3, ge=1, description="crystallize: trials that a policy needs")
     crystallize_above: float = Field(

@@ -60,23 +60,23 @@ def calibrate(options: Options, /, plot: str | None, **how: Any) -> None:
         plotting.check(plot)
     memory = options.memory()
     with progress("predicting", options) as advance:
-        found = memory.calibrate(**how, on_progress=advance)
+        calibration = memory.calibrate(**how, on_progress=advance)
     if plot is not None:
-        draw(found, Path(plot))
+        draw(calibration, Path(plot))
 
     def table() -> None:
-        if not found.episodes:
+        if not calibration.episodes:
             click.echo("no episodes yet")
         else:
-            rows = [("this memory", *_scores(found))]
-            rows += [(_BASELINES[one.name], *_scores(one)) for one in found.baselines]
+            rows = [("this memory", *_scores(calibration))]
+            rows += [(_BASELINES[one.name], *_scores(one)) for one in calibration.baselines]
             print_table(None, COLUMNS, rows)
-            click.echo(f"{found.successes:,} of {found.episodes:,} episodes succeeded")
-            click.echo(described(found.strengths))
+            click.echo(f"{calibration.successes:,} of {calibration.episodes:,} episodes succeeded")
+            click.echo(described(calibration.strengths))
         if plot is not None:
             click.echo(f"drawn in {plot}")
 
-    options.show(found, table)
+    options.show(calibration, table)
 
 
 def _scores(row: Any) -> tuple[str, ...]:
@@ -84,7 +84,7 @@ def _scores(row: Any) -> tuple[str, ...]:
     return tuple("" if value is None else f"{value:.4f}" for value in values)
 
 
-def draw(found: Calibration, file: Path) -> None:
+def draw(calibration: Calibration, file: Path) -> None:
     """Draw the share of successes by predicted probability.
 
     Raises:
@@ -92,20 +92,20 @@ def draw(found: Calibration, file: Path) -> None:
     """
     from graphmem.models.predictions import Reliability, ReliabilityBin
 
-    rate = found.successes / found.episodes if found.episodes else None
+    rate = calibration.successes / calibration.episodes if calibration.episodes else None
     bins = tuple(
         ReliabilityBin(happened=one.successes, **one.model_dump(exclude={"successes"}))
-        for one in found.bins
+        for one in calibration.bins
     )
     shown = Reliability(
-        count=found.episodes,
-        happened=found.successes,
+        count=calibration.episodes,
+        happened=calibration.successes,
         base_rate=rate,
-        brier=found.brier,
+        brier=calibration.brier,
         baseline=None if rate is None else rate * (1.0 - rate),
-        log_loss=found.log_loss,
-        calibration_error=found.ece,
+        log_loss=calibration.log_loss,
+        calibration_error=calibration.ece,
         bins=bins,
-        z=found.z,
+        z=calibration.z,
     )
     predictions.draw(shown, file)

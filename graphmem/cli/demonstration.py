@@ -30,9 +30,9 @@ def logs() -> list[Path]:
     """
     here = Path(graphmem.__file__).parent
     for folder in (here / "seeds", here.parent / "seeds" / "logs"):
-        found = sorted(folder.glob("*.jsonl.gz"))
-        if found:
-            return found
+        files = sorted(folder.glob("*.jsonl.gz"))
+        if files:
+            return files
     raise NotFoundError("the logs of the demo are missing; reinstall graphmem")
 
 

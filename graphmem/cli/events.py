@@ -54,14 +54,14 @@ def tail(options: Options, limit: int, agent: str | None, follow: bool) -> None:
     memory = options.memory()
     lines = _Lines(options, memory)
     places = memory.events.positions() if follow else {}
-    found = memory.events.tail(limit, agent=agent)
-    lines.print(found)
+    events = memory.events.tail(limit, agent=agent)
+    lines.print(events)
     if not follow:
-        if not found and not options.as_json:
+        if not events and not options.as_json:
             click.echo("there are no events yet")
         options.note_snapshot()
         return
-    shown = {event.id for event in found}
+    shown = {event.id for event in events}
     try:
         while True:
             new, places = _new(memory, places)
@@ -81,11 +81,11 @@ def _new(memory: Memory, places: dict[str, int]) -> tuple[list[Event], dict[str,
     ends = memory.events.positions()
     # A stream that was erased and begun again counts from 1.
     places = {name: seq for name, seq in places.items() if seq <= ends.get(name, 0)}
-    found = memory.events.since(places, PAGE)
+    events = memory.events.since(places, PAGE)
     after = {name: min(end, places.get(name, 0) + PAGE) for name, end in ends.items()}
-    for event in found:  # newer events than the ends that were read
+    for event in events:  # newer events than the ends that were read
         after[event.agent] = max(after.get(event.agent, 0), event.seq)
-    return found, after
+    return events, after
 
 
 @events.command()
@@ -141,8 +141,8 @@ class _Lines:
         self._memory = memory
         self._names: dict[str, str] = {}
 
-    def print(self, found: Iterable[Event]) -> None:
-        for event in found:
+    def print(self, events: Iterable[Event]) -> None:
+        for event in events:
             click.echo(event.model_dump_json() if self._as_json else self._line(event))
 
     def _line(self, event: Event) -> str:

@@ -39,26 +39,26 @@ def explain(
     """
     if plot is not None:
         plotting.check(plot)
-    found = options.memory().explain(item, kind=kind, agent=agent)
+    explanation = options.memory().explain(item, kind=kind, agent=agent)
     if plot is not None:
-        draw(found, Path(plot))
+        draw(explanation, Path(plot))
 
     def text() -> None:
-        click.echo(f"{found.cypher};" if cypher else str(found))
+        click.echo(f"{explanation.cypher};" if cypher else str(explanation))
         if plot is not None:
             click.echo(f"drawn in {plot}", err=cypher)
 
     if cypher and options.as_json:
-        print_json({"cypher": found.cypher})
+        print_json({"cypher": explanation.cypher})
         options.note_snapshot()
     else:
-        options.show(found, text)
+        options.show(explanation, text)
 
 
 # The picture
 
 
-def draw(found: Explanation, file: Path) -> None:
+def draw(explanation: Explanation, file: Path) -> None:
     """Draw the rate after each dated trial, with its bounds.
 
     Raises:
@@ -66,11 +66,11 @@ def draw(found: Explanation, file: Path) -> None:
     """
     figure = plotting.blank(10, 5)
     axes = figure.subplots()
-    if found.course:
-        _curve(axes, found)
+    if explanation.course:
+        _curve(axes, explanation)
     else:
         axes.text(0.5, 0.5, "no evidence has a date", ha="center", transform=axes.transAxes)
-    axes.set_title(f"{found.kind}: {plotting.plain(found.text)}", loc="left")
+    axes.set_title(f"{explanation.kind}: {plotting.plain(explanation.text)}", loc="left")
     axes.set_xlabel("date of the trial")
     axes.set_ylabel("rate")
     axes.set_ylim(-0.03, 1.03)
@@ -79,15 +79,15 @@ def draw(found: Explanation, file: Path) -> None:
     plotting.save(figure, file)
 
 
-def _curve(axes: Any, found: Explanation) -> None:  # it takes datetimes, its types do not say so
-    moments = [point.at for point in found.course]
-    means = [point.mean for point in found.course]
-    lower = [point.lower for point in found.course]
-    upper = [point.upper for point in found.course]
+def _curve(axes: Any, explanation: Explanation) -> None:  # Axes' types lack datetimes
+    moments = [point.at for point in explanation.course]
+    means = [point.mean for point in explanation.course]
+    lower = [point.lower for point in explanation.course]
+    upper = [point.upper for point in explanation.course]
     axes.fill_between(moments, lower, upper, color=_BLUE, alpha=0.15, linewidth=0, label="bounds")
     axes.plot(moments, means, "o-", color=_BLUE, markersize=3, label="mean of the trials so far")
-    if found.trend is not None:
-        begins = found.trend.later_from
+    if explanation.trend is not None:
+        begins = explanation.trend.later_from
         axes.axvline(begins, color=_GREY, linestyle=":", linewidth=1, label="later half")
     if moments[0] == moments[-1]:  # else the axis would have no width
         axes.set_xlim(moments[0] - timedelta(days=1), moments[0] + timedelta(days=1))

@@ -242,17 +242,17 @@ def scores(options: Options, task: str, limit: int, plot: str | None) -> None:
     """
     if plot is not None:
         plotting.check(plot)
-    found = options.memory().lessons.scores(task)
+    all_scores = options.memory().lessons.scores(task)
     if plot is not None:
-        draw(found, task, Path(plot))
-    latest = found[-limit:]
+        draw(all_scores, task, Path(plot))
+    latest = all_scores[-limit:]
 
     def table() -> None:
-        if not found:
+        if not all_scores:
             click.echo("nothing is known of this task yet")
         else:
             print_table(None, SCORE_COLUMNS, map(_score, latest))
-            click.echo(_summary(found, latest))
+            click.echo(_summary(all_scores, latest))
         if plot is not None:
             click.echo(f"drawn in {plot}")
 
@@ -264,10 +264,12 @@ def _score(row: Score) -> tuple[Any, ...]:
     return row.at, row.score, row.success, cell(row.agent, 40), summary
 
 
-def _summary(found: Sequence[Score], latest: Sequence[Score]) -> str:
-    mean = sum(row.score for row in found) / len(found)
-    shown = "" if len(latest) == len(found) else f", of which the latest {len(latest):,} are shown"
-    return f"mean score {mean:.3f} of {len(found):,} episode(s){shown}"
+def _summary(all_scores: Sequence[Score], latest: Sequence[Score]) -> str:
+    mean = sum(row.score for row in all_scores) / len(all_scores)
+    shown = (
+        "" if len(latest) == len(all_scores) else f", of which the latest {len(latest):,} are shown"
+    )
+    return f"mean score {mean:.3f} of {len(all_scores):,} episode(s){shown}"
 
 
 @lessons.command()
@@ -349,7 +351,7 @@ def unmerge(options: Options, strategy: str) -> None:
 # The picture
 
 
-def draw(found: Sequence[Score], title: str, file: Path) -> None:
+def draw(all_scores: Sequence[Score], title: str, file: Path) -> None:
     """Draw the scores of a task, episode by episode, and their running mean.
 
     Raises:
@@ -357,8 +359,8 @@ def draw(found: Sequence[Score], title: str, file: Path) -> None:
     """
     figure = plotting.blank(10, 5)
     axes = figure.subplots()
-    if found:
-        _curves(axes, [row.score for row in found], [row.success for row in found])
+    if all_scores:
+        _curves(axes, [row.score for row in all_scores], [row.success for row in all_scores])
     else:
         axes.text(0.5, 0.5, "no episode yet", ha="center", transform=axes.transAxes)
     axes.set_title(f"Scores of {plotting.plain(title)}", loc="left")

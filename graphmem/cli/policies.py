@@ -65,11 +65,11 @@ def best(
     """
     place = state_of(state)
     memory = options.memory()
-    found = memory.policies.best(place, agent=agent, explore=explore, at=at)
+    policy = memory.policies.best(place, agent=agent, explore=explore, at=at)
     if options.as_json:
-        print_json(found)
-    elif found is not None:
-        print_policies([found], at=at)
+        print_json(policy)
+    elif policy is not None:
+        print_policies([policy], at=at)
     elif observed := len(memory.policies.values(place, agent=agent)):
         click.echo(
             f"no action has a value in this state (agent {cell(agent)}); "
@@ -91,15 +91,15 @@ def list_(options: Options, agent: str | None, limit: int) -> None:
     Example:
       graphmem --url ./ops.graph policies list --agent ada --limit 5
     """
-    found = options.memory().policies.top(agent=agent, limit=limit)
+    policies = options.memory().policies.top(agent=agent, limit=limit)
 
     def table() -> None:
-        if found:
-            print_policies(found, states=True)
+        if policies:
+            print_policies(policies, states=True)
         else:
             click.echo("there are no policies yet")
 
-    options.show(found, table)
+    options.show(policies, table)
 
 
 @policies.command()
@@ -127,28 +127,28 @@ def show(
     if plot is not None:
         plotting.check(plot)
     memory = options.memory()
-    found = [
+    shown = [
         policy
         for policy in memory.policies.values(place, agent=agent, at=at)
         if action is None or policy.action == action
     ]
     gaps = 0
-    if plot is not None and found:
-        histories = memory.policies.history_many(found[:DRAWN])
-        gaps = _unrecorded(found[:DRAWN], histories)
-        draw(found, histories, plot)
+    if plot is not None and shown:
+        histories = memory.policies.history_many(shown[:DRAWN])
+        gaps = _unrecorded(shown[:DRAWN], histories)
+        draw(shown, histories, plot)
 
     def table() -> None:
-        if not found:
+        if not shown:
             click.echo("nothing is known of this")
             return
-        click.echo(f"state {described(found[0])}")
-        print_policies(found, at=at)
+        click.echo(f"state {described(shown[0])}")
+        print_policies(shown, at=at)
         if plot is not None:
             note = f"; {gaps:,} update(s) made without a record are missing" if gaps else ""
             click.echo(f"drawn in {plot}{note}")
 
-    options.show(found, table)
+    options.show(shown, table)
 
 
 @policies.command()
@@ -237,12 +237,12 @@ def observe(
     """
     place, details = state_of(state), _spec(spec)
     known = options.memory(must_exist=False).policies
-    found = known.by_id(known.observe(place, action, success == "yes", spec=details, agent=agent))
+    policy = known.by_id(known.observe(place, action, success == "yes", spec=details, agent=agent))
     options.show(
-        found,
+        policy,
         lambda: click.echo(
-            f"{named(found)} worked in {found.successes:,} of {found.trials:,} trials "
-            f"(bounds {found.lower:.2f} to {found.upper:.2f}), policy {found.id}"
+            f"{named(policy)} worked in {policy.successes:,} of {policy.trials:,} trials "
+            f"(bounds {policy.lower:.2f} to {policy.upper:.2f}), policy {policy.id}"
         ),
     )
 
@@ -278,8 +278,8 @@ def learn(options: Options, agent: str | None, alpha: float | None, gamma: float
 
 
 @policies.command()
-@click.option("--agent", help="Only this agent's; default: all agents, each by itself.")
-@click.option("--min-events", type=int, help="Trials that it needs; default: the setting (3).")
+@click.option("--agent", help="Only this agent; default: all agents, each separately.")
+@click.option("--min-events", type=int, help="Required trials; default: the setting (3).")
 @click.option("--threshold", type=float, help="Lower bound to pass; default: the setting (0.6).")
 @click.option("--z", type=float, help="Normal quantile of the bound; default: the setting (1.96).")
 @click.pass_obj
@@ -290,7 +290,7 @@ def crystallize(
     threshold: float | None,
     z: float | None,
 ) -> None:
-    """Make policies of actions that worked often enough, and take back those that no longer do.
+    """Crystallize actions that worked often enough; take back those that no longer do.
 
     \b
     Example:
@@ -307,33 +307,35 @@ def _crystallized(memory: Memory, report: CrystallizeReport) -> None:
         f"{len(report.taken_back):,} taken back, {report.kept:,} kept as they are, "
         f"{report.below_count:,} below"
     )
-    for title, found in (
+    for title, candidates in (
         ("Created", report.created),
         ("Updated", report.updated),
         ("Taken back", report.taken_back),
     ):
-        _candidates(memory, title, found, short=title == "Taken back")
+        _candidates(memory, title, candidates, short=title == "Taken back")
     _candidates(memory, "The nearest of those below", report.below, short=True)
     click.echo(_needs(report))
 
 
-def _candidates(memory: Memory, title: str, found: Sequence[Candidate], *, short: bool) -> None:
+def _candidates(
+    memory: Memory, title: str, candidates: Sequence[Candidate], *, short: bool
+) -> None:
     """Print candidates; ``short`` of the threshold: also how far."""
-    if not found:
+    if not candidates:
         return
     columns = [("state", "left"), ("action", "left"), ("agent", "left"), ("worked", "right")]
     columns += [("lower bound", "right")]
     if short:
         columns += [("missing", "right"), ("successes in a row that would do", "right")]
     rows = []
-    for item in found[:SHOWN]:
+    for item in candidates[:SHOWN]:
         policy = memory.policies.by_id(item.id)
         row: list[Any] = [described(policy), named(policy), item.agent]
         row += [f"{item.successes} of {item.trials}", item.lower]
         rows.append([*row, item.missing, item.more] if short else row)
     print_table(title, columns, rows)
-    if len(found) > SHOWN:
-        click.echo(f"... and {len(found) - SHOWN:,} more; --json lists all")
+    if len(candidates) > SHOWN:
+        click.echo(f"... and {len(candidates) - SHOWN:,} more; --json lists all")
 
 
 def _needs(report: CrystallizeReport) -> str:
@@ -350,7 +352,7 @@ def _needs(report: CrystallizeReport) -> str:
 
 
 def state_of(words: Sequence[str], name: str = "STATE") -> dict[str, Any] | str:
-    """Return the features that words name, or the fingerprint that they are.
+    """Return the features or the fingerprint in the words of an argument.
 
     Raises:
         UsageError: they are neither JSON, nor a fingerprint, nor NAME=VALUE.
@@ -358,27 +360,27 @@ def state_of(words: Sequence[str], name: str = "STATE") -> dict[str, Any] | str:
     forms = "give JSON, a fingerprint (16 hex digits), or NAME=VALUE for each feature"
     if len(words) == 1 and words[0].lstrip().startswith("{"):
         try:
-            features = _json(words[0])
+            parsed = _json(words[0])
         except ValueError as error:
             raise click.UsageError(f"{name} {words[0]!r} is not JSON ({error}); {forms}") from error
-        assert isinstance(features, dict)  # noqa: S101 - it begins with a brace
-        return features
+        assert isinstance(parsed, dict)  # noqa: S101 - it begins with a brace
+        return parsed
     if len(words) == 1 and "=" not in words[0]:
         if len(words[0]) != 16:
             raise click.UsageError(f"{name} {words[0]!r}: {forms}")
         return words[0]
-    found: dict[str, Any] = {}
+    features: dict[str, Any] = {}
     for word in words:
         feature, equals, value = word.partition("=")
         if not equals or not feature:
             raise click.UsageError(f"{name} {word!r}: {forms}")
-        if feature in found:
+        if feature in features:
             raise click.UsageError(f"{name}: {feature!r} is given twice")
         try:
-            found[feature] = _json(value)
+            features[feature] = _json(value)
         except ValueError:
-            found[feature] = value
-    return found
+            features[feature] = value
+    return features
 
 
 def _spec(text: str | None) -> Any:
@@ -391,7 +393,7 @@ def _spec(text: str | None) -> Any:
 
 
 def _json(text: str) -> Any:
-    """Parse JSON; NaN and Infinity, which Python takes, are none."""
+    """Parse JSON; raise for NaN and Infinity, which Python accepts."""
 
     def refuse(name: str) -> Any:
         raise ValueError(f"{name} is not a JSON number")
@@ -403,7 +405,7 @@ def _json(text: str) -> Any:
 
 
 def print_policies(
-    found: Sequence[Policy], *, states: bool = False, at: datetime | None = None
+    policies: Sequence[Policy], *, states: bool = False, at: datetime | None = None
 ) -> None:
     """Print a table of policies; either with their states, or with confidence and dates.
 
@@ -418,7 +420,7 @@ def print_policies(
     if at is not None:
         columns.insert(3, ("value then", "right"))
     rows = []
-    for policy in found:
+    for policy in policies:
         row: list[Any] = [named(policy), policy.agent, policy.q, policy.updates]
         row += [f"{policy.successes} of {policy.trials}"]
         row += [f"{policy.lower:.2f} to {policy.upper:.2f}"]
@@ -435,14 +437,14 @@ def print_policies(
 
 
 def described(policy: Policy) -> str:
-    """Return the state of a policy as NAME=VALUE, or its fingerprint where that is all."""
+    """Return the state of a policy as NAME=VALUE, else its fingerprint."""
     if not policy.features:
         return policy.state
     return " ".join(f"{name}={_value(value)}" for name, value in policy.features.items())
 
 
 def named(policy: Policy) -> str:
-    """Return the action of a policy, with what specifies it."""
+    """Return the action of a policy, with its spec."""
     return policy.action if policy.spec is None else f"{policy.action} {_value(policy.spec)}"
 
 
@@ -453,13 +455,13 @@ def _value(value: Any) -> str:
 # The picture
 
 
-def draw(found: Sequence[Policy], histories: Mapping[str, Sequence[Point]], file: str) -> None:
+def draw(policies: Sequence[Policy], histories: Mapping[str, Sequence[Point]], file: str) -> None:
     """Draw the values over updates, and the success rates with their bounds over trials.
 
     Raises:
         OSError: the file cannot be written.
     """
-    shown = found[:DRAWN]
+    shown = policies[:DRAWN]
     figure = plotting.blank(11, 8)
     above, below = figure.subplots(2, 1)
     several = len({policy.agent for policy in shown}) > 1
@@ -476,8 +478,8 @@ def draw(found: Sequence[Policy], histories: Mapping[str, Sequence[Point]], file
         below.text(0.5, 0.5, "no trials yet", transform=below.transAxes, ha="center")
     below.set_ylim(-0.03, 1.03)
     heading = plotting.plain(f"What was learned in state {described(shown[0])}", 100)
-    if len(found) > len(shown):
-        heading += f"\nthe best {len(shown)} of {len(found)} actions"
+    if len(policies) > len(shown):
+        heading += f"\nthe best {len(shown)} of {len(policies)} actions"
     figure.suptitle(heading, fontsize=12)
     figure.legend(*above.get_legend_handles_labels(), loc="outside right upper", title="action")
     figure.legend(*_key(), loc="outside lower center", ncols=3, frameon=False)
@@ -485,7 +487,7 @@ def draw(found: Sequence[Policy], histories: Mapping[str, Sequence[Point]], file
 
 
 def _draw_values(axes: Axes, points: Sequence[Point], name: str, colour: Any) -> None:
-    """Draw a line from the value that was set, or from 0."""
+    """Draw a line from the set value, or from 0."""
     known = [(point.updates, point.q) for point in points]
     if not known or known[0][0] > 0:
         known.insert(0, (0, 0.0))
@@ -496,7 +498,7 @@ def _draw_values(axes: Axes, points: Sequence[Point], name: str, colour: Any) ->
 
 
 def _draw_rates(axes: Axes, points: Sequence[Point], colour: Any) -> None:
-    """Draw what is known after each trial and signal; other events change neither."""
+    """Draw rate and confidence after each trial and signal; other events change neither."""
     trials = signals = 0
     rates: list[tuple[int, Point]] = []
     trust: list[tuple[int, float]] = []
@@ -550,9 +552,9 @@ def _colours() -> Sequence[Any]:
     return [map_(place) for place in (*range(0, 20, 2), *range(1, 20, 2))]
 
 
-def _unrecorded(found: Sequence[Policy], histories: Mapping[str, Sequence[Point]]) -> int:
-    """Return how many updates of policies no event tells of."""
+def _unrecorded(policies: Sequence[Policy], histories: Mapping[str, Sequence[Point]]) -> int:
+    """Return the number of updates without an event."""
     return sum(
         policy.updates - (histories[policy.id][-1].updates if histories[policy.id] else 0)
-        for policy in found
+        for policy in policies
     )

@@ -16,33 +16,33 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("task")
 @click.argument("strategies", metavar="STRATEGY...", nargs=-1, required=True)
-@click.option("--agent", help="By the episodes alone that this agent may read.")
+@click.option("--agent", help="Use only episodes that this agent may read.")
 @click.pass_obj
 def predict(options: Options, task: str, strategies: tuple[str, ...], agent: str | None) -> None:
-    """Say how likely it is that STRATEGY works on TASK, its key or wording, and why.
+    """Show the probability that STRATEGY works on TASK (its key or wording), and why.
 
-    With several strategies: that an episode succeeds which uses them together.
+    With several strategies: the probability that an episode with all of them succeeds.
 
     \b
     Examples:
       graphmem --url ./airline.graph predict 12 cancel_reservation
       graphmem --url ./airline.graph predict "change a seat" get_user_details think --agent ada
     """
-    found = options.memory().predict(task, strategies, agent)
+    prediction = options.memory().predict(task, strategies, agent)
 
     def text() -> None:
-        for line in lines(found):
+        for line in lines(prediction):
             click.echo(line)
 
-    options.show(found, text)
+    options.show(prediction, text)
 
 
-def lines(found: OutcomePrediction) -> list[str]:
+def lines(prediction: OutcomePrediction) -> list[str]:
     """Return a predicted outcome in words."""
-    bounds = f"{found.low:.3f} to {found.high:.3f} with 95 % credibility"
-    tried = "tried once" if found.trials == 1 else f"tried {found.trials} times"
-    basis = found.basis
-    first = f"{found.probability:.3f} ({bounds}), {tried} on this task"
+    bounds = f"{prediction.low:.3f} to {prediction.high:.3f} with 95 % credibility"
+    tried = "tried once" if prediction.trials == 1 else f"tried {prediction.trials} times"
+    basis = prediction.basis
+    first = f"{prediction.probability:.3f} ({bounds}), {tried} on this task"
     return [first, *(f"  {cell(line)}" for line in basis.lines), f"  {described(basis.strengths)}"]
 
 

@@ -1,4 +1,4 @@
-"""The commands of the prediction ledger, and the picture of how well probabilities were met."""
+"""The commands of the prediction ledger, and the reliability diagram."""
 
 from __future__ import annotations
 
@@ -36,36 +36,38 @@ _BLUE, _GREY, _PALE = "#3b6ea5", "#333333", "#9db8d6"
 
 
 def _object(_: click.Context, parameter: click.Parameter, value: str | None) -> Any:
-    """Return the JSON object that an option holds."""
+    """Return the JSON object of an option."""
     del parameter
     if value is None:
         return None
     try:
-        found = json.loads(value)
+        parsed = json.loads(value)
     except (ValueError, RecursionError) as error:
         raise click.BadParameter(f"{value!r} is not JSON ({error})") from error
-    if not isinstance(found, dict):
+    if not isinstance(parsed, dict):
         raise click.BadParameter(f"{value!r} is not a JSON object, such as '{{\"seconds\": 30}}'")
-    return found
+    return parsed
 
 
 @click.group()
 def predictions() -> None:
-    """What was expected, what came, and how well that was foreseen."""
+    """Predictions, their outcomes, and how reliable they were."""
 
 
 @predictions.command()
 @click.argument("subject")
-@click.option("--probability", type=float, metavar="P", help="That it comes true, from 0 to 1.")
 @click.option(
-    "--outcome", callback=_object, metavar="JSON", help="What is expected, a JSON object."
+    "--probability", type=float, metavar="P", help="Probability that it comes true, from 0 to 1."
 )
-@click.option("--agent", help="Who expects it [the agent of the policy; default].")
+@click.option(
+    "--outcome", callback=_object, metavar="JSON", help="The expected outcome, a JSON object."
+)
+@click.option("--agent", help="The predicting agent [the agent of the policy; default].")
 @click.option("--due", callback=moment, help="When it expires: ISO 8601 with time zone.")
-@click.option("--key", help="What it is known by; the same key is stored once.")
+@click.option("--key", help="A key of the prediction; the same key is stored once.")
 @click.pass_obj
 def expect(options: Options, /, subject: str, **expected: Any) -> None:
-    """Store what is expected of SUBJECT: a policy's id, a strategy's id or text, or any text.
+    """Store a prediction about SUBJECT: a policy's id, a strategy's id or text, or any text.
 
     \b
     Examples:
@@ -85,7 +87,9 @@ def expect(options: Options, /, subject: str, **expected: Any) -> None:
 
 @predictions.command()
 @click.argument("prediction_id", metavar="ID")
-@click.option("--actual", callback=_object, metavar="JSON", help="What came, a JSON object.")
+@click.option(
+    "--actual", callback=_object, metavar="JSON", help="The actual outcome, a JSON object."
+)
 @click.option("--happened", type=click.Choice(["yes", "no"]), help="Whether it came true.")
 @click.pass_obj
 def resolve(
@@ -94,7 +98,7 @@ def resolve(
     actual: dict[str, Any] | None,
     happened: Literal["yes", "no"] | None,
 ) -> None:
-    """Store what came of the prediction ID, and show how far off it was.
+    """Resolve the prediction ID by the actual outcome, and show its error.
 
     \b
     Examples:
@@ -159,7 +163,7 @@ def _status(row: Prediction) -> str:
 @predictions.command()
 @click.pass_obj
 def expire(options: Options) -> None:
-    """Let open predictions expire that are due.
+    """Expire open predictions that are due.
 
     \b
     Example:
@@ -178,16 +182,16 @@ def expire(options: Options) -> None:
     type=click.IntRange(1, 1_000),
     default=10,
     show_default=True,
-    help="Equal parts of the range of probabilities.",
+    help="Number of bins of equal width.",
 )
 @click.option("--subject", help="Only predictions about this.")
-@click.option("--agent", help="Only what this agent expected.")
+@click.option("--agent", help="Only predictions of this agent.")
 @plotting.option("the reliability diagram")
 @click.pass_obj
 def reliability(
     options: Options, bins: int, subject: str | None, agent: str | None, plot: str | None
 ) -> None:
-    """Show how often what was given a probability happened.
+    """Show how often predictions came true, by their probability.
 
     \b
     Example:
@@ -195,19 +199,19 @@ def reliability(
     """
     if plot is not None:
         plotting.check(plot)
-    found = options.memory().predictions.reliability(bins=bins, subject=subject, agent=agent)
+    measured = options.memory().predictions.reliability(bins=bins, subject=subject, agent=agent)
     if plot is not None:
-        draw(found, Path(plot))
+        draw(measured, Path(plot))
 
     def table() -> None:
-        if found.count:
-            print_table(None, BIN_COLUMNS, [_bin_cells(one) for one in found.bins if one.count])
-        for line in summary(found):
+        if measured.count:
+            print_table(None, BIN_COLUMNS, [_bin_cells(one) for one in measured.bins if one.count])
+        for line in summary(measured):
             click.echo(line)
         if plot is not None:
             click.echo(f"drawn in {plot}")
 
-    options.show(found, table)
+    options.show(measured, table)
 
 
 def _bin_cells(row: ReliabilityBin) -> tuple[Any, ...]:
@@ -220,21 +224,22 @@ def _bin_cells(row: ReliabilityBin) -> tuple[Any, ...]:
     )
 
 
-def summary(found: Reliability) -> list[str]:
+def summary(scores: Reliability) -> list[str]:
     """Return the scores in words."""
-    if not found.count:
+    if not scores.count:
         return ["no prediction with a probability was resolved yet"]
     return [
-        f"{found.happened:,} of {found.count:,} happened (base rate {found.base_rate:.3f})",
-        f"Brier score {found.brier:.3f} (always saying the base rate: {found.baseline:.3f})",
-        f"log loss {found.log_loss:.3f}, expected calibration error {found.calibration_error:.3f}",
+        f"{scores.happened:,} of {scores.count:,} happened (base rate {scores.base_rate:.3f})",
+        f"Brier score {scores.brier:.3f} (always saying the base rate: {scores.baseline:.3f})",
+        f"log loss {scores.log_loss:.3f}, "
+        f"expected calibration error {scores.calibration_error:.3f}",
     ]
 
 
 # The picture
 
 
-def draw(found: Reliability, file: Path) -> None:
+def draw(measured: Reliability, file: Path) -> None:
     """Draw the share that happened by probability, against the diagonal, over the counts.
 
     Raises:
@@ -242,24 +247,24 @@ def draw(found: Reliability, file: Path) -> None:
     """
     figure = plotting.blank(6.5, 7.5)
     shares, counts = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
-    _draw_shares(shares, found)
-    _draw_counts(counts, found)
-    figure.suptitle("\n".join(["Reliability of predictions", *summary(found)]), fontsize=10)
+    _draw_shares(shares, measured)
+    _draw_counts(counts, measured)
+    figure.suptitle("\n".join(["Reliability of predictions", *summary(measured)]), fontsize=10)
     plotting.save(figure, file)
 
 
-def _draw_shares(axes: Axes, found: Reliability) -> None:
+def _draw_shares(axes: Axes, measured: Reliability) -> None:
     axes.plot([0, 1], [0, 1], color=_GREY, linestyle="--", linewidth=1.2, label="as predicted")
-    if found.base_rate is not None:
-        axes.axhline(found.base_rate, color=_PALE, linewidth=1.2, label="base rate")
-    known = [one for one in found.bins if one.count]
+    if measured.base_rate is not None:
+        axes.axhline(measured.base_rate, color=_PALE, linewidth=1.2, label="base rate")
+    known = [one for one in measured.bins if one.count]
     means = [one.mean or 0.0 for one in known]
     shares = [one.share or 0.0 for one in known]
     bounds = (
         [max(0.0, share - one.lower) for share, one in zip(shares, known, strict=True)],
         [max(0.0, one.upper - share) for share, one in zip(shares, known, strict=True)],
     )
-    words = f"share that happened, bounds at z {found.z:g}"
+    words = f"share that happened, bounds at z {measured.z:g}"
     axes.errorbar(means, shares, yerr=bounds, fmt="o", color=_BLUE, capsize=3, label=words)
     axes.set_xlim(-0.02, 1.02)
     axes.set_ylim(-0.02, 1.02)
@@ -268,12 +273,12 @@ def _draw_shares(axes: Axes, found: Reliability) -> None:
     axes.legend(loc="upper left", frameon=False, fontsize=9)
 
 
-def _draw_counts(axes: Axes, found: Reliability) -> None:
+def _draw_counts(axes: Axes, measured: Reliability) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    edges = [one.low for one in found.bins] + [1.0]
+    edges = [one.low for one in measured.bins] + [1.0]
     widths = [high - low for low, high in pairwise(edges)]
-    heights = [one.count for one in found.bins]
+    heights = [one.count for one in measured.bins]
     axes.bar(edges[:-1], heights, width=widths, align="edge", color=_PALE, edgecolor="white")
     axes.set_ylim(bottom=0, top=max(*heights, 1) * 1.08)
     axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def procedures() -> None:
-    """The Cypher that does the computing."""
+    """The Cypher procedures that compute everything."""
 
 
 @procedures.command("list")
@@ -26,8 +26,8 @@ def procedures() -> None:
 def list_(options: Options, subject: str | None) -> None:
     """List the procedures.
 
-    The column custom.graphmem. says what `procedures install` makes of them; names in brackets
-    are those that parameters have there.
+    The column custom.graphmem. has their names after `procedures install`; names in brackets are
+    those of their parameters there.
 
     \b
     Example:

@@ -89,16 +89,16 @@ def _read(file: str) -> str:
 
 
 def _parameters(given: tuple[str, ...]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     for item in given:
         name, equals, value = item.partition("=")
         if not equals or not name.isidentifier():
             raise click.UsageError(f"--param {item!r}: give NAME=VALUE")
         try:
-            found[name] = json.loads(value)
+            parameters[name] = json.loads(value)
         except ValueError:
-            found[name] = value
-    return found
+            parameters[name] = value
+    return parameters
 
 
 def _side(value: Any) -> str:

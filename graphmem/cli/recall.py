@@ -54,19 +54,19 @@ def recall(options: Options, text: str, limit: int, agent: str | None, max_hops:
       graphmem --url ./airline.graph recall "customer wants a refund for a cancelled flight"
       graphmem --url ./airline.graph --json recall "change a seat" --limit 3 --agent ada
     """
-    found = searchable(options, for_text=True).recall(text, limit, agent, max_hops)
-    options.show(found, lambda: _print(found))
+    recalled = searchable(options, for_text=True).recall(text, limit, agent, max_hops)
+    options.show(recalled, lambda: _print(recalled))
 
 
-def _print(found: Recall) -> None:
-    if not found.items and not found.warnings:
+def _print(recalled: Recall) -> None:
+    if not recalled.items and not recalled.warnings:
         click.echo("nothing is known of such tasks")
         return
-    if found.embedder == "hashing":
+    if recalled.embedder == "hashing":
         click.echo("compared by words alone: the embedder `hashing` is not a model")
-    print_table(None, ITEM_COLUMNS, map(_item, found.items))
-    if found.warnings:
-        print_table(None, WARNING_COLUMNS, map(_warning, found.warnings))
+    print_table(None, ITEM_COLUMNS, map(_item, recalled.items))
+    if recalled.warnings:
+        print_table(None, WARNING_COLUMNS, map(_warning, recalled.warnings))
 
 
 def _item(row: RecallItem) -> tuple[Any, ...]:

@@ -33,25 +33,25 @@ def scopes() -> None:
     "--can-learn",
     multiple=True,
     metavar="TYPE",
-    help="A type of tasks that it may learn, * for any text; repeat it [all].",
+    help="A type of tasks that it may learn, * for any text; can be repeated [all].",
 )
 @click.option(
     "--cannot-learn",
     multiple=True,
     metavar="TYPE",
-    help="A type of tasks that it may not learn, in any case; repeat it.",
+    help="A type of tasks that it may not learn, overriding the others; can be repeated.",
 )
 @click.option(
     "--share-with",
     multiple=True,
     metavar="AGENT",
-    help="An agent that may read its lessons, * for all; repeat it.",
+    help="An agent that may read its lessons, * for all; can be repeated.",
 )
 @click.option(
     "--inherit-from",
     multiple=True,
     metavar="AGENT",
-    help="An agent whose lessons it reads where that one shares them; repeat it.",
+    help="An agent whose lessons it reads if that one shares them; can be repeated.",
 )
 @click.option(
     "--min-occurrences",
@@ -61,7 +61,7 @@ def scopes() -> None:
 )
 @click.pass_obj
 def set_(options: Options, /, agent: str, can_learn: tuple[str, ...], **given: Any) -> None:
-    """Set the scope of AGENT, in place of the one that it has.
+    """Set or replace the scope of AGENT.
 
     \b
     Example:
@@ -84,12 +84,12 @@ def get(options: Options, agent: str) -> None:
     """
     from graphmem.errors import NotFoundError
 
-    found = options.memory().scopes.get(agent)
-    if found is None:
+    scope = options.memory().scopes.get(agent)
+    if scope is None:
         raise NotFoundError(
             f"agent {agent!r} has no scope: it learns everything, and reads its own lessons"
         )
-    options.show(found, lambda: print_table(None, COLUMNS, [_cells(found)]))
+    options.show(scope, lambda: print_table(None, COLUMNS, [_cells(scope)]))
 
 
 @scopes.command("list")

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("logs", nargs=-1, required=True, metavar="LOG...")
 @click.option("--format", "format_name", metavar="NAME", help="Log format; default: by content.")
-@click.option("--agent", help="Name of the agent, instead of the one that the log tells.")
+@click.option("--agent", help="Name of the agent, instead of the one in the log.")
 @click.option("--batch-size", type=click.IntRange(1, 100_000), default=100, show_default=True)
-@click.option("--limit", type=click.IntRange(1), help="Records of each file at most.")
-@click.option("--strict", is_flag=True, help="Exit with 1 where a record was refused.")
+@click.option("--limit", type=click.IntRange(1), help="Most records of each file.")
+@click.option("--strict", is_flag=True, help="Exit with 1 if a record was refused.")
 @click.option(
     "--refused",
     type=click.Path(dir_okay=False, writable=True),
@@ -42,7 +42,7 @@ def seed(
 ) -> None:
     """Learn from LOGs: files, folders, patterns, or - for standard input (.gz too).
 
-    A log that was learned before is skipped, so a seeding that was stopped can be run again.
+    Known records are skipped, so an interrupted seeding can be run again.
 
     \b
     Example:

@@ -32,7 +32,7 @@ MANY = 200
 
 
 def searchable(options: Options, *, for_text: bool = False) -> Memory:
-    """Return the memory; where much waits to be embedded, a person sees a bar meanwhile.
+    """Return the memory; show a progress bar if many texts must be embedded.
 
     Args:
         options: the options before the command.
@@ -78,7 +78,7 @@ def _load_beside(memory: Memory) -> None:
 @click.option("--limit", type=click.IntRange(1), default=10, show_default=True)
 @click.pass_obj
 def similar(options: Options, strategy: str, limit: int) -> None:
-    """Show the strategies that say most nearly the same as STRATEGY (its id or text).
+    """Show the strategies with the most similar texts to STRATEGY (its id or text).
 
     \b
     Example:

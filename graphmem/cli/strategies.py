@@ -27,13 +27,13 @@ STRATEGY_COLUMNS = (
 @click.command()
 @click.option("--task", help="The key or the wording of a task; default: over all tasks.")
 @click.option("--task-type", help="Only tasks of this type.")
-@click.option("--agent", help="Only what this agent did.")
+@click.option("--agent", help="Only outcomes of this agent.")
 @click.option("--limit", type=click.IntRange(1), default=10, show_default=True)
 @click.pass_obj
 def strategies(
     options: Options, task: str | None, task_type: str | None, agent: str | None, limit: int
 ) -> None:
-    """Show what works, best lower bound of the success rate first.
+    """Show strategies, best lower bound of the success rate first.
 
     \b
     Example:

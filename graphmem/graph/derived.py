@@ -174,7 +174,7 @@ class Part(ABC):
     """The kinds of which it always says how many it looked at."""
 
     def pages(self) -> Iterable[Page]:
-        """Return what there is to look at; by default all at once."""
+        """Return the pages to process; by default everything as one page."""
         return [Page()]
 
     @abstractmethod
@@ -198,19 +198,19 @@ class Paged(Part):
 
     @abstractmethod
     def mend(self, tx: Transaction, page: Page) -> Rebuilt:
-        """Store a page anew."""
+        """Derive and store a page again."""
 
     def verify(self, page: Page) -> Verified:
         """Compare a page on one consistent state."""
         return self._graph.view(lambda tx: self.compare(tx, page))
 
     def rebuild(self, page: Page) -> Rebuilt:
-        """Store a page anew in one transaction."""
+        """Derive and store a page again in one transaction."""
         return self._graph.transact(lambda tx: self.mend(tx, page))
 
 
 class Whole(Part):
-    """A part that opens transactions of its own."""
+    """A part that opens its own transactions."""
 
     def __init__(
         self,
@@ -225,7 +225,7 @@ class Whole(Part):
         return Verified(*self._verify())
 
     def rebuild(self, page: Page) -> Rebuilt:  # noqa: ARG002 - there is one
-        """Store it anew."""
+        """Derive and store it again."""
         return Rebuilt({self._kind: self._rebuild()})
 
 

@@ -17,5 +17,5 @@ def rates_of(
 ) -> dict[Counts, Row]:
     """Return the rows of ``rates.weigh`` (mean, bounds, status) or ``rates.more`` by counts."""
     rows = [{"trials": trials, "successes": won} for trials, won in sorted(set(counts))]
-    found = reader.read(name, rows=rows, **params) if rows else []
-    return {(row.pop("trials"), row.pop("successes")): row for row in found}
+    rated = reader.read(name, rows=rows, **params) if rows else []
+    return {(row.pop("trials"), row.pop("successes")): row for row in rated}

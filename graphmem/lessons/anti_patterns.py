@@ -56,7 +56,7 @@ def preferred(tx: Transaction) -> list[Row]:
     """Return what PREFER edges should say: anti-pattern, strategy, and what it achieved."""
     least = tx.settings.anti_pattern_failures
     rows = with_merged(tx, "lessons.anti_patterns", at_least=least)
-    found = _alternatives(tx, rows, _failures(tx, rows), None)
+    alternatives = _alternatives(tx, rows, _failures(tx, rows), None)
     fields = ("lift", "trials", "successes", "lower", "ground")
     return [
         {
@@ -64,7 +64,7 @@ def preferred(tx: Transaction) -> list[Row]:
             "strategy": strategy,
             **{name: getattr(alternative, name) for name in fields},
         }
-        for identity, (strategy, alternative) in sorted(found.items())
+        for identity, (strategy, alternative) in sorted(alternatives.items())
     ]
 
 
@@ -136,12 +136,12 @@ def _texts(reader: Reader, ids: Sequence[str]) -> dict[str, str]:
 
 def _failures(reader: Reader, rows: Sequence[Row]) -> dict[str, list[Row]]:
     """Return the latest failures of anti-patterns, of all that were merged into each."""
-    found: dict[str, list[Row]] = {row["id"]: [] for row in rows}
+    by_lesson: dict[str, list[Row]] = {row["id"]: [] for row in rows}
     whole = {member: row["id"] for row in rows for member in row["members"]}
     if whole:
         for failure in reader.read("lessons.failures_of", ids=sorted(whole)):
-            found[whole[failure["id"]]].append(failure)
-    return {identity: failures[:SAMPLE] for identity, failures in found.items()}
+            by_lesson[whole[failure["id"]]].append(failure)
+    return {identity: failures[:SAMPLE] for identity, failures in by_lesson.items()}
 
 
 def _examples(graph: Graph, failures: Mapping[str, Sequence[Row]]) -> dict[str, str]:

@@ -88,7 +88,7 @@ class StreamPolicies(Paged):
 
 
 def opened(tx: Transaction, agent: str) -> Row | None:
-    """Return the row of an agent's stream that is to be read, or None where there is none."""
+    """Return the row of an agent's stream to read, or None if there is none."""
     if tx.graph.must_lock:  # keep writers off this stream
         rows = list(lock(tx, [stream_id(tx.ns, agent)]).values())
     else:
@@ -97,7 +97,7 @@ def opened(tx: Transaction, agent: str) -> Row | None:
 
 
 def rebuild(tx: Transaction, stream: str) -> Rebuilt:
-    """Derive the policies of a stream anew; say how many there are, edges, and how many went."""
+    """Derive the policies of a stream; return counts of policies, edges, removed policies."""
     row = lock(tx, [stream]).get(stream)
     if row is None:
         return Rebuilt()

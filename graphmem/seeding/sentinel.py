@@ -216,14 +216,14 @@ def _names(head: bytes) -> set[str]:
         return set(first)
     from ijson.backends import python as patient  # yields what stands before the end
 
-    found: set[str] = set()
+    names: set[str] = set()
     try:
         for place, event, value in patient.parse(io.BytesIO(text)):
             if place == "" and event == "map_key":
-                found.add(value)
+                names.add(value)
     except (ijson.JSONError, ValueError):
-        return found  # the head ends somewhere inside
-    return found
+        return names  # the head ends somewhere inside
+    return names
 
 
 def _of_file(stream: BinaryIO) -> Iterator[tuple[int, Any]]:

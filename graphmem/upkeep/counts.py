@@ -1,6 +1,6 @@
 """Counts and lessons of strategies, tasks, agents, rules and mistakes, derived from the episodes.
 
-Work goes in pages of nodes, each page in a transaction that keeps writers of these nodes out.
+The work is done in pages of nodes, each in a transaction that locks these nodes.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Counts(Paged):
         for name in ("maintenance.ids", "lessons_maintenance.ids"):
             for row in self._graph.read(name):
                 ids[row["label"]].append(row["id"])
-        for label, found in ids.items():
-            for page in pages(sorted(found)):
+        for label, of_label in ids.items():
+            for page in pages(sorted(of_label)):
                 yield Page((label, page), len(page))
 
     def compare(self, tx: Transaction, page: Page) -> Verified:

@@ -84,14 +84,14 @@ class Maintainer:
         written: Counter[str] = Counter()
         removed = 0
         for part, page in self._work(on_progress):
-            found = part.rebuild(page)
-            written.update(found.written)
-            removed += found.removed
+            rebuilt = part.rebuild(page)
+            written.update(rebuilt.written)
+            removed += rebuilt.removed
         counts = {name: written[name] for name in RebuildReport.model_fields}
         return RebuildReport(**{**counts, "removed": removed})
 
     def _work(self, on_progress: Progress | None) -> Iterator[tuple[Part, Page]]:
-        """Yield what there is to do, part by part, and tell how much is done."""
+        """Yield the pages of each part, and report the progress."""
         work = [(part, page) for part in self._parts for page in part.pages()]
         total, done = sum(page.size for _, page in work), 0
         for part, page in work:

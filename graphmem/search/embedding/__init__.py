@@ -120,5 +120,5 @@ def _named(name: str) -> EmbedderInfo:
 
 def _offered() -> list[EntryPoint]:
     """Return what packages offer under a name that is not graphmem's own."""
-    found = entry_points(group=GROUP)
-    return sorted(entry for entry in found if entry.name not in OWN)
+    offered = entry_points(group=GROUP)
+    return sorted(entry for entry in offered if entry.name not in OWN)

@@ -20,13 +20,13 @@ MATCH p = (x:Strategy)-[c:CO_OCCURS_WITH]->(:Strategy) WHERE x.ns = $ns
 WITH p, c ORDER BY c.weight DESC LIMIT 40
 RETURN p;
 
-// Strategies that say nearly the same, once they were searched
+// Similar strategies (after the first search)
 MATCH p = (x:Strategy)-[r:SIMILAR_TO]->(:Strategy) WHERE x.ns = $ns
 WITH p, r ORDER BY r.similarity DESC LIMIT 60
 RETURN p;
 
-// Tasks like one, and what worked on them
-//   :param text => "how the task is described"
+// Tasks similar to one, and the strategies that worked on them :param text => "how the task is
+// described"
 MATCH (t:Task {description: $text}) WHERE t.ns = $ns
 MATCH p = (t)-[:SIMILAR_TO]->(:Task)<-[o:OUTCOME]-(:Strategy)
 WITH p, o ORDER BY o.successes DESC LIMIT 60
@@ -39,7 +39,7 @@ OPTIONAL MATCH q = (e)-[:HAS_STEP]->(:Step)
 OPTIONAL MATCH r = (e)-[:USED]->(:Strategy)
 RETURN p, q, r;
 
-// Who does what where: the states with most policies, and the policies in them
+// The states with most policies, and the policies in them
 MATCH (s:State)<-[:IN_STATE]-(p:Policy) WHERE s.ns = $ns AND p.active
 WITH s, count(p) AS actions ORDER BY actions DESC, s.id LIMIT 10
 MATCH q = (s)<-[:IN_STATE]-(:Policy)
@@ -54,16 +54,14 @@ MATCH q = (x)-[:UPDATED]->(:Policy)-[:IN_STATE]->(:State)
 OPTIONAL MATCH r = (:State)-[:REACHED_BY]->(x)
 RETURN q, r;
 
-// The latest events of an agent, with what they are about
-//   :param agent => "default"
+// The latest events of an agent, with their subjects :param agent => "default"
 MATCH (t:Stream {agent: $agent}) WHERE t.ns = $ns
 UNWIND range(t.last, CASE WHEN t.last > 25 THEN t.last - 24 ELSE 1 END, -1) AS seq
 MATCH (x:Event {id: t.id + ':' + seq})
 OPTIONAL MATCH q = (x)-[:ABOUT]->()
 RETURN x, q;
 
-// One policy, and the facts that it follows from
-//   :param policy => "the id of a policy"
+// One policy, and the facts behind it :param policy => "the id of a policy"
 MATCH p = (x:Policy {id: $policy})-[:IN_STATE]->(:State) WHERE x.ns = $ns
 OPTIONAL MATCH q = (x)<-[:TOOK]-(:Episode)-[:ATTEMPTED]->(:Task)
 WITH p, x, collect(q)[..10] AS episodes
@@ -72,12 +70,12 @@ WITH p, x, episodes, collect(r)[..25] AS transitions
 OPTIONAL MATCH e = (x)<-[:ABOUT]-(:Event)
 RETURN p, episodes, transitions, collect(e)[..25] AS events;
 
-// Policies that go together
+// Policies that episodes take together
 MATCH p = (x:Policy)-[c:CO_OCCURS_WITH]->(:Policy) WHERE x.ns = $ns
 WITH p, c ORDER BY c.weight DESC LIMIT 40
 RETURN p;
 
-// What is pending with whom, and where each group stands
+// The pending events of consumers, and the cursors of groups
 MATCH p = (c:Cursor)-[:READS]->(:Stream) WHERE c.ns = $ns
 OPTIONAL MATCH q = (:Claim)-[:UNDER]->(c)
 RETURN p, q;
@@ -87,11 +85,11 @@ MATCH p = (x:Prediction)-[:ABOUT_ITEM]->() WHERE x.ns = $ns
 WITH p, x ORDER BY x.created_at DESC LIMIT 40
 RETURN p;
 
-// The cycles that were found
+// The stored cycles
 MATCH p = ()-[:HAS_CYCLE]->(c:Cycle) WHERE c.ns = $ns
 RETURN p LIMIT 40;
 
-// What fails, what it warns against, and what to do instead (as of the last consolidation)
+// Anti-patterns, their strategies, and alternatives (as of the last consolidation)
 MATCH p = (a:AntiPattern)-[:WARNS_AGAINST]->(:Strategy) WHERE a.ns = $ns
 WITH p, a ORDER BY a.occurrences DESC LIMIT 25
 OPTIONAL MATCH q = (a)-[:PREFER]->(:Strategy)
@@ -112,12 +110,12 @@ WITH p, r ORDER BY r.last_at DESC LIMIT 20
 OPTIONAL MATCH q = (r)<-[:LISTED]-(:Episode)
 RETURN p, collect(q)[..5] AS episodes;
 
-// The rules for all tasks, and what they were found in
+// The general rules, and the episodes that they were derived from
 MATCH p = (c:Consolidation)-[:HAS_RULE]->(r:Rule) WHERE c.ns = $ns
 OPTIONAL MATCH q = (r)-[:DERIVED_FROM]->(:Episode)
 RETURN p, q;
 
-// The mistakes seen most, and the episodes that made them
+// The most frequent mistakes, and the episodes that made them
 MATCH (m:Mistake) WHERE m.ns = $ns
 WITH m ORDER BY m.seen DESC LIMIT 10
 MATCH p = (m)<-[:MADE]-(:Episode)
@@ -127,18 +125,18 @@ RETURN m, collect(p)[..10] AS episodes;
 MATCH p = (s:Strategy)-[:MERGED_INTO]->(:Strategy) WHERE s.ns = $ns
 RETURN p LIMIT 60;
 
-// What users want, with what they wanted before
+// The preferences of users, with superseded ones
 MATCH p = (u:User)-[:PREFERS]->(x:Preference) WHERE u.ns = $ns
 OPTIONAL MATCH q = (x)-[:SUPERSEDES]->(:Preference)
 RETURN p, q LIMIT 60;
 
-// What is known, who said so, and what contradicts what
+// Knowledge, its sources, and contradictions
 MATCH p = (:Statement)-[:STATES]->(k:Knowledge) WHERE k.ns = $ns
 OPTIONAL MATCH q = (k)-[:CONTRADICTS]->(:Knowledge)
 OPTIONAL MATCH r = (k)<-[:STATES]-(:Statement)<-[:STATED]-(:User)
 RETURN p, q, r LIMIT 60;
 
-// Who may learn what
+// The learning scopes of agents
 MATCH (s:LearningScope) WHERE s.ns = $ns
 RETURN s;
 

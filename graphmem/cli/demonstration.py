@@ -1,4 +1,4 @@
-"""What `graphmem demo` shows."""
+"""The output of `graphmem demo`."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from graphmem.models import EpisodesLearned, Policy, Recall
 from graphmem.seeding import seed, sources
 
 ASKED = "which riders signed up in 2022, and how many trips did each of them make?"
-"""A task of nobody."""
+"""A task that is in no log."""
 
 
 def logs() -> list[Path]:
     """Return the logs that come with graphmem (in the wheel, or in the source tree).
 
     Raises:
-        NotFoundError: there are none.
+        NotFoundError: the logs are missing.
     """
     here = Path(graphmem.__file__).parent
     for folder in (here / "seeds", here.parent / "seeds" / "logs"):
@@ -37,7 +37,7 @@ def logs() -> list[Path]:
 
 
 def run(options: Options) -> None:
-    """Seed the logs, show what works by kind of task, what does not, and why that is believed."""
+    """Seed the logs; show what works by type of task, what does not, and the evidence."""
     memory = options.memory(must_exist=False)
     started = time.perf_counter()
     report = seed(
@@ -97,7 +97,7 @@ def run(options: Options) -> None:
 
 
 def _what_is_recalled(recalled: Recall) -> None:
-    """Show what the memory says to a task that it has not seen, and on which tasks that rests."""
+    """Show what the memory recalls for an unknown task, and from which tasks."""
     print_table(
         f'What is recalled for a task that no agent had: "{recalled.text}"',
         [
@@ -135,7 +135,7 @@ def _what_to_do(policies: list[Policy], studied: EpisodesLearned) -> None:
 
 
 def _what_to_say(memory: Memory) -> None:
-    """Show what an agent would be told before a task on which something fails that has a remedy."""
+    """Show the context for a task with a failing strategy that has an alternative."""
     failed = (
         episode.task
         for row in memory.lessons.anti_patterns()

@@ -1,4 +1,4 @@
-"""What `graphmem doctor` looks at."""
+"""The checks of `graphmem doctor`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CREATED = re.compile(r"(\w+) IF NOT EXISTS")
 
 
 class Finding(BaseModel):
-    """One check: what was found, and what to do where it is not right."""
+    """One check: its result, and a remedy if it failed."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -31,7 +31,7 @@ class Finding(BaseModel):
 
 
 def examine(options: Options) -> list[Finding]:
-    """Look at the installation, then at the memory that the options name."""
+    """Check the installation, then the memory in the options."""
     versions = " ".join(
         f"{name} {importlib.metadata.version(name)}" for name in ("kglite", "neo4j", "pydantic")
     )

@@ -30,24 +30,24 @@ class View:
         return None if self.scope is None else self.scope.min_occurrences
 
     def allows(self, *task_types: str) -> bool:
-        """Return whether lessons on tasks of these types are read."""
+        """Return whether the reader may read lessons on tasks of these types."""
         return self.scope is None or all(map(self.scope.allows, task_types))
 
     def covers(self, agents: Iterable[str], task_types: Iterable[str]) -> bool:
-        """Return whether all that these agents learned on tasks of these types is read."""
+        """Return whether the reader may read all of these agents on these types of tasks."""
         readable = self.agents is None or set(agents) <= set(self.agents)
         return readable and self.allows(*task_types)
 
     def trials(self, settings: Settings) -> int:
-        """Return the trials that a heuristic needs."""
+        """Return the number of trials that a heuristic needs."""
         return self.min_occurrences or settings.min_occurrences
 
     def failures(self, settings: Settings) -> int:
-        """Return the failures that an anti-pattern needs."""
+        """Return the number of failures that an anti-pattern needs."""
         return max(settings.anti_pattern_failures, self.min_occurrences or 1)
 
     def filters(self, reader: Reader) -> dict[str, Any]:
-        """Return whose episodes are read (``agents``), and on which ``types``; None: on all."""
+        """Return the readable ``agents`` and ``types`` of tasks; None: all."""
         types: list[str] | None = None
         if self.scope and (self.scope.can_learn is not None or self.scope.cannot_learn):
             rows = reader.read("scopes.task_types")
@@ -121,10 +121,10 @@ def read_scopes(reader: Reader, agents: Collection[str] | None = None) -> Scopes
 
 
 def read_view(reader: Reader, agent: str | None) -> View:
-    """Return what an agent reads; None reads everything, and takes no statement.
+    """Return what an agent may read; None reads everything, and needs no statement.
 
     Raises:
-        ValidationError: this is no name of an agent.
+        ValidationError: it is not the name of an agent.
     """
     name = checked_agent(agent)
     return (Scopes() if name is None else read_scopes(reader)).view(name)

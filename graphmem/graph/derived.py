@@ -1,7 +1,7 @@
-"""What follows from the facts: its kinds, and the parts of the graph that are checked and rebuilt.
+"""Derived data: the kinds of items, and the parts of the graph to verify and rebuild.
 
-A :class:`Kind` says how items are named and keyed, derived, stored and compared. A :class:`Part` is
-what ``verify`` and ``rebuild`` go through, page by page.
+A :class:`Kind` defines how items are named, keyed, derived, stored and compared. ``verify`` and
+``rebuild`` process each :class:`Part` page by page.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ KINDS = (
 )
 LABELS = ("Mistake", "Rule", "Strategy", "Task", "Agent")
 """Labels with derived items, in order of deriving; locks are taken in reverse order."""
-# Found by consolidation.
+# Derived by consolidation.
 GENERAL_RULES = Kind("general_rules", "Rule", ("id",))
 PREFERRED = Kind("preferred", "AntiPattern", ("id",))
 # Derived stream by stream.
@@ -146,32 +146,32 @@ def upkeep(what: str, label: str) -> str:
 
 
 class Page(NamedTuple):
-    """What is looked at in one transaction."""
+    """The work of one transaction."""
 
     items: Any = None
     size: int = 0
-    """How much of the work it is."""
+    """Its amount of work."""
 
 
 class Verified(NamedTuple):
-    """Where items are not as they should be, and how many were looked at, by kind."""
+    """The differences, and the number of compared items, by kind."""
 
     differences: Sequence[Difference]
     checked: Mapping[str, int]
 
 
 class Rebuilt(NamedTuple):
-    """How many items were written, by kind, and how many were removed."""
+    """The numbers of written items, by kind, and of removed items."""
 
     written: Mapping[str, int] = MappingProxyType({})
     removed: int = 0
 
 
 class Part(ABC):
-    """A part of the graph that follows from the facts."""
+    """A derived part of the graph."""
 
     kinds: Sequence[str] = ()
-    """The kinds of which it always says how many it looked at."""
+    """The kinds for which it always reports the number of compared items."""
 
     def pages(self) -> Iterable[Page]:
         """Return the pages to process; by default everything as one page."""
@@ -179,22 +179,22 @@ class Part(ABC):
 
     @abstractmethod
     def verify(self, page: Page) -> Verified:
-        """Compare what is stored with what the facts say."""
+        """Compare stored items with those derived from the facts."""
 
     @abstractmethod
     def rebuild(self, page: Page) -> Rebuilt:
-        """Store what the facts say in place of what is there."""
+        """Replace stored items by those derived from the facts."""
 
 
 class Paged(Part):
-    """A part of which each page is looked at in one transaction."""
+    """A part that processes each page in one transaction."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
 
     @abstractmethod
     def compare(self, tx: Transaction, page: Page) -> Verified:
-        """Compare a page, after locking what is read where the graph needs that."""
+        """Compare a page, after locking it if the graph needs that."""
 
     @abstractmethod
     def mend(self, tx: Transaction, page: Page) -> Rebuilt:
@@ -221,7 +221,7 @@ class Whole(Part):
         self._kind, self._rebuild, self._verify = kind, rebuild, verify
 
     def verify(self, page: Page) -> Verified:  # noqa: ARG002 - there is one
-        """Compare it, where there is anything to compare."""
+        """Compare it, if there is anything to compare."""
         return Verified(*self._verify())
 
     def rebuild(self, page: Page) -> Rebuilt:  # noqa: ARG002 - there is one
@@ -230,7 +230,7 @@ class Whole(Part):
 
 
 def by_key(kind: Kind, rows: Iterable[Row]) -> dict[str, Row]:
-    """Return items by what they are known by among those of their kind."""
+    """Return items by their keys within their kind."""
     return {" ".join(str(row[name]) for name in kind.key): row for row in rows}
 
 

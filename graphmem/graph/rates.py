@@ -1,4 +1,4 @@
-"""What trials say of how often something works; the formulas are procedures."""
+"""Success rates from trials; the formulas are procedures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from graphmem.graph.graph import Reader
 from graphmem.store.port import Row
 
 Counts = tuple[int, int]
-"""Trials, and how many of them were successes."""
+"""Trials and successes."""
 
 
 def rates_of(

@@ -1,4 +1,4 @@
-"""Anti-patterns: where they failed, and what did better there."""
+"""Anti-patterns: their latest failures, and better alternatives."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _UNSHOWN = ("strategy_id", "members", "first_at", "last_at")
 def described(
     graph: Graph, rows: list[Row], view: View, *, by_type: bool = True
 ) -> list[AntiPattern]:
-    """Return the anti-patterns of rows, those that may be read, with what did better there.
+    """Return the readable anti-patterns of rows, with better alternatives.
 
-    Without ``by_type`` only what was tried on the tasks where they failed is looked at, which
-    takes no longer in a large memory.
+    Without ``by_type`` only strategies tried on the tasks of the failures are considered; the time
+    then does not grow with the memory.
     """
     for row in rows:
         row["task_types"] = tuple(sorted(row["task_types"]))
@@ -44,7 +44,7 @@ def described(
 
 
 def refresh_preferred(tx: Transaction) -> int:
-    """Link anti-patterns to what did better (PREFER), as of now; return how many are."""
+    """Link anti-patterns to their present alternatives (PREFER); return the number of links."""
     rows = preferred(tx)
     tx.run("lessons.clear_preferred")
     if rows:
@@ -53,7 +53,7 @@ def refresh_preferred(tx: Transaction) -> int:
 
 
 def preferred(tx: Transaction) -> list[Row]:
-    """Return what PREFER edges should say: anti-pattern, strategy, and what it achieved."""
+    """Return the expected PREFER edges: anti-pattern, strategy, and its outcomes."""
     least = tx.settings.anti_pattern_failures
     rows = with_merged(tx, "lessons.anti_patterns", at_least=least)
     alternatives = _alternatives(tx, rows, _failures(tx, rows), None)
@@ -76,10 +76,10 @@ def _alternatives(
     *,
     by_type: bool = True,
 ) -> dict[str, tuple[str, Alternative]]:
-    """Return what did better than the strategies of anti-patterns (rows), where any did.
+    """Return the alternatives that did better than the strategies of anti-patterns (rows).
 
-    First on the tasks of their latest failures, then on all tasks of the types of these. One
-    did better when its lower bound is over the mean of the strategy that failed there.
+    First on the tasks of their latest failures, then on all tasks of the types of these. An
+    alternative's lower bound must be over the mean of the failing strategy there.
     """
     if not rows:
         return {}
@@ -135,7 +135,7 @@ def _texts(reader: Reader, ids: Sequence[str]) -> dict[str, str]:
 
 
 def _failures(reader: Reader, rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Return the latest failures of anti-patterns, of all that were merged into each."""
+    """Return the latest failures of anti-patterns, including merged ones."""
     by_lesson: dict[str, list[Row]] = {row["id"]: [] for row in rows}
     whole = {member: row["id"] for row in rows for member in row["members"]}
     if whole:
@@ -145,7 +145,7 @@ def _failures(reader: Reader, rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def _examples(graph: Graph, failures: Mapping[str, Sequence[Row]]) -> dict[str, str]:
-    """Return the error of the latest failure of each anti-pattern, in its own words."""
+    """Return the unmasked error of the latest failure of each anti-pattern."""
     latest = {identity: found[0] for identity, found in failures.items() if found}
     ids = sorted({row["episode"] for row in latest.values() if not row["error"]})
     rows = graph.read("lessons.step_errors", ids=ids) if ids else []

@@ -112,7 +112,7 @@ class LearningScopes:
         """Return the scope of an agent, or None if it has none.
 
         Raises:
-            ValidationError: this is no name of an agent.
+            ValidationError: it is not the name of an agent.
         """
         name = Scope(agent=agent).agent
         return read_scopes(self._graph, [name]).get(name)
@@ -121,7 +121,7 @@ class LearningScopes:
         """Remove the scope of an agent; return whether it had one.
 
         Raises:
-            ValidationError: this is no name of an agent.
+            ValidationError: it is not the name of an agent.
         """
         ids = [scope_id(self._graph.ns, Scope(agent=agent).agent)]
 

@@ -30,7 +30,7 @@ from graphmem.store.port import TEXTS
 
 
 class Counts(Paged):
-    """What is counted on the nodes of one namespace, kind by kind."""
+    """The counts on the nodes of one namespace, kind by kind."""
 
     kinds = tuple(kind.name for kind in KINDS)
 
@@ -45,9 +45,9 @@ class Counts(Paged):
                 yield Page((label, page), len(page))
 
     def compare(self, tx: Transaction, page: Page) -> Verified:
-        """Compare what hangs on some nodes with what the facts say."""
+        """Compare the derived items of nodes with the facts."""
         label, ids = page.items
-        if self._graph.must_lock:  # keep writers off this page
+        if self._graph.must_lock:  # lock this page against writers
             tx.run(upkeep("lock", label), ids=ids)
         differences: list[Difference] = []
         counted = {}
@@ -80,7 +80,7 @@ class Counts(Paged):
     ) -> Rebuilt:
         """Write what the facts say of some nodes, and drop those that nothing speaks of.
 
-        ``only`` narrows the edges of a kind to those that can have changed.
+        ``only`` limits the edges of a kind to those that can have changed.
         """
         ids = list(ids)
         tx.run(upkeep("lock", label), ids=ids)
@@ -102,7 +102,7 @@ class Counts(Paged):
 
 
 def half_life_of(reader: Reader) -> float:
-    """Return the half-life of co-occurrences that a namespace was built with, in milliseconds."""
+    """Return the half-life of co-occurrences of a namespace, in milliseconds."""
     rows = reader.read("schema.namespace", id=node_id(reader.ns, "Namespace"))
     settings = reader.settings
     if not rows:
@@ -111,7 +111,7 @@ def half_life_of(reader: Reader) -> float:
 
 
 def resettle(tx: Transaction) -> None:
-    """Adopt a half-life that was set explicitly."""
+    """Adopt an explicitly set half-life."""
     name = "co_occurrence_half_life_days"
     if name in tx.settings.model_fields_set:
         days = tx.settings.co_occurrence_half_life_days

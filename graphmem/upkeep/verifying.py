@@ -1,6 +1,6 @@
-"""Proving and mending what follows from the facts, part by part; and the counts of a memory.
+"""Verifies and rebuilds derived data, part by part; and reads the counts of a memory.
 
-A rebuild that is cut off leaves every page either as it was or as it should be.
+An interrupted rebuild leaves every page either unchanged or rebuilt.
 """
 
 from __future__ import annotations

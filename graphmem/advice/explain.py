@@ -348,7 +348,7 @@ class Explainer:
 
     def _unreadable(self, item: Row, reader: str | None) -> NotFoundError:
         return NotFoundError(
-            f"agent {reader!r} may read no evidence of {item['kind']} {item['id']!r}; leave out "
+            f"agent {reader!r} may not read the evidence of {item['kind']} {item['id']!r}; leave out "
             "the agent to read everything, or see `graphmem scopes`"
         )
 

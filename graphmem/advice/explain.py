@@ -348,8 +348,8 @@ class Explainer:
 
     def _unreadable(self, item: Row, reader: str | None) -> NotFoundError:
         return NotFoundError(
-            f"agent {reader!r} may not read the evidence of {item['kind']} {item['id']!r}; leave out "
-            "the agent to read everything, or see `graphmem scopes`"
+            f"agent {reader!r} may not read the evidence of {item['kind']} {item['id']!r}; "
+            "leave out the agent to read everything, or see `graphmem scopes`"
         )
 
     def _explanation(

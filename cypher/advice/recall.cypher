@@ -129,11 +129,16 @@ RETURN id, task;
 UNWIND $rows AS row
 MATCH (t:Task {id: row.task})
 WITH row, t, t.ns AS ns WHERE ns = $ns
-MATCH (t)-[d:RECENT]->(e:Episode)-[u:USED]->(s:Strategy)
+MATCH (t)-[d:RECENT]->(e:Episode)
+WITH row, d, e ORDER BY d.at DESC, e.id DESC
+WITH row, collect({id: e.id, at: d.at}) AS recent
+UNWIND recent[..20] AS one
+MATCH (e:Episode {id: one.id})
+MATCH (e)-[u:USED]->(s:Strategy)
 WHERE u.applied AND coalesce(s.merged_into, s.id) = row.id
 MATCH (a:Agent)-[:RAN]->(e)
 WHERE $agents IS NULL OR a.name IN $agents
-RETURN DISTINCT row.id AS id, e.id AS episode, d.at AS at
+RETURN DISTINCT row.id AS id, e.id AS episode, one.at AS at
 ORDER BY at DESC, episode DESC;
 
 // name: recall.tasks

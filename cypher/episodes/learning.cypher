@@ -4,15 +4,19 @@
 // nodes got theirs by SET in every later transaction. Where two writers of a server create the
 // same node, a constraint stops one of them, and its transaction is run again.
 //
-// Every procedure takes a batch of rows, one an episode:
+// `learning.add` is the ordinary case, and one statement. Everything else goes by `learning.look_at` and `learning.add_many`.
+//
+// An episode is what episodes/rows.py makes of it:
 //   {id, content_hash, agent, agent_name, task, task_key, keyed, description, task_type, at,
 //    used_at, success (0 or 1), score, reward, error, feedback, summary, started_at, ended_at,
 //    duration, step_count, use_count, source_key, source, extra, type, type_rule, inferred, inferred_rule, error_class,
-//    steps [{id, index, action_type, action, observation, reward, error, state, next_state,
-//      terminal}], uses [{strategy, text, rank, credit, shown, applied, heuristic, anti_pattern}]}
-// `at` orders episodes (ended, else started, else recorded), `used_at` is null without a date.
-// Rows come in the order of their ids, and nodes are touched in the order of theirs: agents,
-// tasks, strategies. Each is locked, by a SET, before it is read.
+//    steps [{id, index, action_type, action, observation, reward, error, state, next_state, terminal}]}
+// `at` orders episodes (ended, else started, else recorded), `used_at` is null without a date. Of a strategy, `worth` is credit times
+// score. A co-occurrence goes from the smaller id; its weight is a count that decays with the half-life, held at last_at, and episodes
+// without a time add 1 that does not decay (kept in undated).
+//
+// Nodes are locked by a SET of a constant before they are read: streams, then tasks, then strategies, each in the order of ids. (On a
+// server, six writers of one node that read it in the SET that locks it met 78 deadlocks in 476 calls; with a constant first, none.)
 
 // name: learning.known
 // doc: Which episodes are known, and what they hold.
@@ -21,91 +25,203 @@ MATCH (e:Episode)
 WHERE e.id IN $ids AND e.ns = $ns
 RETURN e.id AS id, e.content_hash AS content_hash;
 
-// name: learning.there
-// doc: Which of some agents, tasks and strategies there are.
-// param: agents list, tasks list, strategies list
-// returns: id string
+// name: learning.add
+// mode: write
+// doc: One new episode and all that it adds, where everything that it is about is known and stays what it is, and nothing keeps its agent
+// doc: from learning it; else no row, and nothing is written. A row for each strategy: {strategy, heuristic, anti_pattern, rank, credit,
+// doc: shown, worth}, in the order of their ids; all were applied.
+// option: failed  it failed, with a class of errors
+// option: typed  its type of task was given
+// option: dated  it has a time
+// option: told  it has an error (or the class of one), feedback, summary, duration, source or extra data
+// option: stepped  it has steps
+// option: together  it used several strategies
+// option: locked  other processes may write: nodes are locked before they are read
+// param: agent string, agent_name string, task string, stream string, scope string, namespace string, half_life_days float
+// param: half_life float, heuristics list, anti_patterns list, used integer, uses list, pairs list, steps list, at integer
+// param: used_at integer, supports boolean, content_hash string, description string, keyed boolean, task_type string, success integer
+// param: score float, reward float, error string, feedback string, summary string, started_at integer, ended_at integer
+// param: duration float, step_count integer, source_key string, source string, extra string, type string, type_rule string
+// param: error_class string
+// returns: episodes integer, heuristic string, trials integer, successes integer, occurrences integer
+MATCH (h:Heuristic)                                                                                             //? !failed
+WHERE h.id IN $heuristics AND h.created_at <= $now                                                              //? !failed
+MATCH (p:AntiPattern)-[:OPPOSED_BY]->(h:Heuristic)                                                              //? failed
+WHERE p.id IN $anti_patterns AND h.id IN $heuristics AND h.created_at <= $now AND p.created_at <= $now          //? failed
+WITH count(h) AS known
+WHERE known = $used
+MATCH (t:Task {id: $task})
+MATCH (a:Agent {id: $agent})
+MATCH (m:Stream {id: $stream})
+WHERE t.ns = $ns
+SET m.ns = $ns, t.ns = $ns                                                                                      //? locked
+WITH t, a, m WHERE t.ns = $ns                                                                                   //? locked
+  AND t.description = $description AND t.created_at <= $now
+  AND t.type = $task_type AND t.typed_at IS NOT NULL                                                            //? typed
+  AND EXISTS { MATCH (n:Namespace {id: $namespace}) WHERE n.co_occurrence_half_life_days = $half_life_days }    //? together
+  AND NOT EXISTS { MATCH (:Episode {id: $id}) } AND NOT EXISTS { MATCH (:LearningScope {id: $scope}) }
+SET m.last = m.last + 1, t.episodes = t.episodes + 1, t.score_sum = t.score_sum + $score
+SET t.described_by = CASE WHEN $at > t.described_at OR ($at = t.described_at AND $id > t.described_by) THEN $id ELSE t.described_by END
+  , t.typed_by = CASE WHEN $at > t.typed_at OR ($at = t.typed_at AND $id > t.typed_by) THEN $id ELSE t.typed_by END  //? typed
+SET t.described_at = CASE WHEN $at > t.described_at THEN $at ELSE t.described_at END
+  , t.typed_at = CASE WHEN $at > t.typed_at THEN $at ELSE t.typed_at END                                        //? typed
+CREATE (a)-[:RAN]->(e:Episode {id: $id, ns: $ns, created_at: $now, recorded_at: $now, content_hash: $content_hash, task: $description,
+  keyed: $keyed, success: $supports, score: $score, reward: $reward, step_count: $step_count, use_count: $used, source_key: $source_key,
+  task_type: $task_type,                                                                                        //? typed
+  error: $error, feedback: $feedback, summary: $summary, duration: $duration,                                   //? told
+  source: $source, extra: $extra, error_class: $error_class,                                                    //? told
+  started_at: $started_at, ended_at: $ended_at,                                                                 //? dated
+  type: $type, type_rule: $type_rule})-[:ATTEMPTED]->(t)
+CREATE (t)-[:RECENT {at: $at}]->(e)
+CREATE (:Event {id: m.id + ':' + toString(m.last), ns: $ns, created_at: $now, stream: m.id, seq: m.last,
+  kind: 'episode', subject: $id})-[:ABOUT]->(e)
+FOREACH (step IN $steps |                                                                                       //? stepped
+  CREATE (e)-[:HAS_STEP]->(:Step {id: step.id, ns: $ns, created_at: $now, index: step.index, action_type: step.action_type,  //? stepped
+    action: step.action, observation: step.observation, reward: step.reward, error: step.error, state: step.state,  //? stepped
+    next_state: step.next_state, terminal: step.terminal}))                                                     //? stepped
+WITH t, e                                                                                                       //? together
+UNWIND $pairs AS pair                                                                                           //? together
+MATCH (x:Strategy {id: pair.low})                                                                               //? together
+MATCH (y:Strategy {id: pair.high})                                                                              //? together
+SET x.ns = $ns, y.ns = $ns                                                                                      //? together locked
+MERGE (x)-[c:CO_OCCURS_WITH]->(y)                                                                               //? together
+ON CREATE SET c.count = 1, c.successes = $success, c.undated = 1, c.weight = 1.0, c.last_at = null              //? together !dated
+ON MATCH SET c.count = c.count + 1, c.successes = c.successes + $success, c.undated = c.undated + 1             //? together !dated
+  , c.weight = c.weight + 1.0                                                                                   //? together !dated
+ON CREATE SET c.count = 1, c.successes = $success, c.undated = 0, c.weight = 1.0, c.last_at = $used_at          //? together dated
+ON MATCH SET c.count = c.count + 1, c.successes = c.successes + $success                                        //? together dated
+  , c.weight = CASE WHEN c.last_at IS NULL THEN c.weight + 1.0                                                  //? together dated
+    WHEN c.last_at < $used_at                                                                                   //? together dated
+    THEN c.undated + (c.weight - c.undated) * decayed(c.last_at, $used_at, $half_life) + 1.0                    //? together dated
+    ELSE c.weight + decayed($used_at, c.last_at, $half_life) END                                                //? together dated
+SET c.last_at = later(c.last_at, $used_at)                                                                      //? together dated
+WITH t, e, count(*) AS pairs                                                                                    //? together
+WITH t, e                                                                                                       //? !together
+UNWIND $uses AS use
+MATCH (s:Strategy {id: use.strategy})
+MATCH (h:Heuristic {id: use.heuristic})
+MATCH (p:AntiPattern {id: use.anti_pattern})                                                                    //? failed
+SET s.ns = $ns                                                                                                  //? locked
+SET s.trials = s.trials + 1, s.successes = s.successes + $success, s.credit_sum = s.credit_sum + use.credit
+  , s.score_sum = s.score_sum + use.worth
+  , s.last_used_at = later(s.last_used_at, $used_at)                                                            //? dated
+MERGE (t)<-[o:OUTCOME {agent: $agent_name}]-(s)
+ON CREATE SET o.trials = 1, o.successes = $success, o.credit_sum = use.credit, o.score_sum = use.worth
+  , o.last_at = $used_at                                                                                        //? dated
+ON MATCH SET o.trials = o.trials + 1, o.successes = o.successes + $success, o.credit_sum = o.credit_sum + use.credit
+  , o.score_sum = o.score_sum + use.worth
+  , o.last_at = later(o.last_at, $used_at)                                                                      //? dated
+SET h.trials = h.trials + 1, h.successes = h.successes + $success, h.credit_sum = h.credit_sum + use.credit
+  , h.score_sum = h.score_sum + use.worth
+  , h.first_at = earlier(h.first_at, $used_at), h.last_at = later(h.last_at, $used_at)                          //? dated
+SET p.occurrences = p.occurrences + 1                                                                           //? failed
+  , p.first_at = earlier(p.first_at, $used_at), p.last_at = later(p.last_at, $used_at)                          //? failed dated
+CREATE (e)-[:USED {rank: use.rank, credit: use.credit, shown: use.shown, applied: true}]->(s)
+CREATE (h)-[:DERIVED_FROM {supports: $supports, at: $at}]->(e)
+CREATE (p)-[:DERIVED_FROM {supports: true, at: $at}]->(e)                                                       //? failed
+RETURN t.episodes AS episodes, h.id AS heuristic, h.trials AS trials, h.successes AS successes,
+       p.occurrences AS occurrences                                                                             //? failed
+       0 AS occurrences                                                                                         //? !failed
+;
+
+// name: learning.look_at
+// doc: What is known of what new episodes are about: the hashes of episodes, when nodes were created, and how many successes and failures
+// doc: (or episodes) lessons and tasks have.
+// param: episodes list, agents list, streams list, tasks list, strategies list, heuristics list, anti_patterns list
+// returns: label string, id string, content_hash string, created_at integer, won integer, lost integer
+MATCH (n:Episode)
+WHERE n.id IN $episodes AND n.ns = $ns
+RETURN 'Episode' AS label, n.id AS id, n.content_hash AS content_hash, n.created_at AS created_at, null AS won, null AS lost
+UNION ALL
+MATCH (n:Agent)
+WHERE n.id IN $agents AND n.ns = $ns
+RETURN 'Agent' AS label, n.id AS id, null AS content_hash, n.created_at AS created_at, null AS won, null AS lost
+UNION ALL
+MATCH (n:Stream)
+WHERE n.id IN $streams AND n.ns = $ns
+RETURN 'Stream' AS label, n.id AS id, null AS content_hash, n.created_at AS created_at, null AS won, null AS lost
+UNION ALL
+MATCH (n:Task)
+WHERE n.id IN $tasks AND n.ns = $ns
+RETURN 'Task' AS label, n.id AS id, null AS content_hash, n.created_at AS created_at, n.episodes AS won, 0 AS lost
+UNION ALL
+MATCH (n:Strategy)
+WHERE n.id IN $strategies AND n.ns = $ns
+RETURN 'Strategy' AS label, n.id AS id, null AS content_hash, n.created_at AS created_at, null AS won, null AS lost
+UNION ALL
+MATCH (n:Heuristic)
+WHERE n.id IN $heuristics AND n.ns = $ns
+RETURN 'Heuristic' AS label, n.id AS id, null AS content_hash, n.created_at AS created_at, n.successes AS won,
+       n.trials - n.successes AS lost
+UNION ALL
+MATCH (n:AntiPattern)
+WHERE n.id IN $anti_patterns AND n.ns = $ns
+RETURN 'AntiPattern' AS label, n.id AS id, null AS content_hash, n.created_at AS created_at, n.occurrences AS won, 0 AS lost;
+
+// name: learning.add_many
+// mode: write
+// doc: New episodes and all that they add, in parts, each sent only where there is something for it: to the embedded engine as one
+// doc: statement, to a server one by one. What grows has a row for each node or edge, with what is to be added, in the order of ids.
+// option: new  agents, streams, tasks and strategies that are not there yet, with what they begin with; texts wait for their vectors
+// option: advanced  the numbers of streams: {id, episodes}
+// option: older  agents that have an episode before what was their first
+// option: tasks  what tasks say of themselves, and their scores: {id, latest and typed (episodes), episodes, score_sum}
+// option: strategies  the counts of strategies over all tasks and agents
+// option: recorded  the episodes with their steps and events, and their places among the latest of a task
+// option: used  the strategies that they used
+// option: outcomes  the weighted edges from strategies to tasks, one an agent
+// option: together  the co-occurrence edges between strategies of one episode: {low, high (ids), times, successes, dates, last_at}
+// option: new_heuristics  heuristics that are not there yet, with what they begin with
+// option: heuristics  what works for an agent on a type of tasks
+// option: new_anti_patterns  anti-patterns that are not there yet, with what they begin with
+// option: anti_patterns  what fails for an agent with a class of errors; opposing are heuristics on the same strategy and types
+// option: evidence  the latest episodes of heuristics
+// option: failures  the latest episodes of anti-patterns
+// option: new_rules  the sentences that they list
+// option: listed  who listed them
+// option: rules  what they say for and against these: {score, at, used_at, sentences [{rule, success, mistake}]}
+// option: new_mistakes  the mistakes that cards describe
+// option: carded  who made them
+// option: mistakes  how often they were made, with evidence and lesson of the latest card
+// param: half_life float, new_agents list, new_streams list, new_tasks list, new_strategies list, advanced list, older list
+// param: tasks list, strategies list, recorded list, used list, outcomes list, together list, new_heuristics list, heuristics list
+// param: new_anti_patterns list, anti_patterns list, evidence list, failures list, new_rules list, listed list, rules list
+// param: new_mistakes list, carded list, mistakes list
+// returns: done integer
+//? new
+FOREACH (row IN $new_agents | CREATE (:Agent {id: row.id, ns: $ns, name: row.name, created_at: $now}))
+FOREACH (row IN $new_streams | CREATE (:Stream {id: row.id, ns: $ns, created_at: $now, agent: row.agent, last: row.episodes, unrecorded: 0}))
+FOREACH (row IN $new_tasks |
+  CREATE (:Task {id: row.id, ns: $ns, key: row.key, description: row.latest.description, described_at: row.latest.at,
+    described_by: row.latest.id, type: row.type, type_rule: row.type_rule, typed_at: row.typed.at, typed_by: row.typed.id, created_at: $now,
+    episodes: row.episodes, score_sum: row.score_sum})
+  CREATE (:Pending {id: row.id, ns: $ns, kind: 'Task', created_at: $now}))
+FOREACH (row IN $new_strategies |
+  CREATE (:Strategy {id: row.id, ns: $ns, text: row.text, created_at: $now, trials: row.trials, successes: row.successes,
+    credit_sum: row.credit_sum, score_sum: row.score_sum, last_used_at: row.last_at, reads: 0, last_read_at: null, merged_into: null})
+  CREATE (:Pending {id: row.id, ns: $ns, kind: 'Strategy', created_at: $now}))
+WITH count(*) AS done
+//? advanced
+UNWIND $advanced AS row
+MATCH (m:Stream {id: row.id})
+SET m.ns = $ns
+WITH m, m.last + row.episodes AS last
+SET m.last = last
+WITH count(*) AS done
+//? older
 MATCH (a:Agent)
-WHERE a.id IN $agents AND a.ns = $ns
-RETURN a.id AS id
-UNION ALL
-MATCH (t:Task)
-WHERE t.id IN $tasks AND t.ns = $ns
-RETURN t.id AS id
-UNION ALL
-MATCH (s:Strategy)
-WHERE s.id IN $strategies AND s.ns = $ns
-RETURN s.id AS id;
-
-// name: learning.lock_agents
-// mode: write
-// doc: Locks agents, in the order of their ids, until the transaction ends.
-// returns: agents integer
-UNWIND $ids AS id
-WITH id ORDER BY id
-MATCH (a:Agent {id: id})
-WITH a, a.ns AS ns WHERE ns = $ns
-SET a.ns = ns
-RETURN count(*) AS agents;
-
-// name: learning.entities
-// mode: write
-// doc: Creates the agents, tasks and strategies of new episodes that are not there yet; the texts of the latter two wait for their vectors.
-// returns: agents integer, tasks integer, strategies integer
-UNWIND $rows AS row
-WITH DISTINCT row.agent AS id, row.agent_name AS name
-ORDER BY id
-OPTIONAL MATCH (a:Agent {id: id})
-WITH id, name, a WHERE a IS NULL
-CREATE (:Agent {id: id, ns: $ns, name: name, created_at: $now})
-WITH count(*) AS agents
-UNWIND $rows AS row
-WITH agents, row.task AS id, collect(row)[0] AS any
-ORDER BY id
-OPTIONAL MATCH (t:Task {id: id})
-WITH agents, id, any, t WHERE t IS NULL
-CREATE (:Task {id: id, ns: $ns, key: any.task_key, description: any.description, described_at: any.at, described_by: any.id,
-  type: any.inferred, type_rule: any.inferred_rule, typed_at: null, typed_by: null, created_at: $now, episodes: 0, score_sum: 0.0}),
-  (:Pending {id: id, ns: $ns, kind: 'Task', created_at: $now})
-WITH max(agents) AS agents, count(*) AS tasks
-UNWIND $rows AS row
-UNWIND row.uses AS use
-WITH DISTINCT agents, tasks, use.strategy AS id, use.text AS text
-ORDER BY id
-OPTIONAL MATCH (s:Strategy {id: id})
-WITH agents, tasks, id, text, s WHERE s IS NULL
-CREATE (:Strategy {id: id, ns: $ns, text: text, created_at: $now, trials: 0, successes: 0, credit_sum: 0.0, score_sum: 0.0,
-  last_used_at: null, reads: 0, last_read_at: null, merged_into: null}), (:Pending {id: id, ns: $ns, kind: 'Strategy', created_at: $now})
-RETURN coalesce(max(agents), 0) AS agents, coalesce(max(tasks), 0) AS tasks, count(*) AS strategies;
-
-// name: learning.agents
-// mode: write
-// doc: The date of agents is that of their first episode.
-// returns: agents integer
-UNWIND $rows AS row
-WITH DISTINCT row.agent AS id ORDER BY id
-MATCH (a:Agent {id: id})
-SET a.ns = $ns
-WITH a, CASE WHEN a.created_at > $now THEN $now ELSE a.created_at END AS created_at
-SET a.created_at = created_at
-RETURN count(*) AS agents;
-
-// name: learning.tasks
-// mode: write
-// doc: What tasks say of themselves: description and type are those of the latest episode that has one; without a type that was given, it
-// doc: is the type of the description. Adds the scores; returns whose description changed, and which have more than twenty episodes.
-// returns: tasks integer, described list, crowded list
-UNWIND $rows AS row
-WITH row ORDER BY row.task, row.at DESC, row.id DESC
-WITH row.task AS id, collect(row)[0] AS latest, collect(CASE WHEN row.task_type IS NULL THEN null ELSE row END)[0] AS typed,
-     count(*) AS episodes, sum(row.score) AS score_sum
-ORDER BY id
-MATCH (t:Task {id: id})
+WHERE a.id IN $older AND a.created_at > $now
+SET a.created_at = $now
+WITH count(*) AS done
+//? tasks
+UNWIND $tasks AS row
+MATCH (t:Task {id: row.id})
 SET t.ns = $ns
-WITH t, latest, typed, coalesce(t.episodes, 0) + episodes AS episodes, coalesce(t.score_sum, 0.0) + score_sum AS score_sum,
-     CASE WHEN t.created_at > $now THEN $now ELSE t.created_at END AS created_at,
-     latest.at > t.described_at OR (latest.at = t.described_at AND latest.id > t.described_by) AS describes,
-     typed IS NOT NULL AND (t.typed_at IS NULL OR typed.at > t.typed_at OR (typed.at = t.typed_at AND typed.id > t.typed_by)) AS types
+WITH t, row.latest AS latest, row.typed AS typed, coalesce(t.episodes, 0) + row.episodes AS episodes,
+     coalesce(t.score_sum, 0.0) + row.score_sum AS score_sum, earlier(t.created_at, $now) AS created_at,
+     row.latest.at > t.described_at OR (row.latest.at = t.described_at AND row.latest.id > t.described_by) AS describes,
+     row.typed IS NOT NULL
+       AND (t.typed_at IS NULL OR row.typed.at > t.typed_at OR (row.typed.at = t.typed_at AND row.typed.id > t.typed_by)) AS types
 WITH t, created_at, episodes, score_sum, describes AND typed IS NULL AND t.typed_at IS NULL AS infers, latest,
      CASE WHEN describes THEN latest.description ELSE t.description END AS description,
      CASE WHEN describes THEN latest.at ELSE t.described_at END AS described_at,
@@ -113,123 +229,67 @@ WITH t, created_at, episodes, score_sum, describes AND typed IS NULL AND t.typed
      CASE WHEN types THEN typed.task_type ELSE t.type END AS type, CASE WHEN types THEN 'given' ELSE t.type_rule END AS type_rule,
      CASE WHEN types THEN typed.at ELSE t.typed_at END AS typed_at,
      CASE WHEN types THEN typed.id ELSE t.typed_by END AS typed_by
+OPTIONAL MATCH (waiting:Pending {id: t.id})
 WITH t, created_at, episodes, score_sum, description, described_at, described_by, typed_at, typed_by,
-  CASE WHEN infers THEN latest.inferred ELSE type END AS type, CASE WHEN infers THEN latest.inferred_rule ELSE type_rule END AS type_rule,
-  CASE WHEN description <> t.description THEN t.id ELSE null END AS described
+     CASE WHEN infers THEN latest.inferred ELSE type END AS type,
+     CASE WHEN infers THEN latest.inferred_rule ELSE type_rule END AS type_rule,
+     CASE WHEN description <> t.description AND waiting IS NULL THEN [t.id] ELSE [] END AS reworded
+FOREACH (id IN reworded | CREATE (:Pending {id: id, ns: $ns, kind: 'Task', created_at: $now}))
 SET t.created_at = created_at, t.description = description, t.described_at = described_at, t.described_by = described_by,
     t.type = type, t.type_rule = type_rule, t.typed_at = typed_at, t.typed_by = typed_by, t.episodes = episodes, t.score_sum = score_sum
-RETURN count(*) AS tasks, collect(described) AS described, collect(CASE WHEN episodes > 20 THEN t.id ELSE null END) AS crowded;
-
-// name: learning.strategies
-// mode: write
-// doc: The counts of strategies over all tasks and agents.
-// returns: strategies integer
-UNWIND $rows AS row
-UNWIND row.uses AS use
-WITH use.strategy AS id,
-     sum(CASE WHEN use.applied THEN 1 ELSE 0 END) AS trials,
-     sum(CASE WHEN use.applied THEN row.success ELSE 0 END) AS successes,
-     sum(CASE WHEN use.applied THEN use.credit ELSE 0.0 END) AS credit_sum,
-     sum(CASE WHEN use.applied THEN use.credit * row.score ELSE 0.0 END) AS score_sum,
-     max(CASE WHEN use.applied THEN row.used_at ELSE null END) AS used_at
-ORDER BY id
-MATCH (s:Strategy {id: id})
+WITH count(*) AS done
+//? strategies
+UNWIND $strategies AS row
+MATCH (s:Strategy {id: row.id})
 SET s.ns = $ns
-WITH s,
-     s.trials + trials AS trials,
-     s.successes + successes AS successes,
-     s.credit_sum + credit_sum AS credit_sum,
-     s.score_sum + score_sum AS score_sum,
-     later(s.last_used_at, used_at) AS last_used_at,
-     CASE WHEN s.created_at > $now THEN $now ELSE s.created_at END AS created_at
-SET s.trials = trials, s.successes = successes, s.credit_sum = credit_sum, s.score_sum = score_sum,
-    s.last_used_at = last_used_at, s.created_at = created_at
-RETURN count(*) AS strategies;
-
-// name: learning.record
-// mode: write
-// doc: New episodes, who ran them, and what they attempted.
-// returns: episodes integer
-UNWIND $rows AS row
+WITH s, s.trials + row.trials AS trials, s.successes + row.successes AS successes, s.credit_sum + row.credit_sum AS credit_sum,
+     s.score_sum + row.score_sum AS score_sum, later(s.last_used_at, row.last_at) AS last_used_at,
+     earlier(s.created_at, $now) AS created_at
+SET s.trials = trials, s.successes = successes, s.credit_sum = credit_sum, s.score_sum = score_sum, s.last_used_at = last_used_at,
+    s.created_at = created_at
+WITH count(*) AS done
+//? recorded
+UNWIND $recorded AS row
 MATCH (a:Agent {id: row.agent})
 MATCH (t:Task {id: row.task})
+MATCH (m:Stream {id: row.stream})
 CREATE (a)-[:RAN]->(e:Episode {id: row.id, ns: $ns, created_at: $now, recorded_at: $now, content_hash: row.content_hash,
   task: row.description, keyed: row.keyed, task_type: row.task_type, success: row.success = 1, score: row.score, reward: row.reward,
   error: row.error, feedback: row.feedback, summary: row.summary, started_at: row.started_at, ended_at: row.ended_at,
   duration: row.duration, step_count: row.step_count, use_count: row.use_count, source_key: row.source_key, source: row.source,
-  extra: row.extra, type: row.type, type_rule: row.type_rule, error_class: row.error_class})
-CREATE (e)-[:ATTEMPTED]->(t)
-RETURN count(*) AS episodes;
-
-// name: learning.uses
-// mode: write
-// doc: The strategies that new episodes used.
-// returns: uses integer
-UNWIND $rows AS row
-MATCH (e:Episode {id: row.id})
-UNWIND row.uses AS use
-MATCH (s:Strategy {id: use.strategy})
-CREATE (e)-[:USED {rank: use.rank, credit: use.credit, shown: use.shown, applied: use.applied}]->(s)
-RETURN count(*) AS uses;
-
-// name: learning.steps
-// mode: write
-// doc: The steps of new episodes.
-// returns: steps integer
-UNWIND $rows AS row
-MATCH (e:Episode {id: row.id})
-UNWIND row.steps AS step
-CREATE (e)-[:HAS_STEP]->(:Step {id: step.id, ns: $ns, created_at: $now, index: step.index, action_type: step.action_type,
-  action: step.action, observation: step.observation, reward: step.reward, error: step.error, state: step.state,
-  next_state: step.next_state, terminal: step.terminal})
-RETURN count(*) AS steps;
-
-// name: learning.outcomes
-// mode: write
-// doc: The weighted outcome edges from strategies to tasks, one an agent.
-// returns: outcomes integer
-UNWIND $rows AS row
-UNWIND row.uses AS use
-WITH row, use WHERE use.applied
-WITH use.strategy AS strategy, row.task AS task, row.agent_name AS agent,
-     count(*) AS trials, sum(row.success) AS successes, sum(use.credit) AS credit_sum,
-     sum(use.credit * row.score) AS score_sum, max(row.used_at) AS used_at
-ORDER BY strategy, task, agent
-MATCH (s:Strategy {id: strategy})
-MATCH (t:Task {id: task})
-OPTIONAL MATCH (t)<-[o:OUTCOME {agent: agent}]-(s)
-WITH s, t, o, agent,
-     coalesce(o.trials, 0) + trials AS trials,
-     coalesce(o.successes, 0) + successes AS successes,
-     coalesce(o.credit_sum, 0.0) + credit_sum AS credit_sum,
-     coalesce(o.score_sum, 0.0) + score_sum AS score_sum,
-     later(o.last_at, used_at) AS last_at
-FOREACH (ignored IN CASE WHEN o IS NULL THEN [1] ELSE [] END |
-  CREATE (s)-[:OUTCOME {agent: agent, trials: trials, successes: successes, credit_sum: credit_sum, score_sum: score_sum,
-  last_at: last_at}]->(t))
-FOREACH (edge IN CASE WHEN o IS NULL THEN [] ELSE [o] END |
-  SET edge.trials = trials, edge.successes = successes, edge.credit_sum = credit_sum, edge.score_sum = score_sum, edge.last_at = last_at)
-RETURN count(*) AS outcomes;
-
-// name: learning.co_occurrences
-// mode: write
-// doc: The co-occurrence edges between strategies of one episode, from the smaller id. The weight is a count that decays with the
-// doc: half-life, held at last_at; episodes without a time add 1 that does not decay (kept in undated).
-// param: half_life float
-// returns: co_occurrences integer
-UNWIND $rows AS row
-UNWIND row.uses AS a
-UNWIND row.uses AS b
-WITH row, a, b WHERE a.strategy < b.strategy AND a.applied AND b.applied
-WITH a.strategy AS low, b.strategy AS high, count(*) AS times, sum(row.success) AS successes,
-     collect(row.used_at) AS dates, max(row.used_at) AS latest
-ORDER BY low, high
-MATCH (x:Strategy {id: low})
-MATCH (y:Strategy {id: high})
+  extra: row.extra, type: row.type, type_rule: row.type_rule, error_class: row.error_class})-[:ATTEMPTED]->(t)
+CREATE (:Event {id: m.id + ':' + toString(m.last - row.followers), ns: $ns, created_at: $now, stream: m.id, seq: m.last - row.followers,
+  kind: 'episode', subject: row.id})-[:ABOUT]->(e)
+FOREACH (at IN row.recent | CREATE (t)-[:RECENT {at: at}]->(e))
+FOREACH (step IN row.steps |
+  CREATE (e)-[:HAS_STEP]->(:Step {id: step.id, ns: $ns, created_at: $now, index: step.index, action_type: step.action_type,
+    action: step.action, observation: step.observation, reward: step.reward, error: step.error, state: step.state,
+    next_state: step.next_state, terminal: step.terminal}))
+WITH count(*) AS done
+//? used
+UNWIND $used AS row
+MATCH (e:Episode {id: row.episode})
+MATCH (s:Strategy {id: row.strategy})
+CREATE (e)-[:USED {rank: row.rank, credit: row.credit, shown: row.shown, applied: row.applied}]->(s)
+WITH count(*) AS done
+//? outcomes
+UNWIND $outcomes AS row
+MATCH (s:Strategy {id: row.strategy})
+MATCH (t:Task {id: row.task})
+MERGE (t)<-[o:OUTCOME {agent: row.agent}]-(s)
+ON CREATE SET o.trials = row.trials, o.successes = row.successes, o.credit_sum = row.credit_sum, o.score_sum = row.score_sum,
+  o.last_at = row.last_at
+ON MATCH SET o.trials = o.trials + row.trials, o.successes = o.successes + row.successes, o.credit_sum = o.credit_sum + row.credit_sum,
+  o.score_sum = o.score_sum + row.score_sum, o.last_at = later(o.last_at, row.last_at)
+WITH count(*) AS done
+//? together
+UNWIND $together AS row
+MATCH (x:Strategy {id: row.low})
+MATCH (y:Strategy {id: row.high})
 OPTIONAL MATCH (x)-[c:CO_OCCURS_WITH]->(y)
-WITH x, y, c, dates, coalesce(c.count, 0) + times AS count, coalesce(c.successes, 0) + successes AS successes,
-     coalesce(c.undated, 0) + times - size(dates) AS undated, coalesce(c.weight - c.undated, 0.0) AS dated, c.last_at AS before,
-     later(c.last_at, latest) AS last_at
+WITH x, y, c, row.dates AS dates, coalesce(c.count, 0) + row.times AS count, coalesce(c.successes, 0) + row.successes AS successes,
+     coalesce(c.undated, 0) + row.times - size(row.dates) AS undated, coalesce(c.weight - c.undated, 0.0) AS dated, c.last_at AS before,
+     later(c.last_at, row.last_at) AS last_at
 WITH x, y, c, count, successes, undated, last_at,
      undated + CASE WHEN before IS NULL THEN 0.0 ELSE dated * decayed(before, last_at, $half_life) END
      + reduce(sum = 0.0, date IN dates | sum + decayed(date, last_at, $half_life)) AS weight
@@ -237,7 +297,128 @@ FOREACH (ignored IN CASE WHEN c IS NULL THEN [1] ELSE [] END |
   CREATE (x)-[:CO_OCCURS_WITH {count: count, successes: successes, undated: undated, weight: weight, last_at: last_at}]->(y))
 FOREACH (edge IN CASE WHEN c IS NULL THEN [] ELSE [c] END |
   SET edge.count = count, edge.successes = successes, edge.undated = undated, edge.weight = weight, edge.last_at = last_at)
-RETURN count(*) AS co_occurrences;
+WITH count(*) AS done
+//? new_heuristics
+UNWIND $new_heuristics AS row
+MATCH (s:Strategy {id: row.strategy})
+CREATE (:Heuristic {id: row.id, ns: $ns, created_at: $now, agent: row.agent, type: row.type, text: s.text, trials: row.trials,
+  successes: row.successes, credit_sum: row.credit_sum, score_sum: row.score_sum, first_at: row.first_at, last_at: row.last_at})
+  -[:RECOMMENDS]->(s)
+WITH count(*) AS done
+//? heuristics
+UNWIND $heuristics AS row
+MATCH (h:Heuristic {id: row.id})
+WITH h, h.trials + row.trials AS trials, h.successes + row.successes AS successes, h.credit_sum + row.credit_sum AS credit_sum,
+     h.score_sum + row.score_sum AS score_sum, earlier(h.first_at, row.first_at) AS first_at, later(h.last_at, row.last_at) AS last_at,
+     earlier(h.created_at, $now) AS created_at
+SET h.trials = trials, h.successes = successes, h.credit_sum = credit_sum, h.score_sum = score_sum, h.first_at = first_at,
+    h.last_at = last_at, h.created_at = created_at
+WITH count(*) AS done
+//? new_anti_patterns
+UNWIND $new_anti_patterns AS row
+MATCH (s:Strategy {id: row.strategy})
+CREATE (p:AntiPattern {id: row.id, ns: $ns, created_at: $now, agent: row.agent, error_class: row.error_class, text: s.text,
+  types: row.types, occurrences: row.trials, first_at: row.first_at, last_at: row.last_at})-[:WARNS_AGAINST]->(s)
+WITH p, row
+UNWIND row.opposing AS heuristic
+MATCH (h:Heuristic {id: heuristic})
+CREATE (p)-[:OPPOSED_BY]->(h)
+WITH count(*) AS done
+//? anti_patterns
+UNWIND $anti_patterns AS row
+MATCH (p:AntiPattern {id: row.id})
+WITH p, row.opposing AS opposing, p.occurrences + row.trials AS occurrences, earlier(p.first_at, row.first_at) AS first_at,
+     later(p.last_at, row.last_at) AS last_at, earlier(p.created_at, $now) AS created_at,
+     p.types + [type IN row.types WHERE NOT type IN p.types] AS types
+SET p.occurrences = occurrences, p.types = types, p.first_at = first_at, p.last_at = last_at, p.created_at = created_at
+WITH p, opposing
+UNWIND opposing AS heuristic
+MATCH (h:Heuristic {id: heuristic})
+MERGE (p)-[:OPPOSED_BY]->(h)
+WITH count(*) AS done
+//? evidence
+UNWIND $evidence AS row
+MATCH (h:Heuristic {id: row.id})
+MATCH (e:Episode {id: row.episode})
+CREATE (h)-[:DERIVED_FROM {supports: row.supports, at: row.at}]->(e)
+WITH count(*) AS done
+//? failures
+UNWIND $failures AS row
+MATCH (p:AntiPattern {id: row.id})
+MATCH (e:Episode {id: row.episode})
+CREATE (p)-[:DERIVED_FROM {supports: true, at: row.at}]->(e)
+WITH count(*) AS done
+//? new_rules
+UNWIND $new_rules AS row
+MATCH (t:Task {id: row.task})
+OPTIONAL MATCH (r:Rule {id: row.id})
+WITH row, t, r WHERE r IS NULL
+CREATE (t)-[:HAS_RULE]->(:Rule {id: row.id, ns: $ns, created_at: $now, text: row.text, task: t.key, source: 'episodes', verdict: null,
+  worked: 0, praised: 0, failed: 0, blamed: 0, first_at: null, last_at: null, worked_at: null, failed_at: null})
+WITH count(*) AS done
+//? listed
+UNWIND $listed AS row
+MATCH (e:Episode {id: row.episode})
+MATCH (r:Rule {id: row.rule})
+CREATE (e)-[:LISTED {as_success: row.as_success, rank: row.rank}]->(r)
+WITH count(*) AS done
+//? rules
+UNWIND $rules AS row
+UNWIND row.sentences AS item
+WITH item.rule AS id,
+     sum(CASE WHEN praised(row.score) AND item.success THEN 1 ELSE 0 END) AS worked,
+     sum(CASE WHEN praised(row.score) THEN 1 ELSE 0 END) AS praised,
+     sum(CASE WHEN blamed(row.score) AND item.mistake THEN 1 ELSE 0 END) AS failed,
+     sum(CASE WHEN blamed(row.score) THEN 1 ELSE 0 END) AS blamed,
+     min(row.used_at) AS first_at, max(row.used_at) AS last_at,
+     max(CASE WHEN praised(row.score) AND item.success THEN row.at ELSE null END) AS worked_at,
+     max(CASE WHEN blamed(row.score) AND item.mistake THEN row.at ELSE null END) AS failed_at
+ORDER BY id
+MATCH (r:Rule {id: id})
+WITH r, r.worked + worked AS worked, r.praised + praised AS praised, r.failed + failed AS failed, r.blamed + blamed AS blamed,
+     earlier(r.first_at, first_at) AS first_at, later(r.last_at, last_at) AS last_at,
+     later(r.worked_at, worked_at) AS worked_at, later(r.failed_at, failed_at) AS failed_at, earlier(r.created_at, $now) AS created_at
+SET r.worked = worked, r.praised = praised, r.failed = failed, r.blamed = blamed, r.first_at = first_at, r.last_at = last_at,
+    r.worked_at = worked_at, r.failed_at = failed_at, r.created_at = created_at, r.verdict = verdict(worked, praised, failed, blamed)
+WITH count(*) AS done
+//? new_mistakes
+UNWIND $new_mistakes AS row
+OPTIONAL MATCH (m:Mistake {id: row.mistake})
+WITH row, m WHERE m IS NULL
+CREATE (:Mistake {id: row.mistake, ns: $ns, created_at: $now, type: row.type, task: row.about, worker: row.worker,
+  correct_decision: row.correct_decision, seen: 0, evidence: null, lesson: null, first_episode: null, first_order: null,
+  last_episode: null, last_order: null, last_rank: null, first_at: null, last_at: null})
+WITH count(*) AS done
+//? carded
+UNWIND $carded AS row
+MATCH (e:Episode {id: row.episode})
+MATCH (m:Mistake {id: row.mistake})
+CREATE (e)-[:MADE {rank: row.rank, about_given: row.about_given, evidence: row.evidence, lesson: row.lesson, extra: row.extra}]->(m)
+WITH count(*) AS done
+//? mistakes
+UNWIND $mistakes AS row
+MATCH (m:Mistake {id: row.id})
+SET m.ns = $ns
+WITH m, row.seen AS seen, row.latest AS latest, row.earliest AS earliest, earlier(m.first_at, row.first_at) AS first_at,
+     later(m.last_at, row.last_at) AS last_at, earlier(m.created_at, $now) AS created_at,
+     m.last_order IS NULL OR row.latest.at > m.last_order OR (row.latest.at = m.last_order AND row.latest.episode > m.last_episode)
+       OR (row.latest.at = m.last_order AND row.latest.episode = m.last_episode AND row.latest.rank > m.last_rank) AS newer,
+     m.first_order IS NULL OR row.earliest.at < m.first_order
+       OR (row.earliest.at = m.first_order AND row.earliest.episode < m.first_episode) AS older
+WITH m, m.seen + seen AS seen, first_at, last_at, created_at,
+     CASE WHEN newer THEN left(latest.evidence, 300) ELSE m.evidence END AS evidence,
+     CASE WHEN newer THEN left(latest.lesson, 300) ELSE m.lesson END AS lesson,
+     CASE WHEN newer THEN latest.episode ELSE m.last_episode END AS last_episode,
+     CASE WHEN newer THEN latest.at ELSE m.last_order END AS last_order,
+     CASE WHEN newer THEN latest.rank ELSE m.last_rank END AS last_rank,
+     CASE WHEN older THEN earliest.episode ELSE m.first_episode END AS first_episode,
+     CASE WHEN older THEN earliest.at ELSE m.first_order END AS first_order
+SET m.seen = seen, m.evidence = evidence, m.lesson = lesson, m.first_episode = first_episode, m.first_order = first_order,
+    m.last_episode = last_episode, m.last_order = last_order, m.last_rank = last_rank, m.first_at = first_at, m.last_at = last_at,
+    m.created_at = created_at
+WITH count(*) AS done
+//?
+RETURN done;
 
 // name: learning.episodes
 // doc: Episodes with everything that was learned of them but their steps and strategies.

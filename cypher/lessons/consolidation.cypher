@@ -292,7 +292,11 @@ ORDER BY id;
 MATCH (t:Task)
 WHERE t.ns = $ns
 MATCH (t)-[d:RECENT]->(e:Episode)
-WHERE praised(e.score) OR blamed(e.score)
-RETURN e.id AS id, e.task AS task, e.score AS score, d.at AS at, left(e.error, 1000) AS error, left(e.summary, 1000) AS summary
+WITH t, d, e ORDER BY d.at DESC, e.id DESC
+WITH t, collect({id: e.id, at: d.at}) AS recent
+UNWIND recent[..20] AS one
+MATCH (e:Episode {id: one.id})
+WITH e, one.at AS at WHERE praised(e.score) OR blamed(e.score)
+RETURN e.id AS id, e.task AS task, e.score AS score, at, left(e.error, 1000) AS error, left(e.summary, 1000) AS summary
 ORDER BY at DESC, id DESC
 LIMIT $limit;

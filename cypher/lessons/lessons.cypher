@@ -4,87 +4,24 @@
 // (Heuristic)-[:RECOMMENDS]->(Strategy)         one an agent, type of task and strategy
 // (AntiPattern)-[:WARNS_AGAINST]->(Strategy)    one an agent, strategy and class of errors
 // (AntiPattern)-[:OPPOSED_BY]->(Heuristic)      what the strategy achieved on the types of tasks where it failed so
-// (either)-[:DERIVED_FROM {supports, at}]->(Episode)   the latest five for, the latest five against
+// (either)-[:DERIVED_FROM {supports, at}]->(Episode)   the latest five for, the latest five against, and some before
 // (Task)-[:HAS_RULE]->(Rule)<-[:LISTED {as_success, rank}]-(Episode)
 // (Mistake)<-[:MADE {rank, evidence, lesson, extra}]-(Episode)
-// (Task)-[:RECENT {at}]->(Episode)              the latest twenty
+// (Task)-[:RECENT {at}]->(Episode)              the latest twenty, and some before
+//
+// What is before the latest is cut off when it is as much as these; how much there is depends on the order of calls, so that readers
+// leave it out.
 //
 // Rows are those of learning.cypher.
-
-// name: lessons.count_heuristics
-// mode: write
-// doc: Adds the outcomes of new episodes to heuristics; returns which have more than five successes, or failures.
-// returns: heuristics integer, crowded list
-UNWIND $rows AS row
-UNWIND row.uses AS use
-WITH row, use WHERE use.applied
-WITH use.heuristic AS id, use.strategy AS strategy, collect(row)[0] AS any, count(*) AS trials, sum(row.success) AS successes,
-     sum(use.credit) AS credit_sum, sum(use.credit * row.score) AS score_sum, min(row.used_at) AS first_at, max(row.used_at) AS last_at
-ORDER BY id
-MATCH (s:Strategy {id: strategy})
-OPTIONAL MATCH (h:Heuristic {id: id})
-WITH s, h, id, any, coalesce(h.trials, 0) + trials AS trials, coalesce(h.successes, 0) + successes AS successes,
-     coalesce(h.credit_sum, 0.0) + credit_sum AS credit_sum, coalesce(h.score_sum, 0.0) + score_sum AS score_sum,
-     earlier(h.first_at, first_at) AS first_at, later(h.last_at, last_at) AS last_at, earlier(h.created_at, $now) AS created_at
-FOREACH (ignored IN CASE WHEN h IS NULL THEN [1] ELSE [] END |
-  CREATE (:Heuristic {id: id, ns: $ns, created_at: created_at, agent: any.agent_name, type: any.type, text: s.text, trials: trials,
-    successes: successes, credit_sum: credit_sum, score_sum: score_sum, first_at: first_at, last_at: last_at})-[:RECOMMENDS]->(s))
-FOREACH (known IN CASE WHEN h IS NULL THEN [] ELSE [h] END |
-  SET known.trials = trials, known.successes = successes, known.credit_sum = credit_sum, known.score_sum = score_sum,
-      known.first_at = first_at, known.last_at = last_at, known.created_at = created_at)
-RETURN count(*) AS heuristics, collect(CASE WHEN successes > 5 OR trials - successes > 5 THEN id ELSE null END) AS crowded;
-
-// name: lessons.count_anti_patterns
-// mode: write
-// doc: Adds failures with an error to anti-patterns; returns which have more than five.
-// returns: anti_patterns integer, crowded list
-UNWIND $rows AS row
-UNWIND row.uses AS use
-WITH row, use WHERE use.applied AND use.anti_pattern IS NOT NULL
-WITH use.anti_pattern AS id, use.strategy AS strategy, collect(row)[0] AS any, count(*) AS occurrences, collect(DISTINCT row.type) AS new,
-     min(row.used_at) AS first_at, max(row.used_at) AS last_at
-ORDER BY id
-MATCH (s:Strategy {id: strategy})
-OPTIONAL MATCH (p:AntiPattern {id: id})
-WITH s, p, id, any, coalesce(p.occurrences, 0) + occurrences AS occurrences, new, coalesce(p.types, []) AS known_types,
-     earlier(p.first_at, first_at) AS first_at, later(p.last_at, last_at) AS last_at, earlier(p.created_at, $now) AS created_at
-WITH s, p, id, any, occurrences, first_at, last_at, created_at, known_types + [type IN new WHERE NOT type IN known_types] AS types
-FOREACH (ignored IN CASE WHEN p IS NULL THEN [1] ELSE [] END |
-  CREATE (:AntiPattern {id: id, ns: $ns, created_at: created_at, agent: any.agent_name, error_class: any.error_class, text: s.text,
-    types: types, occurrences: occurrences, first_at: first_at, last_at: last_at})-[:WARNS_AGAINST]->(s))
-FOREACH (known IN CASE WHEN p IS NULL THEN [] ELSE [p] END | SET known.occurrences = occurrences, known.types = types,
-  known.first_at = first_at, known.last_at = last_at, known.created_at = created_at)
-RETURN count(*) AS anti_patterns, collect(CASE WHEN occurrences > 5 THEN id ELSE null END) AS crowded;
-
-// name: lessons.oppose
-// mode: write
-// doc: Links anti-patterns to the heuristics on the same strategy and type of task, where they are not yet. Rows: {id, heuristic}, in
-// doc: order.
-// returns: links integer
-UNWIND $rows AS row
-MATCH (p:AntiPattern {id: row.id})
-MATCH (h:Heuristic {id: row.heuristic})
-OPTIONAL MATCH (p)-[o:OPPOSED_BY]->(h)
-WITH p, h, o WHERE o IS NULL
-CREATE (p)-[:OPPOSED_BY]->(h)
-RETURN count(*) AS links;
-
-// name: lessons.add_heuristic_evidence
-// mode: write
-// doc: Links heuristics to new episodes. Rows: {id, episode, supports, at}.
-// returns: links integer
-UNWIND $rows AS row
-MATCH (h:Heuristic {id: row.id})
-MATCH (e:Episode {id: row.episode})
-CREATE (h)-[:DERIVED_FROM {supports: row.supports, at: row.at}]->(e)
-RETURN count(*) AS links;
 
 // name: lessons.trim_heuristic_evidence
 // mode: write
 // doc: Keeps the latest five episodes for and the latest five against each heuristic.
 // returns: removed integer
 MATCH (h:Heuristic)
-WHERE h.id IN $ids
+WHERE h.id IN $ids AND h.ns = $ns
+SET h.ns = $ns
+WITH h
 MATCH (h)-[d:DERIVED_FROM]->(e:Episode)
 WITH h.id AS id, d.supports AS supports, d, d.at AS at, e.id AS episode
 ORDER BY at DESC, episode DESC
@@ -94,22 +31,14 @@ UNWIND links[5..] AS gone
 DELETE gone
 RETURN count(*) AS removed;
 
-// name: lessons.add_anti_pattern_evidence
-// mode: write
-// doc: Links anti-patterns to new failures. Rows: {id, episode, at}.
-// returns: links integer
-UNWIND $rows AS row
-MATCH (p:AntiPattern {id: row.id})
-MATCH (e:Episode {id: row.episode})
-CREATE (p)-[:DERIVED_FROM {supports: true, at: row.at}]->(e)
-RETURN count(*) AS links;
-
 // name: lessons.trim_anti_pattern_evidence
 // mode: write
 // doc: Keeps the latest five failures of each anti-pattern.
 // returns: removed integer
 MATCH (p:AntiPattern)
-WHERE p.id IN $ids
+WHERE p.id IN $ids AND p.ns = $ns
+SET p.ns = $ns
+WITH p
 MATCH (p)-[d:DERIVED_FROM]->(e:Episode)
 WITH p.id AS id, d, d.at AS at, e.id AS episode
 ORDER BY at DESC, episode DESC
@@ -119,22 +48,14 @@ UNWIND links[5..] AS gone
 DELETE gone
 RETURN count(*) AS removed;
 
-// name: lessons.add_recent
-// mode: write
-// doc: Links tasks to their latest episodes. Rows: {id, episode, at}.
-// returns: links integer
-UNWIND $rows AS row
-MATCH (t:Task {id: row.id})
-MATCH (e:Episode {id: row.episode})
-CREATE (t)-[:RECENT {at: row.at}]->(e)
-RETURN count(*) AS links;
-
 // name: lessons.trim_recent
 // mode: write
 // doc: Keeps the latest twenty episodes of each task.
 // returns: removed integer
 MATCH (t:Task)
-WHERE t.id IN $ids
+WHERE t.id IN $ids AND t.ns = $ns
+SET t.ns = $ns
+WITH t
 MATCH (t)-[d:RECENT]->(e:Episode)
 WITH t.id AS id, d, d.at AS at, e.id AS episode
 ORDER BY at DESC, episode DESC
@@ -143,104 +64,6 @@ WHERE size(links) > 20
 UNWIND links[20..] AS gone
 DELETE gone
 RETURN count(*) AS removed;
-
-// name: lessons.list
-// mode: write
-// doc: Creates the rules that new episodes list, and says who listed them. Rows: {id, task, listed [{rule, text, as_success, rank}]}.
-// returns: listed integer
-UNWIND $rows AS row
-UNWIND row.listed AS item
-WITH item.rule AS id, collect(item)[0] AS any, collect(row)[0] AS first
-ORDER BY id
-MATCH (t:Task {id: first.task})
-OPTIONAL MATCH (r:Rule {id: id})
-WITH id, any, t, r WHERE r IS NULL
-CREATE (t)-[:HAS_RULE]->(:Rule {id: id, ns: $ns, created_at: $now, text: any.text, task: t.key, source: 'episodes', verdict: null,
-  worked: 0, praised: 0, failed: 0, blamed: 0, first_at: null, last_at: null, worked_at: null, failed_at: null})
-WITH count(*) AS created
-UNWIND $rows AS row
-UNWIND row.listed AS item
-MATCH (e:Episode {id: row.id})
-MATCH (r:Rule {id: item.rule})
-CREATE (e)-[:LISTED {as_success: item.as_success, rank: item.rank}]->(r)
-RETURN count(*) AS listed;
-
-// name: lessons.count_rules
-// mode: write
-// doc: Adds to rules what new episodes say for and against them. Rows: {score, at, used_at, sentences [{rule, success, mistake}]}, each
-// doc: rule once an episode.
-// returns: rules integer
-UNWIND $rows AS row
-UNWIND row.sentences AS item
-WITH item.rule AS id,
-     sum(CASE WHEN praised(row.score) AND item.success THEN 1 ELSE 0 END) AS worked,
-     sum(CASE WHEN praised(row.score) THEN 1 ELSE 0 END) AS praised,
-     sum(CASE WHEN blamed(row.score) AND item.mistake THEN 1 ELSE 0 END) AS failed,
-     sum(CASE WHEN blamed(row.score) THEN 1 ELSE 0 END) AS blamed,
-     min(row.used_at) AS first_at, max(row.used_at) AS last_at,
-     max(CASE WHEN praised(row.score) AND item.success THEN row.at ELSE null END) AS worked_at,
-     max(CASE WHEN blamed(row.score) AND item.mistake THEN row.at ELSE null END) AS failed_at
-ORDER BY id
-MATCH (r:Rule {id: id})
-WITH r, r.worked + worked AS worked, r.praised + praised AS praised, r.failed + failed AS failed, r.blamed + blamed AS blamed,
-     earlier(r.first_at, first_at) AS first_at, later(r.last_at, last_at) AS last_at,
-     later(r.worked_at, worked_at) AS worked_at, later(r.failed_at, failed_at) AS failed_at, earlier(r.created_at, $now) AS created_at
-SET r.worked = worked, r.praised = praised, r.failed = failed, r.blamed = blamed, r.first_at = first_at, r.last_at = last_at,
-    r.worked_at = worked_at, r.failed_at = failed_at, r.created_at = created_at, r.verdict = verdict(worked, praised, failed, blamed)
-RETURN count(*) AS rules;
-
-// name: lessons.make
-// mode: write
-// doc: Creates the mistakes that cards of new episodes describe, and says who made them. Rows: {id, made [{mistake, type, about,
-// doc: about_given, worker, correct_decision, rank, evidence, lesson, extra}]}.
-// returns: made integer
-UNWIND $rows AS row
-UNWIND row.made AS card
-WITH card.mistake AS id, collect(card)[0] AS any
-ORDER BY id
-OPTIONAL MATCH (m:Mistake {id: id})
-WITH id, any, m WHERE m IS NULL
-CREATE (:Mistake {id: id, ns: $ns, created_at: $now, type: any.type, task: any.about, worker: any.worker,
-  correct_decision: any.correct_decision, seen: 0, evidence: null, lesson: null, first_episode: null, first_order: null, last_episode: null,
-  last_order: null, last_rank: null, first_at: null, last_at: null})
-WITH count(*) AS created
-UNWIND $rows AS row
-UNWIND row.made AS card
-MATCH (e:Episode {id: row.id})
-MATCH (m:Mistake {id: card.mistake})
-CREATE (e)-[:MADE {rank: card.rank, about_given: card.about_given, evidence: card.evidence, lesson: card.lesson, extra: card.extra}]->(m)
-RETURN count(*) AS made;
-
-// name: lessons.count_mistakes
-// mode: write
-// doc: Adds the cards of new episodes to mistakes; evidence and lesson are those of the latest card.
-// returns: mistakes integer
-UNWIND $rows AS row
-UNWIND row.made AS card
-WITH card.mistake AS id, row, card
-ORDER BY id, row.at DESC, row.id DESC, card.rank DESC
-WITH id, collect({at: row.at, episode: row.id, rank: card.rank, evidence: card.evidence, lesson: card.lesson}) AS cards,
-     min(row.used_at) AS first_at, max(row.used_at) AS last_at
-MATCH (m:Mistake {id: id})
-SET m.ns = $ns
-WITH m, size(cards) AS seen, cards[0] AS latest, cards[size(cards) - 1] AS earliest, first_at, last_at
-WITH m, seen, latest, earliest, earlier(m.first_at, first_at) AS first_at, later(m.last_at, last_at) AS last_at,
-     earlier(m.created_at, $now) AS created_at,
-     m.last_order IS NULL OR latest.at > m.last_order OR (latest.at = m.last_order AND latest.episode > m.last_episode)
-       OR (latest.at = m.last_order AND latest.episode = m.last_episode AND latest.rank > m.last_rank) AS newer,
-     m.first_order IS NULL OR earliest.at < m.first_order OR (earliest.at = m.first_order AND earliest.episode < m.first_episode) AS older
-WITH m, m.seen + seen AS seen, first_at, last_at, created_at,
-     CASE WHEN newer THEN left(latest.evidence, 300) ELSE m.evidence END AS evidence,
-     CASE WHEN newer THEN left(latest.lesson, 300) ELSE m.lesson END AS lesson,
-     CASE WHEN newer THEN latest.episode ELSE m.last_episode END AS last_episode,
-     CASE WHEN newer THEN latest.at ELSE m.last_order END AS last_order,
-     CASE WHEN newer THEN latest.rank ELSE m.last_rank END AS last_rank,
-     CASE WHEN older THEN earliest.episode ELSE m.first_episode END AS first_episode,
-     CASE WHEN older THEN earliest.at ELSE m.first_order END AS first_order
-SET m.seen = seen, m.evidence = evidence, m.lesson = lesson, m.first_episode = first_episode, m.first_order = first_order,
-    m.last_episode = last_episode, m.last_order = last_order, m.last_rank = last_rank, m.first_at = first_at, m.last_at = last_at,
-    m.created_at = created_at
-RETURN count(*) AS mistakes;
 
 // name: lessons.listed_of
 // doc: What episodes list as successes and mistakes, in their order.
@@ -542,9 +365,10 @@ LIMIT $limit;
 MATCH (t:Task)
 WHERE t.id IN $tasks AND t.ns = $ns
 MATCH (t)-[d:RECENT]->(e:Episode)
+WITH e, d.at AS at ORDER BY at DESC, e.id DESC LIMIT 20
 MATCH (a:Agent)-[:RAN]->(e)
 WHERE $agents IS NULL OR a.name IN $agents
-RETURN e.id AS episode_id, e.score AS score, e.success AS success, d.at AS at, coalesce(e.ended_at, e.started_at) AS dated, a.name AS agent,
+RETURN e.id AS episode_id, e.score AS score, e.success AS success, at, coalesce(e.ended_at, e.started_at) AS dated, a.name AS agent,
        e.type AS task_type, e.summary AS summary
 ORDER BY at DESC, episode_id DESC
 LIMIT $limit;

@@ -67,7 +67,7 @@ WITH s, h, collect(CASE WHEN d.supports THEN e.id ELSE null END) AS supporting,
   collect(CASE WHEN d.supports THEN null ELSE e.id END) AS opposing
 RETURN h.id AS id, h.agent AS agent, h.type AS type, h.text AS text, s.id AS strategy, h.trials AS trials, h.successes AS successes,
        h.credit_sum AS credit_sum, h.score_sum AS score_sum, h.first_at AS first_at, h.last_at AS last_at, h.created_at AS created_at,
-       supporting, opposing
+       supporting[..5] AS supporting, opposing[..5] AS opposing
 ORDER BY id;
 
 // name: lessons_maintenance.clear_heuristics
@@ -135,7 +135,7 @@ WITH s, p, opposed, d, e ORDER BY d.at DESC, e.id DESC
 WITH s, p, opposed, collect(e.id) AS supporting
 RETURN p.id AS id, p.agent AS agent, p.error_class AS error_class, p.text AS text, s.id AS strategy, p.types AS types, opposed,
        p.occurrences AS occurrences,
-       p.first_at AS first_at, p.last_at AS last_at, p.created_at AS created_at, supporting
+       p.first_at AS first_at, p.last_at AS last_at, p.created_at AS created_at, supporting[..5] AS supporting
 ORDER BY id;
 
 // name: lessons_maintenance.clear_anti_patterns
@@ -197,7 +197,7 @@ MATCH (t)-[d:RECENT]->(e:Episode)
 WITH t.id AS id, e.id AS episode, d.at AS at
 ORDER BY at DESC, episode DESC
 WITH id, collect(episode) AS episodes
-RETURN id, episodes
+RETURN id, episodes[..20] AS episodes
 ORDER BY id;
 
 // name: lessons_maintenance.clear_recent

@@ -34,24 +34,6 @@ WITH row, t, t.ns AS ns WHERE ns = $ns
 SET t.last = row.last
 RETURN count(t) AS streams;
 
-// name: events.note_episodes
-// mode: write
-// doc: Creates the events of new episodes. Rows: {stream, events [{place, episode}]}, places from 1.
-// returns: events integer
-UNWIND $rows AS row
-WITH row ORDER BY row.stream
-MATCH (t:Stream {id: row.stream})
-WITH t, row, t.ns AS ns WHERE ns = $ns
-SET t.ns = $ns
-WITH t, row, t.last AS before
-SET t.last = before + size(row.events)
-WITH t, row, before
-UNWIND row.events AS event
-MATCH (e:Episode {id: event.episode})
-CREATE (e)<-[:ABOUT]-(:Event {id: t.id + ':' + toString(before + event.place), ns: $ns, created_at: $now, stream: t.id,
-  seq: before + event.place, kind: 'episode', subject: event.episode, other: null, value: null, success: null, at: null, data: null})
-RETURN count(*) AS events;
-
 // name: events.append
 // mode: write
 // doc: Creates events about policies in locked streams, with given numbers. Rows: {id, stream, seq, kind, subject, other, value, success,

@@ -7,40 +7,51 @@ depend on the size of the history.
 
 from __future__ import annotations
 
-import itertools
+import contextlib
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from graphmem.config import Settings
+from graphmem.episodes.counting import (
+    Crowded,
+    Found,
+    addition,
+    asked,
+    is_plain,
+    overgrown,
+    parts,
+)
 from graphmem.episodes.rows import episode_row, read_contents
 from graphmem.errors import (
     ConflictError,
     SettingsError,
+    StoreError,
     ValidationError,
     has_surrogate,
 )
 from graphmem.graph.access import read_scopes, refusal
 from graphmem.graph.arguments import check_limit, check_text
-from graphmem.graph.graph import Graph
-from graphmem.graph.graph import Transaction as Bound
+from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.lookup import task_ids
 from graphmem.ids import from_millis, node_id, strategy_id
-from graphmem.lessons.counting import promote
 from graphmem.models import Episode, Evidence, Learned, LearnReport, Rejection, StrategyRow
 from graphmem.policies.streams import load, lock, open_nodes, store
-from graphmem.search.queue import pend
-from graphmem.store.port import ChangedError, Row, Transaction
-from graphmem.store.queries import procedure
+from graphmem.store.port import ChangedError, Row
 
 OnError = Literal["raise", "collect"]
 STEPS_IN_A_BATCH = 20_000
 """A batch is written when its episodes have this many steps, so that memory stays bounded."""
-_NESTED = ("steps", "uses", "listed", "made", "_content", "_took", "_place", "stream")
-_USED = (
-    *("id", "agent", "agent_name", "task", "task_key", "description", "at", "used_at", "success"),
-    *("score", "uses", "inferred", "inferred_rule"),
-)
+SEEN = 65_536
+"""Ids of which it is remembered that they were there."""
+DAY = 86_400_000.0
+"""Milliseconds in a day."""
+_WHOLE = {
+    *("advanced", "tasks", "strategies", "recorded", "used", "outcomes", "together"),
+    *("new_heuristics", "heuristics", "evidence", "failures"),
+    *("listed", "carded", "mistakes"),
+}
+"""Parts of ``learning.add_many`` that are done for each of their rows, unless something is gone."""
 
 
 class Learner:
@@ -48,10 +59,10 @@ class Learner:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._store = graph.store
-        self._namespace = graph.ns
-        self._settings = graph.settings
         self._namespace_id = node_id(graph.ns, "Namespace")
+        # Guesses about which way to try first: what was there before, and the half-life.
+        self._seen: set[str] = set()
+        self._half_life_days = graph.settings.co_occurrence_half_life_days
 
     def learn(self, episode: Episode) -> Learned:
         """Learn one episode, durably, or find that it is known.
@@ -63,8 +74,8 @@ class Learner:
             StoreError: the engine failed; nothing was written.
         """
         row = self._row(episode)
-        created = self._write([row], "raise")[0]
-        return Learned.model_construct(episode_id=row["id"], created=created is True)
+        created = self._add(row) or self._write([row], "raise")[0] is True
+        return Learned.model_construct(episode_id=row["id"], created=created)
 
     def learn_many(
         self,
@@ -122,7 +133,7 @@ class Learner:
         return report.done()
 
     def learn_all(
-        self, episodes: Sequence[Episode], also: Callable[[Bound, list[Row]], None]
+        self, episodes: Sequence[Episode], also: Callable[[Transaction, list[Row]], None]
     ) -> list[Learned]:
         """Learn episodes in one transaction, and write in it what ``also`` writes.
 
@@ -152,19 +163,18 @@ class Learner:
         for name, value in (("task", task), ("task_type", task_type), ("agent", agent)):
             if value is not None:
                 check_text(name, value)
-        formula = {"ns": self._namespace, **self._settings.bounds, "limit": limit}
         if task is None and task_type is None and agent is None:
-            rows = self._store.read(procedure("learning.best"), **formula)
-            rows += self._store.read(procedure("learning.best_of_merged"), **formula)
+            rows = self._graph.read("learning.best", limit=limit)
+            rows += self._graph.read("learning.best_of_merged", limit=limit)
             rows.sort(key=lambda row: (-row["lower"], -row["mean"], row["id"]))
             rows = rows[:limit]
         else:
-            rows = self._store.read(
-                procedure("learning.best_on"),
+            rows = self._graph.read(
+                "learning.best_on",
                 tasks=self._tasks(task, task_type),
                 task_type=task_type,
                 agent=agent,
-                **formula,
+                limit=limit,
             )
         return [_strategy_row(row) for row in rows]
 
@@ -172,10 +182,9 @@ class Learner:
         """Return the latest episodes of a strategy (its id or its text)."""
         check_limit(limit)
         check_text("strategy", strategy)
-        known = strategy_id(self._namespace, unicodedata.normalize("NFC", strategy).strip())
-        query, asked = procedure("learning.evidence"), {"ns": self._namespace, "limit": limit}
-        rows = self._store.read(query, strategy=strategy, **asked)
-        rows = rows or self._store.read(query, strategy=known, **asked)
+        known = strategy_id(self._graph.ns, unicodedata.normalize("NFC", strategy).strip())
+        rows = self._graph.read("learning.evidence", strategy=strategy, limit=limit)
+        rows = rows or self._graph.read("learning.evidence", strategy=known, limit=limit)
         return [Evidence(**row | {"at": from_millis(row["at"])}) for row in rows]
 
     def _tasks(self, text: str | None, task_type: str | None) -> list[str]:
@@ -186,13 +195,54 @@ class Learner:
         return [row["id"] for row in rows]
 
     def _row(self, episode: Episode) -> Row:
-        return episode_row(episode, self._namespace, self._settings.success_threshold)
+        return episode_row(episode, self._graph.ns, self._graph.settings.success_threshold)
+
+    def _add(self, row: Row) -> bool:
+        """Learn an episode by one statement, if all that it is about is known; return whether.
+
+        Where it is not, nothing was written. What is known is only a guess beforehand: where it
+        is unlikely, the statement is not tried.
+        """
+        about = _about(row)
+        if not is_plain(row) or not about <= self._seen:
+            return False
+        options, params = addition(row, self._graph.now())
+        if self._graph.must_lock:
+            options.append("locked")
+        grown = self._graph.attempt(
+            "learning.add",
+            lambda rows: len(rows) == len(row["uses"]),
+            *options,
+            namespace=self._namespace_id,
+            half_life_days=self._half_life_days,
+            half_life=self._half_life_days * DAY,
+            **params,
+        )
+        if not grown:
+            self._seen -= about
+            return False
+        self._cut(overgrown(row, grown))
+        return True
+
+    def _cut(self, crowded: Crowded) -> None:
+        """Cut off evidence beyond the sample, after the episodes that made it too much.
+
+        They are learned by then, whatever happens here; what is left is cut off the next time.
+        """
+        for name, ids in (
+            ("lessons.trim_heuristic_evidence", crowded.heuristics),
+            ("lessons.trim_anti_pattern_evidence", crowded.anti_patterns),
+            ("lessons.trim_recent", crowded.tasks),
+        ):
+            if ids:
+                with contextlib.suppress(StoreError):
+                    self._graph.write(name, ids=sorted(ids))
 
     def _write(
         self,
         rows: list[Row],
         on_error: OnError,
-        also: Callable[[Bound], None] | None = None,
+        also: Callable[[Transaction], None] | None = None,
     ) -> list[bool | ValidationError]:
         """Write a batch in one transaction: per row whether it was new, or what it conflicts with.
 
@@ -211,37 +261,47 @@ class Learner:
             raise next(iter(twins.values()))
         places = {key: place for place, key in enumerate(first)}
         unique = [{**first[key], "_place": places[key]} for key in sorted(first)]
-        now = self._graph.now()
-        attempts = itertools.count()
 
-        def work(tx: Transaction) -> dict[str, bool | ValidationError]:
-            answers = self._work(tx, unique, now, on_error, again=next(attempts) > 0)
+        def work(tx: Transaction) -> tuple[dict[str, bool | ValidationError], Crowded]:
+            answers = self._work(tx, unique, on_error, last=also is None)
             if also:
-                also(Bound(self._graph, tx, now))
+                also(tx)
             return answers
 
-        answers = self._store.transact(work)
+        answers, crowded = self._graph.transact(work)
+        self._cut(crowded)
+        self._remember(unique)
         return [
             twins.get(index, answers[row["id"]] if row is first[row["id"]] else False)
             for index, row in enumerate(rows)
         ]
 
+    def _remember(self, rows: list[Row]) -> None:
+        """Take what episodes are about for known, as far as that speeds up what comes next."""
+        if len(self._seen) > SEEN:
+            self._seen.clear()
+        for row in rows:
+            self._seen |= _about(row)
+
     def _work(
-        self, tx: Transaction, rows: list[Row], now: int, on_error: OnError, *, again: bool
-    ) -> dict[str, bool | ValidationError]:
+        self, tx: Transaction, rows: list[Row], on_error: OnError, *, last: bool
+    ) -> tuple[dict[str, bool | ValidationError], Crowded]:
         """Write what is new; return for each id whether it was, or what it conflicts with.
 
-        The first attempt looks for known episodes before it locks anything. Where another writer
-        of a server recorded one of them meanwhile, it fails; ``again`` locks the agents first, so
-        that the look-up holds and no third attempt is needed.
+        ``last``: nothing else is written in the transaction.
         """
-        if again:
-            agents = sorted({row["agent"] for row in rows})
-            tx.run(procedure("learning.lock_agents"), ns=self._namespace, ids=agents)
-        found = tx.run(
-            procedure("learning.known"), ns=self._namespace, ids=[row["id"] for row in rows]
-        )
-        known = {row["id"]: row["content_hash"] for row in found}
+        if self._graph.must_lock:  # what is of these agents stays as it is seen here
+            lock(tx, {row["stream"] for row in rows})
+        found: dict[str, dict[str, Row]] = {
+            label: {}
+            for label in (
+                *("Episode", "Agent", "Stream", "Task", "Strategy"),
+                *("Heuristic", "AntiPattern"),
+            )
+        }
+        for row in tx.run("learning.look_at", **asked(rows)):
+            found[row["label"]][row["id"]] = row
+        known = {key: row["content_hash"] for key, row in found["Episode"].items()}
         answers: dict[str, bool | ValidationError] = {
             row["id"]: row["id"] not in known for row in rows
         }
@@ -249,106 +309,48 @@ class Learner:
             row for row in rows if known.get(row["id"], row["content_hash"]) != row["content_hash"]
         ]
         if clashing:
-            stored = read_contents(Bound(self._graph, tx, now), [row["id"] for row in clashing])
+            stored = read_contents(tx, [row["id"] for row in clashing])
             for row in clashing:
                 conflict = _conflict(row, stored[row["id"]])
                 if on_error == "raise":
                     raise conflict
                 answers[row["id"]] = conflict
         fresh = [
-            {**row, "at": now if row["used_at"] is None else row["used_at"]}
+            {**row, "at": tx.now if row["used_at"] is None else row["used_at"]}
             for row in rows
             if row["id"] not in known
         ]
         if fresh:
-            scopes = read_scopes(Bound(self._graph, tx, now), {row["agent_name"] for row in fresh})
+            scopes = read_scopes(tx, {row["agent_name"] for row in fresh})
             for row in fresh if scopes else ():
                 if error := refusal(scopes, row["agent_name"], row["type"]):
                     if on_error == "raise":
                         raise error
                     answers[row["id"]] = error
             fresh = [row for row in fresh if answers[row["id"]] is True]
-        if fresh:
-            self._record(tx, fresh, now)
-        return answers
+        return answers, self._record(tx, fresh, found, last=last) if fresh else Crowded()
 
-    def _record(self, tx: Transaction, rows: list[Row], now: int) -> None:
-        """Write new episodes and what follows from them."""
-        ns = self._namespace
-        episodes = [
-            {name: value for name, value in row.items() if name not in _NESTED} for row in rows
-        ]
-        used = [{name: row[name] for name in _USED} for row in rows]
-        self._open(tx, used, now)
-        tx.run(procedure("learning.agents"), ns=ns, now=now, rows=used)
-        told = tx.run(procedure("learning.tasks"), ns=ns, now=now, rows=episodes)
-        pend(Bound(self._graph, tx, now), "Task", told[0]["described"])
-        tx.run(procedure("learning.strategies"), ns=ns, now=now, rows=used)
-        recorded = tx.run(procedure("learning.record"), ns=ns, now=now, rows=episodes)
-        linked = tx.run(procedure("learning.uses"), rows=used)
-        expected = (len(rows), sum(len(row["uses"]) for row in rows))
-        if (recorded[0]["episodes"], linked[0]["uses"]) != expected:
-            raise ChangedError("a task, agent or strategy was erased while this was written")
-        stepped = [{"id": row["id"], "steps": row["steps"]} for row in rows if row["steps"]]
-        if stepped:
-            tx.run(procedure("learning.steps"), ns=ns, now=now, rows=stepped)
-        tx.run(procedure("learning.outcomes"), rows=used)
-        promote(tx, ns, rows, now, told[0]["crowded"])
-        self._note(tx, rows, now)
-        paired = [row for row in used if len(row["uses"]) > 1]
-        if paired:
-            half_life = self._settled(tx, now)
-            tx.run(procedure("learning.co_occurrences"), rows=paired, half_life=half_life)
-
-    def _open(self, tx: Transaction, rows: list[Row], now: int) -> None:
-        """Create the agents, tasks and strategies that are not there; mostly all are."""
-        needed = {
-            "agents": {row["agent"] for row in rows},
-            "tasks": {row["task"] for row in rows},
-            "strategies": {use["strategy"] for row in rows for use in row["uses"]},
-        }
-        ids = {kind: sorted(keys) for kind, keys in needed.items()}
-        there = {
-            row["id"] for row in tx.run(procedure("learning.there"), ns=self._namespace, **ids)
-        }
-        if any(not keys <= there for keys in needed.values()):
-            tx.run(procedure("learning.entities"), ns=self._namespace, now=now, rows=rows)
-
-    def _note(self, tx: Transaction, rows: list[Row], now: int) -> None:
-        """Write the events of new episodes, in the order given, and what they say of policies."""
-        ns = self._namespace
-        rows = sorted(rows, key=lambda row: int(row["_place"]))
-        by_stream: dict[str, list[Row]] = {}
-        for row in rows:
-            by_stream.setdefault(row["stream"], []).append(row)
-
-        def note(streams: Iterable[str]) -> int:
-            noted = [
-                {
-                    "stream": stream,
-                    "events": [
-                        {"place": place, "episode": row["id"]}
-                        for place, row in enumerate(by_stream[stream], 1)
-                    ],
-                }
-                for stream in sorted(streams)
-            ]
-            query = procedure("events.note_episodes")
-            return int(tx.run(query, ns=ns, now=now, rows=noted)[0]["events"])
-
-        if note(by_stream) != len(rows):
-            missing = by_stream.keys() - lock(Bound(self._graph, tx, now), by_stream).keys()
-            agents = [by_stream[stream][0]["agent_name"] for stream in missing]
-            open_nodes(Bound(self._graph, tx, now), [], agents=agents)
-            note(missing)
-        deciding = [row for row in rows if row["_took"]]
+    def _record(self, tx: Transaction, rows: list[Row], found: Found, *, last: bool) -> Crowded:
+        """Write new episodes and what follows from them; return what has too much evidence."""
+        added, crowded = parts(rows, tx.now, found)
+        half_life = self._settled(tx) if "together" in added else None
+        deciding = sorted((row for row in rows if row["_took"]), key=lambda row: int(row["_place"]))
+        if self._graph.must_lock:
+            for name, lists in added.items():
+                done = tx.run("learning.add_many", name, half_life=half_life, **lists)
+                if name in _WHOLE and done[0]["done"] != len(lists[name]):
+                    raise ChangedError("something was erased while this was written")
+        else:
+            run = tx.finish if last and not deciding else tx.run
+            lists = {name: part for given in added.values() for name, part in given.items()}
+            run("learning.add_many", *added, half_life=half_life, **lists)
         if deciding:
-            self._decide(tx, deciding, now)
+            self._decide(tx, deciding)
+        return crowded
 
-    def _decide(self, tx: Transaction, rows: list[Row], now: int) -> None:
+    def _decide(self, tx: Transaction, rows: list[Row]) -> None:
         """Count new episodes as trials of the policies that they took."""
-        ns = self._namespace
-        open_nodes(Bound(self._graph, tx, now), [key for row in rows for key, _, _ in row["_took"]])
+        open_nodes(tx, [key for row in rows for key, _, _ in row["_took"]])
         taken = [
             {
                 "episode": row["id"],
@@ -359,34 +361,27 @@ class Learner:
             }
             for row in rows
         ]
-        tx.run(procedure("policies.took"), ns=ns, rows=taken)
+        tx.run("policies.took", rows=taken)
         policies: dict[str, dict[str, None]] = {}
         for row in rows:
             known = policies.setdefault(row["stream"], {})
             known.update((key.id, None) for key, _, _ in row["_took"])
-        tables = load(
-            Bound(self._graph, tx, now),
-            {stream: list(ids) for stream, ids in policies.items()},
-            links=True,
-        )
+        tables = load(tx, {stream: list(ids) for stream, ids in policies.items()}, links=True)
         for row in rows:
             ids = [key.id for key, _, _ in row["_took"]]
-            tables[row["stream"]].episode(ids, bool(row["success"]), now)
-        store(Bound(self._graph, tx, now), tables.values())
+            tables[row["stream"]].episode(ids, bool(row["success"]), tx.now)
+        store(tx, tables.values())
 
-    def _settled(self, tx: Transaction, now: int) -> float:
+    def _settled(self, tx: Transaction) -> float:
         """Return the half-life (ms) that the namespace was built with, checked against ours."""
-        name = "co_occurrence_half_life_days"
-        rows = tx.run(procedure("schema.namespace"), id=self._namespace_id)
+        name, settings = "co_occurrence_half_life_days", self._graph.settings
+        rows = tx.run("schema.namespace", id=self._namespace_id)
         if not rows:
-            rows = tx.run(
-                procedure("schema.settle"),
-                id=self._namespace_id,
-                ns=self._namespace,
-                now=now,
-                **{name: self._settings.co_occurrence_half_life_days},
-            )
-        return settled_half_life(rows[0][name], self._settings)
+            wanted = {name: settings.co_occurrence_half_life_days}
+            rows = tx.run("schema.settle", id=self._namespace_id, **wanted)
+        half_life = settled_half_life(rows[0][name], settings)
+        self._half_life_days = rows[0][name]
+        return half_life
 
 
 def settled_half_life(stored: float, settings: Settings) -> float:
@@ -402,7 +397,13 @@ def settled_half_life(stored: float, settings: Settings) -> float:
             f"{name} is {wanted:g}, the memory was built with {stored:g}; "
             "leave the setting out, or derive everything anew with rebuild"
         )
-    return stored * 86_400_000.0
+    return stored * DAY
+
+
+def _about(row: Row) -> set[str]:
+    """Return ids that stand for what an episode is about: where they are there, the rest is."""
+    lessons = (use[name] for use in row["uses"] for name in ("heuristic", "anti_pattern"))
+    return {row["task"], *(lesson for lesson in lessons if lesson is not None)}
 
 
 class _Report:

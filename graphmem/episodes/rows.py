@@ -18,6 +18,7 @@ from graphmem.ids import (
     heuristic_id,
     node_id,
     rule_id,
+    scope_id,
     strategy_id,
     stream_id,
     task_id,
@@ -102,6 +103,7 @@ def episode_row(episode: Episode, namespace: str, threshold: float) -> Row:
             for rank, card in enumerate(episode.mistake_cards)
         ],
         "stream": stream_id(namespace, agent),
+        "scope": scope_id(namespace, agent),
         "_took": took(
             namespace,
             agent,

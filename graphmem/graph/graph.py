@@ -19,6 +19,7 @@ class Graph:
 
     Procedures are called by name. ``$ns``, ``$now`` and the parameters of :attr:`Settings.bounds`
     are filled in if a procedure takes them and the caller does not give them.
+    Options after the name choose the optional lines of a statement.
     """
 
     def __init__(self, store: Store, namespace: str, settings: Settings) -> None:
@@ -26,7 +27,7 @@ class Graph:
         self.ns = namespace
         self.settings = settings
         self._common = {"ns": namespace, **settings.bounds}
-        self._known: dict[str, tuple[Query, dict[str, Any], bool]] = {}
+        self._known: dict[tuple[str, ...], tuple[Query, dict[str, Any], bool]] = {}
 
     @property
     def must_lock(self) -> bool:
@@ -37,19 +38,22 @@ class Graph:
         """Return the clock in milliseconds since the epoch."""
         return time.time_ns() // 1_000_000
 
-    def read(self, name: str, /, **params: Any) -> list[Row]:
+    def read(self, name: str, /, *options: str, **params: Any) -> list[Row]:
         """Run a reading procedure."""
-        query, common, dated = self._known.get(name) or self._look_up(name)
-        if dated and "now" not in params:
-            params["now"] = self.now()
-        return self.store.read(query, **{**common, **params})
+        query, bound = self._bound(name, options, params)
+        return self.store.read(query, **bound)
 
-    def write(self, name: str, /, **params: Any) -> list[Row]:
+    def write(self, name: str, /, *options: str, **params: Any) -> list[Row]:
         """Run one procedure in a transaction of its own."""
-        query, common, dated = self._known.get(name) or self._look_up(name)
-        if dated and "now" not in params:
-            params["now"] = self.now()
-        return self.store.write(query, **{**common, **params})
+        query, bound = self._bound(name, options, params)
+        return self.store.write(query, **bound)
+
+    def attempt(
+        self, name: str, fits: Callable[[list[Row]], bool], /, *options: str, **params: Any
+    ) -> list[Row]:
+        """Run one procedure, undone where its rows do not fit; see :meth:`Store.attempt`."""
+        query, bound = self._bound(name, options, params)
+        return self.store.attempt(query, fits, **bound)
 
     def transact(self, work: Callable[[Transaction], T]) -> T:
         """Run ``work`` in one transaction and return its answer; see :meth:`Store.transact`."""
@@ -61,11 +65,20 @@ class Graph:
         now = self.now()
         return self.store.view(lambda tx: work(Transaction(self, tx, now)))
 
-    def _look_up(self, name: str) -> tuple[Query, dict[str, Any], bool]:
-        query = procedure(name)
-        common = {key: value for key, value in self._common.items() if key in query.params}
-        self._known[name] = (query, common, "now" in query.params)
-        return self._known[name]
+    def _bound(
+        self, name: str, options: tuple[str, ...], params: dict[str, Any], now: int | None = None
+    ) -> tuple[Query, dict[str, Any]]:
+        """Return a procedure (with its optional lines for ``options``) and all its parameters."""
+        key = (name, *options)
+        if key not in self._known:
+            query = procedure(name)
+            query = query.wanting(*options) if query.options else query
+            common = {key: value for key, value in self._common.items() if key in query.params}
+            self._known[key] = (query, common, "now" in query.params)
+        query, common, dated = self._known[key]
+        if dated and "now" not in params:
+            params["now"] = self.now() if now is None else now
+        return query, {**common, **params}
 
 
 class Transaction:
@@ -80,12 +93,15 @@ class Transaction:
         self.settings = graph.settings
         self.now = now
 
-    def run(self, name: str, /, **params: Any) -> list[Row]:
+    def run(self, name: str, /, *options: str, **params: Any) -> list[Row]:
         """Run a procedure and return its rows."""
-        query, common, dated = self.graph._known.get(name) or self.graph._look_up(name)
-        if dated and "now" not in params:
-            params["now"] = self.now
-        return self._tx.run(query, **{**common, **params})
+        query, bound = self.graph._bound(name, options, params, self.now)
+        return self._tx.run(query, **bound)
+
+    def finish(self, name: str, /, *options: str, **params: Any) -> list[Row]:
+        """Run the last procedure of the transaction; see :meth:`port.Transaction.finish`."""
+        query, bound = self.graph._bound(name, options, params, self.now)
+        return self._tx.finish(query, **bound)
 
     read = run
 

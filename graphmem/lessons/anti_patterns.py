@@ -8,10 +8,12 @@ from typing import Any
 from graphmem.graph.access import View
 from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.ids import from_millis
-from graphmem.lessons.counting import SAMPLE
 from graphmem.lessons.merging import with_merged
 from graphmem.models.lessons import Alternative, AntiPattern
 from graphmem.store.port import Row
+
+SAMPLE = 5
+"""Latest episodes for, and against, that a lesson rests on (as in the procedures)."""
 
 _UNSHOWN = ("strategy_id", "members", "first_at", "last_at")
 

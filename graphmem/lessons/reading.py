@@ -15,8 +15,7 @@ from graphmem.graph.graph import Graph, Reader
 from graphmem.graph.lookup import task_ids
 from graphmem.graph.rates import rates_of
 from graphmem.ids import from_millis
-from graphmem.lessons.anti_patterns import described
-from graphmem.lessons.counting import RECENT, SAMPLE
+from graphmem.lessons.anti_patterns import SAMPLE, described
 from graphmem.lessons.merging import with_merged
 from graphmem.models.lessons import (
     AntiPattern,
@@ -29,6 +28,8 @@ from graphmem.models.lessons import (
 )
 from graphmem.store.port import Row
 
+RECENT = 20
+"""Latest episodes of a task (as in the procedures)."""
 RULES = 10
 """Rules of a task that are shown, the newest."""
 CARDS = 30

@@ -94,13 +94,41 @@ _writers_lock = threading.Lock()
 
 
 class _Transaction:
-    def __init__(self, inner: kglite.SessionTransaction) -> None:
-        self._inner = inner
+    """Begins at its first write: until then it reads the session, which its writer has locked."""
+
+    def __init__(self, session: kglite.Session) -> None:
+        self._session = session
+        self._inner: kglite.SessionTransaction | None = None
+        self._finished = False
 
     def run(self, query: Query, /, **params: Any) -> list[Row]:
         bound = query.bind(params)
+        if self._finished:
+            raise StoreError(f"{query.name}: the transaction is finished")
         with _translated(query):
+            if self._inner is None and query.mode == "read":
+                return _rows(self._session.cypher(query.text, params=bound))
+            if self._inner is None:
+                self._inner = self._session.begin()
             return _rows(self._inner.cypher(query.text, params=bound))
+
+    def finish(self, query: Query, /, **params: Any) -> list[Row]:
+        if self._inner is not None:
+            return self.run(query, **params)
+        bound = query.bind(params)
+        with _translated(query):
+            rows = _rows(self._session.execute(query.text, params=bound))
+        self._finished = True
+        return rows
+
+    def commit(self) -> None:
+        if self._inner is not None:
+            with _translated():
+                self._inner.commit()
+
+    def rollback(self) -> None:
+        if self._inner is not None and self._inner.active:
+            self._inner.rollback()
 
 
 class _View:
@@ -109,6 +137,8 @@ class _View:
 
     def run(self, query: Query, /, **params: Any) -> list[Row]:
         return _run(self._graph.cypher, query, params)
+
+    finish = run
 
 
 class EmbeddedStore:
@@ -181,19 +211,28 @@ class EmbeddedStore:
                 writer.checkpoint()
             return rows
 
+    def attempt(
+        self, query: Query, fits: Callable[[list[Row]], bool], /, **params: Any
+    ) -> list[Row]:
+        """Run one statement; nobody else writes meanwhile, so that what it checks stays so."""
+        writer = self._writable()
+        with writer.lock:
+            rows = self.write(query, **params)
+            writer.checkpoint()
+        if rows and not fits(rows):
+            raise StoreError(f"{query.name}: the graph is not as it should be; see verify")
+        return rows
+
     def transact(self, work: Callable[[Transaction], T]) -> T:
         """Run ``work`` in one transaction; writers of this process take turns."""
         writer = self._writable()
         with writer.lock:
-            with _translated():
-                inner = writer.session.begin()
+            tx = _Transaction(writer.session)
             try:
-                answer = work(_Transaction(inner))
-                with _translated():
-                    inner.commit()
+                answer = work(tx)
+                tx.commit()
             except BaseException:
-                if inner.active:
-                    inner.rollback()
+                tx.rollback()
                 raise
             writer.checkpoint()
             return answer

@@ -48,12 +48,18 @@ class _AlreadyThereError(StoreError):
     """Another process created the same constraint or index first."""
 
 
+class _UnfitError(GraphMemError):
+    """Ends an attempt of which nothing is to stay."""
+
+
 class _Transaction:
     def __init__(self, inner: neo4j.ManagedTransaction) -> None:
         self._inner = inner
 
     def run(self, query: Query, /, **params: Any) -> list[Row]:
         return _run(self._inner, query, query.bind(params))
+
+    finish = run
 
 
 class Neo4jStore:
@@ -122,27 +128,54 @@ class Neo4jStore:
 
     def read(self, query: Query, /, **params: Any) -> list[Row]:
         """Run a reading statement; the server refuses one that writes."""
-        bound = query.bind(params)
-        with self._session(neo4j.READ_ACCESS) as session:
-            return session.execute_read(lambda inner: _run(inner, query, bound))
+        return self._alone(query, params, neo4j.RoutingControl.READ, _rows)
 
     def write(self, query: Query, /, **params: Any) -> list[Row]:
-        """Run one statement in a managed transaction."""
-        return self.transact(lambda tx: tx.run(query, **params))
+        """Run one statement in a managed transaction, again where that can help."""
+        self._ready()
+        return self._again(lambda: self._alone(query, params, neo4j.RoutingControl.WRITE, _rows))
+
+    def attempt(
+        self, query: Query, fits: Callable[[list[Row]], bool], /, **params: Any
+    ) -> list[Row]:
+        """Run one statement in a managed transaction, rolled back where its rows do not fit."""
+
+        def take(result: neo4j.Result) -> list[Row]:
+            rows = _rows(result)
+            if not fits(rows):
+                raise _UnfitError
+            return rows
+
+        self._ready()
+        try:
+            return self._alone(query, params, neo4j.RoutingControl.WRITE, take)
+        except (_UnfitError, ChangedError):
+            return []
 
     def transact(self, work: Callable[[Transaction], T]) -> T:
         """Run ``work`` in one managed transaction; retry after transient errors."""
-        if self._schema is None:
-            self.apply_schema()
+        self._ready()
         return self._transact(work)
 
+    def _ready(self) -> None:
+        """Have the schema there before anything is written."""
+        if self._schema is None:
+            self.apply_schema()
+
     def _transact(self, work: Callable[[Transaction], T]) -> T:
+        def attempt() -> T:
+            with self._session(neo4j.WRITE_ACCESS) as session:
+                return session.execute_write(lambda inner: work(_Transaction(inner)))
+
+        return self._again(attempt)
+
+    def _again(self, attempt: Callable[[], T]) -> T:
+        """Return what an attempt does, again where another writer was quicker."""
         deadline, attempts = math.inf, 0
         while True:
             attempts += 1
             try:
-                with self._session(neo4j.WRITE_ACCESS) as session:
-                    return session.execute_write(lambda inner: work(_Transaction(inner)))
+                return attempt()
             except ChangedError as error:
                 # The time begins here, as the driver's does: the first attempt may have waited for
                 # locks longer than that, and only the next one knows what to lock.
@@ -150,6 +183,26 @@ class Neo4jStore:
                 if attempts >= _ATTEMPTS and time.monotonic() >= deadline:
                     raise UnavailableError(str(error)) from error
                 time.sleep(random.uniform(0.005, 0.05))  # noqa: S311 - not to meet again
+
+    def _alone(
+        self,
+        query: Query,
+        params: dict[str, Any],
+        routing: neo4j.RoutingControl,
+        take: Callable[[neo4j.Result], list[Row]],
+    ) -> list[Row]:
+        """Run one statement in a managed transaction of its own, which spares a round trip."""
+        self._check_open()
+        bound = query.bind(params)
+        with self._translated():
+            return self._driver.execute_query(
+                cast(Any, query.text),
+                bound,
+                routing,
+                self._database,
+                bookmark_manager_=self._bookmarks,
+                result_transformer_=take,
+            )
 
     def view(self, work: Callable[[Transaction], T]) -> T:
         """Run ``work`` in a writing transaction: only locks make reads consistent here."""
@@ -191,10 +244,13 @@ class Neo4jStore:
             self._closed = True
             self._driver.close()
 
-    @contextlib.contextmanager
-    def _session(self, access: str, database: str | None = None) -> Iterator[neo4j.Session]:
+    def _check_open(self) -> None:
         if self._closed:
             raise StoreError("the memory is closed; open it again with Memory.open")
+
+    @contextlib.contextmanager
+    def _session(self, access: str, database: str | None = None) -> Iterator[neo4j.Session]:
+        self._check_open()
         with (
             self._translated(),
             self._driver.session(
@@ -259,8 +315,12 @@ def permitted(url: str) -> Iterator[None]:
 
 
 def _run(inner: neo4j.ManagedTransaction, query: Query, bound: dict[str, Any]) -> list[Row]:
+    return _rows(inner.run(cast(Any, query.text), bound))
+
+
+def _rows(result: neo4j.Result) -> list[Row]:
     try:
-        return [record.data() for record in inner.run(cast(Any, query.text), bound)]
+        return [record.data() for record in result]
     except exceptions.ResultFailedError as error:
         # This error only says that something failed before, such as a lost connection; its cause
         # tells whether a retry can help.

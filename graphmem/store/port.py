@@ -50,6 +50,10 @@ class Transaction(Protocol):
         """Run one statement and return its rows."""
         ...
 
+    def finish(self, query: Query, /, **params: Any) -> list[Row]:
+        """Run the last statement of the transaction, which can be cheaper; nothing may follow."""
+        ...
+
 
 class Store(Protocol):
     """An engine that stores the graph."""
@@ -88,6 +92,16 @@ class Store(Protocol):
 
     def write(self, query: Query, /, **params: Any) -> list[Row]:
         """Run one statement in a transaction of its own and return its rows."""
+        ...
+
+    def attempt(
+        self, query: Query, fits: Callable[[list[Row]], bool], /, **params: Any
+    ) -> list[Row]:
+        """Run one statement in a transaction of its own, undone where its rows do not fit.
+
+        It must write nothing where it returns nothing. Returns no rows where nothing was written:
+        it found none, they do not fit, or another writer was quicker.
+        """
         ...
 
     def transact(self, work: Callable[[Transaction], T]) -> T:

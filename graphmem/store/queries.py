@@ -12,6 +12,16 @@ A file contains statements that end in a semicolon at the end of a line, each af
     // param: key string, limit integer = 5     (type; after "=" the default of an optional one)
     // returns: id string, created boolean
 
+A statement may have optional lines, for what most calls do without: engines parse each call anew,
+so that a short text is a fast one. Such a line ends in the names of options, each declared in the
+header, and is sent only where all of these are wanted (``!name``: where that is not)::
+
+    // option: dated  with the time of the episode
+    SET s.trials = s.trials + 1
+      , s.last_used_at = $used_at                                                   //? dated
+
+A mark on a line of its own holds for all lines up to the next one of its own (``//?`` ends it).
+
 ``formulas.cypher`` contains what statements share. Shared parameters (``// shared: ns string``)
 need no declaration in other files; a header names one only to fix its position in the installed
 procedure. Formulas (``// formula: name(a, b)``) are expressions. Columns (``// columns: name(a)``)
@@ -21,10 +31,11 @@ a call by its text.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -43,13 +54,16 @@ TYPES: dict[str, tuple[type, ...]] = {
     "map": (dict,),
 }
 _HEADER = re.compile(
-    r"//\s*(name|mode|engine|install|each|doc|param|returns|shared|formula|columns):\s*(.*)"
+    r"//\s*(name|mode|engine|install|each|doc|option|param|returns|shared|formula|columns):\s*(.*)"
 )
 _NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 _INSTALLED = re.compile(r"[a-z][a-z0-9_]+")
 _PARAM = re.compile(r"(\w+)\s+(\w+)(?:\s*=\s*(.+))?")
 _NEXT_PARAM = re.compile(r",\s*(?=[a-z]\w*(?:\s+\w+)?\s*(?:=|,|$))")
 _TOKEN = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|`[^`]*`|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_COMMENT = re.compile(r"//(?!\?)")
+_OPTION = re.compile(r"([a-z_]+)\s+\S.*")
+_MARK = re.compile(r"\s*//\?((?:\s+!?[a-z_]+)*)\s*$")
 _USED = re.compile(r"\$(\w+)")
 _RETURN = re.compile(r"\bRETURN\b", re.IGNORECASE)
 _TAIL = re.compile(r"(?<![$.])\b(?:ORDER\s+BY|SKIP|LIMIT|UNION)\b.*", re.IGNORECASE | re.DOTALL)
@@ -82,6 +96,39 @@ class Query:
     install: str | None = None
     """Its name for Cypher users of a server, after ``custom.graphmem.``"""
 
+    options: tuple[str, ...] = ()
+    """Names that optional lines are marked with; such a text is only run as :meth:`wanting`."""
+    _others: Set[str] = frozenset()
+    """Parameters of the whole that a variant is without."""
+    _variants: dict[frozenset[str], Query] = field(default_factory=dict, compare=False, repr=False)
+
+    def wanting(self, *options: str) -> Query:
+        """Return the statement with the optional lines for these options, and no others.
+
+        Parameters that it is then without may be given all the same: they are not sent.
+
+        Raises:
+            ProcedureError: an option is not declared.
+        """
+        wanted = frozenset(options)
+        variant = self._variants.get(wanted)
+        if variant is None:
+            if unknown := sorted(wanted - set(self.options)):
+                raise ProcedureError(f"{self.name}: unknown option {', '.join(unknown)}")
+            text = _chosen(self.text, wanted)
+            used = set(_USED.findall(_TOKEN.sub("''", text)))
+            params = {name: param for name, param in self.params.items() if name in used}
+            variant = replace(
+                self,
+                text=text,
+                params=params,
+                options=(),
+                _others=self.params.keys() - used,
+                _variants={},
+            )
+            self._variants[wanted] = variant
+        return variant
+
     def bind(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters to send: the given values and the defaults.
 
@@ -90,7 +137,11 @@ class Query:
         """
         if not self.checked:
             return dict(given)
+        if self.options:
+            raise ProcedureError(f"{self.name}: say which options are wanted ({self.options})")
         bound = dict(given)
+        if self._others:
+            bound = {name: value for name, value in given.items() if name not in self._others}
         for name, param in self.params.items():
             if name not in bound:
                 if param.default is ...:
@@ -275,7 +326,7 @@ def _blocks(file: Path) -> Iterator[tuple[dict[str, list[str]], str]]:
         stripped = line.strip()
         if not body and (match := _HEADER.fullmatch(stripped)):
             headers.setdefault(match[1], []).append(match[2].strip())
-        elif not stripped or (not body and stripped.startswith("//")):
+        elif not stripped or (not body and _COMMENT.match(stripped)):
             continue
         else:
             body.append(line.rstrip())
@@ -335,8 +386,12 @@ def _query(file: Path, headers: dict[str, list[str]], text: str, shared: _Shared
         raise ProcedureError(f"{name}: ${missing} is used but not declared")
     for unused in sorted(own.keys() - used):
         raise ProcedureError(f"{name}: parameter {unused} is declared but not used")
-    if (actual := _returned(bare)) != list(returns):
-        raise ProcedureError(f"{name}: returns {actual}, the header says {list(returns)}")
+    for variant in _endings(expanded):
+        if (actual := _returned(_TOKEN.sub("''", variant))) != list(returns):
+            raise ProcedureError(f"{name}: returns {actual}, the header says {list(returns)}")
+    options = _options(name, expanded, headers.get("option", []))
+    if options and install:
+        raise ProcedureError(f"{name}: a statement with optional lines cannot be installed")
     # Required parameters come first, as in a signature.
     others = [shared.parameters[key] for key in shared.parameters if key in used - own.keys()]
     params = [param for param in others if param.default is ...] + [*own.values()]
@@ -350,6 +405,7 @@ def _query(file: Path, headers: dict[str, list[str]], text: str, shared: _Shared
         returns,
         engine,
         install=install,
+        options=options,
     )
 
 
@@ -364,6 +420,57 @@ def _install(name: str, mode: str, lines: list[str]) -> str | None:
     if mode == "schema":
         raise ProcedureError(f"{name}: a schema statement cannot be installed")
     return lines[0]
+
+
+def _options(name: str, text: str, lines: list[str]) -> tuple[str, ...]:
+    """Return the options of a statement: those declared, which are those that lines end in."""
+    declared = []
+    for line in lines:
+        if not (match := _OPTION.fullmatch(line)):
+            raise ProcedureError(f"{name}: bad '// option: {line}' (a name, and what it is for)")
+        declared.append(match[1])
+    used = _marks(text)
+    for missing in sorted(used - set(declared)):
+        raise ProcedureError(f"{name}: lines are marked {missing}, which is not declared")
+    for unused in sorted(set(declared) - used):
+        raise ProcedureError(f"{name}: option {unused} is declared, but no line is marked so")
+    return tuple(declared)
+
+
+def _marked(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the lines of a statement without their marks, and the marks that hold for each."""
+    part: list[str] = []
+    for line in text.splitlines():
+        match = _MARK.search(line)
+        if match is None:
+            yield line, part
+        elif match.start():
+            yield line[: match.start()], part + match[1].split()
+        else:
+            part = match[1].split()
+
+
+def _marks(text: str) -> set[str]:
+    """Return the options that lines of a statement are marked with."""
+    return {mark.removeprefix("!") for _, marks in _marked(text) for mark in marks}
+
+
+def _chosen(text: str, wanted: Set[str]) -> str:
+    """Return a statement with those of its optional lines that are wanted."""
+    return "\n".join(
+        line
+        for line, marks in _marked(text)
+        if all((mark[0] != "!") == (mark.removeprefix("!") in wanted) for mark in marks)
+    )
+
+
+def _endings(text: str) -> Iterator[str]:
+    """Yield a text in each form that its optional lines after the last RETURN give it."""
+    ending = text[text.rfind("\nRETURN") + 1 :]
+    marks = sorted(_marks(ending))
+    for count in range(len(marks) + 1):
+        for wanted in itertools.combinations(marks, count):
+            yield _chosen(ending, set(wanted)) if marks else text
 
 
 def _parameters(

@@ -11,9 +11,10 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from graphmem import Episode, Memory, Step
+from graphmem import Episode, Memory, Step, StrategyUse
+from graphmem.episodes.counting import addition, parts
 from graphmem.episodes.rows import episode_row
-from graphmem.ids import rule_id, strategy_id
+from graphmem.ids import node_id, rule_id, strategy_id
 from graphmem.models import MistakeCard
 from graphmem.search.embedding import Hashing
 from graphmem.store.queries import Query, procedure
@@ -151,6 +152,72 @@ def merged(memory: Memory) -> set[str]:
     return {row["id"] for row in rows}
 
 
+def variants(query: Query) -> list[tuple[str, ...]]:
+    """The options with which a procedure is tried: each alone, and all of them.
+
+    The parts of ``learning.add_many`` build on those before them.
+    """
+    if query.name == "learning.add_many":
+        return [query.options]
+    return [(), *((option,) for option in query.options), query.options]
+
+
+def learned(query: Query, ns: str, target: Memory) -> dict[str, Any]:
+    """Arguments of ``learning.add``: an episode like those that ``target`` knows."""
+    uses = [StrategyUse(text) for text in ("shared b", "shared d")]
+    row = episode_row(
+        Episode(
+            task="shared task",
+            strategy=uses if "pairs" in query.params else uses[:1],
+            score=0.1,
+            agent="shared agent",
+            task_type="shared",
+            error="shared error 0",
+            steps=[Step()],
+            ended_at=DAY,
+            source_key="shared addition",
+        ),
+        target.namespace,
+        0.5,
+    )
+    _, params = addition(row, 2**50)
+    named = {"ns": ns, "namespace": node_id(target.namespace, "Namespace")}
+    return {**params, **named, "half_life_days": 90.0, "half_life": 1e9}
+
+
+def batch(ns: str, target: Memory) -> dict[str, Any]:
+    """Arguments of ``learning.add_many``: two episodes with something for each of its parts.
+
+    One is like those that ``target`` knows, one is about what nobody knows; where it is the wrong
+    namespace, there is nothing, for ids were found in one before.
+    """
+    if ns != target.namespace:
+        return {}
+    rows = []
+    for place, word in enumerate(("shared", "new")):
+        episode = Episode(
+            task=f"{word} task",
+            strategy=[f"{word} b", f"{word} d"],
+            score=0.1,
+            agent=f"{word} agent",
+            task_type="shared",
+            error="shared error 0",
+            steps=[Step()],
+            ended_at=DAY,
+            successes=(f"{word} sentence",),
+            mistake_cards=(MistakeCard(type=word),),
+            source_key=f"{word} addition",
+        )
+        row = episode_row(episode, ns, 0.5)
+        rows.append({**row, "at": row["used_at"], "_place": place})
+    there: dict[str, dict[str, Any]] = {
+        label: {key: {"created_at": 2, "won": 9, "lost": 9} for key in ids(target, label)}
+        for label in ("Agent", "Stream", "Task", "Strategy", "Heuristic", "AntiPattern")
+    }
+    added, _ = parts(sorted(rows, key=lambda row: str(row["id"])), 1, there)
+    return {name: found for given in added.values() for name, found in given.items()}
+
+
 def lesson_rows(query: Query, ns: str, target: Memory) -> dict[str, list[dict[str, Any]]]:
     """Rows for procedures of lessons; for those that rely on nodes that were found in a namespace
     before, only where that is the one of ``target``."""
@@ -179,35 +246,7 @@ def lesson_rows(query: Query, ns: str, target: Memory) -> dict[str, list[dict[st
     }
     if ns != target.namespace:
         return rows
-    new = Episode(
-        task="shared task",
-        strategy=["shared a", "shared new"],
-        score=0.1,
-        error="shared error",
-        successes=("shared sentence", "shared new"),
-        mistake_cards=(MistakeCard(type="shared"), MistakeCard(type="new")),
-        agent="shared agent",
-        task_type="shared",
-    )
-    row = {**episode_row(new, ns, 0.5), "id": episodes[0], "at": 7}
-    said = [
-        {"rule": i, "success": True, "mistake": number > 0} for number, i in enumerate(rules[:2])
-    ]
     return rows | {
-        "lessons.count_heuristics": [row],
-        "lessons.count_anti_patterns": [row],
-        "lessons.oppose": [{"id": p, "heuristic": h} for p in patterns for h in heuristics],
-        "lessons.add_heuristic_evidence": [
-            {"id": i, "episode": episodes[0], "supports": True, "at": 7} for i in heuristics
-        ],
-        "lessons.add_anti_pattern_evidence": [
-            {"id": i, "episode": episodes[0], "at": 7} for i in patterns
-        ],
-        "lessons.add_recent": [{"id": i, "episode": episodes[0], "at": 7} for i in tasks],
-        "lessons.list": [row],
-        "lessons.make": [row],
-        "lessons.count_mistakes": [{**row, "made": [{**row["made"][0], "mistake": mistakes[0]}]}],
-        "lessons.count_rules": [{"score": 0.1, "at": 7, "used_at": None, "sentences": said}],
         "lessons_maintenance.link_heuristics": [{"id": i, **sample} for i in heuristics],
         "lessons_maintenance.link_anti_patterns": [
             {"id": i, "supporting": episodes[:1], "opposing": heuristics} for i in patterns
@@ -248,6 +287,8 @@ def explained(name: str, target: Memory) -> dict[str, Any]:
 
 def arguments(query: Query, ns: str, target: Memory) -> dict[str, Any]:
     """Arguments that aim at the nodes of ``target``, in namespace ``ns``."""
+    if query.name == "learning.add":
+        return learned(query, ns, target)
     rows: dict[str, list[dict[str, Any]]] = {
         "maintenance.put_strategies": [{"id": i, "trials": 77} for i in ids(target, "Strategy")],
         "maintenance.put_outcomes": [
@@ -270,9 +311,6 @@ def arguments(query: Query, ns: str, target: Memory) -> dict[str, Any]:
     pairs = [{"low": low, "high": high} for low, high in pairwise(policies)]
     rows |= {
         "events.advance": [{"stream": streams[0], "last": 777}],
-        "events.note_episodes": [
-            {"stream": streams[0], "events": [{"place": 1, "episode": ids(target, "Episode")[0]}]}
-        ],
         "events.of_episodes": [
             {"id": i, "episode": ids(target, "Episode")[0]} for i in ids(target, "Transition")
         ],
@@ -414,7 +452,7 @@ def arguments(query: Query, ns: str, target: Memory) -> dict[str, Any]:
         "text": "shared task",
         "task_type": "shared",
         "agent": ids(target, "Agent")[0] if query.name == "erasing.episodes_of" else "shared agent",
-        "agents": ["shared agent"],
+        "agents": ids(target, "Agent") if query.name == "learning.look_at" else ["shared agent"],
         "limit": 50,
         "half_life": 1e9,
         "co_occurrence_half_life_days": 90.0,
@@ -444,7 +482,9 @@ def arguments(query: Query, ns: str, target: Memory) -> dict[str, Any]:
         "error": 0.5,
         "probability": 0.5,
         "z": 1.96,
-        "episodes": 7,
+        "episodes": ids(target, "Episode") if query.name == "learning.look_at" else 7,
+        "heuristics": ids(target, "Heuristic"),
+        "anti_patterns": ids(target, "AntiPattern"),
         "stamp": 7,
         "sent": ids(target, "Episode"),
         "format": "sentinel",
@@ -480,6 +520,9 @@ def arguments(query: Query, ns: str, target: Memory) -> dict[str, Any]:
         "task_successes": 0,
         "task_borrowed": LENT,
     }
+    if query.name == "learning.add_many":
+        known |= {name: [] for name, param in query.params.items() if param.type == "list"}
+        known |= batch(ns, target)
     if query.name.startswith("explaining."):
         known |= explained(query.name, target)
     return {

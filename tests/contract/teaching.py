@@ -6,6 +6,7 @@ when the clock stands still.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -23,6 +24,12 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 LESSONS = ("Heuristic", "AntiPattern", "Rule", "Mistake", "Task")
 BOOKKEEPING = ("Stream", "Event", "Cursor", "Claim", "Namespace", "Lock")
 """What tells in how many calls something was learned, and what was done since."""
+KEPT = {
+    ("Heuristic", "DERIVED_FROM"): 5,
+    ("AntiPattern", "DERIVED_FROM"): 5,
+    ("Task", "RECENT"): 20,
+}
+"""How many episodes are a sample, for and against."""
 ERRORS = (
     "timeout after 30 s",
     "timeout after 99 s",
@@ -42,6 +49,7 @@ def graph_of(memory: Memory) -> Graph:
 def dump(memory: Memory, labels: Sequence[str] | None = None) -> Dump:
     """Every node of some labels (else all but bookkeeping) and every edge that it has.
 
+    Of evidence there is the sample alone: what is kept beyond it depends on the order of calls.
     Sums of floats are rounded, for they depend on the order of summing in the last digits; types of
     tasks are sorted, for they stand in the order in which they came.
     """
@@ -52,10 +60,17 @@ def dump(memory: Memory, labels: Sequence[str] | None = None) -> Dump:
         label = row["label"]
         if label in labels if labels else label not in BOOKKEEPING:
             found[f"{label} {row['id']}"] = _plain(row["held"], label)
-    for row in memory.query(
+    edges = memory.query(
         "MATCH (n)-[r]->(m) WHERE n.ns = $ns RETURN n.id AS id, labels(n)[0] AS label, "
-        "type(r) AS edge, m.id AS other, labels(m)[0] AS others, properties(r) AS held"
-    ):
+        "type(r) AS edge, m.id AS other, labels(m)[0] AS others, properties(r) AS held "
+        "ORDER BY r.at DESC, other DESC"
+    )
+    seen: Counter[tuple[Any, ...]] = Counter()
+    for row in edges:
+        evidence = (row["id"], row["edge"], row["held"].get("supports"))
+        seen[evidence] += 1
+        if seen[evidence] > KEPT.get((row["label"], row["edge"]), len(edges)):
+            continue
         ends = {row["label"], row["others"]}
         if ends & set(labels) if labels else not ends & set(BOOKKEEPING):
             held = _plain(row["held"], row["edge"])

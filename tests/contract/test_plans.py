@@ -58,10 +58,14 @@ WHOLE = {
 }
 SCANS = {"AllNodesScan", "NodeByLabelScan", "DirectedAllRelationshipsScan"}
 BY_ID = [
-    query
+    pytest.param(
+        query.wanting(*options) if query.options else query, id=" ".join([query.name, *options])
+    )
     for query in catalog()
+    for options in ((), *((option,) for option in query.options))
     if query.mode != "schema"
     and query.name not in WHOLE
+    and (options or query.name != "learning.add_many")
     and query.name.split(".")[0]
     in (
         *("learning", "maintenance", "policies", "events", "predictions", "cycles"),
@@ -73,7 +77,7 @@ BY_ID = [
 
 
 @pytest.mark.neo4j
-@pytest.mark.parametrize("query", BY_ID, ids=lambda query: query.name)
+@pytest.mark.parametrize("query", BY_ID)
 @pytest.mark.parametrize("engine", ["neo4j"])
 def test_the_server_finds_nodes_by_index(query: Query, memory: Memory) -> None:
     memory.upkeep.initialize()

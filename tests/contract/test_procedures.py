@@ -17,14 +17,24 @@ from graphmem.errors import QueryError
 from graphmem.store.port import Transaction
 from graphmem.store.queries import TYPES, Query, adhoc, catalog
 from tests.conftest import Opener
-from tests.contract.populating import STORE_WIDE, arguments, ids, populate
+from tests.contract.populating import STORE_WIDE, arguments, ids, populate, variants
 
-PROCEDURES = [query for query in catalog() if query.mode != "schema"]
+PROCEDURES = [
+    pytest.param(
+        query.wanting(*options) if query.options else query,
+        id=f"{query.name} {len(options)} {options[0]}" if options else query.name,
+    )
+    for query in catalog()
+    if query.mode != "schema"
+    for options in variants(query)
+]
 ANSWERING = (
     *("maintenance.derive", "maintenance.stored", "analysis."),
     *("lessons_maintenance.derive", "lessons_maintenance.stored", "explaining."),
 )
 """Of what begins so each has an answer here."""
+CHANGING = ("lessons", "erasing.", "learning.add")
+"""Of what begins so and writes each has something to do here, but for UNCHANGING."""
 UNCHANGING = {
     *("lessons.lock_strategies", "lessons_maintenance.lock_rules"),
     *("lessons_maintenance.lock_mistakes", "lessons_maintenance.drop_rules"),
@@ -141,7 +151,7 @@ def tried(
     return found[-1], seen[-1]
 
 
-@pytest.mark.parametrize("query", PROCEDURES, ids=lambda query: query.name)
+@pytest.mark.parametrize("query", PROCEDURES)
 def test_a_procedure_stays_in_its_namespace(query: Query, kept: tuple[Memory, Memory]) -> None:
     ours, theirs = kept
     skip_other_engines(query, ours)
@@ -165,7 +175,7 @@ def test_a_procedure_stays_in_its_namespace(query: Query, kept: tuple[Memory, Me
     assert "theirs/" not in shown
 
 
-@pytest.mark.parametrize("query", PROCEDURES, ids=lambda query: query.name)
+@pytest.mark.parametrize("query", PROCEDURES)
 def test_a_procedure_returns_what_its_header_says(
     query: Query, kept: tuple[Memory, Memory]
 ) -> None:
@@ -181,7 +191,7 @@ def test_a_procedure_returns_what_its_header_says(
             assert value is None or isinstance(value, TYPES[query.returns[name]]), (name, value)
     if query.name.startswith(ANSWERING) and query.name not in SILENT:
         assert rows
-    if query.mode == "write" and query.name.startswith(("lessons", "erasing.")):
+    if query.mode == "write" and query.name.startswith(CHANGING):
         assert (after != before) is (query.name not in UNCHANGING), "it was given nothing to do"
     assert ours.store.read(EVERYTHING, ns=ours.namespace) == before  # for the next test
 
@@ -230,7 +240,9 @@ def test_a_statement_that_is_no_cypher_is_a_clear_error(memory: Memory) -> None:
 
 def test_both_engines_get_the_same_text() -> None:
     """No procedure has a version for one engine only, but those that ask a server's indexes."""
-    for query in PROCEDURES:
+    for query in catalog():
+        if query.mode == "schema":
+            continue
         assert (query.engine == "neo4j") is query.name.startswith("search.")
     folder = catalog().folder
     assert not (folder / "neo4j").exists()

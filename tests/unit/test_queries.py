@@ -188,6 +188,84 @@ def test_a_query_that_is_empty_or_reads_files_is_refused(text: str) -> None:
         adhoc(text)
 
 
+OPTIONAL = """
+// name: things.touch
+// mode: write
+// doc: Touches a thing.
+// option: dated  it has a time
+// option: heavy  it has a weight
+// param: id string
+// param: at integer
+// param: weight float
+// returns: seen integer, weight float
+MATCH (t:Thing {id: $id})
+SET t.seen = t.seen + 1
+  , t.at = $at                                                                  //? dated
+//? heavy
+SET t.weight = $weight
+//?
+RETURN t.seen AS seen,
+  t.weight AS weight   //? heavy
+  0.0 AS weight   //? !heavy
+;
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "lines"),
+    [
+        ((), ["SET t.seen = t.seen + 1", "RETURN t.seen AS seen,", "  0.0 AS weight"]),
+        (("dated",), ["  , t.at = $at", "RETURN t.seen AS seen,", "  0.0 AS weight"]),
+        (
+            ("dated", "heavy"),
+            ["SET t.weight = $weight", "RETURN t.seen AS seen,", "  t.weight AS weight"],
+        ),
+    ],
+)
+def test_only_the_lines_that_are_wanted_are_sent(
+    tmp_path: Path, options: tuple[str, ...], lines: list[str]
+) -> None:
+    query = load(tmp_path, OPTIONAL)["things.touch"]
+    assert query.options == ("dated", "heavy")
+    variant = query.wanting(*options)
+    assert variant is query.wanting(*reversed(options))
+    assert [line for line in variant.text.splitlines() if line][-3:] == lines
+    given = {"id": "x", "at": 7, "weight": 0.5}
+    assert variant.bind(given).keys() == {
+        *("id",),
+        *(("at",) if "dated" in options else ()),
+        *(("weight",) if "heavy" in options else ()),
+    }
+    with pytest.raises(ProcedureError, match="unknown parameter x"):
+        variant.bind({**given, "x": 1})
+
+
+def test_a_statement_with_options_is_not_run_without_saying_which(tmp_path: Path) -> None:
+    query = load(tmp_path, OPTIONAL)["things.touch"]
+    with pytest.raises(ProcedureError, match="which options"):
+        query.bind({"id": "x", "at": 7, "weight": 0.5})
+    with pytest.raises(ProcedureError, match="unknown option light"):
+        query.wanting("light")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("// option: dated  it has a time\n", "", "marked dated, which is not declared"),
+        ("//? dated", "", "dated is declared, but no line is marked"),
+        ("option: dated  it has a time", "option: dated", "bad '// option: dated'"),
+        ("0.0 AS weight", "0.0 AS mass", "returns .*mass.*header says .*weight"),
+        ("// doc", "// install: touch\n// doc", "optional lines cannot be installed"),
+    ],
+)
+def test_options_that_are_not_true_are_refused(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    assert old in OPTIONAL
+    with pytest.raises(ProcedureError, match=message):
+        load(tmp_path, OPTIONAL.replace(old, new))
+
+
 def test_an_unknown_procedure_says_where_to_look() -> None:
     with pytest.raises(NotFoundError, match="procedures list"):
         catalog()["no.such"]
@@ -204,15 +282,7 @@ def test_every_procedure_that_touches_data_takes_a_namespace_or_claimed_rows() -
         "schema.indexes",
         "schema.namespace",
         "schema.resettle",
-        "learning.uses",
-        "learning.outcomes",
-        "learning.co_occurrences",
-        *(f"lessons.{name}" for name in ("oppose", "count_rules", "merge", "unmerge", "release")),
-        *(
-            f"lessons.{act}_{what}"
-            for act in ("add", "trim")
-            for what in ("heuristic_evidence", "anti_pattern_evidence", "recent")
-        ),
+        *(f"lessons.{name}" for name in ("merge", "unmerge", "release")),
         "lessons.lock_strategies",
         *(f"explaining.{name}" for name in ("course", "trend", "turns", "verdict_turns")),
         *("rates.weigh", "rates.more", "forecasting.pool", "recall.rank", "similarity.embedder"),

@@ -190,7 +190,8 @@ RETURN 'AntiPattern' AS label, n.id AS id, null AS content_hash, n.created_at AS
 // returns: done integer
 //? new
 FOREACH (row IN $new_agents | CREATE (:Agent {id: row.id, ns: $ns, name: row.name, created_at: $now}))
-FOREACH (row IN $new_streams | CREATE (:Stream {id: row.id, ns: $ns, created_at: $now, agent: row.agent, last: row.episodes, unrecorded: 0}))
+FOREACH (row IN $new_streams |
+  CREATE (:Stream {id: row.id, ns: $ns, created_at: $now, agent: row.agent, last: row.episodes, unrecorded: 0}))
 FOREACH (row IN $new_tasks |
   CREATE (:Task {id: row.id, ns: $ns, key: row.key, description: row.latest.description, described_at: row.latest.at,
     described_by: row.latest.id, type: row.type, type_rule: row.type_rule, typed_at: row.typed.at, typed_by: row.typed.id, created_at: $now,

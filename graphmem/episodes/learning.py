@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from graphmem.config import Settings
 from graphmem.episodes.counting import (
@@ -44,6 +44,8 @@ STEPS_IN_A_BATCH = 20_000
 """A batch is written when its episodes have this many steps, so that memory stays bounded."""
 SEEN = 65_536
 """Ids of which it is remembered that they were there."""
+WORTH_TRYING = 0.25
+"""How likely things must be known for the short way: where they are not, it is a fourth longer."""
 DAY = 86_400_000.0
 """Milliseconds in a day."""
 _WHOLE = {
@@ -54,14 +56,25 @@ _WHOLE = {
 """Parts of ``learning.add_many`` that are done for each of their rows, unless something is gone."""
 
 
+class _Written(NamedTuple):
+    """What came of a batch."""
+
+    answers: dict[str, bool | ValidationError]
+    """For each episode whether it was new, or what it conflicts with."""
+    crowded: Crowded
+    found: Found
+
+
 class Learner:
     """Writes episodes of one namespace and reads what they teach."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._namespace_id = node_id(graph.ns, "Namespace")
-        # Guesses about which way to try first: what was there before, and the half-life.
+        # Guesses about which way to try first: what was there before, how often episodes were about
+        # nothing but known things, and the half-life.
         self._seen: set[str] = set()
+        self._likely = 0.5
         self._half_life_days = graph.settings.co_occurrence_half_life_days
 
     def learn(self, episode: Episode) -> Learned:
@@ -204,7 +217,7 @@ class Learner:
         is unlikely, the statement is not tried.
         """
         about = _about(row)
-        if not is_plain(row) or not about <= self._seen:
+        if not is_plain(row) or not (about <= self._seen or self._likely > WORTH_TRYING):
             return False
         options, params = addition(row, self._graph.now())
         if self._graph.must_lock:
@@ -221,6 +234,7 @@ class Learner:
         if not grown:
             self._seen -= about
             return False
+        self._remember(row, known=True)
         self._cut(overgrown(row, grown))
         return True
 
@@ -262,34 +276,31 @@ class Learner:
         places = {key: place for place, key in enumerate(first)}
         unique = [{**first[key], "_place": places[key]} for key in sorted(first)]
 
-        def work(tx: Transaction) -> tuple[dict[str, bool | ValidationError], Crowded]:
-            answers = self._work(tx, unique, on_error, last=also is None)
+        def work(tx: Transaction) -> _Written:
+            written = self._work(tx, unique, on_error, last=also is None)
             if also:
                 also(tx)
-            return answers
+            return written
 
-        answers, crowded = self._graph.transact(work)
+        answers, crowded, found = self._graph.transact(work)
         self._cut(crowded)
-        self._remember(unique)
+        if len(unique) == 1:
+            there = {*found["Task"], *found["Heuristic"], *found["AntiPattern"]}
+            self._remember(unique[0], known=_about(unique[0]) <= there)
         return [
             twins.get(index, answers[row["id"]] if row is first[row["id"]] else False)
             for index, row in enumerate(rows)
         ]
 
-    def _remember(self, rows: list[Row]) -> None:
-        """Take what episodes are about for known, as far as that speeds up what comes next."""
+    def _remember(self, row: Row, *, known: bool) -> None:
+        """Take what an episode is about for known, as far as that speeds up what comes next."""
+        self._likely += (known - self._likely) / 8
         if len(self._seen) > SEEN:
             self._seen.clear()
-        for row in rows:
-            self._seen |= _about(row)
+        self._seen |= _about(row)
 
-    def _work(
-        self, tx: Transaction, rows: list[Row], on_error: OnError, *, last: bool
-    ) -> tuple[dict[str, bool | ValidationError], Crowded]:
-        """Write what is new; return for each id whether it was, or what it conflicts with.
-
-        ``last``: nothing else is written in the transaction.
-        """
+    def _work(self, tx: Transaction, rows: list[Row], on_error: OnError, *, last: bool) -> _Written:
+        """Write what is new; ``last``: nothing else is written in the transaction."""
         if self._graph.must_lock:  # what is of these agents stays as it is seen here
             lock(tx, {row["stream"] for row in rows})
         found: dict[str, dict[str, Row]] = {
@@ -328,7 +339,8 @@ class Learner:
                         raise error
                     answers[row["id"]] = error
             fresh = [row for row in fresh if answers[row["id"]] is True]
-        return answers, self._record(tx, fresh, found, last=last) if fresh else Crowded()
+        crowded = self._record(tx, fresh, found, last=last) if fresh else Crowded()
+        return _Written(answers, crowded, found)
 
     def _record(self, tx: Transaction, rows: list[Row], found: Found, *, last: bool) -> Crowded:
         """Write new episodes and what follows from them; return what has too much evidence."""

@@ -157,11 +157,13 @@ def from_millis(millis: int | None) -> datetime | None:
     return None if millis is None else _EPOCH + timedelta(milliseconds=millis)
 
 
+@lru_cache(maxsize=4_096)
 def strategy_id(namespace: str, text: str) -> str:
     """Return the id of the Strategy node of a text."""
     return node_id(namespace, "Strategy", text)
 
 
+@lru_cache(maxsize=4_096)
 def task_id(namespace: str, key: str) -> str:
     """Return the id of the Task node of a key."""
     return node_id(namespace, "Task", key)
@@ -172,14 +174,22 @@ def rule_id(namespace: str, task_key: str, text: str) -> str:
     return node_id(namespace, "Rule", task_key, text)
 
 
+@lru_cache(maxsize=4_096)
 def heuristic_id(namespace: str, agent: str, task_type: str, strategy: str) -> str:
     """Return the id of the Heuristic node of an agent, type of task and strategy."""
     return node_id(namespace, "Heuristic", agent, task_type, strategy)
 
 
+@lru_cache(maxsize=4_096)
 def anti_pattern_id(namespace: str, agent: str, strategy: str, failure: str) -> str:
     """Return the id of the AntiPattern node of an agent, strategy and class of errors."""
     return node_id(namespace, "AntiPattern", agent, strategy, failure)
+
+
+@lru_cache(maxsize=4_096)
+def agent_id(namespace: str, agent: str) -> str:
+    """Return the id of the Agent node of an agent."""
+    return node_id(namespace, "Agent", agent)
 
 
 @lru_cache(maxsize=4_096)
@@ -200,6 +210,7 @@ def policy_id(namespace: str, agent: str, fingerprint: str, action: str, spec: s
     return node_id(namespace, "Policy", agent, fingerprint, action, spec or "null")
 
 
+@lru_cache(maxsize=4_096)
 def scope_id(namespace: str, agent: str) -> str:
     """Return the id of the LearningScope node of an agent."""
     return node_id(namespace, "LearningScope", agent)

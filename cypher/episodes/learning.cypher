@@ -230,12 +230,13 @@ WITH t, created_at, episodes, score_sum, describes AND typed IS NULL AND t.typed
      CASE WHEN types THEN typed.task_type ELSE t.type END AS type, CASE WHEN types THEN 'given' ELSE t.type_rule END AS type_rule,
      CASE WHEN types THEN typed.at ELSE t.typed_at END AS typed_at,
      CASE WHEN types THEN typed.id ELSE t.typed_by END AS typed_by
-OPTIONAL MATCH (waiting:Pending {id: t.id})
 WITH t, created_at, episodes, score_sum, description, described_at, described_by, typed_at, typed_by,
      CASE WHEN infers THEN latest.inferred ELSE type END AS type,
      CASE WHEN infers THEN latest.inferred_rule ELSE type_rule END AS type_rule,
-     CASE WHEN description <> t.description AND waiting IS NULL THEN [t.id] ELSE [] END AS reworded
-FOREACH (id IN reworded | CREATE (:Pending {id: id, ns: $ns, kind: 'Task', created_at: $now}))
+     CASE WHEN description <> t.description THEN [t.id] ELSE [] END AS reworded
+FOREACH (id IN reworded |
+  MERGE (waiting:Pending {id: id})
+  ON CREATE SET waiting.ns = $ns, waiting.kind = 'Task', waiting.created_at = $now)
 SET t.created_at = created_at, t.description = description, t.described_at = described_at, t.described_by = described_by,
     t.type = type, t.type_rule = type_rule, t.typed_at = typed_at, t.typed_by = typed_by, t.episodes = episodes, t.score_sum = score_sum
 WITH count(*) AS done

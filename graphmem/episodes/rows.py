@@ -12,6 +12,7 @@ from typing import Any
 
 from graphmem.graph.graph import Reader
 from graphmem.ids import (
+    agent_id,
     anti_pattern_id,
     canonical_json,
     digest,
@@ -46,7 +47,7 @@ def episode_row(episode: Episode, namespace: str, threshold: float) -> Row:
     return {
         "id": episode_id,
         "content_hash": content_hash,
-        "agent": node_id(namespace, "Agent", agent),
+        "agent": agent_id(namespace, agent),
         "agent_name": agent,
         "task": task_id(namespace, task_key),
         "task_key": task_key,

@@ -6,6 +6,7 @@ A few rules look at whole words within one sentence. If no rule fires, the type 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from itertools import chain, pairwise
 from typing import NamedTuple
 
@@ -98,6 +99,7 @@ _SENTENCE = re.compile(r"[.!?;]\s|\n")
 _WORD = re.compile(r"[^\W_]+")
 
 
+@lru_cache(maxsize=1_024)
 def infer_task_type(description: str) -> TaskType:
     """Return the type of a task from its wording, and the rule that fired.
 

@@ -17,14 +17,14 @@ from graphmem.episodes.learning import Learner
 from graphmem.graph.graph import Graph
 from graphmem.seeding import seed, sources
 from tests.bench.report import Result
-from tests.bench.workload import episodes, single
+from tests.bench.workload import BARE, KINDS, bare, episodes, nodes, single
 
 HISTORY = 100_000
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 CALLS = 1_000
 
 # What a loop without graphmem would send to write the same nodes and edges.
-BARE = (
+BARE_BATCH = (
     "UNWIND $rows AS row MERGE (a:Agent {id: row.agent}) "
     "ON CREATE SET a.ns = $ns, a.name = row.agent_name",
     "UNWIND $rows AS row MERGE (t:Task {id: row.task}) "
@@ -55,11 +55,14 @@ BARE = (
 )
 
 
-def _rate(memory: Memory, tag: str, calls: int) -> float:
+def _seconds(
+    memory: Memory, kind: Callable[[int, str], dict[str, object]], tag: str, calls: int
+) -> float:
+    given = [kind(number, tag) for number in range(calls)]
     started = time.perf_counter()
-    for number in range(calls):
-        memory.learn(**single(number, tag))  # type: ignore[arg-type]
-    return calls / (time.perf_counter() - started)
+    for fields in given:
+        memory.learn(**fields)  # type: ignore[arg-type]
+    return time.perf_counter() - started
 
 
 def _learn(folder: Path, scale: float, durability: str, asked: str) -> list[Result]:
@@ -67,28 +70,61 @@ def _learn(folder: Path, scale: float, durability: str, asked: str) -> list[Resu
     small, large = 1_000, max(2_000, int(HISTORY * scale))
     with Memory.open(folder / "g", settings=settings) as memory:
         memory.learn_many(episodes(0, small))
-        early = statistics.median(_rate(memory, f"early{i}", CALLS // 3) for i in range(3))
+        early = [_seconds(memory, single, f"early{place}", CALLS // 3) for place in range(4)][1:]
         memory.learn_many(episodes(small, large))
-        late = statistics.median(_rate(memory, f"late{i}", CALLS // 3) for i in range(3))
+        late = [_seconds(memory, single, f"late{place}", CALLS // 3) for place in range(4)][1:]
+    rates = [CALLS // 3 / statistics.median(seconds) for seconds in (early, late)]
     return [
         Result(
             f"`learn`, durability {durability}, after {large:,} episodes",
-            f"{late:,.0f}/s",
-            f"after {small:,} episodes: {early:,.0f}/s",
-            f"{late / early:.2f}",
+            f"{rates[1]:,.0f}/s",
+            f"after {small:,} episodes: {rates[0]:,.0f}/s",
+            f"takes {rates[0] / rates[1]:.2f} times as long",
             asked,
         )
     ]
 
 
+def learn_kinds(folder: Path, scale: float) -> list[Result]:
+    """Calls of ``learn`` about this and that, against a bare session, in turn."""
+    rounds, calls = 5, max(100, int(CALLS * scale))
+    session = kglite.open_session(str(folder / "bare.kgl"), durable="normal")
+    for label in ("Agent", "Task", "Strategy"):
+        session.execute(f"CREATE INDEX {label} IF NOT EXISTS FOR (n:{label}) ON (n.ns)")
+    for text, params in nodes("bench"):
+        session.execute(text, params=params)
+    seconds: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    theirs: list[float] = []
+    with Memory.open(folder / "g", settings=Settings()) as memory:
+        memory.learn_many(episodes(0, 1_000))
+        for name, kind in KINDS.items():
+            _seconds(memory, kind, f"warm {name}", calls)
+        for place in range(rounds):
+            given = [bare(number, f"{place}", "bench") for number in range(calls)]
+            started = time.perf_counter()
+            for params in given:
+                session.execute(BARE, params=params).to_list()
+            theirs.append(time.perf_counter() - started)
+            for name, kind in KINDS.items():
+                seconds[name].append(_seconds(memory, kind, f"{place} {name}", calls))
+    session.close()
+    fast = calls / statistics.median(theirs)
+    rates = {name: calls / statistics.median(found) for name, found in seconds.items()}
+    baseline = f"bare session, the episode with two edges and three counts: {fast:,.0f}/s"
+    return [
+        Result(f"`learn`, {name}", f"{rate:,.0f}/s", baseline, f"{rate / fast:.2f}", asked)
+        for (name, rate), asked in zip(rates.items(), (".33", "", "", ""), strict=True)
+    ]
+
+
 def learn(folder: Path, scale: float) -> list[Result]:
     """Calls of ``learn`` after a short and after a long history."""
-    return _learn(folder, scale, "normal", "1,000/s; .67")
+    return _learn(folder, scale, "normal", "at most 1.2")
 
 
 def learn_full(folder: Path, scale: float) -> list[Result]:
     """The same with a flush to disk in every call."""
-    results = _learn(folder, scale, "full", "500/s")
+    results = _learn(folder, scale, "full", "")
     with (folder / "raw").open("ab", buffering=0) as file:
         started = time.perf_counter()
         for _ in range(CALLS):
@@ -122,7 +158,7 @@ def learn_many(folder: Path, scale: float) -> list[Result]:
         started = time.perf_counter()
         for place in range(0, size, 500):
             params = {"rows": rows[place : place + 500], "ns": "default", "now": 0}
-            for statement in BARE:
+            for statement in BARE_BATCH:
                 bare.execute(statement, params=params)
         theirs.append(time.perf_counter() - started)
     memory.close()
@@ -133,7 +169,7 @@ def learn_many(folder: Path, scale: float) -> list[Result]:
             f"{rounds * size / sum(ours):,.0f} episodes/s",
             f"bare UNWIND loop, same nodes and edges: {rounds * size / sum(theirs):,.0f}/s",
             f"{sum(theirs) / sum(ours):.2f}",
-            "2,000/s; .4",
+            ".7",
         )
     ]
 
@@ -192,6 +228,7 @@ def _peak() -> int:
 BENCHMARKS: dict[str, Callable[[Path, float], list[Result]]] = {
     "learn": learn,
     "learn_full": learn_full,
+    "learn_kinds": learn_kinds,
     "learn_many": learn_many,
     "reopen": reopen,
     "intercode": intercode,

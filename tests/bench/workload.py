@@ -48,6 +48,77 @@ def single(number: int, tag: str) -> dict[str, object]:
     }
 
 
+STEPS = tuple(
+    Step(
+        action_type="query",
+        action={"tool": f"tool {place}"},
+        observation="three rows of text, as a tool would print them",
+        reward=0.0,
+    )
+    for place in range(5)
+)
+
+
+def full(number: int, tag: str) -> dict[str, object]:
+    """The same with three strategies and five steps."""
+    others = [f"tool {number % 13}", f"tool {13 + number % 7}"]
+    return {
+        **single(number, tag),
+        "strategy": [f"strategy {number % STRATEGIES}", *others],
+        "steps": STEPS,
+    }
+
+
+def failed(number: int, tag: str) -> dict[str, object]:
+    """The same, but it failed with an error."""
+    return {**single(number, tag), "success": False, "error": f"timeout after {number} s"}
+
+
+def unknown(number: int, tag: str) -> dict[str, object]:
+    """The same about a task, a strategy and an agent that nobody knows."""
+    names = {name: f"{tag} {name} {number}" for name in ("task", "strategy", "agent")}
+    return {**single(number, tag), **names}
+
+
+KINDS = {
+    "one strategy, known things": single,
+    "three strategies and five steps": full,
+    "an error": failed,
+    "everything new": unknown,
+}
+"""What a call of ``learn`` can be about."""
+
+BARE = (
+    "MATCH (a:Agent {id: $agent}) MATCH (t:Task {id: $task}) MATCH (s:Strategy {id: $strategy}) "
+    "CREATE (a)-[:RAN]->(:Episode {id: $id, ns: $ns, task: $task, success: $success, "
+    "score: $score, reward: $score, source_key: $id, content_hash: $id, step_count: 0, "
+    "use_count: 1, created_at: 0, recorded_at: 0, keyed: false, type: 'general'})"
+    "-[:ATTEMPTED]->(t) "
+    "SET t.episodes = t.episodes + 1, s.trials = s.trials + 1, "
+    "s.successes = s.successes + $one RETURN s.trials AS trials"
+)
+"""What a loop without graphmem would send for an episode: itself, two edges and three counts."""
+
+
+def bare(number: int, tag: str, ns: str) -> dict[str, object]:
+    """The parameters of :data:`BARE` for the same episode."""
+    call = single(number, tag)
+    names = {name: f"{ns} {call[name]}" for name in ("agent", "task", "strategy")}
+    success = bool(call["success"])
+    score = float(success)
+    key = f"{ns} {tag}/{number}"
+    return {**names, "id": key, "ns": ns, "success": success, "score": score, "one": int(success)}
+
+
+def nodes(ns: str) -> Iterator[tuple[str, dict[str, object]]]:
+    """Statements that create what :data:`BARE` looks for, and their parameters."""
+    for label, name, count in (("Agent", "agent", AGENTS), ("Task", "task", TASKS)):
+        text = f"UNWIND $ids AS id CREATE (:{label} {{id: id, ns: $ns, episodes: 0}})"
+        yield text, {"ids": [f"{ns} {name} {number}" for number in range(count)], "ns": ns}
+    text = "UNWIND $ids AS id CREATE (:Strategy {id: id, ns: $ns, trials: 0, successes: 0})"
+    yield text, {"ids": [f"{ns} strategy {number}" for number in range(STRATEGIES)], "ns": ns}
+
+
 Move = tuple[int, int, int, float]
 """What an agent did: state, action, next state, reward; the first three are numbers."""
 

@@ -141,6 +141,9 @@ def procedures() -> str:
             for param in query.params.values()
         ]
         returns = [f"`{name}` {kind}" for name, kind in query.returns.items()]
+        options = [f"`{name}` ({what})" for name, what in query.options.items()]
+        if options:
+            lines += ["", f"    Optional lines: {', '.join(options)}."]
         if params:
             lines += ["", f"    Parameters: {', '.join(params)}."]
         if returns:

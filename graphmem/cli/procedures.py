@@ -80,8 +80,11 @@ def _renamed(name: str, others: dict[str, str]) -> str:
 @procedures.command()
 @click.argument("name")
 @click.pass_obj
-def show(options: Options, name: str) -> None:
+@click.option("--with", "wanted", multiple=True, metavar="OPTION", help="With its lines.")
+def show(options: Options, name: str, wanted: tuple[str, ...]) -> None:
     """Print a procedure as Cypher that can be pasted into Neo4j Browser.
+
+    Some have optional lines: without --with all are shown, with their marks.
 
     \b
     Example:
@@ -90,6 +93,8 @@ def show(options: Options, name: str) -> None:
     from graphmem.store.queries import procedure
 
     query = procedure(name)
+    if wanted:
+        query = query.wanting(*wanted)
     if options.as_json:
         print_json({"name": query.name, "mode": query.mode, "doc": query.doc, "text": query.text})
         return
@@ -97,6 +102,8 @@ def show(options: Options, name: str) -> None:
     for param in query.params.values():
         default = "" if param.default is ... else f" = {param.default!r}"
         click.echo(f"// ${param.name}: {param.type}{default}")
+    for option, what in query.options.items():
+        click.echo(f"// option {option}: {what}")
     click.echo(f"{query.text};")
 
 

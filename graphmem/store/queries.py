@@ -62,7 +62,7 @@ _PARAM = re.compile(r"(\w+)\s+(\w+)(?:\s*=\s*(.+))?")
 _NEXT_PARAM = re.compile(r",\s*(?=[a-z]\w*(?:\s+\w+)?\s*(?:=|,|$))")
 _TOKEN = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|`[^`]*`|//[^\n]*|/\*.*?\*/", re.DOTALL)
 _COMMENT = re.compile(r"//(?!\?)")
-_OPTION = re.compile(r"([a-z_]+)\s+\S.*")
+_OPTION = re.compile(r"([a-z_]+)\s+(\S.*)")
 _MARK = re.compile(r"\s*//\?((?:\s+!?[a-z_]+)*)\s*$")
 _USED = re.compile(r"\$(\w+)")
 _RETURN = re.compile(r"\bRETURN\b", re.IGNORECASE)
@@ -96,8 +96,8 @@ class Query:
     install: str | None = None
     """Its name for Cypher users of a server, after ``custom.graphmem.``"""
 
-    options: tuple[str, ...] = ()
-    """Names that optional lines are marked with; such a text is only run as :meth:`wanting`."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """What marks optional lines, and what each is for; such a text runs as :meth:`wanting`."""
     _others: Set[str] = frozenset()
     """Parameters of the whole that a variant is without."""
     _variants: dict[frozenset[str], Query] = field(default_factory=dict, compare=False, repr=False)
@@ -113,7 +113,7 @@ class Query:
         wanted = frozenset(options)
         variant = self._variants.get(wanted)
         if variant is None:
-            if unknown := sorted(wanted - set(self.options)):
+            if unknown := sorted(wanted - self.options.keys()):
                 raise ProcedureError(f"{self.name}: unknown option {', '.join(unknown)}")
             text = _chosen(self.text, wanted)
             used = set(_USED.findall(_TOKEN.sub("''", text)))
@@ -122,7 +122,7 @@ class Query:
                 self,
                 text=text,
                 params=params,
-                options=(),
+                options={},
                 _others=self.params.keys() - used,
                 _variants={},
             )
@@ -138,7 +138,7 @@ class Query:
         if not self.checked:
             return dict(given)
         if self.options:
-            raise ProcedureError(f"{self.name}: say which options are wanted ({self.options})")
+            raise ProcedureError(f"{self.name}: say which options ({', '.join(self.options)})")
         bound = dict(given)
         if self._others:
             bound = {name: value for name, value in given.items() if name not in self._others}
@@ -422,19 +422,19 @@ def _install(name: str, mode: str, lines: list[str]) -> str | None:
     return lines[0]
 
 
-def _options(name: str, text: str, lines: list[str]) -> tuple[str, ...]:
-    """Return the options of a statement: those declared, which are those that lines end in."""
-    declared = []
+def _options(name: str, text: str, lines: list[str]) -> dict[str, str]:
+    """Return the declared options of a statement, which must be those that mark its lines."""
+    declared = {}
     for line in lines:
         if not (match := _OPTION.fullmatch(line)):
             raise ProcedureError(f"{name}: bad '// option: {line}' (a name, and what it is for)")
-        declared.append(match[1])
+        declared[match[1]] = match[2]
     used = _marks(text)
-    for missing in sorted(used - set(declared)):
+    for missing in sorted(used - declared.keys()):
         raise ProcedureError(f"{name}: lines are marked {missing}, which is not declared")
-    for unused in sorted(set(declared) - used):
+    for unused in sorted(declared.keys() - used):
         raise ProcedureError(f"{name}: option {unused} is declared, but no line is marked so")
-    return tuple(declared)
+    return declared
 
 
 def _marked(text: str) -> Iterator[tuple[str, list[str]]]:

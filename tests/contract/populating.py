@@ -158,8 +158,8 @@ def variants(query: Query) -> list[tuple[str, ...]]:
     The parts of ``learning.add_many`` build on those before them.
     """
     if query.name == "learning.add_many":
-        return [query.options]
-    return [(), *((option,) for option in query.options), query.options]
+        return [tuple(query.options)]
+    return [(), *((option,) for option in query.options), tuple(query.options)]
 
 
 def learned(query: Query, ns: str, target: Memory) -> dict[str, Any]:

@@ -131,7 +131,7 @@ class TestWithoutAServer:
         listed = {row["name"]: row for row in good("--json", "procedures", "list").json}
         assert listed["learning.best"]["install"] == "custom.graphmem.best_strategies"
         assert listed["learning.best"]["renamed"] == {"z": "z_value"}
-        assert listed["learning.record"]["install"] is None
+        assert listed["learning.add"]["install"] is None
         assert "z (z_value)" in good("procedures", "list", "--subject", "analysis").out
 
     def test_a_user_who_may_not_administer_the_server_is_told(self) -> None:

@@ -226,7 +226,7 @@ def test_only_the_lines_that_are_wanted_are_sent(
     tmp_path: Path, options: tuple[str, ...], lines: list[str]
 ) -> None:
     query = load(tmp_path, OPTIONAL)["things.touch"]
-    assert query.options == ("dated", "heavy")
+    assert query.options == {"dated": "it has a time", "heavy": "it has a weight"}
     variant = query.wanting(*options)
     assert variant is query.wanting(*reversed(options))
     assert [line for line in variant.text.splitlines() if line][-3:] == lines

@@ -80,7 +80,9 @@ def _renamed(name: str, others: dict[str, str]) -> str:
 @procedures.command()
 @click.argument("name")
 @click.pass_obj
-@click.option("--with", "wanted", multiple=True, metavar="OPTION", help="With the lines for it; repeatable.")
+@click.option(
+    "--with", "wanted", multiple=True, metavar="OPTION", help="With the lines for it; repeatable."
+)
 def show(options: Options, name: str, wanted: tuple[str, ...]) -> None:
     """Print a procedure as Cypher that can be pasted into Neo4j Browser.
 

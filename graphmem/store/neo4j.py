@@ -275,6 +275,15 @@ class Neo4jStore:
             ) from error
         except exceptions.Neo4jError as error:
             raise self._told(error) from error
+        except exceptions.ResultFailedError as error:
+            # The driver can raise this while it rolls back after a deadlock, and then does not
+            # retry as it does otherwise.
+            cause = error.__cause__
+            if isinstance(cause, exceptions.Neo4jError | exceptions.DriverError):
+                raise (
+                    ChangedError(_first_line(cause)) if cause.is_retryable() else self._gone(cause)
+                ) from error
+            raise self._gone(error) from error
         except (ValueError, exceptions.ConfigurationError) as error:
             raise SettingsError(f"{self.url}: {error}") from error
         except (exceptions.DriverError, OSError) as error:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import neo4j
 import pytest
-from neo4j.exceptions import ConstraintError, ResultFailedError, SessionExpired
+from neo4j.exceptions import ConstraintError, Neo4jError, ResultFailedError, SessionExpired
 
 from graphmem.store import neo4j as store
 from graphmem.store.queries import procedure
@@ -22,6 +22,26 @@ class Failed:
     def run(self, *_: Any) -> Iterator[neo4j.Record]:
         raise ResultFailedError(cast(Any, self), "The result has failed.") from self._reason
         yield
+
+
+def test_a_deadlock_that_shows_in_the_rollback_is_tried_again() -> None:
+    """The driver tries again after a deadlock, unless that breaks its own rollback, too."""
+    server = object.__new__(store.Neo4jStore)
+    server._retry_seconds = 1.0
+    attempts: list[int] = []
+
+    def attempt() -> int:
+        attempts.append(1)
+        with server._translated():
+            if len(attempts) < 3:
+                deadlock = Neo4jError._hydrate_neo4j(
+                    code="Neo.TransientError.Transaction.DeadlockDetected", message="deadlock"
+                )
+                failed = Failed(deadlock)
+                raise ResultFailedError(cast(Any, failed), "The result has failed.") from deadlock
+        return len(attempts)
+
+    assert server._again(attempt) == 3
 
 
 @pytest.mark.parametrize("reason", [SessionExpired("gone"), ConstraintError("there")])

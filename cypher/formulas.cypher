@@ -83,6 +83,14 @@ CASE WHEN a < b THEN a ELSE coalesce(b, a) END;
 // doc: cannot hold, because worked <= praised and failed <= blamed.
 CASE WHEN worked > blamed THEN 'WORKS' WHEN failed > praised THEN 'AVOID' ELSE null END;
 
+// formula: supporting(r)
+// doc: How many episodes speak for the verdict on a rule.
+CASE r.verdict WHEN 'WORKS' THEN r.worked ELSE r.failed END;
+
+// formula: opposing(r)
+// doc: How many episodes speak against the verdict on a rule.
+CASE r.verdict WHEN 'WORKS' THEN r.blamed ELSE r.praised END;
+
 // formula: contested(own, against)
 // doc: A confidence after contradiction by others, whose confidences sum to `against`: itself times its share of the sum of all. Two equal
 // doc: ones keep half each.
@@ -145,3 +153,7 @@ p.id AS id, p.subject AS subject, p.kind AS kind, coalesce(x.text, x.action_type
 // returns: id string, task string, agent string, success boolean, score float, error string, at integer, source_key string
 e.id AS id, e.task AS task, a.name AS agent, e.success AS success, e.score AS score, coalesce(e.error, errors[0]) AS error,
   coalesce(e.ended_at, e.started_at) AS at, e.source_key AS source_key;
+
+// formula: cosine_of(a, b)
+// doc: The cosine of two vectors, of those that a server stores; null where they are not of the same size.
+CASE WHEN size(a) = size(b) THEN 2.0 * vector.similarity.cosine(a, b) - 1.0 END;

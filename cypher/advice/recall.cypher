@@ -5,12 +5,71 @@
 // tried on a task is as relevant as the task. Every further step, over SIMILAR_TO and CO_OCCURS_WITH,
 // leaves some of it. Merged strategies count as one.
 
+// name: recall.ranked
+// doc: Strategies and how well they may do on a task, best first. They are found by seeds: rows {task, strategy, relevance, weight}, each
+// doc: with the id of a task, whose strategies (those with most trials there) are as relevant as it is, or with that of a strategy. own
+// doc: is the most relevant of the latter, [strategy, relevance]; first is the task with the most weight of those where it was tried,
+// doc: [task, trials, successes]; near are its outcomes on all of these. Partial pooling: the rate on these tasks, by their weights, and
+// doc: that of a strategy on all tasks, both shrunk to the rate of all these rows, make a prior; the weighted outcomes are added to it.
+// doc: Without merged, strategies that were merged count as they do by themselves.
+// option: agents  the outcomes of some agents alone, on some types of tasks
+// option: merged  strategies that were merged count as one, of all the members
+// param: seeds list, types list = null, fan_out integer = 32, strength float = 2.0, z float = 1.0, half_life float = 7776000000.0
+// returns: id string, text string, score float, relevance float, mean float, lower float, freshness float, own list, first list
+// returns: near_trials integer, near_successes integer, trials integer, successes integer, last_at integer, members list
+// returns: merged_into string
+UNWIND $seeds AS seed
+OPTIONAL MATCH (d:Strategy {id: seed.strategy})
+OPTIONAL MATCH (t:Task {id: seed.task})<-[o:OUTCOME]-(s:Strategy)
+WHERE o.agent IN $agents                                                                                            //? agents
+WITH seed, coalesce(s.merged_into, s.id, d.merged_into, d.id) AS id, sum(o.trials) AS trials, sum(o.successes) AS successes
+ORDER BY trials DESC, id
+WITH seed, collect({id: id, trials: trials, successes: successes})[..$fan_out] AS most
+UNWIND most AS row
+WITH row.id AS id, seed.relevance AS relevance, seed.weight AS weight, seed.task AS task, seed.strategy AS via, row.trials AS trials,
+     row.successes AS successes
+ORDER BY weight DESC, relevance DESC, trials DESC, task, via
+WITH id, max(relevance) AS relevance, collect(CASE WHEN task IS NULL THEN [via, relevance] END)[0] AS own,
+     collect(CASE WHEN via IS NULL THEN [task, trials, successes] END)[0] AS first, sum(trials) AS near_trials,
+     sum(successes) AS near_successes, sum(weight * trials) AS weight, sum(weight * successes) AS won
+WHERE relevance > 0
+MATCH (p:Strategy {id: id})                                                                                         //? !merged
+MATCH (:Strategy {id: id})<-[:MERGED_INTO*0..1]-(p:Strategy)                                                        //? merged
+MATCH (p)-[o:OUTCOME]->(t:Task)                                                                                     //? agents
+WHERE o.agent IN $agents AND ($types IS NULL OR t.type IN $types)                                                   //? agents
+WITH id, relevance, own, first, near_trials, near_successes, weight, won, p.ns AS ns,
+     p.text AS text, p.merged_into AS merged_into, p.trials AS trials, p.successes AS successes,                    //? !merged !agents
+     p.last_used_at AS last_at                                                                                      //? !merged !agents
+     max(CASE WHEN p.id = id THEN p.text END) AS text, collect(p.id) AS members, max(p.merged_into) AS merged_into, //? merged !agents
+     sum(p.trials) AS trials, sum(p.successes) AS successes, max(p.last_used_at) AS last_at                         //? merged !agents
+     max(CASE WHEN p.id = id THEN p.text END) AS text, collect(DISTINCT p.id) AS members,                           //? agents
+     max(p.merged_into) AS merged_into, sum(o.trials) AS trials, sum(o.successes) AS successes,                     //? agents
+     max(o.last_at) AS last_at                                                                                      //? agents
+WHERE ns = $ns
+WITH collect({id: id, relevance: relevance, own: own, first: first, near_trials: near_trials, near_successes: near_successes,
+       members: members,                                                                                            //? merged !agents
+       members: members,                                                                                            //? agents
+       weight: weight, won: won, text: text, merged_into: merged_into, trials: trials, successes: successes, last_at: last_at}) AS rows,
+     sum(trials) AS trials, sum(successes) AS successes, sum(weight) AS weight, sum(won) AS won
+WITH rows, weight, won, posterior_mean(successes, trials, $prior_successes, $prior_failures) AS base
+WITH rows, base, shrunk(won, weight, base, $strength) AS like
+WITH rows, base, logit(like) - logit(base) AS lift
+UNWIND rows AS row
+WITH row, lift, shrunk(row.successes, row.trials, base, $strength) AS own
+WITH row, lift + logit(own) AS odds
+WITH row, logistic(odds) AS prior
+WITH row, row.won + $strength * prior AS k, row.weight + $strength AS n
+WITH row, k / n AS mean, wilson_lower(k, n, $z) AS lower, freshness(row.last_at, $now, $half_life) AS freshness
+RETURN row.id AS id, row.text AS text, row.relevance * lower * freshness AS score, toFloat(row.relevance) AS relevance, mean, lower,
+       freshness, row.own AS own, row.first AS first, row.near_trials AS near_trials, row.near_successes AS near_successes,
+       row.trials AS trials, row.successes AS successes, row.last_at AS last_at, row.members AS members, row.merged_into AS merged_into
+ORDER BY score DESC, text, id;
+
 // name: recall.tried
-// doc: What was tried on tasks, rows {id, relevance}: each strategy with the most relevant of them (task, and its outcomes there), its
-// doc: outcomes on all of them, and those weighted by relevance. Of a task the strategies with most trials count.
+// doc: What was tried on tasks, rows {id, relevance}: each strategy with the most relevant of them, and its outcomes there. Of a task the
+// doc: strategies with most trials count.
 // param: fan_out integer = 32
-// returns: id string, relevance float, task string, task_trials integer, task_successes integer, near_trials integer
-// returns: near_successes integer, weight float, won float
+// returns: id string, task string, task_trials integer, task_successes integer
 UNWIND $rows AS seed
 MATCH (t:Task {id: seed.id})
 WITH seed, t, t.ns AS ns WHERE ns = $ns
@@ -21,44 +80,11 @@ WITH seed.id AS task, seed.relevance AS relevance, coalesce(s.merged_into, s.id)
 ORDER BY task, trials DESC, id
 WITH task, relevance, collect({id: id, trials: trials, successes: successes})[..$fan_out] AS most
 UNWIND most AS tried
-WITH task, relevance, tried.id AS id, tried.trials AS trials, tried.successes AS successes
+WITH tried.id AS id, task, relevance, tried.trials AS trials, tried.successes AS successes
 ORDER BY id, relevance DESC, trials DESC, task
-WITH id, collect({task: task, relevance: relevance, trials: trials, successes: successes})[0] AS first, sum(trials) AS near_trials,
-     sum(successes) AS near_successes, sum(relevance * trials) AS weight, sum(relevance * successes) AS won
-RETURN id, first.relevance AS relevance, first.task AS task, first.trials AS task_trials, first.successes AS task_successes, near_trials,
-       near_successes, weight, won
+WITH id, collect({task: task, trials: trials, successes: successes})[0] AS first
+RETURN id, first.task AS task, first.trials AS task_trials, first.successes AS task_successes
 ORDER BY id;
-
-// name: recall.counts
-// doc: Strategies, what they count as (another one, where they were merged), and their outcomes over all tasks and agents.
-// returns: id string, text string, merged_into string, trials integer, successes integer, last_at integer
-MATCH (s:Strategy)
-WHERE s.id IN $ids AND s.ns = $ns
-RETURN s.id AS id, s.text AS text, s.merged_into AS merged_into, s.trials AS trials, s.successes AS successes, s.last_used_at AS last_at
-ORDER BY id;
-
-// name: recall.counts_of_merged
-// doc: Strategies that others were merged into, with these (members) and the outcomes of all of them.
-// returns: id string, text string, members list, trials integer, successes integer, last_at integer
-MATCH (w:Strategy)
-WHERE w.id IN $ids AND w.ns = $ns
-MATCH (w)<-[:MERGED_INTO]-(m:Strategy)
-WITH w.id AS id, collect(m.id) AS members, sum(m.trials) AS trials, sum(m.successes) AS successes, max(m.last_used_at) AS last_at
-MATCH (w:Strategy {id: id})
-RETURN id, w.text AS text, members, w.trials + trials AS trials, w.successes + successes AS successes,
-  later(w.last_used_at, last_at) AS last_at
-ORDER BY id;
-
-// name: recall.counts_by
-// doc: The outcomes of strategies by some agents, by type of task.
-// param: agents list
-// returns: id string, task_type string, trials integer, successes integer, last_at integer
-MATCH (s:Strategy)
-WHERE s.id IN $ids AND s.ns = $ns
-MATCH (s)-[o:OUTCOME]->(t:Task)
-WHERE o.agent IN $agents
-RETURN s.id AS id, t.type AS task_type, sum(o.trials) AS trials, sum(o.successes) AS successes, max(o.last_at) AS last_at
-ORDER BY id, task_type;
 
 // name: recall.near_strategies
 // doc: What is one step from strategies: similar ones (strength: the square of the similarity), and those used in the same episodes
@@ -88,26 +114,6 @@ WHERE t.id IN $ids AND t.ns = $ns
 MATCH (t)-[r:SIMILAR_TO]->(o:Task)
 RETURN t.id AS id, o.id AS other, r.similarity * r.similarity AS strength
 ORDER BY id, strength DESC, other;
-
-// name: recall.rank
-// doc: How well strategies may do on a task, best first, by partial pooling: rows {id, relevance, weight, won (outcomes on like tasks,
-// doc: weighted), trials, successes (on all tasks), last_at}. The rate on like tasks and that of a strategy on all tasks, both shrunk to
-// doc: the rate of all these rows, make a prior; the weighted outcomes are added to it.
-// param: strength float = 2.0, z float = 1.0, half_life float = 7776000000.0, limit integer = 64
-// returns: id string, score float, relevance float, mean float, lower float, freshness float
-UNWIND $rows AS row
-WITH collect(row) AS rows, sum(row.trials) AS trials, sum(row.successes) AS successes, sum(row.weight) AS weight, sum(row.won) AS won
-WITH rows, weight, won, posterior_mean(successes, trials, $prior_successes, $prior_failures) AS base
-WITH rows, base, shrunk(won, weight, base, $strength) AS like
-UNWIND rows AS row
-WITH row, base, like, shrunk(row.successes, row.trials, base, $strength) AS own
-WITH row, logit(like) + logit(own) - logit(base) AS odds
-WITH row, logistic(odds) AS prior
-WITH row, row.won + $strength * prior AS k, row.weight + $strength AS n
-WITH row, k / n AS mean, wilson_lower(k, n, $z) AS lower, freshness(row.last_at, $now, $half_life) AS freshness
-RETURN row.id AS id, row.relevance * lower * freshness AS score, toFloat(row.relevance) AS relevance, mean, lower, freshness
-ORDER BY score DESC, id
-LIMIT $limit;
 
 // name: recall.tasks_of
 // doc: The tasks where strategies were tried last, three each.

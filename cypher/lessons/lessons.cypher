@@ -227,7 +227,8 @@ WHERE s.ns = $ns AND s.merged_into IS NOT NULL
 RETURN count(s) AS merged;
 
 // name: lessons.alternatives_on_tasks
-// doc: What was tried on tasks: strategies with their outcomes over them. Rows: {id, tasks}. Merged strategies count as one.
+// doc: What was tried on tasks: one strategy with its outcomes over them, and the best of the others. Rows: {id, strategy, tasks}. Merged
+// doc: strategies count as one.
 // returns: id string, strategy_id string, trials integer, successes integer, mean float, lower float
 UNWIND $rows AS row
 UNWIND row.tasks AS task
@@ -235,9 +236,13 @@ MATCH (t:Task {id: task})
 WITH row, t, t.ns AS ns WHERE ns = $ns
 MATCH (t)<-[o:OUTCOME]-(s:Strategy)
 WHERE $agents IS NULL OR o.agent IN $agents
-WITH row.id AS id, whole(s) AS strategy_id, sum(o.trials) AS trials, sum(o.successes) AS successes
-RETURN id, strategy_id, trials, successes, posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean,
-       wilson_lower(successes, trials, $z) AS lower
+WITH row.id AS id, row.strategy AS own, whole(s) AS strategy_id, sum(o.trials) AS trials, sum(o.successes) AS successes
+WITH id, strategy_id = own AS itself, strategy_id, trials, successes,
+     posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean, wilson_lower(successes, trials, $z) AS lower
+ORDER BY id, lower DESC, mean DESC, strategy_id
+WITH id, itself, collect(strategy_id)[0] AS strategy_id, collect(trials)[0] AS trials, collect(successes)[0] AS successes,
+     collect(mean)[0] AS mean, collect(lower)[0] AS lower
+RETURN id, strategy_id, trials, successes, mean, lower
 ORDER BY id, lower DESC, mean DESC, strategy_id;
 
 // name: lessons.alternatives_on_types
@@ -264,8 +269,8 @@ MATCH (t)-[:HAS_RULE]->(r:Rule)
 WHERE r.verdict IS NOT NULL
 WITH r, CASE r.verdict WHEN 'WORKS' THEN r.worked_at ELSE r.failed_at END AS at
 RETURN r.id AS id, r.verdict AS verdict, r.text AS text, r.task AS task, r.source AS source,
-       CASE r.verdict WHEN 'WORKS' THEN r.worked ELSE r.failed END AS supporting,
-       CASE r.verdict WHEN 'WORKS' THEN r.blamed ELSE r.praised END AS opposing, r.first_at AS first_at, r.last_at AS last_at, at
+       supporting(r) AS supporting,
+       opposing(r) AS opposing, r.first_at AS first_at, r.last_at AS last_at, at
 ORDER BY at DESC, id
 LIMIT $limit;
 
@@ -320,8 +325,8 @@ ORDER BY seen DESC, latest.at DESC, id;
 MATCH (r:Rule)
 WHERE r.ns = $ns AND r.verdict IS NOT NULL AND ($general IS NULL OR $general = (r.task IS NULL))
 WITH r, CASE r.verdict WHEN 'WORKS' THEN r.worked_at ELSE r.failed_at END AS at,
-     CASE r.verdict WHEN 'WORKS' THEN r.worked ELSE r.failed END AS supporting,
-     CASE r.verdict WHEN 'WORKS' THEN r.blamed ELSE r.praised END AS opposing
+     supporting(r) AS supporting,
+     opposing(r) AS opposing
 RETURN r.id AS id, r.verdict AS verdict, r.text AS text, r.task AS task, r.source AS source, supporting, opposing, r.first_at AS first_at,
        r.last_at AS last_at, at
 ORDER BY supporting - opposing DESC, at DESC, id;

@@ -63,3 +63,50 @@ RETURN n.id AS id, n.embedding AS vector;
 MATCH (n:{Label})
 WHERE n.ns = $ns
 RETURN count(*) AS nodes;
+
+// name: search.hits
+// engine: neo4j
+// doc: What fits a vector, and words, best: a row for each label and way (meaning, words), with how many nodes were looked at over all
+// doc: namespaces (at most size), and those of this one, the best first, with the cosine of their vector.
+// option: words  by words too
+// param: vector list, words string, size integer
+// returns: label string, way string, seen integer, hits list
+CALL db.index.vector.queryNodes('graphmem_strategy_embedding', $size, $vector) YIELD node, score
+WITH node, round(2.0 * score - 1.0, 6) AS similarity
+ORDER BY similarity DESC, node.id
+WITH collect({id: node.id, own: node.ns = $ns, similarity: similarity}) AS nodes
+RETURN 'Strategy' AS label, 'meaning' AS way, size(nodes) AS seen, [node IN nodes WHERE node.own][..$limit] AS hits
+UNION ALL
+CALL db.index.vector.queryNodes('graphmem_task_embedding', $size, $vector) YIELD node, score
+WITH node, round(2.0 * score - 1.0, 6) AS similarity
+ORDER BY similarity DESC, node.id
+WITH collect({id: node.id, own: node.ns = $ns, similarity: similarity}) AS nodes
+RETURN 'Task' AS label, 'meaning' AS way, size(nodes) AS seen, [node IN nodes WHERE node.own][..$limit] AS hits
+//? words
+UNION ALL
+CALL db.index.fulltext.queryNodes('graphmem_strategy_words', $words, {limit: $size}) YIELD node, score
+WITH node, score ORDER BY score DESC, node.id
+WITH collect(node) AS nodes
+RETURN 'Strategy' AS label, 'words' AS way, size(nodes) AS seen,
+       [node IN [node IN nodes WHERE node.ns = $ns][..$limit] | {id: node.id, similarity: cosine_of(node.embedding, $vector)}] AS hits
+UNION ALL
+CALL db.index.fulltext.queryNodes('graphmem_task_words', $words, {limit: $size}) YIELD node, score
+WITH node, score ORDER BY score DESC, node.id
+WITH collect(node) AS nodes
+RETURN 'Task' AS label, 'words' AS way, size(nodes) AS seen,
+       [node IN [node IN nodes WHERE node.ns = $ns][..$limit] | {id: node.id, similarity: cosine_of(node.embedding, $vector)}] AS hits;
+
+// each: Label kind = Strategy strategies, Task tasks
+// name: search.cosines_of_{kind}
+// engine: neo4j
+// doc: The cosines of the vectors of {kind} and those of others, in the order of these; null where one has none of this size.
+// param: others list, dimensions integer
+// returns: id string, cosines list
+UNWIND range(0, size($others) - 1) AS place
+OPTIONAL MATCH (o:{Label} {id: $others[place]})
+WITH place, CASE WHEN o.ns = $ns AND size(o.embedding) = $dimensions THEN o.embedding ELSE [] END AS vector
+ORDER BY place
+WITH collect(vector) AS vectors
+MATCH (n:{Label})
+WHERE n.id IN $ids AND n.ns = $ns AND size(n.embedding) = $dimensions
+RETURN n.id AS id, [vector IN vectors | cosine_of(n.embedding, vector)] AS cosines;

@@ -4,11 +4,15 @@
 // searched: all its texts are queued. An edge SIMILAR_TO leads from a node to each of the most
 // similar nodes over the embedder's threshold; it is directed, so that a node has few of them.
 
-// name: similarity.embedder
-// doc: The embedder of a namespace's vectors (no row: there are no vectors).
-// returns: name string, dimensions integer, similar float, near float
+// name: similarity.state
+// doc: The embedder of a namespace's vectors, and the queue of nodes to embed, rows {id, kind} (no row: there are no vectors).
+// returns: name string, dimensions integer, similar float, near float, pending list
 MATCH (n:Embedder {id: $id})
-RETURN n.name AS name, n.dimensions AS dimensions, n.similar AS similar, n.near AS near;
+OPTIONAL MATCH (p:Pending)
+WHERE p.ns = $ns
+WITH n, p ORDER BY p.kind, p.id
+RETURN n.name AS name, n.dimensions AS dimensions, n.similar AS similar, n.near AS near,
+       collect(CASE WHEN p IS NULL THEN null ELSE {id: p.id, kind: p.kind} END) AS pending;
 
 // name: similarity.adopt
 // mode: write

@@ -8,9 +8,10 @@ by hand, and what each part was measured to add; ``cypher/advice/recall.cypher``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from graphmem.errors import ValidationError
 from graphmem.graph.access import View, read_view
@@ -67,8 +68,6 @@ class _Walk:
 
     strategies: dict[str, _Found] = field(default_factory=dict)
     """By the id of the strategy, before it is known what it was merged into."""
-    tried: dict[str, Row] = field(default_factory=dict)
-    """What came of strategies on the tasks that the search found."""
     tasks: dict[str, _Found] = field(default_factory=dict)
 
     def reach(self, strategy: str, found: _Found) -> bool:
@@ -120,16 +119,14 @@ class Recaller:
                 walk.reach(id_, _Found(found[id_], (("strategy", id_),)))
         for id_ in tasks:
             walk.tasks[id_] = _Found(found[id_], (("task", id_),))
-        self._walk(walk, view, max_hops)
-        counts = self._counts(walk.strategies, view)
-        strategies = _as_one(walk.strategies, counts)
-        ranked = self._rank(strategies, walk.tried, counts, now, limit)
-        chosen = self._varied(ranked, limit)
+        seeds = self._seeds(walk, view, max_hops)
+        ranked = self._ranked(seeds, view, now)
+        chosen = self._varied(ranked[: max(POOL, limit)], limit)
         return Recall(
             text=asked,
             embedder=self._similarity.searched_with,
-            items=tuple(self._items(chosen, strategies, walk.tried, counts, tasks, view)),
-            warnings=tuple(self._warnings(strategies, counts, tasks, view)),
+            items=tuple(self._items(chosen, ranked, walk, tasks, view)),
+            warnings=tuple(self._warnings(ranked, tasks, view)),
             tasks=tuple(
                 sorted(
                     (NearTask(**row, relevance=found[row["id"]]) for row in tasks.values()),
@@ -140,17 +137,34 @@ class Recaller:
 
     # The way
 
-    def _walk(self, walk: _Walk, view: View, max_hops: int) -> None:
-        """Find what was tried on the tasks, and then go further."""
-        walk.tried = {row["id"]: row for row in self._tried(walk.tasks, view)}
-        if max_hops == 0:
-            return
-        tasks, strategies = dict(walk.tasks), set(walk.strategies)
-        strategies |= self._reach(walk, walk.tried.values(), tasks)
-        for _ in range(1, max_hops):
-            strategies, tasks = self._further(walk, view, strategies, tasks)
-            if not strategies and not tasks:
-                return
+    def _seeds(self, walk: _Walk, view: View, max_hops: int) -> list[Row]:
+        """Return what to rank strategies by: tasks on which any were tried, and those found else.
+
+        One step leads to what was tried on the tasks, which the ranking finds by itself.
+        """
+        if max_hops > 1:
+            tasks, strategies = dict(walk.tasks), set(walk.strategies)
+            strategies |= self._reach(walk, self._tried(tasks, view), tasks)
+            near = tasks
+            for _ in range(1, max_hops):
+                strategies, near = self._further(walk, view, strategies, near)
+                if not strategies and not near:
+                    break
+        else:
+            tasks = walk.tasks
+        seeds: list[Row] = [
+            {
+                "task": id_,
+                "strategy": None,
+                "relevance": found.relevance if max_hops == 1 else 0.0,
+                "weight": found.relevance,
+            }
+            for id_, found in sorted(tasks.items())
+        ]
+        return seeds + [
+            {"task": None, "strategy": id_, "relevance": found.relevance, "weight": 0.0}
+            for id_, found in sorted(walk.strategies.items())
+        ]
 
     def _reach(self, walk: _Walk, rows: Iterable[Row], tasks: Mapping[str, _Found]) -> set[str]:
         """Go from tasks to what was tried on them; return what is new."""
@@ -209,75 +223,25 @@ class Recaller:
 
     # What came of it
 
-    def _counts(self, strategies: Iterable[str], view: View) -> dict[str, Row]:
-        """Return for each strategy what it counts as, with the outcomes that may be read of that.
-
-        A row has ``whole``, the id of what it counts as, and ``members``, the ids of all that does.
-        """
-        rows = self._read("recall.counts", ids=sorted(strategies)) if strategies else []
-        merged = sorted({row["merged_into"] for row in rows if row["merged_into"]})
-        of_merged = self._read("recall.counts_of_merged", ids=merged) if merged else []
-        wholes = {row["id"]: row | {"members": [row["id"], *row["members"]]} for row in of_merged}
-        for row in rows:
-            if not row["merged_into"]:
-                wholes[row["id"]] = row | {"members": [row["id"]]}
-        if view.agents is not None and wholes:
-            self._count_for(wholes, view)
-        answers = {row["id"]: row["merged_into"] or row["id"] for row in rows}
-        answers |= {id_: id_ for id_ in wholes}
-        return {
-            id_: wholes[whole] | {"whole": whole}
-            for id_, whole in answers.items()
-            if whole in wholes
-        }
-
-    def _count_for(self, wholes: dict[str, Row], view: View) -> None:
-        """Count only what may be read; what has no such outcome is not known at all."""
-        of = {member: row for row in wholes.values() for member in row["members"]}
-        for row in wholes.values():
-            row |= {"trials": 0, "successes": 0, "last_at": None}
-        query = {"ids": sorted(of), "agents": view.agents}
-        for found in self._read("recall.counts_by", **query):
-            if view.allows(found["task_type"]):
-                row = of[found["id"]]
-                row["trials"] += found["trials"]
-                row["successes"] += found["successes"]
-                dates = (row["last_at"], found["last_at"])
-                row["last_at"] = max((date for date in dates if date is not None), default=None)
-        for id_ in [id_ for id_, row in wholes.items() if not row["trials"]]:
-            del wholes[id_]
-
-    def _rank(
-        self,
-        strategies: Mapping[str, _Found],
-        tried: Mapping[str, Row],
-        counts: Mapping[str, Row],
-        now: int,
-        limit: int,
-    ) -> list[Row]:
-        rows = [
-            {
-                "id": id_,
-                "relevance": found.relevance,
-                "weight": tried[id_]["weight"] if id_ in tried else 0.0,
-                "won": tried[id_]["won"] if id_ in tried else 0.0,
-                **{name: counts[id_][name] for name in ("trials", "successes", "last_at")},
-            }
-            for id_, found in sorted(strategies.items())
-        ]
-        if not rows:
+    def _ranked(self, seeds: Sequence[Row], view: View, now: int) -> list[Row]:
+        """Return the strategies that seeds lead to, best first; merged ones count as one."""
+        if not seeds:
             return []
         settings = self._settings
-        ranked = self._read(
-            "recall.rank",
-            rows=rows,
-            strength=STRENGTH,
-            z=settings.recall_z,
-            now=now,
-            half_life=settings.recall_half_life_days * 86_400_000.0,
-            limit=max(POOL, limit),
-        )
-        return sorted(ranked, key=lambda row: (-row["score"], counts[row["id"]]["text"]))
+        options = () if view.agents is None else ("agents",)
+        query: dict[str, Any] = {
+            "seeds": seeds,
+            **view.filters(self._graph),
+            "fan_out": FAN_OUT,
+            "strength": STRENGTH,
+            "z": settings.recall_z,
+            "now": now,
+            "half_life": settings.recall_half_life_days * 86_400_000.0,
+        }
+        rows = self._read("recall.ranked", *options, **query)
+        if any(row["merged_into"] for row in rows):
+            rows = self._read("recall.ranked", *options, "merged", **query)
+        return rows
 
     def _varied(self, ranked: Sequence[Row], limit: int) -> list[Row]:
         """Choose by maximal marginal relevance (Carbonell & Goldstein 1998).
@@ -291,80 +255,61 @@ class Recaller:
         variety, best = self._settings.recall_variety, ranked[0]["score"] or 1.0
         if not variety or limit == 1:
             return list(ranked[:limit])
-        near = self._nearness([row["id"] for row in ranked])
-        beside = dict.fromkeys((row["id"] for row in ranked), 0.0)
-        rest, chosen = list(ranked), list[Row]()
-        while rest and len(chosen) < limit:
-            taken = max(
-                rest,
-                key=lambda row: (1 - variety) * row["score"] / best - variety * beside[row["id"]],
-            )
-            rest.remove(taken)
-            for id_, similarity in near(taken["id"]):
-                beside[id_] = max(beside[id_], similarity) if chosen else similarity
-            chosen.append(taken)
-        return sorted(chosen, key=ranked.index)
-
-    def _nearness(self, ids: Sequence[str]) -> Callable[[str], Iterable[tuple[str, float]]]:
-        """Return what gives the cosines of one strategy and all that have a vector."""
         import numpy as np
 
-        vectors = self._similarity.vectors("Strategy", ids)
-        places = {id_: place for place, id_ in enumerate(vectors)}
-        rows = np.array(list(vectors.values()))
-
-        def near(id_: str) -> Iterable[tuple[str, float]]:
-            if id_ not in places:
-                return ()
-            return zip(places, (rows @ rows[places[id_]]).tolist(), strict=True)
-
-        return near
+        ids = [row["id"] for row in ranked]
+        values = (1 - variety) * np.array([row["score"] for row in ranked]) / best
+        beside = np.zeros(len(ids))
+        near = self._similarity.cosines("Strategy", ids[: 2 * limit], ids)
+        chosen: list[int] = []
+        while True:
+            taken = int(np.argmax(values - variety * beside))
+            chosen.append(taken)
+            if len(chosen) == min(limit, len(ids)):
+                return [ranked[place] for place in sorted(chosen)]
+            values[taken] = -np.inf
+            if taken < len(near):
+                row = near[taken]
+            else:  # a less likely one
+                row = self._similarity.cosines("Strategy", [ids[taken]], ids)[0]
+            least = beside if len(chosen) > 1 else -np.inf
+            beside = np.where(np.isnan(row), beside, np.maximum(row, least))
 
     # What is shown
 
     def _items(
         self,
         chosen: Sequence[Row],
-        strategies: Mapping[str, _Found],
-        tried: Mapping[str, Row],
-        counts: Mapping[str, Row],
+        ranked: Sequence[Row],
+        walk: _Walk,
         tasks: Mapping[str, Row],
         view: View,
     ) -> Iterable[RecallItem]:
-        ways = {row["id"]: strategies[row["id"]].way for row in chosen}
-        passed = {
-            kind: sorted({id_ for way in ways.values() for what, id_ in way if what == kind})
-            for kind in ("task", "strategy")
-        }
+        ways = {row["id"]: _way(row, walk) for row in chosen}
         texts = {id_: row["text"] for id_, row in tasks.items()}
-        texts |= {id_: row["text"] for id_, row in counts.items()}
-        missing = [id_ for id_ in passed["task"] if id_ not in texts]
-        texts |= {id_: row["text"] for id_, row in self._tasks(missing, view).items()}
-        evidence = self._evidence(ways, tried, view)
+        missing = {id_ for way in ways.values() for kind, id_ in way if kind == "task"} - set(texts)
+        texts |= {id_: row["text"] for id_, row in self._tasks(sorted(missing), view).items()}
+        # Of merged strategies that of what they count as; of those that may not be read none.
+        texts |= {id_: row["text"] for row in ranked for id_ in _members(row)}
+        evidence = self._evidence(ways, {row["id"]: row["first"] for row in chosen}, view)
         for row in chosen:
-            found, near = counts[row["id"]], tried.get(row["id"], {})
+            shown = {name: row[name] for name in RecallItem.model_fields if name in row}
             yield RecallItem(
-                **row,
-                text=found["text"],
-                trials=found["trials"],
-                successes=found["successes"],
-                near_trials=near.get("near_trials", 0),
-                near_successes=near.get("near_successes", 0),
-                last_at=from_millis(found["last_at"]),
+                **shown | {"last_at": from_millis(row["last_at"])},
                 path=("text", *(_said(step, texts) for step in ways[row["id"]])),
                 evidence=tuple(evidence.get(row["id"], ())),
             )
 
     def _evidence(
-        self, ways: Mapping[str, tuple[Step, ...]], tried: Mapping[str, Row], view: View
+        self, ways: Mapping[str, tuple[Step, ...]], first: Mapping[str, list[Any]], view: View
     ) -> dict[str, list[str]]:
         """Return the latest episodes on the task that led to each, else where it was tried last."""
         agents = view.agents
         rows = []
         for id_, way in ways.items():
             last = [node for kind, node in way if kind == "task"]
-            if last or id_ in tried:
-                rows.append({"id": id_, "task": last[-1] if last else tried[id_]["task"]})
+            if last or first[id_]:
+                rows.append({"id": id_, "task": last[-1] if last else first[id_][0]})
         rest = sorted(ways.keys() - {row["id"] for row in rows})
         rows += self._read("recall.tasks_of", ids=rest, agents=agents) if rest else []
         found: dict[str, list[str]] = {}
@@ -373,29 +318,24 @@ class Recaller:
         return {id_: episodes[:EVIDENCE] for id_, episodes in found.items()}
 
     def _warnings(
-        self,
-        strategies: Mapping[str, _Found],
-        counts: Mapping[str, Row],
-        tasks: Mapping[str, Row],
-        view: View,
+        self, ranked: Sequence[Row], tasks: Mapping[str, Row], view: View
     ) -> list[AntiPattern]:
         """Return what failed so on such types of tasks, by relevance and certainty."""
-        near = _most_relevant(strategies, POOL)
-        ids = sorted({member for id_ in near for member in counts[id_]["members"]})
-        if not ids or not tasks:
+        near = sorted(ranked, key=lambda row: (-row["relevance"], row["id"]))[:POOL]
+        if not near or not tasks:
             return []
         settings = self._settings
         rows = self._read(
             "recall.warnings",
-            ids=ids,
+            ids=sorted({id_ for row in near for id_ in _members(row)}),
             types=sorted({row["task_type"] for row in tasks.values()}),
             agents=view.agents,
             at_least=view.failures(settings),
             above=settings.heuristic_above,
         )
         rows = [row for row in rows if view.allows(*row["task_types"])]
-        weights = {row["id"]: strategies[row["strategy_id"]].relevance for row in rows}
-        rows.sort(key=lambda row: (-weights[row["id"]] * row["lower"], row["strategy"]))
+        relevance = {row["id"]: row["relevance"] for row in near}
+        rows.sort(key=lambda row: (-relevance[row["strategy_id"]] * row["lower"], row["strategy"]))
         first: dict[tuple[str, str], Row] = {}
         for row in rows:  # of several agents that failed alike, the one where it is most certain
             first.setdefault((row["strategy_id"], row["error_class"]), row)
@@ -415,14 +355,18 @@ def _most_relevant(found: Mapping[str, _Found], limit: int = FAN_OUT) -> list[st
     return sorted(found, key=lambda id_: (-found[id_].relevance, id_))[:limit]
 
 
-def _as_one(found: Mapping[str, _Found], counts: Mapping[str, Row]) -> dict[str, _Found]:
-    """Return what strategies count as, with the most relevant way to any of them."""
-    wholes: dict[str, _Found] = {}
-    for id_ in sorted(found.keys() & counts.keys()):
-        whole = counts[id_]["whole"]
-        if whole not in wholes or found[id_].relevance > wholes[whole].relevance:
-            wholes[whole] = found[id_]
-    return wholes
+def _way(row: Row, walk: _Walk) -> tuple[Step, ...]:
+    """Return the most relevant way to a ranked strategy."""
+    if row["own"] and row["own"][1] >= row["relevance"]:
+        return walk.strategies[row["own"][0]].way
+    task, trials, successes = row["first"]
+    edge = f"OUTCOME {successes} of {trials}"
+    return (*walk.tasks[task].way, ("edge", edge), ("strategy", row["id"]))
+
+
+def _members(row: Row) -> tuple[str, ...]:
+    """Return the ids of all that counts as a ranked strategy, itself among them."""
+    return (row["id"], *(row["members"] or ()))
 
 
 def _said(step: Step, texts: Mapping[str, str]) -> str:

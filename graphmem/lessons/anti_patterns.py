@@ -88,7 +88,11 @@ def _alternatives(
     formula: dict[str, Any] = {"agents": agents}
     grounds: dict[str, list[tuple[str, list[Row]]]] = {row["id"]: [] for row in rows}
     tasks = [
-        {"id": row["id"], "tasks": sorted({found["task"] for found in failures[row["id"]]})}
+        {
+            "id": row["id"],
+            "strategy": row["strategy_id"],
+            "tasks": sorted({found["task"] for found in failures[row["id"]]}),
+        }
         for row in rows
     ]
     tried: dict[str, list[Row]] = {}

@@ -26,7 +26,7 @@ from graphmem.text.words import words
 
 if TYPE_CHECKING:
     from graphmem.search.embedding import Embedder
-    from graphmem.store.port import Vector
+    from graphmem.store.port import Cosines, Vector
 
 Progress = Callable[[int, int], None]
 """Called with how much is done, and of how much."""
@@ -94,22 +94,17 @@ class Similarity:
         index = self.fresh(asked)
         if index is None:
             return []
-        vector, listed = self.vector(asked), words(asked)
         hits: list[Hit] = []
-        for label in TEXTS:
-            near = index.near(label, vector, limit)
-            similar = dict(near)
+        found = index.hits(self.vector(asked), words(asked), limit)
+        for label, (near, matching) in found.items():
+            similar = dict(matching) | dict(near)
             by_vector = {key: rank for rank, (key, _) in enumerate(near, 1)}
-            by_words = {
-                key: rank for rank, (key, _) in enumerate(index.matching(label, listed, limit), 1)
-            }
-            lacking = index.vectors(label, [key for key in by_words if key not in similar])
-            similar |= {key: round(float(other @ vector), 6) for key, other in lacking.items()}
+            by_words = {key: rank for rank, (key, _) in enumerate(matching, 1)}
             hits += [
                 Hit(
                     key,
                     label,
-                    similar.get(key, 0.0),
+                    similar[key],
                     by_vector.get(key),
                     by_words.get(key),
                     _fused(by_vector.get(key), by_words.get(key)),
@@ -141,10 +136,17 @@ class Similarity:
             self._asked[text] = vector
         return vector
 
-    def vectors(self, label: str, ids: Sequence[str]) -> dict[str, Vector]:
-        """Return the vectors of nodes that have one, as of the last search."""
+    def cosines(self, label: str, ids: Sequence[str], others: Sequence[str]) -> Cosines:
+        """Return the similarities of nodes and others, as of the last search.
+
+        The shape is (ids, others); NaN is for what has no vector.
+        """
+        import numpy as np
+
         index = self._index or self.fresh()
-        return {} if index is None else index.vectors(label, ids)
+        if index is None:
+            return np.full((len(ids), len(others)), np.nan)
+        return index.cosines(label, ids, others)
 
     def similar(self, strategy: str, limit: int = 10) -> list[SimilarStrategy]:
         """Return the strategies most similar to one (its id or text), the nearest first.
@@ -183,10 +185,11 @@ class Similarity:
 
     def pending(self) -> dict[str, int]:
         """Return how many strategies and tasks wait for their vector or edges, by label."""
-        if self._stored() is None:
+        stored = self._stored()
+        if stored is None:
             return {label: len(self._texts_of(label)) for label in TEXTS}
         counts = dict.fromkeys(TEXTS, 0)
-        for row in self._graph.read("similarity.pending"):
+        for row in stored["pending"]:
             counts[row["kind"]] += 1
         return counts
 
@@ -260,7 +263,7 @@ class Similarity:
                 waiting = {label: sorted(self._texts_of(label)) for label in TEXTS}
             else:
                 waiting = {label: [] for label in TEXTS}
-                for row in self._graph.read("similarity.pending"):
+                for row in stored["pending"]:
                     waiting[row["kind"]].append(row["id"])
             if any(waiting.values()):
                 index = self._settle(index, waiting, first=stored is None)
@@ -339,7 +342,7 @@ class Similarity:
         with self._lock:
             index = self._graph.store.index(self._graph.ns)
             index.open(stored["name"], stored["dimensions"])
-            waiting = {row["id"] for row in self._graph.read("similarity.pending")}
+            waiting = {row["id"] for row in stored["pending"]}
             for label in TEXTS:
                 texts = self._texts_of(label)
                 embedded = index.with_vectors(label, texts)
@@ -506,7 +509,8 @@ class Similarity:
         return {row["id"]: row["text"] for row in rows}
 
     def _stored(self) -> Row | None:
-        return next(iter(self._graph.read("similarity.embedder", id=self._id)), None)
+        """Return what vectors are made with, and what waits (``similarity.state``), if any are."""
+        return next(iter(self._graph.read("similarity.state", id=self._id)), None)
 
     def _threshold(self) -> float:
         """Return the similarity from which on nodes are linked."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,7 +17,7 @@ import numpy as np
 import tantivy
 from numpy.typing import NDArray
 
-from graphmem.store.port import TEXTS, Row
+from graphmem.store.port import TEXTS, Hits, Near, Row
 from graphmem.store.queries import procedure
 from graphmem.store.vectors import Matrix, VectorTable, digest
 from graphmem.text.words import words
@@ -66,11 +66,11 @@ class _Nodes:
             if self.ids[place]:
                 self.rows[place] = row_of(self.keys[place])
 
-    def matching(self, asked: Sequence[str], limit: int) -> list[tuple[str, float]]:
-        """Return ids and scores of nodes with any of the words ``asked``."""
+    def matching(self, asked: Sequence[str], limit: int) -> list[str]:
+        """Return the ids of nodes with any of the words ``asked``, the best matches first."""
         hits = self._words.search(asked, limit)
-        best = [(self.ids[place], score) for place, score in hits]
-        return sorted(best, key=lambda pair: (-pair[1], pair[0]))
+        best = sorted((-score, self.ids[place]) for place, score in hits)
+        return [key for _, key in best]
 
 
 class _Words:
@@ -225,17 +225,33 @@ class EmbeddedIndex:
         best = [pair for pair in best if pair[1] >= at_least]
         return sorted(best, key=lambda pair: (-pair[1], pair[0]))[:limit]
 
-    def matching(self, label: str, asked: Sequence[str], limit: int) -> list[tuple[str, float]]:
-        """Return the nodes that match the words best."""
+    def hits(self, vector: Matrix, words: Sequence[str], limit: int) -> Hits:
+        """Return the nearest nodes of each label, exactly, and those that match the words best."""
         with self._lock:
-            return self._nodes[label].matching(asked, limit)
+            return {
+                label: (
+                    self.near(label, vector, limit),
+                    self._similar(nodes, nodes.matching(words, limit), vector),
+                )
+                for label, nodes in self._nodes.items()
+            }
+
+    def cosines(self, label: str, ids: Sequence[str], others: Sequence[str]) -> NDArray[np.float64]:
+        """Return the similarities of nodes and others, NaN if either has no vector."""
+        vectors = self.vectors(label, {*ids, *others})
+        nowhere = np.full(self._opened_table().dimensions, np.nan, np.float32)
+        here, there = (
+            np.array([vectors.get(key, nowhere) for key in keys]) for keys in (ids, others)
+        )
+        cosines: NDArray[np.float64] = (here @ there.T).astype(np.float64)
+        return cosines
 
     def count(self, label: str) -> int:
         """Return the number of nodes."""
         with self._lock:
             return len(self._nodes[label].places)
 
-    def vectors(self, label: str, ids: Sequence[str]) -> dict[str, Matrix]:
+    def vectors(self, label: str, ids: Iterable[str]) -> dict[str, Matrix]:
         """Return the vectors of nodes."""
         with self._lock:
             nodes, matrix = self._nodes[label], self._opened_table().matrix
@@ -287,6 +303,12 @@ class EmbeddedIndex:
             scores = matrix @ vector
             self._scored = vector, scores
         return scores
+
+    def _similar(self, nodes: _Nodes, ids: Iterable[str], vector: Matrix) -> Near:
+        """Return nodes with their similarities, 0 for a node without a vector."""
+        scores = self._scores(vector)
+        rows = ((key, nodes.rows[nodes.places[key]]) for key in ids)
+        return [(key, round(float(scores[row]), 6) if row >= 0 else 0.0) for key, row in rows]
 
     def _fill(self) -> None:
         table = self._opened_table()

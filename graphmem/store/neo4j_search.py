@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphmem.store.paging import pages
-from graphmem.store.port import TEXTS, Row
+from graphmem.store.port import TEXTS, Hits, Near, Row
 from graphmem.store.queries import procedure
 from graphmem.store.vectors import digest
 from graphmem.text.words import words
@@ -82,13 +82,45 @@ class Neo4jIndex:
         best = [pair for pair in best if pair[1] >= at_least]
         return sorted(best, key=lambda pair: (-pair[1], pair[0]))[:limit]
 
-    def matching(self, label: str, asked: Sequence[str], limit: int) -> list[tuple[str, float]]:
-        """Return the nodes that match the words best."""
-        text = " ".join(dict.fromkeys(asked))
-        if not text:
-            return []
-        rows = self._own(f"search.{TEXTS[label]}_by_words", limit, words=text)
-        return [(row["id"], float(row["score"])) for row in rows][:limit]
+    def hits(self, vector: NDArray[np.float32], words: Sequence[str], limit: int) -> Hits:
+        """Return the nodes of each label that the server finds by a vector and by words.
+
+        One statement does, unless most of the nodes that it looks at are in other namespaces.
+        """
+        asked, size = " ".join(dict.fromkeys(words)), max(_LEAST, limit)
+        query = procedure("search.hits").wanting(*(["words"] if asked else []))
+        params = {"vector": vector.tolist(), "words": asked, "size": size, "limit": limit}
+        found: dict[tuple[str, str], Near] = {}
+        for row in self._read(query, ns=self._namespace, **params):
+            label, way = row["label"], row["way"]
+            if len(row["hits"]) >= limit or row["seen"] < size:
+                near = [(hit["id"], round(hit["similarity"] or 0.0, 6)) for hit in row["hits"]]
+            elif way == "meaning":
+                near = self.near(label, vector, limit)
+            else:
+                near = self._matching(label, asked, vector, limit)
+            found[label, way] = near
+        return {
+            label: (found[label, "meaning"], found.get((label, "words"), [])) for label in TEXTS
+        }
+
+    def _matching(self, label: str, asked: str, vector: NDArray[np.float32], limit: int) -> Near:
+        """Return the nodes that match the words best, with their similarities."""
+        rows = self._own(f"search.{TEXTS[label]}_by_words", limit, words=asked)[:limit]
+        vectors = self.vectors(label, [row["id"] for row in rows])
+        return [
+            (key, round(float(vectors[key] @ vector), 6) if key in vectors else 0.0)
+            for key in (row["id"] for row in rows)
+        ]
+
+    def cosines(self, label: str, ids: Sequence[str], others: Sequence[str]) -> NDArray[np.float64]:
+        """Return the similarities of nodes and others, NaN if either has no vector."""
+        query = procedure(f"search.cosines_of_{TEXTS[label]}")
+        params = {"ids": list(ids), "others": list(others), "dimensions": self._dimensions}
+        rows = self._read(query, ns=self._namespace, **params)
+        found = {row["id"]: row["cosines"] for row in rows}
+        nothing = [None] * len(others)
+        return np.array([found.get(key, nothing) for key in ids], np.float64)
 
     def count(self, label: str) -> int:
         """Return the number of nodes."""

@@ -16,6 +16,10 @@ TEXTS = {"Strategy": "strategies", "Task": "tasks"}
 """Labels of nodes with searchable texts, and their names in procedures."""
 
 Row = dict[str, Any]
+Near = list[tuple[str, float]]
+"""Ids and similarities of nodes, the best first."""
+Hits = dict[str, tuple[Near, Near]]
+"""By label: the nodes nearest to a vector, and the best matches of words."""
 T = TypeVar("T")
 
 if TYPE_CHECKING:
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Vector = NDArray[np.float32]
+    Cosines = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +196,19 @@ class SearchIndex(Protocol):
         """
         ...
 
-    def matching(self, label: str, words: Sequence[str], limit: int) -> list[tuple[str, float]]:
-        """Return ids and scores (BM25) of nodes with any of the words, the best first."""
+    def hits(self, vector: Vector, words: Sequence[str], limit: int) -> Hits:
+        """Return the nearest nodes of each label, and those that match the words best (BM25).
+
+        Both are at most ``limit`` ids, the best first, with similarities as :meth:`near` gives
+        them; a node without a vector has 0.
+        """
+        ...
+
+    def cosines(self, label: str, ids: Sequence[str], others: Sequence[str]) -> Cosines:
+        """Return the similarities of nodes and others, NaN if either has no vector.
+
+        The shape is (ids, others).
+        """
         ...
 
     def count(self, label: str) -> int:

@@ -371,7 +371,7 @@ def test_freshness_is_the_peers_where_its_sum_is_not(memory: Memory) -> None:
     Its recency halves with every half-life, as here. But a sum gives .3 to what has nothing to do
     with the task and never worked, only because it is new; here a product gives it nothing.
     """
-    text = catalog()["recall.rank"].text
+    text = catalog()["recall.ranked"].wanting().text
     formula = text[text.index("AS lower, ") + len("AS lower, ") : text.index(" AS freshness")]
     for entry in json.loads(VECTORS.read_text(encoding="utf-8"))["alma"]["composite_score"]:
         given = {"last_at": 0, "now": round(entry["recency_days"] * 86_400_000)}

@@ -23,6 +23,7 @@ DAY = datetime(2026, 5, 1, tzinfo=UTC)
 HERE: dict[str, JsonValue] = {"place": "here"}
 LENT: list[JsonValue] = [{"similarity": 0.5, "trials": 4, "successes": 3}]
 THERE: dict[str, JsonValue] = {"place": "there"}
+PARTS = ("rules", "mistakes", "heuristics", "anti_patterns", "general_rules", "episodes")
 STRENGTHS: dict[str, JsonValue] = {
     **dict.fromkeys(("task_strength", "strategy_strength", "cell_strength"), 3.0),
     **dict.fromkeys(("task_slope", "strategy_slope"), 1.0),
@@ -159,7 +160,7 @@ def variants(query: Query) -> list[tuple[str, ...]]:
     """
     if query.name == "learning.add_many":
         return [tuple(query.options)]
-    return [(), *((option,) for option in query.options), tuple(query.options)]
+    return list(dict.fromkeys([(), *((option,) for option in query.options), query.options]))
 
 
 def learned(query: Query, ns: str, target: Memory) -> dict[str, Any]:
@@ -228,7 +229,9 @@ def lesson_rows(query: Query, ns: str, target: Memory) -> dict[str, list[dict[st
     numbers = {"trials": 77, "successes": 7, "credit_sum": 7.0, "score_sum": 7.0, "agent": "x"}
     sample = {"supporting": episodes[:1], "opposing": episodes[1:2]}
     rows: dict[str, list[dict[str, Any]]] = {
-        "lessons.alternatives_on_tasks": [{"id": "x", "tasks": tasks}],
+        "lessons.alternatives_on_tasks": [
+            {"id": "x", "strategy": ids(target, "Strategy")[0], "tasks": tasks}
+        ],
         "lessons.put_preferred": [
             {"id": i, "strategy": s, "lift": 0.7} for i in patterns for s in strategies
         ],
@@ -376,10 +379,6 @@ def arguments(query: Query, ns: str, target: Memory) -> dict[str, Any]:
         "rates.weigh": [{"trials": 4, "successes": 3}],
         "rates.more": [{"trials": 4, "successes": 3}],
         "recall.tried": [{"id": i, "relevance": 0.7} for i in ids(target, "Task")],
-        "recall.rank": [
-            {"id": "x", "relevance": 0.7, "weight": 0.7, "won": 0.7}
-            | {"trials": 2, "successes": 1, "last_at": None}
-        ],
         "recall.episodes": [
             {"id": s, "task": t} for s in ids(target, "Strategy") for t in ids(target, "Task")
         ],
@@ -406,10 +405,9 @@ def arguments(query: Query, ns: str, target: Memory) -> dict[str, Any]:
             (f"consolidation.{name}" for name in ("state", "stored", "note", "create")),
             ids(target, "Consolidation")[0],
         ),
-        "similarity.embedder": ids(target, "Embedder")[0],
+        "similarity.state": ids(target, "Embedder")[0],
         "similarity.adopt": f"embedder of {ns}",
         "consolidation.open": f"consolidation of {ns}",
-        "context.general_rules": ids(target, "Consolidation")[0],
         "forecasting.put_pooling": f"another pooling in {ns}",
         "exchange.open": f"document of {ns}",
         "exchange.describe": ids(target, "Document")[0],
@@ -447,8 +445,12 @@ def arguments(query: Query, ns: str, target: Memory) -> dict[str, Any]:
         else "",
         "strategy": ids(target, "Strategy")[0],
         "rows": rows.get(query.name, []),
-        "task": None if query.name.startswith("maintenance.") else "shared task",
-        "others": None,
+        "task": None
+        if query.name.startswith("maintenance.")
+        else ids(target, "Task")[0]
+        if query.name.startswith("context.")
+        else "shared task",
+        "others": ids(target, "Strategy") if query.name.startswith("search.") else None,
         "text": "shared task",
         "task_type": "shared",
         "agent": ids(target, "Agent")[0] if query.name == "erasing.episodes_of" else "shared agent",
@@ -458,6 +460,10 @@ def arguments(query: Query, ns: str, target: Memory) -> dict[str, Any]:
         "co_occurrence_half_life_days": 90.0,
         "version": 1,
         "at_least": 1,
+        "at_least_failures": 1,
+        "consolidation": ids(target, "Consolidation")[0],
+        "key": "shared task",
+        **{f"most_{part}": 50 for part in PARTS},
         "established": 0.6,
         "refuted": 0.4,
         "stream": decided[0],
@@ -510,7 +516,13 @@ def arguments(query: Query, ns: str, target: Memory) -> dict[str, Any]:
         "embedder": "hashing",
         "dimensions": 7,
         "similar": 0.7,
+        "seeds": [
+            {"task": None, "strategy": None, kind: i, "relevance": 0.7, "weight": 0.7}
+            for kind, label in (("task", "Task"), ("strategy", "Strategy"))
+            for i in ids(target, label)
+        ],
         "near": 0.7,
+        "size": 50,
         "vector": Hashing().embed(["shared task"])[0].tolist(),
         "words": "shared task",
         "strengths": STRENGTHS,

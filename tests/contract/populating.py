@@ -160,7 +160,7 @@ def variants(query: Query) -> list[tuple[str, ...]]:
     """
     if query.name == "learning.add_many":
         return [tuple(query.options)]
-    return list(dict.fromkeys([(), *((option,) for option in query.options), query.options]))
+    return list(dict.fromkeys([(), *((option,) for option in query.options), tuple(query.options)]))
 
 
 def learned(query: Query, ns: str, target: Memory) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from neo4j import GraphDatabase
 
 from graphmem import Memory, Settings
 from graphmem.store import installing
+from tests.cli.running import quick
 from tests.docs.snippets import CONSOLE, Runner, blocks, commands, same
 from tests.neo4j.server import Found
 
@@ -40,10 +41,11 @@ def test_page(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     environment = {
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "PATH": os.pathsep.join(
+            [str(quick()), str(Path(sys.executable).parent), os.environ["PATH"]]
+        ),
         "HOME": str(tmp_path / "home"),
         "XDG_DATA_HOME": str(tmp_path / "home" / "data"),
-        "PYTHONIOENCODING": "utf-8",
         "TERM": "dumb",
     }
     given: dict[str, str] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -140,18 +141,26 @@ def generalize(memory: Memory, tag: str) -> None:
     assert memory.lessons.consolidate(force=True).rules
 
 
-def ids(memory: Memory, label: str) -> list[str]:
+class Asked:
+    """A memory that nothing changes, so that it is asked each thing only once."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.namespace = memory.namespace
+        self.query = functools.cache(memory.query)
+
+
+def ids(memory: Memory | Asked, label: str) -> list[str]:
     found = memory.query(f"MATCH (n:{label}) WHERE n.ns = $ns RETURN n.id AS id ORDER BY id")
     return [row["id"] for row in found]
 
 
-def merged(memory: Memory) -> set[str]:
+def merged(memory: Memory | Asked) -> set[str]:
     """The strategies that were merged into others."""
     rows = memory.query("MATCH (s:Strategy)-[:MERGED_INTO]->() WHERE s.ns = $ns RETURN s.id AS id")
     return {row["id"] for row in rows}
 
 
-def lesson_rows(query: Query, ns: str, target: Memory) -> dict[str, list[dict[str, Any]]]:
+def lesson_rows(query: Query, ns: str, target: Asked) -> dict[str, list[dict[str, Any]]]:
     """Rows for procedures of lessons; for those that rely on nodes that were found in a namespace
     before, only where that is the one of ``target``."""
     strategies, tasks = ids(target, "Strategy"), ids(target, "Task")
@@ -215,7 +224,7 @@ def lesson_rows(query: Query, ns: str, target: Memory) -> dict[str, list[dict[st
     }
 
 
-def explained(name: str, target: Memory) -> dict[str, Any]:
+def explained(name: str, target: Asked) -> dict[str, Any]:
     """What procedures of explanations ask of the nodes of ``target``."""
     strategies, policies = ids(target, "Strategy"), ids(target, "Policy")
     rule = rule_id(target.namespace, "shared task", "shared sentence")
@@ -246,7 +255,7 @@ def explained(name: str, target: Memory) -> dict[str, Any]:
     }
 
 
-def arguments(query: Query, ns: str, target: Memory) -> dict[str, Any]:
+def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
     """Arguments that aim at the nodes of ``target``, in namespace ``ns``."""
     rows: dict[str, list[dict[str, Any]]] = {
         "maintenance.put_strategies": [{"id": i, "trials": 77} for i in ids(target, "Strategy")],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from graphmem import Memory, Settings
 from graphmem.store import installing
 from tests.cli.running import quick
 from tests.docs.snippets import CONSOLE, Runner, blocks, commands, same
+from tests.neo4j.jars import locked
 from tests.neo4j.server import Found
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,6 +59,9 @@ def test_page(
         request.addfinalizer(lambda: _empty(found))
         if _installs(page):
             _check_apoc(found)
+            alone = contextlib.ExitStack()
+            alone.enter_context(locked(request.getfixturevalue("procedures_lock")))
+            request.addfinalizer(alone.close)
             request.addfinalizer(lambda: _uninstall(found))
     for name, value in environment.items():
         monkeypatch.setenv(name, value)

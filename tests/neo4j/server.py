@@ -4,8 +4,9 @@
     Neo4jStartError           a server was started and did not come up; has the tail of its log
 
 `find_or_start()` takes the first way that works: a server named by ``NEO4J_URI``, a container,
-or jars from Maven run by a local Java. `Neo4jServer` is that last way by itself: a server that a
-test may kill and start again on the same data and the same ports.
+or jars from Maven run by a local Java; `shared()` does so once for several processes.
+`Neo4jServer` is that last way by itself: a server that a test may kill and start again on the same
+data and the same ports.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import atexit
 import contextlib
 import importlib
 import importlib.util
+import json
 import os
 import random
 import shutil
@@ -22,11 +24,16 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+try:
+    import fcntl
+except ImportError:
+    fcntl = None  # type: ignore[assignment]
 
 from neo4j import Driver, GraphDatabase
 from neo4j.exceptions import AuthError, DriverError, Neo4jError
@@ -37,6 +44,7 @@ from tests.neo4j.jars import (
     fetch_jars,
     find_java,
     first_line,
+    locked,
 )
 
 __all__ = [
@@ -46,6 +54,7 @@ __all__ = [
     "Neo4jStartError",
     "Neo4jUnavailable",
     "find_or_start",
+    "shared",
     "stop_on_signals",
 ]
 
@@ -402,6 +411,38 @@ def find_or_start() -> Found:
         except Neo4jUnavailable as error:
             reasons.extend(error.reasons)
     raise Neo4jUnavailable(*reasons)
+
+
+@contextlib.contextmanager
+def shared(folder: Path) -> Iterator[Found]:
+    """One server for all processes that name the same folder, found or started by the first.
+
+    Planning the statements is most of what a new server has to do, so that one for all pays. It
+    ends when the process that started it is done and no other uses it. Raises as `find_or_start()`.
+    """
+    starting, told = folder / "neo4j.lock", folder / "neo4j.json"
+    if fcntl is None:  # Windows has no such locks: there everybody has a server of its own
+        with find_or_start() as found:
+            yield found
+        return
+    with locked(starting):
+        mine = None if told.exists() else find_or_start()
+        if mine:
+            told.write_text(
+                json.dumps([mine.uri, mine.user, mine.password, mine.source, mine.browser_url])
+            )
+        found = mine or Found(*json.loads(told.read_text()))
+        users = told.open()
+        fcntl.flock(users, fcntl.LOCK_SH)
+    try:
+        with users:
+            yield found
+    finally:
+        if mine:
+            with locked(starting), told.open() as users:
+                fcntl.flock(users, fcntl.LOCK_EX)  # until all others have closed theirs
+                told.unlink()
+                mine.close()
 
 
 def _from_environment(environment: Mapping[str, str]) -> Found:

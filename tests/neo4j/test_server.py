@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -216,10 +217,10 @@ def _alive(pid: int) -> bool:
 
 def _listening(pid: int) -> set[tuple[str, int]]:
     """The address (in hexadecimal) and port of every TCP socket on which a process listens."""
-    inodes = {
-        str(link.readlink()).removeprefix("socket:[").removesuffix("]")
-        for link in Path(f"/proc/{pid}/fd").iterdir()
-    }
+    inodes = set()
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # the server closed it while it was listed
+            inodes.add(str(link.readlink()).removeprefix("socket:[").removesuffix("]"))
     found = set()
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:

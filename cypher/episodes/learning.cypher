@@ -18,7 +18,7 @@
 // doc: Which episodes are known, and what they hold.
 // returns: id string, content_hash string
 MATCH (e:Episode)
-WHERE e.id IN $ids AND e.ns = $ns
+WHERE e.id IN $ids AND toString(e.ns) = $ns
 RETURN e.id AS id, e.content_hash AS content_hash;
 
 // name: learning.there
@@ -26,15 +26,15 @@ RETURN e.id AS id, e.content_hash AS content_hash;
 // param: agents list, tasks list, strategies list
 // returns: id string
 MATCH (a:Agent)
-WHERE a.id IN $agents AND a.ns = $ns
+WHERE a.id IN $agents AND toString(a.ns) = $ns
 RETURN a.id AS id
 UNION ALL
 MATCH (t:Task)
-WHERE t.id IN $tasks AND t.ns = $ns
+WHERE t.id IN $tasks AND toString(t.ns) = $ns
 RETURN t.id AS id
 UNION ALL
 MATCH (s:Strategy)
-WHERE s.id IN $strategies AND s.ns = $ns
+WHERE s.id IN $strategies AND toString(s.ns) = $ns
 RETURN s.id AS id;
 
 // name: learning.lock_agents
@@ -243,7 +243,7 @@ RETURN count(*) AS co_occurrences;
 // doc: Episodes with everything that was learned of them but their steps and strategies.
 // returns: id string, agent string, task_key string, facts map
 MATCH (e:Episode)
-WHERE e.id IN $ids AND e.ns = $ns
+WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (a:Agent)-[:RAN]->(e)
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 RETURN e.id AS id, a.name AS agent, t.key AS task_key,
@@ -256,7 +256,7 @@ RETURN e.id AS id, a.name AS agent, t.key AS task_key,
 // doc: The strategies that episodes used, by rank.
 // returns: id string, rank integer, text string, credit float, shown boolean, applied boolean
 MATCH (e:Episode)
-WHERE e.id IN $ids AND e.ns = $ns
+WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (e)-[u:USED]->(s:Strategy)
 RETURN e.id AS id, u.rank AS rank, s.text AS text, u.credit AS credit, u.shown AS shown, u.applied AS applied
 ORDER BY id, rank;
@@ -266,7 +266,7 @@ ORDER BY id, rank;
 // returns: id string, index integer, action_type string, action string, observation string, reward float, error string, state string
 // returns: next_state string, terminal boolean
 MATCH (e:Episode)
-WHERE e.id IN $ids AND e.ns = $ns
+WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (e)-[:HAS_STEP]->(s:Step)
 RETURN e.id AS id, s.index AS index, s.action_type AS action_type, s.action AS action, s.observation AS observation,
        s.reward AS reward, s.error AS error, s.state AS state, s.next_state AS next_state, s.terminal AS terminal
@@ -320,7 +320,7 @@ ORDER BY lower DESC, mean DESC, id;
 // returns: id string, text string, trials integer, successes integer, mean float, lower float, upper float, status string, mean_score float
 // returns: last_used_at integer, tasks integer, agents list
 MATCH (t:Task)
-WHERE t.id IN $tasks AND t.ns = $ns AND ($task_type IS NULL OR t.type = $task_type)
+WHERE t.id IN $tasks AND toString(t.ns) = $ns AND ($task_type IS NULL OR t.type = $task_type)
 MATCH (s:Strategy)-[o:OUTCOME]->(t)
 WHERE $agent IS NULL OR o.agent = $agent
 WITH coalesce(s.merged_into, s.id) AS whole, sum(o.trials) AS trials, sum(o.successes) AS successes, sum(o.credit_sum) AS credit_sum,

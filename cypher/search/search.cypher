@@ -9,7 +9,7 @@
 // doc: The {kind} that have a vector, with the digest of the text and the dimensions.
 // returns: id string, digest string, dimensions integer
 MATCH (n:{Label})
-WHERE n.id IN $ids AND n.ns = $ns AND n.embedding IS NOT NULL
+WHERE n.id IN $ids AND toString(n.ns) = $ns AND n.embedding IS NOT NULL
 RETURN n.id AS id, n.embedded AS digest, size(n.embedding) AS dimensions;
 
 // each: Label kind = Strategy strategies, Task tasks
@@ -52,7 +52,7 @@ ORDER BY score DESC, id;
 // doc: The vectors of {kind}.
 // returns: id string, vector list
 MATCH (n:{Label})
-WHERE n.id IN $ids AND n.ns = $ns AND n.embedding IS NOT NULL
+WHERE n.id IN $ids AND toString(n.ns) = $ns AND n.embedding IS NOT NULL
 RETURN n.id AS id, n.embedding AS vector;
 
 // each: Label kind = Strategy strategies, Task tasks

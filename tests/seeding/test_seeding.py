@@ -322,6 +322,7 @@ def test_tau_bench_airline_seeds_as_its_readme_counts(memory: Memory, shared_dat
     assert memory.verify().ok
 
 
+@pytest.mark.slow
 def test_intercode_seeds_as_its_readme_counts(memory: Memory, shared_data: Path) -> None:
     report = seeded(memory, shared_data / "intercode_sql")
     assert (report.created, report.skipped, report.refused) == (15_552, 0, 0)

@@ -419,7 +419,7 @@ class _Sandboxed(Neo4jServer):
     ],
 )
 def test_a_server_that_cannot_says_what_is_missing(kind: type[Neo4jServer], remedy: str) -> None:
-    server = kind()
+    server = kind(short_lived=True)
     try:
         server.start()
     except Neo4jUnavailable as error:

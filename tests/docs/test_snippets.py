@@ -70,10 +70,13 @@ def test_page(
     (folder / "seeds").symlink_to(ROOT / "seeds")
     runner = Runner(folder, environment, given)
     for block in blocks(page.read_text(encoding="utf-8")):
+        where = f"{page.relative_to(ROOT)}:{block.line}"
         try:
             runner.run(block)
+        except AssertionError as error:
+            raise AssertionError(f"{where}: {error}") from None
         except Exception as error:
-            raise AssertionError(f"{page.relative_to(ROOT)}:{block.line}: {error!r}") from error
+            raise AssertionError(f"{where}: {error!r}") from error
 
 
 def _installs(page: Path) -> bool:

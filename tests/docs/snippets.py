@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import io
+import itertools
 import os
 import re
 import subprocess
@@ -159,7 +160,7 @@ class Runner:
         if not same(expected, printed):
             says, prints = _normal(expected).splitlines(), _normal(printed).splitlines()
             lines = difflib.unified_diff(says, prints, "the page", "printed", n=1, lineterm="")
-            raise AssertionError("\n".join([what, *lines]))
+            raise AssertionError("\n".join([what, *itertools.islice(lines, 40)]))
 
     def _real(self, text: str) -> str:
         for shown, real in self.given.items():

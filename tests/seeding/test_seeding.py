@@ -292,6 +292,7 @@ def test_unknown_content_asks_for_a_format(memory: Memory, tmp_path: Path) -> No
         seeded(memory, tmp_path / "void")
 
 
+@pytest.mark.slow
 def test_the_own_logs_seed_into_both_engines(memory: Memory) -> None:
     report = seeded(memory, SEEDS)
     assert report.created >= 500

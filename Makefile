@@ -15,7 +15,7 @@ EXTRAS := .venv-extras
 demo: $(STAMP)-run
 	@$(BIN)/graphmem demo
 
-# Two processes, each with a Neo4j of its own where none is named.
+# Two processes, which share a Neo4j where none is named.
 test: $(STAMP)-test
 	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
@@ -63,7 +63,8 @@ ifdef UV
 else
 	@test -x $(EXTRAS)/bin/pip || $(PYTHON) -m venv $(EXTRAS)
 	@$(EXTRAS)/bin/pip install -q --disable-pip-version-check --upgrade "pip>=25.1"
-	@$(EXTRAS)/bin/pip install -q --disable-pip-version-check -e '.[sentence-transformers]' --group extras
+	@$(EXTRAS)/bin/pip install -q --disable-pip-version-check --no-compile \
+		-e '.[sentence-transformers]' --group extras
 endif
 	@touch $@
 

@@ -1,7 +1,8 @@
-"""Fixtures: one Neo4j server for the session, and memories on both engines."""
+"""Fixtures: one Neo4j server for the run, and memories on both engines."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ import pytest
 
 from graphmem import Memory, Settings
 from graphmem.graph.graph import Graph
-from tests.neo4j.server import Found, Neo4jUnavailable, find_or_start
+from tests.neo4j.server import Found, Neo4jUnavailable, shared
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -59,18 +60,31 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture(scope="session")
-def neo4j() -> Iterator[Found]:
-    """A real Neo4j server, shared by the whole session."""
-    try:
-        found = find_or_start()
-    except Neo4jUnavailable as missing:
-        reasons = "; ".join(missing.reasons)
-        if os.environ.get("GRAPHMEM_REQUIRE_NEO4J") == "1":
-            pytest.fail(f"GRAPHMEM_REQUIRE_NEO4J=1, but there is no Neo4j: {reasons}")
-        print(f"\nNEO4J HALF SKIPPED: {reasons}", file=sys.__stderr__)
-        pytest.skip(f"no Neo4j: {reasons}")
-    with found:
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for all processes of this run."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+@pytest.fixture(scope="session")
+def neo4j(run_folder: Path) -> Iterator[Found]:
+    """A real Neo4j server, shared by the whole run."""
+    with contextlib.ExitStack() as stack:
+        try:
+            found = stack.enter_context(shared(run_folder))
+        except Neo4jUnavailable as missing:
+            reasons = "; ".join(missing.reasons)
+            if os.environ.get("GRAPHMEM_REQUIRE_NEO4J") == "1":
+                pytest.fail(f"GRAPHMEM_REQUIRE_NEO4J=1, but there is no Neo4j: {reasons}")
+            print(f"\nNEO4J HALF SKIPPED: {reasons}", file=sys.__stderr__)
+            pytest.skip(f"no Neo4j: {reasons}")
         yield found
+
+
+@pytest.fixture(scope="session")
+def procedures_lock(run_folder: Path) -> Path:
+    """What to lock for as long as procedures are installed: a server has them once, for all."""
+    return run_folder / "procedures.lock"
 
 
 @pytest.fixture(params=["embedded", pytest.param("neo4j", marks=pytest.mark.neo4j)])

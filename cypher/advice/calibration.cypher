@@ -12,7 +12,7 @@ RETURN e.id AS id, coalesce(e.source_key, e.content_hash) AS key, coalesce(e.end
 // doc: The tasks and outcomes of episodes; `seq` is the number of their event in the stream of their agent.
 // returns: id string, task string, success boolean, seq integer
 MATCH (e:Episode)
-WHERE e.id IN $ids AND e.ns = $ns
+WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 OPTIONAL MATCH (e)<-[:ABOUT]-(v:Event)
 RETURN e.id AS id, t.id AS task, e.success AS success, min(CASE v.kind WHEN 'episode' THEN v.seq ELSE null END) AS seq
@@ -22,7 +22,7 @@ ORDER BY id;
 // doc: The strategies that episodes applied, by rank; merged ones with the id of their whole.
 // returns: id string, whole string
 MATCH (e:Episode)
-WHERE e.id IN $ids AND e.ns = $ns
+WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (e)-[u:USED]->(s:Strategy)
 WHERE u.applied
 WITH e.id AS id, whole(s) AS whole, u.rank AS rank

@@ -9,29 +9,29 @@
 // returns: kind string, id string, text string, agent string, types list, error_class string, verdict string, task string, source string
 // returns: strategy string, whole string, first_at integer, last_at integer
 MATCH (s:Strategy)
-WHERE s.id IN $ids AND s.ns = $ns
+WHERE s.id IN $ids AND toString(s.ns) = $ns
 RETURN 'strategy' AS kind, s.id AS id, s.text AS text, null AS agent, null AS types, null AS error_class, null AS verdict, null AS task,
   null AS source, s.id AS strategy, whole(s) AS whole, null AS first_at, null AS last_at
 UNION ALL
 MATCH (h:Heuristic)
-WHERE h.id IN $ids AND h.ns = $ns
+WHERE h.id IN $ids AND toString(h.ns) = $ns
 MATCH (h)-[:RECOMMENDS]->(s:Strategy)
 RETURN 'heuristic' AS kind, h.id AS id, h.text AS text, h.agent AS agent, [h.type] AS types, null AS error_class, null AS verdict,
   null AS task, null AS source, s.id AS strategy, whole(s) AS whole, null AS first_at, null AS last_at
 UNION ALL
 MATCH (p:AntiPattern)
-WHERE p.id IN $ids AND p.ns = $ns
+WHERE p.id IN $ids AND toString(p.ns) = $ns
 MATCH (p)-[:WARNS_AGAINST]->(s:Strategy)
 RETURN 'anti-pattern' AS kind, p.id AS id, p.text AS text, p.agent AS agent, p.types AS types, p.error_class AS error_class,
   null AS verdict, null AS task, null AS source, s.id AS strategy, whole(s) AS whole, null AS first_at, null AS last_at
 UNION ALL
 MATCH (r:Rule)
-WHERE r.id IN $ids AND r.ns = $ns
+WHERE r.id IN $ids AND toString(r.ns) = $ns
 RETURN 'rule' AS kind, r.id AS id, r.text AS text, null AS agent, null AS types, null AS error_class, r.verdict AS verdict, r.task AS task,
        r.source AS source, null AS strategy, null AS whole, r.first_at AS first_at, r.last_at AS last_at
 UNION ALL
 MATCH (p:Policy)
-WHERE p.id IN $ids AND p.ns = $ns
+WHERE p.id IN $ids AND toString(p.ns) = $ns
 RETURN 'policy' AS kind, p.id AS id, p.action_type + CASE WHEN p.action_spec IS NULL THEN '' ELSE ' ' + p.action_spec END AS text,
   p.agent AS agent, null AS types, null AS error_class, null AS verdict, null AS task, null AS source, null AS strategy, null AS whole,
   null AS first_at, null AS last_at;
@@ -87,7 +87,7 @@ RETURN m.id AS id, m.text AS text;
 // returns: kind string, id string, ids list, strategies list, agent string, types list, error_class string, trials integer
 // returns: successes integer, mean float, lower float, upper float
 MATCH (s:Strategy)
-WHERE s.id IN $ids AND s.ns = $ns
+WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (h:Heuristic)-[:RECOMMENDS]->(s)
 WHERE ($agents IS NULL OR h.agent IN $agents) AND ($types IS NULL OR h.type IN $types)
 WITH h.agent AS agent, h.type AS type, min(h.id) AS id, collect(h.id) AS ids, collect({id: s.id, types: [h.type]}) AS strategies,
@@ -97,7 +97,7 @@ RETURN 'heuristic' AS kind, id, ids, strategies, agent, [type] AS types, null AS
        wilson_upper(successes, trials, $z) AS upper
 UNION ALL
 MATCH (s:Strategy)
-WHERE s.id IN $ids AND s.ns = $ns
+WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (p:AntiPattern)-[:WARNS_AGAINST]->(s)
 WHERE ($agents IS NULL OR p.agent IN $agents) AND ($types IS NULL OR size([type IN p.types WHERE NOT type IN $types]) = 0)
 MATCH (p)-[:OPPOSED_BY]->(h:Heuristic)
@@ -277,7 +277,7 @@ ORDER BY seq DESC;
 // doc: Episodes for display, latest first; the error is that of the episode, else the last one of its steps.
 // returns: evidence_columns
 MATCH (e:Episode)
-WHERE e.id IN $ids AND e.ns = $ns
+WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (a:Agent)-[:RAN]->(e)
 OPTIONAL MATCH (e)-[:HAS_STEP]->(x:Step)
 WITH e, a, x.error AS error, x.index AS place
@@ -371,7 +371,7 @@ ORDER BY direction DESC;
 // param: limit integer = 8
 // returns: relation string, id string, weight float, episodes integer
 MATCH (s:Strategy)
-WHERE s.id IN $ids AND s.ns = $ns
+WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (s)-[x:SIMILAR_TO]->(o:Strategy)
 WHERE NOT o.id IN $ids
 WITH whole(o) AS id, max(x.similarity) AS weight
@@ -380,7 +380,7 @@ LIMIT $limit
 RETURN 'similar' AS relation, id, weight, null AS episodes
 UNION ALL
 MATCH (s:Strategy)
-WHERE s.id IN $ids AND s.ns = $ns
+WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (s)-[x:CO_OCCURS_WITH]-(o:Strategy)
 WHERE NOT o.id IN $ids
 WITH whole(o) AS id, sum(x.weight) AS weight, sum(x.count) AS episodes
@@ -393,7 +393,7 @@ RETURN 'used together' AS relation, id, weight, episodes;
 // param: agents list, types list = null, limit integer = 8
 // returns: relation string, id string, weight float, episodes integer
 MATCH (s:Strategy)
-WHERE s.id IN $ids AND s.ns = $ns
+WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (a:Agent)-[:RAN]->(e:Episode)-[u:USED]->(s)
 WHERE u.applied AND a.name IN $agents AND ($types IS NULL OR e.type IN $types)
 WITH DISTINCT e
@@ -409,7 +409,7 @@ RETURN 'used together' AS relation, id, null AS weight, episodes;
 // param: types list = null
 // returns: id string, text string, trials integer, successes integer, mean float, lower float, upper float, status string
 MATCH (w:Strategy)
-WHERE w.id IN $ids AND w.ns = $ns
+WHERE w.id IN $ids AND toString(w.ns) = $ns
 OPTIONAL MATCH (m:Strategy)-[:MERGED_INTO]->(w)
 WITH w.id AS id, w.text AS text, collect(m.id) AS merged
 UNWIND [id] + merged AS member
@@ -427,35 +427,35 @@ ORDER BY id;
 // param: lessons list, episodes list, others list
 // returns: part string, paths list
 MATCH p = (s:Strategy)
-WHERE s.id IN $ids AND s.ns = $ns
+WHERE s.id IN $ids AND toString(s.ns) = $ns
 RETURN 'what is explained' AS part, collect(p) AS paths
 UNION ALL
 MATCH p = (s:Strategy)<-[:USED]-(e:Episode)
-WHERE s.id IN $ids AND e.id IN $episodes AND e.ns = $ns
+WHERE s.id IN $ids AND e.id IN $episodes AND toString(e.ns) = $ns
 RETURN 'evidence' AS part, collect(p) AS paths
 UNION ALL
 MATCH p = (e:Episode)-[:ATTEMPTED]->(t:Task)
-WHERE e.id IN $episodes AND e.ns = $ns
+WHERE e.id IN $episodes AND toString(e.ns) = $ns
 RETURN 'tasks' AS part, collect(p) AS paths
 UNION ALL
 MATCH p = (s:Strategy)-[:SIMILAR_TO]->(o:Strategy)
-WHERE s.id IN $ids AND o.id IN $others AND s.ns = $ns
+WHERE s.id IN $ids AND o.id IN $others AND toString(s.ns) = $ns
 RETURN 'similar' AS part, collect(p) AS paths
 UNION ALL
 MATCH p = (s:Strategy)-[:CO_OCCURS_WITH]-(o:Strategy)
-WHERE s.id IN $ids AND o.id IN $others AND s.ns = $ns
+WHERE s.id IN $ids AND o.id IN $others AND toString(s.ns) = $ns
 RETURN 'used together' AS part, collect(p) AS paths
 UNION ALL
 MATCH p = (s:Strategy)-[:MERGED_INTO]->(o:Strategy)
-WHERE s.id IN $ids AND o.id IN $ids AND s.ns = $ns
+WHERE s.id IN $ids AND o.id IN $ids AND toString(s.ns) = $ns
 RETURN 'merged' AS part, collect(p) AS paths
 UNION ALL
 MATCH p = (h:Heuristic)-[:RECOMMENDS]->(s:Strategy)
-WHERE h.id IN $lessons AND h.ns = $ns
+WHERE h.id IN $lessons AND toString(h.ns) = $ns
 RETURN 'recommended' AS part, collect(p) AS paths
 UNION ALL
 MATCH p = (a:AntiPattern)-[:WARNS_AGAINST]->(s:Strategy)
-WHERE a.id IN $lessons AND a.ns = $ns
+WHERE a.id IN $lessons AND toString(a.ns) = $ns
 RETURN 'warned against' AS part, collect(p) AS paths;
 
 // name: explaining.show_rule
@@ -463,19 +463,19 @@ RETURN 'warned against' AS part, collect(p) AS paths;
 // param: episodes list
 // returns: part string, paths list
 MATCH p = (r:Rule)
-WHERE r.id IN $ids AND r.ns = $ns
+WHERE r.id IN $ids AND toString(r.ns) = $ns
 RETURN 'what is explained' AS part, collect(p) AS paths
 UNION ALL
 MATCH p = (e:Episode)-[:LISTED]->(r:Rule)
-WHERE e.id IN $episodes AND r.id IN $ids AND e.ns = $ns
+WHERE e.id IN $episodes AND r.id IN $ids AND toString(e.ns) = $ns
 RETURN 'evidence' AS part, collect(p) AS paths
 UNION ALL
 MATCH p = (r:Rule)-[:DERIVED_FROM]->(e:Episode)
-WHERE r.id IN $ids AND e.id IN $episodes AND e.ns = $ns
+WHERE r.id IN $ids AND e.id IN $episodes AND toString(e.ns) = $ns
 RETURN 'derived from' AS part, collect(p) AS paths
 UNION ALL
 MATCH p = (e:Episode)-[:ATTEMPTED]->(t:Task)
-WHERE e.id IN $episodes AND e.ns = $ns
+WHERE e.id IN $episodes AND toString(e.ns) = $ns
 RETURN 'tasks' AS part, collect(p) AS paths;
 
 // name: explaining.show_policy
@@ -484,25 +484,25 @@ RETURN 'tasks' AS part, collect(p) AS paths;
 // param: episodes list, transitions list, others list
 // returns: part string, paths list
 MATCH p = (x:Policy)-[:IN_STATE]->(s:State)
-WHERE x.id IN $ids AND x.ns = $ns
+WHERE x.id IN $ids AND toString(x.ns) = $ns
 RETURN 'what is explained' AS part, collect(p) AS paths
 UNION ALL
 MATCH p = (e:Episode)-[:TOOK]->(x:Policy)
-WHERE e.id IN $episodes AND x.id IN $ids AND e.ns = $ns
+WHERE e.id IN $episodes AND x.id IN $ids AND toString(e.ns) = $ns
 RETURN 'evidence' AS part, collect(p) AS paths
 UNION ALL
 MATCH p = (e:Episode)-[:ATTEMPTED]->(t:Task)
-WHERE e.id IN $episodes AND e.ns = $ns
+WHERE e.id IN $episodes AND toString(e.ns) = $ns
 RETURN 'tasks' AS part, collect(p) AS paths
 UNION ALL
 MATCH p = (t:Transition)-[:UPDATED]->(x:Policy)
-WHERE t.id IN $transitions AND x.id IN $ids AND t.ns = $ns
+WHERE t.id IN $transitions AND x.id IN $ids AND toString(t.ns) = $ns
 RETURN 'updates' AS part, collect(p) AS paths
 UNION ALL
 MATCH p = (x:Policy)-[:IN_STATE]->(s:State)
-WHERE x.id IN $others AND x.ns = $ns
+WHERE x.id IN $others AND toString(x.ns) = $ns
 RETURN 'near' AS part, collect(p) AS paths
 UNION ALL
 MATCH p = (x:Policy)-[:CO_OCCURS_WITH]-(o:Policy)
-WHERE x.id IN $ids AND o.id IN $others AND x.ns = $ns
+WHERE x.id IN $ids AND o.id IN $others AND toString(x.ns) = $ns
 RETURN 'linked' AS part, collect(p) AS paths;

@@ -26,7 +26,7 @@ RETURN coalesce(sum(o.trials), 0) AS trials, coalesce(sum(o.successes), 0) AS su
 // param: ids, agents, types list = null
 // returns: id string, text string, trials integer, successes integer
 MATCH (t:Task)
-WHERE t.id IN $ids AND t.ns = $ns AND ($types IS NULL OR t.type IN $types)
+WHERE t.id IN $ids AND toString(t.ns) = $ns AND ($types IS NULL OR t.type IN $types)
 MATCH (t)<-[:ATTEMPTED]-(e:Episode)<-[:RAN]-(a:Agent)
 WHERE $agents IS NULL OR a.name IN $agents
 RETURN t.id AS id, t.description AS text, count(e) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes
@@ -37,7 +37,7 @@ ORDER BY id;
 // doc: Trials and successes of strategies over all tasks and agents, including merged ones.
 // returns: id string, whole string, text string, members list, trials integer, successes integer
 MATCH (s:Strategy)
-WHERE s.id IN $ids AND s.ns = $ns
+WHERE s.id IN $ids AND toString(s.ns) = $ns
 WITH s.id AS id, s.text AS text, s.merged_into AS merged, whole(s) AS whole
 OPTIONAL MATCH (w:Strategy {id: merged})<-[:MERGED_INTO]-(m:Strategy)
 WITH id, text, whole, collect(m.id) AS parts
@@ -64,7 +64,7 @@ ORDER BY whole;
 // param: tasks list, types list = null
 // returns: whole string, trials integer, successes integer
 MATCH (t:Task)
-WHERE t.id IN $tasks AND t.ns = $ns AND ($types IS NULL OR t.type IN $types)
+WHERE t.id IN $tasks AND toString(t.ns) = $ns AND ($types IS NULL OR t.type IN $types)
 MATCH (t)<-[o:OUTCOME]-(s:Strategy)
 WHERE whole(s) IN $ids AND ($agents IS NULL OR o.agent IN $agents)
 WITH whole(s) AS whole, sum(o.trials) AS trials, sum(o.successes) AS successes
@@ -76,7 +76,7 @@ ORDER BY whole;
 // doc: The {kind} that are similar to given ones.
 // returns: id string, similar string, similarity float
 MATCH (o:{Label})
-WHERE o.id IN $ids AND o.ns = $ns
+WHERE o.id IN $ids AND toString(o.ns) = $ns
 MATCH (o)-[l:SIMILAR_TO]->(n:{Label})
 RETURN o.id AS id, n.id AS similar, l.similarity AS similarity
 ORDER BY id, similarity DESC, similar;
@@ -140,7 +140,7 @@ ORDER BY whole;
 // doc: The counts of strategies on tasks, and of these tasks: the data for fitting strengths.
 // returns: task string, task_trials integer, task_successes integer, whole string, trials integer, successes integer
 MATCH (t:Task)
-WHERE t.id IN $ids AND t.ns = $ns
+WHERE t.id IN $ids AND toString(t.ns) = $ns
 MATCH (t)<-[:ATTEMPTED]-(e:Episode)
 WITH t.id AS task, count(e) AS task_trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS task_successes
 MATCH (t:Task {id: task})
@@ -153,7 +153,7 @@ ORDER BY task, whole;
 // returns: task_strength float, strategy_strength float, cell_strength float, task_slope float, strategy_slope float, trials integer
 // returns: gain float, score float, fitted boolean
 MATCH (p:Pooling)
-WHERE p.id IN $ids AND p.ns = $ns
+WHERE p.id IN $ids AND toString(p.ns) = $ns
 RETURN p.task_strength AS task_strength, p.strategy_strength AS strategy_strength, p.cell_strength AS cell_strength,
   p.task_slope AS task_slope, p.strategy_slope AS strategy_slope, p.trials AS trials, p.gain AS gain, p.score AS score, p.fitted AS fitted;
 

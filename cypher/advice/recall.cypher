@@ -92,12 +92,12 @@ ORDER BY id;
 // param: together boolean = true, fan_out integer = 32
 // returns: id string, other string, edge string, strength float
 MATCH (s:Strategy)
-WHERE s.id IN $ids AND s.ns = $ns
+WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (s)-[r:SIMILAR_TO]->(o:Strategy)
 RETURN s.id AS id, o.id AS other, 'SIMILAR_TO' AS edge, r.similarity * r.similarity AS strength
 UNION ALL
 MATCH (s:Strategy)
-WHERE $together AND s.id IN $ids AND s.ns = $ns AND s.trials > 0
+WHERE $together AND s.id IN $ids AND toString(s.ns) = $ns AND s.trials > 0
 MATCH (s)-[c:CO_OCCURS_WITH]-(o:Strategy)
 WITH s.id AS id, s.trials AS trials, o.id AS other, c.count AS count
 WITH id, other, CASE WHEN count < trials THEN toFloat(count) / trials ELSE 1.0 END AS strength
@@ -110,7 +110,7 @@ RETURN id, step.other AS other, 'CO_OCCURS_WITH' AS edge, step.strength AS stren
 // doc: What is one step from tasks: similar ones (strength: the square of the similarity).
 // returns: id string, other string, strength float
 MATCH (t:Task)
-WHERE t.id IN $ids AND t.ns = $ns
+WHERE t.id IN $ids AND toString(t.ns) = $ns
 MATCH (t)-[r:SIMILAR_TO]->(o:Task)
 RETURN t.id AS id, o.id AS other, r.similarity * r.similarity AS strength
 ORDER BY id, strength DESC, other;
@@ -119,7 +119,7 @@ ORDER BY id, strength DESC, other;
 // doc: The tasks where strategies were tried last, three each.
 // returns: id string, task string
 MATCH (s:Strategy)
-WHERE s.id IN $ids AND s.ns = $ns
+WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (s)-[o:OUTCOME]->(t:Task)
 WHERE $agents IS NULL OR o.agent IN $agents
 WITH s.id AS id, t.id AS task, max(coalesce(o.last_at, 0)) AS last_at
@@ -151,7 +151,7 @@ ORDER BY at DESC, episode DESC;
 // doc: What tasks are about, and their types.
 // returns: id string, text string, task_type string
 MATCH (t:Task)
-WHERE t.id IN $ids AND t.ns = $ns
+WHERE t.id IN $ids AND toString(t.ns) = $ns
 RETURN t.id AS id, t.description AS text, t.type AS task_type
 ORDER BY id;
 
@@ -160,7 +160,7 @@ ORDER BY id;
 // param: agents list
 // returns: id string
 MATCH (t:Task)
-WHERE t.id IN $ids AND t.ns = $ns
+WHERE t.id IN $ids AND toString(t.ns) = $ns
 MATCH (t)<-[o:OUTCOME]-(:Strategy)
 WHERE o.agent IN $agents
 RETURN DISTINCT t.id AS id
@@ -173,7 +173,7 @@ ORDER BY id;
 // returns: id string, agent string, strategy_id string, strategy string, error_class string, task_types list, occurrences integer
 // returns: successes integer, confidence float, lower float, upper float, status string, first_at integer, last_at integer, members list
 MATCH (s:Strategy)
-WHERE s.id IN $ids AND s.ns = $ns
+WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (s)<-[:WARNS_AGAINST]-(p:AntiPattern)
 WHERE ($agents IS NULL OR p.agent IN $agents) AND any(type IN p.types WHERE type IN $types)
 MATCH (p)-[:OPPOSED_BY]->(h:Heuristic)

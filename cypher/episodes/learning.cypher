@@ -22,7 +22,7 @@
 // doc: Which episodes are known, and what they hold.
 // returns: id string, content_hash string
 MATCH (e:Episode)
-WHERE e.id IN $ids AND e.ns = $ns
+WHERE e.id IN $ids AND toString(e.ns) = $ns
 RETURN e.id AS id, e.content_hash AS content_hash;
 
 // name: learning.add
@@ -130,32 +130,32 @@ RETURN t.episodes AS episodes, h.id AS heuristic, h.trials AS trials, h.successe
 // param: episodes list, agents list, streams list, tasks list, strategies list, heuristics list, anti_patterns list
 // returns: label string, id string, content_hash string, created_at integer, won integer, lost integer
 MATCH (n:Episode)
-WHERE n.id IN $episodes AND n.ns = $ns
+WHERE n.id IN $episodes AND toString(n.ns) = $ns
 RETURN 'Episode' AS label, n.id AS id, n.content_hash AS content_hash, n.created_at AS created_at, null AS won, null AS lost
 UNION ALL
 MATCH (n:Agent)
-WHERE n.id IN $agents AND n.ns = $ns
+WHERE n.id IN $agents AND toString(n.ns) = $ns
 RETURN 'Agent' AS label, n.id AS id, null AS content_hash, n.created_at AS created_at, null AS won, null AS lost
 UNION ALL
 MATCH (n:Stream)
-WHERE n.id IN $streams AND n.ns = $ns
+WHERE n.id IN $streams AND toString(n.ns) = $ns
 RETURN 'Stream' AS label, n.id AS id, null AS content_hash, n.created_at AS created_at, null AS won, null AS lost
 UNION ALL
 MATCH (n:Task)
-WHERE n.id IN $tasks AND n.ns = $ns
+WHERE n.id IN $tasks AND toString(n.ns) = $ns
 RETURN 'Task' AS label, n.id AS id, null AS content_hash, n.created_at AS created_at, n.episodes AS won, 0 AS lost
 UNION ALL
 MATCH (n:Strategy)
-WHERE n.id IN $strategies AND n.ns = $ns
+WHERE n.id IN $strategies AND toString(n.ns) = $ns
 RETURN 'Strategy' AS label, n.id AS id, null AS content_hash, n.created_at AS created_at, null AS won, null AS lost
 UNION ALL
 MATCH (n:Heuristic)
-WHERE n.id IN $heuristics AND n.ns = $ns
+WHERE n.id IN $heuristics AND toString(n.ns) = $ns
 RETURN 'Heuristic' AS label, n.id AS id, null AS content_hash, n.created_at AS created_at, n.successes AS won,
        n.trials - n.successes AS lost
 UNION ALL
 MATCH (n:AntiPattern)
-WHERE n.id IN $anti_patterns AND n.ns = $ns
+WHERE n.id IN $anti_patterns AND toString(n.ns) = $ns
 RETURN 'AntiPattern' AS label, n.id AS id, null AS content_hash, n.created_at AS created_at, n.occurrences AS won, 0 AS lost;
 
 // name: learning.add_many
@@ -426,7 +426,7 @@ RETURN done;
 // doc: Episodes with everything that was learned of them but their steps and strategies.
 // returns: id string, agent string, task_key string, facts map
 MATCH (e:Episode)
-WHERE e.id IN $ids AND e.ns = $ns
+WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (a:Agent)-[:RAN]->(e)
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 RETURN e.id AS id, a.name AS agent, t.key AS task_key,
@@ -439,7 +439,7 @@ RETURN e.id AS id, a.name AS agent, t.key AS task_key,
 // doc: The strategies that episodes used, by rank.
 // returns: id string, rank integer, text string, credit float, shown boolean, applied boolean
 MATCH (e:Episode)
-WHERE e.id IN $ids AND e.ns = $ns
+WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (e)-[u:USED]->(s:Strategy)
 RETURN e.id AS id, u.rank AS rank, s.text AS text, u.credit AS credit, u.shown AS shown, u.applied AS applied
 ORDER BY id, rank;
@@ -449,7 +449,7 @@ ORDER BY id, rank;
 // returns: id string, index integer, action_type string, action string, observation string, reward float, error string, state string
 // returns: next_state string, terminal boolean
 MATCH (e:Episode)
-WHERE e.id IN $ids AND e.ns = $ns
+WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (e)-[:HAS_STEP]->(s:Step)
 RETURN e.id AS id, s.index AS index, s.action_type AS action_type, s.action AS action, s.observation AS observation,
        s.reward AS reward, s.error AS error, s.state AS state, s.next_state AS next_state, s.terminal AS terminal
@@ -503,7 +503,7 @@ ORDER BY lower DESC, mean DESC, id;
 // returns: id string, text string, trials integer, successes integer, mean float, lower float, upper float, status string, mean_score float
 // returns: last_used_at integer, tasks integer, agents list
 MATCH (t:Task)
-WHERE t.id IN $tasks AND t.ns = $ns AND ($task_type IS NULL OR t.type = $task_type)
+WHERE t.id IN $tasks AND toString(t.ns) = $ns AND ($task_type IS NULL OR t.type = $task_type)
 MATCH (s:Strategy)-[o:OUTCOME]->(t)
 WHERE $agent IS NULL OR o.agent = $agent
 WITH coalesce(s.merged_into, s.id) AS whole, sum(o.trials) AS trials, sum(o.successes) AS successes, sum(o.credit_sum) AS credit_sum,

@@ -4,17 +4,17 @@
 // install: subject
 // doc: The policies and strategies with some ids: of a policy its agent, of a strategy its text and what it was merged into.
 // returns: id string, kind string, owner string, text string, merged_into string
-MATCH (p:Policy) WHERE p.id IN $ids AND p.ns = $ns
+MATCH (p:Policy) WHERE p.id IN $ids AND toString(p.ns) = $ns
 RETURN p.id AS id, 'policy' AS kind, p.agent AS owner, null AS text, null AS merged_into
 UNION ALL
-MATCH (s:Strategy) WHERE s.id IN $ids AND s.ns = $ns
+MATCH (s:Strategy) WHERE s.id IN $ids AND toString(s.ns) = $ns
 RETURN s.id AS id, 'strategy' AS kind, null AS owner, s.text AS text, s.merged_into AS merged_into;
 
 // name: lookup.tasks
 // doc: Those of some ids that are tasks.
 // returns: id string
 MATCH (t:Task)
-WHERE t.id IN $ids AND t.ns = $ns
+WHERE t.id IN $ids AND toString(t.ns) = $ns
 RETURN t.id AS id
 ORDER BY id;
 

@@ -39,7 +39,7 @@ ORDER BY id;
 // returns: text string, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer, last_at integer
 // returns: worked_at integer, failed_at integer, created_at integer, agents list, task_types list, supporting list, opposing list
 MATCH (s:Strategy)
-WHERE s.id IN $ids AND s.ns = $ns
+WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (s)<-[u:USED]-(e:Episode)
 WHERE u.applied AND (praised(e.score) OR blamed(e.score))
 MATCH (e)-[:ATTEMPTED]->(t:Task)
@@ -145,7 +145,7 @@ ORDER BY id;
 // doc: The episodes to which general rules are linked, latest first.
 // returns: id string, episode string, supports boolean, at integer
 MATCH (r:Rule)
-WHERE r.id IN $ids AND r.ns = $ns
+WHERE r.id IN $ids AND toString(r.ns) = $ns
 MATCH (r)-[d:DERIVED_FROM]->(e:Episode)
 RETURN r.id AS id, e.id AS episode, d.supports AS supports, d.at AS at
 ORDER BY id, supports DESC, at DESC, episode DESC;
@@ -164,7 +164,7 @@ RETURN count(*) AS created;
 // doc: Locks the consolidation until the transaction ends.
 // returns: locked integer
 MATCH (c:Consolidation)
-WHERE c.id IN $ids AND c.ns = $ns
+WHERE c.id IN $ids AND toString(c.ns) = $ns
 SET c.ns = $ns
 RETURN count(c) AS locked;
 
@@ -186,7 +186,7 @@ RETURN count(*) AS noted;
 // doc: Removes the consolidation of a namespace, and all general rules.
 // returns: removed integer
 MATCH (c:Consolidation)
-WHERE c.id IN $ids AND c.ns = $ns
+WHERE c.id IN $ids AND toString(c.ns) = $ns
 OPTIONAL MATCH (c)-[:HAS_RULE]->(r:Rule)
 WITH c, collect(r) AS rules
 FOREACH (rule IN rules | DETACH DELETE rule)
@@ -198,7 +198,7 @@ RETURN count(*) AS removed;
 // doc: Removes the evidence of general rules.
 // returns: removed integer
 MATCH (r:Rule)
-WHERE r.id IN $ids AND r.ns = $ns
+WHERE r.id IN $ids AND toString(r.ns) = $ns
 MATCH (r)-[d:DERIVED_FROM|SAW]->(:Episode)
 DELETE d
 RETURN count(*) AS removed;
@@ -208,7 +208,7 @@ RETURN count(*) AS removed;
 // doc: Removes general rules.
 // returns: removed integer
 MATCH (r:Rule)
-WHERE r.id IN $ids AND r.ns = $ns
+WHERE r.id IN $ids AND toString(r.ns) = $ns
 DETACH DELETE r
 RETURN count(*) AS removed;
 
@@ -256,7 +256,7 @@ RETURN count(*) AS links;
 // param: sent list
 // returns: links integer
 MATCH (r:Rule)
-WHERE r.id IN $ids AND r.ns = $ns
+WHERE r.id IN $ids AND toString(r.ns) = $ns
 UNWIND $sent AS episode
 MATCH (e:Episode {id: episode})
 CREATE (r)-[:SAW]->(e)
@@ -266,13 +266,13 @@ RETURN count(*) AS links;
 // doc: The texts that general rules could have because of given episodes: their applied strategies and listed sentences.
 // returns: text string, strategy boolean
 MATCH (e:Episode)
-WHERE e.id IN $ids AND e.ns = $ns
+WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (e)-[u:USED]->(s:Strategy)
 WHERE u.applied
 RETURN DISTINCT s.text AS text, true AS strategy
 UNION ALL
 MATCH (e:Episode)
-WHERE e.id IN $ids AND e.ns = $ns
+WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (e)-[:LISTED]->(r:Rule)
 RETURN DISTINCT r.text AS text, false AS strategy;
 
@@ -280,7 +280,7 @@ RETURN DISTINCT r.text AS text, false AS strategy;
 // doc: The general rules of models to which one of the given episodes was sent.
 // returns: id string
 MATCH (e:Episode)
-WHERE e.id IN $ids AND e.ns = $ns
+WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (e)<-[:SAW]-(r:Rule)
 RETURN DISTINCT r.id AS id
 ORDER BY id;

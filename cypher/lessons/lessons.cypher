@@ -19,7 +19,7 @@
 // doc: Keeps the latest five episodes for and the latest five against each heuristic.
 // returns: removed integer
 MATCH (h:Heuristic)
-WHERE h.id IN $ids AND h.ns = $ns
+WHERE h.id IN $ids AND toString(h.ns) = $ns
 SET h.ns = $ns
 WITH h
 MATCH (h)-[d:DERIVED_FROM]->(e:Episode)
@@ -36,7 +36,7 @@ RETURN count(*) AS removed;
 // doc: Keeps the latest five failures of each anti-pattern.
 // returns: removed integer
 MATCH (p:AntiPattern)
-WHERE p.id IN $ids AND p.ns = $ns
+WHERE p.id IN $ids AND toString(p.ns) = $ns
 SET p.ns = $ns
 WITH p
 MATCH (p)-[d:DERIVED_FROM]->(e:Episode)
@@ -53,7 +53,7 @@ RETURN count(*) AS removed;
 // doc: Keeps the latest twenty episodes of each task.
 // returns: removed integer
 MATCH (t:Task)
-WHERE t.id IN $ids AND t.ns = $ns
+WHERE t.id IN $ids AND toString(t.ns) = $ns
 SET t.ns = $ns
 WITH t
 MATCH (t)-[d:RECENT]->(e:Episode)
@@ -69,7 +69,7 @@ RETURN count(*) AS removed;
 // doc: What episodes list as successes and mistakes, in their order.
 // returns: id string, as_success boolean, rank integer, text string
 MATCH (e:Episode)
-WHERE e.id IN $ids AND e.ns = $ns
+WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (e)-[l:LISTED]->(r:Rule)
 RETURN e.id AS id, l.as_success AS as_success, l.rank AS rank, r.text AS text
 ORDER BY id, as_success DESC, rank;
@@ -79,7 +79,7 @@ ORDER BY id, as_success DESC, rank;
 // returns: id string, rank integer, type string, about string, about_given boolean, worker string, correct_decision string, evidence string
 // returns: lesson string, extra string
 MATCH (e:Episode)
-WHERE e.id IN $ids AND e.ns = $ns
+WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (e)-[k:MADE]->(m:Mistake)
 RETURN e.id AS id, k.rank AS rank, m.type AS type, m.task AS about, k.about_given AS about_given, m.worker AS worker,
        m.correct_decision AS correct_decision, k.evidence AS evidence, k.lesson AS lesson, k.extra AS extra
@@ -137,7 +137,7 @@ ORDER BY lower DESC, confidence DESC, id;
 // doc: The sample of episodes of heuristics, latest first.
 // returns: id string, episode string, supports boolean, at integer
 MATCH (h:Heuristic)
-WHERE h.id IN $ids AND h.ns = $ns
+WHERE h.id IN $ids AND toString(h.ns) = $ns
 MATCH (h)-[d:DERIVED_FROM]->(e:Episode)
 RETURN h.id AS id, e.id AS episode, d.supports AS supports, d.at AS at
 ORDER BY at DESC, episode DESC;
@@ -202,7 +202,7 @@ ORDER BY lower DESC, confidence DESC, id;
 // doc: The latest failures of anti-patterns, latest first, with their tasks and errors.
 // returns: id string, episode string, task string, task_type string, error string, at integer
 MATCH (p:AntiPattern)
-WHERE p.id IN $ids AND p.ns = $ns
+WHERE p.id IN $ids AND toString(p.ns) = $ns
 MATCH (p)-[d:DERIVED_FROM]->(e:Episode)
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 RETURN p.id AS id, e.id AS episode, t.id AS task, e.type AS task_type, e.error AS error, d.at AS at
@@ -212,7 +212,7 @@ ORDER BY at DESC, episode DESC;
 // doc: The last error of a step in episodes.
 // returns: id string, error string
 MATCH (e:Episode)
-WHERE e.id IN $ids AND e.ns = $ns
+WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (e)-[:HAS_STEP]->(x:Step)
 WHERE x.error IS NOT NULL
 WITH e.id AS id, x.error AS error, x.index AS place
@@ -264,7 +264,7 @@ ORDER BY task_type, lower DESC, mean DESC, strategy_id;
 // returns: id string, verdict string, text string, task string, source string, supporting integer, opposing integer, first_at integer
 // returns: last_at integer, at integer
 MATCH (t:Task)
-WHERE t.id IN $tasks AND t.ns = $ns
+WHERE t.id IN $tasks AND toString(t.ns) = $ns
 MATCH (t)-[:HAS_RULE]->(r:Rule)
 WHERE r.verdict IS NOT NULL
 WITH r, CASE r.verdict WHEN 'WORKS' THEN r.worked_at ELSE r.failed_at END AS at
@@ -335,7 +335,7 @@ ORDER BY supporting - opposing DESC, at DESC, id;
 // doc: The latest episodes that list a rule (or, for general rules, that it was derived from), latest first.
 // returns: id string, episode string, at integer
 MATCH (r:Rule)
-WHERE r.id IN $ids AND r.ns = $ns
+WHERE r.id IN $ids AND toString(r.ns) = $ns
 MATCH (r)<-[:LISTED]-(e:Episode)
 WITH r.id AS id, e.id AS episode, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
 ORDER BY at DESC, episode DESC
@@ -345,7 +345,7 @@ MATCH (e:Episode {id: episode})
 RETURN id, episode, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
 UNION ALL
 MATCH (r:Rule)
-WHERE r.id IN $ids AND r.ns = $ns
+WHERE r.id IN $ids AND toString(r.ns) = $ns
 MATCH (r)-[d:DERIVED_FROM]->(e:Episode)
 RETURN r.id AS id, e.id AS episode, d.at AS at;
 
@@ -368,7 +368,7 @@ LIMIT $limit;
 // param: tasks list
 // returns: episode_id string, score float, success boolean, at integer, dated integer, agent string, task_type string, summary string
 MATCH (t:Task)
-WHERE t.id IN $tasks AND t.ns = $ns
+WHERE t.id IN $tasks AND toString(t.ns) = $ns
 MATCH (t)-[d:RECENT]->(e:Episode)
 WITH e, d.at AS at ORDER BY at DESC, e.id DESC LIMIT 20
 MATCH (a:Agent)-[:RAN]->(e)
@@ -384,7 +384,7 @@ LIMIT $limit;
 // param: tasks list
 // returns: episode_id string, score float, success boolean, at integer, dated integer, agent string, summary string
 MATCH (t:Task)
-WHERE t.id IN $tasks AND t.ns = $ns
+WHERE t.id IN $tasks AND toString(t.ns) = $ns
 MATCH (t)<-[:ATTEMPTED]-(e:Episode)
 MATCH (a:Agent)-[:RAN]->(e)
 RETURN e.id AS episode_id, e.score AS score, e.success AS success, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,

@@ -13,7 +13,7 @@ MATCH (n:Mistake) WHERE n.ns = $ns RETURN 'Mistake' AS label, n.id AS id;
 // doc: Locks {kind} until the transaction ends.
 // returns: locked integer
 MATCH (n:{Label})
-WHERE n.id IN $ids AND n.ns = $ns
+WHERE n.id IN $ids AND toString(n.ns) = $ns
 SET n.ns = $ns
 RETURN count(n) AS locked;
 
@@ -22,7 +22,7 @@ RETURN count(n) AS locked;
 // doc: Removes the given rules that no episode lists.
 // returns: removed integer
 MATCH (n:Rule)
-WHERE n.id IN $ids AND n.ns = $ns AND n.source = 'episodes' AND NOT (n)<-[:LISTED]-()
+WHERE n.id IN $ids AND toString(n.ns) = $ns AND n.source = 'episodes' AND NOT (n)<-[:LISTED]-()
 DETACH DELETE n
 RETURN count(*) AS removed;
 
@@ -31,7 +31,7 @@ RETURN count(*) AS removed;
 // doc: Removes the given mistakes that no episode made.
 // returns: removed integer
 MATCH (n:Mistake)
-WHERE n.id IN $ids AND n.ns = $ns AND NOT (n)<-[:MADE]-()
+WHERE n.id IN $ids AND toString(n.ns) = $ns AND NOT (n)<-[:MADE]-()
 DETACH DELETE n
 RETURN count(*) AS removed;
 
@@ -40,7 +40,7 @@ RETURN count(*) AS removed;
 // returns: agent string, type string, text string, strategy string, trials integer, successes integer, credit_sum float, score_sum float
 // returns: first_at integer, last_at integer, created_at integer, supporting list, opposing list
 MATCH (s:Strategy)
-WHERE s.id IN $ids AND s.ns = $ns
+WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (e:Episode)-[u:USED]->(s)
 WHERE u.applied AND e.type IS NOT NULL
 MATCH (a:Agent)-[:RAN]->(e)
@@ -59,7 +59,7 @@ ORDER BY strategy, agent, type;
 // returns: id string, agent string, type string, text string, strategy string, trials integer, successes integer, credit_sum float
 // returns: score_sum float, first_at integer, last_at integer, created_at integer, supporting list, opposing list
 MATCH (s:Strategy)
-WHERE s.id IN $ids AND s.ns = $ns
+WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (s)<-[:RECOMMENDS]-(h:Heuristic)
 OPTIONAL MATCH (h)-[d:DERIVED_FROM]->(e:Episode)
 WITH s, h, d, e ORDER BY d.at DESC, e.id DESC
@@ -75,7 +75,7 @@ ORDER BY id;
 // doc: Removes the heuristics on strategies.
 // returns: removed integer
 MATCH (s:Strategy)
-WHERE s.id IN $ids AND s.ns = $ns
+WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (s)<-[:RECOMMENDS]-(h:Heuristic)
 DETACH DELETE h
 RETURN count(*) AS removed;
@@ -109,7 +109,7 @@ RETURN count(*) AS links;
 // returns: agent string, error_class string, text string, strategy string, types list, occurrences integer, first_at integer
 // returns: last_at integer, created_at integer, supporting list
 MATCH (s:Strategy)
-WHERE s.id IN $ids AND s.ns = $ns
+WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (e:Episode)-[u:USED]->(s)
 WHERE u.applied AND e.success = false AND e.error_class IS NOT NULL
 MATCH (a:Agent)-[:RAN]->(e)
@@ -126,7 +126,7 @@ ORDER BY strategy, agent, error_class;
 // returns: id string, agent string, error_class string, text string, strategy string, types list, opposed list, occurrences integer
 // returns: first_at integer, last_at integer, created_at integer, supporting list
 MATCH (s:Strategy)
-WHERE s.id IN $ids AND s.ns = $ns
+WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (s)<-[:WARNS_AGAINST]-(p:AntiPattern)
 OPTIONAL MATCH (p)-[:OPPOSED_BY]->(h:Heuristic)
 WITH s, p, collect(h.type) AS opposed
@@ -143,7 +143,7 @@ ORDER BY id;
 // doc: Removes the anti-patterns on strategies.
 // returns: removed integer
 MATCH (s:Strategy)
-WHERE s.id IN $ids AND s.ns = $ns
+WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (s)<-[:WARNS_AGAINST]-(p:AntiPattern)
 DETACH DELETE p
 RETURN count(*) AS removed;
@@ -180,7 +180,7 @@ RETURN count(*) AS links;
 // doc: The latest twenty episodes of tasks, derived from the facts.
 // returns: id string, episodes list
 MATCH (t:Task)
-WHERE t.id IN $ids AND t.ns = $ns
+WHERE t.id IN $ids AND toString(t.ns) = $ns
 MATCH (e:Episode)-[:ATTEMPTED]->(t)
 WITH t.id AS id, e.id AS episode, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
 ORDER BY at DESC, episode DESC
@@ -192,7 +192,7 @@ ORDER BY id;
 // doc: The latest episodes of tasks, as stored.
 // returns: id string, episodes list
 MATCH (t:Task)
-WHERE t.id IN $ids AND t.ns = $ns
+WHERE t.id IN $ids AND toString(t.ns) = $ns
 MATCH (t)-[d:RECENT]->(e:Episode)
 WITH t.id AS id, e.id AS episode, d.at AS at
 ORDER BY at DESC, episode DESC
@@ -205,7 +205,7 @@ ORDER BY id;
 // doc: Removes the links from tasks to their latest episodes.
 // returns: removed integer
 MATCH (t:Task)
-WHERE t.id IN $ids AND t.ns = $ns
+WHERE t.id IN $ids AND toString(t.ns) = $ns
 MATCH (t)-[d:RECENT]->(:Episode)
 DELETE d
 RETURN count(*) AS removed;
@@ -227,7 +227,7 @@ RETURN count(*) AS written;
 // returns: id string, uses integer, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer
 // returns: last_at integer, worked_at integer, failed_at integer, created_at integer
 MATCH (r:Rule)
-WHERE r.id IN $ids AND r.ns = $ns
+WHERE r.id IN $ids AND toString(r.ns) = $ns
 MATCH (e:Episode)-[l:LISTED]->(r)
 WITH r.id AS id, e, max(CASE WHEN l.as_success THEN 1 ELSE 0 END) AS success, max(CASE WHEN l.as_success THEN 0 ELSE 1 END) AS mistake,
      coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
@@ -245,7 +245,7 @@ ORDER BY id;
 // returns: id string, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer, last_at integer
 // returns: worked_at integer, failed_at integer, created_at integer
 MATCH (r:Rule)
-WHERE r.id IN $ids AND r.ns = $ns
+WHERE r.id IN $ids AND toString(r.ns) = $ns
 RETURN r.id AS id, r.verdict AS verdict, r.worked AS worked, r.praised AS praised, r.failed AS failed, r.blamed AS blamed,
        r.first_at AS first_at, r.last_at AS last_at, r.worked_at AS worked_at, r.failed_at AS failed_at, r.created_at AS created_at
 ORDER BY id;
@@ -267,7 +267,7 @@ RETURN count(r) AS written;
 // returns: id string, uses integer, seen integer, evidence string, lesson string, first_episode string, first_order integer
 // returns: last_episode string, last_order integer, last_rank integer, first_at integer, last_at integer, created_at integer
 MATCH (m:Mistake)
-WHERE m.id IN $ids AND m.ns = $ns
+WHERE m.id IN $ids AND toString(m.ns) = $ns
 MATCH (e:Episode)-[k:MADE]->(m)
 WITH m.id AS id, e, k, coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
 ORDER BY id, at DESC, e.id DESC, k.rank DESC
@@ -284,7 +284,7 @@ ORDER BY id;
 // returns: id string, seen integer, evidence string, lesson string, first_episode string, first_order integer, last_episode string
 // returns: last_order integer, last_rank integer, first_at integer, last_at integer, created_at integer
 MATCH (m:Mistake)
-WHERE m.id IN $ids AND m.ns = $ns
+WHERE m.id IN $ids AND toString(m.ns) = $ns
 RETURN m.id AS id, m.seen AS seen, m.evidence AS evidence, m.lesson AS lesson, m.first_episode AS first_episode,
   m.first_order AS first_order, m.last_episode AS last_episode, m.last_order AS last_order, m.last_rank AS last_rank,
   m.first_at AS first_at, m.last_at AS last_at, m.created_at AS created_at
@@ -306,7 +306,7 @@ RETURN count(m) AS written;
 // doc: The type of task and class of errors of episodes, as stored.
 // returns: id string, type string, type_rule string, error_class string
 MATCH (e:Episode)
-WHERE e.id IN $ids AND e.ns = $ns
+WHERE e.id IN $ids AND toString(e.ns) = $ns
 RETURN e.id AS id, e.type AS type, e.type_rule AS type_rule, e.error_class AS error_class
 ORDER BY id;
 
@@ -324,7 +324,7 @@ RETURN count(*) AS written;
 // doc: The strategies whose property for merging differs from their edge.
 // returns: id string, stored string, expected string
 MATCH (s:Strategy)
-WHERE s.id IN $ids AND s.ns = $ns
+WHERE s.id IN $ids AND toString(s.ns) = $ns
 OPTIONAL MATCH (s)-[:MERGED_INTO]->(w:Strategy)
 OPTIONAL MATCH (s)<-[:MERGED_INTO]-(m:Strategy)
 WITH s.id AS id, s.merged_into AS stored, w.id AS target, count(m) AS members

@@ -18,7 +18,7 @@ RETURN count(*) AS created;
 // doc: Locks pieces of knowledge until the transaction ends; returns the existing ids.
 // returns: id string
 MATCH (k:Knowledge)
-WHERE k.id IN $ids AND k.ns = $ns
+WHERE k.id IN $ids AND toString(k.ns) = $ns
 WITH k ORDER BY k.id
 SET k.ns = $ns
 RETURN k.id AS id
@@ -50,7 +50,7 @@ RETURN n.id AS id;
 MATCH (k:Knowledge {id: $knowledge_id})
 WITH k, k.ns AS ns WHERE ns = $ns
 MATCH (other:Knowledge)
-WHERE other.id IN $ids AND other.ns = $ns
+WHERE other.id IN $ids AND toString(other.ns) = $ns
 OPTIONAL MATCH (k)-[c:CONTRADICTS {statement: $statement}]->(other)
 WITH k, other, c WHERE c IS NULL
 CREATE (k)-[:CONTRADICTS {statement: $statement}]->(other)
@@ -61,7 +61,7 @@ RETURN count(*) AS created;
 // returns: id string, domain string, fact string, confidence float, source_confidence float, statements list, contradicts list
 // returns: contradicted_by list
 MATCH (k:Knowledge)
-WHERE k.id IN $ids AND k.ns = $ns
+WHERE k.id IN $ids AND toString(k.ns) = $ns
 MATCH (s:Statement)-[:STATES]->(k)
 WITH k, s.id AS statement, s.source AS source, s.user AS user, s.at AS at, s.created_at AS recorded_at, s.confidence AS confidence
 ORDER BY coalesce(at, recorded_at), statement
@@ -155,7 +155,7 @@ RETURN count(*) AS removed;
 // doc: Removes given pieces of knowledge that have no statement left.
 // returns: removed integer
 MATCH (k:Knowledge)
-WHERE k.id IN $ids AND k.ns = $ns
+WHERE k.id IN $ids AND toString(k.ns) = $ns
 WITH k WHERE NOT (k)<-[:STATES]-()
 DETACH DELETE k
 RETURN count(*) AS removed;
@@ -165,7 +165,7 @@ RETURN count(*) AS removed;
 // doc: Sets the date of pieces of knowledge to that of their first statement.
 // returns: dated integer
 MATCH (k:Knowledge)
-WHERE k.id IN $ids AND k.ns = $ns
+WHERE k.id IN $ids AND toString(k.ns) = $ns
 MATCH (s:Statement)-[:STATES]->(k)
 WITH k, min(s.created_at) AS created_at
 SET k.created_at = created_at

@@ -18,7 +18,7 @@ RETURN count(*) AS users;
 // doc: Locks users until the transaction ends.
 // returns: locked integer
 MATCH (u:User)
-WHERE u.id IN $ids AND u.ns = $ns
+WHERE u.id IN $ids AND toString(u.ns) = $ns
 WITH u ORDER BY u.id
 SET u.ns = $ns
 RETURN count(*) AS locked;
@@ -67,7 +67,7 @@ RETURN n.id AS id;
 // param: category string = null
 // returns: newer string, older string
 MATCH (u:User)
-WHERE u.id IN $ids AND u.ns = $ns
+WHERE u.id IN $ids AND toString(u.ns) = $ns
 MATCH (u)-[:PREFERS]->(p:Preference)
 WHERE $category IS NULL OR p.category = $category
 WITH u.id AS user, p.category AS category, p.id AS id, coalesce(p.at, p.created_at) AS said_at, p.confidence AS confidence
@@ -82,7 +82,7 @@ ORDER BY newer, older;
 // param: category string = null
 // returns: newer string, older string
 MATCH (u:User)
-WHERE u.id IN $ids AND u.ns = $ns
+WHERE u.id IN $ids AND toString(u.ns) = $ns
 MATCH (u)-[:PREFERS]->(p:Preference)
 WHERE $category IS NULL OR p.category = $category
 MATCH (p)-[:SUPERSEDES]->(older:Preference)

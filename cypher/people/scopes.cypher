@@ -25,7 +25,7 @@ ORDER BY agent;
 // doc: Scopes by id, ordered by agent.
 // returns: agent string, can_learn list, cannot_learn list, share_with list, inherit_from list, min_occurrences integer
 MATCH (s:LearningScope)
-WHERE s.id IN $ids AND s.ns = $ns
+WHERE s.id IN $ids AND toString(s.ns) = $ns
 RETURN s.agent AS agent, s.can_learn AS can_learn, s.cannot_learn AS cannot_learn, s.share_with AS share_with,
   s.inherit_from AS inherit_from, s.min_occurrences AS min_occurrences
 ORDER BY agent;
@@ -50,7 +50,7 @@ RETURN count(*) AS scopes;
 // doc: Removes scopes.
 // returns: removed integer
 MATCH (s:LearningScope)
-WHERE s.id IN $ids AND s.ns = $ns
+WHERE s.id IN $ids AND toString(s.ns) = $ns
 DETACH DELETE s
 RETURN count(*) AS removed;
 

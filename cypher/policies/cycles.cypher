@@ -6,7 +6,7 @@
 // doc: transition from an episode that took the policy counts only through the episode.
 // returns: at integer, success boolean
 MATCH (p:Policy)
-WHERE p.id IN $ids AND p.ns = $ns
+WHERE p.id IN $ids AND toString(p.ns) = $ns
 MATCH (p)<-[:UPDATED]-(x:Transition)
 OPTIONAL MATCH (x)-[:OF]->(e:Episode)
 OPTIONAL MATCH (e)-[k:TOOK]->(p)
@@ -14,18 +14,18 @@ WITH x, k WHERE k IS NULL
 RETURN x.at AS at, x.success AS success
 UNION ALL
 MATCH (p:Policy)
-WHERE p.id IN $ids AND p.ns = $ns
+WHERE p.id IN $ids AND toString(p.ns) = $ns
 MATCH (p)<-[:ABOUT]-(x:Event)
 WHERE x.kind = 'outcome'
 RETURN x.at AS at, x.success AS success
 UNION ALL
 MATCH (p:Policy)
-WHERE p.id IN $ids AND p.ns = $ns
+WHERE p.id IN $ids AND toString(p.ns) = $ns
 MATCH (p)<-[:TOOK]-(e:Episode)
 RETURN coalesce(e.ended_at, e.started_at) AS at, e.success AS success
 UNION ALL
 MATCH (s:Strategy)
-WHERE s.id IN $ids AND s.ns = $ns
+WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (s)<-[u:USED]-(e:Episode)
 WHERE u.applied
 RETURN coalesce(e.ended_at, e.started_at) AS at, e.success AS success;
@@ -46,7 +46,7 @@ RETURN size(policies) + size(strategies) AS locked;
 // doc: Removes cycles by id.
 // returns: removed integer
 MATCH (c:Cycle)
-WHERE c.id IN $ids AND c.ns = $ns
+WHERE c.id IN $ids AND toString(c.ns) = $ns
 DETACH DELETE c
 RETURN count(*) AS removed;
 
@@ -73,12 +73,12 @@ RETURN count(c) AS stored;
 // doc: The stored cycles of policies and strategies.
 // returns: cycle_columns
 MATCH (p:Policy)
-WHERE p.id IN $ids AND p.ns = $ns
+WHERE p.id IN $ids AND toString(p.ns) = $ns
 MATCH (p)-[:HAS_CYCLE]->(c:Cycle)
 RETURN cycle_columns(c)
 UNION ALL
 MATCH (s:Strategy)
-WHERE s.id IN $ids AND s.ns = $ns
+WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (s)-[:HAS_CYCLE]->(c:Cycle)
 RETURN cycle_columns(c);
 

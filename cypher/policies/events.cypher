@@ -19,7 +19,7 @@ RETURN count(*) AS streams;
 // doc: Locks streams until the transaction ends.
 // returns: stream string, agent string, last integer, unrecorded integer
 MATCH (t:Stream)
-WHERE t.id IN $ids AND t.ns = $ns
+WHERE t.id IN $ids AND toString(t.ns) = $ns
 SET t.ns = $ns
 RETURN t.id AS stream, t.agent AS agent, t.last AS last, t.unrecorded AS unrecorded
 ORDER BY stream;
@@ -111,12 +111,12 @@ ORDER BY agent;
 // returns: id string, stream string, seq integer, created_at integer, kind string, subject string, other string, value float
 // returns: success boolean, at integer, data string, facts map
 MATCH (x:Event)
-WHERE x.id IN $ids AND x.ns = $ns
+WHERE x.id IN $ids AND toString(x.ns) = $ns
 RETURN x.id AS id, x.stream AS stream, x.seq AS seq, x.created_at AS created_at, x.kind AS kind, x.subject AS subject, x.other AS other,
        x.value AS value, x.success AS success, x.at AS at, x.data AS data, null AS facts
 UNION ALL
 MATCH (x:Transition)
-WHERE x.id IN $ids AND x.ns = $ns
+WHERE x.id IN $ids AND toString(x.ns) = $ns
 MATCH (x)-[:UPDATED]->(p:Policy)
 OPTIONAL MATCH (n:State)-[:REACHED_BY]->(x)
 RETURN x.id AS id, x.stream AS stream, x.seq AS seq, x.created_at AS created_at, 'transition' AS kind, p.id AS subject, null AS other,
@@ -128,7 +128,7 @@ RETURN x.id AS id, x.stream AS stream, x.seq AS seq, x.created_at AS created_at,
 // doc: The policies that episodes took, in order of first use.
 // returns: episode string, success boolean, at integer, recorded_at integer, policies list
 MATCH (e:Episode)
-WHERE e.id IN $ids AND e.ns = $ns
+WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (e)-[k:TOOK]->(p:Policy)
 WITH e, k, p ORDER BY e.id, k.first
 RETURN e.id AS episode, e.success AS success, coalesce(e.ended_at, e.started_at) AS at, e.recorded_at AS recorded_at,

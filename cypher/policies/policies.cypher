@@ -125,7 +125,7 @@ RETURN q_value, td_error, seq;
 // returns: id string, created_at integer, state string, q float, updates integer, trials integer, successes integer, confidence float
 // returns: signals integer, active boolean, crystallized boolean, q_set boolean, last_updated_at integer
 MATCH (p:Policy)
-WHERE p.id IN $ids AND p.ns = $ns
+WHERE p.id IN $ids AND toString(p.ns) = $ns
 RETURN p.id AS id, p.created_at AS created_at, p.state AS state, p.q AS q, p.updates AS updates, p.trials AS trials,
   p.successes AS successes, p.confidence AS confidence, p.signals AS signals, p.active AS active, p.crystallized AS crystallized,
   p.q_set AS q_set, p.last_updated_at AS last_updated_at;
@@ -137,7 +137,7 @@ RETURN p.id AS id, p.created_at AS created_at, p.state AS state, p.q AS q, p.upd
 // returns: successes integer, confidence float, signals integer, active boolean, crystallized boolean, q_set boolean
 // returns: last_updated_at integer
 MATCH (s:State)
-WHERE s.id IN $states AND s.ns = $ns
+WHERE s.id IN $states AND toString(s.ns) = $ns
 OPTIONAL MATCH (s)<-[:IN_STATE]-(p:Policy)
 RETURN s.id AS state_id, p.id AS id, p.stream AS stream, p.created_at AS created_at, p.state AS state, p.q AS q, p.updates AS updates,
   p.trials AS trials, p.successes AS successes, p.confidence AS confidence, p.signals AS signals, p.active AS active,
@@ -147,7 +147,7 @@ RETURN s.id AS state_id, p.id AS id, p.stream AS stream, p.created_at AS created
 // doc: The co-occurrence edges between policies.
 // returns: low string, high string, count integer, weight float, held integer
 MATCH (x:Policy)
-WHERE x.id IN $ids AND x.ns = $ns
+WHERE x.id IN $ids AND toString(x.ns) = $ns
 MATCH (x)-[c:CO_OCCURS_WITH]->(y:Policy)
 WHERE y.id IN $ids
 RETURN x.id AS low, y.id AS high, c.count AS count, c.weight AS weight, c.held AS held;
@@ -294,7 +294,7 @@ ORDER BY p.active DESC, score DESC, id;
 // doc: The given policies that were tried: updated, or counted in an episode or outcome.
 // returns: id string
 MATCH (p:Policy)
-WHERE p.id IN $ids AND p.ns = $ns AND (p.updates > 0 OR p.trials > 0)
+WHERE p.id IN $ids AND toString(p.ns) = $ns AND (p.updates > 0 OR p.trials > 0)
 RETURN p.id AS id;
 
 // name: policies.seen_state

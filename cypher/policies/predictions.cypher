@@ -30,7 +30,7 @@ RETURN p.id AS id;
 // doc: Predictions by id, oldest first; owner is the agent of the policy that is the subject.
 // returns: prediction_columns
 MATCH (p:Prediction)
-WHERE p.id IN $ids AND p.ns = $ns
+WHERE p.id IN $ids AND toString(p.ns) = $ns
 OPTIONAL MATCH (p)-[:ABOUT_ITEM]->(x)
 RETURN prediction_columns(p, x)
 ORDER BY created_at, id;
@@ -64,7 +64,7 @@ ORDER BY id;
 // doc: Locks predictions until the transaction ends.
 // returns: locked integer
 MATCH (p:Prediction)
-WHERE p.id IN $ids AND p.ns = $ns
+WHERE p.id IN $ids AND toString(p.ns) = $ns
 WITH p ORDER BY p.id
 SET p.ns = $ns
 RETURN count(*) AS locked;
@@ -105,12 +105,12 @@ RETURN p.id AS id, error, happened, signal;
 // param: how string, error float, happened boolean = null, threshold float = 0.7, low_signal float = 0.2
 // returns: id string, signal float
 MATCH (l:Prediction)
-WHERE l.id IN $ids AND l.ns = $ns
+WHERE l.id IN $ids AND toString(l.ns) = $ns
 WITH l ORDER BY l.id
 SET l.ns = $ns
 WITH count(*) AS locked
 MATCH (p:Prediction)
-WHERE p.id IN $ids AND p.ns = $ns AND p.status = 'open'
+WHERE p.id IN $ids AND toString(p.ns) = $ns AND p.status = 'open'
 SET p.status = 'resolved', p.resolved_at = $now, p.error = $error, p.happened = $happened, p.how = $how
 RETURN p.id AS id, CASE WHEN $error > $threshold THEN $low_signal ELSE 1.0 - $error END AS signal
 ORDER BY id;

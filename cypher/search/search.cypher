@@ -9,7 +9,7 @@
 // doc: The {kind} that have a vector, with the digest of the text and the dimensions.
 // returns: id string, digest string, dimensions integer
 MATCH (n:{Label})
-WHERE n.id IN $ids AND n.ns = $ns AND n.embedding IS NOT NULL
+WHERE n.id IN $ids AND toString(n.ns) = $ns AND n.embedding IS NOT NULL
 RETURN n.id AS id, n.embedded AS digest, size(n.embedding) AS dimensions;
 
 // each: Label kind = Strategy strategies, Task tasks
@@ -52,7 +52,7 @@ ORDER BY score DESC, id;
 // doc: The vectors of {kind}.
 // returns: id string, vector list
 MATCH (n:{Label})
-WHERE n.id IN $ids AND n.ns = $ns AND n.embedding IS NOT NULL
+WHERE n.id IN $ids AND toString(n.ns) = $ns AND n.embedding IS NOT NULL
 RETURN n.id AS id, n.embedding AS vector;
 
 // each: Label kind = Strategy strategies, Task tasks
@@ -108,5 +108,5 @@ WITH place, CASE WHEN o.ns = $ns AND size(o.embedding) = $dimensions THEN o.embe
 ORDER BY place
 WITH collect(vector) AS vectors
 MATCH (n:{Label})
-WHERE n.id IN $ids AND n.ns = $ns AND size(n.embedding) = $dimensions
+WHERE n.id IN $ids AND toString(n.ns) = $ns AND size(n.embedding) = $dimensions
 RETURN n.id AS id, [vector IN vectors | cosine_of(n.embedding, vector)] AS cosines;

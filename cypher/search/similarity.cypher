@@ -50,7 +50,7 @@ RETURN count(*) AS pending;
 // doc: Removes nodes from the queue.
 // returns: settled integer
 MATCH (p:Pending)
-WHERE p.id IN $ids AND p.ns = $ns
+WHERE p.id IN $ids AND toString(p.ns) = $ns
 DETACH DELETE p
 RETURN count(*) AS settled;
 
@@ -72,14 +72,14 @@ RETURN t.id AS id, t.description AS text;
 // doc: The texts of some strategies.
 // returns: id string, text string
 MATCH (s:Strategy)
-WHERE s.id IN $ids AND s.ns = $ns
+WHERE s.id IN $ids AND toString(s.ns) = $ns
 RETURN s.id AS id, s.text AS text;
 
 // name: similarity.tasks
 // doc: The descriptions of some tasks.
 // returns: id string, text string
 MATCH (t:Task)
-WHERE t.id IN $ids AND t.ns = $ns
+WHERE t.id IN $ids AND toString(t.ns) = $ns
 RETURN t.id AS id, t.description AS text;
 
 // each: Label kind = Strategy strategies, Task tasks
@@ -87,7 +87,7 @@ RETURN t.id AS id, t.description AS text;
 // doc: The edges SIMILAR_TO from {kind}.
 // returns: id string, other string, similarity float, embedder string
 MATCH (n:{Label})
-WHERE n.id IN $ids AND n.ns = $ns
+WHERE n.id IN $ids AND toString(n.ns) = $ns
 MATCH (n)-[r:SIMILAR_TO]->(o:{Label})
 RETURN n.id AS id, o.id AS other, r.similarity AS similarity, r.embedder AS embedder;
 
@@ -96,7 +96,7 @@ RETURN n.id AS id, o.id AS other, r.similarity AS similarity, r.embedder AS embe
 // doc: The {kind} with an edge SIMILAR_TO to the given ones.
 // returns: id string, linked string
 MATCH (n:{Label})
-WHERE n.id IN $ids AND n.ns = $ns
+WHERE n.id IN $ids AND toString(n.ns) = $ns
 MATCH (o:{Label})-[:SIMILAR_TO]->(n)
 RETURN n.id AS id, o.id AS linked
 ORDER BY id, linked;
@@ -107,7 +107,7 @@ ORDER BY id, linked;
 // doc: Removes the edges SIMILAR_TO from {kind}.
 // returns: removed integer
 MATCH (n:{Label})
-WHERE n.id IN $ids AND n.ns = $ns
+WHERE n.id IN $ids AND toString(n.ns) = $ns
 MATCH (n)-[r:SIMILAR_TO]->(:{Label})
 DELETE r
 RETURN count(*) AS removed;
@@ -130,7 +130,7 @@ RETURN count(*) AS linked;
 // returns: id string, text string, trials integer, successes integer, mean float, lower float, upper float, status string
 // returns: merged_into string
 MATCH (s:Strategy)
-WHERE s.id IN $ids AND s.ns = $ns
+WHERE s.id IN $ids AND toString(s.ns) = $ns
 WITH s, wilson_lower(s.successes, s.trials, $z) AS lower, wilson_upper(s.successes, s.trials, $z) AS upper
 RETURN s.id AS id, s.text AS text, s.trials AS trials, s.successes AS successes,
        posterior_mean(s.successes, s.trials, $prior_successes, $prior_failures) AS mean, lower, upper,

@@ -4,7 +4,7 @@
 // doc: The nodes that episodes refer to, each once.
 // returns: id string, agent string, agent_name string, task string, strategies list
 MATCH (e:Episode)
-WHERE e.id IN $ids AND e.ns = $ns
+WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (a:Agent)-[:RAN]->(e)
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 OPTIONAL MATCH (e)-[:USED]->(s:Strategy)
@@ -15,7 +15,7 @@ RETURN id, agent, agent_name, task, collect(strategy) AS strategies;
 // doc: The rules that episodes list and the mistakes on their cards.
 // returns: rules list, mistakes list
 MATCH (e:Episode)
-WHERE e.id IN $ids AND e.ns = $ns
+WHERE e.id IN $ids AND toString(e.ns) = $ns
 OPTIONAL MATCH (e)-[:LISTED]->(r:Rule)
 WITH e, collect(DISTINCT r.id) AS rules
 OPTIONAL MATCH (e)-[:MADE]->(m:Mistake)
@@ -25,7 +25,7 @@ RETURN rules, collect(DISTINCT m.id) AS mistakes;
 // doc: The states and policies of each episode, and the number of transitions taken from it.
 // returns: id string, took list, states list, transitions integer
 MATCH (e:Episode)
-WHERE e.id IN $ids AND e.ns = $ns
+WHERE e.id IN $ids AND toString(e.ns) = $ns
 OPTIONAL MATCH (e)-[:TOOK]->(p:Policy)
 OPTIONAL MATCH (p)-[:IN_STATE]->(home:State)
 WITH e, collect(p.id) AS took, collect(DISTINCT home.id) AS states
@@ -39,7 +39,7 @@ RETURN e.id AS id, took, states + others AS states, transitions;
 // doc: Removes the events of episodes and the transitions taken from them.
 // returns: removed integer
 MATCH (e:Episode)
-WHERE e.id IN $ids AND e.ns = $ns
+WHERE e.id IN $ids AND toString(e.ns) = $ns
 OPTIONAL MATCH (x:Event)-[:ABOUT]->(e)
 WITH e, collect(x) AS events
 OPTIONAL MATCH (t:Transition)-[:OF]->(e)
@@ -53,7 +53,7 @@ RETURN sum(size(events) + size(transitions)) AS removed;
 // doc: Removes the steps of episodes.
 // returns: removed integer
 MATCH (e:Episode)
-WHERE e.id IN $ids AND e.ns = $ns
+WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (e)-[:HAS_STEP]->(s:Step)
 DETACH DELETE s
 RETURN count(*) AS removed;
@@ -63,7 +63,7 @@ RETURN count(*) AS removed;
 // doc: Removes episodes and their edges.
 // returns: removed integer
 MATCH (e:Episode)
-WHERE e.id IN $ids AND e.ns = $ns
+WHERE e.id IN $ids AND toString(e.ns) = $ns
 DETACH DELETE e
 RETURN count(*) AS removed;
 
@@ -72,7 +72,7 @@ RETURN count(*) AS removed;
 // doc: Removes the marks of crystallizing from policies; the next crystallize decides again.
 // returns: removed integer
 MATCH (p:Policy)
-WHERE p.id IN $ids AND p.ns = $ns
+WHERE p.id IN $ids AND toString(p.ns) = $ns
 MATCH (x:Event)-[:ABOUT]->(p)
 WHERE x.kind IN ['crystallized', 'taken_back']
 DETACH DELETE x
@@ -83,7 +83,7 @@ RETURN count(*) AS removed;
 // doc: Removes transitions.
 // returns: removed integer
 MATCH (t:Transition)
-WHERE t.id IN $ids AND t.ns = $ns
+WHERE t.id IN $ids AND toString(t.ns) = $ns
 DETACH DELETE t
 RETURN count(*) AS removed;
 
@@ -91,7 +91,7 @@ RETURN count(*) AS removed;
 // doc: The next states of transitions.
 // returns: id string
 MATCH (t:Transition)
-WHERE t.id IN $ids AND t.ns = $ns
+WHERE t.id IN $ids AND toString(t.ns) = $ns
 MATCH (s:State)-[:REACHED_BY]->(t)
 RETURN DISTINCT s.id AS id;
 

@@ -26,7 +26,7 @@ ORDER BY name;
 // doc: The episodes of files, in the order of the files.
 // returns: id string, position integer, episode string, form string
 MATCH (d:Document)
-WHERE d.id IN $ids AND d.ns = $ns
+WHERE d.id IN $ids AND toString(d.ns) = $ns
 MATCH (d)-[h:HOLDS]->(e:Episode)
 RETURN d.id AS id, h.position AS position, e.id AS episode, h.form AS form
 ORDER BY id, position;
@@ -78,7 +78,7 @@ RETURN count(*) AS linked;
 // doc: Clears the rest of the files that contain some episodes, because it may mention them.
 // returns: id string
 MATCH (e:Episode)
-WHERE e.id IN $ids AND e.ns = $ns
+WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (d:Document)-[:HOLDS]->(e)
 WITH DISTINCT d ORDER BY d.id
 SET d.rest = null
@@ -90,6 +90,6 @@ ORDER BY id;
 // doc: Removes the given files that have no episode left.
 // returns: removed integer
 MATCH (d:Document)
-WHERE d.id IN $ids AND d.ns = $ns AND NOT (d)-[:HOLDS]->()
+WHERE d.id IN $ids AND toString(d.ns) = $ns AND NOT (d)-[:HOLDS]->()
 DETACH DELETE d
 RETURN count(*) AS removed;

@@ -15,7 +15,7 @@ MATCH (n:Agent) WHERE n.ns = $ns RETURN 'Agent' AS label, n.id AS id;
 // doc: Locks {kind} until the transaction ends.
 // returns: locked integer
 MATCH (n:{Label})
-WHERE n.id IN $ids AND n.ns = $ns
+WHERE n.id IN $ids AND toString(n.ns) = $ns
 SET n.ns = $ns
 RETURN count(n) AS locked;
 
@@ -24,7 +24,7 @@ RETURN count(n) AS locked;
 // returns: id string, uses integer, trials integer, successes integer, credit_sum float, score_sum float, last_used_at integer
 // returns: created_at integer
 MATCH (s:Strategy)
-WHERE s.id IN $ids AND s.ns = $ns
+WHERE s.id IN $ids AND toString(s.ns) = $ns
 OPTIONAL MATCH (e:Episode)-[u:USED]->(s)
 RETURN s.id AS id, count(e) AS uses,
        sum(CASE WHEN u.applied THEN 1 ELSE 0 END) AS trials,
@@ -41,7 +41,7 @@ ORDER BY id;
 // returns: strategy string, task string, agent string, trials integer, successes integer, credit_sum float, score_sum float
 // returns: last_at integer
 MATCH (s:Strategy)
-WHERE s.id IN $ids AND s.ns = $ns
+WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (e:Episode)-[u:USED]->(s)
 WHERE u.applied
 MATCH (e)-[:ATTEMPTED]->(t:Task)
@@ -57,7 +57,7 @@ ORDER BY strategy, task, agent;
 // param: half_life float, others list = null
 // returns: low string, high string, count integer, successes integer, undated integer, weight float, last_at integer
 MATCH (x:Strategy)
-WHERE x.id IN $ids AND x.ns = $ns
+WHERE x.id IN $ids AND toString(x.ns) = $ns
 MATCH (x)<-[u:USED]-(e:Episode)-[v:USED]->(y:Strategy)
 WHERE u.applied AND v.applied AND x.id < y.id AND ($others IS NULL OR y.id IN $others)
 WITH x.id AS low, y.id AS high, count(*) AS count, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes,
@@ -71,7 +71,7 @@ ORDER BY low, high;
 // returns: id string, uses integer, description string, described_at integer, described_by string, type string, typed_at integer
 // returns: typed_by string, created_at integer, episodes integer, score_sum float
 MATCH (t:Task)
-WHERE t.id IN $ids AND t.ns = $ns
+WHERE t.id IN $ids AND toString(t.ns) = $ns
 OPTIONAL MATCH (e:Episode)-[:ATTEMPTED]->(t)
 WITH t.id AS id, e.id AS episode, e.task AS description, e.task_type AS type, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,
   e.recorded_at AS recorded_at, e.score AS score
@@ -87,7 +87,7 @@ ORDER BY id;
 // doc: The date of agents, derived from the facts.
 // returns: id string, uses integer, created_at integer
 MATCH (a:Agent)
-WHERE a.id IN $ids AND a.ns = $ns
+WHERE a.id IN $ids AND toString(a.ns) = $ns
 OPTIONAL MATCH (a)-[:RAN]->(e:Episode)
 RETURN a.id AS id, count(e) AS uses, min(e.recorded_at) AS created_at
 ORDER BY id;
@@ -96,7 +96,7 @@ ORDER BY id;
 // doc: The counts of strategies, as stored.
 // returns: id string, trials integer, successes integer, credit_sum float, score_sum float, last_used_at integer, created_at integer
 MATCH (s:Strategy)
-WHERE s.id IN $ids AND s.ns = $ns
+WHERE s.id IN $ids AND toString(s.ns) = $ns
 RETURN s.id AS id, s.trials AS trials, s.successes AS successes, s.credit_sum AS credit_sum, s.score_sum AS score_sum,
        s.last_used_at AS last_used_at, s.created_at AS created_at
 ORDER BY id;
@@ -106,7 +106,7 @@ ORDER BY id;
 // returns: strategy string, task string, agent string, trials integer, successes integer, credit_sum float, score_sum float
 // returns: last_at integer
 MATCH (s:Strategy)
-WHERE s.id IN $ids AND s.ns = $ns
+WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (s)-[o:OUTCOME]->(t:Task)
 RETURN s.id AS strategy, t.id AS task, o.agent AS agent, o.trials AS trials, o.successes AS successes, o.credit_sum AS credit_sum,
        o.score_sum AS score_sum, o.last_at AS last_at
@@ -116,7 +116,7 @@ ORDER BY strategy, task, agent;
 // doc: The co-occurrence edges from strategies, as stored.
 // returns: low string, high string, count integer, successes integer, undated integer, weight float, last_at integer
 MATCH (x:Strategy)
-WHERE x.id IN $ids AND x.ns = $ns
+WHERE x.id IN $ids AND toString(x.ns) = $ns
 MATCH (x)-[c:CO_OCCURS_WITH]->(y:Strategy)
 RETURN x.id AS low, y.id AS high, c.count AS count, c.successes AS successes, c.undated AS undated, c.weight AS weight, c.last_at AS last_at
 ORDER BY low, high;
@@ -126,7 +126,7 @@ ORDER BY low, high;
 // returns: id string, description string, described_at integer, described_by string, type string, type_rule string, typed_at integer
 // returns: typed_by string, created_at integer, episodes integer, score_sum float
 MATCH (t:Task)
-WHERE t.id IN $ids AND t.ns = $ns
+WHERE t.id IN $ids AND toString(t.ns) = $ns
 RETURN t.id AS id, t.description AS description, t.described_at AS described_at, t.described_by AS described_by,
        t.type AS type, t.type_rule AS type_rule, t.typed_at AS typed_at, t.typed_by AS typed_by, t.created_at AS created_at,
        t.episodes AS episodes, t.score_sum AS score_sum
@@ -136,7 +136,7 @@ ORDER BY id;
 // doc: The date of agents, as stored.
 // returns: id string, created_at integer
 MATCH (a:Agent)
-WHERE a.id IN $ids AND a.ns = $ns
+WHERE a.id IN $ids AND toString(a.ns) = $ns
 RETURN a.id AS id, a.created_at AS created_at
 ORDER BY id;
 
@@ -157,7 +157,7 @@ RETURN count(s) AS written;
 // param: task string = null
 // returns: removed integer
 MATCH (s:Strategy)
-WHERE s.id IN $ids AND s.ns = $ns
+WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (s)-[o:OUTCOME]->(t:Task)
 WHERE $task IS NULL OR t.id = $task
 DELETE o
@@ -181,7 +181,7 @@ RETURN count(*) AS written;
 // param: others list = null
 // returns: removed integer
 MATCH (x:Strategy)
-WHERE x.id IN $ids AND x.ns = $ns
+WHERE x.id IN $ids AND toString(x.ns) = $ns
 MATCH (x)-[c:CO_OCCURS_WITH]->(y:Strategy)
 WHERE $others IS NULL OR y.id IN $others
 DELETE c
@@ -227,7 +227,7 @@ RETURN count(a) AS written;
 // doc: Removes the given {kind} that no episode uses any more.
 // returns: removed integer
 MATCH (n:{Label})
-WHERE n.id IN $ids AND n.ns = $ns AND NOT (n)<-[:{edge}]-()
+WHERE n.id IN $ids AND toString(n.ns) = $ns AND NOT (n)<-[:{edge}]-()
 DETACH DELETE n
 RETURN count(*) AS removed;
 
@@ -236,7 +236,7 @@ RETURN count(*) AS removed;
 // doc: Removes the given agents that ran no episode.
 // returns: removed integer
 MATCH (n:Agent)
-WHERE n.id IN $ids AND n.ns = $ns AND NOT (n)-[:RAN]->()
+WHERE n.id IN $ids AND toString(n.ns) = $ns AND NOT (n)-[:RAN]->()
 DETACH DELETE n
 RETURN count(*) AS removed;
 
@@ -252,7 +252,7 @@ ORDER BY id;
 // doc: The content hashes of episodes.
 // returns: id string, content_hash string
 MATCH (e:Episode)
-WHERE e.id IN $ids AND e.ns = $ns
+WHERE e.id IN $ids AND toString(e.ns) = $ns
 RETURN e.id AS id, e.content_hash AS content_hash
 ORDER BY id;
 
@@ -319,7 +319,7 @@ ORDER BY low, high;
 // doc: The policies that episodes took, as stored.
 // returns: episode string, policy string, steps integer, first integer
 MATCH (e:Episode)
-WHERE e.id IN $ids AND e.ns = $ns
+WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (e)-[k:TOOK]->(p:Policy)
 RETURN e.id AS episode, p.id AS policy, k.steps AS steps, k.first AS first
 ORDER BY episode, first;
@@ -329,7 +329,7 @@ ORDER BY episode, first;
 // doc: Removes policies, with their cycles and edges.
 // returns: removed integer
 MATCH (p:Policy)
-WHERE p.id IN $ids AND p.ns = $ns
+WHERE p.id IN $ids AND toString(p.ns) = $ns
 OPTIONAL MATCH (p)-[:HAS_CYCLE]->(c:Cycle)
 WITH p, collect(c) AS cycles
 FOREACH (gone IN cycles | DETACH DELETE gone)
@@ -341,7 +341,7 @@ RETURN count(*) AS removed;
 // doc: Removes the given states that have no policy and no transition to them.
 // returns: removed integer
 MATCH (s:State)
-WHERE s.id IN $ids AND s.ns = $ns AND NOT (s)<-[:IN_STATE]-() AND NOT (s)-[:REACHED_BY]->()
+WHERE s.id IN $ids AND toString(s.ns) = $ns AND NOT (s)<-[:IN_STATE]-() AND NOT (s)-[:REACHED_BY]->()
 DETACH DELETE s
 RETURN count(*) AS removed;
 
@@ -353,7 +353,7 @@ RETURN count(*) AS removed;
 MATCH (t:Stream {id: $stream})
 WITH t, t.ns AS ns WHERE ns = $ns
 OPTIONAL MATCH (x:Event)
-WHERE x.id IN $ids AND x.ns = $ns
+WHERE x.id IN $ids AND toString(x.ns) = $ns
 WITH t, collect(x) AS events
 OPTIONAL MATCH (c:Cursor)-[:READS]->(t)
 WITH t, events, collect(c) AS cursors
@@ -368,6 +368,6 @@ RETURN size(events) AS removed;
 // doc: The episodes that have an event. Episodes from schema version 1 have none, and count for no policy.
 // returns: id string
 MATCH (e:Episode)
-WHERE e.id IN $ids AND e.ns = $ns
+WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (e)<-[:ABOUT]-(x:Event)
 RETURN DISTINCT e.id AS id;

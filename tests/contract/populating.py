@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -142,12 +143,20 @@ def generalize(memory: Memory, tag: str) -> None:
     assert memory.lessons.consolidate(force=True).rules
 
 
-def ids(memory: Memory, label: str) -> list[str]:
+class Asked:
+    """A memory that nothing changes, so that it is asked each thing only once."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.namespace = memory.namespace
+        self.query = functools.cache(memory.query)
+
+
+def ids(memory: Memory | Asked, label: str) -> list[str]:
     found = memory.query(f"MATCH (n:{label}) WHERE n.ns = $ns RETURN n.id AS id ORDER BY id")
     return [row["id"] for row in found]
 
 
-def merged(memory: Memory) -> set[str]:
+def merged(memory: Memory | Asked) -> set[str]:
     """The strategies that were merged into others."""
     rows = memory.query("MATCH (s:Strategy)-[:MERGED_INTO]->() WHERE s.ns = $ns RETURN s.id AS id")
     return {row["id"] for row in rows}
@@ -163,7 +172,7 @@ def variants(query: Query) -> list[tuple[str, ...]]:
     return list(dict.fromkeys([(), *((option,) for option in query.options), tuple(query.options)]))
 
 
-def learned(query: Query, ns: str, target: Memory) -> dict[str, Any]:
+def learned(query: Query, ns: str, target: Memory | Asked) -> dict[str, Any]:
     """Arguments of ``learning.add``: an episode like those that ``target`` knows."""
     uses = [StrategyUse(text) for text in ("shared b", "shared d")]
     row = episode_row(
@@ -186,7 +195,7 @@ def learned(query: Query, ns: str, target: Memory) -> dict[str, Any]:
     return {**params, **named, "half_life_days": 90.0, "half_life": 1e9}
 
 
-def batch(ns: str, target: Memory) -> dict[str, Any]:
+def batch(ns: str, target: Asked) -> dict[str, Any]:
     """Arguments of ``learning.add_many``: two episodes with something for each of its parts.
 
     One is like those that ``target`` knows, one is about what nobody knows; where it is the wrong
@@ -219,7 +228,7 @@ def batch(ns: str, target: Memory) -> dict[str, Any]:
     return {name: found for given in added.values() for name, found in given.items()}
 
 
-def lesson_rows(query: Query, ns: str, target: Memory) -> dict[str, list[dict[str, Any]]]:
+def lesson_rows(query: Query, ns: str, target: Asked) -> dict[str, list[dict[str, Any]]]:
     """Rows for procedures of lessons; for those that rely on nodes that were found in a namespace
     before, only where that is the one of ``target``."""
     strategies, tasks = ids(target, "Strategy"), ids(target, "Task")
@@ -257,7 +266,7 @@ def lesson_rows(query: Query, ns: str, target: Memory) -> dict[str, list[dict[st
     }
 
 
-def explained(name: str, target: Memory) -> dict[str, Any]:
+def explained(name: str, target: Asked) -> dict[str, Any]:
     """What procedures of explanations ask of the nodes of ``target``."""
     strategies, policies = ids(target, "Strategy"), ids(target, "Policy")
     rule = rule_id(target.namespace, "shared task", "shared sentence")
@@ -288,7 +297,7 @@ def explained(name: str, target: Memory) -> dict[str, Any]:
     }
 
 
-def arguments(query: Query, ns: str, target: Memory) -> dict[str, Any]:
+def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
     """Arguments that aim at the nodes of ``target``, in namespace ``ns``."""
     if query.name == "learning.add":
         return learned(query, ns, target)

@@ -380,6 +380,7 @@ def test_order_batches_and_calls_in_between_make_no_difference(memory: Memory, e
     assert report.ok, report.differences
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [True, False], ids=["one memory", "a memory each"])
 def test_the_number_of_writers_makes_no_difference(
     memory: Memory, opened: Opener, shared: bool
@@ -605,6 +606,7 @@ class Machine(RuleBasedStateMachine):
 EPISODES = "MATCH (e:Episode) WHERE e.ns = $ns RETURN e.id AS id"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_any_order_of_calls_leaves_policies_that_the_facts_say(opened: Opener, engine: str) -> None:
     class Running(Machine):

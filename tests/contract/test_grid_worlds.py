@@ -168,6 +168,7 @@ def test_an_agent_that_asks_what_is_best_walks_along_the_cliff(memory: Memory) -
     assert memory.verify().ok
 
 
+@pytest.mark.slow
 @EMBEDDED
 def test_a_taxi_that_asks_what_is_best_drives_the_shortest_way(memory: Memory) -> None:
     """It learns from what a random driver saw, which is not its own doing.

@@ -408,6 +408,7 @@ def follow(opened: Opener, operations: list[tuple[str, str, Any]], every: int) -
     assert memory.verify().ok
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["embedded"])
 @hypothesis.settings(max_examples=60)
 @hypothesis.given(operations=OPERATIONS)

@@ -124,6 +124,7 @@ class Machine(RuleBasedStateMachine):
             self.memory.close()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_any_order_of_calls_leaves_numbers_that_the_facts_say(opened: Opener, engine: str) -> None:
     class Running(Machine):

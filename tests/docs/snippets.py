@@ -6,7 +6,9 @@ The conventions are described in CONTRIBUTING.md, under "How the documentation i
 from __future__ import annotations
 
 import contextlib
+import difflib
 import io
+import itertools
 import os
 import re
 import subprocess
@@ -155,9 +157,10 @@ class Runner:
     def _compare(self, expected: str, printed: str, what: str) -> None:
         for shown, real in self.given.items():
             printed = printed.replace(real, shown)
-        assert same(expected, printed), (
-            f"{what}\n--- the page says ---\n{expected}\n--- it prints ---\n{printed}"
-        )
+        if not same(expected, printed):
+            says, prints = _normal(expected).splitlines(), _normal(printed).splitlines()
+            lines = difflib.unified_diff(says, prints, "the page", "printed", n=1, lineterm="")
+            raise AssertionError("\n".join([what, *itertools.islice(lines, 40)]))
 
     def _real(self, text: str) -> str:
         for shown, real in self.given.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,9 @@ from neo4j import GraphDatabase
 
 from graphmem import Memory, Settings
 from graphmem.store import installing
+from tests.cli.running import quick
 from tests.docs.snippets import CONSOLE, Runner, blocks, commands, same
+from tests.neo4j.jars import locked
 from tests.neo4j.server import Found
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,10 +43,11 @@ def test_page(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     environment = {
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "PATH": os.pathsep.join(
+            [str(quick()), str(Path(sys.executable).parent), os.environ["PATH"]]
+        ),
         "HOME": str(tmp_path / "home"),
         "XDG_DATA_HOME": str(tmp_path / "home" / "data"),
-        "PYTHONIOENCODING": "utf-8",
         "TERM": "dumb",
     }
     given: dict[str, str] = {}
@@ -55,6 +59,9 @@ def test_page(
         request.addfinalizer(lambda: _empty(found))
         if _installs(page):
             _check_apoc(found)
+            alone = contextlib.ExitStack()
+            alone.enter_context(locked(request.getfixturevalue("procedures_lock")))
+            request.addfinalizer(alone.close)
             request.addfinalizer(lambda: _uninstall(found))
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
@@ -63,10 +70,13 @@ def test_page(
     (folder / "seeds").symlink_to(ROOT / "seeds")
     runner = Runner(folder, environment, given)
     for block in blocks(page.read_text(encoding="utf-8")):
+        where = f"{page.relative_to(ROOT)}:{block.line}"
         try:
             runner.run(block)
+        except AssertionError as error:
+            raise AssertionError(f"{where}: {error}") from None
         except Exception as error:
-            raise AssertionError(f"{page.relative_to(ROOT)}:{block.line}: {error!r}") from error
+            raise AssertionError(f"{where}: {error!r}") from error
 
 
 def _installs(page: Path) -> bool:

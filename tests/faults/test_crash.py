@@ -16,6 +16,7 @@ import pytest
 from graphmem import Memory, Settings
 from graphmem.errors import UnavailableError
 from graphmem.store.port import SCHEMA_VERSION
+from graphmem.store.queries import procedure
 from tests.conftest import Opener
 from tests.faults.learner import (
     BATCH,
@@ -101,10 +102,10 @@ def test_a_memory_can_be_read_and_written_after_each_of_many_crashes(tmp_path: P
         assert check_whole_batches(memory, 5) == 5
 
 
-@pytest.fixture
-def own_server() -> Iterator[Neo4jServer]:
-    """A Neo4j that only this test uses, so that it may be killed."""
-    server = Neo4jServer()
+@pytest.fixture(scope="module")
+def killable() -> Iterator[Neo4jServer]:
+    """A Neo4j of this file alone, so that it may be killed; nothing is in it at first."""
+    server = Neo4jServer(short_lived=True)
     try:
         server.start()
     except Neo4jUnavailable as missing:
@@ -112,6 +113,29 @@ def own_server() -> Iterator[Neo4jServer]:
         pytest.skip(f"a server that may be killed needs Java and Maven: {missing}")
     with server:
         yield server
+
+
+@pytest.fixture
+def own_server(killable: Neo4jServer) -> Neo4jServer:
+    """That server, running."""
+    return killable.start()
+
+
+@pytest.mark.neo4j
+@pytest.mark.slow
+def test_those_who_come_first_to_a_new_server_all_find_its_schema(own_server: Neo4jServer) -> None:
+    """All create the same constraints and indexes at once; what another created is there."""
+    settings = Settings(user=own_server.user, password=own_server.password, retry_seconds=0.1)
+    with contextlib.ExitStack() as stack, ThreadPoolExecutor(3) as pool:
+        memories = [
+            stack.enter_context(Memory.open(own_server.uri, settings=settings)) for _ in range(3)
+        ]
+        named = memories[0].store.read(procedure("schema.indexes"))
+        assert not [row for row in named if row["name"].startswith("graphmem")]  # it is new
+        versions = list(pool.map(lambda memory: memory.store.apply_schema(), memories))
+        assert versions == [SCHEMA_VERSION] * 3
+        assert memories[0].learn("a task", "a strategy", success=True).created
+        assert [memory.stats().episodes for memory in memories] == [1] * 3
 
 
 def learn_on(memory: Memory, acknowledged: set[int]) -> None:
@@ -160,21 +184,6 @@ def test_a_killed_server_loses_nothing_that_was_acknowledged(own_server: Neo4jSe
             own_server.restart()
             batches = check_whole_batches(memory, len(acknowledged))  # the same object goes on
             check_the_rest_can_be_learned(memory, batches, undisturbed)
-
-
-@pytest.mark.neo4j
-@pytest.mark.slow
-def test_those_who_come_first_to_a_new_server_all_find_its_schema(own_server: Neo4jServer) -> None:
-    """All create the same constraints and indexes at once; what another created is there."""
-    settings = Settings(user=own_server.user, password=own_server.password, retry_seconds=0.1)
-    with contextlib.ExitStack() as stack, ThreadPoolExecutor(3) as pool:
-        memories = [
-            stack.enter_context(Memory.open(own_server.uri, settings=settings)) for _ in range(3)
-        ]
-        versions = list(pool.map(lambda memory: memory.store.apply_schema(), memories))
-        assert versions == [SCHEMA_VERSION] * 3
-        assert memories[0].learn("a task", "a strategy", success=True).created
-        assert [memory.stats().episodes for memory in memories] == [1] * 3
 
 
 @pytest.mark.neo4j

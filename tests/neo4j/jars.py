@@ -71,7 +71,7 @@ def fetch_jars() -> Path:
     mvn = shutil.which("mvn")
     if not mvn:
         raise Neo4jUnavailable("Maven is not installed")
-    with _locked(cache / "download.lock"):
+    with locked(cache / "download.lock"):
         if jars.is_dir():  # another process was quicker
             return jars
         print("downloading Neo4j (about 160 MB, once)", file=sys.stderr, flush=True)
@@ -108,7 +108,7 @@ def class_archive_options(java: Path, jars: Path, run_once: RunOnce) -> tuple[st
     key = hashlib.sha256(f"{jars}\n{_java_version(java)}".encode()).hexdigest()[:12]
     archive = jars.parent / f"classes-{key}.jsa"
     if not archive.exists():
-        with _locked(jars.parent / "archive.lock"):
+        with locked(jars.parent / "archive.lock"):
             if not archive.exists():
                 _make_class_archive(archive, run_once)
     if archive.stat().st_size:
@@ -149,7 +149,7 @@ def _maven_error(output: str) -> str:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """Hold a lock between processes; the system lets go of it when the holder dies."""
     try:
         import fcntl  # not on Windows, where the other ways still work

@@ -4,8 +4,9 @@
     Neo4jStartError           a server was started and did not come up; has the tail of its log
 
 `find_or_start()` takes the first way that works: a server named by ``NEO4J_URI``, a container,
-or jars from Maven run by a local Java. `Neo4jServer` is that last way by itself: a server that a
-test may kill and start again on the same data and the same ports.
+or jars from Maven run by a local Java; `shared()` does so once for several processes.
+`Neo4jServer` is that last way by itself: a server that a test may kill and start again on the same
+data and the same ports.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import atexit
 import contextlib
 import importlib
 import importlib.util
+import json
 import os
 import random
 import shutil
@@ -22,11 +24,16 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+try:
+    import fcntl
+except ImportError:
+    fcntl = None  # type: ignore[assignment]
 
 from neo4j import Driver, GraphDatabase
 from neo4j.exceptions import AuthError, DriverError, Neo4jError
@@ -37,6 +44,7 @@ from tests.neo4j.jars import (
     fetch_jars,
     find_java,
     first_line,
+    locked,
 )
 
 __all__ = [
@@ -46,6 +54,7 @@ __all__ = [
     "Neo4jStartError",
     "Neo4jUnavailable",
     "find_or_start",
+    "shared",
     "stop_on_signals",
 ]
 
@@ -76,8 +85,9 @@ JVM_OPTIONS = (
     "--add-opens=java.base/java.lang=ALL-UNNAMED",
 )
 
-# The last two: both databases are closed within a second, but Bolt would wait 5 to 10 s more for
-# clients that may still call.
+# A server that grows from nothing would plan its statements anew every 10 s, for their numbers have
+# changed; that is a sixth of its work. The last two: both databases are closed within a second, but
+# Bolt would wait 5 to 10 s more for clients that may still call.
 NEO4J_CONF = """\
 server.default_listen_address={host}
 server.bolt.listen_address={host}:{bolt_port}
@@ -87,6 +97,7 @@ server.http.advertised_address={host}:{http_port}
 server.https.enabled=false
 server.memory.pagecache.size=256m
 dbms.usage_report.enabled=false
+dbms.cypher.min_replan_interval=10m
 dbms.security.procedures.unrestricted=apoc.*
 db.tx_log.preallocate=false
 db.tx_log.rotation.retention_policy=2 files
@@ -112,7 +123,8 @@ class Neo4jServer:
 
     Without `home` the data is in a temporary folder that `close()` (or the end of this process)
     removes. Without ports, free ones are chosen at the first start and kept from then on. The
-    server dies with the process that started it, also when that is killed.
+    server dies with the process that started it, also when that is killed. One that is
+    `short_lived` starts sooner.
     """
 
     def __init__(
@@ -123,6 +135,7 @@ class Neo4jServer:
         bolt_port: int = 0,
         http_port: int = 0,
         jvm_options: tuple[str, ...] = (),
+        short_lived: bool = False,
     ) -> None:
         self.user = USER
         self.password = password
@@ -131,6 +144,8 @@ class Neo4jServer:
         self.http_port = http_port
         self._temporary = home is None
         self._jvm_options = jvm_options
+        # Without its second compiler Java needs half the time to start, but stays slower.
+        self._compiler = ("-XX:TieredStopAtLevel=1",) if short_lived else ()
         self._owner = os.getpid()
         self._process: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
@@ -266,6 +281,7 @@ class Neo4jServer:
                 [
                     str(java),
                     *JVM_OPTIONS,
+                    *self._compiler,
                     f"-Djava.io.tmpdir={self.home / 'tmp'}",
                     *options,
                     "org.neo4j.server.CommunityEntryPoint",
@@ -402,6 +418,38 @@ def find_or_start() -> Found:
         except Neo4jUnavailable as error:
             reasons.extend(error.reasons)
     raise Neo4jUnavailable(*reasons)
+
+
+@contextlib.contextmanager
+def shared(folder: Path) -> Iterator[Found]:
+    """One server for all processes that name the same folder, found or started by the first.
+
+    Planning the statements is most of what a new server has to do, so that one for all pays. It
+    ends when the process that started it is done and no other uses it. Raises as `find_or_start()`.
+    """
+    starting, told = folder / "neo4j.lock", folder / "neo4j.json"
+    if fcntl is None:  # Windows has no such locks: there everybody has a server of its own
+        with find_or_start() as found:
+            yield found
+        return
+    with locked(starting):
+        mine = None if told.exists() else find_or_start()
+        if mine:
+            told.write_text(
+                json.dumps([mine.uri, mine.user, mine.password, mine.source, mine.browser_url])
+            )
+        found = mine or Found(*json.loads(told.read_text()))
+        users = told.open()
+        fcntl.flock(users, fcntl.LOCK_SH)
+    try:
+        with users:
+            yield found
+    finally:
+        if mine:
+            with locked(starting), told.open() as users:
+                fcntl.flock(users, fcntl.LOCK_EX)  # until all others have closed theirs
+                told.unlink()
+                mine.close()
 
 
 def _from_environment(environment: Mapping[str, str]) -> Found:

@@ -22,6 +22,7 @@ from graphmem.store.neo4j import permitted
 from graphmem.store.queries import Parameter, Query, catalog
 from tests.cli.running import Done, good, run
 from tests.contract.populating import DAY, ids, populate
+from tests.neo4j.jars import locked
 from tests.neo4j.server import Found, Neo4jServer, Neo4jUnavailable
 
 INSTALLABLE = [query for query in catalog() if query.install]
@@ -154,10 +155,14 @@ def driver(neo4j: Found) -> Iterator[Driver]:
 
 
 @pytest.fixture(scope="module")
-def memory(neo4j: Found) -> Iterator[Memory]:
+def memory(neo4j: Found, procedures_lock: Path) -> Iterator[Memory]:
     """A memory with strategies and policies in it; what was installed is dropped at the end."""
     settings = Settings(user=neo4j.user, password=neo4j.password)
-    with Memory.open(neo4j.uri, namespace=f"test-{uuid4().hex[:12]}", settings=settings) as memory:
+    namespace = f"test-{uuid4().hex[:12]}"
+    with (
+        locked(procedures_lock),
+        Memory.open(neo4j.uri, namespace=namespace, settings=settings) as memory,
+    ):
         populate(memory, "ours")
         tried = [
             memory.policies.update(
@@ -414,7 +419,7 @@ class _Sandboxed(Neo4jServer):
     ],
 )
 def test_a_server_that_cannot_says_what_is_missing(kind: type[Neo4jServer], remedy: str) -> None:
-    server = kind()
+    server = kind(short_lived=True)
     try:
         server.start()
     except Neo4jUnavailable as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -21,7 +22,7 @@ from tests.neo4j.server import Neo4jServer, Neo4jStartError, Neo4jUnavailable, f
 ORPHAN = """\
 import time
 from tests.neo4j.server import Neo4jServer
-server = Neo4jServer().start()
+server = Neo4jServer(short_lived=True).start()
 print(server.pid, server.home, flush=True)
 time.sleep(600)
 """
@@ -29,7 +30,7 @@ time.sleep(600)
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Neo4jServer]:
-    local = Neo4jServer()
+    local = Neo4jServer(short_lived=True)
     try:
         local.start()
     except Neo4jUnavailable as error:
@@ -69,7 +70,7 @@ class TestServer:
         assert {address for address, _ in listening} <= local
 
     def test_two_run_side_by_side(self, server: Neo4jServer) -> None:
-        with Neo4jServer() as other, other.driver() as driver:
+        with Neo4jServer(short_lived=True) as other, other.driver() as driver:
             driver.verify_connectivity()
             assert {other.bolt_port, other.http_port}.isdisjoint(
                 {server.bolt_port, server.http_port}
@@ -144,12 +145,16 @@ class TestServer:
             time.sleep(0.1)
 
     def test_keeps_a_given_home(self, server: Neo4jServer, tmp_path: Path) -> None:
-        with Neo4jServer(tmp_path / "home") as first, first.driver() as driver:
+        with Neo4jServer(tmp_path / "home", short_lived=True) as first, first.driver() as driver:
             driver.execute_query("CREATE (:Kept)")
         assert not first.running
-        with Neo4jServer(tmp_path / "home") as second, second.driver() as driver:
+        with Neo4jServer(tmp_path / "home", short_lived=True) as second, second.driver() as driver:
             assert driver.execute_query("MATCH (n:Kept) RETURN n").records
-        other = Neo4jServer(tmp_path / "home", password="not-that-one")  # noqa: S106
+        other = Neo4jServer(
+            tmp_path / "home",
+            password="not-that-one",  # noqa: S106
+            short_lived=True,
+        )
         with pytest.raises(Neo4jStartError, match="another password"):
             other.start()
         assert not other.running
@@ -216,10 +221,10 @@ def _alive(pid: int) -> bool:
 
 def _listening(pid: int) -> set[tuple[str, int]]:
     """The address (in hexadecimal) and port of every TCP socket on which a process listens."""
-    inodes = {
-        str(link.readlink()).removeprefix("socket:[").removesuffix("]")
-        for link in Path(f"/proc/{pid}/fd").iterdir()
-    }
+    inodes = set()
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # the server closed it while it was listed
+            inodes.add(str(link.readlink()).removeprefix("socket:[").removesuffix("]"))
     found = set()
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:

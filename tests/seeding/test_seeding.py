@@ -292,6 +292,7 @@ def test_unknown_content_asks_for_a_format(memory: Memory, tmp_path: Path) -> No
         seeded(memory, tmp_path / "void")
 
 
+@pytest.mark.slow
 def test_the_own_logs_seed_into_both_engines(memory: Memory) -> None:
     report = seeded(memory, SEEDS)
     assert report.created >= 500
@@ -322,6 +323,7 @@ def test_tau_bench_airline_seeds_as_its_readme_counts(memory: Memory, shared_dat
     assert memory.verify().ok
 
 
+@pytest.mark.slow
 def test_intercode_seeds_as_its_readme_counts(memory: Memory, shared_data: Path) -> None:
     report = seeded(memory, shared_data / "intercode_sql")
     assert (report.created, report.skipped, report.refused) == (15_552, 0, 0)

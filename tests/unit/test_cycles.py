@@ -213,6 +213,7 @@ def test_more_evidence_can_be_asked_for() -> None:
     assert not examine(weekly(8), at_least=9).cycles
 
 
+@pytest.mark.slow
 def test_without_a_cycle_one_is_seldom_found() -> None:
     """Of series without any cycle about 5 % look as if they had one, however short they are."""
     dice = random.Random(20)

@@ -1,17 +1,15 @@
-// Recall: from the tasks and strategies that a search found, to what worked on the like, with its
-// evidence.
-//
-// The relevance of what a search found is the square of its cosine, where that is positive. What was
-// tried on a task is as relevant as the task. Every further step, over SIMILAR_TO and CO_OCCURS_WITH,
-// leaves some of it. Merged strategies count as one.
+// Recall: from the tasks and strategies of a search to strategies that worked on similar tasks,
+// with their evidence. The relevance of a node from the search is the square of its cosine, if that
+// is positive. A strategy tried on a task has the relevance of the task. Every further step, over
+// SIMILAR_TO and CO_OCCURS_WITH, reduces it. Merged strategies count as one.
 
 // name: recall.ranked
-// doc: Strategies and how well they may do on a task, best first. They are found by seeds: rows {task, strategy, relevance, weight}, each
-// doc: with the id of a task, whose strategies (those with most trials there) are as relevant as it is, or with that of a strategy. own
-// doc: is the most relevant of the latter, [strategy, relevance]; first is the task with the most weight of those where it was tried,
-// doc: [task, trials, successes]; near are its outcomes on all of these. Partial pooling: the rate on these tasks, by their weights, and
-// doc: that of a strategy on all tasks, both shrunk to the rate of all these rows, make a prior; the weighted outcomes are added to it.
-// doc: Without merged, strategies that were merged count as they do by themselves.
+// doc: Strategies and their expected success on a task, best first. They come from seeds: rows {task, strategy, relevance, weight}, each
+// doc: with the id of a task, whose strategies (those with most trials there) have its relevance, or with the id of a strategy. own is the
+// doc: most relevant of the latter, [strategy, relevance]; first is the task with the most weight of those where it was tried, [task,
+// doc: trials, successes]; near are its outcomes on all of these. Partial pooling: the rate on these tasks, by their weights, and the rate
+// doc: of a strategy on all tasks, both shrunk toward the overall rate of these rows, make a prior; the weighted outcomes update it.
+// doc: Without merged, merged strategies count separately.
 // option: agents  the outcomes of some agents alone, on some types of tasks
 // option: merged  strategies that were merged count as one, of all the members
 // param: seeds list, types list = null, fan_out integer = 32, strength float = 2.0, z float = 1.0, half_life float = 7776000000.0
@@ -66,8 +64,8 @@ RETURN row.id AS id, row.text AS text, row.relevance * lower * freshness AS scor
 ORDER BY score DESC, text, id;
 
 // name: recall.tried
-// doc: What was tried on tasks, rows {id, relevance}: each strategy with the most relevant of them, and its outcomes there. Of a task the
-// doc: strategies with most trials count.
+// doc: The strategies tried on tasks, rows {id, relevance}: each with the most relevant task, and its outcomes there. Only the strategies
+// doc: with most trials of each task count.
 // param: fan_out integer = 32
 // returns: id string, task string, task_trials integer, task_successes integer
 UNWIND $rows AS seed
@@ -87,8 +85,8 @@ RETURN id, first.task AS task, first.trials AS task_trials, first.successes AS t
 ORDER BY id;
 
 // name: recall.near_strategies
-// doc: What is one step from strategies: similar ones (strength: the square of the similarity), and those used in the same episodes
-// doc: (strength: the share of the trials), the strongest of each.
+// doc: The neighbours of strategies: similar ones (strength: the square of the similarity), and those used in the same episodes (strength:
+// doc: the share of the trials); the strongest of each.
 // param: together boolean = true, fan_out integer = 32
 // returns: id string, other string, edge string, strength float
 MATCH (s:Strategy)
@@ -107,7 +105,7 @@ UNWIND most AS step
 RETURN id, step.other AS other, 'CO_OCCURS_WITH' AS edge, step.strength AS strength;
 
 // name: recall.near_tasks
-// doc: What is one step from tasks: similar ones (strength: the square of the similarity).
+// doc: The neighbours of tasks: similar ones (strength: the square of the similarity).
 // returns: id string, other string, strength float
 MATCH (t:Task)
 WHERE t.id IN $ids AND toString(t.ns) = $ns
@@ -116,7 +114,7 @@ RETURN t.id AS id, o.id AS other, r.similarity * r.similarity AS strength
 ORDER BY id, strength DESC, other;
 
 // name: recall.tasks_of
-// doc: The tasks where strategies were tried last, three each.
+// doc: The last three tasks on which each strategy was tried.
 // returns: id string, task string
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
@@ -129,8 +127,8 @@ UNWIND tasks AS task
 RETURN id, task;
 
 // name: recall.episodes
-// doc: The latest episodes of tasks (of each among its latest twenty) in which strategies, or what was merged into them, were applied: rows
-// doc: {id, task}, latest first.
+// doc: The latest episodes of tasks (among the latest twenty of each) that applied strategies, or those merged into them: rows {id, task},
+// doc: latest first.
 // returns: id string, episode string, at integer
 UNWIND $rows AS row
 MATCH (t:Task {id: row.task})
@@ -148,7 +146,7 @@ RETURN DISTINCT row.id AS id, e.id AS episode, one.at AS at
 ORDER BY at DESC, episode DESC;
 
 // name: recall.tasks
-// doc: What tasks are about, and their types.
+// doc: The descriptions and types of tasks.
 // returns: id string, text string, task_type string
 MATCH (t:Task)
 WHERE t.id IN $ids AND toString(t.ns) = $ns
@@ -156,7 +154,7 @@ RETURN t.id AS id, t.description AS text, t.type AS task_type
 ORDER BY id;
 
 // name: recall.tasks_by
-// doc: Those of the tasks on which some agents tried anything.
+// doc: The tasks on which given agents tried anything.
 // param: agents list
 // returns: id string
 MATCH (t:Task)
@@ -167,8 +165,8 @@ RETURN DISTINCT t.id AS id
 ORDER BY id;
 
 // name: recall.warnings
-// doc: The anti-patterns of strategies on types of tasks, those that failed so more often than they worked; strategies that were merged
-// doc: count as one.
+// doc: The anti-patterns of strategies on types of tasks that failed more often with their error than they worked; merged strategies count
+// doc: as one.
 // param: types list, at_least integer = 2, above float = 0.5
 // returns: id string, agent string, strategy_id string, strategy string, error_class string, task_types list, occurrences integer
 // returns: successes integer, confidence float, lower float, upper float, status string, first_at integer, last_at integer, members list

@@ -4,7 +4,7 @@
 // times as fast where all conditions are plain comparisons.
 
 // name: context.task
-// doc: What is known of a task (no row: nothing).
+// doc: The data of a task (no row: unknown).
 // param: task string
 // returns: key string, task_type string, episodes integer, mean_score float
 MATCH (t:Task {id: $task})
@@ -12,11 +12,10 @@ WITH t, t.ns AS ns WHERE ns = $ns AND t.episodes > 0
 RETURN t.key AS key, t.type AS task_type, t.episodes AS episodes, t.score_sum / t.episodes AS mean_score;
 
 // name: context.parts
-// doc: What there is to say before a task of a type: a row for each part of which there is something. Parts: rules (those of the task that
-// doc: hold, latest first), mistakes (on the task with the key, those seen most first), heuristics and anti-patterns (of the type, best
-// doc: and most certain first, without regard to merging), general rules (those of models last, the best supported first), episodes (of
-// doc: the task, latest first), merged (a strategy that was merged, if any was), others (an agent beside the given ones, if there is
-// doc: any). The parameters most_... give the number of rows at most.
+// doc: The lessons for a task of a type: one row for each part that is not empty. Parts: rules (those of the task that hold, latest first),
+// doc: mistakes (on the task with the key, most frequent first), heuristics and anti-patterns (of the type, best and most certain first,
+// doc: ignoring merging), general rules (best supported first; those of models last), episodes (of the task, latest first), merged (a
+// doc: merged strategy, if any), others (an agent besides the given ones, if any). The parameters most_... limit the numbers of rows.
 // param: task string, key string, task_type string, consolidation string, at_least integer, at_least_failures integer, above float = 0.5
 // param: most_rules integer, most_mistakes integer, most_heuristics integer, most_anti_patterns integer, most_general_rules integer
 // param: most_episodes integer

@@ -1,9 +1,10 @@
-"""Recall: what worked on tasks like one that is to be done, with its evidence.
+"""Recall: strategies that worked on similar tasks, with their evidence.
 
-A search by meaning and words gives tasks and strategies to start from. What was tried on these
-tasks is found over OUTCOME edges, and ranked by ``relevance * lower * freshness``; what is too much
-like what was chosen before is put back. ``docs/explanation/recall.md`` has the formulas, an example
-by hand, and what each part was measured to add; ``cypher/advice/recall.cypher`` computes them.
+A search by meaning and words gives tasks and strategies to start from. OUTCOME edges lead to the
+strategies tried on these tasks, which are ranked by ``relevance * lower * freshness``; a strategy
+that is similar to an earlier one is moved down. ``docs/explanation/recall.md`` has the formulas, a
+worked example, and the measured benefit of each part; ``cypher/advice/recall.cypher`` computes
+them.
 """
 
 from __future__ import annotations
@@ -26,24 +27,24 @@ from graphmem.search.similarity import Hit, Similarity, searched
 from graphmem.store.port import Row
 
 SEEDS = 20
-"""Tasks, and strategies, that a search gives to start from."""
+"""Most tasks, and strategies, from the search."""
 HOPS = 1
-"""Steps from them where none are asked for: from tasks to what was tried on them."""
+"""Default number of steps: from tasks to the strategies tried on them."""
 MOST_HOPS = 4
 FAN_OUT = 32
-"""Strategies of a task, companions of a strategy, and nodes that are left in a further step."""
+"""Most strategies of a task, companions of a strategy, and nodes of a further step."""
 REST = 0.5
-"""What a further step leaves of relevance, beside the strength of its edge (SPEC: .5 a hop)."""
+"""Factor of relevance for each further step, besides the strength of its edge."""
 STRENGTH = 2.0
-"""Trials that the prior of a rate is worth, as in predictions."""
+"""Weight of the prior of a rate in trials, as in predictions."""
 POOL = 64
-"""Strategies that variety is chosen among, and those whose warnings are looked at."""
+"""Number of top strategies for choosing variety, and for looking up warnings."""
 MOST = 100
-"""Items at most."""
+"""Most items."""
 WARNINGS = 5
-"""Warnings at most."""
+"""Most warnings."""
 EVIDENCE = 5
-"""Episodes shown of an item, and tasks shown of an answer."""
+"""Most episodes of an item, and tasks of an answer."""
 
 
 class _Asked(Input):
@@ -51,12 +52,12 @@ class _Asked(Input):
 
 
 Step = tuple[str, str]
-"""A node (``task`` or ``strategy``, and its id) or an edge (``edge``, and what it says)."""
+"""A node (``task`` or ``strategy``, and its id) or an edge (``edge``, and its label)."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """A strategy, how relevant it is, and the way to it."""
+class _Reached:
+    """A node, its relevance, and the path to it."""
 
     relevance: float
     way: tuple[Step, ...]
@@ -64,18 +65,18 @@ class _Found:
 
 @dataclass(slots=True)
 class _Walk:
-    """What was found so far, and where the next step starts."""
+    """The nodes reached so far, and the start of the next step."""
 
-    strategies: dict[str, _Found] = field(default_factory=dict)
-    """By the id of the strategy, before it is known what it was merged into."""
-    tasks: dict[str, _Found] = field(default_factory=dict)
+    strategies: dict[str, _Reached] = field(default_factory=dict)
+    """By the id of the strategy, before merged strategies are resolved."""
+    tasks: dict[str, _Reached] = field(default_factory=dict)
 
-    def reach(self, strategy: str, found: _Found) -> bool:
-        """Keep a way to a strategy if it is the most relevant one; return whether it is."""
+    def reach(self, strategy: str, reached: _Reached) -> bool:
+        """Keep a path to a strategy if it is the most relevant one; return whether it is."""
         known = self.strategies.get(strategy)
-        if found.relevance <= 0 or (known and known.relevance >= found.relevance):
+        if reached.relevance <= 0 or (known and known.relevance >= reached.relevance):
             return False
-        self.strategies[strategy] = found
+        self.strategies[strategy] = reached
         return True
 
 
@@ -101,7 +102,7 @@ class Recaller:
         *,
         at: datetime | None = None,
     ) -> Recall:
-        """Return what worked on tasks like a text, and what to keep from."""
+        """Return strategies that worked on tasks similar to a text, and strategies to avoid."""
         asked = searched("text", text)
         check_limit(limit)
         if limit > MOST:
@@ -111,14 +112,14 @@ class Recaller:
         now = self._graph.now() if at is None else to_millis(_Asked(at=at).at)
         view = read_view(self._graph, agent)
         hits = self._similarity.search(asked, SEEDS)
-        found = {hit.id: min(1.0, hit.similarity**2) for hit in hits if hit.similarity > 0}
-        tasks = self._tasks([id_ for id_ in _first(hits, "Task") if id_ in found], view)
+        relevance_of = {hit.id: min(1.0, hit.similarity**2) for hit in hits if hit.similarity > 0}
+        tasks = self._tasks([id_ for id_ in _first(hits, "Task") if id_ in relevance_of], view)
         walk = _Walk()
         for id_ in _first(hits, "Strategy"):
-            if id_ in found:
-                walk.reach(id_, _Found(found[id_], (("strategy", id_),)))
+            if id_ in relevance_of:
+                walk.reach(id_, _Reached(relevance_of[id_], (("strategy", id_),)))
         for id_ in tasks:
-            walk.tasks[id_] = _Found(found[id_], (("task", id_),))
+            walk.tasks[id_] = _Reached(relevance_of[id_], (("task", id_),))
         seeds = self._seeds(walk, view, max_hops)
         ranked = self._ranked(seeds, view, now)
         chosen = self._varied(ranked[: max(POOL, limit)], limit)
@@ -129,13 +130,13 @@ class Recaller:
             warnings=tuple(self._warnings(ranked, tasks, view)),
             tasks=tuple(
                 sorted(
-                    (NearTask(**row, relevance=found[row["id"]]) for row in tasks.values()),
+                    (NearTask(**row, relevance=relevance_of[row["id"]]) for row in tasks.values()),
                     key=lambda task: (-task.relevance, task.text),
                 )[:EVIDENCE]
             ),
         )
 
-    # The way
+    # The walk
 
     def _seeds(self, walk: _Walk, view: View, max_hops: int) -> list[Row]:
         """Return what to rank strategies by: tasks on which any were tried, and those found else.
@@ -156,32 +157,32 @@ class Recaller:
             {
                 "task": id_,
                 "strategy": None,
-                "relevance": found.relevance if max_hops == 1 else 0.0,
-                "weight": found.relevance,
+                "relevance": reached.relevance if max_hops == 1 else 0.0,
+                "weight": reached.relevance,
             }
-            for id_, found in sorted(tasks.items())
+            for id_, reached in sorted(tasks.items())
         ]
         return seeds + [
-            {"task": None, "strategy": id_, "relevance": found.relevance, "weight": 0.0}
-            for id_, found in sorted(walk.strategies.items())
+            {"task": None, "strategy": id_, "relevance": reached.relevance, "weight": 0.0}
+            for id_, reached in sorted(walk.strategies.items())
         ]
 
-    def _reach(self, walk: _Walk, rows: Iterable[Row], tasks: Mapping[str, _Found]) -> set[str]:
-        """Go from tasks to what was tried on them; return what is new."""
+    def _reach(self, walk: _Walk, rows: Iterable[Row], tasks: Mapping[str, _Reached]) -> set[str]:
+        """Go from tasks to the strategies tried on them; return new ones."""
         new = set()
         for row in rows:
             before = tasks[row["task"]]
             edge = f"OUTCOME {row['task_successes']} of {row['task_trials']}"
             way = (*before.way, ("edge", edge), ("strategy", row["id"]))
-            if walk.reach(row["id"], _Found(before.relevance, way)):
+            if walk.reach(row["id"], _Reached(before.relevance, way)):
                 new.add(row["id"])
         return new
 
     def _further(
-        self, walk: _Walk, view: View, strategies: set[str], tasks: Mapping[str, _Found]
-    ) -> tuple[set[str], dict[str, _Found]]:
-        """Go one step from strategies and tasks; return what is new of both."""
-        # What agents did together says more than one of them may read.
+        self, walk: _Walk, view: View, strategies: set[str], tasks: Mapping[str, _Reached]
+    ) -> tuple[set[str], dict[str, _Reached]]:
+        """Go one step from strategies and tasks; return new strategies and tasks."""
+        # Co-occurrences count all agents, which one agent may not read.
         query = {"together": view.agents is None, "fan_out": FAN_OUT}
         ids = _most_relevant({id_: walk.strategies[id_] for id_ in strategies})
         reached: set[str] = set()
@@ -189,39 +190,41 @@ class Recaller:
             before = walk.strategies[row["id"]]
             edge = f"{row['edge']} {row['strength'] ** _ROOT[row['edge']]:.2f}"
             way = (*before.way, ("edge", edge), ("strategy", row["other"]))
-            if walk.reach(row["other"], _Found(before.relevance * REST * row["strength"], way)):
+            if walk.reach(row["other"], _Reached(before.relevance * REST * row["strength"], way)):
                 reached.add(row["other"])
-        near: dict[str, _Found] = {}
+        near: dict[str, _Reached] = {}
         ids = _most_relevant(tasks)
         for row in self._read("recall.near_tasks", ids=ids) if ids else ():
             before = tasks[row["id"]]
             edge = f"SIMILAR_TO {row['strength'] ** 0.5:.2f}"
-            found = _Found(
+            step = _Reached(
                 before.relevance * REST * row["strength"],
                 (*before.way, ("edge", edge), ("task", row["other"])),
             )
             known = walk.tasks.get(row["other"]) or near.get(row["other"])
-            if known is None or found.relevance > known.relevance:
-                near[row["other"]] = found
+            if known is None or step.relevance > known.relevance:
+                near[row["other"]] = step
         near = {id_: near[id_] for id_ in self._tasks(list(near), view)} if near else near
         walk.tasks |= near
         return reached | self._reach(walk, self._tried(near, view), near), near
 
-    def _tried(self, tasks: Mapping[str, _Found], view: View) -> list[Row]:
-        rows = [{"id": id_, "relevance": found.relevance} for id_, found in sorted(tasks.items())]
+    def _tried(self, tasks: Mapping[str, _Reached], view: View) -> list[Row]:
+        rows = [
+            {"id": id_, "relevance": reached.relevance} for id_, reached in sorted(tasks.items())
+        ]
         agents = view.agents
         query = {"rows": rows, "agents": agents, "fan_out": FAN_OUT}
         return self._read("recall.tried", **query) if rows else []
 
     def _tasks(self, ids: Sequence[str], view: View) -> dict[str, Row]:
-        """Return those of the tasks that may be read: by their types, and by who attempted them."""
+        """Return the readable tasks: by their types, and by the agents that attempted them."""
         if ids and view.agents is not None:
             own = self._read("recall.tasks_by", ids=list(ids), agents=view.agents)
             ids = [row["id"] for row in own]
         rows = self._read("recall.tasks", ids=list(ids)) if ids else []
         return {row["id"]: row for row in rows if view.allows(row["task_type"])}
 
-    # What came of it
+    # Outcomes
 
     def _ranked(self, seeds: Sequence[Row], view: View, now: int) -> list[Row]:
         """Return the strategies that seeds lead to, best first; merged ones count as one."""
@@ -246,9 +249,9 @@ class Recaller:
     def _varied(self, ranked: Sequence[Row], limit: int) -> list[Row]:
         """Choose by maximal marginal relevance (Carbonell & Goldstein 1998).
 
-        Each next one has the highest ``(1 - v) * score / best score - v * similarity`` to the most
-        similar one that was chosen before; v is the setting ``recall_variety``. What was chosen is
-        then shown by score.
+        Each next strategy has the highest ``(1 - v) * score / best score - v * similarity``, with
+        the similarity to the most similar chosen one; v is the setting ``recall_variety``. The
+        chosen strategies are then sorted by score.
         """
         if not ranked:
             return []
@@ -275,7 +278,7 @@ class Recaller:
             least = beside if len(chosen) > 1 else -np.inf
             beside = np.where(np.isnan(row), beside, np.maximum(row, least))
 
-    # What is shown
+    # The answer
 
     def _items(
         self,
@@ -303,7 +306,7 @@ class Recaller:
     def _evidence(
         self, ways: Mapping[str, tuple[Step, ...]], first: Mapping[str, list[Any]], view: View
     ) -> dict[str, list[str]]:
-        """Return the latest episodes on the task that led to each, else where it was tried last."""
+        """Return the latest episodes on the task that led to each, else on the last tried task."""
         agents = view.agents
         rows = []
         for id_, way in ways.items():
@@ -312,15 +315,15 @@ class Recaller:
                 rows.append({"id": id_, "task": last[-1] if last else first[id_][0]})
         rest = sorted(ways.keys() - {row["id"] for row in rows})
         rows += self._read("recall.tasks_of", ids=rest, agents=agents) if rest else []
-        found: dict[str, list[str]] = {}
+        by_strategy: dict[str, list[str]] = {}
         for row in self._read("recall.episodes", rows=rows, agents=agents) if rows else ():
-            found.setdefault(row["id"], []).append(row["episode"])
-        return {id_: episodes[:EVIDENCE] for id_, episodes in found.items()}
+            by_strategy.setdefault(row["id"], []).append(row["episode"])
+        return {id_: episodes[:EVIDENCE] for id_, episodes in by_strategy.items()}
 
     def _warnings(
         self, ranked: Sequence[Row], tasks: Mapping[str, Row], view: View
     ) -> list[AntiPattern]:
-        """Return what failed so on such types of tasks, by relevance and certainty."""
+        """Return the anti-patterns on these types of tasks, by relevance and certainty."""
         near = sorted(ranked, key=lambda row: (-row["relevance"], row["id"]))[:POOL]
         if not near or not tasks:
             return []
@@ -337,13 +340,13 @@ class Recaller:
         relevance = {row["id"]: row["relevance"] for row in near}
         rows.sort(key=lambda row: (-relevance[row["strategy_id"]] * row["lower"], row["strategy"]))
         first: dict[tuple[str, str], Row] = {}
-        for row in rows:  # of several agents that failed alike, the one where it is most certain
+        for row in rows:  # of equal failures of several agents, the most certain one
             first.setdefault((row["strategy_id"], row["error_class"]), row)
         return described(self._graph, list(first.values())[:WARNINGS], view, by_type=False)
 
 
 _ROOT = {"SIMILAR_TO": 0.5, "CO_OCCURS_WITH": 1.0}
-"""What turns the strength of an edge back into what the edge says."""
+"""The exponent that turns the strength of an edge back into its weight."""
 
 
 def _first(hits: Sequence[Hit], label: str) -> list[str]:
@@ -351,8 +354,8 @@ def _first(hits: Sequence[Hit], label: str) -> list[str]:
     return [hit.id for hit in hits if hit.label == label][:SEEDS]
 
 
-def _most_relevant(found: Mapping[str, _Found], limit: int = FAN_OUT) -> list[str]:
-    return sorted(found, key=lambda id_: (-found[id_].relevance, id_))[:limit]
+def _most_relevant(reached: Mapping[str, _Reached], limit: int = FAN_OUT) -> list[str]:
+    return sorted(reached, key=lambda id_: (-reached[id_].relevance, id_))[:limit]
 
 
 def _way(row: Row, walk: _Walk) -> tuple[Step, ...]:

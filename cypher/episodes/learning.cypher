@@ -53,7 +53,7 @@ WHERE known = $used
 MATCH (t:Task {id: $task})
 MATCH (a:Agent {id: $agent})
 MATCH (m:Stream {id: $stream})
-WHERE t.ns = $ns
+WHERE toString(t.ns) = $ns
 SET m.ns = $ns, t.ns = $ns                                                                                      //? locked
 WITH t, a, m WHERE t.ns = $ns                                                                                   //? locked
   AND t.description = $description AND t.created_at <= $now

@@ -81,7 +81,7 @@ BY_ID = [
 
 
 BY_OTHER_THAN_ID = {
-    *("context.anti_patterns", "context.mistakes", "learning.best_of_merged"),
+    *("context.parts", "learning.best_of_merged", "similarity.state"),
     *("maintenance.drop_stream", "lookup.described_tasks"),
 }
 """These find a part of their nodes by their types, task, text or stream in a namespace."""
@@ -143,7 +143,7 @@ def test_the_server_finds_nodes_by_their_ids(query: Query, session: Session) -> 
 
 
 def _sample(query: Query, name: str) -> Any:
-    if name in IDS:
+    if name in IDS and query.name != "learning.add_many":  # whose rows have these names
         return [f"id {number}" for number in range(30)]
     return {"list": [], "integer": 1, "float": 1.0, "boolean": True, "map": {}, "string": "x"}[
         query.params[name].type

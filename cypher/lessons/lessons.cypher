@@ -1,5 +1,5 @@
-// Lessons: what strategies, errors and sentences of episodes add up to. Counters are kept in the
-// transaction of `learn`, in constant time; `maintenance` derives the same from the facts.
+// Lessons: conclusions from the strategies, errors and sentences of episodes. The transaction of
+// `learn` updates their counters in constant time; `maintenance` derives the same from the facts.
 //
 // (Heuristic)-[:RECOMMENDS]->(Strategy)         one an agent, type of task and strategy
 // (AntiPattern)-[:WARNS_AGAINST]->(Strategy)    one an agent, strategy and class of errors
@@ -16,7 +16,7 @@
 
 // name: lessons.trim_heuristic_evidence
 // mode: write
-// doc: Keeps the latest five episodes for and the latest five against each heuristic.
+// doc: Trims the evidence of each heuristic to the latest five episodes for and the latest five against it.
 // returns: removed integer
 MATCH (h:Heuristic)
 WHERE h.id IN $ids AND toString(h.ns) = $ns
@@ -33,7 +33,7 @@ RETURN count(*) AS removed;
 
 // name: lessons.trim_anti_pattern_evidence
 // mode: write
-// doc: Keeps the latest five failures of each anti-pattern.
+// doc: Trims the evidence of each anti-pattern to its latest five failures.
 // returns: removed integer
 MATCH (p:AntiPattern)
 WHERE p.id IN $ids AND toString(p.ns) = $ns
@@ -50,7 +50,7 @@ RETURN count(*) AS removed;
 
 // name: lessons.trim_recent
 // mode: write
-// doc: Keeps the latest twenty episodes of each task.
+// doc: Trims the links of each task to its latest twenty episodes.
 // returns: removed integer
 MATCH (t:Task)
 WHERE t.id IN $ids AND toString(t.ns) = $ns
@@ -66,7 +66,7 @@ DELETE gone
 RETURN count(*) AS removed;
 
 // name: lessons.listed_of
-// doc: What episodes list as successes and mistakes, in their order.
+// doc: The listed successes and mistakes of episodes, in order.
 // returns: id string, as_success boolean, rank integer, text string
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
@@ -75,7 +75,7 @@ RETURN e.id AS id, l.as_success AS as_success, l.rank AS rank, r.text AS text
 ORDER BY id, as_success DESC, rank;
 
 // name: lessons.cards_of
-// doc: The mistake cards of episodes, in their order.
+// doc: The mistake cards of episodes, in order.
 // returns: id string, rank integer, type string, about string, about_given boolean, worker string, correct_decision string, evidence string
 // returns: lesson string, extra string
 MATCH (e:Episode)
@@ -87,7 +87,7 @@ ORDER BY id, rank;
 
 // name: lessons.heuristics
 // install: heuristics
-// doc: What works for agents on types of tasks, best lower bound first; without strategies that were merged.
+// doc: The heuristics of agents on types of tasks, best lower bound first; without merged strategies.
 // param: agents, task_type string = null, at_least integer = 3, above float = 0.5, min_confidence float = 0.0, z, prior_successes
 // param: prior_failures, established, refuted, limit integer = 1000000000
 // returns: id string, agent string, task_type string, strategy string, trials integer, successes integer, confidence float, lower float
@@ -144,8 +144,8 @@ ORDER BY at DESC, episode DESC;
 
 // name: lessons.anti_patterns
 // install: anti_patterns
-// doc: What fails for agents: strategies with classes of errors, most certain first; without strategies that were merged. Successes are
-// doc: those of the agent with the strategy on the types of tasks where it failed so.
+// doc: The anti-patterns of agents, strategies with classes of errors, most certain first; without merged strategies. Successes are those
+// doc: of the agent with the strategy on the types of tasks of these failures.
 // param: agents, task_type string = null, at_least integer = 2, min_confidence float = 0.0, z, prior_successes, prior_failures, established
 // param: refuted, limit integer = 1000000000
 // returns: id string, agent string, strategy_id string, strategy string, error_class string, task_types list, occurrences integer
@@ -209,7 +209,7 @@ RETURN p.id AS id, e.id AS episode, t.id AS task, e.type AS task_type, e.error A
 ORDER BY at DESC, episode DESC;
 
 // name: lessons.step_errors
-// doc: The last error of a step in episodes.
+// doc: The last error among the steps of each episode.
 // returns: id string, error string
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
@@ -220,7 +220,7 @@ ORDER BY id, place DESC
 RETURN id, collect(error)[0] AS error;
 
 // name: lessons.merged
-// doc: How many strategies of a namespace were merged.
+// doc: The number of merged strategies of a namespace.
 // returns: merged integer
 MATCH (s:Strategy)
 WHERE s.ns = $ns AND s.merged_into IS NOT NULL
@@ -246,7 +246,7 @@ RETURN id, strategy_id, trials, successes, mean, lower
 ORDER BY id, lower DESC, mean DESC, strategy_id;
 
 // name: lessons.alternatives_on_types
-// doc: The same over types of tasks.
+// doc: The same for types of tasks.
 // param: types list
 // returns: task_type string, strategy_id string, trials integer, successes integer, mean float, lower float
 MATCH (h:Heuristic)
@@ -299,7 +299,7 @@ RETURN r.id AS id, verdict, r.text AS text, r.task AS task, t.type AS task_type,
 ORDER BY at DESC, id;
 
 // name: lessons.mistakes_by
-// doc: The mistakes on the cards of some agents' episodes, by how often they were seen there, then the latest first.
+// doc: The mistakes on the cards of given agents' episodes, most frequent first, then latest first.
 // param: agents list, task string = null, worker string = null
 // returns: id string, type string, task string, task_type string, worker string, correct_decision string, seen integer, evidence string
 // returns: lesson string, first_episode string, last_episode string, first_at integer, last_at integer
@@ -318,7 +318,7 @@ RETURN m.id AS id, m.type AS type, m.task AS task, latest.type AS task_type, m.w
 ORDER BY seen DESC, latest.at DESC, id;
 
 // name: lessons.rules
-// doc: All rules that hold, of tasks and in general, best supported first.
+// doc: All rules that hold, of tasks and general ones, best supported first.
 // param: general boolean = null
 // returns: id string, verdict string, text string, task string, source string, supporting integer, opposing integer, first_at integer
 // returns: last_at integer, at integer
@@ -351,7 +351,7 @@ RETURN r.id AS id, e.id AS episode, d.at AS at;
 
 // name: lessons.mistakes
 // install: mistakes
-// doc: Mistakes by how often they were seen, then the latest first.
+// doc: Mistakes, most frequent first, then latest first.
 // param: task string = null, worker string = null, limit integer = 30
 // returns: id string, type string, task string, worker string, correct_decision string, seen integer, evidence string, lesson string
 // returns: first_episode string, last_episode string, first_at integer, last_at integer
@@ -392,7 +392,7 @@ RETURN e.id AS episode_id, e.score AS score, e.success AS success, coalesce(e.en
 ORDER BY at, episode_id;
 
 // name: lessons.task_scores
-// doc: How well each task went, the one with most episodes first.
+// doc: The mean score of each task, most episodes first.
 // param: limit integer = 100
 // returns: task string, task_type string, episodes integer, mean_score float
 MATCH (t:Task)
@@ -403,7 +403,7 @@ LIMIT $limit;
 
 // name: lessons.lock_strategies
 // mode: write
-// doc: Keeps writers of strategies out until the transaction ends.
+// doc: Locks strategies until the transaction ends.
 // returns: locked integer
 UNWIND $ids AS id
 WITH id ORDER BY id
@@ -414,7 +414,7 @@ RETURN count(*) AS locked;
 
 // name: lessons.merge
 // mode: write
-// doc: Lets a strategy, and what was merged into it, count as another.
+// doc: Merges a strategy, and those merged into it, into another.
 // param: whole string, part string
 // returns: merged integer
 MATCH (w:Strategy {id: $whole})
@@ -428,7 +428,7 @@ RETURN size(members) + 1 AS merged;
 
 // name: lessons.unmerge
 // mode: write
-// doc: Lets strategies count by themselves again: those merged into one, and it itself.
+// doc: Undoes the merging of a strategy: it and those merged into it count separately again.
 // returns: unmerged integer
 MATCH (s:Strategy {id: $id})
 OPTIONAL MATCH (s)-[own:MERGED_INTO]->(w:Strategy)
@@ -442,7 +442,7 @@ RETURN size(olds) + CASE WHEN own IS NULL THEN 0 ELSE 1 END AS unmerged;
 
 // name: lessons.release
 // mode: write
-// doc: Lets strategies that were merged into some of these count by themselves, before those are removed.
+// doc: Undoes the merging of strategies into given ones, before these are removed.
 // returns: released integer
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND NOT (s)<-[:USED]-()
@@ -457,7 +457,7 @@ RETURN size(olds) AS released;
 
 // name: lessons.clear_preferred
 // mode: write
-// doc: Removes the alternatives of anti-patterns that lead to some strategies, or (without ids) all of a namespace.
+// doc: Removes the edges from anti-patterns to given strategies as alternatives, or (without ids) all of a namespace.
 // param: ids list = null
 // returns: removed integer
 MATCH (p:AntiPattern)
@@ -469,7 +469,7 @@ RETURN count(*) AS removed;
 
 // name: lessons.put_preferred
 // mode: write
-// doc: Links anti-patterns to what did better. Rows: {id, strategy, lift, trials, successes, lower, ground}.
+// doc: Links anti-patterns to better alternatives. Rows: {id, strategy, lift, trials, successes, lower, ground}.
 // returns: written integer
 UNWIND $rows AS row
 MATCH (p:AntiPattern {id: row.id})
@@ -479,7 +479,7 @@ CREATE (p)-[:PREFER {lift: row.lift, trials: row.trials, successes: row.successe
 RETURN count(*) AS written;
 
 // name: lessons.preferred
-// doc: The alternatives of anti-patterns as they are stored.
+// doc: The alternatives of anti-patterns, as stored.
 // returns: id string, strategy string, lift float, trials integer, successes integer, lower float, ground string
 MATCH (p:AntiPattern)
 WHERE p.ns = $ns
@@ -488,7 +488,7 @@ RETURN p.id AS id, s.id AS strategy, o.lift AS lift, o.trials AS trials, o.succe
 ORDER BY id;
 
 // name: lessons.counts
-// doc: How many episodes, tasks and mistakes there are.
+// doc: The numbers of episodes, tasks and mistakes.
 // returns: episodes integer, tasks integer, mistakes integer
 MATCH (t:Task)
 WHERE t.ns = $ns

@@ -167,7 +167,8 @@ def parts(rows: list[Row], now: int, found: Found) -> tuple[Parts, Crowded]:
         **_sentences(rows),
         **_cards(rows),
     }
-    given["older"] = [key for key, row in sorted(found["Agent"].items()) if row["created_at"] > now]
+    agents = sorted({row["agent"] for row in rows} & found["Agent"].keys())
+    given["older"] = [key for key in agents if found["Agent"][key]["created_at"] > now]
     new = {name: given.pop(name) for name in _NEW}
     added: Parts = {"new": new} if any(new.values()) else {}
     added |= {name: {name: part} for name, part in given.items() if part}

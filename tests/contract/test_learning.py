@@ -12,7 +12,7 @@ import pytest
 from graphmem import Episode, Memory, Step, StrategyUse
 from graphmem.episodes.rows import read_contents
 from graphmem.errors import ConflictError, NotFoundError, ReadOnlyError, SettingsError
-from tests.conftest import Opener
+from tests.conftest import Clock, Opener
 from tests.contract.teaching import graph_of
 
 DAY = datetime(2026, 3, 1, tzinfo=UTC)
@@ -260,6 +260,19 @@ def test_a_batch_may_hold_the_same_episode_twice(memory: Memory) -> None:
     assert (report.created, report.skipped, len(report.rejected)) == (1, 2, 1)
     assert (report.rejected[0].index, report.rejected[0].source_key) == (2, "k")
     assert memory.strategies()[0].trials == 1
+
+
+def test_an_agent_is_as_old_as_its_first_episode_whatever_else_a_batch_holds(
+    memory: Memory, clock: Clock
+) -> None:
+    def of(agent: str) -> Episode:
+        return Episode(task="t", strategy="s", success=True, agent=agent, source_key=agent)
+
+    clock.now = 2_000
+    memory.learn_many([of("ada")])
+    clock.now = 1_000  # a writer whose clock is behind
+    memory.learn_many([of("ada"), of("bob")])
+    assert memory.verify().ok
 
 
 def test_a_batch_with_a_conflict_in_it_is_not_written(memory: Memory) -> None:

@@ -69,6 +69,12 @@ class Merger:
         return self._graph.transact(work)
 
 
+_OF_MERGED = {
+    "lessons.heuristics": "lessons.heuristics_of_merged",
+    "lessons.anti_patterns": "lessons.anti_patterns_of_merged",
+}
+
+
 def with_merged(reader: Reader, name: str, limit: int | None = None, **params: Any) -> list[Row]:
     """Return lessons on strategies that stand alone and on those that were merged, best first.
 
@@ -77,5 +83,5 @@ def with_merged(reader: Reader, name: str, limit: int | None = None, **params: A
     more = {} if limit is None else {"limit": limit}
     rows = reader.read(name, **more, **params)
     if reader.read("lessons.merged")[0]["merged"]:
-        rows += reader.read(f"{name}_of_merged", **params)
+        rows += reader.read(_OF_MERGED[name], **params)
     return sorted(rows, key=lambda row: (-row["lower"], -row["confidence"], row["id"]))

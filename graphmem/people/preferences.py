@@ -246,10 +246,13 @@ def _relink(tx: Transaction, users: Sequence[str], category: str | None = None) 
     """Store the edges of locked users; return the numbers of all and of removed edges."""
     expected = _derived(tx, users, category)
     stored = _stored(tx, users, category)
-    for name, pairs in (("unlink", stored - expected), ("link", expected - stored)):
+    for name, pairs in (
+        ("preferences.unlink", stored - expected),
+        ("preferences.link", expected - stored),
+    ):
         if pairs:
             rows = [{"newer": newer, "older": older} for newer, older in sorted(pairs)]
-            tx.run(f"preferences.{name}", rows=rows)
+            tx.run(name, rows=rows)
     return len(expected), len(stored - expected)
 
 

@@ -256,9 +256,12 @@ def apply(
     if transitions:
         led = [row for row in transitions if row["next_id"] is not None]
         last = [row for row in transitions if row["next_id"] is None]
-        for name, rows in (("transitions", led), ("last_transitions", last)):
+        for name, rows in (
+            ("events.append_transitions", led),
+            ("events.append_last_transitions", last),
+        ):
             if rows:
-                tx.run(f"events.append_{name}", rows=rows)
+                tx.run(name, rows=rows)
         tied = [row for row in transitions if row.get("episode")]
         if tied:
             tx.run("events.of_episodes", rows=tied)

@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from graphmem.errors import NotFoundError, ProcedureError
+from graphmem.graph.derived import KINDS
+from graphmem.store.port import TEXTS
 from graphmem.store.queries import Catalog, adhoc, catalog
 
+ROOT = Path(__file__).resolve().parents[2]
 GOOD = """
 // name: things.find
 // doc: Finds things.
@@ -290,3 +293,15 @@ def test_every_procedure_that_touches_data_takes_a_namespace_or_claimed_rows() -
         "lessons_maintenance.link_anti_patterns",
         "maintenance.namespaces",
     }
+
+
+def test_the_code_names_every_procedure_in_full_or_by_a_table_of_kinds() -> None:
+    """A search for a name finds who runs it; what is made of a kind's name is in its table."""
+    code = [file.read_text(encoding="utf-8") for file in (ROOT / "graphmem").rglob("*.py")]
+    kinds = {kind.name for kind in KINDS} | set(TEXTS.values())
+    for query in catalog():
+        subject, _, name = query.name.partition(".")
+        by_kind = any(name == kind or name.endswith(f"_{kind}") for kind in kinds)
+        by_kind = by_kind or any(name.startswith(f"{kind}_by_") for kind in kinds)
+        for_people = query.mode == "schema" or subject == "analysis" or query.install
+        assert by_kind or for_people or any(f'"{query.name}"' in text for text in code), query.name

@@ -8,7 +8,6 @@ depend on the size of the history.
 from __future__ import annotations
 
 import contextlib
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -31,7 +30,7 @@ from graphmem.errors import (
     has_surrogate,
 )
 from graphmem.graph.access import read_scopes, refusal
-from graphmem.graph.arguments import check_limit, check_text
+from graphmem.graph.arguments import check_limit, check_text, checked_text
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.lookup import task_ids
 from graphmem.ids import from_millis, node_id, strategy_id
@@ -195,7 +194,7 @@ class Learner:
         """Return the latest episodes of a strategy (its id or its text)."""
         check_limit(limit)
         check_text("strategy", strategy)
-        known = strategy_id(self._graph.ns, unicodedata.normalize("NFC", strategy).strip())
+        known = strategy_id(self._graph.ns, str(checked_text("strategy", strategy)))
         rows = self._graph.read("learning.evidence", strategy=strategy, limit=limit)
         rows = rows or self._graph.read("learning.evidence", strategy=known, limit=limit)
         return [Evidence(**row | {"at": from_millis(row["at"])}) for row in rows]
@@ -203,7 +202,7 @@ class Learner:
     def _tasks(self, text: str | None, task_type: str | None) -> list[str]:
         """Return the ids of the task with a key or wording, or else of the tasks of a type."""
         if text is not None:  # the caller filters by the type
-            return task_ids(self._graph, unicodedata.normalize("NFC", text).strip())
+            return task_ids(self._graph, str(checked_text("task", text)))
         rows = self._graph.read("learning.find_tasks", task_type=task_type)
         return [row["id"] for row in rows]
 

@@ -1,16 +1,20 @@
 # make demo   set up, learn the logs in seeds/, show what works
 # make test   set up, run everything that this machine can run
 # make extras  test what needs gigabytes, in a virtual environment of its own
+# make attack  the attacks of the tests, for an hour rather than seconds
 # make lint | bench | neo4j | docs
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
+ATTACKS := tests/faults tests/cli/test_hostile_text.py tests/contract/test_isolation.py \
+	tests/seeding/test_reading.py tests/unit/test_allowed.py tests/unit/test_expressions.py \
+	tests/unit/test_fencing.py tests/unit/test_printable.py
 STAMP := $(VENV)/.stamp
 EXTRAS := .venv-extras
 
-.PHONY: demo test extras lint bench neo4j docs clean
+.PHONY: demo test attack extras lint bench neo4j docs clean
 
 demo: $(STAMP)-run
 	@$(BIN)/graphmem demo
@@ -18,6 +22,9 @@ demo: $(STAMP)-run
 # Two processes, which share a Neo4j where none is named.
 test: $(STAMP)-test
 	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+
+attack: $(STAMP)-test
+	@GRAPHMEM_ATTACK=1 $(BIN)/python -m pytest -n 2 --dist loadfile $(ATTACKS) $(ARGS)
 
 # The extra sentence-transformers brings torch, some 6 GB, which nothing else needs.
 extras: $(EXTRAS)/.stamp

@@ -78,6 +78,21 @@ score < 0.5;
 // doc: The earlier of two times; either may be null.
 CASE WHEN a < b THEN a ELSE coalesce(b, a) END;
 
+// formula: outlasted(gone, held)
+// doc: Whether the latest time of something stays when episodes go whose latest is `gone` (null: none of them has a time).
+gone IS NULL OR gone < held;
+
+// formula: predated(gone, held)
+// doc: Whether the earliest time of something stays when episodes go whose earliest is `gone` (null: none of them has a time).
+gone IS NULL OR gone > held;
+
+// formula: reducible(held, share)
+// doc: Whether a sum may be reduced by a share. Rounding errors of floats stay where they are when a sum shrinks: so a sum over 16 is
+// doc: derived anew each time that it falls below a power of two, and any of which next to nothing is left. Between two of these times a
+// doc: million changes move a sum by less than a billionth.
+share = 0 OR (held - share > 0.000001 AND (held < 16.0
+  OR (held - share >= 16.0 AND floor(log(held) / 0.6931471805599453) = floor(log(held - share) / 0.6931471805599453))));
+
 // formula: verdict(worked, praised, failed, blamed)
 // doc: The verdict on a sentence about a task: WORKS if more episodes support than contradict it, AVOID likewise, null on a tie. Both
 // doc: cannot hold, because worked <= praised and failed <= blamed.

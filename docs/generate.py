@@ -43,6 +43,7 @@ OUTPUT: tuple[type, ...] = (
     *(models.Learned, models.LearnReport, models.Rejection, models.StrategyRow, models.Stats),
     *(models.ImportReport, models.ExportReport),
     *(models.VerifyReport, models.Difference, models.RebuildReport, models.EraseReport),
+    *(models.BackupReport, models.LossReport),
     *(models.ForgetReport, models.Heuristic, models.AntiPattern, models.Alternative, models.Rule),
     *(models.Mistake, models.Score, models.TaskScore, models.MemorySummary),
     *(models.Policy, models.TDUpdate, models.EpisodesLearned, models.LinkedPolicy, models.Point),

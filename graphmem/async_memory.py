@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from pathlib import Path
+from threading import Event
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from graphmem.config import DEFAULT_NAMESPACE, Settings
+from graphmem.errors import ForkedError, StoreError
 from graphmem.lessons import Lessons
 from graphmem.memory import Memory
 from graphmem.people import People
@@ -18,6 +23,7 @@ from graphmem.policies import Policies
 from graphmem.policies.cycles import Cycles
 from graphmem.policies.events import Events
 from graphmem.policies.ledger import Predictions
+from graphmem.store.port import CLOSED, check_wanted, given_up
 from graphmem.upkeep import Upkeep
 
 if TYPE_CHECKING:
@@ -29,21 +35,65 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
+THREADS = 8
+"""Most calls of one memory that read at once; and most that write."""
+
+
+class _Threads:
+    """The worker threads of one memory.
+
+    Calls that write have threads of their own: they may all wait for another process, and what
+    reads goes on.
+    """
+
+    def __init__(self) -> None:
+        self.reading = ThreadPoolExecutor(THREADS, "graphmem-read")
+        self.writing = ThreadPoolExecutor(THREADS, "graphmem-write")
+        self._closed = False
+        self._pid = os.getpid()
+
+    async def run(self, threads: ThreadPoolExecutor, call: Callable[[], R]) -> R:
+        """Return what ``call`` returns in a thread; a cancelled one does not wait for the lease."""
+        if self._pid != os.getpid():
+            raise ForkedError(
+                f"the memory was opened in process {self._pid}, this is its child {os.getpid()}; "
+                "open it in the child with AsyncMemory.open"
+            )
+        if self._closed:
+            raise StoreError(CLOSED)
+        context, cancelled = copy_context(), Event()
+        context.run(given_up.set, cancelled)
+        try:
+            return await asyncio.wrap_future(threads.submit(context.run, call))
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    def close(self) -> None:
+        """Start no more calls; threads end when they are done with theirs."""
+        self._closed = True
+        self.reading.shutdown(wait=False)
+        self.writing.shutdown(wait=False)
+
+
 class _Awaited(Generic[T_co]):
     """An object whose methods are awaited."""
 
-    def __init__(self, awaited: T_co) -> None:
+    def __init__(self, awaited: T_co, threads: _Threads) -> None:
         self._awaited = awaited
+        self._threads = threads
 
 
 def _in_thread(
-    method: Callable[Concatenate[T, P], R],
+    method: Callable[Concatenate[T, P], R], *, writes: bool = False
 ) -> Callable[Concatenate[_Awaited[T], P], Coroutine[Any, Any, R]]:
     """Return an async method that runs ``method`` of the object in a worker thread."""
 
     @functools.wraps(method)
     async def call(self: _Awaited[T], *args: P.args, **kwargs: P.kwargs) -> R:
-        return await asyncio.to_thread(method, self._awaited, *args, **kwargs)
+        threads = self._threads
+        chosen = threads.writing if writes else threads.reading
+        return await threads.run(chosen, lambda: method(self._awaited, *args, **kwargs))
 
     return call  # type: ignore[return-value]
 
@@ -52,9 +102,9 @@ class AsyncLessons(_Awaited[Lessons]):
     """The methods of :class:`Lessons`, awaited."""
 
     consolidation_due = _in_thread(Lessons.consolidation_due)
-    consolidate = _in_thread(Lessons.consolidate)
-    merge = _in_thread(Lessons.merge)
-    unmerge = _in_thread(Lessons.unmerge)
+    consolidate = _in_thread(Lessons.consolidate, writes=True)
+    merge = _in_thread(Lessons.merge, writes=True)
+    unmerge = _in_thread(Lessons.unmerge, writes=True)
     heuristics = _in_thread(Lessons.heuristics)
     anti_patterns = _in_thread(Lessons.anti_patterns)
     rules = _in_thread(Lessons.rules)
@@ -66,13 +116,13 @@ class AsyncLessons(_Awaited[Lessons]):
 class AsyncPolicies(_Awaited[Policies]):
     """The methods of :class:`Policies`, awaited."""
 
-    update = _in_thread(Policies.update)
-    update_many = _in_thread(Policies.update_many)
-    observe = _in_thread(Policies.observe)
-    observe_many = _in_thread(Policies.observe_many)
-    set_q = _in_thread(Policies.set_q)
-    set_many = _in_thread(Policies.set_many)
-    signal = _in_thread(Policies.signal)
+    update = _in_thread(Policies.update, writes=True)
+    update_many = _in_thread(Policies.update_many, writes=True)
+    observe = _in_thread(Policies.observe, writes=True)
+    observe_many = _in_thread(Policies.observe_many, writes=True)
+    set_q = _in_thread(Policies.set_q, writes=True)
+    set_many = _in_thread(Policies.set_many, writes=True)
+    signal = _in_thread(Policies.signal, writes=True)
     get = _in_thread(Policies.get)
     by_id = _in_thread(Policies.by_id)
     best = _in_thread(Policies.best)
@@ -82,32 +132,32 @@ class AsyncPolicies(_Awaited[Policies]):
     seen_many = _in_thread(Policies.seen_many)
     history = _in_thread(Policies.history)
     history_many = _in_thread(Policies.history_many)
-    link = _in_thread(Policies.link)
-    strengthen = _in_thread(Policies.strengthen)
-    weaken = _in_thread(Policies.weaken)
-    unlink = _in_thread(Policies.unlink)
+    link = _in_thread(Policies.link, writes=True)
+    strengthen = _in_thread(Policies.strengthen, writes=True)
+    weaken = _in_thread(Policies.weaken, writes=True)
+    unlink = _in_thread(Policies.unlink, writes=True)
     linked = _in_thread(Policies.linked)
-    propagate = _in_thread(Policies.propagate)
-    learn_episodes = _in_thread(Policies.learn_episodes)
-    crystallize = _in_thread(Policies.crystallize)
+    propagate = _in_thread(Policies.propagate, writes=True)
+    learn_episodes = _in_thread(Policies.learn_episodes, writes=True)
+    crystallize = _in_thread(Policies.crystallize, writes=True)
 
 
 class AsyncPeople(_Awaited[People]):
     """The methods of :class:`People`, awaited."""
 
-    prefer = _in_thread(People.prefer)
+    prefer = _in_thread(People.prefer, writes=True)
     preferences = _in_thread(People.preferences)
-    know = _in_thread(People.know)
+    know = _in_thread(People.know, writes=True)
     knowledge = _in_thread(People.knowledge)
 
 
 class AsyncScopes(_Awaited[LearningScopes]):
     """The methods of :class:`LearningScopes`, awaited."""
 
-    set = _in_thread(LearningScopes.set)
+    set = _in_thread(LearningScopes.set, writes=True)
     list = _in_thread(LearningScopes.list)
     get = _in_thread(LearningScopes.get)
-    remove = _in_thread(LearningScopes.remove)
+    remove = _in_thread(LearningScopes.remove, writes=True)
 
 
 class AsyncEvents(_Awaited[Events]):
@@ -126,10 +176,10 @@ class AsyncEvents(_Awaited[Events]):
 class AsyncPredictions(_Awaited[Predictions]):
     """The methods of :class:`Predictions`, awaited."""
 
-    expect = _in_thread(Predictions.expect)
-    resolve = _in_thread(Predictions.resolve)
-    feedback = _in_thread(Predictions.feedback)
-    expire = _in_thread(Predictions.expire)
+    expect = _in_thread(Predictions.expect, writes=True)
+    resolve = _in_thread(Predictions.resolve, writes=True)
+    feedback = _in_thread(Predictions.feedback, writes=True)
+    expire = _in_thread(Predictions.expire, writes=True)
     get = _in_thread(Predictions.get)
     open = _in_thread(Predictions.open)
     list = _in_thread(Predictions.list)
@@ -139,43 +189,52 @@ class AsyncPredictions(_Awaited[Predictions]):
 class AsyncCycles(_Awaited[Cycles]):
     """The methods of :class:`Cycles`, awaited."""
 
-    discover = _in_thread(Cycles.discover)
-    examine = _in_thread(Cycles.examine)
+    discover = _in_thread(Cycles.discover, writes=True)
+    examine = _in_thread(Cycles.examine, writes=True)
     list = _in_thread(Cycles.list)
 
 
 class AsyncUpkeep(_Awaited[Upkeep]):
     """The methods of :class:`Upkeep`, awaited."""
 
-    initialize = _in_thread(Upkeep.initialize)
-    rebuild = _in_thread(Upkeep.rebuild)
-    erase = _in_thread(Upkeep.erase)
-    forget = _in_thread(Upkeep.forget)
-    relink = _in_thread(Upkeep.relink)
+    initialize = _in_thread(Upkeep.initialize, writes=True)
+    rebuild = _in_thread(Upkeep.rebuild, writes=True)
+    erase = _in_thread(Upkeep.erase, writes=True)
+    forget = _in_thread(Upkeep.forget, writes=True)
+    relink = _in_thread(Upkeep.relink, writes=True)
     pending = _in_thread(Upkeep.pending)
     embedded_with = _in_thread(Upkeep.embedded_with)
     export = _in_thread(Upkeep.export)
-    import_ = _in_thread(Upkeep.import_)
-    flush = _in_thread(Upkeep.flush)
+    import_ = _in_thread(Upkeep.import_, writes=True)
+    flush = _in_thread(Upkeep.flush, writes=True)
+    backup = _in_thread(Upkeep.backup)
+    restore = _in_thread(Upkeep.restore, writes=True)
+    accept_loss = _in_thread(Upkeep.accept_loss, writes=True)
 
 
 class AsyncMemory(_Awaited[Memory]):
     """The same methods as :class:`Memory`, awaited; each call runs in a worker thread.
 
     ``async with await AsyncMemory.open(...) as memory:`` closes it at the end.
+
+    A memory has at most eight threads for calls that read, and eight for calls that write, so that
+    writers that wait for another process keep no reader waiting. A call runs in a copy of the
+    caller's context. One that is cancelled before it began does nothing, and waits no longer for
+    another process; once it writes it finishes.
     """
 
     def __init__(self, memory: Memory) -> None:
-        super().__init__(memory)
+        threads = _Threads()
+        super().__init__(memory, threads)
         self.memory = memory
-        self.lessons = AsyncLessons(memory.lessons)
-        self.policies = AsyncPolicies(memory.policies)
-        self.people = AsyncPeople(memory.people)
-        self.scopes = AsyncScopes(memory.scopes)
-        self.events = AsyncEvents(memory.events)
-        self.predictions = AsyncPredictions(memory.predictions)
-        self.cycles = AsyncCycles(memory.cycles)
-        self.upkeep = AsyncUpkeep(memory.upkeep)
+        self.lessons = AsyncLessons(memory.lessons, threads)
+        self.policies = AsyncPolicies(memory.policies, threads)
+        self.people = AsyncPeople(memory.people, threads)
+        self.scopes = AsyncScopes(memory.scopes, threads)
+        self.events = AsyncEvents(memory.events, threads)
+        self.predictions = AsyncPredictions(memory.predictions, threads)
+        self.cycles = AsyncCycles(memory.cycles, threads)
+        self.upkeep = AsyncUpkeep(memory.upkeep, threads)
 
     @classmethod
     async def open(
@@ -187,15 +246,35 @@ class AsyncMemory(_Awaited[Memory]):
         embedder: Embedder | None = None,
     ) -> Self:
         """Open a memory, as :meth:`Memory.open` does."""
-        memory = await asyncio.to_thread(
-            Memory.open, url, namespace=namespace, settings=settings, embedder=embedder
-        )
-        return cls(memory)
 
-    close = _in_thread(Memory.close)
-    learn = _in_thread(Memory.learn)
-    learn_many = _in_thread(Memory.learn_many)
-    record_episode = _in_thread(Memory.record_episode)
+        def opened() -> Memory:
+            memory = Memory.open(url, namespace=namespace, settings=settings, embedder=embedder)
+            try:
+                check_wanted()
+            except StoreError:
+                memory.close()
+                raise
+            return memory
+
+        threads = _Threads()
+        try:
+            return cls(await threads.run(threads.reading, opened))
+        finally:
+            threads.close()
+
+    async def close(self) -> None:
+        """Close the engine; everything learned is stored."""
+        # Not in one of the other threads: all of them may be waiting, and closing ends that.
+        thread = ThreadPoolExecutor(1, "graphmem-close")
+        try:
+            await asyncio.wrap_future(thread.submit(self.memory.close))
+        finally:
+            thread.shutdown(wait=False)
+            self._threads.close()
+
+    learn = _in_thread(Memory.learn, writes=True)
+    learn_many = _in_thread(Memory.learn_many, writes=True)
+    record_episode = _in_thread(Memory.record_episode, writes=True)
     context = _in_thread(Memory.context)
     recall = _in_thread(Memory.recall)
     predict = _in_thread(Memory.predict)
@@ -203,7 +282,7 @@ class AsyncMemory(_Awaited[Memory]):
     strategies = _in_thread(Memory.strategies)
     evidence = _in_thread(Memory.evidence)
     similar = _in_thread(Memory.similar)
-    calibrate = _in_thread(Memory.calibrate)
+    calibrate = _in_thread(Memory.calibrate, writes=True)
     query = _in_thread(Memory.query)
     stats = _in_thread(Memory.stats)
     verify = _in_thread(Memory.verify)

@@ -6,18 +6,21 @@ values in force and their sources.
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
 import pydantic
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, field_serializer, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from graphmem.errors import SettingsError, shown
+from graphmem.printable import Url, without_password
 
 DEFAULT_NAMESPACE = "default"
 
 SECRETS = ("password", "model_key")
+URLS = ("url", "model_base_url")
 
 
 class Settings(BaseSettings):
@@ -146,6 +149,48 @@ class Settings(BaseSettings):
         True, description="count how often policies and strategies are read, and when last"
     )
 
+    max_depth: int = Field(
+        150, ge=10, le=190, description="logs, imports: levels of nesting in one record"
+    )
+    max_text: int = Field(
+        12_000_000,
+        ge=1_000,
+        le=1_000_000_000,
+        description="logs, imports: bytes of one text (the longest that is kept can take so many)",
+    )
+    max_record: int = Field(
+        16_000_000,
+        ge=10_000,
+        le=1_000_000_000,
+        description="logs, imports: bytes of one record; for each 16 it may hold one value",
+    )
+    max_file: int = Field(
+        1_000_000_000, ge=10_000, description="logs, imports: bytes of one file, unpacked"
+    )
+    max_ratio: int = Field(
+        200,
+        ge=2,
+        description="logs, imports: how many times its size a packed file may become "
+        "(if that is over 10 MB)",
+    )
+
+    query_seconds: float = Field(
+        60.0,
+        gt=0,
+        le=86_400,
+        allow_inf_nan=False,
+        description="query: seconds after which Cypher of your own is stopped",
+    )
+    query_rows: int = Field(
+        10_000, ge=1, le=10_000_000, description="query: rows of Cypher of your own; more are cut"
+    )
+    query_megabytes: int = Field(
+        1024,
+        ge=64,
+        le=1_048_576,
+        description="query, embedded: memory for Cypher of your own, beyond that for the graph",
+    )
+
     durability: Literal["normal", "full"] = Field(
         "normal",
         description="embedded: normal survives the death of the process, full also of the machine",
@@ -163,7 +208,10 @@ class Settings(BaseSettings):
         10.0, gt=0, allow_inf_nan=False, description="server: seconds to wait for a connection"
     )
     retry_seconds: float = Field(
-        30.0, ge=0, allow_inf_nan=False, description="server: seconds to retry what can be retried"
+        30.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="server: seconds from the call in which what can be tried again is",
     )
 
     def __init__(self, **given: Any) -> None:
@@ -173,11 +221,20 @@ class Settings(BaseSettings):
             first = error.errors(include_url=False)[0]
             name = ".".join(str(part) for part in first["loc"])
             where = name if name in given else f"GRAPHMEM_{name.upper()}"
-            got = "a secret" if name in SECRETS else shown(first["input"])
+            problem = first["msg"].removeprefix("Value error, ")
             raise SettingsError(
-                f"setting {where}: {first['msg'].removeprefix('Value error, ')} "
-                f"(got {got}); `graphmem config` shows all settings"
+                f"setting {where}: {problem}{_got(name, first['input'])}; "
+                "`graphmem config` shows all settings"
             ) from None
+
+    @field_validator(*URLS)
+    @classmethod
+    def _url(cls, url: str | None) -> str | None:
+        return None if url is None else Url(url)
+
+    @field_serializer(*URLS, when_used="json")
+    def _without_password(self, url: str | None) -> str | None:
+        return None if url is None else without_password(url)
 
     @field_validator("namespace")
     @classmethod
@@ -201,6 +258,21 @@ class Settings(BaseSettings):
     def half_life_ms(self) -> float:
         """The half-life of co-occurrence weights in milliseconds."""
         return self.co_occurrence_half_life_days * 86_400_000.0
+
+
+def _got(name: str, value: object) -> str:
+    """Return what was given for a setting, where that is no secret, or what it may be meant to be.
+
+    Of an unknown one nothing is shown: it may be a secret under a misspelt name.
+    """
+    if name in SECRETS:
+        return " (got a secret)"
+    if name not in Settings.model_fields:
+        near = get_close_matches(name.lower().removeprefix("graphmem_"), Settings.model_fields, 1)
+        return f" (did you mean {near[0]}?)" if near else ""
+    if name in URLS:  # it may hold a password
+        value = without_password(value) if isinstance(value, str) else type(value)
+    return f" (got {shown(value)})"
 
 
 def default_folder() -> Path:

@@ -16,7 +16,7 @@
         ├── AuthenticationError
         ├── StorageError       disk full, permission, damaged file
         ├── ForkedError        used in a child process that inherited it
-        └── QueryError         the engine refused the Cypher
+        └── QueryError         the Cypher is wrong, does more than read, or takes too much
             └── ReadOnlyError  a writing query where only reading is allowed
 
 ``retryable`` says whether the same call can succeed later without a change.
@@ -26,18 +26,28 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphmem.printable import Url, printable, without_passwords
+
 _SHOWN = 200
 
 
 def shown(value: object, limit: int = _SHOWN) -> str:
-    """Return a short printable form of ``value`` for a message, about ``limit`` characters."""
+    """Return a short printable form of ``value`` for a message, about ``limit`` characters.
+
+    It shows no password of a url.
+    """
+    size = 0
+    if isinstance(value, str | bytes) and len(value) > limit and not isinstance(value, Url):
+        size = len(value)  # its form would be longer, and is not needed
+        value = value[:limit]
     try:
         text = ascii(value) if has_surrogate(value) else repr(value)
+        text = printable(without_passwords(text))
     except Exception:  # noqa: BLE001 - a number too long, a nesting too deep, a broken __repr__
         text = f"a {type(value).__name__} that cannot be shown"
-    if len(text) <= limit:
+    if len(text) <= limit and not size:
         return text
-    return f"{text[: limit - 20]}... ({len(text):,} characters)"
+    return f"{text[: limit - 20]}... ({size or len(text):,} characters)"
 
 
 def has_surrogate(value: object) -> bool:
@@ -46,9 +56,12 @@ def has_surrogate(value: object) -> bool:
 
 
 class GraphMemError(Exception):
-    """Base of all errors of this library."""
+    """Base of all errors of this library; as a text it is printable and has no password."""
 
     retryable = False
+
+    def __str__(self) -> str:
+        return printable(without_passwords(super().__str__()))
 
 
 class ValidationError(GraphMemError):
@@ -155,7 +168,7 @@ class ForkedError(StoreError):
 
 
 class QueryError(StoreError):
-    """The engine refused the Cypher."""
+    """The engine refused the Cypher, it does more than read the graph, or it reached a limit."""
 
 
 class ReadOnlyError(QueryError):

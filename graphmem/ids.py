@@ -147,6 +147,10 @@ def _whole(value: Any, where: str) -> None:
             _whole(item, f"{where}.{index}")
 
 
+EARLIEST = -62_135_596_800_000
+"""The first millisecond that a datetime can hold."""
+
+
 def to_millis(moment: datetime) -> int:
     """Return whole milliseconds since the epoch, UTC (rounded down)."""
     return (moment - _EPOCH) // _MILLISECOND

@@ -15,6 +15,8 @@ from graphmem.advice.predict import Forecaster
 from graphmem.advice.recall import HOPS, Recaller
 from graphmem.config import DEFAULT_NAMESPACE, Settings
 from graphmem.episodes.learning import Learner, OnError
+from graphmem.errors import ValidationError
+from graphmem.graph.arguments import check_function, check_text
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import HasId
 from graphmem.graph.reads import Reads
@@ -43,7 +45,7 @@ from graphmem.policies.cycles import Cycles
 from graphmem.policies.events import Events
 from graphmem.policies.ledger import Predictions
 from graphmem.search.similarity import Similarity
-from graphmem.store import Row, Store, open_store, queries
+from graphmem.store import Limits, Rows, Store, open_store, queries
 from graphmem.upkeep import Upkeep
 from graphmem.upkeep.verifying import Maintainer
 
@@ -114,10 +116,15 @@ class Memory:
 
         Raises:
             SettingsError: a setting, the url or the namespace is wrong.
-            ValidationError: ``embedder`` does not implement Embedder.
+            ValidationError: ``settings`` are none, ``namespace`` is no text, or ``embedder`` does
+                not implement Embedder.
             StoreError: the engine cannot be opened; see :mod:`graphmem.errors`.
         """
-        settings = settings or Settings()
+        if settings is None:
+            settings = Settings()
+        elif not isinstance(settings, Settings):
+            raise ValidationError("settings", settings, "is not a Settings", "give one, or None")
+        check_text("namespace", namespace)
         if namespace == DEFAULT_NAMESPACE:
             namespace = settings.namespace
         else:
@@ -204,7 +211,7 @@ class Memory:
             duration=duration,
             source_key=source_key,
             source=source,
-            extra=dict(extra or {}),
+            extra={} if extra is None else extra,
         )
         return self._learner.learn(episode)
 
@@ -430,24 +437,36 @@ class Memory:
         Raises:
             ValidationError: an argument is wrong.
         """
+        check_function("on_progress", on_progress)
         return self._forecaster.calibrate(by, folds, on_progress)
 
     def query(
         self, cypher: str, params: Mapping[str, JsonValue] | None = None, /, **named: JsonValue
-    ) -> list[Row]:
+    ) -> Rows:
         """Run reading Cypher, or a procedure by name, and return its rows.
 
-        ``$ns`` is always set; filter by it, because a plain query sees the whole store.
+        ``$ns`` is always set; filter by it, because a plain query sees the whole store. Cypher may
+        use the clauses, functions and procedures that read the graph, for ``query_seconds``. The
+        rows are a list, and its ``truncated`` says whether there are more than ``query_rows``.
 
         Raises:
             ReadOnlyError: the query writes.
-            QueryError: the engine rejects the query.
+            QueryError: it does more than read the graph, reached a limit, or the engine rejects it.
         """
+        check_text("cypher", cypher)
+        if params is not None and not isinstance(params, Mapping):
+            raise ValidationError("params", params, "must be a dict of parameters")
         query = queries.readable(cypher)
         given = {**(params or {}), **named}
+        for name in given:
+            check_text("params", name)
         if "ns" in query.params or not query.checked:
             given.setdefault("ns", self.namespace)
-        return self.store.read(query, **given)
+        if query.checked:
+            return Rows(self.store.read(query, **given))
+        settings = self.settings
+        limits = Limits(settings.query_seconds, settings.query_rows, settings.query_megabytes)
+        return self.store.ask(query, limits, **given)
 
     def stats(self) -> Stats:
         """Return the counts of the namespace, and its engine."""
@@ -455,6 +474,7 @@ class Memory:
 
     def verify(self, *, on_progress: Callable[[int, int], None] | None = None) -> VerifyReport:
         """Derive every number from the facts again and compare; also check the facts."""
+        check_function("on_progress", on_progress)
         return self._maintainer.verify(on_progress)
 
     def __enter__(self) -> Self:

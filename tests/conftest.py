@@ -14,6 +14,7 @@ import pytest
 
 from graphmem import Memory, Settings
 from graphmem.graph.graph import Graph
+from tests.faults.attack import LONG
 from tests.neo4j.server import Found, Neo4jUnavailable, shared
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
@@ -24,7 +25,10 @@ hypothesis.settings.register_profile(
     max_examples=30,
     suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
 )
-hypothesis.settings.load_profile("default")
+hypothesis.settings.register_profile(
+    "attack", hypothesis.settings.get_profile("default"), max_examples=3_000
+)
+hypothesis.settings.load_profile("attack" if LONG else "default")
 
 Opener = Callable[..., Memory]
 
@@ -34,6 +38,7 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep a person's own settings out of the tests."""
     for name in list(os.environ):
         if name.startswith("GRAPHMEM_") and name not in (
+            "GRAPHMEM_ATTACK",
             "GRAPHMEM_REQUIRE_NEO4J",
             "GRAPHMEM_NEO4J_CACHE",
         ):

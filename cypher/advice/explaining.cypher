@@ -38,21 +38,25 @@ RETURN 'policy' AS kind, p.id AS id, p.action_type + CASE WHEN p.action_spec IS 
 
 // name: explaining.find_text
 // doc: Heuristics, anti-patterns and rules with a given text (for an anti-pattern also its class of errors), by kind and id; of all agents,
-// doc: or of given ones.
-// param: text string, limit integer = 21
+// doc: or what given ones have on given types of tasks. General rules are of all agents.
+// param: text string, types list = null, limit integer = 21
 // returns: kind string, id string, text string, agent string, about string
 MATCH (h:Heuristic)
-WHERE h.ns = $ns AND h.text = $text AND ($agents IS NULL OR h.agent IN $agents)
+WHERE h.ns = $ns AND h.text = $text AND ($agents IS NULL OR h.agent IN $agents) AND ($types IS NULL OR h.type IN $types)
 WITH h ORDER BY h.id LIMIT $limit
 RETURN 'heuristic' AS kind, h.id AS id, h.text AS text, h.agent AS agent, h.type AS about
 UNION ALL
 MATCH (p:AntiPattern)
 WHERE p.ns = $ns AND (p.text = $text OR p.error_class = $text) AND ($agents IS NULL OR p.agent IN $agents)
+  AND ($types IS NULL OR size([type IN p.types WHERE NOT type IN $types]) = 0)
 WITH p ORDER BY p.id LIMIT $limit
 RETURN 'anti-pattern' AS kind, p.id AS id, p.text AS text, p.agent AS agent, p.error_class AS about
 UNION ALL
 MATCH (r:Rule)
 WHERE r.ns = $ns AND r.text = $text
+OPTIONAL MATCH (r)<-[:LISTED]-(e:Episode)<-[:RAN]-(a:Agent)
+WITH r, sum(CASE WHEN a.name IN $agents AND ($types IS NULL OR e.type IN $types) THEN 1 ELSE 0 END) AS own
+WHERE $agents IS NULL OR own > 0
 WITH r ORDER BY r.id LIMIT $limit
 RETURN 'rule' AS kind, r.id AS id, r.text AS text, null AS agent, coalesce(r.task, 'all tasks') AS about;
 
@@ -159,9 +163,7 @@ RETURN name, trials, successes, wilson_lower(successes, trials, $z) AS lower, wi
 MATCH (r:Rule {id: $id})
 WITH r, r.ns AS ns WHERE ns = $ns
 MATCH (a:Agent)-[:RAN]->(e:Episode)-[l:LISTED]->(r)
-WHERE $agents IS NULL OR a.name IN $agents
-MATCH (e)-[:ATTEMPTED]->(t:Task)
-WHERE $types IS NULL OR t.type IN $types
+WHERE ($agents IS NULL OR a.name IN $agents) AND ($types IS NULL OR e.type IN $types)
 WITH e.id AS episode, e.score AS score, coalesce(e.ended_at, e.started_at) AS dated,
   coalesce(e.ended_at, e.started_at, e.recorded_at) AS at, max(CASE WHEN l.as_success THEN 1 ELSE 0 END) AS success,
   max(CASE WHEN l.as_success THEN 0 ELSE 1 END) AS mistake
@@ -192,9 +194,8 @@ RETURN verdict, CASE verdict WHEN 'AVOID' THEN failed + praised ELSE worked + bl
 MATCH (r:Rule {id: $id})
 WITH r, r.ns AS ns WHERE ns = $ns
 MATCH (a:Agent)-[:RAN]->(e:Episode)-[l:LISTED]->(r)
-WHERE $agents IS NULL OR a.name IN $agents
+WHERE ($agents IS NULL OR a.name IN $agents) AND ($types IS NULL OR e.type IN $types)
 MATCH (e)-[:ATTEMPTED]->(t:Task)
-WHERE $types IS NULL OR t.type IN $types
 WITH e.id AS episode, CASE $by WHEN 'task' THEN t.key ELSE a.name END AS name, e.score AS score,
      max(CASE WHEN l.as_success THEN 1 ELSE 0 END) AS success, max(CASE WHEN l.as_success THEN 0 ELSE 1 END) AS mistake
 WITH name, CASE WHEN $verdict = 'AVOID' THEN (CASE WHEN blamed(score) THEN mistake ELSE 0 END)
@@ -414,9 +415,9 @@ OPTIONAL MATCH (m:Strategy)-[:MERGED_INTO]->(w)
 WITH w.id AS id, w.text AS text, collect(m.id) AS merged
 UNWIND [id] + merged AS member
 MATCH (s:Strategy {id: member})
-MATCH (s)-[o:OUTCOME]->(t:Task)
-WHERE ($agents IS NULL OR o.agent IN $agents) AND ($types IS NULL OR t.type IN $types)
-WITH id, text, sum(o.trials) AS trials, sum(o.successes) AS successes
+MATCH (s)<-[:RECOMMENDS]-(h:Heuristic)
+WHERE ($agents IS NULL OR h.agent IN $agents) AND ($types IS NULL OR h.type IN $types)
+WITH id, text, sum(h.trials) AS trials, sum(h.successes) AS successes
 WITH id, text, trials, successes, wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper
 RETURN id, text, trials, successes, posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean, lower, upper,
        status(lower, upper, $established, $refuted) AS status

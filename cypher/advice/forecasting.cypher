@@ -14,11 +14,9 @@ RETURN coalesce(sum(s.trials), 0) AS trials, coalesce(sum(s.successes), 0) AS su
 // doc: The same for given agents, on given types of tasks.
 // param: agents list, types list = null
 // returns: trials integer, successes integer
-MATCH (s:Strategy)
-WHERE s.ns = $ns
-MATCH (s)-[o:OUTCOME]->(t:Task)
-WHERE o.agent IN $agents AND ($types IS NULL OR t.type IN $types)
-RETURN coalesce(sum(o.trials), 0) AS trials, coalesce(sum(o.successes), 0) AS successes;
+MATCH (h:Heuristic)
+WHERE h.ns = $ns AND h.agent IN $agents AND ($types IS NULL OR h.type IN $types)
+RETURN coalesce(sum(h.trials), 0) AS trials, coalesce(sum(h.successes), 0) AS successes;
 
 // name: forecasting.tasks
 // install: task_rates
@@ -26,9 +24,9 @@ RETURN coalesce(sum(o.trials), 0) AS trials, coalesce(sum(o.successes), 0) AS su
 // param: ids, agents, types list = null
 // returns: id string, text string, trials integer, successes integer
 MATCH (t:Task)
-WHERE t.id IN $ids AND toString(t.ns) = $ns AND ($types IS NULL OR t.type IN $types)
+WHERE t.id IN $ids AND toString(t.ns) = $ns
 MATCH (t)<-[:ATTEMPTED]-(e:Episode)<-[:RAN]-(a:Agent)
-WHERE $agents IS NULL OR a.name IN $agents
+WHERE ($agents IS NULL OR a.name IN $agents) AND ($types IS NULL OR e.type IN $types)
 RETURN t.id AS id, t.description AS text, count(e) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes
 ORDER BY id;
 
@@ -54,17 +52,17 @@ UNWIND $rows AS row
 UNWIND row.members AS member
 MATCH (s:Strategy {id: member})
 WITH row, s, s.ns AS ns WHERE ns = $ns
-MATCH (s)-[o:OUTCOME]->(t:Task)
-WHERE o.agent IN $agents AND ($types IS NULL OR t.type IN $types)
-RETURN row.whole AS whole, sum(o.trials) AS trials, sum(o.successes) AS successes
+MATCH (s)<-[:RECOMMENDS]-(h:Heuristic)
+WHERE h.agent IN $agents AND ($types IS NULL OR h.type IN $types)
+RETURN row.whole AS whole, sum(h.trials) AS trials, sum(h.successes) AS successes
 ORDER BY whole;
 
 // name: forecasting.outcomes
 // doc: Trials and successes of strategies (wholes, by id) on tasks.
-// param: tasks list, types list = null
+// param: tasks list
 // returns: whole string, trials integer, successes integer
 MATCH (t:Task)
-WHERE t.id IN $tasks AND toString(t.ns) = $ns AND ($types IS NULL OR t.type IN $types)
+WHERE t.id IN $tasks AND toString(t.ns) = $ns
 MATCH (t)<-[o:OUTCOME]-(s:Strategy)
 WHERE whole(s) IN $ids AND ($agents IS NULL OR o.agent IN $agents)
 WITH whole(s) AS whole, sum(o.trials) AS trials, sum(o.successes) AS successes

@@ -33,8 +33,8 @@ WITH id, max(relevance) AS relevance, collect(CASE WHEN task IS NULL THEN [via, 
 WHERE relevance > 0
 MATCH (p:Strategy {id: id})                                                                                         //? !merged
 MATCH (:Strategy {id: id})<-[:MERGED_INTO*0..1]-(p:Strategy)                                                        //? merged
-MATCH (p)-[o:OUTCOME]->(t:Task)                                                                                     //? agents
-WHERE o.agent IN $agents AND ($types IS NULL OR t.type IN $types)                                                   //? agents
+MATCH (p)<-[:RECOMMENDS]-(o:Heuristic)                                                                              //? agents
+WHERE o.agent IN $agents AND ($types IS NULL OR o.type IN $types)                                                   //? agents
 WITH id, relevance, own, first, near_trials, near_successes, weight, won, p.ns AS ns,
      p.text AS text, p.merged_into AS merged_into, p.trials AS trials, p.successes AS successes,                    //? !merged !agents
      p.last_used_at AS last_at                                                                                      //? !merged !agents
@@ -129,40 +129,24 @@ RETURN id, task;
 // name: recall.episodes
 // doc: The latest episodes of tasks (among the latest twenty of each) that applied strategies, or those merged into them: rows {id, task},
 // doc: latest first.
+// option: agents  those of some agents alone
 // returns: id string, episode string, at integer
 UNWIND $rows AS row
 MATCH (t:Task {id: row.task})
 WITH row, t, t.ns AS ns WHERE ns = $ns
-MATCH (t)-[d:RECENT]->(e:Episode)
-WITH row, d, e ORDER BY d.at DESC, e.id DESC
-WITH row, collect({id: e.id, at: d.at}) AS recent
+MATCH (t)-[d:RECENT]->(e:Episode)                                                                                   //? !agents
+WITH row, d.at AS at, e                                                                                             //? !agents
+MATCH (t)<-[:ATTEMPTED]-(e:Episode)<-[:RAN]-(a:Agent)                                                               //? agents
+WHERE a.name IN $agents                                                                                             //? agents
+WITH row, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at, e                                                //? agents
+ORDER BY at DESC, e.id DESC
+WITH row, collect({id: e.id, at: at}) AS recent
 UNWIND recent[..20] AS one
 MATCH (e:Episode {id: one.id})
 MATCH (e)-[u:USED]->(s:Strategy)
 WHERE u.applied AND coalesce(s.merged_into, s.id) = row.id
-MATCH (a:Agent)-[:RAN]->(e)
-WHERE $agents IS NULL OR a.name IN $agents
 RETURN DISTINCT row.id AS id, e.id AS episode, one.at AS at
 ORDER BY at DESC, episode DESC;
-
-// name: recall.tasks
-// doc: The descriptions and types of tasks.
-// returns: id string, text string, task_type string
-MATCH (t:Task)
-WHERE t.id IN $ids AND toString(t.ns) = $ns
-RETURN t.id AS id, t.description AS text, t.type AS task_type
-ORDER BY id;
-
-// name: recall.tasks_by
-// doc: The tasks on which given agents tried anything.
-// param: agents list
-// returns: id string
-MATCH (t:Task)
-WHERE t.id IN $ids AND toString(t.ns) = $ns
-MATCH (t)<-[o:OUTCOME]-(:Strategy)
-WHERE o.agent IN $agents
-RETURN DISTINCT t.id AS id
-ORDER BY id;
 
 // name: recall.warnings
 // doc: The anti-patterns of strategies on types of tasks that failed more often with their error than they worked; merged strategies count

@@ -19,15 +19,29 @@ WITH sum(t.episodes) AS episodes
 OPTIONAL MATCH (c:Consolidation {id: $id})
 RETURN c.at AS at, c.episodes AS before, c.stamp AS stamp, c.z AS z, c.renewals AS renewals, episodes;
 
+// name: consolidation.quantile
+// doc: The quantile of the bounds of general rules (no row: there was no consolidation).
+// returns: z float
+MATCH (c:Consolidation {id: $id})
+WITH c, c.ns AS ns WHERE ns = $ns AND c.z IS NOT NULL
+RETURN c.z AS z;
+
 // name: consolidation.likely_strategies
 // doc: Strategies with at least three praised episodes, whose share among praised and blamed episodes has a lower bound over a half; all,
 // doc: or those with the given texts.
-// param: texts list = null
+// option: agents  by the episodes of given agents, on given types of tasks, alone
+// param: texts list = null, types list = null
 // returns: id string
-MATCH (s:Strategy)
-WHERE s.ns = $ns AND s.trials >= 3 AND ($texts IS NULL OR s.text IN $texts)
-MATCH (s)<-[u:USED]-(e:Episode)
-WHERE u.applied AND (praised(e.score) OR blamed(e.score))
+MATCH (s:Strategy)                                                                                                  //? !agents
+WHERE s.ns = $ns AND s.trials >= 3 AND ($texts IS NULL OR s.text IN $texts)                                         //? !agents
+MATCH (s)<-[u:USED]-(e:Episode)                                                                                     //? !agents
+WHERE u.applied AND (praised(e.score) OR blamed(e.score))                                                           //? !agents
+MATCH (a:Agent)                                                                                                     //? agents
+WHERE a.ns = $ns AND a.name IN $agents                                                                              //? agents
+MATCH (a)-[:RAN]->(e:Episode)                                                                                       //? agents
+WHERE ($types IS NULL OR e.type IN $types) AND (praised(e.score) OR blamed(e.score))                                //? agents
+MATCH (e)-[u:USED]->(s:Strategy)                                                                                    //? agents
+WHERE u.applied                                                                                                     //? agents
 WITH s.id AS id, count(*) AS counted, sum(CASE WHEN praised(e.score) THEN 1 ELSE 0 END) AS worked
 WITH id, worked, wilson_lower(worked, counted, $z) AS lower
 WHERE worked >= 3 AND lower > 0.5
@@ -36,6 +50,8 @@ ORDER BY id;
 
 // name: consolidation.repeated_strategies
 // doc: The given strategies that were applied in praised episodes of at least two tasks.
+// option: agents  by the episodes of given agents, on given types of tasks, alone
+// param: types list = null
 // returns: text string, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer, last_at integer
 // returns: worked_at integer, failed_at integer, created_at integer, agents list, task_types list, supporting list, opposing list
 MATCH (s:Strategy)
@@ -44,6 +60,7 @@ MATCH (s)<-[u:USED]-(e:Episode)
 WHERE u.applied AND (praised(e.score) OR blamed(e.score))
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 MATCH (a:Agent)-[:RAN]->(e)
+WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)                                                    //? agents
 WITH s.text AS text, t.id AS task, a.name AS agent, e.id AS episode, e.type AS task_type, e.recorded_at AS recorded_at,
      coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,
      CASE WHEN praised(e.score) THEN 1 ELSE 0 END AS good
@@ -61,15 +78,27 @@ ORDER BY text;
 
 // name: consolidation.sentences
 // doc: The sentences that episodes list about tasks.
+// option: agents  by the episodes of given agents, on given types of tasks, alone
+// param: types list = null
 // returns: id string, text string, task string, worked integer, failed integer
-MATCH (r:Rule)
-WHERE r.ns = $ns AND r.task IS NOT NULL
-RETURN r.id AS id, r.text AS text, r.task AS task, r.worked AS worked, r.failed AS failed
+MATCH (r:Rule)                                                                                                      //? !agents
+WHERE r.ns = $ns AND r.task IS NOT NULL                                                                             //? !agents
+WITH r, r.worked AS worked, r.failed AS failed                                                                      //? !agents
+MATCH (a:Agent)                                                                                                     //? agents
+WHERE a.ns = $ns AND a.name IN $agents                                                                              //? agents
+MATCH (a)-[:RAN]->(e:Episode)                                                                                       //? agents
+WHERE ($types IS NULL OR e.type IN $types) AND (praised(e.score) OR blamed(e.score))                                //? agents
+MATCH (e)-[l:LISTED]->(r:Rule)                                                                                      //? agents
+WITH r, sum(CASE WHEN l.as_success AND praised(e.score) THEN 1 ELSE 0 END) AS worked,                               //? agents
+     sum(CASE WHEN NOT l.as_success AND blamed(e.score) THEN 1 ELSE 0 END) AS failed                                //? agents
+RETURN r.id AS id, r.text AS text, r.task AS task, worked, failed
 ORDER BY id;
 
 // name: consolidation.repeated_sentences
 // doc: The sentences that hold on at least two tasks: praised episodes of these tasks list them as successes, or blamed ones as mistakes.
 // doc: Rows: {text, rules: ids of the rules with the same sentence}.
+// option: agents  by the episodes of given agents, on given types of tasks, alone
+// param: types list = null
 // returns: text string, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer, last_at integer
 // returns: worked_at integer, failed_at integer, created_at integer, agents list, task_types list, supporting list, opposing list
 UNWIND $rows AS row
@@ -80,6 +109,7 @@ MATCH (r)<-[l:LISTED]-(e:Episode)
 WHERE praised(e.score) OR blamed(e.score)
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 MATCH (a:Agent)-[:RAN]->(e)
+WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)                                                    //? agents
 WITH row.text AS text, t.id AS task, a.name AS agent, e.id AS episode, e.type AS task_type, e.recorded_at AS recorded_at,
      coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,
      CASE WHEN praised(e.score) THEN 1 ELSE 0 END AS good, max(CASE WHEN l.as_success THEN 1 ELSE 0 END) AS success,

@@ -11,6 +11,20 @@ MATCH (t:Task {id: $task})
 WITH t, t.ns AS ns WHERE ns = $ns AND t.episodes > 0
 RETURN t.key AS key, t.type AS task_type, t.episodes AS episodes, t.score_sum / t.episodes AS mean_score;
 
+// name: context.own
+// doc: The episodes of given agents on a task, on given types of tasks: how many, their mean score, and the latest, latest first.
+// param: task string, agents list, types list = null, most_episodes integer
+// returns: episodes integer, mean_score float, latest list
+MATCH (t:Task {id: $task})
+WITH t, t.ns AS ns WHERE ns = $ns
+MATCH (t)<-[:ATTEMPTED]-(e:Episode)<-[:RAN]-(a:Agent)
+WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)
+WITH e.score AS score, e.summary AS summary, e.id AS id, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
+ORDER BY at DESC, id DESC
+WITH count(*) AS episodes, sum(score) AS total, collect({score: score, summary: summary})[..$most_episodes] AS latest
+WHERE episodes > 0
+RETURN episodes, total / episodes AS mean_score, latest;
+
 // name: context.parts
 // doc: The lessons for a task of a type: one row for each part that is not empty. Parts: rules (those of the task that hold, latest first),
 // doc: mistakes (on the task with the key, most frequent first), heuristics and anti-patterns (of the type, best and most certain first,

@@ -276,43 +276,44 @@ LIMIT $limit;
 
 // name: lessons.rules_by
 // doc: The rules that hold by the episodes of some agents alone, latest first; of some tasks, or of all.
-// param: agents list, tasks list = null
-// returns: id string, verdict string, text string, task string, task_type string, source string, supporting integer, opposing integer
-// returns: first_at integer, last_at integer, at integer
+// param: agents list, tasks list = null, types list = null
+// returns: id string, verdict string, text string, task string, source string, supporting integer, opposing integer, first_at integer
+// returns: last_at integer, at integer
 MATCH (a:Agent)
 WHERE a.ns = $ns AND a.name IN $agents
 MATCH (a)-[:RAN]->(e:Episode)-[l:LISTED]->(r:Rule)
+WHERE $types IS NULL OR e.type IN $types
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 WHERE $tasks IS NULL OR t.id IN $tasks
-WITH r, t, e, max(CASE WHEN l.as_success THEN 1 ELSE 0 END) AS success, max(CASE WHEN l.as_success THEN 0 ELSE 1 END) AS mistake,
+WITH r, e, max(CASE WHEN l.as_success THEN 1 ELSE 0 END) AS success, max(CASE WHEN l.as_success THEN 0 ELSE 1 END) AS mistake,
      coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
-WITH r, t, sum(CASE WHEN praised(e.score) AND success = 1 THEN 1 ELSE 0 END) AS worked,
+WITH r, sum(CASE WHEN praised(e.score) AND success = 1 THEN 1 ELSE 0 END) AS worked,
   sum(CASE WHEN praised(e.score) THEN 1 ELSE 0 END) AS praised, sum(CASE WHEN blamed(e.score) AND mistake = 1 THEN 1 ELSE 0 END) AS failed,
   sum(CASE WHEN blamed(e.score) THEN 1 ELSE 0 END) AS blamed, min(dated) AS first_at, max(dated) AS last_at,
   max(CASE WHEN praised(e.score) AND success = 1 THEN at ELSE null END) AS worked_at,
   max(CASE WHEN blamed(e.score) AND mistake = 1 THEN at ELSE null END) AS failed_at
-WITH r, t, worked, praised, failed, blamed, first_at, last_at, worked_at, failed_at, verdict(worked, praised, failed, blamed) AS verdict
+WITH r, worked, praised, failed, blamed, first_at, last_at, worked_at, failed_at, verdict(worked, praised, failed, blamed) AS verdict
 WHERE verdict IS NOT NULL
-RETURN r.id AS id, verdict, r.text AS text, r.task AS task, t.type AS task_type, r.source AS source,
+RETURN r.id AS id, verdict, r.text AS text, r.task AS task, r.source AS source,
   CASE verdict WHEN 'WORKS' THEN worked ELSE failed END AS supporting, CASE verdict WHEN 'WORKS' THEN blamed ELSE praised END AS opposing,
   first_at, last_at, CASE verdict WHEN 'WORKS' THEN worked_at ELSE failed_at END AS at
 ORDER BY at DESC, id;
 
 // name: lessons.mistakes_by
 // doc: The mistakes on the cards of given agents' episodes, most frequent first, then latest first.
-// param: agents list, task string = null, worker string = null
-// returns: id string, type string, task string, task_type string, worker string, correct_decision string, seen integer, evidence string
-// returns: lesson string, first_episode string, last_episode string, first_at integer, last_at integer
+// param: agents list, types list = null, task string = null, worker string = null
+// returns: id string, type string, task string, worker string, correct_decision string, seen integer, evidence string, lesson string
+// returns: first_episode string, last_episode string, first_at integer, last_at integer
 MATCH (a:Agent)
 WHERE a.ns = $ns AND a.name IN $agents
 MATCH (a)-[:RAN]->(e:Episode)-[k:MADE]->(m:Mistake)
-WHERE ($task IS NULL OR m.task = $task) AND ($worker IS NULL OR m.worker = $worker)
+WHERE ($task IS NULL OR m.task = $task) AND ($worker IS NULL OR m.worker = $worker) AND ($types IS NULL OR e.type IN $types)
 WITH m, e, k, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
 ORDER BY at DESC, e.id DESC, k.rank DESC
-WITH m, count(k) AS seen, collect({episode: e.id, at: at, type: e.type, evidence: k.evidence, lesson: k.lesson}) AS cards,
+WITH m, count(k) AS seen, collect({episode: e.id, at: at, evidence: k.evidence, lesson: k.lesson}) AS cards,
      min(coalesce(e.ended_at, e.started_at)) AS first_at, max(coalesce(e.ended_at, e.started_at)) AS last_at
 WITH m, seen, first_at, last_at, cards[0] AS latest, cards[size(cards) - 1] AS earliest
-RETURN m.id AS id, m.type AS type, m.task AS task, latest.type AS task_type, m.worker AS worker, m.correct_decision AS correct_decision,
+RETURN m.id AS id, m.type AS type, m.task AS task, m.worker AS worker, m.correct_decision AS correct_decision,
   seen, left(latest.evidence, 300) AS evidence, left(latest.lesson, 300) AS lesson, earliest.episode AS first_episode,
   latest.episode AS last_episode, first_at, last_at
 ORDER BY seen DESC, latest.at DESC, id;
@@ -332,11 +333,14 @@ RETURN r.id AS id, r.verdict AS verdict, r.text AS text, r.task AS task, r.sourc
 ORDER BY supporting - opposing DESC, at DESC, id;
 
 // name: lessons.evidence_of_rules
-// doc: The latest episodes that list a rule (or, for general rules, that it was derived from), latest first.
+// doc: The latest episodes that list a rule (or, for general rules, that it was derived from), latest first; of all agents, or those of
+// doc: given ones on given types of tasks.
+// param: types list = null
 // returns: id string, episode string, at integer
 MATCH (r:Rule)
 WHERE r.id IN $ids AND toString(r.ns) = $ns
-MATCH (r)<-[:LISTED]-(e:Episode)
+MATCH (r)<-[:LISTED]-(e:Episode)<-[:RAN]-(a:Agent)
+WHERE ($agents IS NULL OR a.name IN $agents) AND ($types IS NULL OR e.type IN $types)
 WITH r.id AS id, e.id AS episode, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
 ORDER BY at DESC, episode DESC
 WITH id, collect(DISTINCT episode)[..5] AS latest
@@ -345,7 +349,7 @@ MATCH (e:Episode {id: episode})
 RETURN id, episode, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
 UNION ALL
 MATCH (r:Rule)
-WHERE r.id IN $ids AND toString(r.ns) = $ns
+WHERE $agents IS NULL AND r.id IN $ids AND toString(r.ns) = $ns
 MATCH (r)-[d:DERIVED_FROM]->(e:Episode)
 RETURN r.id AS id, e.id AS episode, d.at AS at;
 
@@ -366,15 +370,14 @@ LIMIT $limit;
 // name: lessons.recent
 // doc: The latest episodes of tasks, latest first (at most twenty).
 // param: tasks list
-// returns: episode_id string, score float, success boolean, at integer, dated integer, agent string, task_type string, summary string
+// returns: episode_id string, score float, success boolean, at integer, dated integer, agent string, summary string
 MATCH (t:Task)
 WHERE t.id IN $tasks AND toString(t.ns) = $ns
 MATCH (t)-[d:RECENT]->(e:Episode)
 WITH e, d.at AS at ORDER BY at DESC, e.id DESC LIMIT 20
 MATCH (a:Agent)-[:RAN]->(e)
-WHERE $agents IS NULL OR a.name IN $agents
 RETURN e.id AS episode_id, e.score AS score, e.success AS success, at, coalesce(e.ended_at, e.started_at) AS dated, a.name AS agent,
-       e.type AS task_type, e.summary AS summary
+       e.summary AS summary
 ORDER BY at DESC, episode_id DESC
 LIMIT $limit;
 

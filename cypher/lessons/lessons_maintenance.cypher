@@ -36,21 +36,28 @@ DETACH DELETE n
 RETURN count(*) AS removed;
 
 // name: lessons_maintenance.derive_heuristics
-// doc: The heuristics on strategies, derived from the facts.
+// doc: The heuristics on strategies, derived from the facts; all, or those of given agents and types of task.
+// option: share  derived from episodes (ids) alone: their share
+// param: types list = null
 // returns: agent string, type string, text string, strategy string, trials integer, successes integer, credit_sum float, score_sum float
 // returns: first_at integer, last_at integer, created_at integer, supporting list, opposing list
-MATCH (s:Strategy)
-WHERE s.id IN $ids AND toString(s.ns) = $ns
-MATCH (e:Episode)-[u:USED]->(s)
-WHERE u.applied AND e.type IS NOT NULL
-MATCH (a:Agent)-[:RAN]->(e)
-WITH s, a, e, u, coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
-ORDER BY at DESC, e.id DESC
-WITH s, a.name AS agent, e.type AS type, count(*) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes,
-     sum(u.credit) AS credit_sum, sum(u.credit * e.score) AS score_sum, min(dated) AS first_at, max(dated) AS last_at,
-     min(e.recorded_at) AS created_at, collect(CASE WHEN e.success THEN e.id ELSE null END) AS supporting,
-     collect(CASE WHEN e.success THEN null ELSE e.id END) AS opposing
-RETURN agent, type, s.text AS text, s.id AS strategy, trials, successes, credit_sum, score_sum, first_at, last_at, created_at,
+MATCH (s:Strategy)                                                                                              //? !share
+WHERE s.id IN $ids AND toString(s.ns) = $ns                                                                     //? !share
+MATCH (s)<-[u:USED]-(e:Episode)<-[:RAN]-(a:Agent)                                                               //? !share
+MATCH (e:Episode)                                                                                               //? share
+WHERE e.id IN $ids AND toString(e.ns) = $ns                                                                     //? share
+MATCH (e)-[u:USED]->(s:Strategy)                                                                                //? share
+MATCH (a:Agent)-[:RAN]->(e)                                                                                     //? share
+WHERE u.applied AND e.type IS NOT NULL AND ($types IS NULL OR e.type IN $types) AND ($agents IS NULL OR a.name IN $agents)
+WITH s.id AS strategy, s.text AS text, a.name AS agent, e.type AS type, e.id AS episode, e.success AS success, e.score AS score,
+     u.credit AS credit, e.recorded_at AS recorded_at, coalesce(e.ended_at, e.started_at) AS dated,
+     coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
+ORDER BY at DESC, episode DESC
+WITH strategy, text, agent, type, count(*) AS trials, sum(CASE WHEN success THEN 1 ELSE 0 END) AS successes,
+     sum(credit) AS credit_sum, sum(credit * score) AS score_sum, min(dated) AS first_at, max(dated) AS last_at,
+     min(recorded_at) AS created_at, collect(CASE WHEN success THEN episode ELSE null END) AS supporting,
+     collect(CASE WHEN success THEN null ELSE episode END) AS opposing
+RETURN agent, type, text, strategy, trials, successes, credit_sum, score_sum, first_at, last_at, created_at,
        supporting[..5] AS supporting, opposing[..5] AS opposing
 ORDER BY strategy, agent, type;
 
@@ -105,19 +112,26 @@ CREATE (h)-[:DERIVED_FROM {supports: supports, at: at}]->(e)
 RETURN count(*) AS links;
 
 // name: lessons_maintenance.derive_anti_patterns
-// doc: The anti-patterns on strategies, derived from the facts.
+// doc: The anti-patterns on strategies, derived from the facts; all, or those of given agents and classes of errors.
+// option: share  derived from episodes (ids) alone: their share
+// param: classes list = null
 // returns: agent string, error_class string, text string, strategy string, types list, occurrences integer, first_at integer
 // returns: last_at integer, created_at integer, supporting list
-MATCH (s:Strategy)
-WHERE s.id IN $ids AND toString(s.ns) = $ns
-MATCH (e:Episode)-[u:USED]->(s)
-WHERE u.applied AND e.success = false AND e.error_class IS NOT NULL
-MATCH (a:Agent)-[:RAN]->(e)
-WITH s, a, e, coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
-ORDER BY at DESC, e.id DESC
-WITH s, a.name AS agent, e.error_class AS error_class, count(*) AS occurrences, collect(DISTINCT e.type) AS types, min(dated) AS first_at,
-     max(dated) AS last_at, min(e.recorded_at) AS created_at, collect(e.id) AS supporting
-RETURN agent, error_class, s.text AS text, s.id AS strategy, types, occurrences, first_at, last_at, created_at,
+MATCH (s:Strategy)                                                                                              //? !share
+WHERE s.id IN $ids AND toString(s.ns) = $ns                                                                     //? !share
+MATCH (s)<-[u:USED]-(e:Episode)<-[:RAN]-(a:Agent)                                                               //? !share
+MATCH (e:Episode)                                                                                               //? share
+WHERE e.id IN $ids AND toString(e.ns) = $ns                                                                     //? share
+MATCH (e)-[u:USED]->(s:Strategy)                                                                                //? share
+MATCH (a:Agent)-[:RAN]->(e)                                                                                     //? share
+WHERE u.applied AND e.success = false AND e.error_class IS NOT NULL AND ($classes IS NULL OR e.error_class IN $classes)
+  AND ($agents IS NULL OR a.name IN $agents)
+WITH s.id AS strategy, s.text AS text, a.name AS agent, e.error_class AS error_class, e.type AS type, e.id AS episode,
+     e.recorded_at AS recorded_at, coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
+ORDER BY at DESC, episode DESC
+WITH strategy, text, agent, error_class, count(*) AS occurrences, collect(DISTINCT type) AS types, min(dated) AS first_at,
+     max(dated) AS last_at, min(recorded_at) AS created_at, collect(episode) AS supporting
+RETURN agent, error_class, text, strategy, types, occurrences, first_at, last_at, created_at,
   supporting[..5] AS supporting
 ORDER BY strategy, agent, error_class;
 

@@ -6,11 +6,24 @@
 // each: Label kind = Strategy strategies, Task tasks
 // name: search.digests_of_{kind}
 // engine: neo4j
-// doc: The {kind} that have a vector, with the digest of the text and the dimensions.
+// doc: The {kind} that have a vector and words, with the digest of the text and the dimensions.
 // returns: id string, digest string, dimensions integer
 MATCH (n:{Label})
-WHERE n.id IN $ids AND toString(n.ns) = $ns AND n.embedding IS NOT NULL
+WHERE n.id IN $ids AND toString(n.ns) = $ns AND n.embedding IS NOT NULL AND n.words IS NOT NULL
 RETURN n.id AS id, n.embedded AS digest, size(n.embedding) AS dimensions;
+
+// each: Label kind = Strategy strategies, Task tasks
+// name: search.lacking_{kind}
+// engine: neo4j
+// doc: The {kind} that lack their vector, its digest or their words, or have a vector of another size, and are not in the queue.
+// param: dimensions integer
+// returns: id string
+MATCH (n:{Label})
+WHERE n.ns = $ns AND (n.embedded IS NULL OR n.words IS NULL OR n.embedding IS NULL OR size(n.embedding) <> $dimensions)
+OPTIONAL MATCH (p:Pending {id: n.id})
+WITH n, p WHERE p IS NULL
+RETURN n.id AS id
+ORDER BY id;
 
 // each: Label kind = Strategy strategies, Task tasks
 // name: search.put_{kind}

@@ -2,14 +2,14 @@
 
 // name: erasing.touched
 // doc: The nodes that episodes refer to, each once.
-// returns: id string, agent string, agent_name string, task string, strategies list
+// returns: id string, recorded_at integer, agent string, agent_name string, task string, strategies list
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (a:Agent)-[:RAN]->(e)
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 OPTIONAL MATCH (e)-[:USED]->(s:Strategy)
-WITH e.id AS id, a.id AS agent, a.name AS agent_name, t.id AS task, s.id AS strategy ORDER BY id, strategy
-RETURN id, agent, agent_name, task, collect(strategy) AS strategies;
+WITH e.id AS id, e.recorded_at AS recorded_at, a.id AS agent, a.name AS agent_name, t.id AS task, s.id AS strategy ORDER BY id, strategy
+RETURN id, recorded_at, agent, agent_name, task, collect(strategy) AS strategies;
 
 // name: erasing.sentences
 // doc: The rules that episodes list and the mistakes on their cards.
@@ -26,12 +26,12 @@ RETURN rules, collect(DISTINCT m.id) AS mistakes;
 // returns: id string, took list, states list, transitions integer
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
-OPTIONAL MATCH (e)-[:TOOK]->(p:Policy)
-OPTIONAL MATCH (p)-[:IN_STATE]->(home:State)
+OPTIONAL MATCH (e)-[:TOOK]->(p:Policy)-[:IN_STATE]->(home:State)
 WITH e, collect(p.id) AS took, collect(DISTINCT home.id) AS states
-OPTIONAL MATCH (t:Transition)-[:OF]->(e)
-OPTIONAL MATCH (s:State)-[:REACHED_BY]->(t)
-WITH e, took, states, collect(DISTINCT s.id) AS others, count(t) AS transitions
+OPTIONAL MATCH (e)<-[:OF]-(t:Transition)
+WITH e, took, states, count(t) AS transitions
+OPTIONAL MATCH (e)<-[:OF]-(:Transition)<-[:REACHED_BY]-(s:State)
+WITH e, took, states, transitions, collect(DISTINCT s.id) AS others
 RETURN e.id AS id, took, states + others AS states, transitions;
 
 // name: erasing.drop_events
@@ -56,6 +56,16 @@ MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (e)-[:HAS_STEP]->(s:Step)
 DETACH DELETE s
+RETURN count(*) AS removed;
+
+// name: erasing.drop_runs
+// mode: write
+// doc: Removes the edges from agents to their episodes: in the embedded engine four times as fast as with the episodes.
+// returns: removed integer
+MATCH (e:Episode)
+WHERE e.id IN $ids AND toString(e.ns) = $ns
+MATCH (:Agent)-[r:RAN]->(e)
+DELETE r
 RETURN count(*) AS removed;
 
 // name: erasing.drop_episodes

@@ -21,11 +21,15 @@ RETURN count(n) AS locked;
 
 // name: maintenance.derive_strategies
 // doc: The counts of strategies, derived from the facts.
+// option: share  derived from episodes (ids) alone: their share
 // returns: id string, uses integer, trials integer, successes integer, credit_sum float, score_sum float, last_used_at integer
 // returns: created_at integer
-MATCH (s:Strategy)
-WHERE s.id IN $ids AND toString(s.ns) = $ns
-OPTIONAL MATCH (e:Episode)-[u:USED]->(s)
+MATCH (s:Strategy)                                                                                              //? !share
+WHERE s.id IN $ids AND toString(s.ns) = $ns                                                                     //? !share
+OPTIONAL MATCH (e:Episode)-[u:USED]->(s)                                                                        //? !share
+MATCH (e:Episode)                                                                                               //? share
+WHERE e.id IN $ids AND toString(e.ns) = $ns                                                                     //? share
+MATCH (e)-[u:USED]->(s:Strategy)                                                                                //? share
 RETURN s.id AS id, count(e) AS uses,
        sum(CASE WHEN u.applied THEN 1 ELSE 0 END) AS trials,
        sum(CASE WHEN u.applied AND e.success THEN 1 ELSE 0 END) AS successes,
@@ -36,16 +40,25 @@ RETURN s.id AS id, count(e) AS uses,
 ORDER BY id;
 
 // name: maintenance.derive_outcomes
-// doc: The outcome edges of strategies, derived from the facts; of all tasks, or of a given one.
-// param: task string = null
+// doc: The outcome edges of strategies, derived from the facts; of all tasks, or of given ones.
+// option: share  derived from episodes (ids) alone: their share
+// option: few  of a few tasks, found by these
+// param: tasks list
 // returns: strategy string, task string, agent string, trials integer, successes integer, credit_sum float, score_sum float
 // returns: last_at integer
-MATCH (s:Strategy)
-WHERE s.id IN $ids AND toString(s.ns) = $ns
-MATCH (e:Episode)-[u:USED]->(s)
-WHERE u.applied
-MATCH (e)-[:ATTEMPTED]->(t:Task)
-WHERE $task IS NULL OR t.id = $task
+MATCH (s:Strategy)                                                                                              //? !share !few
+WHERE s.id IN $ids AND toString(s.ns) = $ns                                                                     //? !share !few
+MATCH (s)<-[u:USED]-(e:Episode)-[:ATTEMPTED]->(t:Task)                                                          //? !share !few
+WHERE u.applied                                                                                                 //? !share !few
+MATCH (t:Task)                                                                                                  //? few
+WHERE t.id IN $tasks AND toString(t.ns) = $ns                                                                   //? few
+MATCH (t)<-[:ATTEMPTED]-(e:Episode)-[u:USED]->(s:Strategy)                                                      //? few
+WHERE u.applied AND s.id IN $ids                                                                                //? few
+MATCH (e:Episode)                                                                                               //? share
+WHERE e.id IN $ids AND toString(e.ns) = $ns                                                                     //? share
+MATCH (e)-[u:USED]->(s:Strategy)                                                                                //? share
+WHERE u.applied                                                                                                 //? share
+MATCH (e)-[:ATTEMPTED]->(t:Task)                                                                                //? share
 MATCH (a:Agent)-[:RAN]->(e)
 RETURN s.id AS strategy, t.id AS task, a.name AS agent, count(*) AS trials,
        sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes, sum(u.credit) AS credit_sum, sum(u.credit * e.score) AS score_sum,
@@ -54,11 +67,16 @@ ORDER BY strategy, task, agent;
 
 // name: maintenance.derive_co_occurrences
 // doc: The co-occurrence edges from strategies, derived from the facts; to all strategies, or to given ones.
+// option: share  derived from episodes (ids) alone: their share
 // param: half_life float, others list = null
 // returns: low string, high string, count integer, successes integer, undated integer, weight float, last_at integer
-MATCH (x:Strategy)
-WHERE x.id IN $ids AND toString(x.ns) = $ns
-MATCH (x)<-[u:USED]-(e:Episode)-[v:USED]->(y:Strategy)
+MATCH (x:Strategy)                                                                                              //? !share
+WHERE x.id IN $ids AND toString(x.ns) = $ns                                                                     //? !share
+MATCH (x)<-[u:USED]-(e:Episode)-[v:USED]->(y:Strategy)                                                          //? !share
+MATCH (e:Episode)                                                                                               //? share
+WHERE e.id IN $ids AND toString(e.ns) = $ns                                                                     //? share
+MATCH (e)-[u:USED]->(x:Strategy)                                                                                //? share
+MATCH (e)-[v:USED]->(y:Strategy)                                                                                //? share
 WHERE u.applied AND v.applied AND x.id < y.id AND ($others IS NULL OR y.id IN $others)
 WITH x.id AS low, y.id AS high, count(*) AS count, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes,
      collect(coalesce(e.ended_at, e.started_at)) AS dates, max(coalesce(e.ended_at, e.started_at)) AS last_at
@@ -68,11 +86,15 @@ ORDER BY low, high;
 
 // name: maintenance.derive_tasks
 // doc: Description, given type, scores and date of tasks, derived from the facts.
+// option: share  derived from episodes (ids) alone: their share
 // returns: id string, uses integer, description string, described_at integer, described_by string, type string, typed_at integer
 // returns: typed_by string, created_at integer, episodes integer, score_sum float
-MATCH (t:Task)
-WHERE t.id IN $ids AND toString(t.ns) = $ns
-OPTIONAL MATCH (e:Episode)-[:ATTEMPTED]->(t)
+MATCH (t:Task)                                                                                                  //? !share
+WHERE t.id IN $ids AND toString(t.ns) = $ns                                                                     //? !share
+OPTIONAL MATCH (e:Episode)-[:ATTEMPTED]->(t)                                                                    //? !share
+MATCH (e:Episode)                                                                                               //? share
+WHERE e.id IN $ids AND toString(e.ns) = $ns                                                                     //? share
+MATCH (e)-[:ATTEMPTED]->(t:Task)                                                                                //? share
 WITH t.id AS id, e.id AS episode, e.task AS description, e.task_type AS type, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,
   e.recorded_at AS recorded_at, e.score AS score
 ORDER BY id, at DESC, episode DESC
@@ -85,10 +107,14 @@ ORDER BY id;
 
 // name: maintenance.derive_agents
 // doc: The date of agents, derived from the facts.
+// option: share  derived from episodes (ids) alone: their share
 // returns: id string, uses integer, created_at integer
-MATCH (a:Agent)
-WHERE a.id IN $ids AND toString(a.ns) = $ns
-OPTIONAL MATCH (a)-[:RAN]->(e:Episode)
+MATCH (a:Agent)                                                                                                 //? !share
+WHERE a.id IN $ids AND toString(a.ns) = $ns                                                                     //? !share
+OPTIONAL MATCH (a)-[:RAN]->(e:Episode)                                                                          //? !share
+MATCH (e:Episode)                                                                                               //? share
+WHERE e.id IN $ids AND toString(e.ns) = $ns                                                                     //? share
+MATCH (a:Agent)-[:RAN]->(e)                                                                                     //? share
 RETURN a.id AS id, count(e) AS uses, min(e.recorded_at) AS created_at
 ORDER BY id;
 
@@ -154,12 +180,10 @@ RETURN count(s) AS written;
 // name: maintenance.clear_outcomes
 // mode: write
 // doc: Removes the outcome edges of strategies.
-// param: task string = null
 // returns: removed integer
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
-MATCH (s)-[o:OUTCOME]->(t:Task)
-WHERE $task IS NULL OR t.id = $task
+MATCH (s)-[o:OUTCOME]->(:Task)
 DELETE o
 RETURN count(*) AS removed;
 
@@ -178,12 +202,10 @@ RETURN count(*) AS written;
 // name: maintenance.clear_co_occurrences
 // mode: write
 // doc: Removes the co-occurrence edges from strategies.
-// param: others list = null
 // returns: removed integer
 MATCH (x:Strategy)
 WHERE x.id IN $ids AND toString(x.ns) = $ns
-MATCH (x)-[c:CO_OCCURS_WITH]->(y:Strategy)
-WHERE $others IS NULL OR y.id IN $others
+MATCH (x)-[c:CO_OCCURS_WITH]->(:Strategy)
 DELETE c
 RETURN count(*) AS removed;
 

@@ -12,9 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
-import numpy as np
-from numpy.typing import NDArray
-
 from graphmem.advice.pooling import (
     DEFAULTS,
     LEAST,
@@ -28,7 +25,9 @@ from graphmem.advice.pooling import (
     shrunk,
 )
 from graphmem.advice.predict import cells_of, described, undecided
+from graphmem.arrays import NDArray, np
 from graphmem.errors import ValidationError
+from graphmem.graph.arguments import check_choice
 from graphmem.graph.graph import Graph
 from graphmem.graph.rates import rates_of
 from graphmem.models.forecasts import (
@@ -306,8 +305,7 @@ def check(by: object, folds: object) -> None:
     Raises:
         ValidationError: an argument is wrong.
     """
-    if by not in get_args(CalibrationOrder):
-        raise ValidationError("by", by, "is unknown", "give 'order' or 'time'")
+    check_choice("by", by, get_args(CalibrationOrder))
     if folds is not None and (type(folds) is not int or not 2 <= folds <= MAX_FOLDS):
         raise ValidationError(
             "folds", folds, f"must be a whole number from 2 to {MAX_FOLDS}, or None"

@@ -12,12 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from graphmem.errors import NotFoundError
 from graphmem.graph.access import View, read_view
-from graphmem.graph.arguments import checked_agent
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import HasId, Items
-from graphmem.ids import from_millis, state_id
+from graphmem.ids import from_millis, rule_id, state_id
+from graphmem.lessons.general_rules import general_rules_of
 from graphmem.lessons.reading import LessonReader
 from graphmem.models.explanations import (
     CoursePoint,
@@ -84,19 +83,30 @@ class Explainer:
         self, item: HasId | str, *, kind: str | None = None, agent: str | None = None
     ) -> Explanation:
         """Return the evidence for a belief; see :meth:`Memory.explain`."""
-        reader = checked_agent(agent)
-        view = read_view(self._graph, reader)
+        view = read_view(self._graph, agent)
         read = view.filters(self._graph)
-        item_row = self._items.find(item, kind, view.agents)
-        if item_row["kind"] == "policy":
-            return self._policy(item_row, view, read, reader)
-        if item_row["kind"] == "rule":
-            return self._rule(item_row, view, read, reader)
-        return self._uses(item_row, view, read, reader)
+        for row in self._items.find(item, kind, view):
+            if (explained := self._explained(row, view, read)) is not None:
+                return explained
+        if view.agents is not None and kind in (None, "rule"):
+            given = item if isinstance(item, str) else item.id
+            if (explained := self._general_rule(given, view)) is not None:
+                return explained
+        raise self._items.missing(item, kind, view)
+
+    def _explained(self, item: Row, view: View, read: dict[str, Any]) -> Explanation | None:
+        """Return the explanation of an item; None where its evidence may not be read."""
+        if item["kind"] == "policy":
+            return self._policy(item, view, read)
+        if item["kind"] != "rule":
+            return self._uses(item, view, read)
+        if item["task"] is not None:
+            return self._rule(item, view, read)
+        return self._general_rule(item["id"], view, item)
 
     # Strategies, and lessons on them
 
-    def _uses(self, item: Row, view: View, read: dict[str, Any], reader: str | None) -> Explanation:
+    def _uses(self, item: Row, view: View, read: dict[str, Any]) -> Explanation | None:
         kind: ItemKind = item["kind"]
         members = self._graph.read("explaining.members", whole=item["whole"])
         ids = [row["id"] for row in members]
@@ -110,21 +120,21 @@ class Explainer:
             fitting = (row for row in lessons if row["kind"] == kind and item["id"] in row["ids"])
             group = next(fitting, None)
             if group is None:
-                raise self._unreadable(item, reader)
+                return None
             subject = {**item, "types": sorted(group["types"])}
             asked["parts"] = group["strategies"]
             asked["agents"] = [group["agent"]]
         error_class = item["error_class"]
         row = self._one("explaining.uses", **asked, error_class=error_class, sample=SAMPLE)
-        if reader is not None and not row["trials"]:
-            raise self._unreadable(item, reader)
+        if view.agents is not None and not row["trials"]:
+            return None
         shares = {
             by: self._shares("explaining.shares_of_uses", by=by, **asked, error_class=error_class)
             for by in ("task", "agent")
         }
         others = [row for row in lessons if group is None or row["id"] != group["id"]]
         near = self._near(ids, view, read, others)
-        merged = self._merged(item, members, lessons, reader)
+        merged = self._merged(item, members, lessons, view)
         shown = {
             "ids": ids,
             "lessons": sorted({near.id for near in near if near.relation in _OF_LESSONS})
@@ -134,9 +144,9 @@ class Explainer:
         return self._explanation(
             subject,
             _Evidence(row, shares["task"], shares["agent"]),
-            reader=reader,
+            reader=view.reader,
             near=[*near, *merged],
-            better=self._better(item, group, reader) if group else None,
+            better=self._better(item, group, view.reader) if group else None,
             show=("explaining.show_strategy", shown),
         )
 
@@ -189,14 +199,14 @@ class Explainer:
                 )
 
     def _merged(
-        self, item: Row, members: Sequence[Row], lessons: Sequence[Row], reader: str | None
+        self, item: Row, members: Sequence[Row], lessons: Sequence[Row], view: View
     ) -> list[Neighbour]:
         """Return the strategies that count as one; for an agent only those that it may read."""
         readable = {part["id"] for row in lessons for part in row["strategies"]}
         return [
             Neighbour(relation="merged", id=row["id"], text=row["text"])
             for row in members
-            if row["id"] != item["whole"] and (reader is None or row["id"] in readable)
+            if row["id"] != item["whole"] and (view.agents is None or row["id"] in readable)
         ]
 
     def _better(self, item: Row, group: Row, reader: str | None) -> Alternative | None:
@@ -208,39 +218,53 @@ class Explainer:
 
     # Rules
 
-    def _rule(self, item: Row, view: View, read: dict[str, Any], reader: str | None) -> Explanation:
-        asked: dict[str, Any] = {"id": item["id"]}
-        if item["task"] is None:
-            row = self._one("explaining.general_rule", **asked, sample=SAMPLE)
-            agents, of_types = row["agents"] or (), row["types"] or ()
-            if not view.covers(agents, of_types):
-                raise self._unreadable(item, reader)
-            evidence = _Evidence({**row, "times": [], "outcomes": []})
-            turns = []  # every consolidation derives it again
-            subject = {**item, "types": sorted(of_types)}
-        else:
-            asked |= read
-            rows = self._graph.read("explaining.listings", **asked, sample=SAMPLE)
-            row = rows[0]
-            if reader is not None and not row["trials"]:
-                raise self._unreadable(item, reader)
-            by_task, by_agent = (
-                self._shares(
-                    "explaining.shares_of_listings",
-                    by=by,
-                    verdict=row["verdict"] or "WORKS",
-                    **asked,
-                )
-                for by in ("task", "agent")
+    def _rule(self, item: Row, view: View, read: dict[str, Any]) -> Explanation | None:
+        asked: dict[str, Any] = {"id": item["id"], **read}
+        row = self._one("explaining.listings", **asked, sample=SAMPLE)
+        if view.agents is not None and not row["trials"]:
+            return None
+        by_task, by_agent = (
+            self._shares(
+                "explaining.shares_of_listings",
+                by=by,
+                verdict=row["verdict"] or "WORKS",
+                **asked,
             )
-            evidence = _Evidence(row, by_task, by_agent)
-            turns = self._verdict_turns(row)
-            subject = {**item, "verdict": row["verdict"], "first_at": None, "last_at": None}
+            for by in ("task", "agent")
+        )
         return self._explanation(
-            subject,
-            evidence,
-            reader=reader,
-            turns=turns,
+            {**item, "verdict": row["verdict"], "first_at": None, "last_at": None},
+            _Evidence(row, by_task, by_agent),
+            reader=view.reader,
+            turns=self._verdict_turns(row),
+            show=("explaining.show_rule", {"ids": [item["id"]]}),
+        )
+
+    def _general_rule(self, given: str, view: View, item: Row | None = None) -> Explanation | None:
+        """Return the explanation of a general rule, by id or text; None where there is none.
+
+        Every consolidation derives it again, so that nothing is said of what would change it.
+        """
+        if view.agents is None and item is not None:
+            row = self._one("explaining.general_rule", id=item["id"], sample=SAMPLE)
+        else:
+            ids = {given, rule_id(self._graph.ns, "", given)}
+            rows = (row for row in general_rules_of(self._graph, view) if row["id"] in ids)
+            row = next(rows, {})
+            if not row:
+                return None
+            item = {**dict.fromkeys(("agent", "error_class", "task")), "kind": "rule", **row}
+            row |= {
+                "successes": row["supporting"],
+                "trials": row["supporting"] + row["opposing"],
+                "types": row["task_types"],
+                "supporting": [link["episode"] for link in row["episodes"]][:SAMPLE],
+                "opposing": [link["episode"] for link in row["against"]][:SAMPLE],
+            }
+        return self._explanation(
+            {**item, "types": sorted(row["types"] or ())},
+            _Evidence({**row, "times": [], "outcomes": []}),
+            reader=view.reader,
             show=("explaining.show_rule", {"ids": [item["id"]]}),
         )
 
@@ -259,17 +283,15 @@ class Explainer:
 
     # Policies
 
-    def _policy(
-        self, item: Row, view: View, read: dict[str, Any], reader: str | None
-    ) -> Explanation:
+    def _policy(self, item: Row, view: View, read: dict[str, Any]) -> Explanation | None:
         if view.agents is not None and item["agent"] not in view.agents:
-            raise self._unreadable(item, reader)
+            return None
         identity = item["id"]
         known = policy_of(self._one("policies.get", id=identity))
         row = self._one("explaining.attempts", id=identity, types=read["types"], sample=SAMPLE)
         steps = self._graph.read("explaining.transitions", id=identity)
         by_task = self._shares("explaining.shares_of_attempts", id=identity, types=read["types"])
-        near = self._beside(item, known.state)
+        near = self._beside(item, known.state, view)
         facts = PolicyFacts(
             state=known.state,
             q=known.q,
@@ -287,38 +309,43 @@ class Explainer:
         return self._explanation(
             item,
             _Evidence(row, by_task),
-            reader=reader,
+            reader=view.reader,
             near=near,
             policy=facts,
             turns=self._crystallizing(row, crystallized=known.crystallized),
             show=("explaining.show_policy", shown),
         )
 
-    def _beside(self, item: Row, state: str) -> list[Neighbour]:
-        """Return the agent's other policies in the state, and those linked with the policy."""
+    def _beside(self, item: Row, state: str, view: View) -> list[Neighbour]:
+        """Return the agent's other policies in the state, and readable ones linked with it."""
         place = state_id(self._graph.ns, state)
         rows = self._graph.read("policies.values", state_id=place, agent=item["agent"])
         rows = [row for row in rows if row["id"] != item["id"]][:NEAR]
-        linked = {
-            row["id"]: row for row in self._graph.read("policies.linked", id=item["id"], limit=NEAR)
-        }
+        linked = {row["id"]: row for row in self._graph.read("policies.linked", id=item["id"])}
         near = [
             Neighbour(relation="same state", weight=None, **_rated({**row, "text": _action(row)}))
             for row in rows
         ]
         texts = self._graph.read("explaining.find", ids=sorted(linked)) if linked else []
-        by_id = {row["id"]: row["text"] for row in texts}
-        return near + [
-            Neighbour(
-                relation="linked",
-                id=identity,
-                text=by_id[identity],
-                weight=row["weight"],
-                episodes=row["count"],
-            )
-            for identity, row in linked.items()
-            if identity in by_id
-        ]
+        by_id = {
+            row["id"]: row["text"]
+            for row in texts
+            if view.agents is None or row["agent"] in view.agents
+        }
+        return (
+            near
+            + [
+                Neighbour(
+                    relation="linked",
+                    id=identity,
+                    text=by_id[identity],
+                    weight=row["weight"],
+                    episodes=row["count"],
+                )
+                for identity, row in linked.items()
+                if identity in by_id
+            ][:NEAR]
+        )
 
     def _crystallizing(self, row: Row, *, crystallized: bool) -> list[Turn]:
         """Return how many trials would crystallize a policy, or take it back."""
@@ -345,12 +372,6 @@ class Explainer:
         return turns
 
     # Common to all kinds
-
-    def _unreadable(self, item: Row, reader: str | None) -> NotFoundError:
-        return NotFoundError(
-            f"agent {reader!r} may not read the evidence of {item['kind']} {item['id']!r}; "
-            "leave out the agent to read everything, or see `graphmem scopes`"
-        )
 
     def _explanation(
         self,

@@ -15,8 +15,8 @@ from __future__ import annotations
 import math
 from dataclasses import astuple, dataclass
 
-import numpy as np
-from numpy.typing import NDArray
+from graphmem.arrays import NDArray, np
+from graphmem.uninterrupted import uninterrupted
 
 Floats = NDArray[np.float64]
 CERTAIN = 2.5758
@@ -112,7 +112,8 @@ def interval(probability: float, concentration: float, level: float = 0.95) -> t
         concentration: the sum of the two parameters, over 0.
         level: the probability inside, in (0, 1).
     """
-    from scipy.special import betaincinv
+    with uninterrupted():
+        from scipy.special import betaincinv
 
     a, b = probability * concentration, (1.0 - probability) * concentration
     low, high = (float(betaincinv(a, b, tail)) for tail in ((1 - level) / 2, (1 + level) / 2))
@@ -129,7 +130,8 @@ def fit(cells: Cells, trials: int, successes: int, prior: tuple[float, float]) -
         successes: successes of all strategies.
         prior: successes and failures of the Beta prior of the overall rate.
     """
-    from scipy.optimize import minimize
+    with uninterrupted():
+        from scipy.optimize import minimize
 
     if trials < LEAST or not 0 < successes < trials:
         return Fitted(DEFAULTS, 0.0, 0.0, accepted=False)

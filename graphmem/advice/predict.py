@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from graphmem.errors import StoreError, ValidationError
-from graphmem.graph.access import read_view
+from graphmem.graph.access import View, read_view
 from graphmem.graph.arguments import checked_text
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.lookup import task_ids
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]
 """Called with the number of predicted episodes, and of all episodes."""
-Near = Callable[[str, str], Sequence[tuple[str, float]]]
-"""Finds nodes of a label (``Task``, ``Strategy``) similar to a text: their ids, and similarities in
-[-1, 1]."""
+Near = Callable[[str, str, View], Sequence[tuple[str, float]]]
+"""Finds nodes of a label (``Task``, ``Strategy``) similar to a text in a view: their ids, and
+similarities in [-1, 1]."""
 MAX_CELLS = 200_000
 """Most entries for fitting; a larger history is sampled by the keys of tasks."""
 _PAGE = 1_000
@@ -80,13 +80,17 @@ class Forecaster:
         """
         text = _named("task", task)
         texts = _strategies(strategy)
-        seen = read_view(self._graph, agent).filters(self._graph)
-        everything = self._graph.read("forecasting.totals")[0]
-        strengths = self._in_force(everything["trials"])
-        totals = everything if seen["agents"] is None else self._totals_of(seen)
-        own, tried = self._task(text, seen)
-        borrowed = [] if tried["trials"] else self._near_tasks(text, own, near, seen)
-        rows = self._strategies(texts, own, near, seen)
+        view = read_view(self._graph, agent)
+        seen = view.filters(self._graph)
+        if view.agents is None:
+            totals = self._graph.read("forecasting.totals")[0]
+            strengths = self._in_force(totals["trials"])
+        else:  # strengths are fitted to the outcomes of all agents
+            totals = self._graph.read("forecasting.totals_of", **seen)[0]
+            strengths = undecided()
+        own, tried = self._task(text, seen, view)
+        borrowed = [] if tried["trials"] else self._near_tasks(text, own, near, seen, view)
+        rows = self._strategies(texts, own, near, seen, view)
         answer = self._graph.read(
             "forecasting.pool",
             trials=totals["trials"],
@@ -156,12 +160,9 @@ class Forecaster:
 
     # Counts
 
-    def _totals_of(self, seen: Filters) -> Row:
-        return self._graph.read("forecasting.totals_of", **seen)[0]
-
-    def _task(self, text: str, seen: Filters) -> tuple[list[str], Row]:
+    def _task(self, text: str, seen: Filters, view: View) -> tuple[list[str], Row]:
         """Return the ids of a task, by key, id or description, and their common counts."""
-        own = task_ids(self._graph, text)
+        own = task_ids(self._graph, text, view)
         counted = self._graph.read("forecasting.tasks", ids=own, **seen) if own else []
         return own, {
             "trials": sum(row["trials"] for row in counted),
@@ -169,7 +170,7 @@ class Forecaster:
         }
 
     def _near_tasks(
-        self, text: str, own: list[str], near: Near | None, seen: Filters
+        self, text: str, own: list[str], near: Near | None, seen: Filters, view: View
     ) -> list[Borrowed]:
         """Return the tasks from which a task without trials borrows, and their counts."""
         similar: dict[str, float] = {}
@@ -177,24 +178,33 @@ class Forecaster:
             rows = self._graph.read("forecasting.similar_tasks", ids=own)
             similar = _nearest(((row["similar"], row["similarity"]) for row in rows), own)
         elif near is not None:
-            similar = _nearest(near("Task", text), own)
+            similar = _nearest(near("Task", text, view), own)
         if not similar:
             return []
         rows = self._graph.read("forecasting.tasks", ids=sorted(similar), **seen)
+        if view.agents is not None:
+            texts = view.tasks(self._graph, sorted(similar))
+            rows = [{**row, "text": texts[row["id"]]["text"]} for row in rows if row["id"] in texts]
         return _borrowed(rows, similar)
 
     def _strategies(
-        self, texts: list[str], tasks: list[str], near: Near | None, seen: Filters
+        self, texts: list[str], tasks: list[str], near: Near | None, seen: Filters, view: View
     ) -> list[Row]:
         """Return the counts of strategies over all tasks and on given ones, in order."""
         ns = self._graph.ns
         named = {text: strategy_id(ns, text) for text in texts}
-        rows = {row["id"]: row for row in self._tried({*texts, *named.values()}, seen)}
+        rows = {
+            row["id"]: row
+            for row in self._tried({*texts, *named.values()}, seen)
+            if view.agents is None or row["trials"]
+        }
         known = {text: rows.get(named[text], rows.get(text)) for text in texts}
         wholes = sorted({row["whole"] for row in known.values() if row})
         here: dict[str, Row] = {}
         if wholes and tasks:
-            cells = self._graph.read("forecasting.outcomes", tasks=tasks, ids=wholes, **seen)
+            cells = self._graph.read(
+                "forecasting.outcomes", tasks=tasks, ids=wholes, agents=view.agents
+            )
             here = {row["whole"]: row for row in cells}
         answer = []
         counted = set()
@@ -214,7 +224,7 @@ class Forecaster:
                     "successes": row["successes"] if row else 0,
                     "cell_trials": cell.get("trials", 0),
                     "cell_successes": cell.get("successes", 0),
-                    "near": [] if trials else self._near_strategies(text, row, near, seen),
+                    "near": [] if trials else self._near_strategies(text, row, near, seen, view),
                 }
             )
         return answer
@@ -232,7 +242,7 @@ class Forecaster:
         return [{**row, **_pick(counts.get(row["whole"], nothing))} for row in rows]
 
     def _near_strategies(
-        self, text: str, row: Row | None, near: Near | None, seen: Filters
+        self, text: str, row: Row | None, near: Near | None, seen: Filters, view: View
     ) -> list[Borrowed]:
         """Return the strategies from which a strategy without trials borrows, and their counts."""
         similar: dict[str, float] = {}
@@ -241,7 +251,7 @@ class Forecaster:
             links = self._graph.read("forecasting.similar_strategies", ids=sorted(own))
             similar = _nearest(((link["similar"], link["similarity"]) for link in links), own)
         elif near is not None:
-            similar = _nearest(near("Strategy", text), [])
+            similar = _nearest(near("Strategy", text, view), [])
         rows = self._tried(similar, seen) if similar else []
         once = {one["whole"]: one for one in sorted(rows, key=lambda one: similar[one["id"]])}
         return _borrowed(once.values(), similar)
@@ -355,9 +365,8 @@ class Forecaster:
 
 def cells_of(rows: Sequence[tuple[int, ...]]) -> Cells:
     """Return counts as arrays: (task, its trials, successes, the strategy's, the cell's)."""
-    import numpy as np
-
     from graphmem.advice.pooling import Cells
+    from graphmem.arrays import np
 
     table = np.array(rows, dtype=np.float64).reshape(-1, 7)
     group = table[:, 0].astype(np.int64)

@@ -111,9 +111,11 @@ class Recaller:
             raise ValidationError("max_hops", max_hops, f"must be from 0 to {MOST_HOPS}")
         now = self._graph.now() if at is None else to_millis(_Asked(at=at).at)
         view = read_view(self._graph, agent)
-        hits = self._similarity.search(asked, SEEDS)
+        hits = self._similarity.search(asked, SEEDS, view)
         relevance_of = {hit.id: min(1.0, hit.similarity**2) for hit in hits if hit.similarity > 0}
-        tasks = self._tasks([id_ for id_ in _first(hits, "Task") if id_ in relevance_of], view)
+        tasks = view.tasks(
+            self._graph, [id_ for id_ in _first(hits, "Task") if id_ in relevance_of]
+        )
         walk = _Walk()
         for id_ in _first(hits, "Strategy"):
             if id_ in relevance_of:
@@ -125,7 +127,7 @@ class Recaller:
         chosen = self._varied(ranked[: max(POOL, limit)], limit)
         return Recall(
             text=asked,
-            embedder=self._similarity.searched_with,
+            embedder=self._similarity.searched_with if hits else None,
             items=tuple(self._items(chosen, ranked, walk, tasks, view)),
             warnings=tuple(self._warnings(ranked, tasks, view)),
             tasks=tuple(
@@ -186,7 +188,9 @@ class Recaller:
         query = {"together": view.agents is None, "fan_out": FAN_OUT}
         ids = _most_relevant({id_: walk.strategies[id_] for id_ in strategies})
         reached: set[str] = set()
-        for row in self._read("recall.near_strategies", ids=ids, **query) if ids else ():
+        rows = self._read("recall.near_strategies", ids=ids, **query) if ids else []
+        there = view.strategies(self._graph, sorted({row["other"] for row in rows}))
+        for row in (row for row in rows if row["other"] in there):
             before = walk.strategies[row["id"]]
             edge = f"{row['edge']} {row['strength'] ** _ROOT[row['edge']]:.2f}"
             way = (*before.way, ("edge", edge), ("strategy", row["other"]))
@@ -204,7 +208,7 @@ class Recaller:
             known = walk.tasks.get(row["other"]) or near.get(row["other"])
             if known is None or step.relevance > known.relevance:
                 near[row["other"]] = step
-        near = {id_: near[id_] for id_ in self._tasks(list(near), view)} if near else near
+        near = {id_: near[id_] for id_ in view.tasks(self._graph, list(near))}
         walk.tasks |= near
         return reached | self._reach(walk, self._tried(near, view), near), near
 
@@ -215,14 +219,6 @@ class Recaller:
         agents = view.agents
         query = {"rows": rows, "agents": agents, "fan_out": FAN_OUT}
         return self._read("recall.tried", **query) if rows else []
-
-    def _tasks(self, ids: Sequence[str], view: View) -> dict[str, Row]:
-        """Return the readable tasks: by their types, and by the agents that attempted them."""
-        if ids and view.agents is not None:
-            own = self._read("recall.tasks_by", ids=list(ids), agents=view.agents)
-            ids = [row["id"] for row in own]
-        rows = self._read("recall.tasks", ids=list(ids)) if ids else []
-        return {row["id"]: row for row in rows if view.allows(row["task_type"])}
 
     # Outcomes
 
@@ -258,7 +254,7 @@ class Recaller:
         variety, best = self._settings.recall_variety, ranked[0]["score"] or 1.0
         if not variety or limit == 1:
             return list(ranked[:limit])
-        import numpy as np
+        from graphmem.arrays import np
 
         ids = [row["id"] for row in ranked]
         values = (1 - variety) * np.array([row["score"] for row in ranked]) / best
@@ -291,7 +287,7 @@ class Recaller:
         ways = {row["id"]: _way(row, walk) for row in chosen}
         texts = {id_: row["text"] for id_, row in tasks.items()}
         missing = {id_ for way in ways.values() for kind, id_ in way if kind == "task"} - set(texts)
-        texts |= {id_: row["text"] for id_, row in self._tasks(sorted(missing), view).items()}
+        texts |= {id_: row["text"] for id_, row in view.tasks(self._graph, sorted(missing)).items()}
         # Of merged strategies that of what they count as; of those that may not be read none.
         texts |= {id_: row["text"] for row in ranked for id_ in _members(row)}
         evidence = self._evidence(ways, {row["id"]: row["first"] for row in chosen}, view)
@@ -316,7 +312,8 @@ class Recaller:
         rest = sorted(ways.keys() - {row["id"] for row in rows})
         rows += self._read("recall.tasks_of", ids=rest, agents=agents) if rest else []
         by_strategy: dict[str, list[str]] = {}
-        for row in self._read("recall.episodes", rows=rows, agents=agents) if rows else ():
+        only = {} if agents is None else {"agents": agents}
+        for row in self._read("recall.episodes", *only, rows=rows, **only) if rows else ():
             by_strategy.setdefault(row["id"], []).append(row["episode"])
         return {id_: episodes[:EVIDENCE] for id_, episodes in by_strategy.items()}
 

@@ -36,12 +36,15 @@ def config(options: Options) -> None:
 
 
 def _settings(options: Options, settings: Settings) -> Iterator[dict[str, Any]]:
-    from graphmem.config import default_folder
+    from graphmem.config import SECRETS, URLS, default_folder
+    from graphmem.printable import without_password
 
     for name, field in type(settings).model_fields.items():
         value = getattr(settings, name)
-        if name == "password" and value is not None:
+        if name in SECRETS and value is not None:
             value = "********"
+        if name in URLS and value is not None:
+            value = without_password(value)
         if name == "url" and value is None:
             value = str(default_folder())
         if getattr(options, name, None) is not None:

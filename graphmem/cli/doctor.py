@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from graphmem.cli.options import Options
-from graphmem.cli.printing import print_json, print_table
+from graphmem.cli.printing import cell, print_json, print_table
+
+if TYPE_CHECKING:
+    from graphmem.models import LossReport
 
 
 @click.command()
+@click.option(
+    "--accept-loss",
+    is_flag=True,
+    help="Where files are missing, damaged or older: go on with what is there.",
+)
 @click.pass_obj
-def doctor(options: Options) -> None:
-    """Check engine, versions, schema and indexes, and say how to repair problems.
+def doctor(options: Options, accept_loss: bool) -> None:
+    """Check engine, versions, files, schema and indexes, and say how to repair problems.
 
     \b
-    Example:
+    Examples:
       graphmem --url ./airline.graph doctor
+      graphmem --url ./airline.graph doctor --accept-loss
     """
     from graphmem.cli.diagnosis import examine
+
+    if accept_loss:
+        loss = options.memory().upkeep.accept_loss()
+        options.show(loss, lambda: _tell(loss))
+        return
 
     findings = examine(options)
     if options.as_json:
@@ -33,3 +48,12 @@ def doctor(options: Options) -> None:
     options.note_snapshot()
     if not all(finding.ok for finding in findings):
         sys.exit(1)
+
+
+def _tell(loss: LossReport) -> None:
+    if not loss.problems:
+        click.echo("nothing is missing")
+        return
+    for problem in loss.problems:
+        click.echo(f"accepted: {cell(problem)}")
+    click.echo("next: graphmem upkeep rebuild, then graphmem verify")

@@ -11,6 +11,7 @@ import click
 
 from graphmem import __version__
 from graphmem.cli.options import Options
+from graphmem.printable import guarded, without_passwords
 
 _SECTIONS = {
     "Commands": (
@@ -20,7 +21,10 @@ _SECTIONS = {
     "Parts of a memory": (
         *("lessons", "policies", "people", "scopes", "events", "predictions", "cycles", "upkeep"),
     ),
-    "Setting up": ("init", "demo", "doctor", "config", "formats", "embedders", "procedures"),
+    "Setting up": (
+        *("init", "demo", "doctor", "backup", "restore", "config", "formats", "embedders"),
+        "procedures",
+    ),
 }
 """What the help lists, in its order; each is in a module of its name, in :mod:`graphmem.cli`."""
 _COMMANDS = tuple(name for names in _SECTIONS.values() for name in names)
@@ -106,6 +110,7 @@ def main(arguments: list[str] | None = None) -> None:
     gc.set_threshold(100_000)
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in arguments
+    sys.stdout, sys.stderr = guarded(sys.stdout), guarded(sys.stderr)
     try:
         code = cli.main(arguments, prog_name="graphmem", standalone_mode=False)
     except click.exceptions.Abort:
@@ -115,17 +120,24 @@ def main(arguments: list[str] | None = None) -> None:
         error.show()
         code = error.exit_code
     except GraphMemError as error:
-        if debug:
-            raise
-        click.echo(f"Error: {error}", err=True)
+        _tell(error, debug=debug)
         usage = ValidationError | SettingsError | NotFoundError | ProcedureError
         code = 2 if isinstance(error, usage) else 1
     except BrokenPipeError:
         sys.stderr.close()
         code = 1
     except (OSError, MemoryError, RecursionError) as error:
-        if debug:
-            raise
-        click.echo(f"Error: {error or type(error).__name__}", err=True)
+        _tell(error, debug=debug)
         code = 1
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _tell(error: Exception, *, debug: bool) -> None:
+    """Print an error, with ``debug`` its traceback."""
+    if debug:
+        import traceback
+
+        text = "".join(traceback.format_exception(error)).rstrip("\n")
+    else:
+        text = f"Error: {str(error) or type(error).__name__}"
+    click.echo(without_passwords(text), err=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from graphmem.errors import SettingsError
+from graphmem.files import writing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,11 +60,11 @@ def save(figure: Figure, file: str | Path) -> None:
     """Write a figure in the format that the ending of the file names.
 
     Raises:
-        OSError: the file cannot be written.
+        StorageError: the file cannot be written.
     """
-    with warnings.catch_warnings():
+    with writing(file) as picture, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a font that lacks a letter
-        figure.savefig(file, format=Path(file).suffix[1:].lower())
+        figure.savefig(picture, format=Path(file).suffix[1:].lower())
 
 
 def plain(text: str, limit: int = 80) -> str:

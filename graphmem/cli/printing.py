@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from graphmem.printable import unguarded
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -36,12 +38,19 @@ def print_json(data: Any) -> None:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a rich console; without a terminal it is wide enough to keep rows on a line."""
+    """Return a rich console; without a terminal it is wide enough to keep rows on a line.
+
+    On a terminal it writes what styles; texts must be ``Text`` of printable characters then.
+    """
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
+    styled = stream.isatty()
     return Console(
-        stderr=stderr, width=None if stream.isatty() else 120, highlight=False, soft_wrap=False
+        file=unguarded(stream) if styled else stream,
+        width=None if styled else 120,
+        highlight=False,
+        soft_wrap=False,
     )
 
 
@@ -55,10 +64,11 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    title_text = None if title is None else Text(cell(title))
+    table = Table(title=title_text, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for heading, justify in columns:
         table.add_column(
-            heading,
+            Text(cell(heading)),
             justify="right" if justify == "right" else "left",
             overflow="fold",
             no_wrap=heading == "procedure",
@@ -96,6 +106,11 @@ def progress(label: str, options: Options) -> Iterator[Callable[[int, int | None
         return
     from rich.progress import Progress
 
-    with Progress(console=console(stderr=True), transient=True) as bar:
+    with Progress(
+        console=console(stderr=True),
+        transient=True,
+        redirect_stdout=False,  # they would not be guarded
+        redirect_stderr=False,
+    ) as bar:
         task = bar.add_task(label, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -33,7 +33,9 @@ def query(
 ) -> None:
     """Run a query that only reads: NAME from `graphmem procedures list`, a text, or a file.
 
-    Parameters are JSON where they parse as JSON, else text; $ns is the namespace.
+    Parameters are JSON where they parse as JSON, else text; $ns is the namespace. Cypher of your
+    own may only read the graph, for GRAPHMEM_QUERY_SECONDS (60); more rows than GRAPHMEM_QUERY_ROWS
+    (10000) are cut.
 
     \b
     Examples:
@@ -54,7 +56,7 @@ def query(
         writer.writerow(columns)
         writer.writerows([_csv(row[column]) for column in columns] for row in rows)
     elif options.as_json:
-        print_json(rows)
+        print_json({"rows": list(rows), "truncated": rows.truncated})
     elif rows:
         print_table(
             None,
@@ -63,6 +65,11 @@ def query(
         )
     else:
         click.echo("no rows")
+    if rows.truncated:
+        click.echo(
+            f"(the first {len(rows):,} rows, there are more; GRAPHMEM_QUERY_ROWS says how many)",
+            err=True,
+        )
     options.note_snapshot()
 
 

@@ -10,7 +10,8 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from graphmem.cli.options import Options
-from graphmem.cli.printing import console, print_json, print_table
+from graphmem.cli.printing import cell, console, print_json, print_table
+from graphmem.printable import printable
 
 if TYPE_CHECKING:
     from graphmem.seeding import Refusal, SeedReport, Source
@@ -87,7 +88,7 @@ def _sink(stack: ExitStack, refused: str | None) -> IO[str] | None:
 
 
 def _write_line(sink: IO[str], refusal: Refusal) -> None:
-    sink.write(refusal.model_dump_json() + "\n")
+    sink.write(printable(refusal.model_dump_json()) + "\n")
     sink.flush()
 
 
@@ -111,6 +112,13 @@ def _wants_bar(options: Options) -> bool:
     return sys.stderr.isatty() and not options.as_json
 
 
+def described(source: Source, format_name: str) -> str:
+    """Return the description of a file for rich, which takes brackets for styles."""
+    from rich.markup import escape
+
+    return escape(cell(f"{Path(source.name).name} ({format_name})", 80))
+
+
 class _Bar:
     """A progress bar over files, with the rate of records, on standard error."""
 
@@ -132,6 +140,8 @@ class _Bar:
             TextColumn("files, {task.fields[records]:,} records, {task.fields[rate]}"),
             TimeElapsedColumn(),
             console=console(stderr=True),
+            redirect_stdout=False,  # they would not be guarded
+            redirect_stderr=False,
         )
         self._task = self._progress.add_task("", total=len(sources), records=0, rate="")
         self._records = 0
@@ -144,7 +154,7 @@ class _Bar:
         self._progress.stop()
 
     def start(self, source: Source, format_name: str) -> None:
-        self._progress.update(self._task, description=f"{Path(source.name).name} ({format_name})")
+        self._progress.update(self._task, description=described(source, format_name))
 
     def advance(self, records: int) -> None:
         self._records += records

@@ -75,14 +75,18 @@ def erase(
         _ask(options, "erasing", lambda: f"Erase {what} for good?")
     memory = options.memory()
     if episode_ids:
-        reports = [memory.upkeep.erase(episode_id) for episode_id in episode_ids]
+        last = episode_ids[-1]
+        reports = [
+            memory.upkeep.erase(episode_id, compact=episode_id == last)
+            for episode_id in episode_ids
+        ]
     else:
         reports = [memory.upkeep.erase(agent=agent, user=user)]
 
     def table() -> None:
         for report in reports:
             click.echo(_erased(report))
-            _say_what_is_left(report.compacted, asked=report.episode_id is None)
+        _say_what_is_left(reports[-1].compacted, reports[-1].read_by)
 
     options.show(reports, table)
 
@@ -103,12 +107,14 @@ def _erased(report: EraseReport) -> str:
     )
 
 
-def _say_what_is_left(compacted: bool, *, asked: bool) -> None:
-    """Tell whether anything is left on disk, where that was asked for."""
+def _say_what_is_left(compacted: bool, read_by: tuple[str, ...]) -> None:
+    """Tell whether anything is left on disk, or with others."""
     if compacted:
         click.echo("the files were written anew; nothing of it is left in them")
-    elif asked:
+    else:
         click.echo("the server may keep removed records in its files for a while")
+    if read_by:
+        click.echo(f"an older snapshot is held, until it reads again, by {', '.join(read_by)}")
 
 
 def _or_any(_: click.Context, parameter: click.Parameter, value: str) -> float | None:
@@ -170,7 +176,7 @@ def forget(options: Options, /, dry_run: bool, yes: bool, **asked: Any) -> None:
         if report.removed:
             click.echo(f"and what nothing else supported: {listed(report.removed)}")
         if not report.dry_run and report.episodes:
-            _say_what_is_left(report.compacted, asked=True)
+            _say_what_is_left(report.compacted, report.read_by)
 
     options.show(report, table)
 

@@ -150,6 +150,12 @@ class Crowded:
     anti_patterns: set[str] = field(default_factory=set)
     tasks: set[str] = field(default_factory=set)
 
+    def add(self, other: Crowded) -> None:
+        """Add what another batch of the same transaction has."""
+        self.heuristics |= other.heuristics
+        self.anti_patterns |= other.anti_patterns
+        self.tasks |= other.tasks
+
 
 def parts(rows: list[Row], now: int, found: Found) -> tuple[Parts, Crowded]:
     """Return what new episodes add, and what has too much evidence then.

@@ -29,8 +29,8 @@ from graphmem.errors import (
     ValidationError,
     has_surrogate,
 )
-from graphmem.graph.access import read_scopes, refusal
-from graphmem.graph.arguments import check_limit, check_text, checked_text
+from graphmem.graph.access import View, read_scopes, refusal
+from graphmem.graph.arguments import check_function, check_limit, check_text, checked_text
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.lookup import task_ids
 from graphmem.ids import from_millis, node_id, strategy_id
@@ -41,6 +41,8 @@ from graphmem.store.port import ChangedError, Row
 OnError = Literal["raise", "collect"]
 STEPS_IN_A_BATCH = 20_000
 """A batch is written when its episodes have this many steps, so that memory stays bounded."""
+SIZE_OF_A_BATCH = 4_000_000
+"""A batch is also written when its episodes have this many characters."""
 SEEN = 65_536
 """Ids of which it is remembered that they were there."""
 WORTH_TRYING = 0.25
@@ -86,7 +88,8 @@ class Learner:
             StoreError: the engine failed; nothing was written.
         """
         row = self._row(episode)
-        created = self._add(row) or self._write([row], "raise")[0] is True
+        with self._graph.store.one_call():
+            created = self._add(row) or self._write([row], "raise")[0] is True
         return Learned.model_construct(episode_id=row["id"], created=created)
 
     def learn_many(
@@ -110,10 +113,12 @@ class Learner:
             raise ValidationError("batch_size", batch_size, "must be from 1 to 100000")
         if not isinstance(episodes, Iterable):
             raise ValidationError("episodes", episodes, "must be a list of episodes")
+        check_function("on_progress", on_progress)
+        check_function("on_reject", on_reject)
         report = _Report(on_reject)
         rows: list[Row] = []
         places: list[int] = []
-        seen = steps = 0
+        seen = steps = size = 0
 
         def flush() -> None:
             if rows:
@@ -138,30 +143,48 @@ class Learner:
             rows.append(row)
             places.append(index)
             steps += len(row["steps"])
-            if len(rows) == batch_size or steps >= STEPS_IN_A_BATCH:
+            size += row["_size"]
+            full = steps >= STEPS_IN_A_BATCH or size >= SIZE_OF_A_BATCH
+            if len(rows) == batch_size or full:
                 flush()
-                seen = steps = 0
+                seen = steps = size = 0
         flush()
         return report.done()
 
     def learn_all(
-        self, episodes: Sequence[Episode], also: Callable[[Transaction, list[Row]], None]
-    ) -> list[Learned]:
-        """Learn episodes in one transaction, and write in it what ``also`` writes.
+        self,
+        batches: Callable[[], Iterable[Sequence[Episode]]],
+        begin: Callable[[Transaction], None],
+        also: Callable[[Transaction, list[Row]], None],
+    ) -> tuple[int, int]:
+        """Learn batches of episodes in one transaction, and write in it what others write.
 
-        ``also`` gets the transaction and the rows of the episodes, in their order; it may be
-        called again where the transaction is.
+        ``begin`` gets the transaction, ``also`` the rows of each batch as well, in their order. All
+        are called again where the transaction is. Returns how many episodes there were, and how
+        many new ones.
 
         Raises:
             ValidationError, ConflictError, ScopeError: an episode is refused; nothing was written.
             StoreError: the engine failed; nothing was written.
         """
-        rows = [self._row(episode) for episode in episodes]
-        answers = self._write(rows, "raise", lambda tx: also(tx, rows))
-        return [
-            Learned.model_construct(episode_id=row["id"], created=answer is True)
-            for row, answer in zip(rows, answers, strict=True)
-        ]
+
+        def work(tx: Transaction) -> tuple[int, int, Crowded]:
+            seen = created = 0
+            crowded = Crowded()
+            begin(tx)
+            for batch in batches():
+                rows = [self._row(episode) for episode in batch]
+                unique, _ = _once(rows, "raise")
+                answers, grown, _ = self._work(tx, unique, "raise", last=False)
+                seen += len(rows)
+                created += sum(answer is True for answer in answers.values())
+                crowded.add(grown)
+                also(tx, rows)
+            return seen, created, crowded
+
+        seen, created, crowded = self._graph.transact(work)
+        self._cut(crowded)
+        return seen, created
 
     def best(
         self,
@@ -183,8 +206,8 @@ class Learner:
         else:
             rows = self._graph.read(
                 "learning.best_on",
-                tasks=self._tasks(task, task_type),
-                task_type=task_type,
+                tasks=self._tasks(task, task_type, agent),
+                task_type=task_type if agent is None else None,
                 agent=agent,
                 limit=limit,
             )
@@ -199,8 +222,19 @@ class Learner:
         rows = rows or self._graph.read("learning.evidence", strategy=known, limit=limit)
         return [Evidence(**row | {"at": from_millis(row["at"])}) for row in rows]
 
-    def _tasks(self, text: str | None, task_type: str | None) -> list[str]:
-        """Return the ids of the task with a key or wording, or else of the tasks of a type."""
+    def _tasks(self, text: str | None, task_type: str | None, agent: str | None) -> list[str]:
+        """Return the ids of the task with a key or wording, or else of the tasks of a type.
+
+        For an agent only tasks that it attempted, which are of the type that it took them for.
+        """
+        if agent is not None:
+            view = View(agents=(agent,), scope=None)
+            if text is not None:
+                ids = task_ids(self._graph, str(checked_text("task", text)), view)
+                rows = list(view.tasks(self._graph, ids, untried=True).values())
+            else:
+                rows = self._graph.read("access.described_tasks", agents=view.agents)
+            return sorted(row["id"] for row in rows if task_type in (None, row["task_type"]))
         if text is not None:  # the caller filters by the type
             return task_ids(self._graph, str(checked_text("task", text)))
         rows = self._graph.read("learning.find_tasks", task_type=task_type)
@@ -251,43 +285,25 @@ class Learner:
                 with contextlib.suppress(StoreError):
                     self._graph.write(name, ids=sorted(ids))
 
-    def _write(
-        self,
-        rows: list[Row],
-        on_error: OnError,
-        also: Callable[[Transaction], None] | None = None,
-    ) -> list[bool | ValidationError]:
+    def _write(self, rows: list[Row], on_error: OnError) -> list[bool | ValidationError]:
         """Write a batch in one transaction: per row whether it was new, or what it conflicts with.
 
         Rows go to the procedures in the order of their ids, so that concurrent writers seldom
         wait for each other crosswise.
         """
-        first: dict[str, Row] = {}
-        for row in rows:
-            first.setdefault(row["id"], row)
-        twins = {
-            index: _conflict(row, first[row["id"]]["_content"])
-            for index, row in enumerate(rows)
-            if row["content_hash"] != first[row["id"]]["content_hash"]
-        }
-        if on_error == "raise" and twins:
-            raise next(iter(twins.values()))
-        places = {key: place for place, key in enumerate(first)}
-        unique = [{**first[key], "_place": places[key]} for key in sorted(first)]
+        unique, twins = _once(rows, on_error)
 
         def work(tx: Transaction) -> _Written:
-            written = self._work(tx, unique, on_error, last=also is None)
-            if also:
-                also(tx)
-            return written
+            return self._work(tx, unique, on_error, last=True)
 
-        answers, crowded, found = self._graph.transact(work)
+        answers, crowded, found = self._graph.transact(work, brief=len(unique) == 1)
         self._cut(crowded)
         if len(unique) == 1:
             there = {*found["Task"], *found["Heuristic"], *found["AntiPattern"]}
             self._remember(unique[0], known=_about(unique[0]) <= there)
+        told = dict(answers)
         return [
-            twins.get(index, answers[row["id"]] if row is first[row["id"]] else False)
+            twins[index] if index in twins else told.pop(row["id"], False)
             for index, row in enumerate(rows)
         ]
 
@@ -409,6 +425,22 @@ def settled_half_life(stored: float, settings: Settings) -> float:
             "leave the setting out, or derive everything anew with rebuild"
         )
     return stored * DAY
+
+
+def _once(rows: list[Row], on_error: OnError) -> tuple[list[Row], dict[int, ConflictError]]:
+    """Return each episode once, in the order of the ids, and which rows conflict with another."""
+    first: dict[str, Row] = {}
+    for row in rows:
+        first.setdefault(row["id"], row)
+    twins = {
+        index: _conflict(row, first[row["id"]]["_content"])
+        for index, row in enumerate(rows)
+        if row["content_hash"] != first[row["id"]]["content_hash"]
+    }
+    if on_error == "raise" and twins:
+        raise next(iter(twins.values()))
+    places = {key: place for place, key in enumerate(first)}
+    return [{**first[key], "_place": places[key]} for key in sorted(first)], twins
 
 
 def _about(row: Row) -> set[str]:

@@ -32,10 +32,14 @@ from graphmem.text.task_types import infer_task_type
 
 
 def episode_row(episode: Episode, namespace: str, threshold: float) -> Row:
-    """Return what the procedures need of an episode; a score of ``threshold`` is a success."""
+    """Return what the procedures need of an episode; a score of ``threshold`` is a success.
+
+    ``_size`` is the number of characters of its content, as JSON.
+    """
     outcome = resolve(episode, threshold)
     held = content(episode, outcome)
-    content_hash = digest(canonical_json(held))
+    written = canonical_json(held)
+    content_hash = digest(written)
     key = ("key", episode.source_key) if episode.source_key else ("content", content_hash)
     episode_id = node_id(namespace, "Episode", *key)
     task_key = episode.task_key or episode.task
@@ -111,6 +115,7 @@ def episode_row(episode: Episode, namespace: str, threshold: float) -> Row:
             ((step.state, step.action_type, step.action) for step in episode.steps),
         ),
         "_content": held,
+        "_size": len(written),
     }
 
 

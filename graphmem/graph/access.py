@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,8 @@ class View:
     """Their agents, in order of name; None: all."""
     scope: Scope | None
     """The scope that limits the types of tasks; None: all types."""
+    reader: str | None = None
+    """Who reads; None: an administrator."""
 
     @property
     def min_occurrences(self) -> int | None:
@@ -32,11 +34,6 @@ class View:
     def allows(self, *task_types: str) -> bool:
         """Return whether the reader may read lessons on tasks of these types."""
         return self.scope is None or all(map(self.scope.allows, task_types))
-
-    def covers(self, agents: Iterable[str], task_types: Iterable[str]) -> bool:
-        """Return whether the reader may read all of these agents on these types of tasks."""
-        readable = self.agents is None or set(agents) <= set(self.agents)
-        return readable and self.allows(*task_types)
 
     def trials(self, settings: Settings) -> int:
         """Return the number of trials that a heuristic needs."""
@@ -53,6 +50,49 @@ class View:
             rows = reader.read("scopes.task_types")
             types = sorted(row["type"] for row in rows if self.allows(row["type"]))
         return {"agents": self.agents, "types": types}
+
+    def tasks(self, reader: Reader, ids: Sequence[str], *, untried: bool = False) -> dict[str, Row]:
+        """Return those of some tasks that the reader may read: rows {id, text, task_type}.
+
+        Agents share tasks. How a task is worded, and of which type it is, are for a reader what the
+        latest of the episodes say that it may read. With ``untried`` there are also tasks on which
+        no strategy was applied, which takes a look at all episodes of a task.
+        """
+        if not ids:
+            return {}
+        if self.agents is None:
+            rows = reader.read("access.any_tasks", ids=ids)
+        else:
+            rows = reader.read("access.tasks", ids=ids, agents=self.agents)
+            told = [row for row in rows if row["text"] is not None]
+            # Of the others, wording or type are of an episode that may not be read.
+            others = {*ids} if untried else {row["id"] for row in rows}
+            others -= {row["id"] for row in told}
+            rows = told
+            if others:
+                query = {"ids": sorted(others), "agents": self.agents}
+                rows += reader.read("access.described_tasks", "some", **query)
+        return {row["id"]: row for row in rows if self.allows(row["task_type"])}
+
+    def strategies(self, reader: Reader, ids: Sequence[str]) -> set[str]:
+        """Return those of some strategies that agents applied whose lessons the reader may read."""
+        if self.agents is None or not ids:
+            return set(ids)
+        rows = reader.read("access.strategies", ids=ids, **self.filters(reader))
+        return {row["id"] for row in rows}
+
+    def all_of(self, reader: Reader, label: str) -> list[str]:
+        """Return the ids of all tasks or strategies that one who may not read everything may."""
+        if label == "Task":
+            rows = reader.read("access.described_tasks", agents=self.agents)
+            rows = [row for row in rows if self.allows(row["task_type"])]
+        else:
+            rows = reader.read("access.applied_strategies", **self.filters(reader))
+        return [row["id"] for row in rows]
+
+
+EVERYTHING = View(agents=None, scope=None)
+"""What one reads who names no agent."""
 
 
 class Scopes(Mapping[str, Scope]):
@@ -78,13 +118,15 @@ class Scopes(Mapping[str, Scope]):
         agent without a scope reads its own lessons, on all types.
         """
         if agent is None:
-            return View(agents=None, scope=None)
+            return EVERYTHING
         shared = [
             name
             for name in self.ancestors(agent)
             if name in self._scopes and self._scopes[name].shares_with(agent)
         ]
-        return View(agents=tuple(sorted({agent, *shared})), scope=self._scopes.get(agent))
+        return View(
+            agents=tuple(sorted({agent, *shared})), scope=self._scopes.get(agent), reader=agent
+        )
 
     def ancestors(self, agent: str) -> set[str]:
         """Return the agents from which one inherits, directly or through others."""

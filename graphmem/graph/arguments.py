@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TypeVar
 
 from graphmem.errors import ValidationError, has_surrogate
 from graphmem.models.fields import Input, Name
+
+T = TypeVar("T")
+MOST = 1_000_000_000
+"""The greatest limit, which stands for all."""
 
 
 def check_text(name: str, value: object) -> None:
@@ -43,11 +52,67 @@ def checked_text(name: str, value: str | None) -> str | None:
     return unicodedata.normalize("NFC", value).strip()
 
 
-def check_limit(limit: int) -> None:
+def check_limit(limit: int, name: str = "limit") -> None:
     """Check a limit.
 
     Raises:
-        ValidationError: it is not an integer of at least 1.
+        ValidationError: it is not an integer from 1 to :data:`MOST`.
     """
-    if type(limit) is not int or limit < 1:
-        raise ValidationError("limit", limit, "must be a whole number from 1")
+    if type(limit) is not int or not 1 <= limit <= MOST:
+        raise ValidationError(name, limit, f"must be a whole number from 1 to {MOST:,}")
+
+
+def check_flag(name: str, value: bool) -> None:
+    """Check what is to be done or not.
+
+    Raises:
+        ValidationError: it is neither True nor False.
+    """
+    if type(value) is not bool:
+        raise ValidationError(name, value, "must be True or False")
+
+
+def check_function(name: str, value: Callable[..., object] | None) -> None:
+    """Check what is to be called.
+
+    Raises:
+        ValidationError: it cannot be called, and is not None.
+    """
+    if value is not None and not callable(value):
+        raise ValidationError(name, value, "is not a function", "give one, or leave it out")
+
+
+def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
+    """Check a word that stands for one of a few possibilities.
+
+    Raises:
+        ValidationError: it is none of them.
+    """
+    known = tuple(choices)
+    if not isinstance(value, str) or value not in known:
+        raise ValidationError(name, value, "is unknown", f"give one of {', '.join(known)}")
+
+
+def checked_items(name: str, items: Iterable[T]) -> Iterator[T]:
+    """Return an iterator over items.
+
+    Raises:
+        ValidationError: they are no list, or a text or a mapping.
+    """
+    if isinstance(items, Iterable) and not isinstance(items, str | bytes | Mapping):
+        with contextlib.suppress(Exception):  # whatever an object of somebody raises there
+            return iter(items)
+    raise ValidationError(name, items, "must be a list")
+
+
+def checked_path(name: str, path: str | Path) -> Path:
+    """Return a path.
+
+    Raises:
+        ValidationError: it is none.
+    """
+    if isinstance(path, str | Path) and str(path) and "\0" not in str(path):
+        with contextlib.suppress(UnicodeEncodeError):  # a lone surrogate that no name of a file has
+            os.fsencode(path)
+            return Path(path)
+    raise ValidationError(name, path, "is not a path")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -40,13 +40,24 @@ class Kind:
     """Whether it is a node, which a procedure links to its evidence."""
     file: str = "maintenance"
     complete: Complete | None = None
+    home: str = "id"
+    """The column with the id of the node that an item belongs to."""
+    narrowed: Mapping[str, str] = field(default_factory=dict)
+    """Parameters that limit what is derived, and the columns that they are compared with."""
+
+    def key_of(self, row: Row) -> str:
+        """Return the key of an item."""
+        return " ".join(str(row[name]) for name in self.key)
 
     def derive(
-        self, tx: Transaction, ids: Sequence[str], half_life: float, **only: Any
+        self, tx: Transaction, ids: Sequence[str], half_life: float, *options: str, **only: Any
     ) -> list[Row]:
-        """Return the items derived from the facts; ``only`` limits edges (``task``, ``others``)."""
+        """Return the items derived from the facts; ``only`` limits them (see ``narrowed``).
+
+        With the option "share", the ids are those of episodes, and only these count.
+        """
         extra = {"half_life": half_life} if self.needs_half_life else {}
-        rows = tx.run(self._procedure("derive"), ids=list(ids), **extra, **only)
+        rows = tx.run(self._procedure("derive"), *options, ids=list(ids), **extra, **only)
         return (
             [self.complete(tx.ns, row) for row in map(_in_order, rows)] if self.complete else rows
         )
@@ -55,10 +66,10 @@ class Kind:
         """Return the stored items."""
         return list(map(_in_order, tx.run(self._procedure("stored"), ids=list(ids))))
 
-    def put(self, tx: Transaction, ids: Sequence[str], rows: list[Row], **only: Any) -> int:
+    def put(self, tx: Transaction, ids: Sequence[str], rows: list[Row]) -> int:
         """Replace the stored items; return the number of new ones."""
         if self.edges:
-            self.clear(tx, ids, **only)
+            self.clear(tx, ids)
         if not rows:
             return 0
         written = tx.run(self._procedure("put"), rows=rows)
@@ -66,9 +77,15 @@ class Kind:
             tx.run(self._procedure("link"), rows=rows)
         return int(written[0]["written"])
 
-    def clear(self, tx: Transaction, ids: Sequence[str], **only: Any) -> None:
+    def set(self, tx: Transaction, rows: list[Row]) -> None:
+        """Write items that are there."""
+        tx.run(f"shares.set_{self.name}" if self.edges else self._procedure("put"), rows=rows)
+        if self.linked:
+            tx.run(self._procedure("link"), rows=rows)
+
+    def clear(self, tx: Transaction, ids: Sequence[str]) -> None:
         """Remove the items of some nodes."""
-        tx.run(self._procedure("clear"), ids=list(ids), **only)
+        tx.run(self._procedure("clear"), ids=list(ids))
 
     def _procedure(self, what: str) -> str:
         return f"{self.file}.{what}_{self.name}"
@@ -103,15 +120,44 @@ def _anti_pattern(ns: str, row: Row) -> Row:
 
 FILE = "lessons_maintenance"
 STRATEGIES = Kind("strategies", "Strategy", ("id",))
-OUTCOMES = Kind("outcomes", "Strategy", ("strategy", "task", "agent"), edges=True)
+OUTCOMES = Kind(
+    "outcomes",
+    "Strategy",
+    ("strategy", "task", "agent"),
+    edges=True,
+    home="strategy",
+    narrowed={"tasks": "task"},
+)
 CO_OCCURRENCES = Kind(
-    "co_occurrences", "Strategy", ("low", "high"), needs_half_life=True, edges=True
+    "co_occurrences",
+    "Strategy",
+    ("low", "high"),
+    needs_half_life=True,
+    edges=True,
+    home="low",
+    narrowed={"others": "high"},
 )
 HEURISTICS = Kind(
-    "heuristics", "Strategy", ("id",), edges=True, linked=True, file=FILE, complete=_heuristic
+    "heuristics",
+    "Strategy",
+    ("id",),
+    edges=True,
+    linked=True,
+    file=FILE,
+    complete=_heuristic,
+    home="strategy",
+    narrowed={"agents": "agent", "types": "type"},
 )
 ANTI_PATTERNS = Kind(
-    "anti_patterns", "Strategy", ("id",), edges=True, linked=True, file=FILE, complete=_anti_pattern
+    "anti_patterns",
+    "Strategy",
+    ("id",),
+    edges=True,
+    linked=True,
+    file=FILE,
+    complete=_anti_pattern,
+    home="strategy",
+    narrowed={"agents": "agent", "classes": "error_class"},
 )
 TASKS = Kind("tasks", "Task", ("id",), complete=_typed)
 RECENT = Kind("recent", "Task", ("id",), edges=True, file=FILE)
@@ -231,7 +277,7 @@ class Whole(Part):
 
 def by_key(kind: Kind, rows: Iterable[Row]) -> dict[str, Row]:
     """Return items by their keys within their kind."""
-    return {" ".join(str(row[name]) for name in kind.key): row for row in rows}
+    return {kind.key_of(row): row for row in rows}
 
 
 def differences_of(

@@ -55,10 +55,10 @@ class Graph:
         query, bound = self._bound(name, options, params)
         return self.store.attempt(query, fits, **bound)
 
-    def transact(self, work: Callable[[Transaction], T]) -> T:
+    def transact(self, work: Callable[[Transaction], T], *, brief: bool = False) -> T:
         """Run ``work`` in one transaction and return its answer; see :meth:`Store.transact`."""
         now = self.now()
-        return self.store.transact(lambda tx: work(Transaction(self, tx, now)))
+        return self.store.transact(lambda tx: work(Transaction(self, tx, now)), brief=brief)
 
     def view(self, work: Callable[[Transaction], T]) -> T:
         """Run ``work``, which only reads, on one consistent state; see :meth:`Store.view`."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
 from graphmem.errors import NotFoundError, ValidationError
+from graphmem.graph.access import EVERYTHING, View
 from graphmem.graph.arguments import check_text, checked_text
 from graphmem.graph.graph import Graph, Reader
 from graphmem.ids import strategy_id, task_id
@@ -30,9 +31,20 @@ class HasId(Protocol):
         ...
 
 
-def task_ids(reader: Reader, text: str) -> list[str]:
-    """Return the id of the task with that key or id, else the ids of all tasks with that text."""
-    rows = reader.read("lookup.tasks", ids=[task_id(reader.ns, text), text])
+def task_ids(reader: Reader, text: str, view: View = EVERYTHING) -> list[str]:
+    """Return the id of the task with that key or id, else the ids of all tasks with that text.
+
+    ``view`` is what is seen of the memory: only tasks in it are found.
+    """
+    ids = [task_id(reader.ns, text), text]
+    if view.agents is not None:
+        if found := view.tasks(reader, ids, untried=True):
+            return sorted(found)
+        ids = [row["id"] for row in reader.read("lookup.described_tasks", text=text)]
+        return sorted(
+            key for key, row in view.tasks(reader, ids, untried=True).items() if row["text"] == text
+        )
+    rows = reader.read("lookup.tasks", ids=ids)
     if not rows:
         rows = reader.read("lookup.described_tasks", text=text)
     return [row["id"] for row in rows]
@@ -83,68 +95,66 @@ class Items:
         self._graph = graph
 
     def find(
-        self, item: HasId | str, kind: str | None = None, agents: Sequence[str] | None = None
-    ) -> Row:
-        """Return the row of ``explaining.find`` for an object, an id or a text.
+        self, item: HasId | str, kind: str | None = None, view: View = EVERYTHING
+    ) -> Iterator[Row]:
+        """Yield the rows of ``explaining.find`` for an object, an id or a text: what it can mean.
 
-        With ``agents``, a text matches only their lessons, and errors suggest nothing.
+        The most likely comes first. Of a view, each may turn out to be nothing that it has.
 
         Raises:
-            NotFoundError: there is none.
             ValidationError: it is of a wrong type, or a text that matches several.
         """
         name = _checked_kind(kind)
-        if isinstance(item, str):
-            return self._named(_checked_item(item), item, name, agents)
-        if not isinstance(item, HasId) or not isinstance(item.id, str):
-            raise ValidationError(
-                "item", item, "cannot be explained", "give an id, a text, or what a memory returned"
-            )
-        known = self._by_ids([_checked_item(item.id)], name)
-        if not known:
-            raise self._missing(item.id, name, agents)
-        return known[0]
-
-    def _named(
-        self, text: str, given: str, kind: ItemKind | None, agents: Sequence[str] | None
-    ) -> Row:
-        for ids in ([text], [strategy_id(self._graph.ns, text)]):
-            if known := self._by_ids(ids, kind):
-                return known[0]
+        if not isinstance(item, str):
+            if not isinstance(item, HasId) or not isinstance(item.id, str):
+                raise ValidationError(
+                    "item",
+                    item,
+                    "cannot be explained",
+                    "give an id, a text, or what a memory returned",
+                )
+            yield from self._by_ids([_checked_item(item.id)], name)
+            return
+        text = _checked_item(item)
+        yield from self._by_ids([text], name)
+        yield from self._by_ids([strategy_id(self._graph.ns, text)], name)
         bare = _VERDICT.sub("", text, count=1) if _VERDICT.match(text) else text
-        asked = {"text": bare, "agents": agents and list(agents), "limit": FITTING + 1}
+        asked = {"text": bare, "limit": FITTING + 1, **view.filters(self._graph)}
         rows = self._graph.read("explaining.find_text", **asked)
-        rows = [row for row in rows if kind in (None, row["kind"])]
-        if not rows:
-            raise self._missing(given, kind, agents)
+        rows = [row for row in rows if name in (None, row["kind"])]
         if len(rows) > 1:
             listed = "; ".join(
                 f"{row['kind']} {row['id']} ({_described(row)})" for row in rows[:FITTING]
             )
             more = "" if len(rows) <= FITTING else "; and more"
             raise ValidationError(
-                "item", given, f"fits several: {listed}{more}", "give the id of one of them"
+                "item", item, f"fits several: {listed}{more}", "give the id of one of them"
             )
-        return self._by_ids([rows[0]["id"]], None)[0]
+        yield from self._by_ids([row["id"] for row in rows], None)
 
     def _by_ids(self, ids: Sequence[str], kind: ItemKind | None) -> list[Row]:
-        rows = self._graph.read("explaining.find", ids=list(ids))
+        rows = self._graph.read("explaining.find", ids=list(ids)) if ids else []
         return [row for row in rows if kind in (None, row["kind"])]
 
-    def _missing(
-        self, given: str, kind: ItemKind | None, agents: Sequence[str] | None
+    def missing(
+        self, item: HasId | str, kind: str | None = None, view: View = EVERYTHING
     ) -> NotFoundError:
-        what = kind or "strategy, heuristic, anti-pattern, rule or policy"
+        """Return the error for what is not there, or not in a view, which reads the same."""
+        given = item if isinstance(item, str) else item.id
+        what = _checked_kind(kind) or "strategy, heuristic, anti-pattern, rule or policy"
         alike = []
-        if agents is None:
+        if view.agents is None:
             alike = self._graph.read("explaining.alike", text=str(checked_text("item", given)))
         if alike:
             nearest = ", ".join(repr(row["text"][:80]) for row in alike)
             remedy = f"the nearest strategies are {nearest}"
-        else:
+        elif view.agents is None:
             remedy = "`graphmem strategies`, `lessons` and `policies` show what there is"
+        else:
+            remedy = "leave out the agent to read everything, or see `graphmem scopes`"
+        who = "" if view.reader is None else f" that agent {view.reader!r} may read"
         shown = given if len(given) <= 200 else f"{given[:200]}..."
-        return NotFoundError(f"no {what} {shown!r} in namespace {self._graph.ns!r}; {remedy}")
+        return NotFoundError(f"no {what} {shown!r}{who} in namespace {self._graph.ns!r}; {remedy}")
 
 
 def _checked_kind(kind: str | None) -> ItemKind | None:

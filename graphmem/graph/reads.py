@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterable
 
 from graphmem.errors import StoreError
+from graphmem.forks import in_child, renew_lock
 from graphmem.graph.graph import Graph, Transaction
 
 SECONDS = 5.0
@@ -26,7 +27,8 @@ class Reads:
     def __init__(self, graph: Graph) -> None:
         self._enabled = graph.settings.count_reads
         self._graph = graph
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        in_child(self, renew_lock)
         self._counts: dict[tuple[str, str], tuple[int, int]] = {}
         self._timer: threading.Timer | None = None
 

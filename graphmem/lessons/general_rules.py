@@ -22,10 +22,13 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pydantic
 
 from graphmem.errors import ValidationError
+from graphmem.graph.access import View
+from graphmem.graph.arguments import check_flag
 from graphmem.graph.derived import (
     GENERAL_RULES,
     PREFERRED,
@@ -36,7 +39,7 @@ from graphmem.graph.derived import (
     by_key,
     differences_of,
 )
-from graphmem.graph.graph import Transaction
+from graphmem.graph.graph import Reader, Transaction
 from graphmem.ids import node_id, rule_id
 from graphmem.lessons.anti_patterns import preferred, refresh_preferred
 from graphmem.lessons.reading import LessonReader
@@ -136,6 +139,7 @@ class Consolidator(LessonReader):
             ValidationError: ``model`` is of a wrong type.
         """
         asked = self._model(model)
+        check_flag("force", force)
         since, every = self._since(), self._settings.consolidate_every
         due = since >= every
         if not due and not force:
@@ -356,15 +360,17 @@ def stored(tx: Transaction) -> list[Row]:
     failed_at, created_at, agents, task_types, supporting, opposing}; the last two hold
     {episode, at}, latest first.
     """
-    rules = {
-        row["id"]: {**row, "supporting": [], "opposing": []}
-        for row in _rules(tx)
-        if row.pop("source") == REPETITION
-    }
-    for link in tx.run("consolidation.evidence", ids=list(rules)) if rules else ():
+    rows = [row for row in _rules(tx) if row.pop("source") == REPETITION]
+    return [_sorted(row) for row in _linked(tx, rows)]
+
+
+def _linked(reader: Reader, rows: Iterable[Row]) -> list[Row]:
+    """Return stored rules with their evidence: lists of {episode, at}, latest first."""
+    rules = {row["id"]: {**row, "supporting": [], "opposing": []} for row in rows}
+    for link in reader.read("consolidation.evidence", ids=list(rules)) if rules else ():
         side = "supporting" if link["supports"] else "opposing"
         rules[link["id"]][side].append({"episode": link["episode"], "at": link["at"]})
-    return [_sorted(row) for row in rules.values()]
+    return list(rules.values())
 
 
 def drop(tx: Transaction, episode_ids: Sequence[str]) -> Touched:
@@ -464,30 +470,72 @@ def _replace(tx: Transaction, before: set[str], rows: list[Row]) -> tuple[int, i
     return len(after - before), len(gone)
 
 
+def general_rules_of(reader: Reader, view: View) -> list[Row]:
+    """Return the general rules of one who may not read everything, best supported first.
+
+    They are derived from the episodes that it may read, since a consolidation was done; those of
+    models stand beside them where the model was sent nothing else. Rows are those of
+    :func:`stored`, with ``source``, and ``supporting`` and ``opposing`` as counts, ``episodes``
+    and ``against`` as samples {episode, at}.
+    """
+    identity = consolidation_id(reader.ns)
+    known = reader.read("consolidation.quantile", id=identity)
+    if not known:
+        return []
+    seen = view.filters(reader)
+    rows = [{**row, "source": REPETITION} for row in _derive(reader, known[0]["z"], seen=seen)]
+    said = [
+        row for row in reader.read("consolidation.stored", id=identity) if row["source"] == MODEL
+    ]
+    if said:
+        ids = [row["id"] for row in said]
+        sent = {row["id"] for row in reader.read("access.sent_rules", ids=ids, **seen)}
+        said = _linked(reader, [row for row in said if row["id"] in sent])
+    rows = [
+        {
+            **row,
+            "episodes": row["supporting"],
+            "against": row["opposing"],
+            "supporting": row["worked"] if row["verdict"] == "WORKS" else row["failed"],
+            "opposing": row["blamed"] if row["verdict"] == "WORKS" else row["praised"],
+        }
+        for row in rows + said
+    ]
+    return sorted(rows, key=lambda row: (row["source"] == MODEL, -_support(row), row["id"]))
+
+
 def _derive(
-    tx: Transaction,
+    reader: Reader,
     z: float,
     strategies: set[str] | None = None,
     wordings: set[str] | None = None,
+    seen: dict[str, Any] | None = None,
 ) -> list[Row]:
     """Return the general rules from repetition, by id.
 
     With ``wordings`` only those of sentences with one of these normalized forms, of ``strategies``
-    (texts), and of strategies equal to one of these sentences.
+    (texts), and of strategies equal to one of these sentences. ``seen`` are the ``agents`` and
+    ``types`` of tasks whose episodes count, without it all.
     """
-    groups = _groups(tx.run("consolidation.sentences"), wordings)
+    options = ("agents",) if seen else ()
+
+    def read(name: str, **asked: object) -> list[Row]:
+        return reader.read(name, *options, **asked, **(seen or {}))
+
+    groups = _groups(read("consolidation.sentences"), wordings)
     texts: list[str] | None = None
     if wordings is not None:
         texts = sorted({*(strategies or ()), *(group["text"] for group in groups)})
     rows: list[Row] = []
-    likely = tx.run("consolidation.likely_strategies", z=z, texts=texts)
+    only = {} if seen else {"texts": texts}
+    likely = read("consolidation.likely_strategies", z=z, **only)
     if likely:
-        rows += tx.run("consolidation.repeated_strategies", ids=[row["id"] for row in likely])
+        rows += read("consolidation.repeated_strategies", ids=[row["id"] for row in likely])
     if groups:
-        rows += tx.run("consolidation.repeated_sentences", rows=groups)
+        rows += read("consolidation.repeated_sentences", rows=groups)
     by_id: dict[str, Row] = {}
     for row in rows:
-        identity = rule_id(tx.ns, "", row["text"])
+        identity = rule_id(reader.ns, "", row["text"])
         known = by_id.get(identity)
         if known is None or _support(row) > _support(known):
             by_id[identity] = _sorted({"id": identity, **row})

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphmem.errors import ValidationError
-from graphmem.graph.access import read_view
+from graphmem.graph.access import EVERYTHING, View, read_view
 from graphmem.graph.arguments import check_limit, checked_text
 from graphmem.graph.graph import Graph, Reader
 from graphmem.graph.lookup import task_ids
@@ -142,11 +142,11 @@ class LessonReader:
         if limit is not None:
             check_limit(limit)
         view = read_view(self._graph, agent)
+        seen = view.filters(self._graph)
         limit = RULES if limit is None and task is not None else limit
-        tasks = None if task is None else self._tasks(task)
+        tasks = None if task is None else self._tasks(task, view)
         if view.agents is not None:
-            rows = self._graph.read("lessons.rules_by", agents=view.agents, tasks=tasks)
-            rows = [row for row in rows if view.allows(row.pop("task_type"))]
+            rows = self._graph.read("lessons.rules_by", tasks=tasks, **seen)
             if tasks is None:
                 rows.sort(key=lambda row: row["opposing"] - row["supporting"])
         elif tasks is None:
@@ -155,7 +155,7 @@ class LessonReader:
             rows = self._graph.read("lessons.rules_of", tasks=tasks, limit=limit)
         rows = sorted(rows, key=lambda row: bool(row["source"] == "model"))[:limit]
         samples: dict[str, list[str]] = {}
-        query = {"ids": [row["id"] for row in rows]}
+        query = {"ids": [row["id"] for row in rows], **seen}
         found = self._graph.read("lessons.evidence_of_rules", **query) if rows else []
         for row in sorted(found, key=lambda row: (row["at"], row["episode"]), reverse=True):
             samples.setdefault(row["id"], []).append(row["episode"])
@@ -188,12 +188,15 @@ class LessonReader:
         """
         check_limit(limit)
         view = read_view(self._graph, agent)
-        given = {"task": checked_text("task", task), "worker": checked_text("worker", worker)}
+        given: dict[str, Any] = {
+            "task": checked_text("task", task),
+            "worker": checked_text("worker", worker),
+        }
         if view.agents is None:
             rows = self._graph.read("lessons.mistakes", limit=limit, **given)
         else:
-            rows = self._graph.read("lessons.mistakes_by", agents=view.agents, **given)
-            rows = [row for row in rows if view.allows(row.pop("task_type"))][:limit]
+            given |= view.filters(self._graph)
+            rows = self._graph.read("lessons.mistakes_by", **given)[:limit]
         return [Mistake(**_dated(row)) for row in rows]
 
     def scores(self, task: str, *, last: int | None = None) -> list[Score]:
@@ -211,13 +214,12 @@ class LessonReader:
         elif type(last) is not int or not 1 <= last <= RECENT:
             raise ValidationError("last", last, f"must be from 1 to {RECENT}", "or leave it out")
         else:
-            rows = self._graph.read("lessons.recent", tasks=self._tasks(task), agents=None)[:last][
-                ::-1
-            ]
+            rows = self._graph.read("lessons.recent", tasks=self._tasks(task))[:last][::-1]
         return [_score(row) for row in rows]
 
     def summary(self, *, top: int = 5) -> MemorySummary:
         """Return what the memory holds in lessons: counts, top mistakes, scores of tasks."""
+        check_limit(top, "top")
         counts = self._graph.read("lessons.counts")[0]
         anti_patterns = self._both(
             "lessons.anti_patterns", at_least=self._settings.anti_pattern_failures
@@ -244,8 +246,8 @@ class LessonReader:
                 found.setdefault((whole[row["id"]], row["supports"]), []).append(row["episode"])
         return {key: episodes[:SAMPLE] for key, episodes in found.items()}
 
-    def _tasks(self, task: str) -> list[str]:
-        return task_ids(self._graph, str(checked_text("task", task)))
+    def _tasks(self, task: str, view: View = EVERYTHING) -> list[str]:
+        return task_ids(self._graph, str(checked_text("task", task)), view)
 
     def _both(self, name: str, reader: Reader | None = None, **params: Any) -> list[Row]:
         return with_merged(reader or self._graph, name, **params)
@@ -267,5 +269,5 @@ def _dated(row: Row, *without: str) -> Row:
 
 
 def _score(row: Row) -> Score:
-    held = {name: value for name, value in row.items() if name not in ("at", "dated", "task_type")}
+    held = {name: value for name, value in row.items() if name not in ("at", "dated")}
     return Score(**held, at=from_millis(row["dated"]))

@@ -67,11 +67,13 @@ from graphmem.models.policies import (
 from graphmem.models.predictions import Prediction, Reliability, ReliabilityBin
 from graphmem.models.recall import NearTask, Recall, RecallItem
 from graphmem.models.reports import (
+    BackupReport,
     Difference,
     EraseReport,
     ForgetReport,
     Learned,
     LearnReport,
+    LossReport,
     RebuildReport,
     Rejection,
     Stats,
@@ -90,6 +92,7 @@ __all__ = [
     "MAX_TEXT",
     "Alternative",
     "AntiPattern",
+    "BackupReport",
     "Baseline",
     "Borrowed",
     "Calibration",
@@ -119,6 +122,7 @@ __all__ = [
     "LearnReport",
     "Learned",
     "LinkedPolicy",
+    "LossReport",
     "MemorySummary",
     "Mistake",
     "MistakeCard",

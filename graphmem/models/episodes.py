@@ -19,6 +19,7 @@ from graphmem.models.fields import (
     Moment,
     Name,
     Text,
+    TypeName,
     Unit,
     Value,
     explain,
@@ -107,7 +108,7 @@ class Episode(Input):
     score: Unit | None = None
     reward: Finite | None = None
     agent: Name = "default"
-    task_type: Name | None = None
+    task_type: TypeName | None = None
     task_key: Name | None = None
     steps: Annotated[tuple[Step, ...], BeforeValidator(_tuple), Field(max_length=MAX_STEPS)] = ()
     error: Text | None = None

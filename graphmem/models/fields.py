@@ -26,6 +26,8 @@ from graphmem.ids import canonical_json, to_millis
 
 MAX_KEY = 10_000
 """Most characters in a task, strategy, agent or key."""
+MAX_TYPE = 1_000
+"""Most characters in a type of task, which is a key of an index: a server takes 8 kB there."""
 MAX_TEXT = 1_000_000
 """Most characters in an observation, error, feedback, summary or one JSON value."""
 MAX_VALUE = 1e100
@@ -42,6 +44,12 @@ def _normal(text: str) -> str:
     text = unicodedata.normalize("NFC", text).strip()
     if not text:
         raise ValueError("must not be empty")
+    return text
+
+
+def _indexable(text: str) -> str:
+    if len(text) > MAX_TYPE:  # normalizing can make a text longer
+        raise ValueError(f"must have at most {MAX_TYPE:,} characters after normalizing")
     return text
 
 
@@ -88,6 +96,9 @@ def _finite_json(value: JsonValue) -> JsonValue:
 
 
 Name = Annotated[str, Field(max_length=MAX_KEY), AfterValidator(_normal)]
+TypeName = Annotated[
+    str, Field(max_length=MAX_TYPE), AfterValidator(_normal), AfterValidator(_indexable)
+]
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
 Json = Annotated[JsonValue, AfterValidator(_finite_json)]
 JsonObject = Annotated[dict[str, JsonValue], AfterValidator(_finite_json)]

@@ -140,7 +140,10 @@ class EraseReport(Output):
     """Removed nodes that nothing else supported, by label."""
     compacted: bool = False
     """Whether the files were rewritten, so that nothing of it is left on disk. After erasing one
-    episode the next checkpoint does that; for a server this is always false."""
+    episode that is done where it is asked for (``compact``), else at the next checkpoint; for a
+    server this is always false."""
+    read_by: tuple[str, ...] = ()
+    """Other processes that still have an older snapshot, until they read again or close."""
 
 
 class ForgetReport(Output):
@@ -156,3 +159,23 @@ class ForgetReport(Output):
     episode_ids: tuple[str, ...]
     compacted: bool = False
     """Whether the files were rewritten, so that nothing of it is left on disk."""
+    read_by: tuple[str, ...] = ()
+    """Other processes that still have an older snapshot, until they read again or close."""
+
+
+class BackupReport(Output):
+    """The answer of ``backup`` and ``restore``: the new folder."""
+
+    path: str
+    bytes: int
+    """Size of the graph file."""
+    nodes: int
+    """In all namespaces."""
+
+
+class LossReport(Output):
+    """The answer of ``accept_loss``: what the files lack."""
+
+    problems: tuple[str, ...]
+    transactions: int
+    """Acknowledged transactions that are known to be missing from the log."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from graphmem.errors import NotFoundError, ValidationError
+from graphmem.graph.arguments import check_limit
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import from_millis, node_id
 from graphmem.models.fields import millis
@@ -118,8 +119,7 @@ class KnowledgeBase:
             ValidationError: the domain or the limit is wrong.
         """
         asked = Asked(domain=domain)
-        if type(limit) is not int or limit < 1:
-            raise ValidationError("limit", limit, "must be a whole number from 1")
+        check_limit(limit)
         rows = self._graph.read("knowledge.list", domain=asked.domain, limit=limit)
         return [_knowledge(row) for row in rows]
 

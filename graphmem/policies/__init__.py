@@ -9,6 +9,7 @@ from typing import Any
 
 from graphmem.config import Settings
 from graphmem.errors import ValidationError
+from graphmem.graph.arguments import check_flag, checked_items
 from graphmem.graph.graph import Transaction
 from graphmem.ids import to_millis
 from graphmem.models.policies import Observation, State, TDUpdate, Transition
@@ -92,7 +93,9 @@ class Policies(Asking, Linking, Studying, Crystallizing):
         given = Transition(
             state=state, action=action, reward=reward, terminal=terminal, agent=agent, **stated
         )
-        record = self._settings.record_transitions if record is None else record
+        if record is None:
+            record = self._settings.record_transitions
+        check_flag("record", record)
         if given.success is not None:
             if not record:
                 raise ValidationError(
@@ -148,9 +151,9 @@ class Policies(Asking, Linking, Studying, Crystallizing):
             ValidationError: one is wrong (the error begins with its position); its batch is not
                 written, earlier batches stay.
         """
-        _check_batch(batch_size, "transitions", transitions)
+        _check_batch(batch_size)
         answers: list[TDUpdate] = []
-        items = iter(transitions)
+        items = checked_items("transitions", transitions)
         while batch := list(islice(items, batch_size)):
             given = [numbered(Transition, item, len(answers) + i) for i, item in enumerate(batch)]
             answers += self._apply_transitions(given, len(answers))
@@ -217,8 +220,8 @@ class Policies(Asking, Linking, Studying, Crystallizing):
         Raises:
             ValidationError: one is wrong; its batch is not written, earlier batches stay.
         """
-        _check_batch(batch_size, "observations", observations)
-        items, done = iter(observations), 0
+        _check_batch(batch_size)
+        items, done = checked_items("observations", observations), 0
         while batch := list(islice(items, batch_size)):
             given = [numbered(Observation, item, done + i) for i, item in enumerate(batch)]
             done += len(self._observe(given, done))
@@ -257,7 +260,7 @@ class Policies(Asking, Linking, Studying, Crystallizing):
     ) -> None:
         """Set the values of many actions, each (state, action, q), in one transaction."""
         events = []
-        for index, item in enumerate(values):
+        for index, item in enumerate(checked_items("values", values)):
             if not isinstance(item, tuple | list) or len(item) != 3:
                 raise ValidationError(f"values.{index}", item, "must be (state, action, q)")
             state, action, q = item
@@ -317,8 +320,6 @@ def _count(actions: int | Sequence[Any] | None) -> int | None:
     return len(actions) if isinstance(actions, Sequence) else actions
 
 
-def _check_batch(size: int, name: str, items: object) -> None:
-    if not isinstance(items, Iterable) or isinstance(items, str | Mapping):
-        raise ValidationError(name, items, "must be a list")
+def _check_batch(size: int) -> None:
     if type(size) is not int or not 1 <= size <= MAX_BATCH:
         raise ValidationError("batch_size", size, f"must be from 1 to {MAX_BATCH}")

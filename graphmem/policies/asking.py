@@ -6,10 +6,10 @@ import json
 import random
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from graphmem.errors import ValidationError
-from graphmem.graph.arguments import check_text
+from graphmem.graph.arguments import check_choice, check_limit, check_text, checked_items
 from graphmem.graph.graph import Transaction
 from graphmem.graph.rates import rates_of
 from graphmem.ids import from_millis, to_millis
@@ -83,8 +83,10 @@ class Asking(PolicyBase):
         Raises:
             ValidationError: an argument is wrong.
         """
-        if explore not in (None, "ucb", "epsilon"):
-            raise ValidationError("explore", explore, "is unknown", "give 'ucb' or 'epsilon'")
+        if explore is not None:
+            check_choice("explore", explore, get_args(Explore))
+        if rng is not None and not isinstance(rng, random.Random):
+            raise ValidationError("rng", rng, "is not a random.Random", "give one, or None")
         place = StateKey.of(self._graph.ns, state)
         agent = self._agent(agent)
         chance = rng or random
@@ -135,7 +137,7 @@ class Asking(PolicyBase):
             return known
         by_id = {policy.id: policy for policy in known}
         tried, untried = [], []
-        for action in actions:
+        for action in checked_items("actions", actions):
             name, spec = split(action)
             key = self._key(agent, place.fingerprint, name, spec)
             if key.id in by_id:
@@ -222,8 +224,7 @@ class Asking(PolicyBase):
 
     def top(self, *, agent: str | None = None, limit: int = 20) -> list[Policy]:
         """Return the policies of the namespace with the highest values."""
-        if type(limit) is not int or limit < 1:
-            raise ValidationError("limit", limit, "must be a whole number from 1")
+        check_limit(limit)
         rows = self._graph.read(
             "policies.list", agent=None if agent is None else self._agent(agent), limit=limit
         )
@@ -255,7 +256,10 @@ class Asking(PolicyBase):
     ) -> list[bool]:
         """Return for each (state, action) whether an agent tried it."""
         ids = []
-        for state, action in pairs:
+        for index, pair in enumerate(checked_items("pairs", pairs)):
+            if not isinstance(pair, tuple | list) or len(pair) != 2:
+                raise ValidationError(f"pairs.{index}", pair, "must be (state, action)")
+            state, action = pair
             name, spec = split(action)
             ids.append(self._key(agent, state, name, spec).id)
         rows = self._graph.read("policies.seen", ids=ids)
@@ -284,7 +288,7 @@ class Asking(PolicyBase):
         """
         agents: dict[str, list[str]] = {}
         histories: dict[str, list[Point]] = {}
-        for policy in policies:
+        for policy in checked_items("policies", policies):
             known = self.by_id(policy.id if isinstance(policy, Policy) else policy)
             histories[known.id] = []
             agents.setdefault(known.agent, []).append(known.id)

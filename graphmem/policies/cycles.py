@@ -16,10 +16,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from itertools import accumulate
-from typing import Any
+from typing import Any, get_args
 from zoneinfo import ZoneInfo
 
 from graphmem.errors import NotFoundError, ValidationError
+from graphmem.graph.arguments import check_choice, check_flag, check_text
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.lookup import HasId, find_subject, subject_ids
 from graphmem.ids import from_millis, node_id
@@ -34,6 +35,7 @@ from graphmem.models.cycles import (
     Only,
 )
 from graphmem.store.port import Row
+from graphmem.uninterrupted import uninterrupted
 
 AMPLITUDE = 0.5
 """The bonus of a cycle to a value at its peak; half a period later it is subtracted."""
@@ -90,7 +92,8 @@ class Cycles:
             ValidationError: an argument is wrong.
             NotFoundError: there is no such policy or strategy.
         """
-        keep = only != "failure" and not isinstance(subject, list | tuple)
+        question = Question.of(timezone, alpha, correction, at_least, only)
+        keep = question.only != "failure" and not isinstance(subject, list | tuple)
         report = self.examine(
             subject,
             timezone=timezone,
@@ -118,6 +121,7 @@ class Cycles:
         Arguments and errors are those of :meth:`discover`.
         """
         question = Question.of(timezone, alpha, correction, at_least, only)
+        check_flag("keep", keep)
         if isinstance(subject, list | tuple):
             for name, given in (("keep", keep), ("only", only)):
                 if given:
@@ -226,14 +230,11 @@ class Question:
         """Return a question, or raise a ValidationError that names the wrong argument."""
         if type(alpha) not in (int, float) or not 0 < alpha < 1:
             raise ValidationError("alpha", alpha, "must be between 0 and 1", "0.05 is usual")
-        if correction not in ("holm", "bonferroni"):
-            raise ValidationError(
-                "correction", correction, "is unknown", "give 'holm' or 'bonferroni'"
-            )
+        check_choice("correction", correction, get_args(Correction))
         if type(at_least) is not int or at_least < 1:
             raise ValidationError("at_least", at_least, "must be a whole number from 1")
-        if only not in (None, "success", "failure"):
-            raise ValidationError("only", only, "is unknown", "give 'success' or 'failure'")
+        if only is not None:
+            check_choice("only", only, get_args(Only))
         return cls(zone_of(timezone), alpha, correction, at_least, only)
 
     def counts(self, row: Row) -> bool:
@@ -447,7 +448,8 @@ def _too_little(kind: Kind, events: int, days: int, buckets: int, at_least: int)
 
 def _chisquare() -> Any:
     """Return SciPy's test; it takes a second to load."""
-    from scipy.stats import chisquare
+    with uninterrupted():
+        from scipy.stats import chisquare
 
     return chisquare
 
@@ -528,6 +530,7 @@ def zone_of(timezone: str) -> ZoneInfo:
     Raises:
         ValidationError: there is no such zone.
     """
+    check_text("timezone", timezone)
     try:
         return ZoneInfo(timezone)
     except (LookupError, ValueError, TypeError, AttributeError, OSError):

@@ -18,7 +18,7 @@ from uuid import uuid4
 from pydantic import JsonValue
 
 from graphmem.errors import ConflictError, NotFoundError, ValidationError
-from graphmem.graph.arguments import check_text
+from graphmem.graph.arguments import check_choice, check_limit, check_text
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.lookup import HasId, find_subject, subject_ids
 from graphmem.ids import canonical_json, from_millis, node_id, stream_id
@@ -203,8 +203,7 @@ class Predictions:
         Raises:
             ValidationError: ``how`` is none of these, or the subject is of a wrong type.
         """
-        if how not in FEEDBACK:
-            raise ValidationError("how", how, "is unknown", f"give one of {', '.join(FEEDBACK)}")
+        check_choice("how", how, FEEDBACK)
         error, happened = FEEDBACK[how]
         subjects = self._names(subject)
 
@@ -272,12 +271,9 @@ class Predictions:
         Raises:
             ValidationError: an argument is wrong.
         """
-        if status is not None and status not in _STATUSES:
-            raise ValidationError(
-                "status", status, "is unknown", f"give one of {', '.join(_STATUSES)}"
-            )
-        if type(limit) is not int or limit < 1:
-            raise ValidationError("limit", limit, "must be a whole number from 1")
+        if status is not None:
+            check_choice("status", status, _STATUSES)
+        check_limit(limit)
         rows = self._graph.read(
             "predictions.list",
             status=status,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from graphmem.errors import ValidationError
-from graphmem.graph.arguments import check_text
+from graphmem.graph.arguments import check_limit, check_text, checked_items
 from graphmem.graph.graph import Transaction
 from graphmem.models.policies import LinkedPolicy, Policy
 from graphmem.policies.base import PolicyBase, finite, positive, unit
@@ -79,8 +79,7 @@ class Linking(PolicyBase):
         Raises:
             NotFoundError: the policy is not there.
         """
-        if type(limit) is not int or limit < 1:
-            raise ValidationError("limit", limit, "must be a whole number from 1")
+        check_limit(limit)
         known = self._known(policy)
         rows = self._graph.read("policies.linked", id=known.id, limit=limit)
         return [LinkedPolicy(**row) for row in rows]
@@ -113,7 +112,7 @@ class Linking(PolicyBase):
         if not unit("decay_per_hop", decay_per_hop) < 1.0:
             raise ValidationError("decay_per_hop", decay_per_hop, "must be under 1")
         floor = finite("threshold", threshold)
-        reached = {self._known(policy).id: 1.0 for policy in policies}
+        reached = {self._known(policy).id: 1.0 for policy in checked_items("policies", policies)}
         seeds = set(reached)
         frontier: Mapping[str, float] = dict(reached)
         for _ in range(depth):

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from graphmem.graph.arguments import check_function
 from graphmem.graph.graph import Transaction
 from graphmem.ids import node_id
 from graphmem.models.fields import Input, Unit
@@ -57,6 +58,7 @@ class Studying(PolicyBase):
         """
         rates = self._rates(alpha, gamma)
         name = None if agent is None else self._agent(agent)
+        check_function("on_progress", on_progress)
         pending = self._graph.read("events.cursors", group=GROUP, agent=name)
         episodes = transitions = incomplete = looked = 0
         for stream in pending:

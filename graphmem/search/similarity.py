@@ -1,54 +1,56 @@
 """What is similar: searching strategies and tasks by meaning and words, and linking them.
 
 Texts are embedded off the learning path: what is new is marked (:mod:`graphmem.search.queue`), and
-is embedded and linked at the next search or by :meth:`Similarity.relink`. Edges SIMILAR_TO lead
-from a node to the most similar ones, at most :data:`LINKS`, over the embedder's threshold.
+is embedded and linked (:mod:`graphmem.search.edges`) at the next search or by
+:meth:`Similarity.relink`.
 """
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import math
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
-from graphmem.errors import NotFoundError, SettingsError, ValidationError
+from graphmem.errors import NotFoundError, SettingsError, StorageError, ValidationError
+from graphmem.forks import in_child, renew_lock
+from graphmem.graph.access import EVERYTHING, View
 from graphmem.graph.arguments import check_limit, checked_text
-from graphmem.graph.derived import upkeep
-from graphmem.graph.graph import Graph, Transaction
+from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import find_strategy
 from graphmem.ids import node_id
 from graphmem.models import Difference
 from graphmem.models.similarity import RelinkReport, SimilarStrategy
+from graphmem.search.edges import LINKS, PAGE, Edges
 from graphmem.store.paging import pages
 from graphmem.store.port import TEXTS, Row, SearchIndex
 from graphmem.text.words import words
 
 if TYPE_CHECKING:
     from graphmem.search.embedding import Embedder
-    from graphmem.store.port import Cosines, Vector
+    from graphmem.store.port import Cosines, Near, Vector
 
 Progress = Callable[[int, int], None]
 """Called with how much is done, and of how much."""
 
-LINKS = 8
-"""Edges SIMILAR_TO that lead from a node at most."""
 FUSION = 60
 """What reciprocal rank fusion adds to a rank (Cormack, Clarke & Buettcher 2009)."""
-SHORTLIST = 1000
-"""Nodes that are looked at when a new one is linked: those that it may be a neighbour of."""
 LONGEST = 100_000
 """Characters of a text that is searched for."""
-_PAGE = 256
-_BLOCK = 128
-"""Rows that are compared with all others at once."""
 _SHARE = 5
 """Where one in so many nodes is new, all are linked anew: that is quicker."""
+_GROWTH = 4
+"""Factor by which more is looked at where too little of it may be read."""
 _KEPT = 256
 """Vectors of texts that were searched for that are kept."""
+_LOOK = 60.0
+"""Seconds between two looks for lost vectors on a server; an embedded index knows at once."""
 
-Links = dict[str, dict[str, float]]
-"""Similarities by the node that an edge leads from, then by the one that it leads to."""
+_log = logging.getLogger(__name__)
 
 
 class Hit(NamedTuple):
@@ -75,15 +77,20 @@ class Similarity:
         self._settings = graph.settings
         self._embedder = embedder
         self._id = node_id(graph.ns, "Embedder", graph.ns)
+        self._edges = Edges(graph)
         self._lock = threading.RLock()
+        in_child(self, renew_lock)
         self._asked: dict[str, Vector] = {}
         self._index: SearchIndex | None = None
+        self._looked = -math.inf
+        self._told = False
 
-    def search(self, text: str, limit: int = 50) -> list[Hit]:
+    def search(self, text: str, limit: int = 50, view: View = EVERYTHING) -> list[Hit]:
         """Return the tasks and strategies that fit a text, up to ``limit`` a label and way.
 
         By meaning (vectors) and by words (BM25), with the ranks of both fused; the best first.
         What is pending is embedded before. An empty memory gives nothing, and loads no model.
+        ``view`` is what is seen of the memory: only what is in it is found.
 
         Raises:
             ValidationError: the text is empty, too long, or holds a lone surrogate.
@@ -95,7 +102,13 @@ class Similarity:
         if index is None:
             return []
         hits: list[Hit] = []
-        found = index.hits(self.vector(asked), words(asked), limit)
+        vector, said = self.vector(asked), words(asked)
+        found = index.hits(vector, said, limit)
+        if view.agents is not None:
+            found = {
+                label: self._seen(index, label, vector, said, limit, view, pair)
+                for label, pair in found.items()
+            }
         for label, (near, matching) in found.items():
             similar = dict(matching) | dict(near)
             by_vector = {key: rank for rank, (key, _) in enumerate(near, 1)}
@@ -113,9 +126,54 @@ class Similarity:
             ]
         return sorted(hits, key=lambda hit: (-hit.fused, -hit.similarity, hit.id))
 
-    def lenders(self, label: str, text: str) -> list[tuple[str, float]]:
+    def _seen(
+        self,
+        index: SearchIndex,
+        label: str,
+        vector: Vector,
+        said: Sequence[str],
+        limit: int,
+        view: View,
+        found: tuple[Near, Near],
+    ) -> tuple[Near, Near]:
+        """Return the nearest nodes, and those that match the words best, of a part of the memory.
+
+        More and more are looked at until enough are seen, or there are no more.
+        """
+        known: set[str] = set()
+        there: set[str] = set()
+
+        def enough(more: Callable[[int], Near], found: Near) -> Near:
+            size, most = limit, index.count(label)
+            while True:
+                ids = [key for key, _ in found if key not in known]
+                known.update(ids)
+                if label == "Task":
+                    there.update(view.tasks(self._graph, ids))
+                else:
+                    there.update(view.strategies(self._graph, ids))
+                seen = [pair for pair in found if pair[0] in there]
+                if len(seen) >= limit or len(found) < size or size >= most:
+                    return seen[:limit]
+                size *= _GROWTH
+                found = more(size)
+
+        def near(size: int) -> Near:
+            if size <= _GROWTH**2 * limit:
+                return index.near(label, vector, size)
+            held, matrix = index.matrix(label, view.all_of(self._graph, label))  # few of many
+            scores = (matrix @ vector).tolist() if held else []
+            pairs = [(key, round(score, 6)) for key, score in zip(held, scores, strict=True)]
+            return sorted(pairs, key=lambda pair: (-pair[1], pair[0]))[:limit]
+
+        return (
+            enough(near, found[0]),
+            enough(lambda size: index.matching(label, said, vector, size), found[1]),
+        )
+
+    def lenders(self, label: str, text: str, view: View = EVERYTHING) -> list[tuple[str, float]]:
         """Return the ids and similarities of nodes that lend to a strategy or task with a text."""
-        hits = self.search(text, LINKS)
+        hits = self.search(text, LINKS, view)
         if not hits:
             return []
         thresholds = self.embedder.thresholds
@@ -141,7 +199,7 @@ class Similarity:
 
         The shape is (ids, others); NaN is for what has no vector.
         """
-        import numpy as np
+        from graphmem.arrays import np
 
         index = self._index or self.fresh()
         if index is None:
@@ -156,11 +214,15 @@ class Similarity:
         """
         check_limit(limit)
         text = searched("strategy", strategy)
+        found = find_strategy(self._graph, "strategy", text)
+        own = found["id"]
         index = self.fresh()
-        own = find_strategy(self._graph, "strategy", text)["id"]
-        assert index is not None  # noqa: S101 - there is one where there is a strategy
-        vectors = index.vectors("Strategy", [own])
-        near = index.near("Strategy", vectors[own], limit + 1)
+        if index is None:  # it was erased meanwhile
+            return []
+        vector = index.vectors("Strategy", [own]).get(own)
+        if vector is None:
+            vector = self.vector(found["text"])
+        near = index.near("Strategy", vector, limit + 1)
         linked = {
             row["other"] for row in self._graph.read("similarity.links_of_strategies", ids=[own])
         }
@@ -180,18 +242,21 @@ class Similarity:
 
     def built_with(self) -> str | None:
         """Return the name of what the vectors were made with; None before the first search."""
-        stored = self._stored()
+        stored = self._edges.state()
         return None if stored is None else str(stored["name"])
 
     def pending(self) -> dict[str, int]:
-        """Return how many strategies and tasks wait for their vector or edges, by label."""
-        stored = self._stored()
+        """Return how many strategies and tasks wait for their vector or edges, by label.
+
+        What lacks a vector waits for it, also where it was lost.
+        """
+        stored = self._edges.state()
         if stored is None:
-            return {label: len(self._texts_of(label)) for label in TEXTS}
-        counts = dict.fromkeys(TEXTS, 0)
-        for row in stored["pending"]:
-            counts[row["kind"]] += 1
-        return counts
+            return {label: len(self._edges.texts_of(label)) for label in TEXTS}
+        with self._lock:
+            index = self._graph.store.index(self._graph.ns)
+            index.open(stored["name"], stored["dimensions"])
+            return {label: len(ids) for label, ids in _waiting(stored, index).items()}
 
     def relink(
         self, embedder: Embedder | None = None, on_progress: Progress | None = None
@@ -215,18 +280,18 @@ class Similarity:
             index = self._graph.store.index(self._graph.ns)
             index.open(chosen.name, chosen.dimensions)
             index.tidy()
-            texts = {label: self._texts_of(label) for label in TEXTS}
+            texts = {label: self._edges.texts_of(label) for label in TEXTS}
             total = 2 * sum(map(len, texts.values()))
             embedded = done = 0
             for label, held in texts.items():
-                for page in pages(sorted(held), _PAGE):
+                for page in pages(sorted(held), PAGE):
                     embedded += self._embed(index, label, {key: held[key] for key in page})
                     done += len(page)
                     if on_progress:
                         on_progress(done, total)
             links = 0
             for label, held in texts.items():
-                for count, drawn in self._link_all(index, label, sorted(held)):
+                for count, drawn in self._edges.draw_all(index, label, sorted(held)):
                     links += drawn
                     done += count
                     if on_progress:
@@ -246,7 +311,7 @@ class Similarity:
         The first time, the vector of what is ``asked`` is made while the index is.
         """
         with self._lock:
-            stored = self._stored()
+            stored = self._edges.state()
             if stored is None and not self._graph.read("similarity.any_text"):
                 return None
             embedder = self.embedder
@@ -259,16 +324,26 @@ class Similarity:
                     made.result()
             else:
                 index.open(embedder.name, embedder.dimensions)
+            lost: list[Row] = []
             if stored is None:
-                waiting = {label: sorted(self._texts_of(label)) for label in TEXTS}
+                waiting = {label: sorted(self._edges.texts_of(label)) for label in TEXTS}
             else:
-                waiting = {label: [] for label in TEXTS}
-                for row in stored["pending"]:
+                waiting = _queued(stored)
+                lost = self._lost(index, waiting) if self._looks() else []
+                for row in lost:
                     waiting[row["kind"]].append(row["id"])
             if any(waiting.values()):
-                index = self._settle(index, waiting, first=stored is None)
+                index = self._settle(index, waiting, lost, first=stored is None)
             self._index = index
             return index
+
+    def _looks(self) -> bool:
+        """Return whether to look for lost vectors now."""
+        now = time.monotonic()
+        if self._graph.store.capabilities.server and now - self._looked < _LOOK:
+            return False
+        self._looked = now
+        return True
 
     @property
     def embedder(self) -> Embedder:
@@ -276,7 +351,7 @@ class Similarity:
         if self._embedder is None:
             from graphmem.search.embedding import open_embedder
 
-            stored = self._stored()
+            stored = self._edges.state()
             if stored is not None and "embedder" not in self._settings.model_fields_set:
                 try:
                     self._embedder = open_embedder(stored["name"])
@@ -297,7 +372,7 @@ class Similarity:
 
     def tidy(self) -> None:
         """Let nothing be left of texts that were erased."""
-        if (stored := self._stored()) is not None:
+        if (stored := self._edges.state()) is not None:
             with self._lock:
                 index = self._graph.store.index(self._graph.ns)
                 index.open(stored["name"], stored["dimensions"])
@@ -309,7 +384,7 @@ class Similarity:
 
         Texts that have no vector are marked.
         """
-        stored = self._stored()
+        stored = self._edges.state()
         if stored is None:
             return 0
         links = 0
@@ -318,12 +393,14 @@ class Similarity:
             index.open(stored["name"], stored["dimensions"])
             index.tidy()
             for label in TEXTS:
-                texts = self._texts_of(label)
+                texts = self._edges.texts_of(label)
                 embedded = index.with_vectors(label, texts)
-                links += sum(drawn for _, drawn in self._link_all(index, label, sorted(embedded)))
+                links += sum(
+                    drawn for _, drawn in self._edges.draw_all(index, label, sorted(embedded))
+                )
                 missing = sorted(texts.keys() - embedded)
                 rows = [{"id": key, "kind": label} for key in missing]
-                for page in pages(rows, _PAGE):
+                for page in pages(rows, PAGE):
                     self._graph.write("similarity.pend", rows=page)
         return links
 
@@ -334,7 +411,7 @@ class Similarity:
         miss neighbours among more than :data:`SHORTLIST` nodes: there only edges that should not
         be there, or with another similarity, are differences.
         """
-        stored = self._stored()
+        stored = self._edges.state()
         if stored is None:
             return [], {}
         found: list[Difference] = []
@@ -342,9 +419,9 @@ class Similarity:
         with self._lock:
             index = self._graph.store.index(self._graph.ns)
             index.open(stored["name"], stored["dimensions"])
-            waiting = {row["id"] for row in stored["pending"]}
+            waiting = set().union(*_waiting(stored, index).values())
             for label in TEXTS:
-                texts = self._texts_of(label)
+                texts = self._edges.texts_of(label)
                 embedded = index.with_vectors(label, texts)
                 checked["vectors"] += len(embedded)
                 found += [
@@ -352,39 +429,78 @@ class Similarity:
                     for key in sorted(texts.keys() - embedded - waiting)
                 ]
                 if not waiting:
-                    links = self._links(label, sorted(texts))
+                    links = self._edges.stored(label, sorted(texts))
                     checked["similar"] += sum(map(len, links.values()))
-                    found += self._compare(index, label, sorted(embedded), links)
+                    found += self._edges.compare(index, label, sorted(embedded), links)
         return found, checked
 
     def _settle(
-        self, index: SearchIndex, waiting: Mapping[str, Sequence[str]], *, first: bool
+        self,
+        index: SearchIndex,
+        waiting: Mapping[str, Sequence[str]],
+        lost: Sequence[Row],
+        *,
+        first: bool,
     ) -> SearchIndex:
-        """Embed and link what waits; where another process writes, only for the eyes of this.
+        """Embed and link what waits.
 
+        Where another process writes, or the disk is full, that is only for the eyes of this one.
         Returns the index that it is in: a reader that becomes the writer has another one.
         """
+        if lost:
+            _log.warning(
+                "%d texts have no vector: it was lost, damaged, or never stored; they are "
+                "embedded anew",
+                len(lost),
+            )
         writing = self._graph.store.try_writing()
         if writing:
             index = self._graph.store.index(self._graph.ns)
             index.open(self.embedder.name, self.embedder.dimensions)
-            if first:
+        with self._stored_if_possible():
+            if writing and first:
                 self._adopt(self.embedder)
+            for rows in pages(lost if writing else (), PAGE):
+                self._graph.write("similarity.pend", rows=rows)
         for label, ids in waiting.items():
-            for page in pages(ids, _PAGE):
+            for page in pages(ids, PAGE):
                 rows = self._graph.read(f"similarity.{TEXTS[label]}", ids=page)
                 self._embed(index, label, {row["id"]: row["text"] for row in rows})
-        for label, ids in waiting.items():
-            if not writing or not ids:
-                continue
-            if len(ids) * _SHARE >= index.count(label):
-                for _ in self._link_all(index, label, sorted(self._texts_of(label))):
-                    pass
-                self._graph.write("similarity.settle", ids=list(ids))
-            else:
-                for page in pages(ids, _PAGE):
-                    self._link(index, label, page)
+        if writing and self._edges.state() is not None:
+            with self._stored_if_possible():
+                for label, ids in waiting.items():
+                    if ids:
+                        self._link_waiting(index, label, ids)
+                self._told = False
         return index
+
+    @staticmethod
+    def _lost(index: SearchIndex, waiting: Mapping[str, Sequence[str]]) -> list[Row]:
+        """Return the nodes that lack a vector and are not in the queue."""
+        return [
+            {"id": key, "kind": label}
+            for label, ids in waiting.items()
+            for key in sorted(set(index.lacking(label)).difference(ids))
+        ]
+
+    def _link_waiting(self, index: SearchIndex, label: str, ids: Sequence[str]) -> None:
+        if len(ids) * _SHARE >= index.count(label):
+            for _ in self._edges.draw_all(index, label, sorted(self._edges.texts_of(label))):
+                pass
+            self._graph.write("similarity.settle", ids=list(ids))
+        else:
+            for page in pages(ids, PAGE):
+                self._edges.draw_some(index, label, page)
+
+    @contextlib.contextmanager
+    def _stored_if_possible(self) -> Iterator[None]:
+        """Go on without what cannot be stored, and say so, but not at every search."""
+        try:
+            yield
+        except StorageError as error:
+            say = _log.debug if self._told else _log.warning
+            say("what searches by meaning is kept in memory, and made again later: %s", error)
+            self._told = True
 
     def _embed(self, index: SearchIndex, label: str, texts: dict[str, str]) -> int:
         """Embed and index nodes; return how many texts were embedded."""
@@ -393,128 +509,6 @@ class Similarity:
         made = self.embedder.embed(missing) if missing else ()
         index.put(label, texts, dict(zip(missing, made, strict=True)))
         return len(missing)
-
-    def _link(self, index: SearchIndex, label: str, ids: Sequence[str]) -> None:
-        """Draw the edges of some nodes, and those that lead to them."""
-        to = self._graph.read(f"similarity.linked_to_{TEXTS[label]}", ids=list(ids))
-        changed = sorted({*ids, *(row["linked"] for row in to)})
-        texts = {row["id"]: row["text"] for row in self._texts(label, changed)}
-        vectors = index.vectors(label, changed)
-        threshold = self._threshold()
-        nearest = {
-            key: {
-                other: similarity
-                for other, similarity in index.near(label, vector, SHORTLIST, threshold)
-                if other != key
-            }
-            for key, vector in vectors.items()
-        }
-        beside: Links = {}
-        for key, near in nearest.items():
-            for other, similarity in near.items():
-                if other not in nearest:
-                    beside.setdefault(other, {})[key] = similarity
-        name = self.embedder.name
-
-        def work(tx: Transaction) -> None:
-            touched = sorted({*changed, *beside})
-            tx.run(upkeep("lock", label), ids=touched)
-            now = {row["id"]: row["text"] for row in self._texts(label, changed, tx)}
-            steady = [key for key in changed if now.get(key) == texts.get(key)]
-            links = {key: best(nearest[key]) for key in steady if key in nearest}
-            for key, before in self._links(label, sorted(beside), tx).items():
-                kept = {other: value for other, value in before.items() if other not in nearest}
-                after = best(kept | beside[key])
-                if after != before:
-                    links[key] = after
-            draw(tx, name, label, links)
-            tx.run("similarity.settle", ids=steady)
-
-        self._graph.transact(work)
-
-    def _link_all(
-        self, index: SearchIndex, label: str, ids: list[str]
-    ) -> Iterator[tuple[int, int]]:
-        """Draw all edges of a label; yield of how many nodes, and how many edges, as it goes."""
-        name = str((self._stored() or {})["name"])
-        for page in self._computed(index, label, ids):
-
-            def work(tx: Transaction, page: Links = page) -> None:
-                tx.run(upkeep("lock", label), ids=sorted(page))
-                draw(tx, name, label, page)
-                tx.run("similarity.settle", ids=sorted(page))
-
-            self._graph.transact(work)
-            yield len(page), sum(map(len, page.values()))
-
-    def _computed(self, index: SearchIndex, label: str, ids: list[str]) -> Iterator[Links]:
-        """Yield the edges that there should be, exactly, a page of nodes at a time."""
-        import numpy as np
-
-        there, matrix = index.matrix(label, ids)
-        threshold = self._threshold()
-        for start in range(0, len(there), _BLOCK):
-            scores = matrix[start : start + _BLOCK] @ matrix.T
-            page: Links = {}
-            for place, row in enumerate(scores, start):
-                row[place] = -2.0
-                least = threshold
-                if len(row) > LINKS:
-                    least = max(least, float(np.partition(row, -LINKS)[-LINKS]))
-                near = np.flatnonzero(row >= least - 1e-6)
-                page[there[place]] = best(
-                    {
-                        there[other]: similarity
-                        for other in near.tolist()
-                        if (similarity := round(float(row[other]), 6)) >= threshold
-                    }
-                )
-            yield page
-
-    def _compare(
-        self, index: SearchIndex, label: str, ids: list[str], stored: Links
-    ) -> Iterator[Difference]:
-        """Yield edges that are not as they should be."""
-        complete = not self._graph.store.capabilities.server or len(ids) <= SHORTLIST
-        for page in self._computed(index, label, ids):
-            for key, expected in page.items():
-                have = stored.get(key, {})
-                for other in sorted(have.keys() | expected.keys()):
-                    was, should = have.get(other), expected.get(other)
-                    if was is None and not complete:
-                        continue
-                    if was is None or should is None or abs(was - should) > 2e-6:
-                        yield Difference(
-                            kind="similar",
-                            key=f"{key} {other}",
-                            field="similarity",
-                            stored=was,
-                            expected=should,
-                        )
-
-    def _links(self, label: str, ids: Sequence[str], tx: Transaction | None = None) -> Links:
-        run = tx.run if tx else self._graph.read
-        links: Links = {key: {} for key in ids}
-        for page in pages(ids, _PAGE):
-            for row in run(f"similarity.links_of_{TEXTS[label]}", ids=page):
-                links[row["id"]][row["other"]] = row["similarity"]
-        return links
-
-    def _texts(self, label: str, ids: Sequence[str], tx: Transaction | None = None) -> list[Row]:
-        run = tx.run if tx else self._graph.read
-        return run(f"similarity.{TEXTS[label]}", ids=list(ids))
-
-    def _texts_of(self, label: str) -> dict[str, str]:
-        rows = self._graph.read(f"similarity.texts_of_{TEXTS[label]}")
-        return {row["id"]: row["text"] for row in rows}
-
-    def _stored(self) -> Row | None:
-        """Return what vectors are made with, and what waits (``similarity.state``), if any are."""
-        return next(iter(self._graph.read("similarity.state", id=self._id)), None)
-
-    def _threshold(self) -> float:
-        """Return the similarity from which on nodes are linked."""
-        return float((self._stored() or {})["similar"])
 
     def _adopt(self, embedder: Embedder) -> None:
         self._graph.write(
@@ -528,7 +522,7 @@ class Similarity:
 
     def _check(self, embedder: Embedder, stored: Row | None = None) -> None:
         """Refuse to mix vectors of two embedders."""
-        stored = stored or self._stored()
+        stored = stored or self._edges.state()
         if stored is None:
             return
         had, have = (stored["name"], stored["dimensions"]), (embedder.name, embedder.dimensions)
@@ -556,24 +550,18 @@ def searched(field: str, text: str) -> str:
     return asked
 
 
-def best(near: Mapping[str, float]) -> dict[str, float]:
-    """Return the most similar nodes, at most :data:`LINKS`, the nearest first, then by id."""
-    ranked = sorted(near.items(), key=lambda pair: (-pair[1], pair[0]))
-    return dict(ranked[:LINKS])
+def _queued(stored: Row) -> dict[str, list[str]]:
+    """Return the ids of the nodes in the queue, by label."""
+    waiting: dict[str, list[str]] = {label: [] for label in TEXTS}
+    for row in stored["pending"]:
+        waiting[row["kind"]].append(row["id"])
+    return waiting
 
 
-def draw(tx: Transaction, embedder: str, label: str, links: Links) -> None:
-    """Write the edges of nodes in place of those that they have."""
-    if not links:
-        return
-    rows = [
-        {"id": key, "other": other, "similarity": similarity}
-        for key, near in sorted(links.items())
-        for other, similarity in near.items()
-    ]
-    tx.run(f"similarity.unlink_{TEXTS[label]}", ids=sorted(links))
-    if rows:
-        tx.run(f"similarity.link_{TEXTS[label]}", embedder=embedder, rows=rows)
+def _waiting(stored: Row, index: SearchIndex) -> dict[str, set[str]]:
+    """Return the ids of the nodes in the queue and of those that lack a vector, by label."""
+    queued = _queued(stored)
+    return {label: {*queued[label], *index.lacking(label)} for label in TEXTS}
 
 
 def _fused(*ranks: int | None) -> float:

@@ -6,11 +6,14 @@ entry points of the group ``graphmem.formats`` that name a
 """
 
 from graphmem.seeding.formats import Format, Origin, Record, Refused, detect, formats
+from graphmem.seeding.reading import DamagedError, Limits, Values, lines
 from graphmem.seeding.run import Progress, Refusal, SeedReport, seed
 from graphmem.seeding.sources import Source, sources
 
 __all__ = [
+    "DamagedError",
     "Format",
+    "Limits",
     "Origin",
     "Progress",
     "Record",
@@ -18,8 +21,10 @@ __all__ = [
     "Refused",
     "SeedReport",
     "Source",
+    "Values",
     "detect",
     "formats",
+    "lines",
     "seed",
     "sources",
 ]

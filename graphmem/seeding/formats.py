@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import entry_points
 from typing import BinaryIO
 
 from graphmem.errors import NotFoundError, SeedingError
 from graphmem.models import Episode
+from graphmem.seeding.reading import Limits
 
 HEAD = 65_536
 """Bytes at the beginning of a file by which formats recognise it."""
@@ -23,6 +24,8 @@ class Origin:
     stem: str
     agent: str | None = None
     """Overrides the agent that the format would name."""
+    limits: Limits = field(default_factory=Limits)
+    """How much a file and each of its records may hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,7 @@ class Format:
 
     ``detect`` says from the first bytes whether a file is of this format; ``read`` yields its
     records in constant memory, with a :class:`Refused` for each record that is not an episode.
+    :mod:`graphmem.seeding.reading` reads lines and JSON within the limits of the origin.
     """
 
     name: str

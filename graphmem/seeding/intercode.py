@@ -14,12 +14,11 @@ from collections.abc import Iterator
 from itertools import chain, repeat, zip_longest
 from typing import Any, BinaryIO
 
-import ijson
-
-from graphmem.errors import SeedingError, ValidationError
+from graphmem.errors import ValidationError
 from graphmem.ids import canonical_json
 from graphmem.models import MAX_TEXT, Episode, Step
-from graphmem.seeding.formats import HEAD, Format, Origin, Record, Refused
+from graphmem.seeding.formats import Format, Origin, Record, Refused
+from graphmem.seeding.reading import Values
 
 ERROR = "Error executing query"
 _MULTITURN = re.compile(
@@ -45,18 +44,28 @@ def detect(head: bytes) -> bool:
 
 def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     """Yield the runs of a file, also if they are wrapped in ``logs``."""
-    peek = getattr(stream, "peek", None)
-    if peek is None:
-        raise SeedingError("intercode needs a buffered stream")
-    wrapped = re.match(rb'\s*\{\s*"(meta|logs)"', peek(HEAD)[:HEAD]) is not None
-    runs = ijson.kvitems(stream, "logs" if wrapped else "", use_float=True)
-    for number, (key, run) in enumerate(runs, 1):
+    values = Values(stream, origin.limits)
+    for number, key in enumerate(_keys(values), 1):
         try:
-            yield number, episode(key, run, origin)
+            yield number, episode(key, values.value(), origin)
         except ValidationError as error:
             yield Refused(number, error.field, str(error))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             yield Refused(number, "record", f"is not an InterCode run: {error!r}")
+    values.end()
+
+
+def _keys(values: Values) -> Iterator[str]:
+    """Yield the keys of runs, each of which is to be read then."""
+    wrapped = False
+    for place, name in enumerate(values.members()):
+        wrapped = wrapped or (place == 0 and name in ("meta", "logs"))
+        if not wrapped:
+            yield name
+        elif name == "logs":
+            yield from values.members()
+        else:
+            values.skip()
 
 
 def setup(stem: str) -> tuple[str, str]:

@@ -10,9 +10,7 @@ from graphmem.errors import ValidationError
 from graphmem.ids import from_millis
 from graphmem.models import Episode
 from graphmem.seeding.formats import Format, Origin, Record, Refused
-
-BOM = b"\xef\xbb\xbf"
-MAX_LINE = 64 * 1024 * 1024
+from graphmem.seeding.reading import BOM, lines
 
 
 def detect(head: bytes) -> bool:
@@ -25,19 +23,10 @@ def detect(head: bytes) -> bool:
 
 def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     """Yield the episodes of a file; blank lines are skipped."""
-    number = 0
-    while line := stream.readline(MAX_LINE + 1):
-        number += 1
-        if number == 1:
-            line = line.removeprefix(BOM)
-        if len(line) > MAX_LINE:
-            while line and not line.endswith(b"\n"):
-                line = stream.readline(MAX_LINE)
-            yield Refused(number, "line", f"is longer than {MAX_LINE:,} bytes")
-            continue
-        if not line.strip():
-            continue
+    for number, line in lines(stream, origin.limits):
         try:
+            if isinstance(line, ValidationError):
+                raise line
             episode = Episode.from_json(line)
         except ValidationError as error:
             yield Refused(number, error.field, str(error))

@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, BinaryIO
 
-from graphmem.errors import ValidationError
+from graphmem.errors import SeedingError, ValidationError
 from graphmem.ids import digest
 from graphmem.models import MAX_TEXT, Episode, Step
 from graphmem.seeding.formats import Format, Origin, Record, Refused
+from graphmem.seeding.reading import Limits
 
 RETRIED = "You have attempted to answer following question before and failed"
 """The text that the prompt of a retry appends to the question, without a space."""
@@ -29,10 +30,12 @@ ERRORS = ("Could not find", "Invalid Action", "Answer is INCORRECT")
 MAX_LINE = 4 * 1024 * 1024
 MAX_LINES = 100_000
 """Most lines of one attempt."""
+MAX_QUESTIONS = 200_000
+"""Most questions of one trial."""
 _OUTCOMES = {"CORRECT": True, "INCORRECT": False, "HALTED": False}
-_TRIAL = re.compile(r"BEGIN TRIAL (\d+)\s*")
+_TRIAL = re.compile(r"BEGIN TRIAL (\d{1,9})\s*")
 _SECTION = re.compile(r"-+ BEGIN (\w+) AGENTS -+\s*")
-_PART = re.compile(r"(Thought|Action|Observation) (\d+): ?(.*)", re.DOTALL)
+_PART = re.compile(r"(Thought|Action|Observation) (\d{1,9}): ?(.*)", re.DOTALL)
 _KIND = re.compile(r"\s*([A-Za-z]\w*)\s*\[")
 _STEM = re.compile(r"(?P<kind>[A-Za-z]\w*?)_\d+_questions_\d+_trials")
 _QUESTION, _REFLECTIONS, _END = "Question:", "Reflections:", "Correct answer:"
@@ -41,7 +44,7 @@ _ORDER = {"Thought": 0, "Action": 1, "Observation": 2}
 
 def detect(head: bytes) -> bool:
     """Return whether one of its lines begins a trial."""
-    return re.search(rb"^BEGIN TRIAL \d+\s*$", head, re.MULTILINE) is not None
+    return re.search(rb"^BEGIN TRIAL \d{1,9}\s*$", head, re.MULTILINE) is not None
 
 
 @dataclass
@@ -56,7 +59,19 @@ class _Attempt:
     trial: int | None
     section: str | None
     lines: list[str] = field(default_factory=list)
+    size: int = 0
+    excess: str | None = None
+    """The limit that it breaks; then its lines are no longer kept."""
     ended: bool = False
+
+    def add(self, line: str, size: int, limits: Limits) -> None:
+        """Add a line of so many bytes."""
+        self.size += size
+        if self.size > limits.record:
+            self.excess = limits.too_long
+            del self.lines[1:]
+        else:
+            self.lines.append(line)
 
     @property
     def question(self) -> str:
@@ -68,7 +83,7 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     solved: set[str] = set()
     listed: set[str] = set()
     place: tuple[int, int | None] = (0, None)
-    for attempt in _attempts(stream):
+    for attempt in _attempts(stream, origin.limits):
         if (attempt.run, attempt.trial) != place:
             if attempt.run != place[0]:
                 solved.clear()
@@ -79,6 +94,8 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
             if key in solved or key in listed:
                 continue
             listed.add(key)
+            if len(listed) > MAX_QUESTIONS:
+                raise SeedingError(f"a trial has over {MAX_QUESTIONS:,} questions")
         try:
             attempted = episode(attempt, origin)
         except ValidationError as error:
@@ -96,6 +113,8 @@ def episode(attempt: _Attempt, origin: Origin) -> Episode:
         ValidationError: it is cut off, lies outside of a trial or section, or has no steps.
     """
     section, trial = attempt.section, attempt.trial
+    if attempt.excess:
+        raise ValidationError("record", attempt.question[:200], attempt.excess)
     if trial is None or section not in _OUTCOMES:
         problem = "the outcome is unknown: it lies outside of the known sections of a trial"
         raise ValidationError("success", section, problem)
@@ -134,7 +153,7 @@ def strategies(kinds: Iterable[str], *, reflected: bool) -> list[str]:
     return [first, *dict.fromkeys(asked), *([REFLECT] if reflected else [])]
 
 
-def _attempts(stream: BinaryIO) -> Iterator[_Attempt]:
+def _attempts(stream: BinaryIO, limits: Limits) -> Iterator[_Attempt]:
     """Yield the attempts of a log; an attempt that is cut off is yielded with a mark."""
     run, trial = 0, None
     section: str | None = None
@@ -163,7 +182,7 @@ def _attempts(stream: BinaryIO) -> Iterator[_Attempt]:
             yield attempt
             attempt = None
         elif attempt:
-            attempt.lines.append(line)
+            attempt.add(line, len(raw), limits)
         fresh = attempt is None or not line.strip()
     if attempt:
         yield attempt
@@ -175,7 +194,7 @@ def _parts(lines: list[str]) -> tuple[str, list[str], list[Step]]:
     A line belongs to the text before it, unless it is the next part.
     """
     before: list[str] = []
-    reflections: list[str] = []
+    reflections: list[list[str]] = []
     steps: list[dict[str, list[str]]] = []
     into: list[str] | None = None
     reflecting = False
@@ -193,12 +212,12 @@ def _parts(lines: list[str]) -> tuple[str, list[str], list[Step]]:
             reflecting = True
         elif reflecting:
             if line.startswith("- ") or not reflections:
-                reflections.append(line.removeprefix("- "))
+                reflections.append([line.removeprefix("- ")])
             else:
-                reflections[-1] += f"\n{line}"
+                reflections[-1].append(line)
         else:
             (before if into is None else into).append(line)
-    reflection_texts = [text.strip() for text in reflections]
+    reflection_texts = ["\n".join(texts).strip() for texts in reflections]
     said = "\n".join(before).strip()
     return said, [text for text in reflection_texts if text], [_step(step) for step in steps]
 

@@ -6,16 +6,19 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import BinaryIO, Protocol
 
-import ijson
 from pydantic import BaseModel, ConfigDict
 
+from graphmem.config import Settings
 from graphmem.errors import SeedingError
 from graphmem.models import Episode, LearnReport
 from graphmem.seeding.formats import Format, Origin, Record, Refused, detect, find
-from graphmem.seeding.sources import Source, damage
+from graphmem.seeding.reading import DamagedError, Limits
+from graphmem.seeding.sources import Source, count, damage
 
 BATCH = 100
 """Records in a transaction; more are hardly faster, and need more memory."""
+BATCH_BYTES = 4_000_000
+"""A batch ends when so much of a file was read for it, so that memory stays bounded."""
 KEPT = 1_000
 """Most refusals in a report; ``on_refusal`` receives all."""
 
@@ -67,6 +70,7 @@ def seed(
     agent: str | None = None,
     batch_size: int = BATCH,
     limit: int | None = None,
+    limits: Limits | None = None,
     progress: Progress | None = None,
     on_refusal: Callable[[Refusal], None] | None = None,
 ) -> SeedReport:
@@ -81,6 +85,7 @@ def seed(
         agent: overrides the agent that the format names.
         batch_size: records in a transaction.
         limit: most records of each file.
+        limits: how much a file may hold; default: what the settings have.
         progress: called as batches become durable.
         on_refusal: called for every refused record.
 
@@ -90,24 +95,38 @@ def seed(
     chosen = find(format_name) if format_name else None
     if agent is not None:  # the same check as in an episode, before anything is read
         agent = Episode(task="-", strategy="-", success=True, agent=agent).agent
+    limits = limits or Limits.of(Settings())
     tally = _Tally(on_refusal)
     for source in logs:
-        with source.open() as (head, stream):
+        with source.open(limits) as (head, stream):
             if not head.strip():
                 tally.refuse(source, Refused(1, "file", "is empty"))
                 continue
             format_ = chosen or detect(head, source.name)
             if progress:
                 progress.start(source, format_.name)
-            origin = Origin(source.name, source.stem, agent)
+            origin = Origin(source.name, source.stem, agent, limits)
             records = islice(_guarded(format_, stream, origin), limit)
-            while batch := list(islice(records, batch_size)):
+            for batch in _batches(records, batch_size, stream):
                 tally.learn(learn_many, source, batch)
                 if progress:
                     progress.advance(len(batch))
             if progress:
                 progress.finish()
     return tally.report(len(logs))
+
+
+def _batches(records: Iterator[Record], size: int, stream: BinaryIO) -> Iterator[list[Record]]:
+    """Yield batches of at most ``size`` records, each from about ``BATCH_BYTES`` at most."""
+    batch: list[Record] = []
+    before = count(stream)
+    for record in records:
+        batch.append(record)
+        if len(batch) == size or count(stream) - before >= BATCH_BYTES:
+            yield batch
+            batch, before = [], count(stream)
+    if batch:
+        yield batch
 
 
 class _Tally:
@@ -161,10 +180,7 @@ def _guarded(format_: Format, stream: BinaryIO, origin: Origin) -> Iterator[Reco
             number = item.number if isinstance(item, Refused) else item[0]
             yield item
     except SeedingError as error:
-        yield Refused(number + 1, "file", str(error))
-    except ijson.JSONError as error:
-        if damage(stream) is None:
-            detail = str(error).splitlines()[0] if str(error) else type(error).__name__
-            yield Refused(number + 1, "file", f"the JSON is cut off or damaged here: {detail}")
-    if (damaged_at := damage(stream)) is not None:
-        yield Refused(number + 1, "file", f"the gzip file is cut off or damaged here: {damaged_at}")
+        if not (isinstance(error, DamagedError) and damage(stream)):
+            yield Refused(number + 1, "file", str(error))
+    if (ended := damage(stream)) is not None:
+        yield Refused(number + 1, "file", str(ended))

@@ -19,17 +19,15 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from typing import Any, BinaryIO
-
-import ijson
 
 from graphmem.errors import SeedingError, ValidationError, has_surrogate
 from graphmem.ids import canonical_json
 from graphmem.models import Episode
 from graphmem.models.episodes import card_content
 from graphmem.seeding.formats import HEAD, Format, Origin, Record, Refused
-from graphmem.seeding.jsonl import BOM, MAX_LINE, record
+from graphmem.seeding.jsonl import record
+from graphmem.seeding.reading import BOM, Limits, Values, constant, lines
 
 VERSION = 1
 """Highest supported version of a file; files without a version are older."""
@@ -72,12 +70,11 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     if peek is None:
         raise SeedingError("sentinel needs a buffered stream")
     whole = EPISODES in _names(peek(HEAD)[:HEAD])
-    forms = _of_file(stream) if whole else _of_lines(stream)
+    forms = (_of_file if whole else _of_lines)(stream, origin.limits)
     for number, form in forms:
-        if isinstance(form, Refused):
-            yield form
-            continue
         try:
+            if isinstance(form, ValidationError):
+                raise form
             yield number, episode(form, agent=origin.agent, source_key=f"{origin.stem}/{number}")
         except ValidationError as error:
             yield Refused(number, error.field, str(error))
@@ -163,25 +160,18 @@ def write_whole(
     return {**form, OWN: {"episode": known}}
 
 
-def load(text: bytes, what: str) -> Any:
+def exact(text: str) -> Any:
     """Return the JSON value of a text, exactly.
 
     Raises:
-        SeedingError: it is not JSON, or it is ambiguous: a name twice in one object, NaN, a number
+        ValueError: it is not JSON, or it is ambiguous: a name twice in one object, NaN, a number
             that is too large, half a surrogate pair.
     """
+    value = json.loads(text, object_pairs_hook=_unique, parse_constant=constant, parse_float=_float)
     try:
-        value = json.loads(
-            text.removeprefix(BOM).decode(),
-            object_pairs_hook=_unique,
-            parse_constant=_constant,
-            parse_float=_float,
-        )
         canonical_json(value).encode()
-    except RecursionError:
-        raise SeedingError(f"{what} is nested too deeply") from None
-    except ValueError as error:  # not JSON, not UTF-8, or one of ours
-        raise SeedingError(f"{what} is damaged, or not JSON: {error}") from None
+    except UnicodeEncodeError:
+        raise ValueError("holds half a surrogate pair, which is not text") from None
     return value
 
 
@@ -214,58 +204,52 @@ def _names(head: bytes) -> set[str]:
         first = None
     if isinstance(first, dict):
         return set(first)
-    from ijson.backends import python as patient  # yields what stands before the end
-
     names: set[str] = set()
+    values = Values(io.BytesIO(text), Limits())
     try:
-        for place, event, value in patient.parse(io.BytesIO(text)):
-            if place == "" and event == "map_key":
-                names.add(value)
-    except (ijson.JSONError, ValueError):
+        for name in values.members():
+            names.add(name)
+            values.skip()
+    except (SeedingError, ValidationError):
         return names  # the head ends somewhere inside
     return names
 
 
-def _of_file(stream: BinaryIO) -> Iterator[tuple[int, Any]]:
-    """Yield the forms of a file with their places from 1."""
-
-    def events() -> Iterator[tuple[str, str, Any]]:
-        for place, event, value in ijson.parse(stream):  # use_float would refuse large integers
-            if place == "version":
-                check_version(_plain(value))
-            elif place == EPISODES and event not in ("start_array", "end_array"):
+def _of_file(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, Any]]:
+    """Yield the forms of a file with their places from 1, or why one cannot be read."""
+    values = Values(stream, limits)
+    for name in values.members():
+        if name == EPISODES:
+            if values.peek() not in (b"[", b""):
                 raise SeedingError(f"{EPISODES}: is not a list of episodes")
-            yield place, event, value
-
-    yield from enumerate(map(_plain, ijson.items(events(), f"{EPISODES}.item")), 1)
-
-
-def _plain(value: Any) -> Any:
-    """Return a value with floats for decimals."""
-    if isinstance(value, Decimal):
-        return float(value)
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    return value
-
-
-def _of_lines(stream: BinaryIO) -> Iterator[tuple[int, Any]]:
-    """Yield the forms of lines with their numbers; blank lines are passed over."""
-    number = 0
-    while line := stream.readline(MAX_LINE + 1):
-        number += 1
-        if len(line) > MAX_LINE:
-            while line and not line.endswith(b"\n"):
-                line = stream.readline(MAX_LINE)
-            yield number, Refused(number, "line", f"is longer than {MAX_LINE:,} bytes")
-        elif line.strip():
+            for number in values.items():
+                try:
+                    form = values.value(exact)
+                except ValidationError as error:
+                    form = error
+                yield number, form
+        elif name == "version":
             try:
-                form = load(line, "the line")
-            except SeedingError as error:
-                form = Refused(number, "line", str(error))
-            yield number, form
+                check_version(values.value())
+            except ValidationError as error:
+                raise SeedingError(f"version: {error.problem}") from None
+        else:
+            values.skip()
+    values.end()
+
+
+def _of_lines(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, Any]]:
+    """Yield the forms of lines with their numbers, or why one cannot be read."""
+    for number, line in lines(stream, limits):
+        if isinstance(line, ValidationError):
+            yield number, line
+            continue
+        try:
+            form = exact(line.decode())
+        except (ValueError, RecursionError) as error:
+            problem = f"is damaged, or not JSON: {error}"
+            form = ValidationError("line", line[:200].decode("utf-8", "replace"), problem)
+        yield number, form
 
 
 def _told(form: Form) -> dict[str, Any]:
@@ -473,10 +457,6 @@ def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
             raise ValueError(f"the name {name[:80]!r} stands twice in one object")
         fields[name] = value
     return fields
-
-
-def _constant(text: str) -> float:
-    raise ValueError(f"{text} is not a JSON number")
 
 
 def _float(text: str) -> float:

@@ -15,21 +15,31 @@ from typing import BinaryIO, cast
 
 from graphmem.errors import SeedingError
 from graphmem.seeding.formats import HEAD
+from graphmem.seeding.reading import Limits
 
 ENDINGS = (".json", ".jsonl", ".ndjson")
 _GZIP = b"\x1f\x8b"
+_DEFAULT = Limits()
+_SMALL = 10_000_000
+"""Bytes that any packed file may become."""
 
 
 class _Rewound(io.RawIOBase):
     """A stream whose first bytes have already been read.
 
-    It ends where a gzip file is damaged, so that the content before is read; ``damage`` has the
-    error.
+    It ends where a gzip file is damaged or becomes too large, so that the content before is read;
+    ``damage`` has the error.
     """
 
-    def __init__(self, head: bytes, rest: BinaryIO) -> None:
+    def __init__(
+        self, head: bytes, rest: BinaryIO, limits: Limits, packed: _Rewound | None = None
+    ) -> None:
         self._head = memoryview(head)
         self._rest = rest
+        self._limits = limits
+        self._packed = packed
+        self.count = len(head)
+        """Bytes that were read."""
         self.damage: Exception | None = None
 
     def readable(self) -> bool:
@@ -37,24 +47,46 @@ class _Rewound(io.RawIOBase):
 
     def readinto(self, buffer: object) -> int:
         target = cast(memoryview, memoryview(buffer))  # type: ignore[arg-type]
-        if self._head:
-            size = min(len(target), len(self._head))
-            target[:size] = self._head[:size]
-            self._head = self._head[size:]
-            return size
-        try:
-            data = _some(self._rest, len(target))
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            self.damage = error
+        data = bytes(self._head[: len(target)])
+        self._head = self._head[len(target) :]
+        if not data and self.damage is None:
+            try:
+                data = _some(self._rest, len(target))
+            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+                self.damage = error
+            self.count += len(data)
+        if self.damage is None and (excess := self._excess()) is not None:
+            self.damage = SeedingError(excess)
+        if isinstance(self.damage, SeedingError):
             return 0
         target[: len(data)] = data
         return len(data)
 
+    def _excess(self) -> str | None:
+        """Return which limit the content breaks, if any."""
+        limits = self._limits
+        if self.count > limits.file:
+            return limits.too_large_a_file
+        if (
+            self._packed is not None
+            and self.count > _SMALL
+            and self.count > limits.ratio * self._packed.count
+        ):
+            return limits.too_packed
+        return None
 
-def damage(stream: BinaryIO) -> Exception | None:
-    """Return the error that ended the gzip file behind ``stream``, if any."""
+
+def count(stream: BinaryIO) -> int:
+    """Return how many bytes of a source were read, unpacked."""
+    return int(getattr(getattr(stream, "raw", None), "count", 0))
+
+
+def damage(stream: BinaryIO) -> SeedingError | None:
+    """Return what ended the file behind ``stream`` before its end, if anything did."""
     error = getattr(getattr(stream, "raw", None), "damage", None)
-    return error if isinstance(error, Exception) else None
+    if isinstance(error, SeedingError) or error is None:
+        return error
+    return SeedingError(f"the gzip file is cut off or damaged here: {error}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +111,15 @@ class Source:
         return name
 
     @property
+    def is_regular(self) -> bool:
+        """Whether it is no pipe and no device, so that it can be read again."""
+        path = Path(self.path)
+        try:
+            return path.is_file() or path.is_dir() or not path.exists()
+        except OSError:  # a name that is too long: opening it tells
+            return True
+
+    @property
     def size(self) -> int | None:
         """Size of the file on disk in bytes."""
         try:
@@ -87,8 +128,10 @@ class Source:
             return None
 
     @contextmanager
-    def open(self) -> Iterator[tuple[bytes, BinaryIO]]:
-        """Yield the first bytes and the whole stream, decompressed if it is gzip.
+    def open(self, limits: Limits = _DEFAULT) -> Iterator[tuple[bytes, BinaryIO]]:
+        """Yield the first bytes and the whole stream, unpacked if it is gzip.
+
+        The stream ends where it is no longer within limits; ``damage`` tells.
 
         Raises:
             SeedingError: it cannot be opened, or its beginning cannot be read.
@@ -99,14 +142,15 @@ class Source:
             raise SeedingError(f"{self.path}: {error.strerror or error}") from error
         try:
             head = _fill(raw, HEAD)
-            stream: BinaryIO = io.BufferedReader(_Rewound(head, raw), HEAD)
+            whole = _Rewound(head, raw, limits)
+            stream: BinaryIO = io.BufferedReader(whole, HEAD)
             if head.startswith(_GZIP):
                 packed = cast(BinaryIO, gzip.GzipFile(fileobj=stream))
                 try:
                     head = _fill(packed, HEAD)
                 except (EOFError, OSError, zlib.error) as error:
                     raise SeedingError(f"{self.name}: damaged gzip file: {error}") from error
-                stream = io.BufferedReader(_Rewound(head, packed), HEAD)
+                stream = io.BufferedReader(_Rewound(head, packed, limits, whole), HEAD)
             yield head, stream
         except IsADirectoryError as error:
             raise SeedingError(f"{self.path} is a folder") from error

@@ -15,11 +15,10 @@ from collections.abc import Iterator
 from itertools import groupby, islice, takewhile, zip_longest
 from typing import Any, BinaryIO
 
-import ijson
-
 from graphmem.errors import ValidationError
 from graphmem.models import Episode, Step
 from graphmem.seeding.formats import Format, Origin, Record, Refused
+from graphmem.seeding.reading import Values
 
 WRITING = ("book_", "cancel_", "update_", "send_", "transfer_")
 _FILE = re.compile(r"(?P<model>.+)-(?P<domain>airline|retail)")
@@ -33,13 +32,15 @@ def detect(head: bytes) -> bool:
 
 def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     """Yield the runs of a file."""
-    for number, run in enumerate(ijson.items(stream, "item", use_float=True), 1):
+    values = Values(stream, origin.limits)
+    for number in values.items():
         try:
-            yield number, episode(run, origin)
+            yield number, episode(values.value(), origin)
         except ValidationError as error:
             yield Refused(number, error.field, str(error))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             yield Refused(number, "record", f"is not a tau-bench run: {error!r}")
+    values.end()
 
 
 def episode(run: dict[str, Any], origin: Origin) -> Episode:

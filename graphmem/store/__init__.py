@@ -6,10 +6,20 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from graphmem.config import Settings, default_folder
-from graphmem.errors import SettingsError, StoreError
-from graphmem.store.port import SCHEMA_VERSION, Capabilities, Row, Store, Transaction
+from graphmem.errors import SettingsError, StoreError, has_surrogate, shown
+from graphmem.printable import without_password
+from graphmem.store.port import SCHEMA_VERSION, Capabilities, Limits, Row, Rows, Store, Transaction
 
-__all__ = ["SCHEMA_VERSION", "Capabilities", "Row", "Store", "Transaction", "open_store"]
+__all__ = [
+    "SCHEMA_VERSION",
+    "Capabilities",
+    "Limits",
+    "Row",
+    "Rows",
+    "Store",
+    "Transaction",
+    "open_store",
+]
 
 SERVER_SCHEMES = ("neo4j", "neo4j+s", "neo4j+ssc", "bolt", "bolt+s", "bolt+ssc")
 
@@ -26,6 +36,10 @@ def open_store(url: str | Path | None, settings: Settings) -> Store:
         SettingsError: the url has an unknown scheme, or a server lacks a password.
         StoreError: the engine cannot be opened.
     """
+    named = url is None or (isinstance(url, str | Path) and "\0" not in str(url))
+    if not named or has_surrogate(str(url)):
+        said = shown(without_password(str(url)) if isinstance(url, str | Path) else url)
+        raise SettingsError(f"url {said} is neither a url nor a folder")
     text = str(url if url is not None else settings.url or default_folder())
     scheme = text.partition(":")[0].lower() if ":" in text else ""
     if scheme in SERVER_SCHEMES and "://" in text:
@@ -39,13 +53,24 @@ def open_store(url: str | Path | None, settings: Settings) -> Store:
         folder = Path(unquote(urlsplit(text).path))
     elif "://" in text:
         raise SettingsError(
-            f"url {text!r}: unknown scheme; give a folder, file:, memory:, "
+            f"url {shown(without_password(text))}: unknown scheme; give a folder, file:, memory:, "
             "neo4j:// or bolt:// (with +s or +ssc)"
+        )
+    elif not isinstance(url, Path) and (scheme in SERVER_SCHEMES or without_password(text) != text):
+        raise SettingsError(
+            f"url {shown(without_password(text))} is neither a folder nor the url of a server; "
+            "for instance neo4j://host:7687 (give user and password as settings)"
         )
     elif not text.strip():
         raise SettingsError("url is empty; give a folder, memory: or neo4j://host:port")
     else:
         folder = Path(text)
+    if folder is not None:
+        try:
+            folder.exists()
+        except OSError as error:  # a name that is too long
+            said = shown(without_password(text))
+            raise SettingsError(f"url {said} names no folder: {error.strerror}") from None
     try:
         from graphmem.store.embedded import EmbeddedStore
     except ImportError as error:

@@ -8,32 +8,46 @@ empty, else a copy of checkpoint and log in another folder, which has every ackn
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
-import shutil
-import tempfile
 import threading
 import time
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import kglite
 
 from graphmem.config import Settings
-from graphmem.errors import (
-    ForkedError,
-    GraphMemError,
-    LockedError,
-    NotAMemoryError,
-    QueryError,
-    ReadOnlyError,
-    StorageError,
-    StoreError,
-)
+from graphmem.errors import NotAMemoryError, StorageError, StoreError
+from graphmem.forks import Scratch, in_child, keep
 from graphmem.store import schema
-from graphmem.store.port import Capabilities, Row, Transaction
+from graphmem.store.embedded_errors import translated
+from graphmem.store.embedded_files import (
+    GRAPH,
+    WrittenFiles,
+    accept_loss,
+    check_folder,
+    holds_graph,
+    open_reader,
+    open_writer,
+    readers_of,
+    remove_left,
+    signature_of,
+    write_backup,
+)
+from graphmem.store.embedded_lease import Lease, Leases
+from graphmem.store.embedded_query import Asker
+from graphmem.store.port import (
+    CLOSED,
+    Capabilities,
+    Limits,
+    Loss,
+    Row,
+    Rows,
+    Transaction,
+    check_wanted,
+    inherited,
+)
 from graphmem.store.queries import Query
 
 if TYPE_CHECKING:
@@ -42,15 +56,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ENGINE = "kglite"
-GRAPH = "graph.kgl"
-LOG = "graph.kgl-wal"
-CHECKPOINT_BYTES = 64 * 1024 * 1024
-CHECKPOINT_EVERY = 64
-"""Single statements between two checks of the log's size; a check costs 1 % of a statement."""
-_POLL = 0.05
-_LOG_HEADER = 8  # bytes; a log without frames has 5
-
-_log = logging.getLogger(__name__)
 
 kglite.set_query_warning_policy("silent")  # it warns of labels without nodes
 
@@ -58,39 +63,83 @@ kglite.set_query_warning_policy("silent")  # it warns of labels without nodes
 class _Writer:
     """The one writing session of this process on a folder, shared by its handles."""
 
-    def __init__(self, folder: Path | None, session: kglite.Session, scratch: Any = None) -> None:
+    def __init__(
+        self,
+        folder: Path | None,
+        session: kglite.Session,
+        scratch: Scratch | None = None,
+        *,
+        durable: bool = False,
+    ) -> None:
         self.folder = folder
-        self._log = str(folder / LOG) if folder else None
-        self.session = session
-        # After every opening: a replay of the log does not declare all names.
-        self.schema = _apply(session, repair=True)
-        self.lock = threading.RLock()
-        self.handles = 0
-        self.writes = 0
-        self.pid = os.getpid()
-        self.scratch = scratch
         self.indexes: dict[str, EmbeddedIndex] = {}
+        self.session = session
+        self.scratch = scratch
+        self.files: WrittenFiles | None = None
+        try:
+            self.files = WrittenFiles(folder, session, durable=durable) if folder else None
+            # After every opening: a replay of the log does not declare all names.
+            self.schema = _apply(session, repair=True)
+        except BaseException:
+            self.close()
+            raise
+        if self.files:
+            self.files.acknowledge()
+        self.lock = threading.RLock()
 
-    def checkpoint(self) -> None:
-        """Fold the log into the graph file when it has grown to half of that.
+    def acknowledge(self) -> None:
+        """Note that a transaction is in the log, and write a checkpoint when that pays.
 
         It runs between two transactions: kglite's own checkpoints run beside the writer, which then
-        copies the whole graph. The ratio keeps the average cost of a transaction constant.
+        copies the whole graph.
         """
-        if self._log is None or self.folder is None:
+        if self.files is None:
             return
-        try:
-            size = os.stat(self._log).st_size  # noqa: PTH116 - at every write: a Path costs more
-        except OSError:
-            return
-        if size > CHECKPOINT_BYTES and size > _size(self.folder / GRAPH) // 2:
+        self.files.acknowledge()
+        if self.files.grown:
             # The transaction is already in the log, so a full disk must not fail it here.
             with contextlib.suppress(kglite.KgError, OSError):
-                self.session.save()
+                self.files.checkpoint()
+
+    def close(self) -> None:
+        """Write a checkpoint and give the lease back."""
+        try:
+            with translated():
+                if self.files:
+                    self.files.checkpoint()
+                    self.session.close()
+        finally:
+            if not self.session.closed:
+                # Closing as usual would write a graph file that the manifest does not know.
+                self.session.__exit__(StoreError, None, None)
+            if self.files:
+                self.files.close()
+            _release(self.indexes)
+            if self.scratch:
+                self.scratch.cleanup()
 
 
-_writers: dict[Path, _Writer] = {}
-_writers_lock = threading.Lock()
+class _Reader:
+    """A snapshot of a folder that another process may write."""
+
+    def __init__(self, folder: Path) -> None:
+        self.at = time.monotonic()
+        self.signature = signature_of(folder)
+        self.snapshot = open_reader(folder)
+        self.session = self.snapshot.session
+        self.indexes: dict[str, EmbeddedIndex] = {}
+        try:
+            schema.check(lambda query, **params: _run(self.session.cypher, query, params))
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let the writer know that nobody reads this any more; running statements finish."""
+        self.snapshot.close()
+
+
+_leases: Leases[_Writer] = Leases()
 
 
 class _Transaction:
@@ -105,7 +154,7 @@ class _Transaction:
         bound = query.bind(params)
         if self._finished:
             raise StoreError(f"{query.name}: the transaction is finished")
-        with _translated(query):
+        with translated(query):
             if self._inner is None and query.mode == "read":
                 return _rows(self._session.cypher(query.text, params=bound))
             if self._inner is None:
@@ -116,14 +165,14 @@ class _Transaction:
         if self._inner is not None:
             return self.run(query, **params)
         bound = query.bind(params)
-        with _translated(query):
+        with translated(query):
             rows = _rows(self._session.execute(query.text, params=bound))
         self._finished = True
         return rows
 
     def commit(self) -> None:
         if self._inner is not None:
-            with _translated():
+            with translated():
                 self._inner.commit()
 
     def rollback(self) -> None:
@@ -147,18 +196,18 @@ class EmbeddedStore:
     def __init__(self, folder: Path | None, settings: Settings) -> None:
         self.folder = folder.expanduser().absolute() if folder else None
         self._settings = settings
+        self._lease: Lease[_Writer] = _leases.of(self.folder)
         self._writer: _Writer | None = None
-        self._reader: kglite.Session | None = None
-        self._reader_signature: tuple[Any, ...] = ()
-        self._reader_at = 0.0
-        self._reader_indexes: dict[str, EmbeddedIndex] = {}
-        self._scratch: tempfile.TemporaryDirectory[str] | None = None
-        self._lock = threading.RLock()
+        self._reader: _Reader | None = None
+        self._reading = threading.RLock()
+        """Guards ``_reader``."""
+        self._asker = Asker()
         self._closed = False
         self._pid = os.getpid()
         self.capabilities = Capabilities(ENGINE, kglite.__version__, server=False)
         if self.folder:
-            _check_folder(self.folder)
+            check_folder(self.folder)
+        in_child(self, EmbeddedStore._abandon)
 
     @property
     def url(self) -> str:
@@ -168,9 +217,10 @@ class EmbeddedStore:
     @property
     def snapshot_age(self) -> float | None:
         """Seconds since the snapshot was copied; None if the folder itself is read."""
-        if self._writer or not self._scratch:
+        reader = self._reader
+        if self._writer or reader is None or not reader.snapshot.copied:
             return None
-        return time.monotonic() - self._reader_at
+        return time.monotonic() - reader.at
 
     @property
     def writing(self) -> bool:
@@ -187,28 +237,34 @@ class EmbeddedStore:
 
     def exists(self) -> bool:
         """Return whether the folder holds a memory (``memory:`` always does)."""
-        return self.folder is None or _holds_graph(self.folder)
+        return self.folder is None or holds_graph(self.folder)
 
     def read(self, query: Query, /, **params: Any) -> list[Row]:
         """Run a reading statement, on the writer's graph or on a snapshot."""
         bound = query.bind(params)
-        session = self._readable()
-        with _translated(query):
+        session = self._readable().session
+        with translated(query):
             return _rows(session.cypher(query.text, params=bound))
+
+    def ask(self, query: Query, limits: Limits, /, **params: Any) -> Rows:
+        """Run a query of others, in another process on a copy of the graph."""
+        bound = query.bind(params)
+        session = self._readable().session
+        with translated(query):
+            return self._asker.ask(session, query.text, bound, limits)
 
     def write(self, query: Query, /, **params: Any) -> list[Row]:
         """Run one statement; cheaper than a transaction, which copies what it changes."""
         bound = query.bind(params)
         writer = self._writable()
         with writer.lock:
+            self._check_open()
             try:
                 rows = _rows(writer.session.execute(query.text, params=bound))
             except Exception:
-                with _translated(query):
+                with translated(query):
                     raise
-            writer.writes += 1
-            if writer.writes % CHECKPOINT_EVERY == 0:
-                writer.checkpoint()
+            writer.acknowledge()
             return rows
 
     def attempt(
@@ -218,216 +274,236 @@ class EmbeddedStore:
         writer = self._writable()
         with writer.lock:
             rows = self.write(query, **params)
-            writer.checkpoint()
         if rows and not fits(rows):
             raise StoreError(f"{query.name}: the graph is not as it should be; see verify")
         return rows
 
-    def transact(self, work: Callable[[Transaction], T]) -> T:
+    def transact(
+        self,
+        work: Callable[[Transaction], T],
+        *,
+        brief: bool = False,  # noqa: ARG002 - here it waits for no locks within
+    ) -> T:
         """Run ``work`` in one transaction; writers of this process take turns."""
         writer = self._writable()
         with writer.lock:
+            self._check_open()
             tx = _Transaction(writer.session)
             try:
                 answer = work(tx)
                 tx.commit()
-            except BaseException:
+            except BaseException as error:
                 tx.rollback()
+                if self._closed and isinstance(error, StoreError):  # by the work itself
+                    raise StoreError(CLOSED) from error
                 raise
-            writer.checkpoint()
+            writer.acknowledge()
             return answer
+
+    def one_call(self) -> contextlib.AbstractContextManager[None]:
+        """Do nothing: here only the lease is waited for, and that has its own limit."""
+        return contextlib.nullcontext()
 
     def view(self, work: Callable[[Transaction], T]) -> T:
         """Run ``work`` on an immutable snapshot."""
-        return work(_View(self._readable().snapshot()))
+        return work(_View(self._readable().session.snapshot()))
 
     def apply_schema(self, *, repair: bool = False) -> int:
         """Create missing constraints and indexes; return the schema version."""
         writer = self._writable()
         if repair:
             with writer.lock:
+                self._check_open()
                 writer.schema = _apply(writer.session, repair=True)
         return writer.schema
 
     def compact(self) -> bool:
         """Fold the log into a new graph file, which contains nothing of removed data."""
         writer = self._writable()
-        with writer.lock, _translated():
-            writer.session.save()
+        if writer.folder and writer.files:
+            with writer.lock, translated():
+                self._check_open()
+                writer.files.checkpoint()
+                remove_left(writer.folder)
         return True
+
+    def readers(self) -> tuple[str, ...]:
+        """Return the other processes that have a snapshot."""
+        return readers_of(self.folder) if self.folder else ()
+
+    def backup(self, folder: Path) -> tuple[int, int]:
+        """Write all namespaces to a new folder; writers may go on meanwhile."""
+        if not self.exists():
+            raise StorageError(f"{self.url} holds no memory, so there is nothing to back up")
+        return write_backup(self._readable().session, folder.expanduser().absolute())
+
+    def restore(self, folder: Path) -> tuple[int, int]:
+        """Fill this memory, of which nothing is there yet, from a backup."""
+        self._check_usable()
+        if self.folder is None:
+            raise StorageError("memory: has no files; open a folder and restore the backup there")
+        source = folder.expanduser().absolute()
+        if not holds_graph(source):
+            raise NotAMemoryError(f"{source} holds no backup; give the folder of one")
+        backup = open_reader(source)
+        try:
+            return write_backup(backup.session, self.folder)
+        finally:
+            backup.close()
+
+    def accept_loss(self) -> Loss:
+        """Make a memory of the files that are there."""
+        self._check_usable()
+        if self.folder is None or not holds_graph(self.folder):
+            return Loss()
+        if self._writer:
+            return Loss()  # it was checked when it was opened
+        return accept_loss(self.folder)
 
     def index(self, namespace: str) -> EmbeddedIndex:
         """Return the index of a namespace: the writer's, or that of the snapshot."""
         from graphmem.store.embedded_search import EmbeddedIndex
 
-        session = self._readable()
-        with self._lock:
-            writer = self._writer
-            indexes = writer.indexes if writer else self._reader_indexes
-            if namespace not in indexes:
-                indexes[namespace] = EmbeddedIndex(
-                    lambda query, **params: _run(session.cypher, query, params),
-                    self.folder,
-                    namespace,
-                    writable=writer is not None,
-                    durable=self._settings.durability == "full",
-                )
-            return indexes[namespace]
+        source = self._readable()
+        index = source.indexes.get(namespace)
+        if index is None:
+            index = EmbeddedIndex(
+                lambda query, **params: _run(source.session.cypher, query, params),
+                self.folder,
+                namespace,
+                writable=isinstance(source, _Writer),
+                durable=self._settings.durability == "full",
+            )
+            # Another thread, or another handle, may have been quicker.
+            index = source.indexes.setdefault(namespace, index)
+        return index
 
     def close(self) -> None:
-        """If this was the last handle: write a checkpoint and release the lease."""
-        with self._lock:
+        """Close the handle after its running transaction; the last one writes a checkpoint.
+
+        Other threads that wait for the lease, or call later, get a StoreError.
+
+        Raises:
+            LockedError: another thread's transaction takes too long; close again later.
+            StorageError: there is no room for a checkpoint. Everything is in the log.
+        """
+        if self._pid != os.getpid():
             self._closed = True
+            return
+        self._closed = True
+        self._writer = None
+        self._asker.forget()
+        with self._reading:
+            if self._reader:
+                _release(self._reader.indexes)
             self._drop_reader()
-            writer, self._writer = self._writer, None
-            if writer is None or writer.pid != os.getpid():
-                return
-            with _writers_lock:
-                writer.handles -= 1
-                if writer.handles:
-                    return
-                if writer.folder:
-                    _writers.pop(writer.folder, None)
-                try:
-                    with _translated(), writer.lock:
-                        writer.session.close()
-                finally:
-                    if writer.scratch:
-                        writer.scratch.cleanup()
+        self._lease.give(self)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError(CLOSED)
 
     def _check_usable(self) -> None:
-        if self._closed:
-            raise StoreError("the memory is closed; open it again with Memory.open")
         if self._pid != os.getpid():
-            raise ForkedError(
-                f"the memory {self.url} was opened in process {self._pid}, this is its child "
-                f"{os.getpid()}; open it in the child with Memory.open"
-            )
+            raise inherited(self.url, self._pid)
+        self._check_open()
 
     def _writable(self, wait: float | None = None) -> _Writer:
         self._check_usable()
-        if self._writer:
-            return self._writer
-        with self._lock:
-            if self._writer:
-                return self._writer
-            with _writers_lock:
-                writer = _writers.get(self.folder) if self.folder else None
-                if writer is None or writer.pid != os.getpid():
-                    writer = self._open_writer(wait)
-                    if self.folder:
-                        _writers[self.folder] = writer
-                writer.handles += 1
-            self._writer = writer
-            self._drop_reader()
+        writer = self._writer
+        if writer is not None:
             return writer
+        wait = self._settings.wait if wait is None else wait
+        return self._own(self._lease.take(self, self._open_writer, wait, self._check_waiting))
 
-    def _open_writer(self, wait: float | None) -> _Writer:
+    def _check_waiting(self) -> None:
+        self._check_open()
+        check_wanted()
+
+    def _own(self, writer: _Writer) -> _Writer:
+        """Write with what the lease gave until this handle is closed."""
+        self._writer = writer
+        if self._closed:  # meanwhile
+            self._writer = None
+            self._lease.give(self)
+            self._check_open()
+        with self._reading:
+            self._drop_reader()
+        return writer
+
+    def _open_writer(self) -> _Writer:
         scratch = None
         folder = self.folder
         if folder is None:
-            scratch = tempfile.TemporaryDirectory(prefix="graphmem-")
+            scratch = Scratch()
             path = Path(scratch.name) / GRAPH
         else:
-            _check_folder(folder)
+            check_folder(folder)
             try:
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise StorageError(f"cannot create {folder}: {error.strerror}") from error
             path = folder / GRAPH
         durable = "off" if folder is None else self._settings.durability
-        session = self._lease(path, durable, self._settings.wait if wait is None else wait)
-        try:
-            return _Writer(folder, session, scratch)
-        except BaseException:
-            session.close()
-            raise
+        session = open_writer(path.parent, durable)
+        with translated(path=path):
+            return _Writer(folder, session, scratch, durable=durable == "full")
 
-    def _lease(self, path: Path, durable: Any, wait: float) -> kglite.Session:
-        deadline = time.monotonic() + wait
-        while True:
-            try:
-                with _translated(path=path):
-                    return _recover(path, durable)
-            except LockedError:
-                if time.monotonic() >= deadline:
-                    raise
-                time.sleep(_POLL)
-
-    def _readable(self) -> kglite.Session:
+    def _readable(self) -> _Writer | _Reader:
         self._check_usable()
-        if self._writer:
-            return self._writer.session
-        with self._lock:
-            if self._writer:
-                return self._writer.session
-            if self.folder is None:
-                return self._writable().session
-            with _writers_lock:
-                shared = _writers.get(self.folder)
-            if shared and shared.pid == os.getpid():
-                return self._writable().session
-            signature = _signature(self.folder)
-            fresh = time.monotonic() - self._reader_at < self._settings.snapshot_seconds
-            if self._reader and (fresh or signature == self._reader_signature):
-                if signature == self._reader_signature:
-                    self._reader_at = time.monotonic()
-                return self._reader
+        writer = self._writer
+        if writer is not None:
+            return writer
+        if self.folder is None:
+            return self._writable()
+        writer = self._lease.join(self)
+        if writer is not None:
+            return self._own(writer)
+        with self._reading:
+            self._check_open()
+            reader = self._reader
+            if reader:
+                same = signature_of(self.folder) == reader.signature
+                if same:
+                    reader.at = time.monotonic()
+                if same or time.monotonic() - reader.at < self._settings.snapshot_seconds:
+                    return reader
             self._drop_reader()
-            self._reader_at = time.monotonic()
-            self._reader = self._open_reader(self.folder)
-            self._reader_signature = signature
-            session = self._reader
-            schema.check(lambda query, **params: _run(session.cypher, query, params))
-            return session
-
-    def _open_reader(self, folder: Path) -> kglite.Session:
-        _check_folder(folder)
-        graph, log = folder / GRAPH, folder / LOG
-        for _ in range(20):
-            before = _stat(graph)
-            if before and _size(log) <= _LOG_HEADER:
-                with _translated(path=graph):
-                    session = kglite.open_session(str(graph))
-                if _stat(graph) == before and _size(log) <= _LOG_HEADER:
-                    return session
-                continue
-            if not before and not log.exists():
-                return _empty()
-            scratch = tempfile.TemporaryDirectory(prefix="graphmem-")
-            copy = Path(scratch.name) / GRAPH
-            # Copy the log first: a checkpoint in between then contains all of that log, and the
-            # changed graph file is noticed and the copy repeated.
-            try:
-                if log.exists():
-                    shutil.copyfile(log, Path(scratch.name) / LOG)
-                if before:
-                    shutil.copyfile(graph, copy)
-            except FileNotFoundError:
-                scratch.cleanup()
-                continue
-            except OSError as error:
-                scratch.cleanup()
-                raise StorageError(f"cannot copy {folder} to read it: {error}") from error
-            if _stat(graph) != before:
-                scratch.cleanup()
-                continue
-            try:
-                with _translated(path=graph):
-                    session = _recover(copy, "normal")
-            except BaseException:
-                scratch.cleanup()
-                raise
-            self._scratch = scratch
-            return session
-        raise LockedError(f"{folder} is being rewritten continuously; try again")
+            self._reader = reader = _Reader(self.folder)
+            return reader
 
     def _drop_reader(self) -> None:
-        self._reader = None
-        self._reader_indexes = {}
-        scratch, self._scratch = self._scratch, None
-        if scratch and self._pid == os.getpid():
-            scratch.cleanup()
+        reader, self._reader = self._reader, None
+        if reader:
+            reader.close()
+
+    def _abandon(self) -> None:
+        """In a forked child: leave everything to the parent."""
+        keep(self)
+        if self.folder and (not self._closed or self._lease.busy):
+            _let_go(self.folder)
+
+
+def _let_go(folder: Path) -> None:
+    """Close inherited descriptors of a folder's files, so that its lease ends with the parent.
+
+    The descriptors stay taken: the engine may still close them.
+    """
+    ours = {_identity(path) for path in folder.glob(f"{GRAPH}?*")} - {None}
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for entry in list(Path("/dev/fd").iterdir()):
+        number = int(entry.name)
+        if _identity(number) in ours:
+            os.dup2(nothing, number, inheritable=False)
+    os.close(nothing)
+
+
+def _identity(file: Path | int) -> tuple[int, int] | None:
+    try:
+        stat = os.stat(file)  # noqa: PTH116 - of a descriptor, too
+    except OSError:
+        return None
+    return stat.st_dev, stat.st_ino
 
 
 def _apply(session: kglite.Session, *, repair: bool = False) -> int:
@@ -439,123 +515,16 @@ def _apply(session: kglite.Session, *, repair: bool = False) -> int:
     )
 
 
-def _recover(path: Path, durable: Any) -> kglite.Session:
-    """Open a graph with its log; raise if damage inside the log lost acknowledged work."""
-    with _quiet_recovery(_size(path.parent / LOG) > _LOG_HEADER):
-        session = kglite.open_session(str(path), durable=durable, auto_checkpoint_wal_mib=0)
-    aside = sorted(path.parent.glob(f"{LOG}.quarantine-*"))
-    if aside:
-        session.close()
-        raise StorageError(
-            f"the log of {path.parent} is damaged, and acknowledged episodes are missing; "
-            f"the damaged part is in {aside[-1].name}; move that file away to use the rest"
-        )
-    return session
-
-
-@contextlib.contextmanager
-def _quiet_recovery(needed: bool) -> Iterator[None]:
-    """Write kglite's warnings about a torn end of the log (after a crash) to our logger.
-
-    kglite warns, and prints to file descriptor 2 itself: its lines are caught, and all other output
-    is passed on.
-    """
-    if not needed:
-        yield
-        return
-    with warnings.catch_warnings(), tempfile.TemporaryFile() as caught:
-        warnings.simplefilter("ignore", UserWarning)
-        kept = os.dup(2)
-        os.dup2(caught.fileno(), 2)
-        try:
-            yield
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)
-            caught.seek(0)
-            for line in caught:
-                if line.startswith(b"[kglite]"):
-                    _log.info("%s", line.decode(errors="replace").strip())
-                else:
-                    os.write(2, line)
-
-
-def _empty() -> kglite.Session:
-    return kglite.KnowledgeGraph().session()
+def _release(indexes: dict[str, EmbeddedIndex]) -> None:
+    for index in list(indexes.values()):
+        index.close()
 
 
 def _run(call: Callable[..., Any], query: Query, params: dict[str, Any]) -> list[Row]:
-    with _translated(query):
+    with translated(query):
         return _rows(call(query.text, params=query.bind(params)))
 
 
 def _rows(result: Any) -> list[Row]:
     rows: list[Row] = result.to_list() if hasattr(result, "to_list") else []
     return rows
-
-
-def _holds_graph(folder: Path) -> bool:
-    return (folder / GRAPH).exists() or (folder / LOG).exists()
-
-
-def _check_folder(folder: Path) -> None:
-    """Raise unless the folder is a memory or empty."""
-    try:
-        if not folder.exists():
-            return
-        if not folder.is_dir():
-            raise NotAMemoryError(f"{folder} is a file, not a memory folder; give a folder")
-        if not _holds_graph(folder) and any(
-            not entry.name.startswith((GRAPH, ".")) for entry in folder.iterdir()
-        ):
-            raise NotAMemoryError(
-                f"{folder} holds other files and no memory; give an empty or a new folder"
-            )
-    except PermissionError as error:
-        raise StorageError(f"no permission to read {folder}") from error
-
-
-def _stat(path: Path) -> tuple[int, ...] | None:
-    try:
-        stat = path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return stat.st_ino, stat.st_size, stat.st_mtime_ns
-
-
-def _size(path: Path) -> int:
-    stat = _stat(path)
-    return stat[1] if stat else 0
-
-
-def _signature(folder: Path) -> tuple[Any, ...]:
-    return _stat(folder / GRAPH), _stat(folder / LOG)
-
-
-@contextlib.contextmanager
-def _translated(query: Query | None = None, path: Path | None = None) -> Iterator[None]:
-    """Turn kglite's errors into ours."""
-    name = f"{query.name}: " if query and query.checked else ""
-    try:
-        yield
-    except GraphMemError:
-        raise
-    except kglite.WriterLeaseHeldError as error:
-        holder = getattr(error, "holder", None) or {}
-        since = f" since {holder['since']}" if holder.get("since") else ""
-        raise LockedError(
-            f"process {holder.get('pid') or 'unknown'} writes this memory{since}; wait for it, "
-            "raise GRAPHMEM_WAIT (--wait), or put the memory on a server (neo4j://)"
-        ) from error
-    except kglite.ArgumentError as error:
-        if "mutation" in str(error).lower() or "read-only" in str(error).lower():
-            raise ReadOnlyError(f"{name}only reading is allowed here: {error}") from error
-        raise QueryError(f"{name}{error}") from error
-    except (kglite.FileFormatError, kglite.FileError) as error:
-        raise StorageError(f"{path or 'the graph file'} is damaged: {error}") from error
-    except (kglite.FileIoError, OSError) as error:
-        raise StorageError(f"{name}cannot write or read the memory: {error}") from error
-    except kglite.CypherError as error:
-        raise QueryError(f"{name}{error}") from error
-    except (kglite.KgError, RuntimeError, ValueError) as error:
-        raise StoreError(f"{name}{error}") from error

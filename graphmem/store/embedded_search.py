@@ -8,16 +8,17 @@ memory, so that an erased text leaves nothing behind.
 from __future__ import annotations
 
 import hashlib
+import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
 import tantivy
-from numpy.typing import NDArray
 
-from graphmem.store.port import TEXTS, Hits, Near, Row
+from graphmem.arrays import NDArray, np
+from graphmem.errors import StorageError, StoreError
+from graphmem.store.port import CLOSED, TEXTS, Hits, Near, Row
 from graphmem.store.queries import procedure
 from graphmem.store.vectors import Matrix, VectorTable, digest
 from graphmem.text.words import words
@@ -27,6 +28,8 @@ _HEAP = 15_000_000
 """Memory of a word index's writer in bytes: the smallest that tantivy accepts."""
 _MANY = 1000
 """From so many texts on a commit takes some 5 ms and gets a thread of its own."""
+
+_log = logging.getLogger(__name__)
 
 
 class _Nodes:
@@ -66,62 +69,79 @@ class _Nodes:
             if self.ids[place]:
                 self.rows[place] = row_of(self.keys[place])
 
+    def lacking(self) -> list[str]:
+        """Return the ids of nodes that have no vector."""
+        return [key for place in np.flatnonzero(self.rows < 0).tolist() if (key := self.ids[place])]
+
     def matching(self, asked: Sequence[str], limit: int) -> list[str]:
         """Return the ids of nodes with any of the words ``asked``, the best matches first."""
         hits = self._words.search(asked, limit)
         best = sorted((-score, self.ids[place]) for place, score in hits)
         return [key for _, key in best]
 
+    def close(self) -> None:
+        """Let nothing of it go on."""
+        self._words.end_commit()
+
 
 class _Words:
-    """An index of words in memory; an added text is searchable from the next search on."""
+    """An index of words in memory; an added text is searchable from the next search on.
+
+    A writer has threads of its own and must not be freed in a forked child, so there is one only
+    during a commit, as a local variable of the thread that commits.
+    """
 
     def __init__(self) -> None:
         schema = tantivy.SchemaBuilder()
         schema.add_unsigned_field("place", indexed=True, fast=True)
         schema.add_text_field("words", tokenizer_name="en_stem", index_option="freq")
         self._index = tantivy.Index(schema.build())
-        self._writer = self._index.writer(_HEAP, 1)
-        self._waiting = False
-        self._committing: Future[int] | None = None
+        self._waiting: list[tuple[int, str | None]] = []
+        """Places and what to add there; None where the text is to be removed."""
+        self._committing: Future[None] | None = None
 
     def add(self, place: int, text: str) -> None:
         """Add a text."""
-        document = tantivy.Document()
-        document.add_unsigned("place", place)
-        document.add_text("words", " ".join(words(text)))
-        self._end_commit()
-        self._writer.add_document(document)
-        self._waiting = True
+        self._waiting.append((place, text))
 
     def drop(self, place: int) -> None:
         """Remove a text."""
-        self._end_commit()
-        self._writer.delete_documents_by_term("place", place)
-        self._waiting = True
+        self._waiting.append((place, None))
 
     def begin_commit(self) -> None:
-        """Commit added texts in a thread, so that the caller need not wait."""
-        self._end_commit()
-        if self._waiting:
-            self._waiting = False
-            thread = ThreadPoolExecutor(1)
-            self._committing = thread.submit(self._writer.commit)
-            thread.shutdown(wait=False)
+        """Commit what waits in a thread, so that the caller need not wait."""
+        self.end_commit()
+        waiting, self._waiting = self._waiting, []
+        thread = ThreadPoolExecutor(1)
+        self._committing = thread.submit(self._commit, waiting)
+        thread.shutdown(wait=False)
 
-    def _end_commit(self) -> None:
+    def end_commit(self) -> None:
+        """Wait for that thread."""
         if self._committing is not None:
             committing, self._committing = self._committing, None
             committing.result()
-            self._index.reload()
+
+    def _commit(self, waiting: Iterable[tuple[int, str | None]]) -> None:
+        writer = self._index.writer(_HEAP, 1)
+        for place, text in waiting:
+            if text is None:
+                writer.delete_documents_by_term("place", place)
+            else:
+                document = tantivy.Document()
+                document.add_unsigned("place", place)
+                document.add_text("words", " ".join(words(text)))
+                writer.add_document(document)
+        writer.commit()
+        writer.wait_merging_threads()
+        self._index.reload()
 
     def search(self, asked: Sequence[str], limit: int) -> list[tuple[int, float]]:
         """Return places and scores (BM25) of texts with any of the words ``asked``."""
-        self._end_commit()
+        self.end_commit()
         if self._waiting:
-            self._writer.commit()
-            self._index.reload()
-            self._waiting = False
+            waiting, self._waiting = self._waiting, []
+            self._commit(waiting)
         known = " ".join(dict.fromkeys(asked))
         if not known:
             return []
@@ -134,6 +154,10 @@ class _Words:
             for (score, _), place in zip(hits, places, strict=True)
             if place is not None
         ]
+
+
+def _nothing(*_: object, **__: object) -> list[Row]:
+    raise StoreError(CLOSED)
 
 
 class EmbeddedIndex:
@@ -156,6 +180,7 @@ class EmbeddedIndex:
         self._lock = threading.RLock()
         self._table: VectorTable | None = None
         self._opened: tuple[str, int] | None = None
+        self._closed = False
         self._nodes: dict[str, _Nodes] = {}
         nothing: Matrix = np.empty(0, np.float32)
         self._scored = nothing, nothing
@@ -163,8 +188,11 @@ class EmbeddedIndex:
     def open(self, embedder: str, dimensions: int) -> None:
         """Open the vector table of an embedder, and read the texts of the graph."""
         with self._lock:
+            if self._closed:
+                raise StoreError(CLOSED)
             if self._opened == (embedder, dimensions):
                 return
+            self._opened = None
             name = hashlib.blake2b(self._namespace.encode(), digest_size=8).hexdigest()
             self._table = VectorTable(
                 self._folder,
@@ -174,15 +202,35 @@ class EmbeddedIndex:
                 writable=self._writable,
                 durable=self._durable,
             )
-            self._opened = embedder, dimensions
             self._scored = self._scored[1][:0], self._scored[1][:0]
             self._fill()
+            if self._writable:
+                try:
+                    self._keep()  # a crash may have left vectors of removed texts
+                except StorageError as error:
+                    _log.warning("%s", error)
+            self._opened = embedder, dimensions
+
+    def close(self) -> None:
+        """Release vectors and words; every later call is an error."""
+        with self._lock:
+            self._closed, self._opened, self._table = True, None, None
+            self._read = _nothing  # it holds the graph
+            self._scored = self._scored[1][:0], self._scored[1][:0]
+            nodes, self._nodes = self._nodes, {}
+            for of_label in nodes.values():
+                of_label.close()
 
     def with_vectors(self, label: str, texts: Mapping[str, str]) -> set[str]:  # noqa: ARG002
         """Return the ids of nodes whose text has a vector."""
         with self._lock:
             table = self._opened_table()
             return {key for key, text in texts.items() if table.row(digest(text)) >= 0}
+
+    def lacking(self, label: str) -> list[str]:
+        """Return the ids of nodes without a vector."""
+        with self._lock:
+            return self._of(label).lacking()
 
     def put(self, label: str, texts: Mapping[str, str], vectors: Mapping[str, Matrix]) -> None:
         """Store vectors, by text, and make nodes searchable."""
@@ -195,7 +243,7 @@ class EmbeddedIndex:
             }
             if new:
                 table.add(list(new), np.stack(list(new.values())))
-            self._nodes[label].put(texts, table.row)
+            self._of(label).put(texts, table.row)
             if new:
                 for nodes in self._nodes.values():
                     nodes.refresh(table.row)
@@ -205,7 +253,7 @@ class EmbeddedIndex:
     ) -> list[tuple[str, float]]:
         """Return the nearest nodes, by exact search."""
         with self._lock:
-            nodes = self._nodes[label]
+            nodes = self._of(label)
             there = np.flatnonzero(nodes.rows >= 0)
             if not len(there):
                 return []
@@ -231,10 +279,16 @@ class EmbeddedIndex:
             return {
                 label: (
                     self.near(label, vector, limit),
-                    self._similar(nodes, nodes.matching(words, limit), vector),
+                    self.matching(label, words, vector, limit),
                 )
-                for label, nodes in self._nodes.items()
+                for label in TEXTS
             }
+
+    def matching(self, label: str, words: Sequence[str], vector: Matrix, limit: int) -> Near:
+        """Return the nodes that match the words best, with their similarities."""
+        with self._lock:
+            nodes = self._of(label)
+            return self._similar(nodes, nodes.matching(words, limit), vector)
 
     def cosines(self, label: str, ids: Sequence[str], others: Sequence[str]) -> NDArray[np.float64]:
         """Return the similarities of nodes and others, NaN if either has no vector."""
@@ -249,12 +303,12 @@ class EmbeddedIndex:
     def count(self, label: str) -> int:
         """Return the number of nodes."""
         with self._lock:
-            return len(self._nodes[label].places)
+            return len(self._of(label).places)
 
     def vectors(self, label: str, ids: Iterable[str]) -> dict[str, Matrix]:
         """Return the vectors of nodes."""
         with self._lock:
-            nodes, matrix = self._nodes[label], self._opened_table().matrix
+            nodes, matrix = self._of(label), self._opened_table().matrix
             rows = {
                 identity: int(nodes.rows[nodes.places[identity]])
                 for identity in ids
@@ -268,7 +322,7 @@ class EmbeddedIndex:
         Rows that are consecutive on disk are not copied.
         """
         with self._lock:
-            nodes, table = self._nodes[label], self._opened_table()
+            nodes, table = self._of(label), self._opened_table()
             known = [key for key in ids if key in nodes.places]
             rows = nodes.rows[[nodes.places[key] for key in known]]
             there = [key for key, row in zip(known, rows.tolist(), strict=True) if row >= 0]
@@ -283,17 +337,21 @@ class EmbeddedIndex:
             if self._opened is None:
                 return
             self._fill()
-            keys = {
-                nodes.keys[place]
-                for nodes in self._nodes.values()
-                for place in nodes.places.values()
-            }
-            table = self._opened_table()
-            table.keep(keys)
-            self._scored = self._scored[1][:0], self._scored[1][:0]
-            for nodes in self._nodes.values():
-                nodes.rows[:] = -1
-                nodes.refresh(table.row)
+            self._keep()
+
+    def _keep(self) -> None:
+        """Keep only the vectors of the nodes."""
+        table = self._opened_table()
+        nodes = list(self._nodes.values())
+        there = len(table.matrix)
+        try:
+            table.keep({one.keys[place] for one in nodes for place in one.places.values()})
+        finally:
+            if len(table.matrix) < there:
+                self._scored = self._scored[1][:0], self._scored[1][:0]
+                for one in nodes:
+                    one.rows[:] = -1
+                    one.refresh(table.row)
 
     def _scores(self, vector: Matrix) -> Matrix:
         """Return the similarities of all rows; computed once for both labels."""
@@ -318,7 +376,13 @@ class EmbeddedIndex:
             nodes.put({row["id"]: row["text"] for row in rows}, table.row)
             self._nodes[label] = nodes
 
+    def _of(self, label: str) -> _Nodes:
+        self._opened_table()
+        return self._nodes[label]
+
     def _opened_table(self) -> VectorTable:
+        if self._closed:
+            raise StoreError(CLOSED)
         if self._table is None:
             raise RuntimeError("the index was not opened")
         return self._table

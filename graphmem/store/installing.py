@@ -38,11 +38,11 @@ from graphmem.errors import (
 from graphmem.ids import digest
 from graphmem.store import apoc
 from graphmem.store.port import AdministeredStore, Row, Store, Transaction
-from graphmem.store.queries import Query, catalog
+from graphmem.store.queries import INSTALLED, Query, catalog
 
-PREFIX = "graphmem."
 CALLED = "custom."
 """The prefix that APOC puts before every name."""
+PREFIX = INSTALLED.removeprefix(CALLED)
 
 TIMEOUT = 180.0
 """Seconds: a changed procedure takes two refreshes of APOC, 60 s apart by default."""
@@ -358,7 +358,7 @@ def _explain(server: AdministeredStore, error: QueryError) -> NoReturn:
     if "sandbox" in str(error):
         raise StoreError(
             f"{server.url} keeps APOC Extended in its sandbox; set "
-            "dbms.security.procedures.unrestricted=apoc.* in neo4j.conf and restart it. "
+            "dbms.security.procedures.unrestricted=apoc.custom.* in neo4j.conf and restart it. "
             f"{_INSTEAD}"
         ) from error
     raise error

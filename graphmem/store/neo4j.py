@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
+import os
 import random
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 import neo4j
 from neo4j import exceptions
@@ -25,10 +27,25 @@ from graphmem.errors import (
     StorageError,
     StoreError,
     UnavailableError,
+    shown,
 )
+from graphmem.forks import in_child, keep
+from graphmem.printable import without_password
 from graphmem.store import schema
-from graphmem.store.port import Capabilities, ChangedError, Row, Transaction
-from graphmem.store.queries import Query
+from graphmem.store.expressions import check_stoppable
+from graphmem.store.neo4j_query import ask
+from graphmem.store.port import (
+    CLOSED,
+    Capabilities,
+    ChangedError,
+    Limits,
+    Loss,
+    Row,
+    Rows,
+    Transaction,
+    inherited,
+)
+from graphmem.store.queries import Query, procedure
 
 if TYPE_CHECKING:
     from graphmem.store.neo4j_search import Neo4jIndex
@@ -37,15 +54,32 @@ T = TypeVar("T")
 
 ENGINE = "neo4j"
 SYSTEM = "system"
+GRACE = 15.0
+"""Seconds that an attempt gets beyond those for connecting, however late in a call it begins: a
+server that has just started needs some to plan a statement."""
 _ATTEMPTS = 5
-"""Attempts to make at least, regardless of time."""
+"""Attempts to make at least, regardless of time, where another writer was quicker."""
 _CHANGED = {"DeadlockDetected", "EntityNotFound"}
-"""Codes of errors that another writer causes, besides violated constraints. Deadlocks come here
-after the driver's own retries."""
+"""Codes of errors that another writer causes, besides violated constraints."""
+_OVER = ("TransactionTimedOut", "Terminated", "LockClientStopped")
+"""How the code of an error begins with which a server ends a transaction whose time is over."""
+_SOON, _LATER = (0.01, 0.25), (0.1, 1.0)
+"""Seconds to wait before the second attempt, and at most: for another writer, for the server."""
+_CLOSING = 10.0
+"""Seconds that closing waits for running calls."""
+_NO_INDEX = " schema index: graphmem_"
+"""In what the server says of a search by an index that is not there."""
+_POLL = 0.1
+"""Seconds between two looks at an index that is being made."""
+_log = logging.getLogger(__name__)
 
 
 class _AlreadyThereError(StoreError):
     """Another process created the same constraint or index first."""
+
+
+class _DeadlockError(ChangedError):
+    """Two writers waited for each other, and this one gave way."""
 
 
 class _UnfitError(GraphMemError):
@@ -65,27 +99,35 @@ class _Transaction:
 class Neo4jStore:
     """A graph on a Neo4j server, a cluster or Aura.
 
-    Transactions are the driver's managed transactions: retried when the server reports a transient
-    error, and chained by bookmarks, so that later reads see earlier writes.
+    Transactions are run again after errors that this can help with, until ``retry_seconds`` after
+    the call: by this class and not by the driver, whose time begins at the first error and whose
+    pauses grow to many seconds. They are chained by bookmarks, so that later reads see earlier
+    writes.
     """
 
     def __init__(self, url: str, settings: Settings) -> None:
-        parts = urlsplit(url)
         user, password = settings.user, settings.password
         secret = password.get_secret_value() if password else None
+        parts = _parts(url)
         if parts.username:
             user = unquote(parts.username)
             secret = unquote(parts.password) if parts.password else secret
-        if not parts.hostname:
-            raise SettingsError(f"url {url!r} names no host; for instance neo4j://localhost:7687")
-        self.url = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+        netloc = parts.netloc.rpartition("@")[2]
+        address = urlunsplit(parts._replace(netloc=netloc, path="", fragment=""))
+        self.url = without_password(address)
         if secret is None:
             raise SettingsError(
                 f"no password for {self.url}; set GRAPHMEM_PASSWORD (and GRAPHMEM_USER)"
             )
         self._database = settings.database
         self._closed = False
+        self._pid = os.getpid()
+        self._calls = threading.Condition()
+        self._running: Counter[int] = Counter()
+        """Calls by thread."""
         self._retry_seconds = settings.retry_seconds
+        self._grace = settings.connect_timeout + GRACE
+        self._shared = threading.local()
         self._schema: int | None = None
         self._applying = threading.Lock()
         logging.getLogger("neo4j.notifications").setLevel(logging.ERROR)
@@ -93,11 +135,12 @@ class Neo4jStore:
         logging.getLogger("neo4j").setLevel(logging.ERROR)
         with self._translated():
             self._driver = neo4j.GraphDatabase.driver(
-                self.url,
+                address,
                 auth=(user, secret),
                 connection_timeout=settings.connect_timeout,
                 connection_acquisition_timeout=settings.connect_timeout + 5,
-                max_transaction_retry_time=settings.retry_seconds,
+                max_transaction_retry_time=0,
+                initial_retry_delay=0,
                 notifications_min_severity="OFF",
                 user_agent="graphmem",
             )
@@ -110,6 +153,8 @@ class Neo4jStore:
         version = info.agent.rpartition("/")[2]
         self.capabilities = Capabilities(ENGINE, version, server=True, system=True)
         self._bookmarks = neo4j.GraphDatabase.bookmark_manager()
+        # Its connections say goodbye when they are freed, over sockets that the parent uses.
+        in_child(self, keep)
 
     snapshot_age: float | None = None
 
@@ -128,12 +173,19 @@ class Neo4jStore:
 
     def read(self, query: Query, /, **params: Any) -> list[Row]:
         """Run a reading statement; the server refuses one that writes."""
-        return self._alone(query, params, neo4j.RoutingControl.READ, _rows)
+        return self._again(lambda _: self._alone(query, params, neo4j.RoutingControl.READ, _rows))
+
+    def ask(self, query: Query, limits: Limits, /, **params: Any) -> Rows:
+        """Run a query of others once; the server ends it when its time is over."""
+        check_stoppable(query.text)
+        bound = query.bind(params)
+        with self._call():  # until the answer is there, whatever the server goes on with
+            return ask(lambda: self._opened(neo4j.READ_ACCESS), query.text, bound, limits)
 
     def write(self, query: Query, /, **params: Any) -> list[Row]:
         """Run one statement in a managed transaction, again where that can help."""
         self._ready()
-        return self._again(lambda: self._alone(query, params, neo4j.RoutingControl.WRITE, _rows))
+        return self._again(lambda _: self._alone(query, params, neo4j.RoutingControl.WRITE, _rows))
 
     def attempt(
         self, query: Query, fits: Callable[[list[Row]], bool], /, **params: Any
@@ -146,43 +198,72 @@ class Neo4jStore:
                 raise _UnfitError
             return rows
 
-        self._ready()
-        try:
-            return self._alone(query, params, neo4j.RoutingControl.WRITE, take)
-        except (_UnfitError, ChangedError):
-            return []
+        def once(seconds: float) -> list[Row]:
+            try:
+                return self._alone(query, params, neo4j.RoutingControl.WRITE, take, seconds)
+            except _DeadlockError:
+                raise
+            except (_UnfitError, ChangedError):
+                return []
 
-    def transact(self, work: Callable[[Transaction], T]) -> T:
+        self._ready()
+        return self._again(once)
+
+    def transact(self, work: Callable[[Transaction], T], *, brief: bool = False) -> T:
         """Run ``work`` in one managed transaction; retry after transient errors."""
         self._ready()
-        return self._transact(work)
+        return self._transact(work, brief=brief)
+
+    @contextlib.contextmanager
+    def one_call(self) -> Iterator[None]:
+        """Have all that is asked within share the time of one call."""
+        self._shared.deadline = time.monotonic() + self._retry_seconds
+        try:
+            yield
+        finally:
+            del self._shared.deadline
 
     def _ready(self) -> None:
         """Have the schema there before anything is written."""
         if self._schema is None:
             self.apply_schema()
 
-    def _transact(self, work: Callable[[Transaction], T]) -> T:
-        def attempt() -> T:
+    def _transact(self, work: Callable[[Transaction], T], *, brief: bool = False) -> T:
+        def attempt(seconds: float) -> T:
+            def run(inner: neo4j.ManagedTransaction) -> T:
+                return work(_Transaction(inner))
+
             with self._session(neo4j.WRITE_ACCESS) as session:
-                return session.execute_write(lambda inner: work(_Transaction(inner)))
+                return session.execute_write(
+                    neo4j.unit_of_work(timeout=seconds)(run) if brief else run
+                )
 
         return self._again(attempt)
 
-    def _again(self, attempt: Callable[[], T]) -> T:
-        """Return what an attempt does, again where another writer was quicker."""
-        deadline, attempts = math.inf, 0
+    def _again(self, attempt: Callable[[float], T]) -> T:
+        """Return what an attempt does, again where that can help, until the call's time is over.
+
+        An attempt is told how many seconds it may wait: those that are left, but not too few to
+        do anything.
+        """
+        alone = time.monotonic() + self._retry_seconds
+        deadline, attempts = getattr(self._shared, "deadline", alone), 0
         while True:
             attempts += 1
             try:
-                return attempt()
-            except ChangedError as error:
-                # The time begins here, as the driver's does: the first attempt may have waited for
-                # locks longer than that, and only the next one knows what to lock.
-                deadline = min(deadline, time.monotonic() + self._retry_seconds)
-                if attempts >= _ATTEMPTS and time.monotonic() >= deadline:
+                return attempt(max(deadline - time.monotonic(), self._grace))
+            except (ChangedError, UnavailableError) as error:
+                changed = isinstance(error, ChangedError)
+                if not changed and not _repeatable(error):
+                    raise
+                left = deadline - time.monotonic()
+                # Others may have held the locks for all of the time; now it is known what to lock.
+                if left <= 0 and not (changed and attempts < _ATTEMPTS):
                     raise UnavailableError(str(error)) from error
-                time.sleep(random.uniform(0.005, 0.05))  # noqa: S311 - not to meet again
+                first, most = _SOON if changed else _LATER
+                pause = min(most, first * 2.0 ** min(attempts, 10))
+                pause *= random.uniform(0.25, 1.0)  # noqa: S311 - not to meet again
+                time.sleep(min(pause, max(left, first)))
 
     def _alone(
         self,
@@ -190,13 +271,14 @@ class Neo4jStore:
         params: dict[str, Any],
         routing: neo4j.RoutingControl,
         take: Callable[[neo4j.Result], list[Row]],
+        seconds: float | None = None,
     ) -> list[Row]:
         """Run one statement in a managed transaction of its own, which spares a round trip."""
-        self._check_open()
         bound = query.bind(params)
-        with self._translated():
+        text = cast(Any, query.text)
+        with self._call(), self._translated():
             return self._driver.execute_query(
-                cast(Any, query.text),
+                text if seconds is None else neo4j.Query(text, timeout=seconds),
                 bound,
                 routing,
                 self._database,
@@ -225,32 +307,110 @@ class Neo4jStore:
     def administer(self, query: Query, /, **params: Any) -> list[Row]:
         """Run a statement in the database ``system``; retry after transient errors."""
         bound = query.bind(params)
-        with self._session(neo4j.WRITE_ACCESS, SYSTEM) as session, permitted(self.url):
-            return session.execute_write(lambda inner: _run(inner, query, bound))
+
+        def attempt(_: float) -> list[Row]:
+            with self._session(neo4j.WRITE_ACCESS, SYSTEM) as session, permitted(self.url):
+                return session.execute_write(lambda inner: _run(inner, query, bound))
+
+        return self._again(attempt)
 
     def compact(self) -> bool:
         """Return False: the server itself prunes store files and transaction logs."""
         return False
 
+    def readers(self) -> tuple[str, ...]:
+        """Return nothing: a server shows everybody the present state."""
+        return ()
+
+    def backup(self, folder: Path) -> tuple[int, int]:
+        """Raise StoreError: a server has backups of its own."""
+        del folder
+        raise StoreError(
+            f"{self.url} is a server; back it up with neo4j-admin database dump, or one namespace "
+            "with graphmem upkeep export"
+        )
+
+    def restore(self, folder: Path) -> tuple[int, int]:
+        """Raise StoreError: a server has backups of its own."""
+        del folder
+        raise StoreError(
+            f"{self.url} is a server; restore it with neo4j-admin database load, or one namespace "
+            "with graphmem upkeep import"
+        )
+
+    def accept_loss(self) -> Loss:
+        """Return no loss: a server looks after its own files."""
+        return Loss()
+
     def index(self, namespace: str) -> Neo4jIndex:
         """Return the server's index of a namespace."""
         from graphmem.store.neo4j_search import Neo4jIndex
 
-        return Neo4jIndex(self.read, self.write, namespace)
+        return Neo4jIndex(self._search, self.write, namespace)
+
+    def _search(self, query: Query, /, **params: Any) -> list[Row]:
+        """Run a reading statement; make a search index anew where somebody dropped it."""
+        try:
+            return self.read(query, **params)
+        except QueryError as error:
+            if _NO_INDEX not in str(error):
+                raise
+            _log.warning("%s has lost a search index; it is made anew", self.url)
+        self.apply_schema(repair=True)
+        deadline = time.monotonic() + self._retry_seconds
+        while any(row["state"] == "POPULATING" for row in self.read(procedure("schema.indexes"))):
+            if time.monotonic() >= deadline:
+                raise UnavailableError(f"{self.url} is still making a search index; try again")
+            time.sleep(_POLL)
+        return self.read(query, **params)
 
     def close(self) -> None:
-        """Close the driver's connections."""
-        if not self._closed:
+        """Close the driver's connections when the running calls are done, or after 10 seconds."""
+        if self._pid != os.getpid():
             self._closed = True
-            self._driver.close()
+            return
+        with self._calls:
+            if self._closed:
+                return
+            self._closed = True
+            own = {threading.get_ident()}
+            self._calls.wait_for(lambda: not self._running.keys() - own, _CLOSING)
+        self._driver.close()
 
-    def _check_open(self) -> None:
+    def _check_usable(self) -> None:
+        if self._pid != os.getpid():
+            raise inherited(self.url, self._pid)
         if self._closed:
-            raise StoreError("the memory is closed; open it again with Memory.open")
+            raise StoreError(CLOSED)
+
+    @contextlib.contextmanager
+    def _call(self) -> Iterator[None]:
+        """Keep the connections open as long as something runs."""
+        self._check_usable()
+        thread = threading.get_ident()
+        with self._calls:
+            self._check_usable()
+            self._running[thread] += 1
+        try:
+            yield
+        except StoreError as error:
+            if self._closed:  # and the time was up
+                raise StoreError(CLOSED) from error
+            raise
+        finally:
+            with self._calls:
+                self._running[thread] -= 1
+                if not self._running[thread]:
+                    del self._running[thread]
+                    self._calls.notify_all()
 
     @contextlib.contextmanager
     def _session(self, access: str, database: str | None = None) -> Iterator[neo4j.Session]:
-        self._check_open()
+        with self._call(), self._opened(access, database) as session:
+            yield session
+
+    @contextlib.contextmanager
+    def _opened(self, access: str, database: str | None = None) -> Iterator[neo4j.Session]:
         with (
             self._translated(),
             self._driver.session(
@@ -274,16 +434,19 @@ class Neo4jStore:
                 "GRAPHMEM_PASSWORD"
             ) from error
         except exceptions.Neo4jError as error:
+            if error.code == "Neo.ClientError.Security.AuthenticationRateLimit":
+                raise AuthenticationError(
+                    f"{self.url} lets nobody log in as this user for some seconds, after several "
+                    "wrong passwords; check GRAPHMEM_USER and GRAPHMEM_PASSWORD, then wait (five "
+                    "seconds, if dbms.security.auth_lock_time does not say otherwise)"
+                ) from error
             raise self._told(error) from error
         except exceptions.ResultFailedError as error:
-            # The driver can raise this while it rolls back after a deadlock, and then does not
-            # retry as it does otherwise.
+            # The driver can raise this while it rolls back, for instance after a deadlock.
             cause = error.__cause__
-            if isinstance(cause, exceptions.Neo4jError | exceptions.DriverError):
-                raise (
-                    ChangedError(_first_line(cause)) if cause.is_retryable() else self._gone(cause)
-                ) from error
-            raise self._gone(error) from error
+            if isinstance(cause, exceptions.Neo4jError):
+                raise self._told(cause) from cause
+            raise self._gone(error) from (cause or error)
         except (ValueError, exceptions.ConfigurationError) as error:
             raise SettingsError(f"{self.url}: {error}") from error
         except (exceptions.DriverError, OSError) as error:
@@ -293,14 +456,15 @@ class Neo4jStore:
         """Return our error for an error of the server."""
         said, code = error.message or str(error), (error.code or "").rpartition(".")[2]
         if code in _CHANGED or isinstance(error, exceptions.ConstraintError):
-            return ChangedError(said)
+            return (_DeadlockError if code == "DeadlockDetected" else ChangedError)(said)
         if code == "AccessMode":
             return ReadOnlyError(f"only reading is allowed here: {said}")
+        late = code.startswith(_OVER)
+        if late or isinstance(error, exceptions.TransientError):
+            return UnavailableError(f"{self.url} could not finish this now; try again ({said})")
         if isinstance(error, exceptions.ClientError):
             there = code == "EquivalentSchemaRuleAlreadyExists"
             return (_AlreadyThereError if there else QueryError)(said)
-        if isinstance(error, exceptions.TransientError):
-            return UnavailableError(f"{self.url} could not finish this now; try again ({said})")
         if isinstance(error, exceptions.DatabaseError):
             return StorageError(f"{self.url} failed: {said}")
         return self._gone(error)
@@ -309,6 +473,30 @@ class Neo4jStore:
         return UnavailableError(
             f"{self.url} cannot be reached; is the server running? ({_first_line(error)})"
         )
+
+
+def _parts(url: str) -> SplitResult:
+    """Return the parts of a url.
+
+    Raises:
+        SettingsError: it is no url of a server. What of it is a password is unknown then, so
+            nothing of the parts is shown.
+    """
+    name = shown(without_password(url))
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+        unquote(parts.password or "", errors="strict")
+    except ValueError:
+        parts, host = None, None
+    if parts is not None and not host and not parts.netloc.rpartition("@")[2]:
+        raise SettingsError(f"url {name} names no host; for instance neo4j://localhost:7687")
+    if parts is None or not host or "@" in f"{parts.path}{parts.query}{parts.fragment}":
+        raise SettingsError(
+            f"url {name} is no url of a server; for instance neo4j://localhost:7687 (give user and "
+            "password as GRAPHMEM_USER and GRAPHMEM_PASSWORD, or percent-encoded)"
+        )
+    return parts
 
 
 @contextlib.contextmanager
@@ -321,6 +509,14 @@ def permitted(url: str) -> Iterator[None]:
             f"{url} does not let this user administer it; set GRAPHMEM_USER to one who may "
             f"({error.message})"
         ) from error
+
+
+def _repeatable(error: StoreError) -> bool:
+    """Return whether the driver knows that nothing was done, so that another attempt is safe."""
+    cause = error.__cause__
+    return isinstance(cause, exceptions.Neo4jError | exceptions.DriverError) and (
+        cause.is_retryable()
+    )
 
 
 def _run(inner: neo4j.ManagedTransaction, query: Query, bound: dict[str, Any]) -> list[Row]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
+from graphmem.arrays import NDArray, np
 from graphmem.store.paging import pages
 from graphmem.store.port import TEXTS, Hits, Near, Row
 from graphmem.store.queries import procedure
@@ -51,6 +49,12 @@ class Neo4jIndex:
             if row["dimensions"] == self._dimensions
             and row["digest"] == self._digest(texts[row["id"]])
         }
+
+    def lacking(self, label: str) -> list[str]:
+        """Return the ids of nodes without vector or words, and not in the queue."""
+        query = procedure(f"search.lacking_{TEXTS[label]}")
+        rows = self._read(query, ns=self._namespace, dimensions=self._dimensions)
+        return [row["id"] for row in rows]
 
     def put(
         self, label: str, texts: Mapping[str, str], vectors: Mapping[str, NDArray[np.float32]]
@@ -98,14 +102,19 @@ class Neo4jIndex:
             elif way == "meaning":
                 near = self.near(label, vector, limit)
             else:
-                near = self._matching(label, asked, vector, limit)
+                near = self.matching(label, words, vector, limit)
             found[label, way] = near
         return {
             label: (found[label, "meaning"], found.get((label, "words"), [])) for label in TEXTS
         }
 
-    def _matching(self, label: str, asked: str, vector: NDArray[np.float32], limit: int) -> Near:
+    def matching(
+        self, label: str, words: Sequence[str], vector: NDArray[np.float32], limit: int
+    ) -> Near:
         """Return the nodes that match the words best, with their similarities."""
+        asked = " ".join(dict.fromkeys(words))
+        if not asked:
+            return []
         rows = self._own(f"search.{TEXTS[label]}_by_words", limit, words=asked)[:limit]
         vectors = self.vectors(label, [row["id"] for row in rows])
         return [

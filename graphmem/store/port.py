@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from graphmem.errors import StoreError
+from graphmem.errors import ForkedError, QueryError, StoreError
 from graphmem.store.queries import Query
 
 SCHEMA_VERSION = 4
@@ -14,6 +19,9 @@ SCHEMA_VERSION = 4
 
 TEXTS = {"Strategy": "strategies", "Task": "tasks"}
 """Labels of nodes with searchable texts, and their names in procedures."""
+
+CLOSED = "the memory is closed; open it again with Memory.open"
+"""What a use after closing is told."""
 
 Row = dict[str, Any]
 Near = list[tuple[str, float]]
@@ -30,6 +38,38 @@ if TYPE_CHECKING:
     Cosines = NDArray[np.float64]
 
 
+class Rows(list[Row]):
+    """The rows of an answer, as a list; ``truncated`` says whether there were more."""
+
+    def __init__(self, rows: Iterable[Row] = (), *, truncated: bool = False) -> None:
+        super().__init__(rows)
+        self.truncated = truncated
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a query of others may use."""
+
+    seconds: float
+    rows: int
+    megabytes: int
+    """Memory, beyond that of the graph; a server has its own limit."""
+
+    def too_long(self) -> QueryError:
+        """Return the error for a query that ran out of time."""
+        return QueryError(
+            f"the query ran longer than {self.seconds:g} s and was stopped; narrow it, or raise "
+            "the setting query_seconds (GRAPHMEM_QUERY_SECONDS)"
+        )
+
+    def too_large(self) -> QueryError:
+        """Return the error for a query that ran out of memory."""
+        return QueryError(
+            f"the query needed more than {self.megabytes} MB of memory and was stopped; narrow "
+            "it, or raise the setting query_megabytes (GRAPHMEM_QUERY_MEGABYTES)"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Capabilities:
     """Features of an engine beyond running Cypher."""
@@ -40,6 +80,35 @@ class Capabilities:
     """Several processes may write at once, and Cypher users can connect."""
     system: bool = False
     """It has a database ``system``; its store is an ``AdministeredStore``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What the files of a memory lack."""
+
+    problems: tuple[str, ...] = ()
+    transactions: int = 0
+    """Acknowledged ones that are known to be missing; those of a lost graph file are not counted,
+    because the problem names them."""
+
+
+given_up: ContextVar[Event | None] = ContextVar("given_up", default=None)
+"""Set where nobody waits for the answer of a call any more."""
+
+
+def check_wanted() -> None:
+    """Raise a StoreError if nobody waits for the answer of this call any more."""
+    event = given_up.get()
+    if event is not None and event.is_set():
+        raise StoreError("the call was cancelled while it waited to write")
+
+
+def inherited(url: str, opened_by: int) -> ForkedError:
+    """Return the error for a store that a child process got from its parent."""
+    return ForkedError(
+        f"the memory {url} was opened in process {opened_by}, this is its child {os.getpid()}; "
+        "open it in the child with Memory.open"
+    )
 
 
 class ChangedError(StoreError):
@@ -95,6 +164,16 @@ class Store(Protocol):
         """Run a reading statement; one that writes raises ReadOnlyError."""
         ...
 
+    def ask(self, query: Query, limits: Limits, /, **params: Any) -> Rows:
+        """Run a query of others (:func:`~graphmem.store.queries.readable`), within limits.
+
+        It answers with the first rows where there are more than the limit.
+
+        Raises:
+            QueryError: it took too long or too much memory, or the engine refused it.
+        """
+        ...
+
     def write(self, query: Query, /, **params: Any) -> list[Row]:
         """Run one statement in a transaction of its own and return its rows."""
         ...
@@ -109,13 +188,20 @@ class Store(Protocol):
         """
         ...
 
-    def transact(self, work: Callable[[Transaction], T]) -> T:
+    def transact(self, work: Callable[[Transaction], T], *, brief: bool = False) -> T:
         """Run ``work`` in one transaction and return its answer.
+
+        With ``brief`` it takes little work: where it takes long, it waits for other writers, and a
+        server ends it.
 
         An exception rolls everything back. ``work`` is run again after a transient error (a
         deadlock, a change of leader) or a ChangedError, so it must have no other effects. The first
         call of this or of ``write`` applies the schema.
         """
+        ...
+
+    def one_call(self) -> AbstractContextManager[None]:
+        """Have all that this thread asks within share the time of one call, if that is limited."""
         ...
 
     def view(self, work: Callable[[Transaction], T]) -> T:
@@ -140,6 +226,37 @@ class Store(Protocol):
 
         On a server this does nothing and returns False: it keeps removed records in its store files
         until it reuses their space, and in its transaction logs until it prunes them.
+        """
+        ...
+
+    def readers(self) -> tuple[str, ...]:
+        """Return the other processes that still have a snapshot, which may hold removed data."""
+        ...
+
+    def backup(self, folder: Path) -> tuple[int, int]:
+        """Write all namespaces to a new folder, beside any writer; return its bytes and nodes.
+
+        Raises:
+            StorageError: the folder holds something, or cannot be written.
+            StoreError: the engine has backups of its own.
+        """
+        ...
+
+    def restore(self, folder: Path) -> tuple[int, int]:
+        """Fill this store, of which nothing is there yet, from a backup; return bytes and nodes.
+
+        Raises:
+            StorageError: the backup is not complete, or there is a memory already.
+            StoreError: the engine has backups of its own.
+        """
+        ...
+
+    def accept_loss(self) -> Loss:
+        """Go on with the files that are there; return what they lack.
+
+        Raises:
+            LockedError: another process writes.
+            StorageError: what is there cannot be read.
         """
         ...
 
@@ -179,6 +296,13 @@ class SearchIndex(Protocol):
         """Return the ids of nodes whose given text has a vector."""
         ...
 
+    def lacking(self, label: str) -> list[str]:
+        """Return the ids of nodes that have no vector and are not queued for one.
+
+        An embedded index also returns queued ones.
+        """
+        ...
+
     def put(self, label: str, texts: Mapping[str, str], vectors: Mapping[str, Vector]) -> None:
         """Index nodes by their texts (by id) and by the vectors of the texts.
 
@@ -202,6 +326,10 @@ class SearchIndex(Protocol):
         Both are at most ``limit`` ids, the best first, with similarities as :meth:`near` gives
         them; a node without a vector has 0.
         """
+        ...
+
+    def matching(self, label: str, words: Sequence[str], vector: Vector, limit: int) -> Near:
+        """Return the nodes that match the words best, as :meth:`hits` does."""
         ...
 
     def cosines(self, label: str, ids: Sequence[str], others: Sequence[str]) -> Cosines:

@@ -42,6 +42,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from graphmem.errors import NotFoundError, ProcedureError, ReadOnlyError
+from graphmem.store.allowed import only_reads
 
 Mode = Literal["read", "write", "schema"]
 
@@ -69,7 +70,9 @@ _RETURN = re.compile(r"\bRETURN\b", re.IGNORECASE)
 _TAIL = re.compile(r"(?<![$.])\b(?:ORDER\s+BY|SKIP|LIMIT|UNION)\b.*", re.IGNORECASE | re.DOTALL)
 _ALIAS = re.compile(r"(?:.*\bAS\s+)?`?(\w+)`?", re.IGNORECASE | re.DOTALL)
 _ATOM = re.compile(r"[$\w.]+")
-_LOAD_CSV = re.compile(r"\bLOAD\s+CSV\b", re.IGNORECASE)
+
+INSTALLED = "custom.graphmem."
+"""What stands before the names of procedures that a server has installed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,16 +163,7 @@ class Query:
 
 
 def adhoc(text: str, mode: Mode = "read") -> Query:
-    """Return a query with a user's own text, without declarations or checks.
-
-    Raises:
-        ProcedureError: the text is empty, or reads files (``LOAD CSV``).
-    """
-    bare = _TOKEN.sub("''", text).strip().rstrip(";").strip()
-    if not bare:
-        raise ProcedureError("the query is empty; for instance: MATCH (s:Strategy) RETURN s.text")
-    if _LOAD_CSV.search(bare):
-        raise ProcedureError("LOAD CSV reads files of this machine and is refused in queries")
+    """Return a query with a text of our own, without declarations or checks."""
     return Query("query", mode, text.strip().rstrip(";"), checked=False)
 
 
@@ -177,15 +171,31 @@ def readable(text: str) -> Query:
     """Return the procedure of that name, or a query with a user's own text.
 
     Raises:
-        ReadOnlyError: the procedure writes.
-        ProcedureError: the text is empty, or reads files (``LOAD CSV``).
+        ReadOnlyError: it writes.
+        QueryError: it does more than read the graph.
+        ProcedureError: the text is empty.
     """
     if text not in catalog():
-        return adhoc(text)
+        allowed = only_reads(text, _installed)
+        if not allowed.strip():
+            raise ProcedureError(
+                "the query is empty; for instance: MATCH (s:Strategy) RETURN s.text"
+            )
+        return Query("query", "read", allowed, checked=False)
     query = catalog()[text]
     if query.mode != "read":
         raise refuse_writing(query)
     return query
+
+
+@cache
+def _installed() -> frozenset[str]:
+    """Return the names, in small letters, by which a server has procedures that only read."""
+    return frozenset(
+        f"{INSTALLED}{query.install}".lower()
+        for query in catalog()
+        if query.install and query.mode == "read"
+    )
 
 
 def schema_of(engine: str) -> list[Query]:

@@ -9,9 +9,18 @@ from typing import TYPE_CHECKING
 
 from graphmem.episodes.learning import Learner
 from graphmem.errors import ValidationError
+from graphmem.graph.arguments import check_function, check_text, checked_path
 from graphmem.graph.graph import Graph
 from graphmem.graph.reads import Reads
-from graphmem.models import EraseReport, ExportReport, ForgetReport, ImportReport, RebuildReport
+from graphmem.models import (
+    BackupReport,
+    EraseReport,
+    ExportReport,
+    ForgetReport,
+    ImportReport,
+    LossReport,
+    RebuildReport,
+)
 from graphmem.models.similarity import RelinkReport
 from graphmem.search.similarity import Similarity
 from graphmem.upkeep.erasing import Eraser
@@ -51,6 +60,7 @@ class Upkeep:
 
     def rebuild(self, *, on_progress: Callable[[int, int], None] | None = None) -> RebuildReport:
         """Recompute every derived number from the facts and store it."""
+        check_function("on_progress", on_progress)
         return self._maintainer.rebuild(on_progress)
 
     def erase(
@@ -59,19 +69,23 @@ class Upkeep:
         *,
         agent: str | None = None,
         user: str | None = None,
+        compact: bool | None = None,
     ) -> EraseReport:
         """Remove an episode, an agent or a user, as if it had never existed.
 
         Every derived number loses its exact share. Erasing an agent removes its episodes, policies,
         events, predictions and scope; erasing a user removes the preferences, and the facts that
-        only this user stated. After erasing an agent or a user, an embedded memory rewrites its
-        files, so that nothing is left on disk; a server keeps removed records until it reuses their
-        space.
+        only this user stated. With ``compact`` an embedded memory then rewrites its files, so that
+        none of them holds what was erased; ``read_by`` of the report names other processes that
+        still have an older snapshot. A server keeps removed records until it reuses their space.
 
         Args:
             episode_id: id of the episode. Give one of the three.
             agent: name of the agent.
             user: name of the user.
+            compact: rewrite the files at once. None: for an agent or a user only; what one
+                episode held then stays in the log until the next checkpoint, at the latest until
+                the memory is closed.
 
         Raises:
             NotFoundError: there is no such episode, agent or user in this namespace.
@@ -83,10 +97,15 @@ class Upkeep:
                 "episode_id", episode_id, "is not the only one", "give one of " + ", ".join(given)
             )
         if agent is not None:
-            return self._eraser.erase_agent(agent)
-        if user is not None:
-            return self._eraser.erase_user(user)
-        return self._eraser.erase_episode(str(episode_id))
+            report = self._eraser.erase_agent(agent)
+        elif user is not None:
+            report = self._eraser.erase_user(user)
+        else:
+            check_text("episode_id", episode_id)
+            report = self._eraser.erase_episode(str(episode_id))
+        if compact or (compact is None and episode_id is None):
+            report = report.model_copy(update=self._eraser.compact())
+        return report
 
     def forget(
         self,
@@ -112,6 +131,48 @@ class Upkeep:
             ValidationError: an argument is wrong, or both conditions are None.
         """
         return self._eraser.forget(older_than, below_confidence, agent, dry_run=dry_run)
+
+    def backup(self, folder: str | Path) -> BackupReport:
+        """Write the whole memory, with all its namespaces, to a new folder.
+
+        Other threads and processes may write meanwhile: the backup holds one moment. It is a memory
+        itself. Vectors are not in it, and are made again at the first search.
+
+        Args:
+            folder: a folder that is empty or not there.
+
+        Raises:
+            StorageError: there is no memory; the folder holds something or cannot be written.
+            StoreError: the memory is on a server, which has backups of its own.
+        """
+        size, nodes = self._graph.store.backup(checked_path("folder", folder))
+        return BackupReport(path=str(folder), bytes=size, nodes=nodes)
+
+    def restore(self, folder: str | Path) -> BackupReport:
+        """Fill this memory, of which nothing may be there yet, from a backup.
+
+        Args:
+            folder: the folder of a backup, or a whole copy of a memory's folder.
+
+        Raises:
+            StorageError: the backup is not complete, or this folder is not empty.
+            StoreError: the memory is on a server, or the backup is none.
+        """
+        store = self._graph.store
+        size, nodes = store.restore(checked_path("folder", folder))
+        return BackupReport(path=store.url, bytes=size, nodes=nodes)
+
+    def accept_loss(self) -> LossReport:
+        """Go on with the files that are there, where some are missing, damaged or older.
+
+        Rebuild and verify the memory afterwards: what is derived may count episodes that are lost.
+
+        Raises:
+            LockedError: another process writes.
+            StorageError: what is there cannot be read.
+        """
+        loss = self._graph.store.accept_loss()
+        return LossReport(problems=loss.problems, transactions=loss.transactions)
 
     def relink(
         self,
@@ -142,10 +203,14 @@ class Upkeep:
             from graphmem.search.embedding import checked
 
             embedder = checked(embedder)
+        check_function("on_progress", on_progress)
         return self._similarity.relink(embedder, on_progress)
 
     def pending(self) -> dict[str, int]:
-        """Return the numbers of strategies and tasks to be embedded and linked, by label."""
+        """Return the numbers of strategies and tasks to be embedded and linked, by label.
+
+        What has no vector is among them, also where it was lost or damaged.
+        """
         return self._similarity.pending()
 
     def embedded_with(self) -> str | None:
@@ -158,7 +223,8 @@ class Upkeep:
         """Write all episodes to a file, replacing it.
 
         Args:
-            path: the file; it is replaced at the end, and so never half written.
+            path: the file; it is replaced at the end, and so never half written. A device or a pipe
+                is not replaced: all goes into it at the end.
             format_name: "sentinel" or "jsonl" (JSON lines; ids stay the same).
             document: only the episodes of an imported Sentinel file, by its name.
 
@@ -168,7 +234,7 @@ class Upkeep:
                 or its files have no name in the memory.
             StorageError: the file cannot be written; an existing file stays unchanged.
         """
-        return self._exchange.export(path, format_name, document)
+        return self._exchange.export(checked_path("path", path), format_name, document)
 
     def import_(
         self, path: str | Path, format_name: FileFormat, *, document: str | None = None
@@ -180,14 +246,14 @@ class Upkeep:
         in the file, so importing a file again learns only episodes appended since.
 
         Args:
-            path: the file, also gzipped.
+            path: the file, also gzipped; it is read twice, so it must not be a pipe.
             format_name: "sentinel" or "jsonl" (JSON lines, the format that ``seed`` knows as well).
             document: the name of a Sentinel file in the memory; default: its file name without
                 folder and endings.
 
         Raises:
-            SeedingError: the file cannot be read, is damaged, or of a newer version; or a line of
-                JSON is wrong. Nothing was learned.
+            SeedingError: the file cannot be read, is damaged, not within the limits of the
+                settings, or of a newer version; or a line of JSON is wrong. Nothing was learned.
             ValidationError: an episode is wrong (``episodes.3.score``: the fourth), there is no
                 such format, or its files have no name in the memory.
             ConflictError: another episode was learned from this position of this file.

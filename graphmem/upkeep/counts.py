@@ -5,9 +5,7 @@ The work is done in pages of nodes, each in a transaction that locks these nodes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from graphmem.episodes.learning import settled_half_life
 from graphmem.graph.derived import (
@@ -69,36 +67,27 @@ class Counts(Paged):
 
     def mend(self, tx: Transaction, page: Page) -> Rebuilt:
         """Write what the facts say of some nodes, and drop those that nothing speaks of."""
-        return self.derive(tx, *page.items)
+        return derive(tx, *page.items)
 
-    def derive(
-        self,
-        tx: Transaction,
-        label: str,
-        ids: Sequence[str],
-        only: Mapping[str, dict[str, Any]] = MappingProxyType({}),
-    ) -> Rebuilt:
-        """Write what the facts say of some nodes, and drop those that nothing speaks of.
 
-        ``only`` limits the edges of a kind to those that can have changed.
-        """
-        ids = list(ids)
-        tx.run(upkeep("lock", label), ids=ids)
-        for kind in KINDS:
-            if kind.label == label and kind.linked:
-                kind.clear(tx, ids)
-        texts = Loosened(tx, label, ids) if label in TEXTS else None
-        dropped = tx.run(upkeep("drop", label), ids=ids)
-        written = {}
-        half_life = half_life_of(tx)
-        for kind in KINDS:
-            if kind.label == label:
-                narrow = only.get(kind.name, {})
-                rows = kind.derive(tx, ids, half_life, **narrow)
-                written[kind.name] = kind.put(tx, ids, rows, **narrow)
-        if texts:
-            texts.mark()
-        return Rebuilt(written, int(dropped[0]["removed"]) if dropped else 0)
+def derive(tx: Transaction, label: str, ids: Sequence[str]) -> Rebuilt:
+    """Write what the facts say of some nodes, and drop those that nothing speaks of."""
+    ids = list(ids)
+    tx.run(upkeep("lock", label), ids=ids)
+    for kind in KINDS:
+        if kind.label == label and kind.linked:
+            kind.clear(tx, ids)
+    texts = Loosened(tx, label, ids) if label in TEXTS else None
+    dropped = tx.run(upkeep("drop", label), ids=ids)
+    written = {}
+    half_life = half_life_of(tx)
+    for kind in KINDS:
+        if kind.label == label:
+            rows = kind.derive(tx, ids, half_life)
+            written[kind.name] = kind.put(tx, ids, rows)
+    if texts:
+        texts.mark()
+    return Rebuilt(written, int(dropped[0]["removed"]) if dropped else 0)
 
 
 def half_life_of(reader: Reader) -> float:

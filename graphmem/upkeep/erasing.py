@@ -12,10 +12,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from graphmem.errors import NotFoundError, ValidationError
-from graphmem.graph.arguments import check_text, checked_agent
-from graphmem.graph.derived import CO_OCCURRENCES, LABELS, OUTCOMES, upkeep
+from graphmem.graph.arguments import check_flag, check_text, checked_agent
+from graphmem.graph.derived import LABELS, upkeep
 from graphmem.graph.graph import Graph, Transaction
-from graphmem.ids import from_millis, node_id, state_id, stream_id, to_millis
+from graphmem.ids import EARLIEST, from_millis, node_id, state_id, stream_id, to_millis
 from graphmem.lessons import general_rules as consolidation
 from graphmem.lessons.general_rules import Consolidated
 from graphmem.models import EraseReport, ForgetReport
@@ -27,7 +27,9 @@ from graphmem.policies.streams import lock
 from graphmem.search.similarity import Similarity
 from graphmem.store.paging import pages as paged
 from graphmem.store.port import Row
-from graphmem.upkeep.counts import Counts
+from graphmem.upkeep.counts import derive
+from graphmem.upkeep.shares import LABELS as SHARED_LABELS
+from graphmem.upkeep.shares import Shares
 
 
 class _DryRunError(Exception):
@@ -58,7 +60,6 @@ class Eraser:
     ) -> None:
         self._graph = graph
         self._settings = graph.settings
-        self._counts = Counts(graph)
         self._consolidated = Consolidated(graph)
         self._similarity = similarity
         self._cycles = Cycles(graph)
@@ -97,7 +98,7 @@ class Eraser:
         name = str(checked_agent(agent))
         report = self._graph.transact(lambda tx: self._erase_agent(tx, name))
         self._similarity.tidy()
-        return report.model_copy(update={"compacted": self._graph.store.compact()})
+        return report
 
     def _erase_agent(self, tx: Transaction, name: str) -> EraseReport:
         ns = self._graph.ns
@@ -144,8 +145,12 @@ class Eraser:
                 user=user, preferences=erased.preferences, knowledge=erased.knowledge
             )
 
-        report = self._graph.transact(work)
-        return report.model_copy(update={"compacted": self._graph.store.compact()})
+        return self._graph.transact(work)
+
+    def compact(self) -> dict[str, Any]:
+        """Rewrite the files; return what a report says of it."""
+        store = self._graph.store
+        return {"compacted": store.compact(), "read_by": store.readers()}
 
     def forget(
         self,
@@ -161,6 +166,7 @@ class Eraser:
         A dry run does the same in a transaction that is rolled back.
         """
         name = checked_agent(agent)
+        check_flag("dry_run", dry_run)
         before = _cut(older_than, self._graph.now() if now is None else to_millis(now))
         if below_confidence is not None and (
             isinstance(below_confidence, bool)
@@ -201,7 +207,7 @@ class Eraser:
         except _DryRunError as end:
             return end.report
         self._similarity.tidy()
-        return report.model_copy(update={"compacted": self._graph.store.compact()})
+        return report.model_copy(update=self.compact())
 
     def _forgettable(
         self, tx: Transaction, before: int | None, below: float | None, agent: str | None
@@ -245,23 +251,18 @@ class Eraser:
         touched = self._gather(tx, "erasing.touched", ids)
         if not touched:
             return _Removed()
+        # The latest first: an engine that keeps a node's edges in a list finds theirs at its end.
+        touched.sort(key=lambda row: (row["recorded_at"], row["id"]), reverse=True)
         there = [row["id"] for row in touched]
         names = {stream_id(ns, row["agent_name"]): row["agent"] for row in touched}
         stream_of = {row["id"]: stream_id(ns, row["agent_name"]) for row in touched}
         lock(tx, sorted(names))
         experience = self._gather(tx, "erasing.experience", there)
+        shares = Shares(tx, there)
         general = consolidation.drop(tx, there)
-        removed = _Removed(episodes=len(there))
-        files: set[str] = set()
-        for page in paged(there):
-            # The other content of a file can mention any of its episodes.
-            files |= {row["id"] for row in tx.run("exchange.forget", ids=page)}
-            tx.run("erasing.drop_events", ids=page)
-            steps = tx.run("erasing.drop_steps", ids=page)
-            removed.steps += int(steps[0]["removed"]) if steps else 0
-            tx.run("erasing.drop_episodes", ids=page)
-        tx.run("exchange.drop", ids=sorted(files))
-        self._derive(tx, pages, touched, removed)
+        removed = _Removed(episodes=len(there), steps=_drop(tx, there))
+        for label in LABELS:
+            removed.labels += [label] * _take(tx, shares, label, pages[label])
         self._consolidated.renew(tx, general, pages["Strategy"])
         took = sorted({name for row in experience for name in row["took"]})
         for page in paged(took):
@@ -284,22 +285,6 @@ class Eraser:
         # They were fitted to the erased episodes, too; the next prediction fits them again.
         tx.run("forecasting.drop_pooling")
         return removed
-
-    def _derive(
-        self, tx: Transaction, pages: dict[str, list[str]], touched: list[Row], removed: _Removed
-    ) -> None:
-        """Derive the data of the nodes again to which the episodes were linked."""
-        only: dict[str, dict[str, Any]] = {}
-        if len(touched) == 1:  # only edges between its own strategies can have changed
-            only = {
-                OUTCOMES.name: {"task": touched[0]["task"]},
-                CO_OCCURRENCES.name: {"others": touched[0]["strategies"]},
-            }
-        for page in paged(pages["Strategy"]):
-            tx.run("lessons.release", ids=page)
-        for label in LABELS:
-            for page in paged(pages[label]):
-                removed.labels += [label] * self._counts.derive(tx, label, page, only).removed
 
     def _note_erased(self, tx: Transaction, stream: str, agent: str) -> None:
         """Add an event about the erasure to the stream, or remove an empty stream."""
@@ -335,6 +320,32 @@ class Eraser:
         return [row for page in paged(ids) for row in tx.run(name, ids=page)]
 
 
+def _drop(tx: Transaction, ids: Sequence[str]) -> int:
+    """Remove episodes with what belongs to them alone; return the number of steps."""
+    files: set[str] = set()
+    steps = 0
+    for page in paged(ids):
+        # The other content of a file can mention any of its episodes.
+        files |= {row["id"] for row in tx.run("exchange.forget", ids=page)}
+        tx.run("erasing.drop_events", ids=page)
+        dropped = tx.run("erasing.drop_steps", ids=page)
+        steps += int(dropped[0]["removed"]) if dropped else 0
+        tx.run("erasing.drop_runs", ids=page)
+        tx.run("erasing.drop_episodes", ids=page)
+    tx.run("exchange.drop", ids=sorted(files))
+    return steps
+
+
+def _take(tx: Transaction, shares: Shares, label: str, ids: Sequence[str]) -> int:
+    """Take what episodes added from nodes of a label; return the number of removed nodes."""
+    if label in SHARED_LABELS:
+        if label == "Strategy":
+            for page in paged(ids):
+                tx.run("lessons.release", ids=page)
+        return shares.take(label, ids)
+    return sum(derive(tx, label, page).removed for page in paged(ids))
+
+
 def _cut(older_than: float | timedelta | None, now: int) -> int | None:
     """Return the time before which episodes are old, or None."""
     if older_than is None:
@@ -350,4 +361,4 @@ def _cut(older_than: float | timedelta | None, now: int) -> int | None:
         raise problem from None
     if age < timedelta(0):
         raise problem
-    return now - int(age / timedelta(milliseconds=1))
+    return max(now - int(age / timedelta(milliseconds=1)), EARLIEST)

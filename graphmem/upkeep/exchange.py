@@ -2,24 +2,24 @@
 
 An imported Sentinel file is a ``Document`` in the graph: it has links to its episodes in order, the
 other content of the file, and the original form of each episode that an export would write
-differently. So its export is the same JSON value. An import is one transaction; an export writes a
-temporary file and renames it at the end, so that a file is never half written.
+differently. So its export is the same JSON value. An import is one transaction, and holds no more
+than a batch of episodes in memory; an export is written whole or not at all.
 """
 
 from __future__ import annotations
 
+import io
 import json
-import os
-import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, TextIO, get_args
-from uuid import uuid4
 
 from graphmem.episodes.learning import Learner
 from graphmem.episodes.rows import read_contents
-from graphmem.errors import NotFoundError, SeedingError, StorageError, ValidationError
+from graphmem.errors import NotFoundError, SeedingError, ValidationError, shown
+from graphmem.files import writing
+from graphmem.graph.arguments import check_choice, checked_path
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import canonical_json, node_id
 from graphmem.models import Episode, content, resolve
@@ -27,13 +27,17 @@ from graphmem.models.exchange import ExportReport, ImportReport
 from graphmem.models.fields import Input, Name
 from graphmem.seeding import jsonl, sentinel
 from graphmem.seeding.formats import Origin, Refused
+from graphmem.seeding.reading import DamagedError, Limits, Values
 from graphmem.seeding.sources import Source, damage
 from graphmem.store.paging import pages
 from graphmem.store.port import Row
 
 BATCH = 500
-MAX_REST = 64_000_000
-"""Most characters of a Sentinel file's other content."""
+AT_ONCE = 2_500
+"""Most episodes of a Sentinel file in a statement; the transaction of all of them takes more memory
+with fewer of them at once, and also with more."""
+BATCH_BYTES = 4_000_000
+"""A batch ends when so much of a file was read for it, so that memory stays bounded."""
 EVERY = 2**31 - 1
 """A limit that is never reached."""
 
@@ -54,6 +58,7 @@ class Exchange:
     def __init__(self, graph: Graph, learner: Learner) -> None:
         self._graph = graph
         self._settings = graph.settings
+        self._limits = Limits.of(graph.settings)
         self._learner = learner
 
     def import_(
@@ -73,54 +78,61 @@ class Exchange:
         return self._export_jsonl(path)
 
     def _import_sentinel(self, path: str | Path, name: str | None) -> ImportReport:
-        """Learn the episodes of a Sentinel file, and store its other content."""
-        source = _source(path)
-        name = _Document(name=source.stem if name is None else name).name
-        root = _object(source)
-        forms = root.pop(sentinel.EPISODES)
-        rest = canonical_json(root)
-        if len(rest) > MAX_REST:
-            raise SeedingError(
-                f"{source.name} holds {len(rest):,} characters beside its episodes, at most "
-                f"{MAX_REST:,} can be kept; `graphmem seed` learns the episodes alone"
-            )
-        episodes = [_episode(form, at, name) for at, form in enumerate(forms)]
+        """Learn the episodes of a Sentinel file, and store its other content.
 
-        def keep(tx: Transaction, rows: list[Row]) -> None:
-            identity = node_id(tx.ns, "Document", name)
+        The file is read twice: to check all of it, and to learn from it.
+        """
+        file = _SentinelFile(_source(path), name, self._limits)
+        rest = file.check()
+        identity = node_id(self._graph.ns, "Document", file.name)
+        forms: list[Any] = []
+        at = 0
+
+        def batches() -> Iterator[list[Episode]]:
+            nonlocal at
+            at = 0
+            for batch in file.batches():
+                forms[:] = [form for form, _ in batch]
+                yield [episode for _, episode in batch]
+                at += len(batch)
+
+        def begin(tx: Transaction) -> None:
+            name = file.name
             tx.run("exchange.open", id=identity, name=name, format=sentinel.SOURCE, rest=rest)
             tx.run("exchange.describe", id=identity, rest=rest)
             tx.run("exchange.release", id=identity)
+
+        def hold(tx: Transaction, rows: list[Row]) -> None:
             holding = [
-                {"episode": row["id"], "position": at, "form": _difference(form, row)}
-                for at, (form, row) in enumerate(zip(forms, rows, strict=True))
+                {"episode": row["id"], "position": place, "form": _difference(form, row)}
+                for place, (form, row) in enumerate(zip(forms, rows, strict=True), at)
             ]
             tx.run("exchange.hold", id=identity, rows=holding)
 
-        created = sum(learned.created for learned in self._learner.learn_all(episodes, keep))
+        seen, created = self._learner.learn_all(batches, begin, hold)
         return ImportReport(
-            file=source.name,
+            file=file.source.name,
             format="sentinel",
             created=created,
-            skipped=len(episodes) - created,
-            kept=tuple(root),
+            skipped=seen - created,
+            kept=tuple(file.kept),
         )
 
     def _export_sentinel(self, path: str | Path, document: str | None) -> ExportReport:
         """Write the episodes of the namespace, or of one imported file, as a Sentinel file."""
-        with _replacing(path) as open_file:
+        with _writing(path) as open_file:
             return self._graph.view(lambda tx: self._sentinel(tx, open_file, str(path), document))
 
     def _import_jsonl(self, path: str | Path) -> ImportReport:
         """Learn the episodes of JSON lines, after checking all lines."""
         source = _source(path)
-        for item in _lines(source):
+        for item in _lines(source, self._limits):
             if isinstance(item, Refused):
                 raise SeedingError(
                     f"{source.name}, line {item.number}: {item.reason}; nothing was imported "
                     "(`graphmem seed` learns the other lines)"
                 )
-        episodes = (item for item in _lines(source) if isinstance(item, Episode))
+        episodes = (item for item in _lines(source, self._limits) if isinstance(item, Episode))
         report = self._learner.learn_many(episodes, batch_size=BATCH, on_error="collect")
         return ImportReport(
             file=source.name,
@@ -144,7 +156,7 @@ class Exchange:
                 count += 1
             return count
 
-        with _replacing(path) as open_file:
+        with _writing(path) as open_file:
             count = self._graph.view(lambda tx: work(tx, open_file))
         return ExportReport(file=str(path), format="jsonl", episodes=count)
 
@@ -298,10 +310,7 @@ class Exchange:
 
 def _is_sentinel(format_name: FileFormat, document: str | None) -> bool:
     known = get_args(FileFormat)
-    if format_name not in known:
-        raise ValidationError(
-            "format_name", format_name, "is unknown", f"give one of {', '.join(known)}"
-        )
+    check_choice("format_name", format_name, known)
     if format_name == "sentinel":
         return True
     if document is not None:
@@ -310,33 +319,125 @@ def _is_sentinel(format_name: FileFormat, document: str | None) -> bool:
 
 
 def _source(path: str | Path) -> Source:
-    source = Source(str(path))
+    source = Source(str(checked_path("path", path)))
     if source.path == "-":
         raise ValidationError("file", "-", "must be a file", "`graphmem seed -` reads from a pipe")
+    if not source.is_regular:
+        raise ValidationError(
+            "file", source.path, "must be a file, as it is read twice", "write it to a file first"
+        )
     return source
 
 
-def _object(source: Source) -> dict[str, Any]:
-    """Return the JSON object of a Sentinel file.
+class _SentinelFile:
+    """A Sentinel file, of which no more than a batch of episodes is in memory at a time."""
 
-    Raises:
-        SeedingError: it cannot be read, is damaged, is not a Sentinel file, or of a newer version.
-    """
-    with source.open() as (_, stream):
-        text = stream.read()
-        if (error := damage(stream)) is not None:
-            raise SeedingError(f"{source.name}: the gzip file is cut off or damaged: {error}")
-    root = sentinel.load(text, source.name)
-    if not isinstance(root, dict) or not isinstance(root.get(sentinel.EPISODES), list):
-        raise SeedingError(
-            f"{source.name} is not a Sentinel file: an object with a list {sentinel.EPISODES!r} is "
-            "needed (`graphmem seed` also reads JSON lines of episodes)"
-        )
-    try:
-        sentinel.check_version(root.get("version"))
-    except SeedingError as error:
-        raise SeedingError(f"{source.name}: {error}") from None
-    return root
+    def __init__(self, source: Source, name: str | None, limits: Limits) -> None:
+        self.source = source
+        self.name = _Document(name=source.stem if name is None else name).name
+        """The name of its document."""
+        self.kept: list[str] = []
+        """The names of what it holds beside its episodes."""
+        self._limits = limits
+
+    def check(self) -> str:
+        """Check the whole file; return what it holds beside its episodes, as JSON.
+
+        Raises:
+            SeedingError: it cannot be read, is damaged, is not a Sentinel file, or of a newer
+                version, or is not within limits.
+            ValidationError: an episode is wrong.
+        """
+        wrong: ValidationError | None = None
+        beside: dict[str, bytes] = {}
+        for at, form in self._forms(beside):
+            try:
+                _episode(form, at, self.name)
+            except ValidationError as error:
+                wrong = wrong or error
+        rest = sentinel.exact(_object(beside).decode())
+        try:
+            sentinel.check_version(rest.get("version"))
+        except SeedingError as error:
+            raise self._error(str(error)) from None
+        if wrong:
+            raise wrong
+        self.kept = list(rest)
+        return canonical_json(rest)
+
+    def batches(self) -> Iterator[list[tuple[Any, Episode]]]:
+        """Yield the forms with their episodes, some at a time."""
+        batch: list[tuple[Any, Episode]] = []
+        size = 0
+        for at, form in self._forms(None):
+            batch.append((form, _episode(form, at, self.name)))
+            size += len(canonical_json(form))
+            if len(batch) == AT_ONCE or size >= BATCH_BYTES:
+                yield batch
+                batch, size = [], 0
+        if batch:
+            yield batch
+
+    def _forms(self, beside: dict[str, bytes] | None) -> Iterator[tuple[int, Any]]:
+        """Yield the forms with their places from 0; put the text of all else there, if asked."""
+        where = ""
+        with self.source.open(self._limits) as (_, stream):
+            values = Values(stream, self._limits)
+            try:
+                if values.peek() not in (b"{", b""):
+                    raise self._error(_NO_SENTINEL)
+                seen: set[str] = set()
+                for name in values.members():
+                    if name in seen:
+                        raise self._error(f"the name {shown(name)} stands twice in one object")
+                    seen.add(name)
+                    where = shown(name)
+                    if name != sentinel.EPISODES:
+                        self._keep(values, name, beside)
+                    elif values.peek() == b"[":
+                        for number in values.items():
+                            where = f"{name}.{number - 1}"
+                            yield number - 1, values.value(sentinel.exact)
+                    else:
+                        raise self._error(_NO_SENTINEL)
+                values.end()
+            except DamagedError as error:
+                raise self._error(str(damage(stream) or error)) from None
+            except ValidationError as error:
+                raise self._error(f"{where} {error.problem}") from None
+            if sentinel.EPISODES not in seen:
+                raise self._error(_NO_SENTINEL)
+
+    def _keep(self, values: Values, name: str, beside: dict[str, bytes] | None) -> None:
+        if beside is None:
+            values.skip()
+            return
+        text = values.text()
+        beside[name] = text
+        if (reason := self._limits.excess(_object(beside), depth=False)) is not None:
+            raise self._error(
+                f"what it holds beside its episodes {reason} "
+                "(`graphmem seed` learns the episodes alone)"
+            )
+        try:
+            sentinel.exact(text.decode())
+        except ValueError as error:
+            raise ValidationError(name, None, str(error)) from None
+
+    def _error(self, problem: str) -> SeedingError:
+        return SeedingError(f"{self.source.name}: {problem}; nothing was imported")
+
+
+_NO_SENTINEL = (
+    f"is not a Sentinel file: an object with a list {sentinel.EPISODES!r} is needed "
+    "(`graphmem seed` also reads JSON lines of episodes)"
+)
+
+
+def _object(members: Mapping[str, bytes]) -> bytes:
+    """Return the text of an object from those of its members."""
+    texts = (canonical_json(name).encode() + b":" + text for name, text in members.items())
+    return b"{" + b",".join(texts) + b"}"
 
 
 def _episode(form: Any, at: int, name: str) -> Episode:
@@ -349,14 +450,14 @@ def _episode(form: Any, at: int, name: str) -> Episode:
         raise ValidationError(field, error.value, error.problem, error.remedy) from None
 
 
-def _lines(source: Source) -> Iterator[Episode | Refused]:
-    with source.open() as (_, stream):
+def _lines(source: Source, limits: Limits) -> Iterator[Episode | Refused]:
+    with source.open(limits) as (_, stream):
         number = 0
-        for item in jsonl.read(stream, Origin(source.name, source.stem)):
+        for item in jsonl.read(stream, Origin(source.name, source.stem, limits=limits)):
             number = item.number if isinstance(item, Refused) else item[0]
             yield item if isinstance(item, Refused) else item[1]
         if (error := damage(stream)) is not None:
-            yield Refused(number + 1, "file", f"the gzip file is cut off or damaged: {error}")
+            yield Refused(number + 1, "file", str(error))
 
 
 def _base(
@@ -439,40 +540,20 @@ def _indented(value: Any, margin: str) -> str:
 
 
 @contextmanager
-def _replacing(path: str | Path) -> Iterator[Callable[[], TextIO]]:
-    """Yield a function that opens an empty temporary file; at the end it replaces ``path``.
+def _writing(path: str | Path) -> Iterator[Callable[[], TextIO]]:
+    """Yield a function that opens the file to write, empty; it may be called again.
 
     Raises:
         StorageError: it cannot be written; an existing file is unchanged.
     """
-    target = Path(os.path.realpath(path))
-    if target.is_dir():
-        raise StorageError(f"{path} is a folder; name a file")
-    if not target.parent.is_dir():
-        raise StorageError(f"{path}: there is no folder {target.parent}")
-    file: TextIO | None = None
-    beside: Path | None = None
-    try:
-        beside = target.with_name(f".{target.name[:100]}.{uuid4().hex}.part")
-        opened = file = beside.open("x", encoding="utf-8", newline="\n")
+    with writing(path) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="\n")
 
         def begin() -> TextIO:
-            opened.seek(0)
-            opened.truncate()
-            return opened
+            text.seek(0)
+            text.truncate()
+            return text
 
         yield begin
-        file.flush()
-        os.fsync(file.fileno())
-        file.close()
-        if target.exists():
-            beside.chmod(stat.S_IMODE(target.stat().st_mode))
-        beside.replace(target)
-        beside = None
-    except OSError as error:
-        raise StorageError(f"{path}: {error.strerror or error}; nothing was written") from error
-    finally:
-        if file is not None:
-            file.close()
-        if beside is not None:
-            beside.unlink(missing_ok=True)
+        text.flush()
+        text.detach()

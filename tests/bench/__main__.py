@@ -28,6 +28,7 @@ from tests.bench.report import Result, table
 
 EMBEDDED = (
     *("learn", "learn_full", "learn_kinds", "learn_many", "reopen", "intercode"),
+    *("erase", "erase_one"),
     *policies.BENCHMARKS,
     *lessons.BENCHMARKS,
     *recall.BENCHMARKS,
@@ -36,7 +37,7 @@ EMBEDDED = (
     *forecasting.BENCHMARKS,
 )
 SERVER = (
-    *("neo4j_learn", "neo4j_learn_at_once", "neo4j_learn_many"),
+    *("neo4j_learn", "neo4j_learn_at_once", "neo4j_learn_many", "neo4j_erase"),
     *policies_server.BENCHMARKS,
     *lessons_server.BENCHMARKS,
     *recall_server.BENCHMARKS,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import statistics
 import time
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from graphmem.graph.graph import Graph
 from graphmem.seeding import seed, sources
 from tests.bench.report import Result
 from tests.bench.workload import BARE, KINDS, bare, episodes, nodes, single
+from tests.faults.attack import peak
 
 HISTORY = 100_000
 SHARED = Path(__file__).resolve().parents[3] / "shared"
@@ -200,7 +200,7 @@ def intercode(folder: Path, scale: float) -> list[Result]:
     logs = SHARED / "data" / "intercode_sql"
     if not logs.is_dir():
         return [Result("seeding InterCode SQL", "its logs are not here", "", "", "400 MB")]
-    before = _peak()
+    before = peak()
     memory = Memory.open(folder / "g", settings=Settings())
     started = time.perf_counter()
     report = seed(
@@ -213,16 +213,12 @@ def intercode(folder: Path, scale: float) -> list[Result]:
     return [
         Result(
             f"seeding InterCode SQL ({report.created:,} episodes)",
-            f"peak {_peak()} MB, {report.created / seconds:,.0f} episodes/s",
+            f"peak {peak()} MB, {report.created / seconds:,.0f} episodes/s",
             f"before opening: {before} MB",
             "",
             "400 MB",
         )
     ]
-
-
-def _peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
 BENCHMARKS: dict[str, Callable[[Path, float], list[Result]]] = {

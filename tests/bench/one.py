@@ -11,6 +11,7 @@ from pathlib import Path
 from tests.bench import (
     embedded,
     embedding,
+    erasing,
     forecasting,
     lessons,
     lessons_server,
@@ -37,6 +38,7 @@ def main() -> None:
         recall_scale,
         recall_server,
         embedding,
+        erasing,
         forecasting,
     )
     benchmark = next(m.BENCHMARKS[name] for m in modules if name in m.BENCHMARKS)

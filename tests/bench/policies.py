@@ -15,7 +15,7 @@ import kglite
 from graphmem import Memory, Settings
 from graphmem.ids import stream_id
 from graphmem.policies.streams import PolicyKey, StateKey
-from graphmem.store.embedded import GRAPH
+from graphmem.store.embedded_files import GRAPH
 from tests.bench.peers import Peer, popoto
 from tests.bench.report import Result
 from tests.bench.workload import (

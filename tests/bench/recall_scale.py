@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import multiprocessing
 import random
-import resource
 import statistics
 import time
 import zlib
@@ -28,6 +27,7 @@ from graphmem.search.embedding import Thresholds
 from graphmem.store.queries import Query
 from tests.bench.policies import millis
 from tests.bench.report import Result
+from tests.faults.attack import peak
 
 SIZES = (1_000, 10_000, 100_000)
 OUTCOMES = 10
@@ -96,7 +96,7 @@ def _measured(folder: Path, size: int) -> list[Result]:
                     f"p50 {millis(statistics.median(seconds))}, "
                     f"p99 {millis(seconds[int(len(seconds) * 0.99) - 1])}",
                     f"the first, which reads all texts: {millis(first)}",
-                    f"peak {_peak()} MB",
+                    f"peak {peak()} MB",
                     "p50 20 ms, p99 60 ms, 1 GB",
                 )
             )
@@ -113,10 +113,6 @@ def asked(memory: Memory, calls: int, hops: int) -> Iterator[float]:
         found = memory.recall(text, max_hops=hops)
         yield time.perf_counter() - started
         assert len(found.items) == 5, found
-
-
-def _peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
 # The history

@@ -68,16 +68,17 @@ def test_query_as_table_json_and_csv(seeded: str, tmp_path: Path) -> None:
     expected = [{"text": text, "trials": 20} for text in ("ask first", "just do it", "look it up")]
 
     asked = ("query", "-e", cypher, "-p", "at_least=5")
-    assert good("--url", seeded, "--json", *asked).json == expected
+    found = {"rows": expected, "truncated": False}
+    assert good("--url", seeded, "--json", *asked).json == found
     assert "look it up" in good("--url", seeded, *asked).out
     rows = csv.DictReader(io.StringIO(good("--url", seeded, *asked, "--csv").out))
     assert [row["text"] for row in rows] == [row["text"] for row in expected]
     from_file = ("query", "--file", str(file), "-p", "at_least=5")
-    assert good("--url", seeded, "--json", *from_file).json == expected
+    assert good("--url", seeded, "--json", *from_file).json == found
     stdin = ("--json", "query", "--file", "-", "-p", "at_least=99")
-    assert good("--url", seeded, *stdin, text=cypher).json == []
+    assert good("--url", seeded, *stdin, text=cypher).json["rows"] == []
     assert "no rows" in good("--url", seeded, "query", "-e", cypher, "-p", "at_least=99").out
-    named = good("--url", seeded, "--json", "query", "what_works").json
+    named = good("--url", seeded, "--json", "query", "what_works").json["rows"]
     assert [row["trials"] for row in named] == [20, 20, 20]
 
 
@@ -109,6 +110,7 @@ def test_verify_exits_with_1_on_a_difference(seeded: str) -> None:
     session = kglite.open_session(f"{seeded}/graph.kgl", durable="normal")
     session.execute("MATCH (s:Strategy) WHERE s.text = 'ask first' SET s.successes = 1")
     session.close()
+    Path(seeded, "graph.kgl-manifest").unlink()  # it is of the file before
 
     done = run("--url", seeded, "verify")
     assert done.code == 1

@@ -58,10 +58,10 @@ def test_cycles_as_json(weekly: str) -> None:
 def test_looking_stores_nothing_and_store_does(weekly: str) -> None:
     stored = ("query", "-e", "MATCH (c:Cycle) WHERE c.ns = $ns RETURN c.kind AS kind ORDER BY kind")
     good("--url", weekly, "cycles", "ask $first$, then 写")
-    assert good("--url", weekly, "--json", *stored).json == []
+    assert good("--url", weekly, "--json", *stored).json["rows"] == []
 
     good("--url", weekly, "cycles", "ask $first$, then 写", "--store")
-    kinds = [row["kind"] for row in good("--url", weekly, "--json", *stored).json]
+    kinds = [row["kind"] for row in good("--url", weekly, "--json", *stored).json["rows"]]
     assert kinds == ["day of week", "hour of day"]
 
 

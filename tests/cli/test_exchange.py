@@ -76,7 +76,7 @@ def test_what_the_memory_refuses_is_told(url: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ('{"episodes": [', "damaged, or not JSON"),
+        ('{"episodes": [', "cut off or damaged"),
         ('{"episodes": [], "version": 9}', "upgrade graphmem"),
         ('{"episodes": [{"task_id": "t", "score": 2}]}', "episodes.0.score"),
         ("[]", "is not a Sentinel file"),

@@ -80,7 +80,7 @@ def test_the_query_can_be_run_as_it_is_printed(url: str, tmp_path: Path) -> None
     printed = good("--url", url, "explain", "refund", "--cypher").out
     assert printed.endswith(";\n")
     (file := tmp_path / "refund.cypher").write_text(printed)
-    rows = good("--url", url, "--json", "query", "--file", str(file)).json
+    rows = good("--url", url, "--json", "query", "--file", str(file)).json["rows"]
     parts = {row["part"]: row["paths"] for row in rows}
     assert len(parts["evidence"]) == len(parts["tasks"]) == 8  # five for, three against
     as_json = good("--url", url, "--json", "explain", "refund", "--cypher").json

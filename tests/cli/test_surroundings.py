@@ -57,7 +57,7 @@ def test_help_and_version_load_nothing_heavy() -> None:
         "from graphmem.cli import main\n"
         "try:\n    main([sys.argv[1]])\n"
         "finally:\n"
-        "    heavy = {'pydantic', 'kglite', 'neo4j', 'rich', 'ijson'} & sys.modules.keys()\n"
+        "    heavy = {'pydantic', 'kglite', 'neo4j', 'rich'} & sys.modules.keys()\n"
         "    print('loaded:', sorted(heavy))\n"
     )
     for option in ("--help", "--version"):

@@ -266,6 +266,53 @@ def lesson_rows(query: Query, ns: str, target: Asked) -> dict[str, list[dict[str
     }
 
 
+def share_rows(target: Asked) -> dict[str, list[dict[str, Any]]]:
+    """A small share in everything that is derived, and other numbers for what is there."""
+    late: dict[str, Any] = {"created_at": 2**60, "first_at": None, "last_at": None}
+    share = {"trials": 0, "successes": 0, "credit_sum": 0.1, "score_sum": 0.1, **late}
+    times = {"created_at": 77, "first_at": 77, "last_at": 77}
+    held = {"trials": 77, "successes": 7, "credit_sum": 7.0, "score_sum": 7.0, **times}
+    pair = {"successes": 0, "undated": 0, "weight": 0.1, "last_at": None}
+    heuristics, patterns = ids(target, "Heuristic"), ids(target, "AntiPattern")
+    outcomes = [
+        {"strategy": strategy, "task": task, "agent": "shared agent"}
+        for strategy in ids(target, "Strategy")
+        for task in ids(target, "Task")
+    ]
+    pairs = [
+        {"low": low, "high": high}
+        for low in ids(target, "Strategy")
+        for high in ids(target, "Strategy")
+    ]
+    return {
+        "shares.take_strategies": [
+            {"id": i, "last_used_at": None, **share} for i in ids(target, "Strategy")
+        ],
+        "shares.take_outcomes": [{**row, **share, "trials": 1} for row in outcomes],
+        "shares.take_co_occurrences": [{**row, "count": 1, **pair} for row in pairs],
+        "shares.take_heuristics": [{"id": i, **share} for i in heuristics],
+        "shares.take_anti_patterns": [{"id": i, "occurrences": 1, **late} for i in patterns],
+        "shares.types_gone": [
+            {"id": i, "strategy": s, "types": ["x"], "agent": "shared agent", "error_class": "x"}
+            for i in patterns
+            for s in ids(target, "Strategy")[:1]
+        ],
+        "shares.take_tasks": [
+            {"id": i, "episodes": 0, "described_by": "x", "typed_by": None, **share}
+            for i in ids(target, "Task")
+        ],
+        "shares.take_agents": [{"id": i, **late} for i in ids(target, "Agent")],
+        "shares.set_outcomes": [{**row, **held} for row in outcomes],
+        "shares.set_co_occurrences": [{**row, **pair, "count": 77} for row in pairs],
+        "shares.set_heuristics": [{"id": i, **held} for i in heuristics],
+        "shares.set_anti_patterns": [
+            {"id": i, "types": ["x"], "occurrences": 77, **times} for i in patterns
+        ],
+        "shares.date_heuristics": [{"id": i, **times} for i in heuristics],
+        "shares.date_anti_patterns": [{"id": i, **times} for i in patterns],
+    }
+
+
 def explained(name: str, target: Asked) -> dict[str, Any]:
     """What procedures of explanations ask of the nodes of ``target``."""
     strategies, policies = ids(target, "Strategy"), ids(target, "Policy")
@@ -393,6 +440,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         ],
     }
     rows |= lesson_rows(query, ns, target)
+    rows |= share_rows(target)
     nodes = [
         i
         for label in (

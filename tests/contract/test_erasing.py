@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
+import hypothesis
+import hypothesis.strategies as st
 import pytest
 import zstandard
 
 from graphmem import Episode, Memory, Step
 from graphmem.errors import NotFoundError, ValidationError
+from graphmem.graph.graph import Transaction
 from graphmem.ids import to_millis
 from graphmem.models import MistakeCard
+from graphmem.store.port import Row
 from tests.conftest import Clock, Opener
-from tests.contract.teaching import NOW, attempts, checked, day, dump, fail, reference
+from tests.contract.teaching import (
+    NOW,
+    attempts,
+    checked,
+    day,
+    dump,
+    fail,
+    histories,
+    reference,
+)
+from tests.faults.attack import rounds
 
 ZSTD = b"\x28\xb5\x2f\xfd"
 """How a frame of zstandard begins."""
@@ -150,12 +167,106 @@ class TestShares:
     @pytest.mark.parametrize(
         "given", [{"agent": "nobody"}, {"user": "nobody"}, {"episode_id": "none"}]
     )
-    def test_what_is_not_there(self, memory: Memory, given: dict[str, str]) -> None:
+    def test_what_is_not_there(self, memory: Memory, given: dict[str, Any]) -> None:
         memory.learn("t", "s", success=True)
         before = dump(memory)
         with pytest.raises(NotFoundError, match=r"no (agent|user|episode) '.*' in namespace"):
             memory.upkeep.erase(**given)
         assert dump(memory) == before
+
+
+def learn_each(memory: Memory, clock: Clock, known: Iterable[tuple[int, Episode]]) -> None:
+    """Learn episodes one after the other, each at an hour of its own."""
+    for hour, episode in known:
+        clock.now = to_millis(NOW + timedelta(hours=hour))
+        memory.learn_many([episode])
+
+
+WAYS: dict[str, Callable[[Memory, list[str]], object]] = {
+    "one by one": lambda memory, ids: [memory.upkeep.erase(identity) for identity in ids],
+    "an agent": lambda memory, ids: memory.upkeep.erase(agent="ben"),
+    "all before a day": lambda memory, ids: memory.upkeep.forget(NOW - day(60), None),
+}
+
+
+@hypothesis.settings(max_examples=rounds(10, 1_000))
+@hypothesis.given(
+    known=histories(5, 15), how=st.sampled_from(sorted(WAYS)), chosen=st.sets(st.integers(0, 14))
+)
+def test_whatever_goes_the_rest_is_as_if_it_had_never_been(
+    opened: Opener, clock: Clock, known: list[Episode], how: str, chosen: set[int]
+) -> None:
+    with opened(f"erase-{uuid4().hex[:12]}") as memory:
+        learn_each(memory, clock, enumerate(known))
+        clock.now = to_millis(NOW)
+        ids = {_known_by(memory, str(number)): number for number in range(len(known))}
+        with contextlib.suppress(NotFoundError):
+            WAYS[how](memory, [identity for identity, number in ids.items() if number in chosen])
+        rows = memory.query("MATCH (e:Episode) WHERE e.ns = $ns RETURN e.id AS id")
+        left = {ids[row["id"]] for row in rows}
+        with reference(memory) as never:
+            learn_each(never, clock, ((n, one) for n, one in enumerate(known) if n in left))
+            assert known_in(memory) == known_in(never)
+        checked(memory)
+
+
+def known_in(memory: Memory) -> dict[str, Any]:
+    """What a memory holds, but for the queue of texts to embed, which says when they came in."""
+    held = dump(memory)
+    return {key: value for key, value in held.items() if not key.startswith("Pending ")}
+
+
+def test_sums_stay_what_is_left_however_much_went(memory: Memory) -> None:
+    """A share that is taken from a sum of floats leaves no more of it than there is."""
+    memory.learn_many(
+        {
+            "task": "t",
+            "strategy": ["plan", "ask"],
+            "score": 0.0 if number % 20 == 0 else 1 / (1 + number % 7),
+            "source_key": f"{number:03}",
+            "ended_at": day(number % 90),
+        }
+        for number in range(80)
+    )
+    for number in range(80):
+        if number % 20:
+            memory.upkeep.erase(_known_by(memory, f"{number:03}"))
+        if number == 40:
+            checked(memory)
+    checked(memory)
+    assert {row.mean_score for row in memory.strategies()} == {0.0}
+
+
+def test_what_one_episode_takes_does_not_depend_on_the_others(
+    memory: Memory, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one in the middle of many its share alone is derived, from itself."""
+    known = [
+        Episode(
+            task="t",
+            strategy=["plan", "ask"],
+            success=number % 3 > 0,
+            error=None if number % 3 else "timeout after 3 s",
+            task_type=("x", "y")[number % 2],
+            source_key=str(number),
+            ended_at=day(number),
+        )
+        for number in range(60)
+    ]
+    learn_each(memory, clock, enumerate(known))
+    derived: list[tuple[str, tuple[str, ...]]] = []
+    ran = Transaction.run
+
+    def noting(tx: Transaction, name: str, /, *options: str, **params: Any) -> list[Row]:
+        if ".derive_" in name or ".times_of_" in name:
+            derived.append((name.partition(".")[2], options))
+        return ran(tx, name, *options, **params)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Transaction, "run", noting)
+        memory.upkeep.erase(_known_by(memory, "21"))  # it failed, and is in no sample
+    assert {options for _, options in derived} == {("share",)}
+    checked(memory)
 
 
 def _known_by(memory: Memory, key: str) -> str:
@@ -417,7 +528,7 @@ def test_forgetting_refuses_what_it_does_not_understand(
         {"episode_id": "x", "agent": "anna", "user": "anna"},
     ],
 )
-def test_erasing_takes_one_thing(memory: Memory, given: dict[str, str]) -> None:
+def test_erasing_takes_one_thing(memory: Memory, given: dict[str, Any]) -> None:
     memory.learn("t", "s", success=True, agent="anna")
     with pytest.raises(ValidationError, match="give one of episode_id, agent, user"):
         memory.upkeep.erase(**given)

@@ -310,19 +310,19 @@ def test_erasing_an_episode_takes_what_its_file_may_tell_of_it(
 
 
 BAD: dict[str, tuple[bytes, str]] = {
-    "empty": (b"", "damaged, or not JSON"),
-    "cut off": (json.dumps(FILE).encode()[:-40], "damaged, or not JSON"),
-    "no UTF-8": (b'{"episodes": ["\xff\xfe"]}', "damaged, or not JSON"),
+    "empty": (b"", "cut off or damaged"),
+    "cut off": (json.dumps(FILE).encode()[:-40], "cut off or damaged"),
+    "no UTF-8": (b'{"episodes": ["\xff\xfe"]}', r"episodes\.0 is not UTF-8"),
     "NaN": (b'{"episodes": [], "x": NaN}', "NaN is not a JSON number"),
     "too large a number": (b'{"episodes": [], "x": 1e999}', "too large"),
     "a name twice": (b'{"episodes": [], "x": 1, "x": 2}', "'x' stands twice"),
-    "half a character": (b'{"episodes": [], "x": "\\ud800"}', "damaged, or not JSON"),
+    "half a character": (b'{"episodes": [], "x": "\\ud800"}', "half a surrogate pair"),
     "too deep": (b'{"episodes": ' + b"[" * 200_000, "nested too deeply"),
     "no object": (b"[1]", "is not a Sentinel file"),
     "no episodes": (b'{"rules": []}', "is not a Sentinel file"),
     "episodes no list": (b'{"episodes": {}}', "is not a Sentinel file"),
     "newer": (b'{"episodes": [], "version": 2}', "written by version 2, this graphmem knows 1"),
-    "lines": (b'{"task_id": "t", "score": 1}\n' * 2, "damaged, or not JSON"),
+    "lines": (b'{"task_id": "t", "score": 1}\n' * 2, "more after the end"),
     "gzip cut off": (gzip.compress(json.dumps(FILE).encode() * 50)[:200], "gzip"),
 }
 
@@ -400,10 +400,11 @@ def test_an_export_that_fails_leaves_what_was_there(
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "fsync", full)
-    for format_name in FORMATS:
-        with pytest.raises(StorageError, match="No space left on device; nothing was written"):
-            memory.upkeep.export(file, format_name)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        for format_name in FORMATS:
+            with pytest.raises(StorageError, match="No space left on device; nothing was written"):
+                memory.upkeep.export(file, format_name)
     assert ([found.name for found in folder.iterdir()], file.read_text()) == (
         ["out.json"],
         "before",

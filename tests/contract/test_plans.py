@@ -75,6 +75,7 @@ BY_ID = [
         *("learning", "maintenance", "policies", "events", "predictions", "cycles"),
         *("exchange", "preferences", "knowledge", "scopes", "consolidation", "context"),
         *("lessons", "lessons_maintenance", "erasing", "recall", "explaining", "similarity"),
+        "shares",
         *("forecasting", "calibration", "lookup"),
     )
 ]

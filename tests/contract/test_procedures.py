@@ -32,9 +32,10 @@ PROCEDURES = [
 ANSWERING = (
     *("maintenance.derive", "maintenance.stored", "analysis."),
     *("lessons_maintenance.derive", "lessons_maintenance.stored", "explaining."),
+    *("shares.take", "shares.times", "shares.set", "shares.date"),
 )
 """Of what begins so each has an answer here."""
-CHANGING = ("lessons", "erasing.", "learning.add")
+CHANGING = ("lessons", "erasing.", "shares.", "learning.add")
 """Of what begins so and writes each has something to do here, but for UNCHANGING."""
 UNCHANGING = {
     *("lessons.lock_strategies", "lessons_maintenance.lock_rules"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -11,14 +12,18 @@ import hypothesis
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+from neo4j import GraphDatabase
 
 from graphmem import Memory, Settings
 from graphmem.errors import NotFoundError, SettingsError, ValidationError
 from graphmem.models import Difference
+from graphmem.search import similarity
+from graphmem.search.edges import LINKS
 from graphmem.search.embedding import Hashing, Thresholds
-from graphmem.search.similarity import LINKS, LONGEST
+from graphmem.search.similarity import LONGEST
 from graphmem.store.queries import adhoc
 from tests.conftest import Opener
+from tests.neo4j.server import Found
 
 WORDS = ("refund", "flight", "cancel", "train", "seat", "bag", "hotel", "visa")
 
@@ -70,9 +75,11 @@ def expected(texts: Sequence[str], embedder: Counting) -> dict[str, dict[str, fl
     found = {}
     for place, text in enumerate(texts):
         near = {
-            other: float(vectors[place] @ vectors[at])
+            other: similarity
             for at, other in enumerate(texts)
-            if at != place and float(vectors[place] @ vectors[at]) >= embedder.thresholds.similar
+            if at != place
+            and (similarity := round(float(vectors[place] @ vectors[at]), 6))
+            >= embedder.thresholds.similar
         }
         if near:
             found[text] = dict(sorted(near.items(), key=lambda pair: -pair[1])[:LINKS])
@@ -314,19 +321,70 @@ def test_what_is_erased_leaves_no_vector_and_its_neighbours_find_others(
     assert memory.verify().ok
 
 
-@pytest.mark.neo4j
-@pytest.mark.parametrize("engine", ["neo4j"])
-def test_a_vector_of_the_wrong_size_counts_as_none(memory: Memory) -> None:
-    """On a server anybody can write to a node; the file of an embedded memory has one size."""
-    memory.learn("refund a flight", ["refund the card", "refund it"], success=True)
-    memory.similar("refund it")
-    wrong = "MATCH (s:Strategy) WHERE s.ns = $ns AND s.text = 'refund it' SET s.embedding = [1.0]"
-    memory.store.write(adhoc(wrong, "write"), ns=memory.namespace)
-    assert memory._similarity.search("refund it")
-    assert {(item.kind, item.stored) for item in memory.verify().differences} >= {("vectors", None)}
-    assert memory.upkeep.relink().embedded == 1
+only_neo4j = pytest.mark.parametrize(
+    "engine", [pytest.param("neo4j", marks=pytest.mark.neo4j)], indirect=True
+)
+
+
+@only_neo4j
+@pytest.mark.parametrize(
+    ("tamper", "open_still"),
+    [
+        ("SET s.embedding = [1.0]", False),
+        ("REMOVE s.embedding", True),
+        ("REMOVE s.embedded", False),
+        ("REMOVE s.words", True),
+    ],
+)
+def test_what_somebody_removed_from_a_node_is_made_anew(
+    memory: Memory,
+    url: str,
+    settings: Settings,
+    tamper: str,
+    open_still: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """On a server anybody can write to a node; an embedded memory has a file with checksums."""
+    texts = ["refund a flight", "refund the card", "refund it", "book a seat", "book a hotel"]
+    memory.learn_many({"task": "any", "strategy": text, "success": True} for text in texts)
+    before = [row.text for row in memory.similar("refund it")]
+    drawn = links(memory)
+    match = "MATCH (s:Strategy) WHERE s.ns = $ns AND s.text IN ['refund it', 'book a seat'] "
+    memory.store.write(adhoc(match + tamper, "write"), ns=memory.namespace)
+    assert memory.upkeep.pending() == {"Strategy": 2, "Task": 0}
+    assert memory.verify().ok  # what waits is no difference
+    caplog.clear()
+    with contextlib.ExitStack() as stack:
+        other = memory
+        if open_still:
+            monkeypatch.setattr(similarity, "_LOOK", 0.0)
+        else:
+            other = stack.enter_context(
+                Memory.open(url, namespace=memory.namespace, settings=settings, embedder=Counting())
+            )
+        assert [row.text for row in other.similar("refund it")] == before
+    assert "2 texts have no vector" in caplog.text
+    assert memory.upkeep.pending() == {"Strategy": 0, "Task": 0}
+    same(links(memory), drawn)
     assert memory.verify().ok
-    assert [row.text for row in memory.similar("refund it")] == ["refund the card"]
+    assert memory.upkeep.relink().embedded == 0
+
+
+@only_neo4j
+@pytest.mark.parametrize("index", ["graphmem_strategy_embedding", "graphmem_task_words"])
+def test_a_search_index_that_somebody_dropped_is_made_anew(
+    memory: Memory, index: str, neo4j: Found, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory.learn_many(
+        {"task": f"refund {word}", "strategy": f"cancel {word}", "success": True} for word in WORDS
+    )
+    before = memory._similarity.search("cancel seat")
+    with GraphDatabase.driver(neo4j.uri, auth=(neo4j.user, neo4j.password)) as driver:
+        driver.execute_query(f"DROP INDEX {index}")
+    assert memory._similarity.search("cancel seat") == before
+    assert "it is made anew" in caplog.text
+    assert memory.verify().ok
 
 
 def test_many_threads_learn_and_search(memory: Memory) -> None:

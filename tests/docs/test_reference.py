@@ -392,7 +392,7 @@ class TestCommandLine:
 class TestFormats:
     def test_every_format_has_a_section(self) -> None:
         headings = re.findall(r"^## (.+)$", read("formats.md"), re.MULTILINE)
-        assert set(headings) - {"Your own"} == set(formats())
+        assert set(headings) - {"Limits", "Your own"} == set(formats())
 
     def test_every_field_of_a_line_is_there(self) -> None:
         text = section(read("formats.md"), "## jsonl")

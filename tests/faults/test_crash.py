@@ -18,6 +18,7 @@ from graphmem.errors import UnavailableError
 from graphmem.store.port import SCHEMA_VERSION
 from graphmem.store.queries import procedure
 from tests.conftest import Opener
+from tests.faults.attack import rounds
 from tests.faults.learner import (
     BATCH,
     batch,
@@ -27,11 +28,13 @@ from tests.faults.learner import (
     keys,
     learning,
 )
+from tests.faults.writers import CALLS, RETRY, WRITERS, Heard, check, impatient, storm
 from tests.neo4j.server import Neo4jServer, Neo4jUnavailable
 
 BATCHES = 8
 ROUNDS = 20
 CHANCE = 20_260_101
+KILLS = rounds(1, 4)
 
 
 def check_whole_batches(memory: Memory, acknowledged: int) -> int:
@@ -199,3 +202,24 @@ def test_a_first_write_during_an_outage_keeps_to_the_retry_time(own_server: Neo4
         with pytest.raises(UnavailableError):
             memory.learn("a task", "a strategy", success=True)
         assert time.monotonic() - started < 15
+
+
+@pytest.mark.neo4j
+@pytest.mark.slow
+def test_writers_hear_in_time_of_a_server_that_is_killed(own_server: Neo4jServer) -> None:
+    """Sixteen writers of shared things: nothing is lost, and each call ends in time."""
+
+    def kill(heard: Heard) -> None:
+        for number in range(KILLS):
+            threshold = (number + 1) * WRITERS * CALLS // (KILLS + 1)
+            while len(heard.learned) < threshold:
+                time.sleep(0.01)
+            own_server.kill()
+            time.sleep(RETRY + 1)  # long enough that somebody must hear of it
+            own_server.restart()
+
+    settings = impatient(own_server.user, own_server.password)
+    with Memory.open(own_server.uri, namespace="storm", settings=settings) as memory:
+        heard = storm(memory, kill)
+        assert heard.errors
+        check(memory, heard)

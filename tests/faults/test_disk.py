@@ -27,7 +27,7 @@ from graphmem.errors import (
     StorageError,
     UnavailableError,
 )
-from graphmem.store import embedded
+from graphmem.store import embedded_files
 from tests.faults.learner import BATCH, REPOSITORY, batch, environment, keys, learning
 from tests.neo4j.server import Found
 
@@ -172,6 +172,7 @@ def test_a_memory_of_a_newer_version_is_refused_with_the_remedy(closed: Path) ->
     session = kglite.open_session(str(closed / "graph.kgl"), durable="normal")
     session.execute("MATCH (s:Schema) SET s.version = 99")
     session.close()
+    (closed / "graph.kgl-manifest").unlink()  # it is of the file before
 
     with Memory.open(closed) as memory:
         for call in (memory.stats, lambda: memory.learn("t", "s", success=True)):
@@ -248,7 +249,7 @@ def test_a_folder_that_may_only_be_read_can_be_read(foreign: Path) -> None:
     foreign.chmod(0o555)
     with an_ordinary_user():
         with Memory.open(foreign) as memory:
-            assert len(keys(memory)) == BATCH
+            assert memory.stats().episodes == BATCH
             with pytest.raises(StorageError, match=r"(?i)permission"):
                 memory.learn("a task", "a strategy", success=True)
             assert memory.verify().ok
@@ -305,13 +306,13 @@ def test_an_url_that_can_never_work_is_not_called_retryable(url: str) -> None:
 def test_a_log_that_has_grown_is_folded_into_the_graph_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embedded, "CHECKPOINT_BYTES", 50_000)
+    monkeypatch.setattr(embedded_files, "CHECKPOINT_BYTES", 50_000)
     folder = tmp_path / "memory.graph"
     sizes = []
     with Memory.open(folder) as memory:
         for number in range(400):
             memory.learn("t", f"s {number % 9}", success=True, source_key=str(number))
-            sizes.append((folder / embedded.LOG).stat().st_size)
+            sizes.append((folder / embedded_files.LOG).stat().st_size)
         assert max(sizes) < 100_000
         assert sum(b < a for a, b in itertools.pairwise(sizes)) >= 2
         assert (memory.stats().episodes, memory.verify().ok) == (400, True)

@@ -87,7 +87,8 @@ JVM_OPTIONS = (
 
 # A server that grows from nothing would plan its statements anew every 10 s, for their numbers have
 # changed; that is a sixth of its work. The last two: both databases are closed within a second, but
-# Bolt would wait 5 to 10 s more for clients that may still call.
+# Bolt would wait 5 to 10 s more for clients that may still call. Of APOC only what installs
+# procedures is there: the rest reads files, calls other servers and writes to the database system.
 NEO4J_CONF = """\
 server.default_listen_address={host}
 server.bolt.listen_address={host}:{bolt_port}
@@ -98,7 +99,10 @@ server.https.enabled=false
 server.memory.pagecache.size=256m
 dbms.usage_report.enabled=false
 dbms.cypher.min_replan_interval=10m
-dbms.security.procedures.unrestricted=apoc.*
+dbms.security.procedures.unrestricted=apoc.custom.*
+dbms.security.procedures.allowlist=apoc.custom.*
+db.memory.transaction.max=256m
+db.transaction.monitor.check.interval=500ms
 db.tx_log.preallocate=false
 db.tx_log.rotation.retention_policy=2 files
 internal.dbms.bolt.netty_server_shutdown_quiet_period=0
@@ -499,7 +503,9 @@ def _from_docker(passed_over: tuple[str, ...]) -> Found:
             "NEO4J_server_memory_heap_max__size": "1g",
             "NEO4J_server_memory_pagecache_size": "256m",
             "NEO4J_dbms_usage__report_enabled": "false",
-            "NEO4J_dbms_security_procedures_unrestricted": "apoc.*",
+            "NEO4J_dbms_security_procedures_unrestricted": "apoc.custom.*",
+            "NEO4J_dbms_security_procedures_allowlist": "apoc.custom.*",
+            "NEO4J_db_memory_transaction_max": "256m",
             "NEO4J_apoc_custom_procedures_refresh": "1000",
         }.items():
             container.with_env(name, value)

@@ -415,7 +415,7 @@ class _Sandboxed(Neo4jServer):
     ("kind", "remedy"),
     [
         (_WithoutExtended, "has no APOC Extended; put the jar of apoc-extended for Neo4j 5.26"),
-        (_Sandboxed, "set dbms.security.procedures.unrestricted=apoc.* in neo4j.conf"),
+        (_Sandboxed, "set dbms.security.procedures.unrestricted=apoc.custom.* in neo4j.conf"),
     ],
 )
 def test_a_server_that_cannot_says_what_is_missing(kind: type[Neo4jServer], remedy: str) -> None:

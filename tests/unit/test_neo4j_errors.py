@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any, cast
 
 import neo4j
 import pytest
-from neo4j.exceptions import ConstraintError, Neo4jError, ResultFailedError, SessionExpired
+from neo4j.exceptions import (
+    ConstraintError,
+    IncompleteCommit,
+    Neo4jError,
+    ResultFailedError,
+    SessionExpired,
+)
 
+from graphmem.errors import UnavailableError
 from graphmem.store import neo4j as store
 from graphmem.store.queries import procedure
 
@@ -26,11 +35,10 @@ class Failed:
 
 def test_a_deadlock_that_shows_in_the_rollback_is_tried_again() -> None:
     """The driver tries again after a deadlock, unless that breaks its own rollback, too."""
-    server = object.__new__(store.Neo4jStore)
-    server._retry_seconds = 1.0
+    server = _server(1.0)
     attempts: list[int] = []
 
-    def attempt() -> int:
+    def attempt(_: float) -> int:
         attempts.append(1)
         with server._translated():
             if len(attempts) < 3:
@@ -42,6 +50,51 @@ def test_a_deadlock_that_shows_in_the_rollback_is_tried_again() -> None:
         return len(attempts)
 
     assert server._again(attempt) == 3
+
+
+def _server(retry_seconds: float) -> store.Neo4jStore:
+    """A store without a server, which only tries again."""
+    server = object.__new__(store.Neo4jStore)
+    server.url = "neo4j://nowhere"
+    server._retry_seconds = retry_seconds
+    server._grace = 1.0
+    server._shared = threading.local()
+    return server
+
+
+def test_attempts_end_with_the_time_of_the_call() -> None:
+    """The time begins with the call, whatever its parts and however long an attempt takes."""
+    server = _server(0.6)
+    attempts: list[float] = []
+
+    def attempt(_: float) -> None:
+        attempts.append(time.monotonic())
+        with server._translated():
+            time.sleep(0.2)
+            raise SessionExpired("gone")
+
+    started = time.monotonic()
+    with server.one_call():
+        for _ in range(2):
+            with pytest.raises(UnavailableError):
+                server._again(attempt)
+    assert len(attempts) > 2  # it was tried again
+    late = [at for at in attempts if at - started > 0.6]
+    assert len(late) <= 2  # the last of the first part, and the only one of the second
+
+
+def test_what_may_have_been_done_is_not_done_again() -> None:
+    server = _server(5.0)
+    attempts: list[int] = []
+
+    def attempt(_: float) -> None:
+        attempts.append(1)
+        with server._translated():
+            raise IncompleteCommit("the connection broke while the server committed")
+
+    with pytest.raises(UnavailableError):
+        server._again(attempt)
+    assert len(attempts) == 1
 
 
 @pytest.mark.parametrize("reason", [SessionExpired("gone"), ConstraintError("there")])

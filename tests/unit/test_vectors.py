@@ -1,7 +1,13 @@
-"""The file of vectors survives crashes and damage: what is lost is only made anew."""
+"""The file of vectors survives crashes, damage and full disks: what is lost is only made anew."""
 
 from __future__ import annotations
 
+import os
+import resource
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import hypothesis
@@ -9,9 +15,13 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 
-from graphmem.store.vectors import Matrix, VectorTable, digest
+from graphmem.errors import StorageError
+from graphmem.store.vectors import KEY, Matrix, VectorTable, digest
+from tests.faults.test_disk import an_ordinary_user
 
 DIMENSIONS = 8
+FILE = "ns.vectors"
+RECORD = KEY + 4 * DIMENSIONS + 4
 
 
 def table(folder: Path | None, embedder: str = "one", *, writable: bool = True) -> VectorTable:
@@ -78,39 +88,75 @@ def test_vectors_of_another_embedder_are_not_seen(tmp_path: Path) -> None:
 def test_what_is_not_kept_is_gone_from_the_disk(tmp_path: Path) -> None:
     made = fill(tmp_path, "a", "b", "c")
     made.keep({digest("a"), digest("c")})
-    data = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    data = (tmp_path / FILE).read_bytes()
     assert vectors("b")[0].tobytes() not in data
     assert digest("b") not in data
     assert held(made, "a", "b", "c") == held(table(tmp_path), "a", "b", "c") == [True, False, True]
 
 
-@pytest.mark.parametrize("name", ["ns.keys", "ns.f32"])
-def test_a_lost_file_loses_vectors_and_nothing_else(tmp_path: Path, name: str) -> None:
+def test_a_lost_file_loses_vectors_and_nothing_else(tmp_path: Path) -> None:
     fill(tmp_path, "a")
-    (tmp_path / name).unlink()
+    (tmp_path / FILE).unlink()
     again = table(tmp_path)
     assert held(again, "a") == [False]
     again.add([digest("a")], vectors("a"))
     assert held(table(tmp_path), "a") == [True]
 
 
-@hypothesis.settings(max_examples=200)
+def test_the_file_of_another_table_is_not_taken(tmp_path: Path) -> None:
+    fill(tmp_path, "a")
+    (tmp_path / FILE).rename(tmp_path / "other.vectors")
+    other = VectorTable(tmp_path, "other", "one", DIMENSIONS, writable=True)
+    assert held(other, "a") == [False]
+
+
+@pytest.mark.parametrize("lose", ["the folder", "the file", "half of it"])
+def test_what_is_lost_while_it_is_open_is_written_again(tmp_path: Path, lose: str) -> None:
+    folder = tmp_path / "vectors"
+    made = fill(folder, "a", "b")
+    if lose == "the folder":
+        shutil.rmtree(folder)
+    elif lose == "the file":
+        (folder / FILE).unlink()
+    else:
+        os.truncate(folder / FILE, 100)
+    assert held(made, "a", "b") == [True, True]
+    made.add([digest("c")], vectors("c"))
+    assert held(table(folder), "a", "b", "c") == [True, True, True]
+
+
+def test_what_a_crash_left_of_a_new_file_is_removed(tmp_path: Path) -> None:
+    fill(tmp_path, "a")
+    (tmp_path / "ns.new").write_bytes(b"half of a file")
+    assert held(table(tmp_path, writable=False), "a") == [True]
+    assert held(table(tmp_path), "a") == [True]
+    assert [path.name for path in tmp_path.iterdir()] == [FILE]
+
+
 @hypothesis.given(data=st.data())
 def test_damage_is_noticed_wherever_it_is(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """No vector is ever wrong, whatever bytes were changed or cut off."""
+    """No vector is ever wrong, whatever bytes were changed, cut off, moved or added."""
     folder = tmp_path_factory.mktemp("vectors")
     texts = [f"text {number}" for number in range(10)]
     fill(folder, *texts)
-    path = folder / data.draw(st.sampled_from(["ns.keys", "ns.f32"]))
-    content = bytearray(path.read_bytes())
-    if data.draw(st.booleans()):
-        del content[data.draw(st.integers(0, min(len(content) - 1, 400))) :]
-    else:
-        place = data.draw(st.integers(0, min(len(content) - 1, 400)))
-        content[place] ^= data.draw(st.integers(1, 255))
-    path.write_bytes(content)
+    path = folder / FILE
+    for _ in range(data.draw(st.integers(1, 3))):
+        content = bytearray(path.read_bytes())
+        place, other = (data.draw(st.integers(0, len(content))) for _ in range(2))
+        how = data.draw(st.sampled_from(["cut", "flip", "double", "move", "empty"]))
+        if how == "cut":
+            del content[place:]
+        elif how == "flip" and place < len(content):
+            content[place] ^= data.draw(st.integers(1, 255))
+        elif how == "double":
+            content[place:place] = content[min(place, other) :]
+        elif how == "move":
+            content = content[other:] + content[:other]
+        elif how == "empty":
+            content[min(place, other) : place] = bytes(place - min(place, other))
+        path.write_bytes(content)
     again = table(folder)
     before = held(again, *texts)
     missing = [text for text, there in zip(texts, before, strict=True) if not there]
@@ -118,3 +164,75 @@ def test_damage_is_noticed_wherever_it_is(
         again.add([digest(text) for text in missing], vectors(*missing))
     assert all(held(again, *texts))
     assert all(held(table(folder), *texts))
+
+
+@contextmanager
+def full_disk(limit: int) -> Iterator[None]:
+    """Let no file grow over so many bytes: writing more fails, as it does on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_a_full_disk_keeps_vectors_in_memory_and_leaves_nothing_half_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = fill(tmp_path, "a", "b")
+    path = tmp_path / FILE
+    before = path.read_bytes()
+    with full_disk(len(before) + RECORD // 2):
+        for text in "cde":
+            made.add([digest(text)], vectors(text))
+            assert path.read_bytes() == before
+    assert held(made, *"abcde") == [True] * 5
+    assert held(table(tmp_path), *"abcde") == [True, True, False, False, False]
+    [told] = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert "vectors are kept in memory" in told.message
+
+    made.add([digest("f")], vectors("f"))  # there is room again
+    assert held(table(tmp_path), *"abcdef") == [True] * 6
+    with full_disk(path.stat().st_size):
+        made.add([digest("g")], vectors("g"))
+    assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 2
+
+
+@pytest.mark.parametrize("room", [0, 100])
+def test_a_full_disk_at_the_first_vector(tmp_path: Path, room: int) -> None:
+    with full_disk(room):
+        made = fill(tmp_path / "vectors", "a", "b")
+    assert held(made, "a", "b") == [True, True]
+    assert list((tmp_path / "vectors").iterdir()) == []
+    made.add([digest("c")], vectors("c"))
+    assert held(table(tmp_path / "vectors"), *"abc") == [True] * 3
+
+
+def test_what_is_not_kept_goes_from_a_full_disk_too(tmp_path: Path) -> None:
+    """Without room for a new file the old one goes, and with it what can be made again."""
+    made = fill(tmp_path, *"abcd")
+    with full_disk(100):
+        made.keep({digest("a"), digest("c")})
+        assert list(tmp_path.iterdir()) == []
+    assert held(made, *"abcd") == [True, False, True, False]
+    made.add([digest("e")], vectors("e"))
+    assert held(table(tmp_path), *"abcde") == [True, False, True, False, True]
+
+
+def test_a_file_that_cannot_be_read_or_written_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(tmp_path, "b")
+    (tmp_path / FILE).chmod(0)
+    tmp_path.chmod(0o500)
+    with an_ordinary_user():
+        made = fill(tmp_path, "a")
+        assert held(made, "a") == [True]
+        [told] = [record.getMessage() for record in caplog.records]
+        assert told.startswith("cannot read")
+        with pytest.raises(StorageError, match="cannot remove vectors of removed texts"):
+            made.keep(set())
+    tmp_path.chmod(0o700)

@@ -113,7 +113,7 @@ def measured(embed: Callable[[Sequence[str]], Vectors]) -> Thresholds:
     (Pickands 1975, with shape 0), so that a share s lies over u + m ln(0.01 / s), where m is the
     mean excess over u. 120 texts are embedded once.
     """
-    import numpy as np
+    from graphmem.arrays import np
 
     rows = embed(unrelated())
     cosines = (rows @ rows.T)[np.triu_indices(len(rows), 1)]
@@ -195,7 +195,7 @@ class Checked:
             ValidationError: an answer has a wrong shape or type, rows that are not of unit length,
                 or values that are not numbers.
         """
-        import numpy as np
+        from graphmem.arrays import np
 
         texts = readable(texts)
         if not texts:

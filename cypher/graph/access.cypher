@@ -1,0 +1,79 @@
+// Access: what of the memory some agents see, as if there were no others. A task, a strategy and a rule are nodes that all agents share,
+// and so are their wording, type and counts; what follows here are those that come from the episodes of these agents alone.
+
+// name: access.any_tasks
+// doc: The wording and types of tasks.
+// returns: id string, text string, task_type string
+MATCH (t:Task)
+WHERE t.id IN $ids AND toString(t.ns) = $ns
+RETURN t.id AS id, t.description AS text, t.type AS task_type
+ORDER BY id;
+
+// name: access.tasks
+// doc: Those of some tasks that given agents attempted. Text and type are those of the task, where they come from an episode of these
+// doc: agents, else null.
+// param: agents list
+// returns: id string, text string, task_type string
+MATCH (t:Task)
+WHERE t.id IN $ids AND toString(t.ns) = $ns
+MATCH (t)<-[o:OUTCOME]-(:Strategy)
+WHERE o.agent IN $agents
+WITH DISTINCT t
+OPTIONAL MATCH (:Episode {id: t.described_by})<-[:RAN]-(d:Agent)
+OPTIONAL MATCH (:Episode {id: t.typed_by})<-[:RAN]-(y:Agent)
+WITH t, d.name IN $agents AS described, y.name IN $agents OR (t.typed_by IS NULL AND d.name IN $agents) AS typed
+RETURN t.id AS id, CASE WHEN described AND typed THEN t.description END AS text, CASE WHEN described AND typed THEN t.type END AS task_type
+ORDER BY id;
+
+// name: access.described_tasks
+// doc: The tasks that given agents attempted, or some of them, as their episodes describe them: the wording of the latest one, and the type
+// doc: of the latest one that was given a type, else of the latest one.
+// option: some  of some tasks, by id
+// param: agents list
+// returns: id string, text string, task_type string
+MATCH (a:Agent)                                                                                                     //? !some
+WHERE a.ns = $ns AND a.name IN $agents                                                                              //? !some
+MATCH (a)-[:RAN]->(e:Episode)-[:ATTEMPTED]->(t:Task)                                                                //? !some
+MATCH (t:Task)                                                                                                      //? some
+WHERE t.id IN $ids AND toString(t.ns) = $ns                                                                         //? some
+MATCH (t)<-[:ATTEMPTED]-(e:Episode)<-[:RAN]-(a:Agent)                                                               //? some
+WHERE a.name IN $agents                                                                                             //? some
+WITH t.id AS id, e.task AS text, e.type AS type, e.task_type AS given, e.id AS episode,
+     coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
+ORDER BY at DESC, episode DESC
+WITH id, collect(text)[0] AS text, collect(type)[0] AS type, collect(given)[0] AS given
+RETURN id, text, coalesce(given, type) AS task_type
+ORDER BY id;
+
+// name: access.strategies
+// doc: Those of some strategies that given agents applied on given types of tasks.
+// param: agents list, types list = null
+// returns: id string
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND toString(s.ns) = $ns
+MATCH (s)<-[:RECOMMENDS]-(h:Heuristic)
+WHERE h.agent IN $agents AND ($types IS NULL OR h.type IN $types)
+RETURN DISTINCT s.id AS id
+ORDER BY id;
+
+// name: access.applied_strategies
+// doc: All strategies that given agents applied on given types of tasks.
+// param: agents list, types list = null
+// returns: id string
+MATCH (h:Heuristic)
+WHERE h.ns = $ns AND h.agent IN $agents AND ($types IS NULL OR h.type IN $types)
+MATCH (h)-[:RECOMMENDS]->(s:Strategy)
+RETURN DISTINCT s.id AS id
+ORDER BY id;
+
+// name: access.sent_rules
+// doc: Those of some rules of models before which the model was sent episodes of given agents, on given types of tasks, alone.
+// param: agents list, types list = null
+// returns: id string
+MATCH (r:Rule)
+WHERE r.id IN $ids AND toString(r.ns) = $ns AND r.source = 'model'
+OPTIONAL MATCH (r)-[:SAW]->(e:Episode)<-[:RAN]-(a:Agent)
+WITH r.id AS id, sum(CASE WHEN a.name IN $agents AND ($types IS NULL OR e.type IN $types) THEN 0 ELSE 1 END) AS others
+WHERE others = 0
+RETURN id
+ORDER BY id;

@@ -1,0 +1,223 @@
+// Takes the shares of erased episodes away from what was derived, so that erasing does not depend on how many other episodes there are.
+//
+// A share is what maintenance.derive_* and lessons_maintenance.derive_* (option: share) derive from the erased episodes alone. What a
+// share does not tell is derived anew from the episodes that are left: an earliest or latest time that went, evidence beyond the sample, a
+// sum that rounding could make wrong (`reducible`). Each row of an answer says whether a share was taken exactly.
+
+// name: shares.take_strategies
+// mode: write
+// doc: Takes the shares of erased episodes from the counts of strategies.
+// returns: id string, exact boolean
+UNWIND $rows AS row
+MATCH (s:Strategy {id: row.id})
+WITH row, s, s.ns AS ns WHERE ns = $ns
+WITH row, s, s.trials - row.trials AS trials, s.successes - row.successes AS successes, s.credit_sum - row.credit_sum AS credit_sum,
+     s.score_sum - row.score_sum AS score_sum, predated(row.created_at, s.created_at) AND outlasted(row.last_used_at, s.last_used_at)
+     AND reducible(s.credit_sum, row.credit_sum) AND reducible(s.score_sum, row.score_sum) AS exact
+FOREACH (left IN CASE WHEN exact THEN [s] ELSE [] END |
+  SET left.trials = trials, left.successes = successes, left.credit_sum = credit_sum, left.score_sum = score_sum)
+RETURN row.id AS id, exact;
+
+// name: shares.take_outcomes
+// mode: write
+// doc: Takes the shares of erased episodes from the outcome edges of strategies; removes those of which nothing is left.
+// returns: strategy string, task string, agent string, exact boolean
+UNWIND $rows AS row
+MATCH (t:Task {id: row.task})
+MATCH (s:Strategy {id: row.strategy})
+WITH row, s, t, s.ns AS ns WHERE ns = $ns
+MATCH (t)<-[o:OUTCOME {agent: row.agent}]-(s)
+WITH row, o, o.trials - row.trials AS trials, o.successes - row.successes AS successes, o.credit_sum - row.credit_sum AS credit_sum,
+     o.score_sum - row.score_sum AS score_sum, outlasted(row.last_at, o.last_at) AND reducible(o.credit_sum, row.credit_sum)
+     AND reducible(o.score_sum, row.score_sum) AS exact
+WITH row.strategy AS strategy, row.task AS task, row.agent AS agent, o, trials, successes, credit_sum, score_sum,
+     trials <= 0 AS gone, exact
+FOREACH (edge IN CASE WHEN gone THEN [o] ELSE [] END | DELETE edge)
+FOREACH (edge IN CASE WHEN exact AND NOT gone THEN [o] ELSE [] END |
+  SET edge.trials = trials, edge.successes = successes, edge.credit_sum = credit_sum, edge.score_sum = score_sum)
+RETURN strategy, task, agent, gone OR exact AS exact;
+
+// name: shares.take_co_occurrences
+// mode: write
+// doc: Takes the shares of erased episodes from the co-occurrence edges of strategies; removes those of which nothing is left.
+// param: half_life float
+// returns: low string, high string, exact boolean
+UNWIND $rows AS row
+MATCH (x:Strategy {id: row.low})
+MATCH (y:Strategy {id: row.high})
+WITH row, x, y, x.ns AS ns WHERE ns = $ns
+MATCH (x)-[c:CO_OCCURS_WITH]->(y)
+WITH row, c, row.undated + CASE WHEN row.last_at IS NULL THEN 0.0
+       ELSE (row.weight - row.undated) * decayed(row.last_at, c.last_at, $half_life) END AS share
+WITH row, c, c.count - row.count AS count, c.successes - row.successes AS successes, c.undated - row.undated AS undated,
+     c.weight - share AS weight, outlasted(row.last_at, c.last_at) AND reducible(c.weight, share) AS exact
+WITH row.low AS low, row.high AS high, c, count, successes, undated, weight, count <= 0 AS gone, exact
+FOREACH (edge IN CASE WHEN gone THEN [c] ELSE [] END | DELETE edge)
+FOREACH (edge IN CASE WHEN exact AND NOT gone THEN [c] ELSE [] END |
+  SET edge.count = count, edge.successes = successes, edge.undated = undated, edge.weight = weight)
+RETURN low, high, gone OR exact AS exact;
+
+// name: shares.take_heuristics
+// mode: write
+// doc: Takes the shares of erased episodes from heuristics; removes those of which nothing is left.
+// returns: id string, exact boolean, dated boolean
+UNWIND $rows AS row
+MATCH (h:Heuristic {id: row.id})
+WITH row, h, h.ns AS ns WHERE ns = $ns
+OPTIONAL MATCH (h)-[d:DERIVED_FROM]->(:Episode)
+WITH row, h, count(d) AS kept, sum(CASE WHEN d.supports THEN 1 ELSE 0 END) AS won
+WITH row, h, kept - won AS lost, won, h.trials - row.trials AS trials, h.successes - row.successes AS successes,
+     h.credit_sum - row.credit_sum AS credit_sum, h.score_sum - row.score_sum AS score_sum, predated(row.created_at, h.created_at)
+     AND predated(row.first_at, h.first_at) AND outlasted(row.last_at, h.last_at) AS dated,
+     reducible(h.credit_sum, row.credit_sum) AND reducible(h.score_sum, row.score_sum) AS exact
+WITH row.id AS id, h, trials, successes, credit_sum, score_sum, trials <= 0 AS gone, dated,
+     exact AND (won >= 5 OR won = successes) AND (lost >= 5 OR lost = trials - successes) AS exact
+FOREACH (node IN CASE WHEN gone THEN [h] ELSE [] END | DETACH DELETE node)
+FOREACH (left IN CASE WHEN exact AND NOT gone THEN [h] ELSE [] END |
+  SET left.trials = trials, left.successes = successes, left.credit_sum = credit_sum, left.score_sum = score_sum)
+RETURN id, gone OR exact AS exact, gone OR dated AS dated;
+
+// name: shares.take_anti_patterns
+// mode: write
+// doc: Takes the shares of erased episodes from anti-patterns; removes those of which nothing is left.
+// returns: id string, exact boolean, dated boolean
+UNWIND $rows AS row
+MATCH (p:AntiPattern {id: row.id})
+WITH row, p, p.ns AS ns WHERE ns = $ns
+OPTIONAL MATCH (p)-[d:DERIVED_FROM]->(:Episode)
+WITH row, p, count(d) AS kept
+WITH row.id AS id, p, kept, p.occurrences - row.occurrences AS occurrences, predated(row.created_at, p.created_at)
+     AND predated(row.first_at, p.first_at) AND outlasted(row.last_at, p.last_at) AS dated
+WITH id, p, occurrences, occurrences <= 0 AS gone, dated, kept >= 5 OR kept = occurrences AS exact
+FOREACH (node IN CASE WHEN gone THEN [p] ELSE [] END | DETACH DELETE node)
+FOREACH (left IN CASE WHEN exact AND NOT gone THEN [p] ELSE [] END | SET left.occurrences = occurrences)
+RETURN id, gone OR exact AS exact, gone OR dated AS dated;
+
+// name: shares.times_of_heuristics
+// doc: The times of the heuristics on strategies, derived from the facts; all, or those of given agents and types of task.
+// param: types list = null
+// returns: agent string, type string, strategy string, created_at integer, first_at integer, last_at integer
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND toString(s.ns) = $ns
+MATCH (s)<-[u:USED]-(e:Episode)<-[:RAN]-(a:Agent)
+WHERE u.applied AND e.type IS NOT NULL AND ($types IS NULL OR e.type IN $types) AND ($agents IS NULL OR a.name IN $agents)
+RETURN a.name AS agent, e.type AS type, s.id AS strategy, min(e.recorded_at) AS created_at,
+       min(coalesce(e.ended_at, e.started_at)) AS first_at, max(coalesce(e.ended_at, e.started_at)) AS last_at;
+
+// name: shares.times_of_anti_patterns
+// doc: The times of the anti-patterns on strategies, derived from the facts; all, or those of given agents and classes of errors.
+// param: classes list = null
+// returns: agent string, error_class string, strategy string, created_at integer, first_at integer, last_at integer
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND toString(s.ns) = $ns
+MATCH (s)<-[u:USED]-(e:Episode)<-[:RAN]-(a:Agent)
+WHERE u.applied AND e.success = false AND e.error_class IS NOT NULL AND ($classes IS NULL OR e.error_class IN $classes)
+  AND ($agents IS NULL OR a.name IN $agents)
+RETURN a.name AS agent, e.error_class AS error_class, s.id AS strategy, min(e.recorded_at) AS created_at,
+       min(coalesce(e.ended_at, e.started_at)) AS first_at, max(coalesce(e.ended_at, e.started_at)) AS last_at;
+
+// each: Label kind = Heuristic heuristics, AntiPattern anti_patterns
+// name: shares.date_{kind}
+// mode: write
+// doc: Writes derived times of {kind}.
+// returns: written integer
+UNWIND $rows AS row
+MATCH (n:{Label} {id: row.id})
+WITH row, n, n.ns AS ns WHERE ns = $ns
+SET n.created_at = row.created_at, n.first_at = row.first_at, n.last_at = row.last_at
+RETURN count(n) AS written;
+
+// name: shares.types_gone
+// doc: The types of task of which erased episodes were, where no other episode has the failure of an anti-pattern with several types.
+// returns: id string, type string
+UNWIND $rows AS row
+MATCH (p:AntiPattern {id: row.id})
+WITH row, p, p.ns AS ns WHERE ns = $ns AND size(p.types) > 1
+MATCH (s:Strategy {id: row.strategy})
+UNWIND row.types AS type
+WITH row, s, type WHERE NOT EXISTS {
+  MATCH (s)<-[:USED {applied: true}]-(:Episode {success: false, error_class: row.error_class, type: type})
+    <-[:RAN]-(:Agent {name: row.agent}) }
+RETURN row.id AS id, type;
+
+// name: shares.take_tasks
+// mode: write
+// doc: Takes the shares of erased episodes from the numbers of tasks.
+// returns: id string, exact boolean
+UNWIND $rows AS row
+MATCH (t:Task {id: row.id})
+WITH row, t, t.ns AS ns WHERE ns = $ns
+WITH row, t, t.episodes - row.episodes AS episodes, t.score_sum - row.score_sum AS score_sum, predated(row.created_at, t.created_at)
+     AND t.described_by <> row.described_by AND (row.typed_by IS NULL OR t.typed_by <> row.typed_by)
+     AND reducible(t.score_sum, row.score_sum) AS exact
+FOREACH (left IN CASE WHEN exact THEN [t] ELSE [] END | SET left.episodes = episodes, left.score_sum = score_sum)
+RETURN row.id AS id, exact;
+
+// name: shares.lacking_recent
+// doc: Tasks with fewer links to their latest episodes than there should be.
+// returns: id string
+MATCH (t:Task)
+WHERE t.id IN $ids AND toString(t.ns) = $ns
+OPTIONAL MATCH (t)-[d:RECENT]->(:Episode)
+WITH t.id AS id, t.episodes AS episodes, count(d) AS kept
+WHERE kept < 20 AND kept < episodes
+RETURN id;
+
+// name: shares.take_agents
+// doc: Whether the dates of agents stay when episodes are erased.
+// returns: id string, exact boolean
+UNWIND $rows AS row
+MATCH (a:Agent {id: row.id})
+WITH row, a, a.ns AS ns WHERE ns = $ns
+RETURN row.id AS id, predated(row.created_at, a.created_at) AS exact;
+
+// name: shares.set_outcomes
+// mode: write
+// doc: Writes derived numbers of outcome edges that are there.
+// returns: written integer
+UNWIND $rows AS row
+MATCH (t:Task {id: row.task})
+MATCH (s:Strategy {id: row.strategy})
+WITH row, s, t, s.ns AS ns WHERE ns = $ns
+MATCH (t)<-[o:OUTCOME {agent: row.agent}]-(s)
+SET o.trials = row.trials, o.successes = row.successes, o.credit_sum = row.credit_sum, o.score_sum = row.score_sum, o.last_at = row.last_at
+RETURN count(*) AS written;
+
+// name: shares.set_co_occurrences
+// mode: write
+// doc: Writes derived numbers of co-occurrence edges that are there.
+// returns: written integer
+UNWIND $rows AS row
+MATCH (x:Strategy {id: row.low})
+MATCH (y:Strategy {id: row.high})
+WITH row, x, y, x.ns AS ns WHERE ns = $ns
+MATCH (x)-[c:CO_OCCURS_WITH]->(y)
+SET c.count = row.count, c.successes = row.successes, c.undated = row.undated, c.weight = row.weight, c.last_at = row.last_at
+RETURN count(*) AS written;
+
+// name: shares.set_heuristics
+// mode: write
+// doc: Writes derived numbers of heuristics that are there, and removes the links to their evidence.
+// returns: written integer
+UNWIND $rows AS row
+MATCH (h:Heuristic {id: row.id})
+WITH row, h, h.ns AS ns WHERE ns = $ns
+OPTIONAL MATCH (h)-[d:DERIVED_FROM]->(:Episode)
+WITH row, h, collect(d) AS links
+FOREACH (link IN links | DELETE link)
+SET h.created_at = row.created_at, h.trials = row.trials, h.successes = row.successes, h.credit_sum = row.credit_sum,
+    h.score_sum = row.score_sum, h.first_at = row.first_at, h.last_at = row.last_at
+RETURN count(*) AS written;
+
+// name: shares.set_anti_patterns
+// mode: write
+// doc: Writes derived numbers of anti-patterns that are there, and removes the links to their evidence and to heuristics.
+// returns: written integer
+UNWIND $rows AS row
+MATCH (p:AntiPattern {id: row.id})
+WITH row, p, p.ns AS ns WHERE ns = $ns
+OPTIONAL MATCH (p)-[d:DERIVED_FROM|OPPOSED_BY]->()
+WITH row, p, collect(d) AS links
+FOREACH (link IN links | DELETE link)
+SET p.created_at = row.created_at, p.types = row.types, p.occurrences = row.occurrences, p.first_at = row.first_at, p.last_at = row.last_at
+RETURN count(*) AS written;

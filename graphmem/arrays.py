@@ -1,0 +1,16 @@
+"""numpy, imported as a whole or not at all.
+
+It is imported where it is first needed, which takes a moment. If Ctrl-C broke that off, the half of
+it that is there would keep this process from ever importing it: its compiled part can be loaded
+only once. So Ctrl-C waits until it is done, also where another library imports it.
+"""
+
+from __future__ import annotations
+
+from graphmem.uninterrupted import uninterrupted
+
+with uninterrupted():
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["NDArray", "np"]

@@ -1,0 +1,70 @@
+"""Writes files that a person named: whole or not at all, and never in place of a device."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+from uuid import uuid4
+
+from graphmem.errors import StorageError, shown
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[BinaryIO]:
+    """Yield an empty file; at the end it replaces ``path``, or what that links to.
+
+    A device, a pipe or a socket is not replaced: what was written goes into it, at the end.
+
+    Raises:
+        StorageError: it cannot be written; an existing file is unchanged.
+    """
+    name = shown(str(path))
+    if "\0" in str(path):
+        raise StorageError(f"{name} is not the name of a file")
+    try:
+        with ExitStack() as stack:
+            there = _status(path)
+            if there is None or stat.S_ISREG(there.st_mode):
+                yield stack.enter_context(_replacing(Path(os.path.realpath(path)), there))
+            elif stat.S_ISDIR(there.st_mode):
+                raise StorageError(f"{name} is a folder; name a file")
+            else:
+                file = cast(BinaryIO, stack.enter_context(tempfile.TemporaryFile()))
+                yield file
+                file.seek(0)
+                # Opened as it is: neither created nor cut.
+                with os.fdopen(os.open(path, os.O_WRONLY), "wb") as into:
+                    shutil.copyfileobj(file, into)
+    except OSError as error:
+        raise StorageError(f"{name}: {error.strerror or error}; nothing was written") from error
+
+
+def _status(path: str | Path) -> os.stat_result | None:
+    try:
+        return Path(path).stat()
+    except FileNotFoundError:
+        return None
+
+
+@contextmanager
+def _replacing(target: Path, there: os.stat_result | None) -> Iterator[BinaryIO]:
+    """Yield a file beside ``target``, which it replaces at the end."""
+    if not target.parent.is_dir():
+        raise StorageError(f"{shown(str(target))}: there is no folder {shown(str(target.parent))}")
+    beside = target.with_name(f".{target.name[:100]}.{uuid4().hex}.part")
+    try:
+        with beside.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if there is not None:
+            beside.chmod(stat.S_IMODE(there.st_mode))
+        beside.replace(target)
+    finally:
+        beside.unlink(missing_ok=True)

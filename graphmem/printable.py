@@ -1,0 +1,116 @@
+"""What may be shown to people: text without control characters, urls without passwords.
+
+A terminal obeys control characters, and characters of direction let a text look like another one.
+Both can stand in what others wrote: names of files, texts of agents, keys, answers of servers.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from typing import TextIO, cast
+
+_SHY = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e"
+    "\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb\U000110bd\U000110cd"
+    "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001"
+    "\U000e0020-\U000e007f]"
+)
+"""Matches control characters but the end of a line, formats (category Cf), and lone surrogates."""
+_URL = re.compile(r"(?i)(?<![a-z0-9+.-])([a-z][a-z0-9+.-]*:/+)[^\s@'\"<>]*@")
+"""Matches the beginning of a url within a text, up to the end of a password."""
+_BEGINNING = re.compile(r"(?i)\s*(?:[a-z][a-z0-9+.-]*:/+|[a-z][a-z0-9+.-]*(?=:))?", re.DOTALL)
+_NO_PORT = re.compile(r"^(\[[^]]*\]|[^/?#:\[]*):(?!\d{1,5}(?:[/?#,]|$))[^/?#]*")
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+MASK = "***"
+
+
+def printable(text: str) -> str:
+    """Return a text with escapes for what a terminal would obey, but for the ends of lines.
+
+    The escapes are those of JSON, so that JSON has the same value afterwards.
+    """
+    return _SHY.sub(_escape, text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    char = match[0]
+    if char < "\U00010000":
+        return f"\\u{ord(char):04x}"
+    high, low = divmod(ord(char) - 0x10000, 0x400)
+    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
+
+
+def without_passwords(text: str) -> str:
+    """Return a text in which no url has a user or a password."""
+    return _URL.sub(rf"\1{MASK}@", text) if "@" in text else text
+
+
+def without_password(url: str) -> str:
+    """Return a url without user, password and query, however damaged it is.
+
+    All before the last ``@`` may belong to a password, and so may what should be a port. A path is
+    returned as it is, unless it has a ``:`` before an ``@``.
+    """
+    beginning = _BEGINNING.match(url)
+    scheme = beginning[0] if beginning and beginning[0].strip() else ""
+    if not scheme.endswith("/"):
+        before, at, rest = url.rpartition("@")
+        is_path = ":" not in before or _DRIVE.match(before)
+        return url if not at or is_path else f"{MASK}@{_bare(rest)}"
+    rest = url[len(scheme) :]
+    before, at, rest = rest.rpartition("@")
+    return f"{scheme}{MASK}@{_bare(rest)}" if at else f"{scheme}{_bare(rest)}"
+
+
+def _bare(rest: str) -> str:
+    """Return the end of a url without a port that is none, and without the query."""
+    if rest.startswith("[") and "]" not in rest:
+        return MASK
+    found = _NO_PORT.sub(rf"\1:{MASK}", rest)
+    return re.sub(r"[?#].*", f"?{MASK}", found, flags=re.DOTALL)
+
+
+class Url(str):
+    """A url that is a text, but shows no password where it is printed as a value."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return repr(without_password(self))
+
+
+class Printable:
+    """A stream of text on which only :func:`printable` text is written."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        """The stream itself, for what knows how to style."""
+
+    def write(self, text: str) -> int:
+        """Write a text."""
+        self.stream.write(printable(text))
+        return len(text)
+
+    def writelines(self, lines: Iterator[str]) -> None:
+        """Write several texts."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.stream, name)
+
+
+def guarded(stream: TextIO) -> TextIO:
+    """Return a stream on which only printable text is written."""
+    if isinstance(stream, Printable):
+        return stream
+    if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() in ("ascii", "us-ascii"):
+        stream.reconfigure(encoding="utf-8")  # else click goes around it
+    return cast(TextIO, Printable(stream))
+
+
+def unguarded(stream: TextIO) -> TextIO:
+    """Return the stream behind a guarded one."""
+    return stream.stream if isinstance(stream, Printable) else stream

@@ -1,0 +1,179 @@
+"""Edges SIMILAR_TO between strategies, and between tasks.
+
+They lead from a node to the most similar ones, at most :data:`LINKS`, over the embedder's
+threshold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from graphmem.graph.derived import upkeep
+from graphmem.graph.graph import Graph, Transaction
+from graphmem.ids import node_id
+from graphmem.models import Difference
+from graphmem.store.paging import pages
+from graphmem.store.port import TEXTS, Row, SearchIndex
+
+LINKS = 8
+"""Edges that lead from a node at most."""
+SHORTLIST = 1000
+"""Nodes that are looked at when a new one is linked: those that it may be a neighbour of."""
+PAGE = 256
+_BLOCK = 128
+"""Rows that are compared with all others at once."""
+
+Links = dict[str, dict[str, float]]
+"""Similarities by the node that an edge leads from, then by the one that it leads to."""
+
+
+class Edges:
+    """Draws and compares the edges of one namespace."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._id = node_id(graph.ns, "Embedder", graph.ns)
+
+    def state(self) -> Row | None:
+        """Return what vectors are made with, and what waits (``similarity.state``), if any are."""
+        return next(iter(self._graph.read("similarity.state", id=self._id)), None)
+
+    def _drawn_with(self) -> tuple[str, float]:
+        """Return the embedder, and the similarity from which on nodes are linked."""
+        state = self.state() or {}
+        return str(state["name"]), float(state["similar"])
+
+    def draw_some(self, index: SearchIndex, label: str, ids: Sequence[str]) -> None:
+        """Draw the edges of some nodes, and those that lead to them."""
+        to = self._graph.read(f"similarity.linked_to_{TEXTS[label]}", ids=list(ids))
+        changed = sorted({*ids, *(row["linked"] for row in to)})
+        texts = {row["id"]: row["text"] for row in self.texts(label, changed)}
+        vectors = index.vectors(label, changed)
+        threshold = self._drawn_with()[1]
+        nearest = {
+            key: {
+                other: similarity
+                for other, similarity in index.near(label, vector, SHORTLIST, threshold)
+                if other != key
+            }
+            for key, vector in vectors.items()
+        }
+        beside: Links = {}
+        for key, near in nearest.items():
+            for other, similarity in near.items():
+                if other not in nearest:
+                    beside.setdefault(other, {})[key] = similarity
+        name = self._drawn_with()[0]
+
+        def work(tx: Transaction) -> None:
+            touched = sorted({*changed, *beside})
+            tx.run(upkeep("lock", label), ids=touched)
+            now = {row["id"]: row["text"] for row in self.texts(label, changed, tx)}
+            steady = [key for key in changed if now.get(key) == texts.get(key)]
+            links = {key: best(nearest[key]) for key in steady if key in nearest}
+            for key, before in self.stored(label, sorted(beside), tx).items():
+                kept = {other: value for other, value in before.items() if other not in nearest}
+                after = best(kept | beside[key])
+                if after != before:
+                    links[key] = after
+            draw(tx, name, label, links)
+            tx.run("similarity.settle", ids=steady)
+
+        self._graph.transact(work)
+
+    def draw_all(self, index: SearchIndex, label: str, ids: list[str]) -> Iterator[tuple[int, int]]:
+        """Draw all edges of a label; yield of how many nodes, and how many edges, as it goes."""
+        name = self._drawn_with()[0]
+        for page in self._computed(index, label, ids):
+
+            def work(tx: Transaction, page: Links = page) -> None:
+                tx.run(upkeep("lock", label), ids=sorted(page))
+                draw(tx, name, label, page)
+                tx.run("similarity.settle", ids=sorted(page))
+
+            self._graph.transact(work)
+            yield len(page), sum(map(len, page.values()))
+
+    def _computed(self, index: SearchIndex, label: str, ids: list[str]) -> Iterator[Links]:
+        """Yield the edges that there should be, exactly, a page of nodes at a time."""
+        from graphmem.arrays import np
+
+        there, matrix = index.matrix(label, ids)
+        threshold = self._drawn_with()[1]
+        for start in range(0, len(there), _BLOCK):
+            scores = matrix[start : start + _BLOCK] @ matrix.T
+            page: Links = {}
+            for place, row in enumerate(scores, start):
+                row[place] = -2.0
+                least = threshold
+                if len(row) > LINKS:
+                    least = max(least, float(np.partition(row, -LINKS)[-LINKS]))
+                near = np.flatnonzero(row >= least - 1e-6)
+                page[there[place]] = best(
+                    {
+                        there[other]: similarity
+                        for other in near.tolist()
+                        if (similarity := round(float(row[other]), 6)) >= threshold
+                    }
+                )
+            yield page
+
+    def compare(
+        self, index: SearchIndex, label: str, ids: list[str], stored: Links
+    ) -> Iterator[Difference]:
+        """Yield edges that are not as they should be."""
+        complete = not self._graph.store.capabilities.server or len(ids) <= SHORTLIST
+        for page in self._computed(index, label, ids):
+            for key, expected in page.items():
+                have = stored.get(key, {})
+                for other in sorted(have.keys() | expected.keys()):
+                    was, should = have.get(other), expected.get(other)
+                    if was is None and not complete:
+                        continue
+                    if was is None or should is None or abs(was - should) > 2e-6:
+                        yield Difference(
+                            kind="similar",
+                            key=f"{key} {other}",
+                            field="similarity",
+                            stored=was,
+                            expected=should,
+                        )
+
+    def stored(self, label: str, ids: Sequence[str], tx: Transaction | None = None) -> Links:
+        """Return the edges that lead from some nodes."""
+        run = tx.run if tx else self._graph.read
+        links: Links = {key: {} for key in ids}
+        for page in pages(ids, PAGE):
+            for row in run(f"similarity.links_of_{TEXTS[label]}", ids=page):
+                links[row["id"]][row["other"]] = row["similarity"]
+        return links
+
+    def texts(self, label: str, ids: Sequence[str], tx: Transaction | None = None) -> list[Row]:
+        """Return the texts of some nodes: rows {id, text}."""
+        run = tx.run if tx else self._graph.read
+        return run(f"similarity.{TEXTS[label]}", ids=list(ids))
+
+    def texts_of(self, label: str) -> dict[str, str]:
+        """Return the texts of all nodes of a label, by id."""
+        rows = self._graph.read(f"similarity.texts_of_{TEXTS[label]}")
+        return {row["id"]: row["text"] for row in rows}
+
+
+def best(near: Mapping[str, float]) -> dict[str, float]:
+    """Return the most similar nodes, at most :data:`LINKS`, the nearest first, then by id."""
+    ranked = sorted(near.items(), key=lambda pair: (-pair[1], pair[0]))
+    return dict(ranked[:LINKS])
+
+
+def draw(tx: Transaction, embedder: str, label: str, links: Links) -> None:
+    """Write the edges of nodes in place of those that they have."""
+    if not links:
+        return
+    rows = [
+        {"id": key, "other": other, "similarity": similarity}
+        for key, near in sorted(links.items())
+        for other, similarity in near.items()
+    ]
+    tx.run(f"similarity.unlink_{TEXTS[label]}", ids=sorted(links))
+    if rows:
+        tx.run(f"similarity.link_{TEXTS[label]}", embedder=embedder, rows=rows)

@@ -1,0 +1,55 @@
+"""The errors of kglite, as ours."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import kglite
+
+from graphmem.errors import (
+    GraphMemError,
+    LockedError,
+    QueryError,
+    ReadOnlyError,
+    StorageError,
+    StoreError,
+)
+from graphmem.store.queries import Query
+
+
+@contextlib.contextmanager
+def translated(query: Query | None = None, path: Path | None = None) -> Iterator[None]:
+    """Turn kglite's errors into ours."""
+    name = f"{query.name}: " if query and query.checked else ""
+    try:
+        yield
+    except GraphMemError:
+        raise
+    except kglite.WriterLeaseHeldError as error:
+        raise locked(getattr(error, "holder", None) or {}) from error
+    except kglite.ArgumentError as error:
+        if "mutation" in str(error).lower() or "read-only" in str(error).lower():
+            raise ReadOnlyError(f"{name}only reading is allowed here: {error}") from error
+        raise QueryError(f"{name}{error}") from error
+    except (kglite.FileFormatError, kglite.FileError) as error:
+        raise StorageError(f"{path or 'the graph file'} is damaged: {error}") from error
+    except (kglite.FileIoError, OSError) as error:
+        raise StorageError(f"{name}cannot write or read the memory: {error}") from error
+    except kglite.CypherError as error:
+        raise QueryError(f"{name}{error}") from error
+    except (kglite.KgError, RuntimeError, ValueError) as error:
+        if path is not None:
+            raise StorageError(f"{path} and its log do not fit together: {error}") from error
+        raise StoreError(f"{name}{error}") from error
+
+
+def locked(holder: Mapping[str, Any]) -> LockedError:
+    """Return the error for a memory that another process writes."""
+    since = f" since {holder['since']}" if holder.get("since") else ""
+    return LockedError(
+        f"process {holder.get('pid') or 'unknown'} writes this memory{since}; wait for it, "
+        "raise GRAPHMEM_WAIT (--wait), or put the memory on a server (neo4j://)"
+    )

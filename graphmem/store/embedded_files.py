@@ -1,0 +1,585 @@
+"""The files of an embedded memory: graph file, log and manifest.
+
+They are compared at every opening, because kglite opens any graph file with any log, and cuts or
+sets aside what it cannot read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import kglite
+
+try:
+    import fcntl
+except ImportError:  # Windows: kglite alone guards the files, and mends a torn log
+    fcntl = None  # type: ignore[assignment]
+
+from graphmem.errors import LockedError, NotAMemoryError, StorageError, StoreError, shown
+from graphmem.store.embedded_errors import locked, translated
+from graphmem.store.manifest import (
+    FIRST_FRAME,
+    LOG_HEADER,
+    MANIFEST,
+    Manifest,
+    Mark,
+    Print,
+    Scan,
+    frame_at,
+    print_of,
+    read_manifest,
+    scan,
+    sync_folder,
+    write_mark,
+)
+from graphmem.store.port import Loss
+
+GRAPH = "graph.kgl"
+LOG = "graph.kgl-wal"
+READERS = "graph.kgl-readers"
+"""Locked by each process that has a snapshot."""
+
+_LOCK = "graph.kgl.lock"
+"""kglite's own lock: who has it writes."""
+_LEFT = (f"{LOG}.torn-*", f"{GRAPH}.tmp.*", f"{MANIFEST}.tmp")
+"""What a killed process leaves; it can contain what was erased since."""
+_OWNER = "graph.kgl.lock-owner"
+_ASIDE = f"{LOG}.quarantine-*"
+_SCRATCH = "graphmem-copy-"
+_HELD = "held"
+_ATTEMPTS = 20
+_POLL = 0.05
+CHECKPOINT_BYTES = 64 * 1024 * 1024
+_REMEDY = (
+    "restore a backup (graphmem restore), or go on with what is there: graphmem doctor "
+    "--accept-loss"
+)
+
+_log = logging.getLogger(__name__)
+
+# Snapshots read the graph file alone, on purpose.
+warnings.filterwarnings("ignore", r"the write-ahead log at ", UserWarning)
+
+
+class WrittenFiles:
+    """The files that this process writes: keeps the manifest true."""
+
+    def __init__(self, folder: Path, session: kglite.Session, *, durable: bool) -> None:
+        self._folder = folder
+        self._session = session
+        self._durable = durable
+        self._path = str(folder / LOG)
+        self._log: BinaryIO | None = None
+        self._file: BinaryIO | None = None
+        known = stored = read_manifest(folder)
+        graph = print_of(folder / GRAPH)
+        log = scan(folder / LOG, known.mark if known else Mark())
+        self._position = log.last
+        if known is None or known.saving or known.graph != graph:
+            known = replace(
+                known or Manifest(),
+                saving=False,
+                graph=graph,
+                nodes=session.node_count(),
+                position=None,
+            )
+        elif self._position is None:
+            self._position = known.position
+        self._manifest = replace(known, mark=replace(log.mark, checkpoint=known.checkpoint))
+        self._written = self._manifest == stored
+        if self._written:
+            self._file = (folder / MANIFEST).open("r+b", buffering=0)
+        else:
+            self._write()
+        (folder / READERS).touch()
+
+    def acknowledge(self) -> None:
+        """Note that the log contains one more transaction.
+
+        The transaction is already in the log, so a full disk must not fail it here.
+        """
+        mark = self._manifest.mark
+        size = os.stat(self._path).st_size  # noqa: PTH116 - at every write: a Path costs more
+        if size <= max(mark.end, LOG_HEADER) and self._written:
+            return
+        with contextlib.suppress(OSError):
+            if self._log is None:
+                self._log = (self._folder / LOG).open("rb", buffering=0)
+            start, transactions, checksum = mark.start, mark.transactions, mark.checksum
+            end = mark.end or FIRST_FRAME
+            while end < size:
+                start = end
+                end, checksum, self._position = frame_at(self._log, start)
+                transactions += 1
+            mark = Mark(mark.checkpoint, transactions, start, end, checksum)
+            self._manifest = replace(self._manifest, mark=mark)
+            if self._file is None or not self._written:
+                self._write()
+            else:
+                write_mark(self._file, mark, durable=self._durable)
+
+    def checkpoint(self) -> None:
+        """Write a new graph file, and begin a new log, unless nothing changed since the last.
+
+        Raises:
+            OSError, kglite.KgError: there is no room; the old files are still in force.
+        """
+        self.acknowledge()
+        if file_size(self._folder / LOG) <= LOG_HEADER and self._manifest.graph:
+            return
+        before = self._manifest
+        self._manifest = replace(before, saving=True)
+        self._write()
+        self._session.save()
+        self._written = False
+        number = before.checkpoint + 1
+        self._manifest = Manifest(
+            checkpoint=number,
+            graph=print_of(self._folder / GRAPH),
+            nodes=self._session.node_count(),
+            transactions=before.transactions + before.mark.transactions,
+            position=self._position,
+            mark=Mark(number),
+        )
+        self._write()
+
+    @property
+    def grown(self) -> bool:
+        """Whether the log is so long that a checkpoint pays.
+
+        Half of the graph file keeps the average cost of a transaction constant.
+        """
+        graph = self._manifest.graph
+        return self._manifest.mark.end > max(CHECKPOINT_BYTES, graph.bytes // 2 if graph else 0)
+
+    def close(self) -> None:
+        """Release the files."""
+        for file in (self._log, self._file):
+            if file:
+                file.close()
+        self._log = self._file = None
+
+    def _write(self) -> None:
+        self._manifest.write(self._folder)
+        self._written = True
+        if self._file:
+            self._file.close()
+        self._file = (self._folder / MANIFEST).open("r+b", buffering=0)
+
+
+def open_writer(folder: Path, durable: Any) -> kglite.Session:
+    """Open a folder for writing; the caller then has kglite's lease.
+
+    Raises:
+        LockedError: another process writes.
+        StorageError: files are missing, damaged, or do not belong together.
+    """
+    if holds_graph(folder):
+        with _unused(folder) as unused:
+            if not unused:
+                raise locked(_owner(folder))
+            _mend(folder)
+    with translated(path=folder / GRAPH):
+        return kglite.open_session(str(folder / GRAPH), durable=durable, auto_checkpoint_wal_mib=0)
+
+
+def _mend(folder: Path) -> None:
+    """Remove what killed processes left; raise if acknowledged work is missing."""
+    remove_left(folder)
+    log = _complete(folder, folder, read_manifest(folder))
+    if log and log.end < log.size:
+        _cut(folder / LOG, log)
+
+
+def remove_left(folder: Path) -> None:
+    """Remove what killed processes left beside the files, and as copies of snapshots."""
+    for pattern in _LEFT:
+        for left in folder.glob(pattern):
+            left.unlink(missing_ok=True)
+    for copy in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*"):
+        with contextlib.suppress(OSError), _locked(copy / _HELD) as free:
+            if free:
+                shutil.rmtree(copy, ignore_errors=True)
+
+
+def _cut(path: Path, log: Scan) -> None:
+    """Cut the torn end off a log, of a transaction that nobody was told of."""
+    cut = log.size - log.end
+    _log.info("%s: cut %d bytes of an unfinished transaction", shown(str(path)), cut)
+    with path.open("r+b") as file:
+        file.truncate(log.end)
+        os.fsync(file.fileno())
+
+
+def _complete(folder: Path, copy: Path, manifest: Manifest | None) -> Scan | None:
+    """Return the log of files, or of their copy; raise if they are not what the manifest says."""
+    log = _scanned(copy, manifest)
+    loss = _loss(folder, manifest, print_of(copy / GRAPH), log)
+    if loss.problems:
+        raise StorageError(f"{folder} is not complete: {'; '.join(loss.problems)}; {_REMEDY}")
+    return log
+
+
+def _scanned(folder: Path, manifest: Manifest | None) -> Scan | None:
+    try:
+        return scan(folder / LOG, manifest.mark if manifest else Mark())
+    except FileNotFoundError:
+        return None
+
+
+def _loss(folder: Path, manifest: Manifest | None, graph: Print | None, log: Scan | None) -> Loss:
+    problems = [f"a part of its log was set aside ({aside.name})" for aside in folder.glob(_ASIDE)]
+    if manifest is None:
+        if log and log.end < log.size and not log.tail:
+            problems.append(f"its log is damaged at byte {log.end:,}, before other transactions")
+        return Loss(tuple(problems), 0)
+    if manifest.saving and graph is not None and graph != manifest.graph:
+        return Loss(tuple(problems), 0)  # the new graph file contains all of the log
+    if graph != manifest.graph:
+        expected = (
+            f"checkpoint {manifest.checkpoint} ({manifest.nodes:,} nodes of "
+            f"{manifest.transactions:,} transactions)"
+        )
+        problems.append(
+            f"{folder / GRAPH} is missing, with {expected}"
+            if graph is None
+            else f"{folder / GRAPH} is damaged, older, or of another memory: it is not {expected}"
+        )
+    acknowledged = manifest.mark.transactions
+    if acknowledged and (log is None or log.known is None):
+        frames = log.frames if log else 0
+        lost = acknowledged - frames if frames < acknowledged else acknowledged
+        problems.append(
+            f"its log lacks {lost:,} of the {acknowledged:,} transactions that were acknowledged "
+            f"since checkpoint {manifest.checkpoint}"
+        )
+        return Loss(tuple(problems), lost)
+    if log and log.first and manifest.position is not None and log.first != manifest.position + 1:
+        problems.append("its log is that of another graph file")
+    return Loss(tuple(problems), 0)
+
+
+def accept_loss(folder: Path) -> Loss:
+    """Make a memory of the files that are there; return what they lack.
+
+    Raises:
+        LockedError: another process writes.
+        StorageError: there is nothing to go on with.
+    """
+    with _unused(folder) as unused:
+        if not unused:
+            raise locked(_owner(folder))
+        problems: tuple[str, ...] = ()
+        try:
+            manifest = read_manifest(folder)
+        except StorageError:
+            manifest, problems = None, ("its manifest is damaged",)
+        log, graph = _scanned(folder, manifest), print_of(folder / GRAPH)
+        loss = _loss(folder, manifest, graph, log)
+        loss = replace(loss, problems=problems + loss.problems)
+        if not loss.problems:
+            return loss
+        unfit = log and log.frames and not _fits(folder, log)
+        for aside in folder.glob(_ASIDE):
+            aside.unlink()
+        if log and log.end < log.size:
+            _cut(folder / LOG, log)
+        if unfit:
+            (folder / LOG).unlink()
+            lost = max(loss.transactions, manifest.mark.transactions if manifest else 0)
+            problems = (*loss.problems, "its log continues another graph file, and was removed")
+            loss, log = Loss(problems, lost), None
+        mark = log.mark if log else Mark()
+        accepted = replace(
+            manifest or Manifest(), saving=False, graph=graph, position=None, mark=mark
+        )
+        accepted.write(folder)
+        return loss
+
+
+def write_backup(session: kglite.Session, folder: Path) -> tuple[int, int]:
+    """Write a graph to a new folder, whole or not at all; return its bytes and nodes.
+
+    Raises:
+        StorageError: the folder holds something, or cannot be written.
+    """
+    try:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise StorageError(f"{folder} is not empty; give a new folder")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        new = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        try:
+            with translated(path=folder):
+                session.backup(str(new / GRAPH))
+            graph = print_of(new / GRAPH)
+            Manifest(checkpoint=1, graph=graph, nodes=session.node_count(), mark=Mark(1)).write(new)
+            new.chmod(0o755)
+            new.replace(folder)
+        except BaseException:
+            shutil.rmtree(new, ignore_errors=True)
+            raise
+        sync_folder(folder.parent)
+    except OSError as error:
+        raise StorageError(f"cannot write {folder}: {error.strerror or error}") from error
+    return graph.bytes if graph else 0, session.node_count()
+
+
+def _fits(folder: Path, log: Scan) -> bool:
+    """Return whether kglite can read the graph file with the log; it changes a copy only.
+
+    Raises:
+        StorageError: it cannot read the graph file.
+    """
+    with _scratch() as scratch:
+        for name in (GRAPH, LOG):
+            if (folder / name).exists():
+                shutil.copyfile(folder / name, scratch / name)
+        _cut(scratch / LOG, log)
+        try:
+            kglite.open_session(str(scratch / GRAPH), durable="normal").close()
+        except RuntimeError:
+            return False
+        except (kglite.FileFormatError, kglite.FileError) as error:
+            raise StorageError(
+                f"{folder / GRAPH} is damaged: {error}; restore a backup, or move it away and try "
+                "again with the log alone"
+            ) from error
+    return True
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """What a reader works on: an immutable graph, and how it came about."""
+
+    session: kglite.Session
+    copied: bool = False
+    """It is of a moment, because another process writes."""
+    _readers: int | None = None
+
+    def close(self) -> None:
+        """Let the writer know that nobody reads this any more."""
+        if self._readers is not None:
+            os.close(self._readers)
+            self._readers = None
+
+
+def open_reader(folder: Path) -> Snapshot:
+    """Open a snapshot of a folder, which has every acknowledged transaction.
+
+    Raises:
+        LockedError: it is being rewritten continuously.
+        StorageError: files are missing, damaged, or do not belong together.
+    """
+    check_folder(folder)
+    readers = _reading(folder)
+    try:
+        for attempt in range(_ATTEMPTS):
+            before = signature_of(folder)
+            try:
+                snapshot = _snapshot(folder)
+            except StorageError:
+                if signature_of(folder) == before:
+                    raise
+                snapshot = None  # a writer replaced one of the files between two looks
+            if snapshot:
+                snapshot._readers = readers
+                return snapshot
+            time.sleep(_POLL if attempt else 0)
+        raise LockedError(f"{folder} is being rewritten continuously; try again")
+    except BaseException:
+        if readers is not None:
+            os.close(readers)
+        raise
+
+
+def _snapshot(folder: Path) -> Snapshot | None:
+    """Return a snapshot; None if a writer changed the files meanwhile."""
+    graph, log = folder / GRAPH, folder / LOG
+    manifest = read_manifest(folder)
+    before = _stat(graph)
+    if before and file_size(log) <= LOG_HEADER:
+        with graph.open("rb") as file:
+            _complete(folder, folder, manifest)
+            with translated(path=graph):
+                session = kglite.open_session(_alone(graph, file))
+        unchanged = _stat(graph) == before and file_size(log) <= LOG_HEADER
+        return Snapshot(session) if unchanged else None
+    if not before and not log.exists() and not manifest:
+        return Snapshot(_empty())
+    with _scratch() as scratch:
+        # Copy the log first: a checkpoint in between then contains all of that log, and the
+        # changed graph file is noticed and the copy repeated.
+        try:
+            if log.exists():
+                shutil.copyfile(log, scratch / LOG)
+            if before:
+                shutil.copyfile(graph, scratch / GRAPH)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StorageError(f"cannot copy {folder} to read it: {error.strerror}") from error
+        if _stat(graph) != before:
+            return None
+        copied = _complete(folder, scratch, manifest)
+        if copied and copied.end < copied.size:
+            _cut(scratch / LOG, copied)
+        try:
+            with translated(path=graph):
+                session = kglite.open_session(
+                    str(scratch / GRAPH), durable="normal", auto_checkpoint_wal_mib=0
+                )
+        except StoreError as error:
+            raise type(error)(str(error).replace(str(scratch), str(folder))) from error
+        # kglite has read both files: nothing of the copy need stay on the disk.
+        return Snapshot(session, copied=True)
+
+
+def _alone(graph: Path, file: BinaryIO) -> str:
+    """Return a path by which kglite reads an open graph file and looks for no log."""
+    path = f"/proc/self/fd/{file.fileno()}"
+    return path if Path(path).exists() else str(graph)
+
+
+def readers_of(folder: Path) -> tuple[str, ...]:
+    """Return which other processes have a snapshot, by number where the system tells it."""
+    if fcntl is None:
+        return ()
+    try:
+        file = (folder / READERS).open("rb")
+    except OSError:
+        return ()
+    with file:
+        if _flocked(file):
+            return ()
+        inode = str(os.fstat(file.fileno()).st_ino)
+        with contextlib.suppress(OSError):
+            locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+            held = {words[4] for words in locks if words[5:] and words[5].endswith(f":{inode}")}
+            if numbers := {int(number) for number in held if number.isdigit()}:
+                return tuple(f"process {number}" for number in sorted(numbers - {os.getpid()}))
+        return ("another process",)
+
+
+def _reading(folder: Path) -> int | None:
+    """Lock the file of readers, together with others; None where that cannot be."""
+    if fcntl is None:
+        return None
+    try:
+        file = os.open(folder / READERS, os.O_RDONLY)
+    except OSError:
+        return None
+    with contextlib.suppress(OSError):  # some network file systems have no locks
+        fcntl.flock(file, fcntl.LOCK_SH)  # who looks for readers locks it for an instant
+    return file
+
+
+@contextlib.contextmanager
+def _unused(folder: Path) -> Iterator[bool]:
+    """Hold kglite's lock if nobody writes; yield whether that worked."""
+    if fcntl is None:
+        yield False
+        return
+    try:
+        (folder / _LOCK).touch()
+        file = (folder / _LOCK).open("r+b")
+    except OSError as error:
+        raise StorageError(f"cannot write {folder}: {error.strerror}") from error
+    with file:
+        yield _flocked(file)
+
+
+def _owner(folder: Path) -> dict[str, str]:
+    """Return what kglite says of the process that has its lock."""
+    try:
+        lines = (folder / _OWNER).read_text().splitlines()
+    except (OSError, UnicodeDecodeError):
+        return {}
+    return dict(line.split("=", 1) for line in lines if "=" in line)
+
+
+@contextlib.contextmanager
+def _scratch() -> Iterator[Path]:
+    """Make a temporary folder, and remove it; if this process is killed, another does."""
+    # Another process removes what nobody has locked, so it has that name only then.
+    folder = Path(tempfile.mkdtemp(prefix=f"new-{_SCRATCH}"))
+    try:
+        (folder / _HELD).touch()
+        with _locked(folder / _HELD):
+            folder = folder.rename(folder.with_name(folder.name.removeprefix("new-")))
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[bool]:
+    """Lock a file that is there, without waiting; yield whether that worked."""
+    if fcntl is None:
+        yield False
+        return
+    with path.open("r+b") as file:
+        yield _flocked(file)
+
+
+def _flocked(file: BinaryIO) -> bool:
+    """Lock an open file as long as it is open, without waiting; return whether that worked."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _empty() -> kglite.Session:
+    return kglite.KnowledgeGraph().session()
+
+
+def holds_graph(folder: Path) -> bool:
+    """Return whether there is a memory."""
+    return any((folder / name).exists() for name in (GRAPH, LOG, MANIFEST))
+
+
+def check_folder(folder: Path) -> None:
+    """Raise unless the folder is a memory or empty."""
+    try:
+        if not folder.exists():
+            return
+        if not folder.is_dir():
+            raise NotAMemoryError(f"{folder} is a file, not a memory folder; give a folder")
+        if not holds_graph(folder) and any(
+            not entry.name.startswith((GRAPH, ".")) for entry in folder.iterdir()
+        ):
+            raise NotAMemoryError(
+                f"{folder} holds other files and no memory; give an empty or a new folder"
+            )
+    except PermissionError as error:
+        raise StorageError(f"no permission to read {folder}") from error
+
+
+def _stat(path: Path) -> tuple[int, ...] | None:
+    try:
+        stat = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+
+def file_size(path: Path) -> int:
+    """Return the size in bytes, 0 for a file that is not there."""
+    stat = _stat(path)
+    return stat[1] if stat else 0
+
+
+def signature_of(folder: Path) -> tuple[Any, ...]:
+    """Return what changes whenever somebody writes."""
+    return tuple(_stat(folder / name) for name in (GRAPH, LOG, MANIFEST))

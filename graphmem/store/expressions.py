@@ -1,0 +1,184 @@
+"""Expressions that a server could not stop: it looks at the clock and at memory between rows only.
+
+One expression can loop for hours, or double a text until the server's memory is gone, which can end
+the server. The embedded engine runs such queries in a process that the system ends; here they are
+refused where their text shows it. Loops over lists from the graph are not seen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from math import prod
+
+from graphmem.errors import QueryError
+from graphmem.store.allowed import KEYWORDS, Token, tokenize
+
+MOST_TURNS = 10_000
+"""Turns of all loops over ``range`` within expressions, one within the other."""
+MOST_GROWTH = 1_000
+"""How many times its size a value may become from one WITH to the next, over all of them."""
+
+_STAGES = {"WITH", "RETURN", "UNWIND"}
+_CLAUSES = {"MATCH", "WHERE", "ORDER", "SKIP", "LIMIT", "CALL", "OPTIONAL", "UNION"} | _STAGES
+_PATTERN = re.compile(r"(?:\(\?[a-z]+\))?[^(){}]*")
+
+
+def check_stoppable(text: str) -> None:
+    """Check a text that :func:`~graphmem.store.allowed.only_reads` let through.
+
+    Raises:
+        QueryError: an expression could go on where nothing stops it.
+    """
+    tokens = list(tokenize(text))
+    if prod(max(1, size) for size in _ranges(tokens)) > MOST_TURNS:
+        raise QueryError(
+            f"range() within an expression is limited to {MOST_TURNS:,} turns on a server, all "
+            "loops together; use UNWIND range(...) AS x"
+        )
+    for at, token in enumerate(tokens):
+        if token.text == "=~":
+            _check_pattern(tokens[at + 1 : at + 3])
+        elif token.is_name() and token.name == "reduce" and _text(tokens, at + 1) == "(":
+            _check_reduction(tokens[at + 2 : _closing(tokens, at + 1)])
+    if prod(_growths(tokens)) > MOST_GROWTH:
+        raise QueryError(
+            f"the query can make a value over {MOST_GROWTH:,} times as large, by adding it to "
+            "itself again and again; that is refused on a server"
+        )
+
+
+def _text(tokens: Sequence[Token], at: int) -> str:
+    return tokens[at].text.upper() if 0 <= at < len(tokens) else ""
+
+
+def _closing(tokens: Sequence[Token], at: int) -> int:
+    """Return the place of the bracket that closes the one there."""
+    depth = 0
+    for place in range(at, len(tokens)):
+        depth += (tokens[place].text in "([{") - (tokens[place].text in ")]}")
+        if not depth:
+            return place
+    return len(tokens)
+
+
+def _ranges(tokens: Sequence[Token]) -> Iterator[int]:
+    """Yield the sizes of ranges within expressions; rows of ``UNWIND range(..) AS`` are none."""
+    for at, token in enumerate(tokens):
+        if not (token.is_name() and token.name == "range" and _text(tokens, at + 1) == "("):
+            continue
+        end = _closing(tokens, at + 1)
+        if _text(tokens, at - 1) == "UNWIND" and _text(tokens, end + 1) == "AS":
+            continue
+        given = "".join(part.text for part in tokens[at + 2 : end]).split(",")
+        try:
+            first, last, step = [*map(int, given), 1][:3]
+            yield len(range(first, last + (1 if step > 0 else -1), step))
+        except ValueError:
+            raise QueryError(
+                "range() within an expression takes numbers, not expressions, on a server; use "
+                "UNWIND range(...) AS x"
+            ) from None
+        except OverflowError:
+            yield MOST_TURNS + 1
+
+
+def _check_pattern(following: Sequence[Token]) -> None:
+    literal, after = (*following, None, None)[:2]
+    simple = (
+        literal is not None
+        and literal.kind == "string"
+        and (after is None or after.text not in ("+", "||"))
+        and _PATTERN.fullmatch(literal.text[1:-1])
+        and sum(map(literal.text.count, "*+")) <= 2
+    )
+    if not simple:
+        raise QueryError(
+            "=~ takes a text in quotes on a server, without groups and with at most two of * and "
+            "+, as in '(?i).*refund.*'; CONTAINS is quicker"
+        )
+
+
+def _check_reduction(inside: Sequence[Token]) -> None:
+    """Check ``value = start, x IN list | body``: the value may stand once, not in conditions."""
+    depths, depth = [], 0
+    for token in inside:
+        depth -= token.text in ")]}"
+        depths.append(depth)
+        depth += token.text in "([{"
+    bars = [at for at, token in enumerate(inside) if token.text == "|" and not depths[at]]
+    body = bars[0] + 1 if bars else 0
+    condition: int | None = None
+    seen = 0
+    for token, level in zip(inside[body:], depths[body:], strict=True):
+        if condition is not None:
+            if level < condition or (level == condition and token.text == "|"):
+                condition = None
+        elif token.kind == "word" and token.text.upper() == "WHERE":
+            condition = level
+        elif token.is_name():
+            seen += token.name == inside[0].name
+            seen += 2 * (token.name == "replace")
+    if seen > 1:
+        raise QueryError(
+            "in reduce() the value that is carried on may stand only once on a server, and without "
+            "replace(), for it could double at each turn"
+        )
+
+
+def _growths(tokens: Sequence[Token]) -> Iterator[int]:
+    """Yield, for each stage, how often the same value stands in one of what it adds or nests."""
+    for at in range(len(tokens)):
+        if not _begins(tokens, at, _STAGES):
+            continue
+        most, depth = 1, 0
+        item: Counter[str] = Counter()
+        grows = False
+        for place in range(at + 1, len(tokens)):
+            text = tokens[place].text
+            depth += (text in "([{") - (text in ")]}")
+            ends = depth < 0 or (not depth and _begins(tokens, place, _CLAUSES))
+            if ends or (not depth and text == ","):
+                item, grows = Counter(), False
+            if ends:
+                break
+            grows = grows or _grows(tokens, place)
+            if name := _value(tokens, place):
+                item[name] += 1
+            if grows and item:
+                most = max(most, *item.values())
+        yield most
+
+
+def _begins(tokens: Sequence[Token], at: int, clauses: set[str]) -> bool:
+    before = _text(tokens, at - 1)
+    return (
+        tokens[at].kind == "word"
+        and _text(tokens, at) in clauses
+        and before not in (".", ":", "AS", "STARTS", "ENDS")
+    )
+
+
+def _grows(tokens: Sequence[Token], at: int) -> bool:
+    """Return whether it adds values, or begins a list or a map of them."""
+    token, before = tokens[at], tokens[at - 1]
+    if token.is_name():
+        return token.name == "replace"
+    nests = token.text in ("[", "{") and not (
+        before.text in (")", "]") or (before.is_name() and before.text.upper() not in KEYWORDS)
+    )
+    return nests or token.text in ("+", "||")
+
+
+def _value(tokens: Sequence[Token], at: int) -> str | None:
+    """Return the name of the value that begins there, with those of properties."""
+    token, before = tokens[at], _text(tokens, at - 1)
+    keyword = token.kind == "word" and token.text.upper() in KEYWORDS
+    if not token.is_name() or keyword or before in (".", "AS"):
+        return None
+    name = token.name
+    while _text(tokens, at + 1) == "." and at + 2 < len(tokens) and tokens[at + 2].is_name():
+        at += 2
+        name += f".{tokens[at].name}"
+    return None if _text(tokens, at + 1) in ("(", ":", "IN") else name

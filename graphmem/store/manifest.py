@@ -1,0 +1,226 @@
+"""The manifest of an embedded memory: what its files must contain.
+
+kglite opens any graph file with any log. The manifest says which belong together and how much was
+acknowledged, so that a missing, older or damaged file is noticed. It is replaced, durably, with
+each checkpoint. Its last bytes are the mark, which is written in place after each transaction.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import zlib
+from dataclasses import asdict, dataclass, field, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import BinaryIO
+
+from graphmem.errors import SchemaVersionError, StorageError
+
+MANIFEST = "graph.kgl-manifest"
+LOG_HEADER = 8
+"""Bytes; a log without frames has at most 5."""
+FIRST_FRAME = 5
+"""Where the first frame of a log begins."""
+
+_FORMAT = "graphmem manifest 1"
+_SIZE = 1024
+"""Bytes of the text, which is padded; the mark follows."""
+_MARK = struct.Struct("<QQQQII")
+_FRAME = struct.Struct("<II")
+_SAMPLED = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Print:
+    """What a graph file is recognized by: its size, and a digest of its beginning and its end."""
+
+    bytes: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The end of the last acknowledged transaction in the log."""
+
+    checkpoint: int = 0
+    transactions: int = 0
+    """Acknowledged since the checkpoint."""
+    start: int = 0
+    """Where the frame of the last one begins."""
+    end: int = 0
+    """The size of the log after it."""
+    checksum: int = 0
+    """Of that frame, as it stands in the log."""
+
+    def packed(self) -> bytes:
+        """Return the bytes to write."""
+        numbers = (self.checkpoint, self.transactions, self.start, self.end, self.checksum)
+        return _MARK.pack(*numbers, zlib.crc32(repr(numbers).encode()))
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What the files of a memory contain as of a checkpoint, and since."""
+
+    checkpoint: int = 0
+    saving: bool = False
+    """A checkpoint is being written: the graph file may already be the next one."""
+    graph: Print | None = None
+    """Of the graph file; None before the first checkpoint."""
+    nodes: int = 0
+    """In the graph file."""
+    transactions: int = 0
+    """Acknowledged before the checkpoint."""
+    position: int | None = None
+    """The log's number of the last transaction in the graph file; None if unknown."""
+    mark: Mark = field(default=Mark())
+
+    def write(self, folder: Path) -> None:
+        """Replace the manifest of a folder, durably."""
+        values = asdict(self)
+        del values["mark"]
+        text = json.dumps({"format": _FORMAT} | values).encode()
+        head = text + b"\n%08x\n" % zlib.crc32(text)
+        new = folder / f"{MANIFEST}.tmp"
+        with new.open("wb") as file:
+            file.write(head.ljust(_SIZE) + replace(self.mark, checkpoint=self.checkpoint).packed())
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(folder / MANIFEST)
+        sync_folder(folder)
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """Return the manifest of a folder; None if it has none, as of earlier versions.
+
+    Raises:
+        StorageError: it is damaged.
+    """
+    try:
+        data = (folder / MANIFEST).read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise StorageError(f"cannot read {folder / MANIFEST}: {error.strerror}") from error
+    try:
+        text, checksum = data[:_SIZE].split(b"\n")[:2]
+        *numbers, marked = _MARK.unpack(data[_SIZE:])
+        if int(checksum, 16) != zlib.crc32(text) or marked != zlib.crc32(
+            repr(tuple(numbers)).encode()
+        ):
+            raise ValueError
+        values = json.loads(text)
+        if (form := values.pop("format")) != _FORMAT:
+            raise SchemaVersionError(
+                f"{folder / MANIFEST} is of another version ({form}); upgrade graphmem"
+            )
+        values["graph"] = Print(**values["graph"]) if values["graph"] else None
+        manifest = Manifest(**values, mark=Mark(*numbers))
+        if manifest.mark.checkpoint != manifest.checkpoint:
+            raise ValueError
+    except (ValueError, KeyError, TypeError, struct.error) as error:
+        raise StorageError(
+            f"{folder / MANIFEST} is damaged, so that nobody can tell whether the other files are "
+            "complete; restore a backup, or go on with what is there: graphmem doctor --accept-loss"
+        ) from error
+    return manifest
+
+
+def write_mark(file: BinaryIO, mark: Mark, *, durable: bool) -> None:
+    """Write the mark in place in an open, unbuffered manifest."""
+    file.seek(_SIZE)
+    file.write(mark.packed())
+    if durable:
+        os.fsync(file.fileno())
+
+
+def print_of(graph: Path) -> Print | None:
+    """Return the print of a graph file; None if it is not there."""
+    try:
+        with graph.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            digest = blake2b(file.read(_SAMPLED), digest_size=16)
+            if size > _SAMPLED:
+                file.seek(max(_SAMPLED, size - _SAMPLED))
+                digest.update(file.read(_SAMPLED))
+            return Print(size, digest.hexdigest())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+@dataclass(slots=True)
+class Scan:
+    """The whole frames at the beginning of a log."""
+
+    size: int = 0
+    end: int = 0
+    """Where the last whole frame ends."""
+    frames: int = 0
+    first: int | None = None
+    """The log's number of the first transaction."""
+    last: int | None = None
+    tail: bool = True
+    """What follows the last whole frame can be the torn end that a crash leaves."""
+    mark: Mark = field(default=Mark())
+    """A mark at the end of the last whole frame."""
+    known: int | None = None
+    """Frames up to the mark that was looked for, if it is there."""
+
+
+def scan(log: Path, mark: Mark) -> Scan:
+    """Read a log up to the first frame that is not whole, and look for a mark in it."""
+    found = Scan()
+    with log.open("rb") as file:
+        found.size = os.fstat(file.fileno()).st_size
+        found.end = min(FIRST_FRAME, found.size)
+        file.seek(found.end)
+        while found.end + _FRAME.size <= found.size:
+            length, checksum = _FRAME.unpack(file.read(_FRAME.size))
+            end = found.end + _FRAME.size + length
+            whole = end <= found.size
+            content = file.read(length) if whole else b""
+            if not whole or not length or zlib.crc32(content) != checksum:
+                found.tail = end >= found.size
+                break
+            found.frames += 1
+            found.last = _number(content)
+            found.first = found.last if found.first is None else found.first
+            found.mark = Mark(0, found.frames, found.end, end, checksum)
+            if (found.end, end, checksum) == (mark.start, mark.end, mark.checksum):
+                found.known = found.frames
+            found.end = end
+    return found
+
+
+def frame_at(log: BinaryIO, start: int) -> tuple[int, int, int]:
+    """Return end, checksum and number of the frame that begins at ``start`` of a log."""
+    log.seek(start)
+    head = log.read(_FRAME.size + 10)
+    if len(head) < _FRAME.size:
+        raise OSError(f"the log ends at {start}")
+    length, checksum = _FRAME.unpack_from(head)
+    return start + _FRAME.size + length, checksum, _number(head[_FRAME.size :])
+
+
+def _number(content: bytes) -> int:
+    """Return the transaction's number, with which a frame begins (LEB128)."""
+    number = shift = 0
+    for byte in content[:10]:
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    return number
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable, where the system can."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

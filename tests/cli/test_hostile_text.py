@@ -1,0 +1,332 @@
+"""Text of others on a terminal: no command prints a character that a terminal obeys."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from graphmem import Memory, Step
+from graphmem.cli.main import main
+from graphmem.errors import GraphMemError
+from graphmem.models import MistakeCard
+from tests.cli.forking import CODE
+
+NASTY = "\x1b[31m\x1b]0;own\x07\r\x08\x7f\x9b31m\x85\u202e\u2066\u200b\ufeff\U000e0041\u2028\t"
+"""Colours, a title, a bell, going back, C1, direction, nothing, tags, another end of a line."""
+EVERY = f"a{NASTY}z"
+OBEYED = ("Cc", "Cf", "Cs", "Zl", "Zp")
+DAY = datetime(2026, 5, 1, tzinfo=UTC)
+
+
+def check(*texts: str) -> None:
+    for text in texts:
+        found = {char for char in text if unicodedata.category(char) in OBEYED} - {"\n"}
+        assert not found, (found, text[:400])
+
+
+@contextmanager
+def streams() -> Iterator[tuple[io.StringIO, io.StringIO]]:
+    """Other standard output and standard error."""
+    out, err = io.StringIO(), io.StringIO()
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = out, err
+    try:
+        yield out, err
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def told(*arguments: str) -> tuple[str, str]:
+    """Run a command in this process; return what it printed, which is checked."""
+    with streams() as (out, err):
+        with suppress(SystemExit):
+            main(list(arguments))
+    check(out.getvalue(), err.getvalue())
+    return out.getvalue(), err.getvalue()
+
+
+def fill(memory: Memory, nasty: str) -> None:
+    """Put a text into every field that takes one."""
+    for number in range(4):
+        memory.learn(
+            f"task {nasty}",
+            [f"one {nasty}", f"two {nasty}"],
+            success=number > 1,
+            agent=f"agent {nasty}",
+            task_type=f"type {nasty}",
+            task_key=f"key {nasty}",
+            error=f"error {nasty}",
+            feedback=nasty,
+            summary=nasty,
+            source=f"source {nasty}",
+            source_key=f"{number} {nasty}",
+            started_at=DAY + timedelta(days=number),
+            steps=[
+                Step(
+                    action_type=f"act {nasty}",
+                    action={nasty: nasty},
+                    observation=nasty,
+                    error=nasty,
+                    state={"at": nasty},
+                    reward=1.0,
+                    terminal=True,
+                )
+            ],
+            extra={nasty: nasty},
+        )
+    memory.learn_many(
+        [
+            {
+                "task": f"task {nasty}",
+                "strategy": [],
+                "success": False,
+                "agent": f"agent {nasty}",
+                "successes": [f"well {nasty}"],
+                "mistakes": [f"badly {nasty}"],
+                "mistake_cards": [
+                    MistakeCard(
+                        type=f"type {nasty}",
+                        worker=f"worker {nasty}",
+                        correct_decision=f"decision {nasty}",
+                        evidence=nasty,
+                        lesson=nasty,
+                        extra={nasty: nasty},
+                    )
+                ],
+            }
+        ]
+    )
+    memory.policies.update(
+        {"at": nasty}, f"act {nasty}", 1.0, terminal=True, agent=f"agent {nasty}", at=DAY
+    )
+    memory.policies.learn_episodes()
+    memory.scopes.set(f"agent {nasty}", can_learn=["*"])
+    memory.predictions.expect(f"one {nasty}", probability=0.5)
+
+
+COMMANDS: tuple[tuple[str, ...], ...] = (
+    ("strategies",),
+    ("strategies", "--task", "key @"),
+    ("evidence", "one @"),
+    ("explain", "one @"),
+    ("explain", "one @", "--cypher"),
+    ("recall", "task @"),
+    ("context", "task @"),
+    ("context", "task @", "--agent", "agent @"),
+    ("predict", "task @", "one @"),
+    ("similar", "one @"),
+    ("calibrate",),
+    ("stats",),
+    ("verify",),
+    ("doctor",),
+    ("config",),
+    ("lessons", "heuristics"),
+    ("lessons", "anti-patterns"),
+    ("lessons", "rules"),
+    ("lessons", "mistakes"),
+    ("lessons", "scores", "key @"),
+    ("lessons", "consolidate", "--force"),
+    ("policies", "list"),
+    ("policies", "show", "at=@"),
+    ("policies", "best", "at=@"),
+    ("people", "preferences", "@"),
+    ("scopes", "list"),
+    ("scopes", "get", "agent @"),
+    ("events", "list"),
+    ("events", "streams"),
+    ("predictions", "list"),
+    ("predictions", "reliability"),
+    ("query", "what_works"),
+    ("query", "-e", "MATCH (s:Step) RETURN s.observation AS `x@`, s.action AS y"),
+    ("query", "--csv", "-e", "MATCH (e:Episode) RETURN e.source_key AS k, e.summary AS s"),
+    ("upkeep", "forget", "--older-than", "any", "--below-confidence", "any", "--dry-run"),
+    # What is wrong is told with what was given.
+    ("@",),
+    ("--@", "stats"),
+    ("strategies", "--limit", "@"),
+    ("strategies", "@"),
+    ("evidence", "none @"),
+    ("explain", "none @"),
+    ("query", "@"),
+    ("query", "-e", "MATCH @"),
+    ("query", "--file", "@"),
+    ("query", "what_works", "-p", "@"),
+    ("learn", "t", "s", "--score", "1", "--started-at", "@"),
+    ("learn", "task @", "other @", "--success", "--source-key", "0 @", "--agent", "agent @"),
+    ("policies", "by", "@"),
+    ("seed", "none @"),
+    ("seed", "--format", "@", "-"),
+    ("procedures", "show", "@"),
+    ("upkeep", "export", "--format", "jsonl", "none @/x"),
+    ("upkeep", "import", "--format", "jsonl", "none @"),
+    ("upkeep", "import", "--format", "@", "x"),
+    ("calibrate", "--plot", "@"),
+    ("calibrate", "--plot", "none @/x.png"),
+    ("--namespace", "@", "stats"),
+    ("--url", "mysql://@", "stats"),
+    ("--url", "none @", "stats"),
+    ("--url", "neo4j://@", "stats"),
+    ("--wait", "@", "stats"),
+    ("--debug", "query", "-e", "MATCH @"),
+    ("upkeep", "erase", "@", "--yes"),
+)
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A memory full of nasty texts, in a folder with a nasty name."""
+    folder = tmp_path_factory.mktemp("hostile") / f"runs {EVERY}.graph"
+    with Memory.open(folder) as memory:
+        fill(memory, EVERY)
+    return str(folder)
+
+
+@pytest.mark.parametrize("as_json", [False, True], ids=["plain", "json"])
+def test_no_command_prints_what_a_terminal_obeys(
+    hostile: str, as_json: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GRAPHMEM_EMBEDDER", "hashing")
+    monkeypatch.setenv("GRAPHMEM_PASSWORD", "hush")
+    options = ["--json"] if as_json else []
+    printed = 0
+    for command in COMMANDS:
+        given = [part.replace("@", EVERY) for part in command]
+        out, err = told("--url", hostile, *options, *given)
+        assert out or err, command
+        printed += "31m" in out
+        if as_json and out and "--csv" not in command:
+            json.loads(out)
+    assert printed > 15  # the texts themselves were there
+
+
+def test_json_has_the_same_texts(hostile: str) -> None:
+    out, _ = told("--url", hostile, "--json", "strategies")
+    assert f"one {EVERY.strip()}" in {row["text"] for row in json.loads(out)}
+
+
+def test_files_with_nasty_names(tmp_path: Path) -> None:
+    (folder := tmp_path / f"logs {EVERY}").mkdir()
+    url = str(tmp_path / "runs.graph")
+    line = {"task": "t", "strategy": EVERY, "success": EVERY, EVERY: 1}
+    bad = json.dumps(line) + '\n{"task": "t", "strategy": []}'
+    (folder / f"{EVERY}.jsonl").write_text(bad)
+    (folder / f"{EVERY}.json").write_text("nothing known")
+    export = str(folder / f"out {EVERY}")
+    for command in (
+        ("seed", str(folder / f"{EVERY}.jsonl")),
+        ("--json", "seed", str(folder / f"{EVERY}.jsonl")),
+        ("seed", str(folder / f"{EVERY}.jsonl"), "--refused", "-"),
+        ("seed", str(folder)),
+        ("seed", str(folder / "none*")),
+        ("seed", str(folder / f"{EVERY}.jsonl"), "--refused", str(folder / f"refused {EVERY}")),
+        ("upkeep", "export", "--format", "jsonl", export),
+        ("upkeep", "export", "--format", "jsonl", str(folder)),
+        ("upkeep", "import", "--format", "jsonl", str(folder / f"{EVERY}.jsonl")),
+        ("upkeep", "import", "--format", "sentinel", str(folder / f"{EVERY}.json")),
+        ("upkeep", "import", "--format", "sentinel", str(folder)),
+        ("--url", str(folder / f"{EVERY}.json"), "stats"),
+    ):
+        assert any(told("--url", url, *command)), command
+    check((folder / f"refused {EVERY}").read_text())
+    os.mkfifo(folder / f"pipe {EVERY}")
+    told("--url", url, "upkeep", "import", "--format", "jsonl", str(folder / f"pipe {EVERY}"))
+
+
+def test_on_a_terminal_only_our_own_styling_is_obeyed(hostile: str, tmp_path: Path) -> None:
+    """Tables, and the bar of seeding, whose description is the name of a file."""
+    log = tmp_path / f"[red]{EVERY}.jsonl"
+    log.write_text(json.dumps({"task": EVERY, "strategy": EVERY, "success": EVERY}) + "\n")
+    for command in (("strategies",), ("seed", str(log)), ("seed", "none @"), ("doctor",)):
+        given = [part.replace("@", EVERY) for part in command]
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen(
+            [sys.executable, "-c", CODE, "--url", hostile, *given],
+            stdin=subprocess.DEVNULL,
+            stdout=theirs,
+            stderr=theirs,
+            env={**os.environ, "TERM": "xterm", "COLUMNS": "200"},
+        )
+        os.close(theirs)
+        shown = b""
+        try:
+            while data := os.read(ours, 65_536):
+                shown += data
+        except OSError:  # the other end is closed
+            pass
+        os.close(ours)
+        process.wait(60)
+        text = shown.decode()
+        assert "\x1b]0" not in text
+        assert "\x1b[31m\x1b" not in text
+        styling = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", text)
+        check(styling)
+
+
+CHARACTERS = st.characters(exclude_characters="\x00", exclude_categories=["Cs"])
+
+
+@given(nasty=st.text(CHARACTERS, max_size=20))
+@example(nasty="\u202e\x9b\x7f")
+def test_any_text_is_printed_without_what_a_terminal_obeys(nasty: str) -> None:
+    with Memory.open("memory:") as memory:
+        try:
+            fill(memory, nasty)
+        except GraphMemError as error:
+            check(str(error), repr(error))
+    told("--url", "memory:", "learn", f"a{nasty}", f"b{nasty}", "--score", nasty)
+    told("--url", "memory:", "query", "-e", f"RETURN '{nasty}' AS a{nasty}")
+    told("--url", "memory:", f"--{nasty}", nasty)
+    told("--url", f"x://{nasty}", "stats")
+    told("--namespace", nasty, "--url", "memory:", "stats")
+
+
+SECRET = "s3cr3t"  # noqa: S105 - of nobody
+URLS = (
+    *("neo4j://u:{}@127.0.0.1:1", "bolt://u:{}@127.0.0.1:1/x?y=z#w", "neo4j://{}@127.0.0.1:1"),
+    *("neo4j://u:a/{}@127.0.0.1:1", "neo4j://u:a?{}@h", "neo4j://u:a#{}@h", "neo4j://u:a@{}@h"),
+    *("neo4j://u:[{}@h", "neo4j://u:{}]@h", "neo4j://u:{}@[::1", "neo4j://u:{}@h:x"),
+    *(
+        "neo4j://u:{}@h:99999",
+        "neo4j://u:{}@",
+        "neo4j://u:{}@/x",
+        "neo4j://u:{}",
+        "neo4j:///u:{}@h",
+    ),
+    *("neo4j:u:{}@h", "neo4j:/u:{}@h", "u:{}@h", "//u:{}@h", "redis://u:{}@h", "neo4j//u:{}@h"),
+    *("neo4j://u:%zz{}@h", "neo4j://u: {}@h", "neo4j://u:\n{}@h", "neo4j://u:\u2100{}@h"),
+    *("neo4j://h?password={}", "http://u:{}@h", "NEO4J+S://u:{}@127.0.0.1:1", "neo4j://u:%ff{}@h"),
+)
+
+
+@pytest.mark.parametrize("url", URLS)
+def test_no_command_tells_the_password_of_a_url(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = url.format(SECRET)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GRAPHMEM_CONNECT_TIMEOUT", "0.1")
+    monkeypatch.setenv("GRAPHMEM_RETRY_SECONDS", "0")
+    commands = (("--debug", "stats"), ("--json", "doctor"), ("config",), ("--json", "config"))
+    for command in (*commands, ("doctor",), ("init",)):
+        assert SECRET not in "".join(told("--url", given, *command))
+    monkeypatch.setenv("GRAPHMEM_URL", given)
+    for command in commands:
+        out, err = told(*command)
+        assert out or err
+        assert SECRET not in out + err
+    assert list(tmp_path.iterdir()) == []

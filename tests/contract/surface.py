@@ -1,0 +1,33 @@
+"""What is public of a memory: its methods, and those of its parts."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from graphmem import Memory
+
+PLAIN = {"store", "namespace", "settings"}
+"""Public attributes of a memory that are no parts of it."""
+INTERNAL = {"renew"}
+"""Methods of parts for other modules of the package: they take their transactions."""
+
+
+def methods(memory: Memory) -> dict[str, Callable[..., Any]]:
+    """Return the public methods of a memory and its parts, as ``part.method``."""
+    owners: dict[str, object] = {"": memory}
+    for name, part in vars(memory).items():
+        if not name.startswith("_") and name not in PLAIN:
+            owners[f"{name}."] = part
+    return {
+        f"{prefix}{name}": getattr(owner, name)
+        for prefix, owner in owners.items()
+        for name, _ in inspect.getmembers(type(owner), callable)
+        if not name.startswith("_") and name not in INTERNAL
+    }
+
+
+def parameters(method: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Return the parameters of a bound method."""
+    return list(inspect.signature(method).parameters.values())

@@ -1,0 +1,241 @@
+"""Small files that would become large: every format and file within 400 MB."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import resource
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from graphmem import Memory, Settings
+from graphmem.errors import SeedingError
+from graphmem.seeding import seed, sources
+from graphmem.seeding.reading import Limits
+from tests.faults.attack import rounds
+from tests.faults.learner import REPOSITORY
+
+MOST = 400
+"""Megabytes that a process may take."""
+SIZE = rounds(17, 1_200) * 1_000_000
+"""Bytes of a bomb, unpacked."""
+BLOCK = 400_000
+
+HEADS = {
+    "tau-bench": (
+        b'[{"task_id": 1, "reward": 1.0, "info": {"task": {"instruction": "x"}}, "traj": [],'
+        b' "more": ',
+        b"}]",
+    ),
+    "intercode": (
+        b'{"0": {"task_id": 7, "query": "q", "turn_history": {"actions": ["SELECT 1"]},'
+        b' "summary": {"max_reward": 1.0}, "more": ',
+        b"}}",
+    ),
+    "sentinel": (b'{"episodes": [{"task_id": "t", "score": 1, "more": ', b"}]}"),
+    "beside": (b'{"episodes": [{"task_id": "t", "score": 1}], "more": ', b"}"),
+    "forms": (b'{"task_id": "t", "score": 1, "more": ', b"}\n"),
+    "jsonl": (b'{"task": "t", "strategy": "s", "success": true, "extra": {"more": ', b"}}\n"),
+}
+"""What stands around a bomb in each format."""
+_BODIES: dict[str, tuple[bytes, bytes, bytes]] = {
+    "lists": (b"", b"[", b""),
+    "nothing": (b"[", b"[],", b"0]"),
+    "escapes": (b'"', rb"\u00e9", b'"'),
+    "spaces": (b"", b" ", b"[" * 200),
+    "objects": (b"", b'{"a":', b""),
+    "digits": (b"", b"1", b""),
+    "text": (b'"', b"a", b'"'),
+    "quotes": (b'"', rb"\"", b'"'),
+    "names": (b"{", b'"a":{},', b'"b":0}'),
+    "texts": (b"[", b'"a",', b"0]"),
+}
+"""How a bomb begins, goes on and ends."""
+BODIES = dict(list(_BODIES.items())[: rounds(4, len(_BODIES))])
+
+
+def blocks(unit: bytes, size: int) -> Iterator[bytes]:
+    block = unit * (BLOCK // len(unit))
+    for _ in range(size // len(block)):
+        yield block
+
+
+def bomb(path: Path, head: bytes, body: tuple[bytes, bytes, bytes], tail: bytes) -> Path:
+    first, unit, last = body
+    return packed(path, [head, first, blocks(unit, SIZE), last, tail])
+
+
+def packed(path: Path, parts: Iterable[bytes | Iterator[bytes]]) -> Path:
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        for part in parts:
+            for block in (part,) if isinstance(part, bytes) else part:
+                file.write(block)
+    return path
+
+
+def peak(code: str, *arguments: str | Path) -> tuple[int, list[str]]:
+    """Run code in a process that gets no more than 3 GB; return its megabytes and its lines."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+
+    tell = "\nfrom tests.faults.attack import peak\nprint(peak())"
+    done = subprocess.run(
+        [sys.executable, "-c", code + tell, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=rounds(120, 3_000),
+        check=False,
+        preexec_fn=limit,
+        cwd=REPOSITORY,
+    )
+    assert done.returncode == 0, done.stderr[-2_000:]
+    *lines, megabytes = done.stdout.splitlines()
+    return int(megabytes), lines
+
+
+SEEDING = """
+import sys
+from graphmem import Memory
+from graphmem.seeding import seed, sources
+with Memory.open("memory:") as memory:
+    for path in sys.argv[1:]:
+        report = seed(lambda batch: memory.learn_many(batch, on_error="collect"), sources([path]))
+        print(report.created, report.refused)
+"""
+IMPORTING = """
+import sys
+from graphmem import Memory
+from graphmem.errors import GraphMemError
+with Memory.open("memory:") as memory:
+    for path in sys.argv[2:]:
+        try:
+            memory.upkeep.import_(path, sys.argv[1])
+        except GraphMemError as error:
+            print(memory.stats().episodes, error)
+"""
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_no_log_takes_more_memory_than_it_may(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAPHMEM_MAX_RATIO", "100000")  # so that the other limits are what holds
+    monkeypatch.setenv("GRAPHMEM_MAX_FILE", "100000000000")
+    head, tail = HEADS[name]
+    paths = [bomb(tmp_path / f"{kind}.json.gz", head, body, tail) for kind, body in BODIES.items()]
+    megabytes, lines = peak(SEEDING, *paths)
+    assert len(lines) == len(paths)
+    assert ("0 1" in lines) == (name != "beside")  # what is beside episodes is passed over
+    assert megabytes < MOST
+
+
+@pytest.mark.parametrize("name", ["sentinel", "beside", "jsonl"])
+def test_no_import_takes_more_memory_than_it_may(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAPHMEM_MAX_RATIO", "100000")
+    monkeypatch.setenv("GRAPHMEM_MAX_FILE", "100000000000")
+    head, tail = HEADS[name]
+    paths = [bomb(tmp_path / f"{kind}.json.gz", head, body, tail) for kind, body in BODIES.items()]
+    format_name = "jsonl" if name == "jsonl" else "sentinel"
+    megabytes, lines = peak(IMPORTING, format_name, *paths)
+    assert [line.split()[0] for line in lines] == ["0"] * len(paths)
+    assert all("nothing was imported" in line for line in lines)
+    assert megabytes < MOST
+
+
+def test_a_log_of_trials_without_an_end_takes_no_more_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAPHMEM_MAX_RATIO", "100000")
+    monkeypatch.setenv("GRAPHMEM_MAX_FILE", "100000000000")
+    head = b"BEGIN TRIAL 1\n----- BEGIN CORRECT AGENTS -----\nQuestion: what?\n"
+    units = (
+        *(b"a", b"Thought 1: a\nAction 1: b[c]\n", b"\nQuestion: x\nCorrect answer: y\n"),
+        *(b"a\n", b"Reflections:\n", b"- a\n", b"\n"),
+    )
+    paths = [
+        packed(tmp_path / f"{number}.json.gz", [head, blocks(unit, SIZE)])
+        for number, unit in enumerate(units[: rounds(3, len(units))])
+    ]
+    megabytes, lines = peak(SEEDING, *paths)
+    assert len(lines) == len(paths)
+    assert megabytes < MOST
+
+
+def test_a_record_over_a_limit_is_reported_and_the_others_are_learned(tmp_path: Path) -> None:
+    deep = json.loads("[" * 60 + "]" * 60)
+    run = {"reward": 1, "info": {"task": {"instruction": "x"}}, "traj": []}
+    runs = [
+        {**run, "task_id": 1},
+        {**run, "task_id": 2, "more": deep},
+        {**run, "task_id": 3, "more": "x" * 5_000},
+        {**run, "task_id": 4, "more": ["x" * 900] * 20},
+        {**run, "task_id": 5, "more": [[]] * 800},
+        {**run, "task_id": 6},
+    ]
+    (log := tmp_path / "log.json").write_text(json.dumps(runs))
+    limits = Limits(depth=50, text=4_000, record=12_000)
+    with Memory.open("memory:") as memory:
+        report = seed(memory.learn_many, sources([str(log)]), limits=limits)
+    assert (report.created, report.refused) == (2, 4)
+    reasons = {item.record: item.reason for item in report.refusals}
+    for number, setting in ((2, "DEPTH"), (3, "TEXT"), (4, "RECORD"), (5, "RECORD, divided by 16")):
+        assert f"GRAPHMEM_MAX_{setting}" in reasons[number]
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_a_file_that_becomes_too_large_ends_there(name: str, tmp_path: Path) -> None:
+    head, tail = HEADS[name]
+    path = bomb(tmp_path / "log.json.gz", head, BODIES["spaces"], tail)
+    with Memory.open("memory:") as memory:
+        for limits, setting in ((Limits(file=1_000_000), "FILE"), (Limits(ratio=20), "RATIO")):
+            report = seed(memory.learn_many, sources([str(path)]), limits=limits)
+            assert report.created == 0 or name == "beside"
+            assert f"GRAPHMEM_MAX_{setting}" in report.refusals[-1].reason
+
+
+@pytest.mark.parametrize("format_name", ["sentinel", "jsonl"])
+def test_an_import_over_a_limit_imports_nothing(tmp_path: Path, format_name: str) -> None:
+    head, tail = HEADS[format_name]
+    good = [head + b"1" + tail] if format_name == "jsonl" else []
+    path = packed(tmp_path / "in.json.gz", [*good, head, b'"', b"x" * 20_000, b'"', tail])
+    for limit in ("max_text", "max_record", "max_file"):
+        settings = Settings(**{limit: 10_000})
+        with Memory.open("memory:", settings=settings) as memory:
+            with pytest.raises(SeedingError, match=f"{limit.upper()}.*nothing was imported"):
+                memory.upkeep.import_(path, format_name)  # type: ignore[arg-type]
+            assert memory.stats().episodes == 0
+
+
+EXCHANGING = """
+import sys
+from graphmem import Memory
+with Memory.open("memory:") as memory:
+    print(memory.upkeep.import_(sys.argv[1], sys.argv[2]).created)
+    print(memory.upkeep.export(sys.argv[3], sys.argv[2]).episodes)
+"""
+
+
+@pytest.mark.parametrize("format_name", ["sentinel", "jsonl"])
+def test_many_episodes_are_imported_and_exported_in_little_memory(
+    tmp_path: Path, format_name: str
+) -> None:
+    count = rounds(2_000, 20_000)
+    form = {"task_id": "t", "score": 0.5, "trajectory_summary": "what happened " * 30}
+    line = {"task": "t", "strategy": ["a", "b"], "score": 0.5, "summary": "what happened " * 30}
+    path = tmp_path / "in.json"
+    with path.open("w") as file:
+        if format_name == "sentinel":
+            json.dump({"episodes": [{**form, "n": n} for n in range(count)]}, file)
+        else:
+            for n in range(count):
+                file.write(json.dumps({**line, "source_key": str(n)}) + "\n")
+    megabytes, lines = peak(EXCHANGING, path, format_name, tmp_path / "out.json")
+    assert lines == [str(count)] * 2
+    assert megabytes < MOST

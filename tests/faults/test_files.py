@@ -1,0 +1,366 @@
+"""Files that do not belong together: each is told, and nothing is made permanent unasked."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from graphmem import Memory, Settings
+from graphmem.errors import StorageError
+from graphmem.store.embedded_files import GRAPH, LOG, accept_loss
+from graphmem.store.manifest import MANIFEST, Mark, scan
+from tests.faults.attack import rounds
+from tests.faults.learner import BATCH, REPOSITORY, batch, environment, keys, learning
+
+SETTINGS = Settings(wait=0.2)
+LOGGED = 4
+"""Batches in the log."""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A memory of three checkpoints; its writer was killed with more in the log. And an older one.
+
+    The folder ``memory`` is that, ``older`` is what it was a checkpoint before.
+    """
+    base = tmp_path_factory.mktemp("made")
+    folder = base / "memory"
+    for number in range(3):
+        if number == 2:
+            shutil.copytree(folder, base / "older")
+        with Memory.open(folder) as memory:
+            memory.learn_many(batch(number))
+    with learning(environment(str(folder), "default", SETTINGS), 3, 3 + LOGGED, "hold") as learner:
+        learner.wait_for("done")
+    return base
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path) -> Path:
+    """A copy of that memory, to be damaged."""
+    return Path(shutil.copytree(made / "memory", tmp_path / "memory.graph"))
+
+
+def graph_gone(folder: Path, made: Path) -> None:
+    (folder / GRAPH).unlink()
+
+
+def older_graph(folder: Path, made: Path) -> None:
+    shutil.copy(made / "older" / GRAPH, folder / GRAPH)
+
+
+def foreign_graph(folder: Path, made: Path) -> None:
+    with Memory.open(folder.parent / "other", namespace="other") as memory:
+        memory.learn_many(batch(9))
+    shutil.copy(folder.parent / "other" / GRAPH, folder / GRAPH)
+
+
+def log_gone(folder: Path, made: Path) -> None:
+    (folder / LOG).unlink()
+
+
+def log_empty(folder: Path, made: Path) -> None:
+    (folder / LOG).write_bytes((folder / LOG).read_bytes()[:5])
+
+
+def last_cut(folder: Path, made: Path) -> None:
+    data = (folder / LOG).read_bytes()
+    (folder / LOG).write_bytes(data[:-9])
+
+
+def last_flipped(folder: Path, made: Path) -> None:
+    data = bytearray((folder / LOG).read_bytes())
+    data[-9] ^= 0x10
+    (folder / LOG).write_bytes(data)
+
+
+def middle_flipped(folder: Path, made: Path) -> None:
+    data = bytearray((folder / LOG).read_bytes())
+    data[len(data) // 2] ^= 0x10
+    (folder / LOG).write_bytes(data)
+
+
+def foreign_log(folder: Path, made: Path) -> None:
+    """A log of the same length in transactions, and longer in bytes."""
+    url = str(folder.parent / "other")
+    with learning(environment(url, "default", SETTINGS), 9, 9 + LOGGED, "hold") as learner:
+        learner.wait_for("done")
+    shutil.copy(Path(url) / LOG, folder / LOG)
+
+
+def both_gone(folder: Path, made: Path) -> None:
+    (folder / GRAPH).unlink()
+    (folder / LOG).unlink()
+
+
+def manifest_damaged(folder: Path, made: Path) -> None:
+    data = bytearray((folder / MANIFEST).read_bytes())
+    data[60] ^= 0x01
+    (folder / MANIFEST).write_bytes(data)
+
+
+DAMAGES = [
+    (graph_gone, "graph.kgl is missing", 0),
+    (older_graph, "older", 2 + LOGGED),
+    (foreign_graph, "of another memory", None),
+    (log_gone, r"lacks (\d+) of the \1 transactions", 3),
+    (log_empty, r"lacks (\d+) of the \1 transactions", 3),
+    (last_cut, r"lacks 1 of the \d+ transactions", None),
+    (last_flipped, r"lacks 1 of the \d+ transactions", None),
+    (middle_flipped, "lacks", None),
+    (foreign_log, r"lacks (\d+) of the \1 transactions", None),
+    (both_gone, "graph.kgl is missing", 0),
+    (manifest_damaged, "damaged", 3 + LOGGED),
+]
+
+
+def files(folder: Path) -> dict[str, str]:
+    """What must stay as it is."""
+    return {
+        name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        for name in (GRAPH, LOG, MANIFEST)
+        if (folder / name).exists()
+    }
+
+
+def test_a_killed_writer_leaves_files_that_are_complete(folder: Path) -> None:
+    with Memory.open(folder, settings=SETTINGS) as memory:
+        assert len(keys(memory)) == (3 + LOGGED) * BATCH
+        assert memory.learn_many(batch(20)).created == BATCH
+    with Memory.open(folder, settings=SETTINGS) as memory:
+        assert (len(keys(memory)), memory.verify().ok) == ((4 + LOGGED) * BATCH, True)
+
+
+@pytest.mark.parametrize(
+    ("damage", "says", "batches"), DAMAGES, ids=[damage[0].__name__ for damage in DAMAGES]
+)
+def test_files_that_do_not_belong_together_are_told(
+    folder: Path,
+    made: Path,
+    damage: Callable[[Path, Path], None],
+    says: str,
+    batches: int | None,
+) -> None:
+    damage(folder, made)
+    left = files(folder)
+
+    with Memory.open(folder, settings=SETTINGS) as memory:
+        for use in (memory.stats, lambda: memory.learn("a task", "a strategy", success=True)):
+            with pytest.raises(StorageError, match=says) as caught:
+                use()
+            assert "graphmem doctor --accept-loss" in str(caught.value)
+            assert str(folder) in str(caught.value)
+    assert files(folder) == left
+
+    loss = accept_loss(folder)
+    assert any(re.search(says, problem) for problem in loss.problems)
+    with Memory.open(folder, settings=SETTINGS) as memory:
+        memory.upkeep.rebuild()
+        if batches is not None:
+            assert len(keys(memory)) == batches * BATCH
+        memory.learn_many(batch(20))
+        assert memory.verify().ok
+    with Memory.open(folder, settings=SETTINGS) as memory:
+        assert memory.verify().ok
+    assert not accept_loss(folder).problems
+
+
+@pytest.mark.parametrize("durability", ["normal", "full"])
+def test_every_cut_of_the_log_before_its_last_acknowledged_end_is_noticed(
+    made: Path, folder: Path, durability: str
+) -> None:
+    """Also where the log ends between two transactions, which no checksum can notice."""
+    if durability == "full":
+        url = environment(str(folder), "default", SETTINGS, GRAPHMEM_DURABILITY="full")
+        with learning(url, 20, 22, "hold") as learner:
+            learner.wait_for("done")
+    data = (folder / LOG).read_bytes()
+    chance = random.Random(7)
+    ends = [5, *sorted(chance.sample(range(6, len(data)), rounds(20, 400)))]
+    for end in ends:
+        (folder / LOG).write_bytes(data[:end])
+        with Memory.open(folder, settings=SETTINGS) as memory, pytest.raises(StorageError):
+            memory.stats()
+    (folder / LOG).write_bytes(data)
+    with Memory.open(folder, settings=SETTINGS) as memory:
+        assert memory.verify().ok
+
+
+def test_the_log_has_a_frame_for_each_transaction(folder: Path) -> None:
+    with Memory.open(folder, settings=SETTINGS) as memory:
+        memory.learn_many(batch(20))
+        memory.learn("a task", "a strategy", success=True)
+        before = scan(folder / LOG, Mark()).frames
+        memory.learn("a task", "a strategy", success=False)
+        assert scan(folder / LOG, Mark()).frames == before + 1
+
+
+KILLED = """
+import os
+from graphmem import Memory
+from graphmem.store import embedded_files, manifest
+from tests.faults.learner import batch
+
+steps = iter(range(1_000))
+
+def step(before):
+    def then(*args, **kwargs):
+        if next(steps) == {kill}:
+            os._exit(9)
+        answer = before(*args, **kwargs)
+        if next(steps) == {kill}:
+            os._exit(9)
+        return answer
+    return then
+
+class Session:
+    def __init__(self, inner):
+        self._inner = inner
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
+    def save(self):
+        return step(self._inner.save)()
+
+embedded_files.WrittenFiles.__init__.__globals__["scan"] = step(embedded_files.scan)
+manifest.Manifest.write = step(manifest.Manifest.write)
+embedded_files.write_mark = step(embedded_files.write_mark)
+embedded_files.CHECKPOINT_BYTES = 20_000
+given = embedded_files.kglite.open_session
+embedded_files.kglite.open_session = lambda *args, **more: Session(given(*args, **more))
+memory = Memory.open()
+for number in range(6):
+    memory.learn_many(batch(number))
+    print("acknowledged", number + 1, flush=True)
+memory.close()
+print("closed", flush=True)
+"""
+
+
+def test_a_process_killed_at_any_step_of_a_checkpoint_leaves_a_whole_memory(
+    tmp_path: Path,
+) -> None:
+    """No false alarm: where nothing is missing, the next process just goes on."""
+    ended = False
+    for kill in range(0, 1_000, rounds(11, 1)):
+        folder = tmp_path / str(kill)
+        answer = subprocess.run(
+            [sys.executable, "-c", KILLED.format(kill=kill)],
+            cwd=REPOSITORY,
+            env=environment(str(folder), "default", SETTINGS),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        lines = answer.stdout.split()
+        acknowledged = int(lines[-1]) if lines and lines[-1].isdigit() else 0
+        with Memory.open(folder, settings=SETTINGS) as memory:
+            there = len(keys(memory))  # a reader
+            assert there in {acknowledged * BATCH, (acknowledged + 1) * BATCH} or "closed" in lines
+            assert memory.learn_many(batch(30)).created == BATCH  # a writer
+            assert memory.verify().ok
+        with Memory.open(folder, settings=SETTINGS) as memory:
+            assert len(keys(memory)) == there + BATCH
+        if "closed" in lines:
+            ended = True
+            break
+        assert answer.returncode == 9, answer.stderr
+    assert ended
+
+
+def test_what_killed_processes_left_is_removed_at_the_next_opening(folder: Path) -> None:
+    left = [
+        folder / name
+        for name in (f"{LOG}.torn-20260101T000000Z-at-9", f"{GRAPH}.tmp.99.0", f"{MANIFEST}.tmp")
+    ]
+    for file in left:
+        file.write_bytes(b"what was erased since")
+    with Memory.open(folder, settings=SETTINGS) as memory:
+        memory.learn("a task", "a strategy", success=True)
+    assert not any(file.exists() for file in left)
+
+
+def traces(of: str, *places: Path) -> list[str]:
+    """The files below some folders that hold a text."""
+    return [
+        str(file)
+        for place in places
+        for file in place.rglob("*")
+        if file.is_file() and of.encode() in file.read_bytes()
+    ]
+
+
+MARKER = "the quick brown fox erased"
+READER = """
+import sys
+from graphmem import Memory
+with Memory.open() as memory:
+    print("read", memory.stats().episodes, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("left", ["log", "checkpoint", "torn"])
+def test_after_erasing_with_compact_no_file_holds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str
+) -> None:
+    """Not the log, not what crashes left, and not a copy of a reader, alive or killed."""
+    (temporary := tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    folder = tmp_path / "memory.graph"
+
+    def learn(memory: Memory) -> str:
+        memory.learn_many(batch(0))
+        return memory.learn(
+            f"task {MARKER}", f"strategy {MARKER}", success=False, error=f"{MARKER} failed"
+        ).episode_id
+
+    if left == "checkpoint":
+        with Memory.open(folder, settings=SETTINGS) as memory:
+            learn(memory)
+    with Memory.open(folder, settings=SETTINGS) as memory:
+        identity = learn(memory)
+        memory.recall(f"task {MARKER}")
+        if left == "torn":
+            (folder / f"{LOG}.torn-20260101T000000Z-at-9").write_text(MARKER)
+            (folder / f"{GRAPH}.tmp.99.0").write_text(MARKER)
+        readers = [
+            subprocess.Popen(
+                [sys.executable, "-c", READER],
+                cwd=REPOSITORY,
+                env=environment(str(folder), "default", SETTINGS),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for _ in range(2)
+        ]
+        try:
+            for reader in readers:
+                assert reader.stdout
+                assert reader.stdout.readline().startswith("read")
+            readers[0].kill()
+            readers[0].wait()
+            for row in memory.query(
+                "MATCH (e:Episode) WHERE e.ns = $ns AND e.error CONTAINS $marker RETURN e.id AS id",
+                marker=MARKER,
+            ):
+                report = memory.upkeep.erase(row["id"], compact=True)
+            assert identity
+            assert report.compacted
+            assert report.read_by == (f"process {readers[1].pid}",)
+            assert traces(MARKER, folder, temporary) == []
+        finally:
+            for reader in readers:
+                reader.kill()
+                reader.wait()
+        assert memory.upkeep.erase(agent="agent 1").read_by == ()

@@ -1,0 +1,322 @@
+"""A forked child works with memories of its own, whatever its parent does at that moment."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from graphmem import Memory, Settings
+from tests.faults.attack import rounds
+from tests.faults.learner import BATCH, REPOSITORY, environment, learning
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    return str(tmp_path / "memory.graph")
+
+
+def run(program: str, surroundings: dict[str, str], timeout: float = 120) -> list[str]:
+    """Run a program that forks; return the lines it prints. It must be silent otherwise."""
+    answer = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program],
+        cwd=REPOSITORY,
+        env=surroundings,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    assert answer.stderr == ""
+    assert answer.returncode == 0
+    return answer.stdout.splitlines()
+
+
+ENDINGS = (
+    "os._exit(0)",
+    "sys.exit(0)",
+    "raise ValueError",
+    "memory.close()\nsys.exit(0)",
+    "memory = None\ngc.collect()\nsys.exit(0)",
+    "if os.fork():\n    os.wait()\nsys.exit(0)",
+)
+"""How a child may end: at once, in good order, by an error, after it closed or forgot the memory,
+or had a child of its own."""
+ENDS = f"""
+import gc, os, subprocess, sys
+from graphmem import Memory, Settings
+
+# Without a timer for counts of reads, which would keep the memory alive in the child.
+memory = Memory.open(settings=Settings(embedder="hashing", count_reads=False))
+{{before}}
+for ending in {ENDINGS!r}:
+    child = os.fork()
+    if child == 0:
+        sys.excepthook = lambda *_: None
+        exec(ending)
+    os.waitpid(child, 0)
+{{after}}
+memory.close()
+"""
+THIRD = """
+from graphmem import Memory, Settings
+try:
+    Memory.open(settings=Settings(wait=0)).learn("a task", "stolen", success=True)
+except Exception as error:
+    print(type(error).__name__, end="")
+"""
+
+
+def test_a_child_leaves_the_lease_to_its_parent(folder: str) -> None:
+    """A third process is refused, and the parent goes on."""
+    before = """
+memory.learn("a task", "before", success=True)
+memory.recall("a task")
+"""
+    after = f"""
+third = [sys.executable, "-c", {THIRD!r}]
+print(subprocess.run(third, capture_output=True, text=True).stdout)
+memory.learn("a task", "after", success=True)
+print(len(memory.recall("a task").items), memory.stats().episodes)
+"""
+    surroundings = environment(folder, "default", Settings())
+    assert run(ENDS.format(before=before, after=after), surroundings) == ["LockedError", "2 2"]
+    with Memory.open(folder) as memory:
+        assert {row.text for row in memory.strategies()} == {"before", "after"}
+        assert memory.verify().ok
+
+
+def test_a_child_deletes_nothing_of_its_parent(folder: str, tmp_path: Path) -> None:
+    """Neither the folder of a memory without one, nor what a reader beside a writer has."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    own = environment("memory:", "default", Settings(), TMPDIR=str(temporary))
+    before = 'memory.learn("a task", "before", success=True)'
+    after = 'print(memory.stats().episodes, len(os.listdir(os.environ["TMPDIR"])))'
+    assert run(ENDS.format(before=before, after=after), own) == ["1 1"]
+    with learning(environment(folder, "default", Settings()), 0, 1, "hold") as holder:
+        holder.wait_for("done")
+        shared = environment(folder, "default", Settings(), TMPDIR=str(temporary))
+        before = 'memory.recall("task 1")'
+        after = "print(memory.stats().episodes, memory.verify().ok)"
+        assert run(ENDS.format(before=before, after=after), shared) == [f"{BATCH} True"]
+    assert list(temporary.iterdir()) == []
+
+
+LEASE_OF_THE_DEAD = """
+import os, sys, time
+from graphmem import Memory
+
+memory = Memory.open()
+memory.learn("a task", "a strategy", success=True)
+if os.fork() == 0:
+    print("child", flush=True)
+    sys.stdin.read()
+    os._exit(0)
+time.sleep(60)
+"""
+
+
+def test_a_child_does_not_keep_the_lease_of_a_killed_parent(folder: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", LEASE_OF_THE_DEAD],
+        cwd=REPOSITORY,
+        env=environment(folder, "default", Settings()),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as parent:
+        assert parent.stdout
+        assert parent.stdin
+        assert parent.stdout.readline() == "child\n"
+        parent.kill()
+        parent.wait()
+        with Memory.open(folder, settings=Settings(wait=2)) as memory:
+            assert memory.learn("a task", "another strategy", success=True).created
+            assert memory.stats().episodes == 2
+        parent.stdin.close()
+
+
+AT_ANY_MOMENT = """
+import os, signal, sys, tempfile, threading, time
+from graphmem import Memory, Settings
+from graphmem.errors import ForkedError, LockedError, StoreError
+
+settings = Settings(wait=30, embedder="hashing")
+memory = Memory.open("{folder}", settings=settings)
+memory.learn("a task", "a strategy", success=True)
+held = Memory.open(settings=settings)  # another process writes it
+memory.recall("a task")
+stop = threading.Event()
+
+
+def forever(work):
+    def run():
+        number = 0
+        while not stop.is_set():
+            number += 1
+            try:
+                work(number)
+            except StoreError:
+                return
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread
+
+
+def comes_and_goes(number):
+    with Memory.open("{folder}-2", settings=settings) as other:
+        other.learn("a task", f"way {{number % 9}}", success=True, source_key=str(number))
+
+
+threads = [forever(work) for work in (
+    lambda n: memory.learn(f"task {{n}}", f"way {{n % 99}}", success=True, source_key=str(n)),
+    lambda n: memory.recall(f"task {{n}}"),
+    lambda n: memory.policies.best({{"at": n}}),
+    lambda n: memory.policies.update({{"at": n}}, "go", 1.0, terminal=True),
+    comes_and_goes,
+    lambda n: Memory.open("{folder}-2", settings=settings).stats(),
+    lambda n: held.learn("a task", "never", success=True),
+    lambda n: held.stats(),
+)]
+
+
+def in_child():
+    signal.alarm(60)
+    for inherited in (memory, held):
+        for call in (
+            lambda: inherited.learn("a task", "in the child", success=True),
+            lambda: inherited.recall("a task"),
+            lambda: inherited.policies.best({{"at": 1}}),
+            lambda: inherited.context("a task"),
+            inherited.upkeep.rebuild,
+            inherited.verify,
+        ):
+            try:
+                call()
+            except ForkedError:
+                continue
+            raise AssertionError(call)
+        inherited.close()
+    with tempfile.TemporaryDirectory() as own:
+        for url in ("memory:", own + "/own.graph"):
+            with Memory.open(url, settings=settings) as mine:
+                mine.learn("a task", "mine", success=True)
+                assert [item.text for item in mine.recall("a task").items] == ["mine"]
+        with Memory.open("{folder}", settings=Settings(wait=0)) as read:
+            assert read.stats().episodes >= 1
+            try:
+                read.learn("a task", "stolen", success=True)
+            except LockedError:
+                pass
+            else:
+                raise AssertionError("the parent has the lease")
+
+
+for number in range({rounds}):
+    time.sleep(0.01 * (number % 7))
+    child = os.fork()
+    if child == 0:
+        in_child()
+        if number % 2:
+            os._exit(0)
+        sys.exit(0)
+    status = os.waitpid(child, 0)[1]
+    assert status == 0, status
+stop.set()
+held.close()
+for thread in threads:
+    thread.join(30)
+assert memory.verify().ok
+memory.close()
+print("done")
+"""
+
+
+def test_a_child_forked_at_any_moment_goes_on(folder: str, tmp_path: Path) -> None:
+    """Other threads hold whatever lock they hold, or wait for the lease of another process."""
+    program = AT_ANY_MOMENT.format(folder=tmp_path / "busy.graph", rounds=rounds(4, 500))
+    with learning(environment(folder, "default", Settings()), 0, 1, "hold") as holder:
+        holder.wait_for("done")
+        surroundings = environment(folder, "default", Settings())
+        assert run(program, surroundings, timeout=rounds(240, 36_000)) == ["done"]
+
+
+WHILE_IMPORTING = """
+import os, signal, sys, threading, time
+from graphmem import Memory, Settings
+
+settings = Settings(embedder="hashing")
+memory = Memory.open("memory:", settings=settings)
+memory.learn("a task", "a strategy", success=True)
+thread = threading.Thread(target=memory.recall, args=["a task"])
+thread.start()
+while "{module}" not in sys.modules:
+    time.sleep(0.0001)
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    with Memory.open("memory:", settings=settings) as mine:
+        mine.learn("a task", "mine", success=True)
+        print(len(mine.recall("a task").items), flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+thread.join()
+memory.close()
+"""
+
+
+@pytest.mark.parametrize("module", ["numpy", "tantivy"])
+def test_a_child_forked_in_the_middle_of_an_import_goes_on(folder: str, module: str) -> None:
+    """Another thread has its lock, and would keep it in the child for ever."""
+    surroundings = environment(folder, "default", Settings())
+    assert run(WHILE_IMPORTING.format(module=module), surroundings) == ["1"]
+
+
+ON_A_SERVER = """
+import os, sys
+from concurrent.futures import ThreadPoolExecutor
+from graphmem import Memory
+from graphmem.errors import ForkedError
+
+memory = Memory.open()
+with ThreadPoolExecutor(8) as pool:  # so that there are several connections
+    list(pool.map(lambda n: memory.learn("a task", "parent", success=True, source_key=f"p{n}"),
+                  range(16)))
+for ending in range(3):
+    if os.fork() == 0:
+        for call in (lambda: memory.learn("a task", "x", success=True), memory.stats):
+            try:
+                call()
+            except ForkedError as error:
+                assert "Memory.open" in str(error)
+            else:
+                raise AssertionError("two processes use one connection")
+        with Memory.open() as mine:
+            mine.learn("a task", "child", success=True, source_key=f"c{ending}")
+        if ending == 1:
+            memory.close()
+        if ending == 2:
+            memory = pool = None
+        sys.exit(0)
+    assert os.wait()[1] == 0
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: memory.strategies("a task"), range(16)))
+    memory.learn("a task", "parent", success=True, source_key=f"a{ending}")
+print({row.text: row.trials for row in memory.strategies("a task")})
+memory.close()
+"""
+
+
+@pytest.mark.neo4j
+@pytest.mark.parametrize("engine", ["neo4j"], indirect=True)
+def test_a_child_leaves_the_connections_to_its_parent(url: str, settings: Settings) -> None:
+    """Two processes on one socket would read each other's answers."""
+    surroundings = environment(url, f"test-{uuid4().hex}", settings, PYTHONWARNINGS="error")
+    assert run(ON_A_SERVER, surroundings) == ["{'parent': 19, 'child': 3}"]

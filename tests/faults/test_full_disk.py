@@ -1,0 +1,117 @@
+"""A search on a full disk goes on with vectors in memory; what it cannot store is made later.
+
+The disk is a real one of two megabytes where the tests may mount it, and in any case there is a run
+with a limit on the size of each file.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from graphmem import Memory, Settings
+from tests.faults.learner import REPOSITORY, environment
+
+SEARCHING = """
+import os, resource, signal, sys
+from pathlib import Path
+from graphmem import Memory
+from graphmem.errors import StorageError
+
+how, folder = sys.argv[1], Path(os.environ["GRAPHMEM_URL"])
+filler = folder.parent / "filler"
+with Memory.open() as memory:
+    memory.learn_many(
+        {"task": f"task {n} of many", "strategy": f"strategy {n}", "success": True}
+        for n in range(120)
+    )
+memory = Memory.open()
+memory.stats()
+if how == "mounted":
+    with filler.open("wb", buffering=0) as file:
+        try:
+            while file.write(bytes(4096)):
+                pass
+        except OSError:
+            pass
+else:
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    largest = max(path.stat().st_size for path in folder.iterdir())
+    resource.setrlimit(resource.RLIMIT_FSIZE, (largest, before[1]))
+
+for number in range(3):
+    found = memory.recall(f"task {number} of many")
+    print("recalled", len(found.items), found.tasks[0].text, flush=True)
+    print("similar", len(memory.similar(f"strategy {number}")), flush=True)
+print("pending", memory.upkeep.pending(), flush=True)
+for number in range(3):
+    try:
+        memory.learn("one more task", f"of strategies {number}" + 4000 * " .", success=True)
+    except StorageError:
+        print("StorageError", flush=True)
+print("verified", memory.verify().ok, flush=True)
+
+if how == "mounted":
+    filler.unlink()
+else:
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+memory.learn("one more task", "another strategy", success=True)
+print("recalled", len(memory.recall("one more task").items), flush=True)
+print("pending", memory.upkeep.pending(), flush=True)
+memory.close()
+"""
+
+
+@pytest.fixture(params=["mounted", "limited"])
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """How the disk becomes full; ``tmp_path`` is on it."""
+    if request.param == "limited":
+        yield "limited"
+        return
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(tmp_path)]
+    if not sys.platform.startswith("linux") or subprocess.run(mount, check=False).returncode:
+        pytest.skip("needs the right to mount a disk of its own")
+    try:
+        yield "mounted"
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+def test_a_search_goes_on_where_the_disk_is_full(disk: str, tmp_path: Path) -> None:
+    url = str(tmp_path / "memory.graph")
+    answer = subprocess.run(
+        [sys.executable, "-c", SEARCHING, disk],
+        cwd=REPOSITORY,
+        env=environment(url, "default", Settings(), GRAPHMEM_EMBEDDER="hashing"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+    lines = [line for line in answer.stdout.splitlines() if line != "StorageError"]
+    assert lines == [
+        line for number in range(3) for line in (f"recalled 5 task {number} of many", "similar 10")
+    ] + [
+        "pending {'Strategy': 120, 'Task': 120}",
+        "verified True",
+        "recalled 5",
+        "pending {'Strategy': 0, 'Task': 0}",
+    ]
+    told = answer.stderr.splitlines()
+    assert len(told) == 2, told  # once each
+    assert "vectors are kept in memory" in told[0]
+    assert "made again later" in told[1]
+
+    names = {path.name for path in (tmp_path / "memory.graph").rglob("*")}
+    assert not any(name.endswith(".new") for name in names)
+    with Memory.open(url, settings=Settings(embedder="hashing")) as memory:
+        assert len(memory.recall("task 5 of many").items) == 5
+        assert memory.upkeep.pending() == {"Strategy": 0, "Task": 0}
+        assert memory.upkeep.relink().embedded == 0  # what was in memory is in the file
+        assert memory.verify().ok

@@ -1,0 +1,272 @@
+"""Queries of strangers: none does more than read, or takes more time or memory than it may."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphmem import Memory
+from graphmem.errors import GraphMemError, QueryError
+from graphmem.store import Limits
+from graphmem.store.queries import adhoc
+from tests.conftest import Opener
+from tests.faults.attack import LONG
+from tests.faults.hostile import (
+    ALONE,
+    ATTACKS,
+    CALLS,
+    HONEST,
+    LARGE,
+    MARKER,
+    SLOW,
+    disguises,
+)
+
+EVERYTHING = adhoc("MATCH (n) WHERE n.ns = $ns OR 'Hacked' IN labels(n) RETURN count(n) AS n")
+STOPPED = r"1 s and was stopped.*QUERY_SECONDS|needed more .*memory|on a server"
+LIMITS = Limits(seconds=5.0, rows=100, megabytes=256)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def marker() -> Iterator[None]:
+    """The file that no query may read."""
+    file = Path("/tmp/graphmem-marker.csv")  # named in the attacks
+    file.write_text(f"{MARKER}\n")
+    yield
+    file.unlink(missing_ok=True)
+
+
+@pytest.fixture
+def taught(memory: Memory) -> Memory:
+    memory.learn("refund", ["check the rules", "refund"], success=True, source_key="1")
+    return memory
+
+
+BUSY = 5.0
+"""Seconds that a machine may take for other tests meanwhile."""
+
+
+class TestAttacks:
+    @given(st.data())
+    def test_none_reaches_the_engine(self, taught: Memory, data: st.DataObject) -> None:
+        attack = data.draw(disguises(data.draw(st.sampled_from(ATTACKS)), escapes=True))
+        before = taught.store.read(EVERYTHING, ns=taught.namespace)
+        with pytest.raises(QueryError):
+            taught.query(attack)
+        assert taught.store.read(EVERYTHING, ns=taught.namespace) == before
+
+    @given(st.data())
+    def test_an_honest_query_in_disguise_answers_as_it_does_without(
+        self, taught: Memory, data: st.DataObject
+    ) -> None:
+        text = data.draw(st.sampled_from(HONEST))
+        assert taught.query(data.draw(disguises(text))) == taught.query(text)
+
+    def test_an_engine_refuses_those_that_write_by_itself(self, taught: Memory) -> None:
+        """A second lock, for what the first might overlook."""
+        embedded = taught.store.capabilities.engine == "kglite"
+        calls = [f"CALL {call}" for call in CALLS if "graphmem" not in call and "." in call]
+        before = taught.store.read(EVERYTHING, ns=taught.namespace)
+        for text in ALONE + calls:
+            if not embedded and "CSV" in text:
+                continue  # a server reads its own files
+            try:
+                rows = taught.store.ask(adhoc(text), LIMITS, ns=taught.namespace)
+            except GraphMemError:
+                continue
+            assert MARKER not in str(rows), text
+        assert taught.store.read(EVERYTHING, ns=taught.namespace) == before
+        if not embedded:
+            users = taught.store.administer(adhoc("SHOW USERS"))  # type: ignore[attr-defined]
+            assert "eve" not in {row["user"] for row in users}
+
+
+class TestRows:
+    def test_more_rows_than_the_limit_are_cut_and_told(self, opened: Opener) -> None:
+        memory = opened(query_rows=3)
+        text = "UNWIND range(1, $n) AS x RETURN x AS x"
+        rows = memory.query(text, n=4)
+        assert (list(rows), rows.truncated) == ([{"x": 1}, {"x": 2}, {"x": 3}], True)
+        rows = memory.query(text, n=3)
+        assert (len(rows), rows.truncated) == (3, False)
+
+    def test_a_procedure_by_name_is_not_cut(self, opened: Opener) -> None:
+        memory = opened(query_rows=1)
+        memory.learn("refund", ["check the rules", "refund"], success=True)
+        rows = memory.query("analysis.what_works")
+        assert (len(rows), rows.truncated) == (2, False)
+
+    def test_what_was_written_is_seen_at_once(self, memory: Memory) -> None:
+        for number in range(1, 6):
+            memory.learn(f"task {number}", "try", success=True)
+            for _ in range(2):
+                assert memory.query("MATCH (e:Episode) WHERE e.ns = $ns RETURN count(e) AS n") == [
+                    {"n": number}
+                ]
+
+    def test_several_threads_ask_at_once(self, memory: Memory) -> None:
+        memory.learn("refund", "try", success=True)
+        seen: list[object] = []
+
+        def ask(number: int) -> None:
+            rows = [memory.query("RETURN $number AS n", number=number) for _ in range(5)]
+            seen.append(rows == [[{"n": number}]] * 5)
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert seen == [True] * 4
+
+    def test_values_of_all_kinds_come_back(self, taught: Memory) -> None:
+        [row] = taught.query(
+            "MATCH (s:Strategy) WHERE s.ns = $ns AND s.text = 'refund' "
+            "RETURN s.text AS text, date('2026-01-02') AS day, [1, {a: null, b: 2.5}] AS mixed, "
+            "$given AS given",
+            given={"list": ["é", True]},
+        )
+        assert row["text"] == "refund"
+        assert str(row["day"]) == "2026-01-02"
+        assert row["mixed"] == [1, {"a": None, "b": 2.5}]
+        assert row["given"] == {"list": ["é", True]}
+
+
+MOST = {"rows", "subquery", "shortest", "loops", "text doubled", "rows of long texts"}
+
+
+@pytest.fixture
+def crowd(opened: Opener) -> Memory:
+    """A memory with enough nodes to be slow with, and strict limits."""
+    memory = opened(query_seconds=1.0, query_megabytes=256)
+    memory.learn_many(
+        [
+            {"task": f"task {n % 20}", "strategy": [f"way {n % 7}", f"turn {n}"], "success": True}
+            for n in range(60)
+        ]
+    )
+    memory.query("RETURN 1 AS one")
+    return memory
+
+
+class TestLimits:
+    @pytest.mark.parametrize("name", [name for name in SLOW if LONG or name in MOST])
+    def test_a_slow_query_ends_within_its_time(self, crowd: Memory, name: str) -> None:
+        began = time.monotonic()
+        with pytest.raises(QueryError, match=STOPPED):
+            crowd.query(SLOW[name])
+        assert time.monotonic() - began < 1.0 + 1.0 + BUSY
+        assert crowd.query("RETURN 1 AS one") == [{"one": 1}]
+
+    @pytest.mark.neo4j
+    @pytest.mark.parametrize("engine", ["neo4j"])
+    def test_who_asks_does_not_wait_for_a_server_that_goes_on(self, crowd: Memory) -> None:
+        endless = (
+            "UNWIND range(1, 400) AS x WITH collect(x) AS l RETURN size([a IN l WHERE "
+            "all(b IN l WHERE all(c IN l WHERE a + b + c > 0))]) AS n"
+        )
+        began = time.monotonic()
+        with pytest.raises(QueryError, match=STOPPED):
+            crowd.query(endless)
+        assert time.monotonic() - began < 1.0 + 1.0 + BUSY
+        assert crowd.query("RETURN 1 AS one") == [{"one": 1}]
+        crowd.close()
+        assert time.monotonic() - began < 1.0 + 1.0 + BUSY
+
+
+class TestProcess:
+    """What only the embedded engine has: a process that the system holds."""
+
+    @pytest.fixture
+    def memory(self, tmp_path: Path) -> Iterator[Memory]:
+        with Memory.open(tmp_path / "memory.graph") as memory:
+            memory.learn("refund", "try", success=True)
+            yield memory
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the size of a process")
+    def test_a_large_query_ends_by_itself_alone_and_memory_stays_bounded(self) -> None:
+        names = [name for name in {**SLOW, **LARGE} if LONG or name in MOST]
+        script = Path(__file__).with_name("asker.py")
+        run = subprocess.run(
+            [sys.executable, str(script), *names], capture_output=True, text=True, check=True
+        )
+        *ends, peaks = run.stdout.splitlines()
+        assert len(ends) == len(names)
+        for end in ends:
+            name, seconds, error = end.split("|")
+            assert error.startswith("the query "), end
+            assert float(seconds) < 1.0 + 1.0 + BUSY, name
+        child, parent = (int(peak) for peak in peaks.split())
+        assert child < 256 + 100  # the interpreter, the engine and the graph beside the limit
+        assert parent < 300
+
+    def test_no_file_can_be_opened_there(self, memory: Memory) -> None:
+        for kind in ("", "WITH HEADERS "):
+            for file in ("/tmp/graphmem-marker.csv", "file:///tmp/graphmem-marker.csv"):
+                query = adhoc(f"LOAD CSV {kind}FROM '{file}' AS line RETURN line")
+                with pytest.raises(GraphMemError, match=r"open|files"):
+                    memory.store.ask(query, LIMITS)
+
+    def test_it_is_there_again_after_it_was_killed(self, memory: Memory) -> None:
+        for _ in range(3):
+            assert memory.query("RETURN 1 AS one") == [{"one": 1}]
+            for child in _children():
+                os.kill(child, signal.SIGKILL)
+            time.sleep(0.1)
+
+    def test_it_ends_with_the_memory(self, tmp_path: Path) -> None:
+        before = _children()
+        with Memory.open(tmp_path / "other.graph") as memory:
+            memory.learn("refund", "try", success=True)
+            memory.query("RETURN 1 AS one")
+        assert _children() <= before
+
+    def test_a_forked_child_leaves_it_to_its_parent(self, memory: Memory, tmp_path: Path) -> None:
+        memory.query("RETURN 1 AS one")
+        child = os.fork()
+        if not child:  # pragma: no cover - the other process
+            code = 1
+            try:
+                with Memory.open(tmp_path / "child.graph") as own:
+                    own.learn("cancel", "try", success=True)
+                    code = 0 if own.query("RETURN 2 AS two") == [{"two": 2}] else 2
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert memory.query("RETURN 1 AS one") == [{"one": 1}]
+
+    def test_a_reader_beside_a_writer_asks_its_snapshot(self, memory: Memory) -> None:
+        code = (
+            "import sys; from graphmem import Memory\n"
+            "with Memory.open(sys.argv[1]) as memory:\n"
+            "    print(memory.query('MATCH (e:Episode) RETURN count(e) AS n'))\n"
+        )
+        run = subprocess.run(
+            [sys.executable, "-c", code, memory.store.url],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert run.stdout == "[{'n': 1}]\n"
+        assert run.stderr == ""
+
+
+def _children() -> set[int]:
+    """The processes for queries that this one has now."""
+    listed = subprocess.run(
+        ["ps", "-o", "pid=,args=", "--ppid", str(os.getpid())],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return {int(line.split()[0]) for line in listed.stdout.splitlines() if "query_child" in line}

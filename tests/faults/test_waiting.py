@@ -1,0 +1,217 @@
+"""A writer that waits for another process keeps nobody else waiting."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from graphmem import Memory, Settings
+from graphmem.errors import LockedError, StoreError
+from graphmem.store.embedded import EmbeddedStore
+from graphmem.store.embedded_files import remove_left
+from graphmem.store.port import CLOSED
+from tests.faults.attack import rounds
+from tests.faults.learner import BATCH, Learner, keys
+
+PATIENT = Settings(wait=60, embedder="hashing")
+
+
+def learn(memory: Memory, key: str) -> bool:
+    return memory.learn("a task", "a strategy", success=True, source_key=key).created
+
+
+def quickly(work: Callable[[], object], limit: float = 5) -> None:
+    """Fail if it takes longer, rather than wait for it."""
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(limit)
+    assert not thread.is_alive(), f"{work} still waits after {limit} seconds"
+
+
+@pytest.fixture
+def waiting(folder: str, holder: Learner) -> Iterator[tuple[Memory, Future[bool]]]:
+    """A memory of which a thread waits for the other process; it is closed at the end."""
+    with ThreadPoolExecutor(1) as pool:
+        memory = Memory.open(folder, settings=PATIENT)
+        future = pool.submit(learn, memory, "waited")
+        time.sleep(0.2)
+        assert future.running()
+        yield memory, future
+        holder.let_go()
+        future.exception(30)
+        memory.close()
+
+
+def test_others_go_on_while_a_writer_waits(
+    waiting: tuple[Memory, Future[bool]], folder: str, tmp_path: Path
+) -> None:
+    """The same handle, another one on the folder, other folders and memories without one."""
+    memory, future = waiting
+    answers: list[object] = []
+
+    def reads(reader: Memory) -> None:
+        answers.append(reader.stats().episodes)
+        answers.append(len(reader.strategies("task 1")))
+        answers.append(len(reader.recall("task 1").items) > 0)
+
+    def another() -> None:
+        with Memory.open(folder, settings=PATIENT) as reader:
+            reads(reader)
+
+    def elsewhere(url: str) -> None:
+        with Memory.open(url, settings=PATIENT) as other:
+            answers.append(learn(other, "elsewhere"))
+            answers.append(other.stats().episodes)
+
+    quickly(lambda: reads(memory))
+    quickly(another)
+    quickly(lambda: elsewhere("memory:"))
+    quickly(lambda: elsewhere(str(tmp_path / "elsewhere.graph")))
+    assert answers == [BATCH, 3, True] * 2 + [True, 1] * 2
+    assert future.running()
+
+
+def test_closing_ends_the_wait(waiting: tuple[Memory, Future[bool]]) -> None:
+    memory, future = waiting
+    quickly(memory.close, 2)
+    with pytest.raises(StoreError, match=CLOSED):
+        future.result(2)
+
+
+def test_a_reader_keeps_reading_in_the_end_as_a_writer(
+    waiting: tuple[Memory, Future[bool]], holder: Learner
+) -> None:
+    memory, future = waiting
+    assert memory.stats().snapshot_age is not None
+    holder.let_go()
+    assert future.result(30)
+    stats = memory.stats()
+    assert (stats.episodes, stats.snapshot_age) == (BATCH + 1, None)
+
+
+def attempts(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Note when anybody tries to open a folder for writing."""
+    times: list[float] = []
+    opening = EmbeddedStore._open_writer
+
+    def noting(store: EmbeddedStore) -> object:
+        times.append(time.monotonic())
+        return opening(store)
+
+    monkeypatch.setattr(EmbeddedStore, "_open_writer", noting)
+    return times
+
+
+def test_threads_that_wait_share_their_attempts(
+    folder: str, holder: Learner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = attempts(monkeypatch)
+    settings = Settings(wait=1)
+    memories = [Memory.open(folder, settings=settings) for _ in range(8)]
+    with ThreadPoolExecutor(16) as pool:
+        each = [pool.submit(learn, memories[n % 8], str(n)) for n in range(16)]
+        for future in each:
+            error = future.exception(20)
+            assert isinstance(error, LockedError)
+            assert f"process {holder.pid} writes" in str(error)
+    assert 2 <= len(times) < 1.5 / 0.025
+    for memory in memories:
+        memory.close()
+
+
+def test_all_who_waited_get_in(folder: str, holder: Learner) -> None:
+    memories = [Memory.open(folder, settings=PATIENT) for _ in range(4)]
+    with ThreadPoolExecutor(12) as pool:
+        each = [pool.submit(learn, memories[n % 4], str(n)) for n in range(12)]
+        time.sleep(0.3)
+        holder.let_go()
+        assert all(future.result(30) for future in each)
+    for memory in memories:
+        memory.close()
+    with Memory.open(folder) as memory:
+        assert len(keys(memory)) == BATCH + 12
+        assert memory.verify().ok
+
+
+def test_one_waits_no_longer_than_it_wants(folder: str, holder: Learner) -> None:
+    """Each has a wait of its own; who wants none at all is told at once."""
+    with ThreadPoolExecutor(1) as pool, Memory.open(folder, settings=PATIENT) as patient:
+        future = pool.submit(learn, patient, "patient")
+        time.sleep(0.1)
+        for wait in (0, 0.3):
+            with Memory.open(folder, settings=Settings(wait=wait)) as hasty:
+                started = time.monotonic()
+                with pytest.raises(LockedError, match=f"process {holder.pid} writes"):
+                    learn(hasty, "hasty")
+                assert wait <= time.monotonic() - started < wait + 2
+        holder.let_go()
+        assert future.result(30)
+
+
+def test_opening_one_folder_keeps_nobody_else_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A big graph takes long to open; here it takes until the others are done."""
+    slow, go_on = Memory.open(tmp_path / "slow.graph"), threading.Event()
+    opening = EmbeddedStore._open_writer
+
+    def slowly(store: EmbeddedStore) -> object:
+        if store is slow.store:
+            assert go_on.wait(30)
+        return opening(store)
+
+    monkeypatch.setattr(EmbeddedStore, "_open_writer", slowly)
+
+    def others() -> None:
+        with Memory.open(tmp_path / "quick.graph") as quick:
+            assert learn(quick, "quick")
+        assert slow.stats().episodes == 0
+        go_on.set()
+
+    with ThreadPoolExecutor(3) as pool, Memory.open(tmp_path / "slow.graph") as second:
+        opener = pool.submit(learn, slow, "slow")
+        time.sleep(0.1)
+        sharing = pool.submit(learn, second, "sharing")
+        other = pool.submit(others)
+        try:
+            other.result(10)
+        finally:
+            go_on.set()
+        assert opener.result(10)
+        assert sharing.result(10)
+    slow.close()
+
+
+def test_two_paths_lead_to_one_memory(folder: str, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    with Memory.open(folder) as memory, Memory.open(tmp_path / "link" / "memory.graph") as same:
+        assert learn(memory, "one")
+        assert learn(same, "other")
+        assert memory.stats().episodes == same.stats().episodes == 2
+
+
+def test_readers_keep_their_copies_while_others_remove_what_is_left(
+    folder: str, holder: Learner
+) -> None:
+    """A copy that a reader is about to make looks like one that a killed process left."""
+    stop = threading.Event()
+
+    def remove() -> None:
+        while not stop.is_set():
+            remove_left(Path(folder).parent)
+
+    with ThreadPoolExecutor(2) as pool:
+        removing = [pool.submit(remove) for _ in range(2)]
+        try:
+            for _ in range(rounds(20, 5_000)):
+                with Memory.open(folder) as reader:
+                    assert reader.stats().episodes == BATCH
+        finally:
+            stop.set()
+        for each in removing:
+            each.result()

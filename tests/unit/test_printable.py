@@ -1,0 +1,155 @@
+"""What is shown: no character that a terminal obeys, no password of a url."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import traceback
+import unicodedata
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from graphmem import Memory, Settings
+from graphmem.errors import GraphMemError, ValidationError, shown
+from graphmem.printable import (
+    Url,
+    guarded,
+    printable,
+    unguarded,
+    without_password,
+    without_passwords,
+)
+
+OBEYED = ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+
+def test_every_control_and_format_character_is_escaped() -> None:
+    for code in range(sys.maxunicode + 1):
+        char = chr(code)
+        if unicodedata.category(char) in OBEYED and char != "\n":
+            assert printable(char).isascii(), hex(code)
+            assert printable(char).isprintable()
+        elif unicodedata.category(char) != "Cn":
+            assert printable(char) == char, hex(code)
+
+
+@given(
+    st.recursive(
+        st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+    )
+)
+@example(["\\\u009b", "\x7f\\\\\u202e", "\U000e0001", {"\u2066": "\n"}])
+def test_json_has_the_same_value_afterwards(value: object) -> None:
+    for indent in (None, 2):
+        text = json.dumps(value, ensure_ascii=False, indent=indent)
+        assert json.loads(printable(text)) == value
+
+
+def test_a_guarded_stream_writes_what_is_printable() -> None:
+    plain = io.StringIO()
+    stream = guarded(plain)
+    print("a\x1b[31mb\u202e", file=stream)
+    stream.writelines(["c\x7f\n"])
+    assert plain.getvalue() == "a\\u001b[31mb\\u202e\nc\\u007f\n"
+    assert unguarded(guarded(stream)) is plain
+    assert not stream.isatty()
+
+
+SECRET = "s3cr3t"  # noqa: S105 - of nobody
+PLAIN = st.text("ab1._-~", max_size=4)
+ODD = st.text("ab@:/?#[]% \t\n\\\"'<>\u202e\x1b", max_size=4)
+SCHEMES = st.sampled_from(
+    [
+        *("neo4j://", "bolt://", "neo4j+s://", "bolt+ssc://", "neo4j:", "neo4j:/", "neo4j:///"),
+        *("NEO4J://", "redis://", "http://", "", "//", "neo4j//", " neo4j://", "neo4j ://"),
+        *("file://", "memory://", "n\u00e9o4j://"),
+    ]
+)
+
+
+@st.composite
+def urls(draw: st.DrawFn) -> str:
+    """Urls with a password, percent-encoded or not, malformed in many ways."""
+    password = draw(ODD | PLAIN) + SECRET + draw(ODD | PLAIN)
+    if draw(st.booleans()):
+        password = quote(password, safe="")
+    host = draw(
+        st.sampled_from(["127.0.0.1:1", "", "[::1]:1", "[::1", "h:x", "h:99999", ":1", "h h"])
+    )
+    end = draw(st.sampled_from(["", "/", "/db", "?a=b", "#x", "/%zz", "?a"]))
+    user = draw(st.sampled_from(["neo4j", "", "u%40x", "u@x", "u v"]))
+    return f"{draw(SCHEMES)}{user}:{password}@{host}{end}"
+
+
+@given(urls())
+@example("neo4j://u:a/s3cr3t@127.0.0.1:1")
+@example("neo4j://u:a?s3cr3t@127.0.0.1:1")
+@example("neo4j:u:s3cr3t@host")
+@example("bolt://u:s3cr3t@[::1")
+@example("neo4j://u:s3cr3t")
+@example("neo4j://s3cr3t@127.0.0.1:1")
+def test_no_error_about_a_url_tells_its_password(url: str) -> None:
+    """Not in its text, its form, nor in the errors behind it."""
+    assert SECRET not in without_password(url)
+    assert SECRET not in repr(Url(url))
+    known = Settings(url=url, connect_timeout=0.01, retry_seconds=0)
+    assert SECRET not in repr(known)
+    assert SECRET not in str(known)
+    assert SECRET not in known.model_dump_json()
+    assert known.url == url
+    if url.startswith("file:"):
+        return
+    try:
+        Memory.open(url, settings=known).close()
+    except GraphMemError as error:
+        told = "".join(traceback.format_exception(error)) + repr(error) + str(error)
+    else:
+        pytest.fail("there is no such server")
+    # The traceback shows the line above, but no value in it.
+    assert SECRET not in told
+
+
+@pytest.mark.parametrize(
+    ("url", "masked"),
+    [
+        ("neo4j://u:p@h:7687", "neo4j://***@h:7687"),
+        ("neo4j://h:7687", "neo4j://h:7687"),
+        ("neo4j://a,b:1", "neo4j://a,b:1"),
+        ("bolt://[::1]:7687", "bolt://[::1]:7687"),
+        ("neo4j://u:secret", "neo4j://u:***"),
+        ("neo4j://h?policy=x", "neo4j://h?***"),
+        ("/home/me@work/a.graph", "/home/me@work/a.graph"),
+        ("./a.graph", "./a.graph"),
+        ("C:\\Users\\me@work", "C:\\Users\\me@work"),
+        ("memory:", "memory:"),
+        ("u:p@h", "***@h"),
+    ],
+)
+def test_what_is_left_of_a_url(url: str, masked: str) -> None:
+    assert without_password(url) == masked
+
+
+def test_urls_within_texts_lose_their_passwords() -> None:
+    text = "tried neo4j://u:p@h:1, then HTTP://x@y/z; mail me@there"
+    assert without_passwords(text) == "tried neo4j://***@h:1, then HTTP://***@y/z; mail me@there"
+    assert str(ValidationError("task", "see ftp://u:p@h/x", "is wrong")) == (
+        "task: is wrong (got 'see ftp://***@h/x')"
+    )
+
+
+def test_a_folder_with_an_at_sign_is_a_folder(tmp_path: Path) -> None:
+    for name in (tmp_path / "me@work", str(tmp_path / "you@work"), tmp_path / "a:b@c"):
+        with Memory.open(name) as memory:
+            memory.learn("t", "s", success=True)
+        assert Path(name).is_dir()
+
+
+def test_a_long_value_is_not_written_out_to_be_shortened() -> None:
+    assert shown("x" * 10**8).endswith("... (100,000,000 characters)")
+    assert len(shown("\u202e" * 10**6)) < 300
+    assert shown("x" * 150) == repr("x" * 150)

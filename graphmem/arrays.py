@@ -7,10 +7,23 @@ only once. So Ctrl-C waits until it is done, also where another library imports 
 
 from __future__ import annotations
 
+from typing import Any
+
 from graphmem.uninterrupted import uninterrupted
 
 with uninterrupted():
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["NDArray", "np"]
+from graphmem.forks import MULTIPLYING
+
+__all__ = ["NDArray", "np", "product"]
+
+
+def product(left: NDArray[Any], right: NDArray[Any]) -> Any:
+    """Return ``left @ right``, while no thread forks.
+
+    OpenBLAS ends its threads at a fork, and a product that needs them then waits for ever.
+    """
+    with MULTIPLYING:
+        return left @ right

@@ -41,6 +41,8 @@ _IMPORTED = (
 """Modules that are imported when they are needed, by whatever thread; it takes a while."""
 _NAMING = getattr(tempfile, "_once_lock", None)
 """Python's lock of temporary names, which it does not renew in children itself."""
+MULTIPLYING = threading.Lock()
+"""Held while arrays are multiplied."""
 _owners: weakref.WeakKeyDictionary[Any, Callable[[Any], None]] = weakref.WeakKeyDictionary()
 
 
@@ -84,6 +86,7 @@ def _let_finish() -> None:
         if name in sys.modules:
             with contextlib.suppress(Exception):
                 import_module(name)
+    MULTIPLYING.acquire()
     if _NAMING is not None:
         _NAMING.acquire()  # nobody else has it then, whatever a thread makes for the first time
 
@@ -91,6 +94,7 @@ def _let_finish() -> None:
 def _go_on() -> None:
     if _NAMING is not None:
         _NAMING.release()
+    MULTIPLYING.release()
 
 
 def _renew_all() -> None:

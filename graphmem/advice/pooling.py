@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import astuple, dataclass
 
-from graphmem.arrays import NDArray, np
+from graphmem.arrays import NDArray, np, product
 from graphmem.uninterrupted import uninterrupted
 
 Floats = NDArray[np.float64]
@@ -142,7 +142,7 @@ def fit(cells: Cells, trials: int, successes: int, prior: tuple[float, float]) -
     def loss(x: Floats) -> float:
         x = np.clip(x, _LOW, _HIGH)
         won, lost = _losses(unique, trials, successes, prior, np.exp(x))
-        total = float(times @ (unique[5] * won + (unique[4] - unique[5]) * lost))
+        total = float(product(times, unique[5] * won + (unique[4] - unique[5]) * lost))
         return total + 0.5 * float((((x - center) / _SPREAD) ** 2).sum())
 
     simplex = np.vstack([center, center + 0.7 * np.eye(5)])

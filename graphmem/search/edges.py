@@ -96,12 +96,12 @@ class Edges:
 
     def _computed(self, index: SearchIndex, label: str, ids: list[str]) -> Iterator[Links]:
         """Yield the edges that there should be, exactly, a page of nodes at a time."""
-        from graphmem.arrays import np
+        from graphmem.arrays import np, product
 
         there, matrix = index.matrix(label, ids)
         threshold = self._drawn_with()[1]
         for start in range(0, len(there), _BLOCK):
-            scores = matrix[start : start + _BLOCK] @ matrix.T
+            scores = product(matrix[start : start + _BLOCK], matrix.T)
             page: Links = {}
             for place, row in enumerate(scores, start):
                 row[place] = -2.0

@@ -162,7 +162,9 @@ class Similarity:
             if size <= _GROWTH**2 * limit:
                 return index.near(label, vector, size)
             held, matrix = index.matrix(label, view.all_of(self._graph, label))  # few of many
-            scores = (matrix @ vector).tolist() if held else []
+            from graphmem.arrays import product
+
+            scores = product(matrix, vector).tolist() if held else []
             pairs = [(key, round(score, 6)) for key, score in zip(held, scores, strict=True)]
             return sorted(pairs, key=lambda pair: (-pair[1], pair[0]))[:limit]
 

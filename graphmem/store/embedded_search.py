@@ -16,7 +16,7 @@ from pathlib import Path
 
 import tantivy
 
-from graphmem.arrays import NDArray, np
+from graphmem.arrays import NDArray, np, product
 from graphmem.errors import StorageError, StoreError
 from graphmem.store.port import CLOSED, TEXTS, Hits, Near, Row
 from graphmem.store.queries import procedure
@@ -297,7 +297,7 @@ class EmbeddedIndex:
         here, there = (
             np.array([vectors.get(key, nowhere) for key in keys]) for keys in (ids, others)
         )
-        cosines: NDArray[np.float64] = (here @ there.T).astype(np.float64)
+        cosines: NDArray[np.float64] = product(here, there.T).astype(np.float64)
         return cosines
 
     def count(self, label: str) -> int:
@@ -358,7 +358,7 @@ class EmbeddedIndex:
         matrix = self._opened_table().matrix
         asked, scores = self._scored
         if asked is not vector or len(scores) != len(matrix):
-            scores = matrix @ vector
+            scores = product(matrix, vector)
             self._scored = vector, scores
         return scores
 

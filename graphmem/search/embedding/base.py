@@ -113,10 +113,10 @@ def measured(embed: Callable[[Sequence[str]], Vectors]) -> Thresholds:
     (Pickands 1975, with shape 0), so that a share s lies over u + m ln(0.01 / s), where m is the
     mean excess over u. 120 texts are embedded once.
     """
-    from graphmem.arrays import np
+    from graphmem.arrays import np, product
 
     rows = embed(unrelated())
-    cosines = (rows @ rows.T)[np.triu_indices(len(rows), 1)]
+    cosines = product(rows, rows.T)[np.triu_indices(len(rows), 1)]
     start = float(np.quantile(cosines, 1 - TAIL))
     excess = float((cosines[cosines > start] - start).mean()) if (cosines > start).any() else 0.0
     near, similar = (

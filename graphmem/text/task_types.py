@@ -58,6 +58,8 @@ def _nouns(*words: str) -> frozenset[str]:
 
 _TEST = _verbs("test", "retest", "pretest") | {"pytest", "tester", "testers"}
 _VALIDATE = _verbs("validate") | _nouns("validation")
+_API = _nouns("api", "endpoint")
+_CALL = _verbs("call", "invoke", "request")
 _CHECK = _TEST | _VALIDATE | _verbs("verify")
 _FORM = _nouns("form", "input field", "form field", "web form")
 _SQL = frozenset({"sql", "mysql", "postgresql", "sqlite"})
@@ -81,7 +83,8 @@ _SUMMARY = _verbs("summarise", "summarize")
 
 _RULES = (
     _Rule("fill or test a form", "form_testing", (_verbs("fill", "submit+") | _TEST, _FORM)),
-    _Rule("check an API", "api_testing", (_CHECK, _nouns("api", "endpoint"))),
+    _Rule("check an API", "api_testing", (_CHECK, _API)),
+    _Rule("call an API", "api_testing", (_CALL, _API)),
     _Rule("check a database", "database_validation", (_CHECK, _nouns("database", "db", "schema"))),
     _Rule("debug", "debugging", (_verbs("debug+", "troubleshoot"),)),
     _Rule("fix a bug", "debugging", (_FIX, _BUG)),

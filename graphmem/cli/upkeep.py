@@ -117,45 +117,32 @@ def _say_what_is_left(compacted: bool, read_by: tuple[str, ...]) -> None:
         click.echo(f"an older snapshot is held, until it reads again, by {', '.join(read_by)}")
 
 
-def _or_any(_: click.Context, parameter: click.Parameter, value: str) -> float | None:
-    """Return the number of an option, or None for "any", as a callback of click."""
-    del parameter
-    if value == "any":
-        return None
-    try:
-        return float(value)
-    except ValueError as error:
-        raise click.BadParameter(f"{value!r} is neither a number nor 'any'") from error
-
-
 @upkeep.command()
 @click.option(
     "--older-than",
-    callback=_or_any,
-    default="90",
-    show_default=True,
+    type=float,
     metavar="DAYS",
-    help="Episodes that ended (else started, else were recorded) so long ago, or 'any'.",
+    help="Episodes that ended (else started, else were recorded) so long ago [default: any age].",
 )
 @click.option(
     "--below-confidence",
-    callback=_or_any,
-    default="0.3",
-    show_default=True,
+    type=float,
     metavar="NUMBER",
-    help="None of their strategies has so high a confidence, from 0 to 1, or 'any'.",
+    help="None of their strategies has so high a confidence, from 0 to 1 [default: any].",
 )
 @click.option("--agent", help="Only episodes of this agent.")
 @click.option("--dry-run", is_flag=True, help="Tell what would go; change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
 def forget(options: Options, /, dry_run: bool, yes: bool, **asked: Any) -> None:
-    """Erase episodes that are old and taught nothing that is believed.
+    """Erase episodes that are old, that taught nothing that is believed, or both.
+
+    Give --older-than, --below-confidence, or both.
 
     \b
     Examples:
       graphmem --url ./airline.graph upkeep forget --older-than 30 --dry-run
-      graphmem --url ./airline.graph upkeep forget --agent ada --below-confidence any --yes
+      graphmem --url ./airline.graph upkeep forget --older-than 90 --below-confidence 0.3 --yes
     """
     upkeep = options.memory().upkeep
     if not dry_run and not yes:

@@ -109,26 +109,28 @@ class Upkeep:
 
     def forget(
         self,
-        older_than: float | timedelta | None = 90,
-        below_confidence: float | None = 0.3,
+        older_than: float | timedelta | None = None,
+        below_confidence: float | None = None,
         agent: str | None = None,
         *,
         dry_run: bool = False,
     ) -> ForgetReport:
-        """Erase episodes that are old and whose strategies have low confidence.
+        """Erase episodes that are old, or whose strategies have low confidence, or both.
 
-        Every derived number loses their exact share; items that nothing else supports are removed.
+        Only the given conditions count; an episode must meet all of them. Every derived
+        number loses their exact share; items that nothing else supports are removed.
 
         Args:
             older_than: days (or a timedelta) since the end of an episode, else its start, else its
-                recording; None: any age.
+                recording, from 0, for instance 90; None: any age.
             below_confidence: each strategy of the episode must have a lower confidence (posterior
-                mean) for its agent and type of task; None: any confidence.
+                mean, from 0 to 1) for its agent and type of task, for instance 0.3; None: any
+                confidence.
             agent: only episodes of this agent.
             dry_run: report what would be removed, and change nothing.
 
         Raises:
-            ValidationError: an argument is wrong, or both conditions are None.
+            ValidationError: an argument is wrong, or no condition is given.
         """
         return self._eraser.forget(older_than, below_confidence, agent, dry_run=dry_run)
 

@@ -161,7 +161,7 @@ class Eraser:
         dry_run: bool,
         now: datetime | None = None,
     ) -> ForgetReport:
-        """Remove episodes that are old and whose strategies have low confidence.
+        """Remove episodes that meet all given conditions on age and confidence.
 
         A dry run does the same in a transaction that is rolled back.
         """
@@ -180,8 +180,9 @@ class Eraser:
             raise ValidationError(
                 "older_than",
                 None,
-                "leaves no condition",
-                "give older_than (days), below_confidence, or both; erase(agent=...) removes all",
+                "is missing, and so is below_confidence",
+                "give older_than (days, for instance 90), below_confidence (for instance 0.3), or "
+                "both; erase(agent=...) removes all of an agent",
             )
 
         def work(tx: Transaction) -> ForgetReport:
@@ -212,7 +213,7 @@ class Eraser:
     def _forgettable(
         self, tx: Transaction, before: int | None, below: float | None, agent: str | None
     ) -> list[str]:
-        """Return the episodes that are old and whose strategies all have a lower confidence."""
+        """Return the episodes that are older and whose strategies all have a lower confidence."""
         rows = tx.run("erasing.aged", before=before, agent=agent)
         if below is None:
             return [row["id"] for row in rows]

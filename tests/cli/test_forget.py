@@ -12,6 +12,7 @@ from graphmem import Memory
 from tests.cli.running import good, run, start
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+BOTH = ("--older-than", "90", "--below-confidence", "0.3")
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def answer(url: str, *arguments: str, said: bytes) -> tuple[int, str]:
 
 
 def test_a_dry_run_says_what_forgetting_then_does(aged: str) -> None:
-    command = ("--url", aged, "--json", "upkeep", "forget")
+    command = ("--url", aged, "--json", "upkeep", "forget", *BOTH)
     dry = good(*command, "--dry-run").json
     assert (dry["dry_run"], dry["episodes"], dry["compacted"]) == (True, 6, False)
     assert episodes(aged) == 8
@@ -59,7 +60,7 @@ def test_a_dry_run_says_what_forgetting_then_does(aged: str) -> None:
 
 
 def test_what_forgetting_says(aged: str) -> None:
-    ask = ("--url", aged, "upkeep", "forget")
+    ask = ("--url", aged, "upkeep", "forget", *BOTH)
     dry = good(*ask, "--dry-run").out
     assert dry.startswith("would forget 6 episode(s) with 0 step(s) from before 20")
     assert "1 Strategy" in dry
@@ -72,11 +73,11 @@ def test_what_forgetting_says(aged: str) -> None:
 @pytest.mark.parametrize(
     ("options", "count"),
     [
-        ("--agent ada", 0),
-        ("--agent grace", 6),
-        ("--below-confidence any", 7),
-        ("--below-confidence 0.1", 0),
-        ("--older-than any --below-confidence 0.4", 7),
+        ("--agent ada --older-than 90 --below-confidence 0.3", 0),
+        ("--agent grace --older-than 90 --below-confidence 0.3", 6),
+        ("--older-than 90", 7),
+        ("--older-than 90 --below-confidence 0.1", 0),
+        ("--below-confidence 0.4", 7),
         ("--older-than 36500", 0),
     ],
 )
@@ -88,7 +89,9 @@ def test_what_is_forgotten(aged: str, options: str, count: int) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        "--older-than any --below-confidence any",
+        "",
+        "--agent ada",
+        "--older-than any",
         "--older-than -1",
         "--older-than nan",
         "--older-than long",
@@ -132,7 +135,8 @@ def test_erasing_a_user(aged: str) -> None:
         ("upkeep", "erase", "--agent", "ada", "--user", "ann", "--yes"),
         ("upkeep", "erase", "--agent", "ada"),
         ("upkeep", "erase", "--user", "ann"),
-        ("upkeep", "forget"),
+        ("upkeep", "forget", *BOTH),
+        ("upkeep", "forget", "--yes"),
     ],
     ids=" ".join,
 )
@@ -147,12 +151,12 @@ def test_what_cannot_be_undone_needs_one_thing_and_a_yes(
 
 
 def test_on_a_terminal_they_ask(aged: str) -> None:
-    code, out = answer(aged, "upkeep", "forget", said=b"n\n")
+    code, out = answer(aged, "upkeep", "forget", *BOTH, said=b"n\n")
     assert (code, "Forget 6 episode(s) for good?" in out) == (130, True)
     code, out = answer(aged, "upkeep", "erase", "--agent", "ada", said=b"n\n")
     assert (code, "Erase all of agent 'ada' for good?" in out) == (130, True)
     assert episodes(aged) == 8
-    code, out = answer(aged, "upkeep", "forget", said=b"y\n")
+    code, out = answer(aged, "upkeep", "forget", *BOTH, said=b"y\n")
     assert (code, "forgot 6 episode(s)" in out) == (0, True)
     code, out = answer(aged, "upkeep", "erase", "--agent", "ada", said=b"y\n")
     assert (code, "erased agent ada" in out) == (0, True)

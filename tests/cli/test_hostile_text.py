@@ -153,7 +153,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("query", "what_works"),
     ("query", "-e", "MATCH (s:Step) RETURN s.observation AS `x@`, s.action AS y"),
     ("query", "--csv", "-e", "MATCH (e:Episode) RETURN e.source_key AS k, e.summary AS s"),
-    ("upkeep", "forget", "--older-than", "any", "--below-confidence", "any", "--dry-run"),
+    ("upkeep", "forget", "--older-than", "0", "--dry-run"),
     # What is wrong is told with what was given.
     ("@",),
     ("--@", "stats"),

@@ -290,25 +290,26 @@ class TestForgetting:
     def test_what_is_old_and_taught_nothing_goes(self, memory: Memory, clock: Clock) -> None:
         clock.now = to_millis(NOW)
         ids = self.old(memory)
-        report = memory.upkeep.forget()
+        report = memory.upkeep.forget(90, 0.3)
         assert set(report.episode_ids) == set(ids["old bad"])
         assert (report.episodes, report.dry_run) == (4, False)
         assert report.before == NOW - timedelta(days=90)
         assert report.compacted is (not memory.store.capabilities.server)
         assert memory.stats().episodes == 12
-        assert memory.upkeep.forget().episodes == 0
+        assert memory.upkeep.forget(90, 0.3).episodes == 0
         checked(memory)
 
     def test_either_condition_alone(self, memory: Memory, clock: Clock) -> None:
         clock.now = to_millis(NOW)
         ids = self.old(memory)
         cases: list[tuple[dict[str, object], set[str]]] = [
-            ({"below_confidence": None}, {"old good", "old bad"}),
-            ({"older_than": None}, {"old bad", "new bad"}),
+            ({"older_than": 90}, {"old good", "old bad"}),
+            ({"below_confidence": 0.3}, {"old bad", "new bad"}),
             ({"older_than": 91, "below_confidence": 1.0}, set()),  # before, not at
-            ({"older_than": timedelta(days=90, hours=12)}, {"old bad"}),
+            ({"older_than": timedelta(days=90, hours=12)}, {"old good", "old bad"}),
+            ({"older_than": 90, "below_confidence": 0.3}, {"old bad"}),
             ({"older_than": 0, "below_confidence": 1.0}, set(ids)),
-            ({"agent": "nobody", "older_than": 0, "below_confidence": None}, set()),
+            ({"agent": "nobody", "older_than": 0}, set()),
         ]
         for asked, names in cases:
             report = memory.upkeep.forget(**asked, dry_run=True)  # type: ignore[arg-type]
@@ -505,8 +506,10 @@ def _read(path: Path) -> Iterator[bytes]:
         ({"below_confidence": float("nan")}, "below_confidence"),
         ({"below_confidence": "0.3"}, "below_confidence"),
         ({"older_than": None, "below_confidence": None}, "older_than"),
-        ({"agent": ""}, "agent"),
-        ({"agent": 5}, "agent"),
+        ({}, "older_than"),
+        ({"agent": "ada"}, "older_than"),
+        ({"older_than": 90, "agent": ""}, "agent"),
+        ({"older_than": 90, "agent": 5}, "agent"),
     ],
 )
 def test_forgetting_refuses_what_it_does_not_understand(

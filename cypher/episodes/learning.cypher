@@ -29,13 +29,15 @@ RETURN e.id AS id, e.content_hash AS content_hash;
 // mode: write
 // doc: One new episode and all that it adds, where everything that it is about is known and stays what it is, and nothing keeps its agent
 // doc: from learning it; else no row, and nothing is written. A row for each strategy: {strategy, heuristic, anti_pattern, rank, credit,
-// doc: shown, worth}, in the order of their ids; all were applied.
+// doc: shown, worth}, in the order of their ids; all were applied. Of those that were chosen by chance, also {propensity, explore,
+// doc: candidates (JSON)}.
 // option: failed  it failed, with a class of errors
 // option: typed  its type of task was given
 // option: dated  it has a time
 // option: told  it has an error (or the class of one), feedback, summary, duration, source or extra data
 // option: stepped  it has steps
 // option: together  it used several strategies
+// option: chosen  it is known how one of them was chosen
 // option: locked  other processes may write: nodes are locked before they are read
 // param: agent string, agent_name string, task string, stream string, scope string, namespace string, half_life_days float
 // param: half_life float, heuristics list, anti_patterns list, used integer, uses list, pairs list, steps list, at integer
@@ -116,7 +118,9 @@ SET h.trials = h.trials + 1, h.successes = h.successes + $success, h.credit_sum 
   , h.first_at = earlier(h.first_at, $used_at), h.last_at = later(h.last_at, $used_at)                          //? dated
 SET p.occurrences = p.occurrences + 1                                                                           //? failed
   , p.first_at = earlier(p.first_at, $used_at), p.last_at = later(p.last_at, $used_at)                          //? failed dated
-CREATE (e)-[:USED {rank: use.rank, credit: use.credit, shown: use.shown, applied: true}]->(s)
+CREATE (e)-[:USED {rank: use.rank, credit: use.credit, shown: use.shown, applied: true}]->(s)                   //? !chosen
+CREATE (e)-[:USED {rank: use.rank, credit: use.credit, shown: use.shown, applied: true,                         //? chosen
+  propensity: use.propensity, explore: use.explore, candidates: use.candidates}]->(s)                           //? chosen
 CREATE (h)-[:DERIVED_FROM {supports: $supports, at: $at}]->(e)
 CREATE (p)-[:DERIVED_FROM {supports: true, at: $at}]->(e)                                                       //? failed
 RETURN t.episodes AS episodes, h.id AS heuristic, h.trials AS trials, h.successes AS successes,
@@ -169,6 +173,7 @@ RETURN 'AntiPattern' AS label, n.id AS id, null AS content_hash, n.created_at AS
 // option: strategies  the counts of strategies over all tasks and agents
 // option: recorded  the episodes with their steps and events, and their places among the latest of a task
 // option: used  the strategies that they used
+// option: chosen  the strategies that they used, where it is known how these were chosen
 // option: outcomes  the weighted edges from strategies to tasks, one an agent
 // option: together  the co-occurrence edges between strategies of one episode: {low, high (ids), times, successes, dates, last_at}
 // option: new_heuristics  heuristics that are not there yet, with what they begin with
@@ -184,8 +189,8 @@ RETURN 'AntiPattern' AS label, n.id AS id, null AS content_hash, n.created_at AS
 // option: carded  who made them
 // option: mistakes  how often they were made, with evidence and lesson of the latest card
 // param: half_life float, new_agents list, new_streams list, new_tasks list, new_strategies list, advanced list, older list
-// param: tasks list, strategies list, recorded list, used list, outcomes list, together list, new_heuristics list, heuristics list
-// param: new_anti_patterns list, anti_patterns list, evidence list, failures list, new_rules list, listed list, rules list
+// param: tasks list, strategies list, recorded list, used list, chosen list, outcomes list, together list, new_heuristics list
+// param: heuristics list, new_anti_patterns list, anti_patterns list, evidence list, failures list, new_rules list, listed list, rules list
 // param: new_mistakes list, carded list, mistakes list
 // returns: done integer
 //? new
@@ -273,6 +278,13 @@ UNWIND $used AS row
 MATCH (e:Episode {id: row.episode})
 MATCH (s:Strategy {id: row.strategy})
 CREATE (e)-[:USED {rank: row.rank, credit: row.credit, shown: row.shown, applied: row.applied}]->(s)
+WITH count(*) AS done
+//? chosen
+UNWIND $chosen AS row
+MATCH (e:Episode {id: row.episode})
+MATCH (s:Strategy {id: row.strategy})
+CREATE (e)-[:USED {rank: row.rank, credit: row.credit, shown: row.shown, applied: row.applied, propensity: row.propensity,
+  explore: row.explore, candidates: row.candidates}]->(s)
 WITH count(*) AS done
 //? outcomes
 UNWIND $outcomes AS row
@@ -437,11 +449,13 @@ RETURN e.id AS id, a.name AS agent, t.key AS task_key,
 
 // name: learning.uses_of
 // doc: The strategies that episodes used, by rank.
-// returns: id string, rank integer, text string, credit float, shown boolean, applied boolean
+// returns: id string, rank integer, text string, credit float, shown boolean, applied boolean, propensity float, explore string
+// returns: candidates string
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (e)-[u:USED]->(s:Strategy)
-RETURN e.id AS id, u.rank AS rank, s.text AS text, u.credit AS credit, u.shown AS shown, u.applied AS applied
+RETURN e.id AS id, u.rank AS rank, s.text AS text, u.credit AS credit, u.shown AS shown, u.applied AS applied,
+       u.propensity AS propensity, u.explore AS explore, u.candidates AS candidates
 ORDER BY id, rank;
 
 // name: learning.steps_of

@@ -36,6 +36,7 @@ _RECORDED = (
 _LATEST = ("at", "id", "description", "inferred", "inferred_rule")
 _NEW = ("new_agents", "new_streams", "new_tasks", "new_strategies")
 _USED = ("strategy", "rank", "credit", "shown", "applied")
+_CHOSEN = ("propensity", "explore", "candidates")
 _EMPTY = {
     "trials": 0,
     "successes": 0,
@@ -85,6 +86,7 @@ def addition(row: Row, now: int) -> tuple[list[str], Row]:
         "told": any(row[name] is not None for name in _TOLD),
         "stepped": bool(row["steps"]),
         "together": len(uses) > 1,
+        "chosen": any("propensity" in use for use in uses),
     }
     params = {name: row[name] for name in _ADDED}
     params |= {
@@ -266,6 +268,7 @@ def _other(choose: Callable[[int, int], int], held: int | None, dated: int) -> i
 def _uses(rows: Iterable[Row], found: Found, crowded: Crowded) -> dict[str, list[Any]]:
     """Return what the strategies of episodes add to themselves and to lessons."""
     used: list[Row] = []
+    chosen: list[Row] = []
     strategies: dict[str, Row] = {}
     outcomes: dict[tuple[str, str, str], Row] = {}
     heuristics: dict[str, Row] = {}
@@ -274,7 +277,11 @@ def _uses(rows: Iterable[Row], found: Found, crowded: Crowded) -> dict[str, list
         link, agent = (row["at"], row["id"]), row["agent_name"]
         for use in row["uses"]:
             strategy, applied = use["strategy"], use["applied"]
-            used.append({"episode": row["id"], **{name: use[name] for name in _USED}})
+            noted = {"episode": row["id"], **{name: use[name] for name in _USED}}
+            if "propensity" in use:
+                chosen.append({**noted, **{name: use[name] for name in _CHOSEN}})
+            else:
+                used.append(noted)
             text = use["text"]
             _tally(strategies, strategy, row, use if applied else None, id=strategy, text=text)
             if not applied:
@@ -314,6 +321,7 @@ def _uses(rows: Iterable[Row], found: Found, crowded: Crowded) -> dict[str, list
         "new_strategies": new_strategies,
         "strategies": strategies_there,
         "used": used,
+        "chosen": chosen,
         "outcomes": [outcomes[key] for key in sorted(outcomes)],
         "together": _pairs(rows),
         "new_heuristics": new_heuristics,

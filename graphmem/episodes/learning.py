@@ -50,7 +50,7 @@ WORTH_TRYING = 0.25
 DAY = 86_400_000.0
 """Milliseconds in a day."""
 _WHOLE = {
-    *("advanced", "tasks", "strategies", "recorded", "used", "outcomes", "together"),
+    *("advanced", "tasks", "strategies", "recorded", "used", "chosen", "outcomes", "together"),
     *("new_heuristics", "heuristics", "evidence", "failures"),
     *("listed", "carded", "mistakes"),
 }

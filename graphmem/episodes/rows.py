@@ -24,7 +24,7 @@ from graphmem.ids import (
     stream_id,
     task_id,
 )
-from graphmem.models import Episode, MistakeCard, Step, content, resolve
+from graphmem.models import Episode, MistakeCard, Step, StrategyUse, content, resolve
 from graphmem.policies.streams import took
 from graphmem.store.port import Row
 from graphmem.text.error_classes import error_class
@@ -86,6 +86,7 @@ def episode_row(episode: Episode, namespace: str, threshold: float) -> Row:
                 "credit": use.credit,
                 "shown": use.shown,
                 "applied": use.applied,
+                **_chosen(use),
                 "heuristic": heuristic_id(namespace, agent, str(classes["type"]), use.text),
                 "anti_pattern": anti_pattern_id(namespace, agent, use.text, failure)
                 if failure
@@ -117,6 +118,14 @@ def episode_row(episode: Episode, namespace: str, threshold: float) -> Row:
         "_content": held,
         "_size": len(written),
     }
+
+
+def _chosen(use: StrategyUse) -> Row:
+    """Return how a strategy was chosen, as far as that is known."""
+    if use.propensity is None and use.explore is None:
+        return {}
+    candidates = None if use.candidates is None else canonical_json(use.candidates)
+    return {"propensity": use.propensity, "explore": use.explore, "candidates": candidates}
 
 
 def classify(held: Mapping[str, Any]) -> dict[str, str | None]:
@@ -178,8 +187,11 @@ def read_contents(reader: Reader, ids: list[str]) -> dict[str, dict[str, Any]]:
         found[row["id"]] = {name: value for name, value in held.items() if value is not None}
     for row in reader.read("learning.uses_of", ids=ids):
         use = {"text": row["text"], "credit": row["credit"], "applied": row["applied"]}
-        if row["shown"] is not None:
-            use["shown"] = row["shown"]
+        for name in ("shown", "propensity", "explore"):
+            if row[name] is not None:
+                use[name] = row[name]
+        if row["candidates"] is not None:
+            use["candidates"] = json.loads(row["candidates"])
         found[row["id"]]["strategy"].append(use)
     for row in reader.read("lessons.listed_of", ids=ids):
         name = "successes" if row["as_success"] else "mistakes"

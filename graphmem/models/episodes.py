@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from math import fsum
 from typing import Annotated, Any
 
 import pydantic
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from graphmem.errors import ValidationError
+from graphmem.errors import ValidationError, shown
+from graphmem.ids import canonical_json
 from graphmem.models.fields import (
+    MAX_CANDIDATES,
     MAX_STEPS,
     MAX_STRATEGIES,
+    MAX_TEXT,
     MAX_TEXTS,
+    MAX_WAY,
+    Chance,
     Finite,
     Input,
     Json,
@@ -26,23 +32,73 @@ from graphmem.models.fields import (
     millis,
 )
 
+_SPARE = 0.01
+"""How far the probabilities of candidates may be from 1 in sum, as logs round them."""
+
 
 class StrategyUse(Input):
     """One strategy in an episode.
 
     ``credit`` in [0, 1] weighs the score. ``shown`` says whether the memory offered the strategy. A
     strategy with ``applied=False`` is recorded, but not counted as tried.
+
+    Of a strategy that was chosen by chance, ``propensity`` in (0, 1] is the probability with which
+    it was chosen, ``explore`` the way to choose (``thompson``, ``greedy``, ``ucb``, ``epsilon``, or
+    a short name of your own), and ``candidates`` the probabilities of all strategies among which it
+    was chosen, by text, itself included; they sum to 1. With candidates, ``propensity`` can be left
+    out.
     """
 
     text: Name
     credit: Unit = 1.0
     shown: bool | None = None
     applied: bool = True
+    propensity: Chance | None = None
+    explore: Annotated[Name, Field(max_length=MAX_WAY)] | None = None
+    candidates: Annotated[dict[Name, Unit], Field(max_length=MAX_CANDIDATES)] | None = None
 
     def __init__(self, text: str | None = None, /, **data: Any) -> None:
         super().__init__(**(data if text is None else {"text": text, **data}))
 
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    def model_post_init(self, _: Any, /) -> None:
+        """Check the candidates, and take the propensity from them."""
+        candidates = self.candidates
+        if candidates is None:
+            return
+        chance = candidates.get(self.text)
+        if not chance:
+            raise ValidationError(
+                "candidates",
+                candidates,
+                f"give the strategy {shown(self.text, 80)} no probability, but it was chosen",
+                "give the probabilities of all strategies that could be chosen, by text",
+            )
+        total = fsum(candidates.values())
+        if abs(total - 1.0) > _SPARE:
+            raise ValidationError(
+                "candidates",
+                candidates,
+                f"have probabilities that sum to {total:.6g}",
+                "give the probabilities of all strategies that could be chosen; they sum to 1",
+            )
+        if len(canonical_json(candidates)) > MAX_TEXT:
+            raise ValidationError(
+                "candidates",
+                candidates,
+                f"must have at most {MAX_TEXT:,} characters as JSON",
+                "shorten the texts",
+            )
+        if self.propensity is None:
+            self.__dict__["propensity"] = chance
+        elif abs(self.propensity - chance) > _SPARE:
+            raise ValidationError(
+                "propensity",
+                self.propensity,
+                f"is not that of the strategy among the candidates, {chance:.6g}",
+                "leave it out, or give the same",
+            )
 
 
 class Step(Input):
@@ -232,8 +288,16 @@ def content(episode: Episode, outcome: Outcome) -> dict[str, Any]:
 
 def use_content(use: StrategyUse) -> dict[str, Any]:
     """Return the content of a use of a strategy, for hashing and comparing."""
-    values = {"text": use.text, "credit": use.credit, "applied": use.applied}
-    return values if use.shown is None else {**values, "shown": use.shown}
+    values: dict[str, Any] = {"text": use.text, "credit": use.credit, "applied": use.applied}
+    for name in _OPTIONAL:
+        value = use.__dict__[name]
+        if value is not None:
+            values[name] = value
+    return values
+
+
+_OPTIONAL = ("shown", "propensity", "explore", "candidates")
+"""Fields of a use that are left out of its content where they are not given."""
 
 
 def card_content(card: MistakeCard) -> dict[str, Any]:

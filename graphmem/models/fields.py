@@ -34,6 +34,10 @@ MAX_VALUE = 1e100
 """Largest absolute reward or value to learn from, so that no number of updates overflows."""
 MAX_STRATEGIES = 200
 """Most strategies in one episode (its co-occurrence edges grow with the square)."""
+MAX_CANDIDATES = 200
+"""Most candidates among which one strategy was chosen."""
+MAX_WAY = 100
+"""Most characters in the name of a way to choose."""
 MAX_TEXTS = 200
 """Most successes, mistakes, or mistake cards in one episode."""
 MAX_STEPS = 20_000
@@ -110,6 +114,7 @@ Moment = Annotated[
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Value = Annotated[float, Field(allow_inf_nan=False), AfterValidator(_moderate)]
 Unit = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Chance = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 
 
 class Input(BaseModel):
@@ -175,6 +180,7 @@ _REMEDIES = {
     "string_too_long": "shorten it",
     "tuple_too_long": "split the episode",
     "too_long": "split the episode",
+    "greater_than": "give a probability in (0, 1]",
     "greater_than_equal": "scale it",
     "less_than_equal": "scale it",
     "string_type": "give a text",

@@ -154,6 +154,7 @@ uses = st.lists(
         text=st.sampled_from(["plan", "guess", "ask"]),
         credit=st.sampled_from([0.25, 1.0]),
         applied=st.sampled_from([True, True, True, False]),
+        propensity=st.sampled_from([None, None, 0.3, 1.0]),
     ),
     max_size=2,
     unique_by=lambda use: use.text,

@@ -16,7 +16,7 @@ import hypothesis.strategies as st
 import pytest
 import zstandard
 
-from graphmem import Episode, Memory, Step
+from graphmem import Episode, Memory, Step, StrategyUse
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.graph import Transaction
 from graphmem.ids import to_millis
@@ -43,10 +43,13 @@ MARK = "quokka"
 
 def history(agent: str, first: int = 0, mark: str = "") -> list[Episode]:
     """Six episodes of an agent that leave something in every kind of derived item."""
+    chances = {"guess": 0.5, f"{mark} look": 0.5}
     return [
         Episode(
             task=f"{mark}deploy {number % 2}",
-            strategy=[f"{mark}plan", "ask"] if number % 3 else ["guess"],
+            strategy=[f"{mark}plan", "ask"]
+            if number % 3
+            else [StrategyUse("guess", explore=mark or None, candidates=chances)],
             score=(0.9, 0.2, 0.95)[number % 3],
             agent=agent,
             summary=f"{mark} went on",

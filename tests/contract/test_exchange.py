@@ -15,7 +15,7 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 
-from graphmem import Memory, Step
+from graphmem import Memory, Step, StrategyUse
 from graphmem.episodes.rows import read_contents
 from graphmem.errors import (
     ConflictError,
@@ -151,7 +151,8 @@ def test_any_file_comes_back_as_it_was(document: Any, opened: Opener, tmp_path: 
 
 def fill(memory: Memory) -> None:
     """Episodes of every kind, that no file holds."""
-    memory.learn("look", ["map", "ask"], success=True, agent="ada", source_key="1", reward=7.0)
+    chosen = StrategyUse("map", explore="thompson", candidates={"map": 0.6, "ask": 0.4})
+    memory.learn("look", [chosen, "ask"], success=True, agent="ada", source_key="1", reward=7.0)
     memory.learn(
         "look",
         "map",

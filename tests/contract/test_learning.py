@@ -6,12 +6,19 @@ import itertools
 import math
 import random
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from graphmem import Episode, Memory, Step, StrategyUse
 from graphmem.episodes.rows import read_contents
-from graphmem.errors import ConflictError, NotFoundError, ReadOnlyError, SettingsError
+from graphmem.errors import (
+    ConflictError,
+    NotFoundError,
+    ReadOnlyError,
+    SettingsError,
+    ValidationError,
+)
 from tests.conftest import Clock, Opener
 from tests.contract.teaching import graph_of
 
@@ -144,6 +151,83 @@ def test_everything_that_was_given_comes_back(memory: Memory) -> None:
         "duration": 1.5,
     }
     assert memory.verify().ok
+
+
+def test_how_a_strategy_was_chosen_comes_back(memory: Memory) -> None:
+    chances = {"a": 0.7, "b": 0.2, "never tried": 0.1}
+    uses = [
+        StrategyUse("a", explore="thompson", candidates=chances),
+        StrategyUse("b", propensity=0.25, explore="my own way"),
+        StrategyUse("c", propensity=0.5, applied=False),
+        StrategyUse("d"),
+    ]
+    for number in range(3):  # known things take another way into the graph than new ones
+        memory.learn("t", uses, success=True, source_key=str(number))
+        memory.learn("t", uses[0], success=number == 0, error="timeout", source_key=f"one {number}")
+    memory.learn_many([{"task": "t", "strategy": uses, "success": False, "source_key": "many"}] * 2)
+
+    rows = memory.query(
+        "MATCH (e:Episode)-[u:USED]->(s:Strategy) WHERE e.ns = $ns AND size(e.source_key) <> 5 "
+        "RETURN e.source_key AS key, s.text AS text, u.propensity AS propensity, "
+        "u.explore AS explore, u.candidates AS candidates ORDER BY key, text"
+    )
+    told = [(row["text"], row["propensity"], row["explore"], row["candidates"]) for row in rows]
+    whole = '{"a":0.7,"b":0.2,"never tried":0.1}'
+    assert told == 4 * [
+        ("a", 0.7, "thompson", whole),
+        ("b", 0.25, "my own way", None),
+        ("c", 0.5, None, None),
+        ("d", None, None, None),
+    ]
+    assert {row.text for row in memory.strategies()} == {"a", "b", "d"}  # what was tried
+    assert memory.verify().ok
+    ids = [row["id"] for row in memory.query("MATCH (e:Episode) WHERE e.ns=$ns RETURN e.id AS id")]
+    before = read_contents(graph_of(memory), ids)
+    assert all(held["strategy"][0]["candidates"] == chances for held in before.values())
+    memory.upkeep.rebuild()
+    assert read_contents(graph_of(memory), ids) == before
+    with pytest.raises(ConflictError, match="strategy"):
+        memory.learn(
+            "t", [StrategyUse("a", propensity=0.6), *uses[1:]], success=True, source_key="1"
+        )
+
+
+def test_an_episode_without_chances_is_what_it_was(memory: Memory) -> None:
+    """Its hash and its edges are those of memories of before: neither holds what is not known."""
+    learned = [memory.learn("t", "s", success=True, source_key=str(number)) for number in range(2)]
+
+    rows = memory.query(
+        "MATCH (e:Episode)-[u:USED]->(:Strategy) WHERE e.ns = $ns "
+        "RETURN e.content_hash AS hash, keys(u) AS names"
+    )
+    assert {row["hash"] for row in rows} == {"8a7c9daaf00e6d2928c28839f7837cf2"}
+    names = {name for row in rows for name in row["names"]} - {"type"}  # one engine names its type
+    assert names == {"rank", "credit", "applied"}
+    assert all(one.created for one in learned)
+
+
+@pytest.mark.parametrize(
+    ("field", "given"),
+    [
+        ("propensity", {"propensity": 0.0}),
+        ("propensity", {"propensity": 1.01}),
+        ("propensity", {"propensity": float("nan")}),
+        ("explore", {"explore": "x" * 101}),
+        ("explore", {"explore": " "}),
+        ("candidates", {"candidates": {"b": 1.0}}),
+        ("candidates", {"candidates": {"a": 0.0, "b": 1.0}}),
+        ("candidates", {"candidates": {"a": 0.5, "b": 0.2}}),
+        ("candidates.b", {"candidates": {"a": 1.0, "b": -0.1}}),
+        ("candidates", {"candidates": {}}),
+        ("candidates", {"candidates": {str(n): 1 / 201 for n in range(200)} | {"a": 1 / 201}}),
+        ("candidates", {"candidates": {"a": 0.5} | {f"{n:09999}": 0.005 for n in range(101)}}),
+        ("propensity", {"propensity": 0.9, "candidates": {"a": 0.5, "b": 0.5}}),
+    ],
+)
+def test_chances_that_cannot_be_are_refused(field: str, given: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError) as caught:
+        StrategyUse("a", **given)
+    assert caught.value.field == field, str(caught.value)
 
 
 def test_a_strategy_that_was_not_applied_is_not_tried(memory: Memory) -> None:

@@ -30,6 +30,7 @@ uses = st.lists(
         text=st.sampled_from(["plan", "guess", "retry", "ask"]),
         credit=st.sampled_from([0.0, 0.3, 1.0]),
         applied=st.sampled_from([True, True, True, False]),
+        propensity=st.sampled_from([None, None, 0.3, 1.0]),
     ),
     min_size=1,
     max_size=3,

@@ -103,7 +103,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
     with Memory.open("memory:", settings=Settings()) as memory:
         memory.learn(
             "t",
-            [StrategyUse("a", shown=True), "b"],
+            [StrategyUse("a", shown=True, explore="greedy", candidates={"a": 1.0}), "b"],
             task_key="k",
             task_type="type",
             score=0.9,
@@ -415,6 +415,11 @@ GOOD = [
     {"task": "t", "strategy": ["a", {"text": "b", "credit": 0.5, "shown": None}], "score": 1},
     {
         "task": "t",
+        "strategy": {"text": "a", "explore": "own", "candidates": {"a": 0.25, "b": 0.75}},
+        "score": 1,
+    },
+    {
+        "task": "t",
         "strategy": "s",
         "score": 0.5,
         "ended_at": "2025-03-03T09:30:00Z",
@@ -428,6 +433,8 @@ BAD = [
     {"task": "t", "strategy": "s", "score": 1.5},
     {"task": "t", "strategy": "s", "success": True, "outcome": "fine"},
     {"task": "t", "strategy": {"text": "s", "credit": 2}, "success": True},
+    {"task": "t", "strategy": {"text": "s", "propensity": 0}, "success": True},
+    {"task": "t", "strategy": {"text": "s", "candidates": {"s": 1.5}}, "success": True},
     {"task": "t", "strategy": "s", "success": True, "steps": [{"tool": "x"}]},
     {"task": "t" * 10_001, "strategy": "s", "success": True},
     {"task": "t", "strategy": "s", "success": True, "mistake_cards": [{"lesson": "l"}]},

@@ -120,6 +120,26 @@ WITH p, seq, updates, td_error, p.q + $alpha * td_error AS q_value
 SET p.q = q_value, p.updates = updates, p.active = true, p.last_updated_at = coalesce($at, $now)
 RETURN q_value, td_error, seq;
 
+// name: policies.signal
+// mode: write
+// install: update_confidence
+// doc: Moves the confidence in a policy toward a signal in [0, 1], a running mean of at most 20 signals, and stores the event. Does nothing
+// doc: and returns no row if the policy is not in this stream.
+// param: stream_id string, policy_id string, signal float
+// returns: confidence float, signals integer, seq integer
+MATCH (t:Stream {id: $stream_id})
+MATCH (p:Policy {id: $policy_id})
+WITH t, t.ns AS ns, p.stream AS stream
+WHERE ns = $ns AND stream = $stream_id AND $signal >= 0.0 AND $signal <= 1.0
+SET t.last = t.last + 1
+WITH t.last AS seq
+MATCH (p:Policy {id: $policy_id})
+WITH p, seq, moved(p.confidence, p.signals, $signal, 20) AS confidence, p.signals + 1 AS signals
+SET p.confidence = confidence, p.signals = signals
+CREATE (:Event {id: $stream_id + ':' + toString(seq), ns: $ns, created_at: $now, stream: $stream_id, seq: seq, kind: 'signal',
+  subject: $policy_id, other: null, value: toFloat($signal), success: null, at: null, data: null})-[:ABOUT]->(p)
+RETURN confidence, signals, seq;
+
 // name: policies.load
 // doc: The changeable properties of policies, by id.
 // returns: id string, created_at integer, state string, q float, updates integer, trials integer, successes integer, confidence float

@@ -17,7 +17,7 @@ from graphmem.policies.asking import Asking
 from graphmem.policies.base import Action, numbered, placed, split, unit, value
 from graphmem.policies.crystallizing import Crystallizing
 from graphmem.policies.linking import Linking
-from graphmem.policies.streams import Draft, PolicyKey, StateKey, apply, open_nodes
+from graphmem.policies.streams import Draft, PolicyKey, StateKey, apply, missing, open_nodes
 from graphmem.policies.studying import Studying
 from graphmem.store.port import ChangedError, Row
 
@@ -286,9 +286,12 @@ class Policies(Asking, Linking, Studying, Crystallizing):
         """
         moved_by = unit("signal", signal)
         key = self._key(agent, state, action, spec)
-        self._get(key.id)
-        self._change([(key, "signal", {"value": moved_by})])
-        return self._get(key.id).confidence
+        rows = self._graph.write(
+            "policies.signal", stream_id=key.stream, policy_id=key.id, signal=moved_by
+        )
+        if not rows:
+            raise missing(key.id, self._graph.ns)
+        return float(rows[0]["confidence"])
 
     def _keys(self, given: Transition) -> tuple[PolicyKey, StateKey | None]:
         place = StateKey.of(self._graph.ns, given.state)

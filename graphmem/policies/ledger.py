@@ -2,14 +2,14 @@
 
 A prediction is a fact that changes once: it is resolved, or it expires. Resolving a prediction
 about a policy gives a signal for the confidence in that policy: an event in the stream of the
-policy's agent, in the same transaction.
+policy's agent, written by the same statement.
 """
 
 from __future__ import annotations
 
 import builtins
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
@@ -21,7 +21,7 @@ from graphmem.errors import ConflictError, NotFoundError, ValidationError
 from graphmem.graph.arguments import check_choice, check_limit, check_text
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.lookup import HasId, find_subject, subject_ids
-from graphmem.ids import canonical_json, from_millis, node_id, stream_id
+from graphmem.ids import canonical_json, from_millis, node_id
 from graphmem.models.fields import Input, Moment, Name, millis
 from graphmem.models.predictions import (
     Behaviour,
@@ -33,7 +33,6 @@ from graphmem.models.predictions import (
     ReliabilityBin,
     Resolution,
 )
-from graphmem.policies.streams import Draft, apply, lock
 from graphmem.store.port import ChangedError, Row
 
 # The numbers follow Popoto's PredictionLedger (PL_CONFIDENCE_*, PL_AUTO_RESOLVE_*).
@@ -173,14 +172,7 @@ class Predictions:
         given = Resolution(actual=_object("actual", actual), happened=happened)
 
         def work(tx: Transaction) -> Prediction:
-            predictions = self._rows(tx, [prediction_id])
-            if not predictions:
-                raise self._unknown(prediction_id)
-            locked = self._locked(tx, predictions)
-            if not locked:  # erased with its subject meanwhile
-                raise self._unknown(prediction_id)
-            row = locked[0]
-            _check_open(row)
+            row = self._open_row(tx, prediction_id)
             resolved = tx.run(
                 "predictions.resolve",
                 id=prediction_id,
@@ -189,7 +181,9 @@ class Predictions:
                 actual=None if given.actual is None else canonical_json(given.actual),
                 **_CONFIDENCE,
             )
-            self._signal(tx, [row], resolved)
+            if not resolved:  # resolved or erased meanwhile
+                self._open_row(tx, prediction_id)
+                raise ChangedError("the prediction changed while this was written")
             return prediction_of(self._rows(tx, [prediction_id])[0])
 
         return self._graph.transact(work)
@@ -208,21 +202,18 @@ class Predictions:
         subjects = self._names(subject)
 
         def work(tx: Transaction) -> builtins.list[Prediction]:
-            predictions = tx.run("predictions.open_about", subjects=subjects)
-            rows = [row for row in self._locked(tx, predictions) if row["status"] == "open"]
-            ids = [row["id"] for row in rows]
-            if not ids:
+            known = tx.run("predictions.open_about", subjects=subjects)
+            if not known:
                 return []
             resolved = tx.run(
                 "predictions.feedback",
-                ids=ids,
+                ids=[row["id"] for row in known],
                 how=how,
                 error=error,
                 happened=happened,
                 **_CONFIDENCE,
             )
-            self._signal(tx, rows, resolved)
-            return [prediction_of(row) for row in self._rows(tx, ids)]
+            return [prediction_of(row) for row in self._rows(tx, [row["id"] for row in resolved])]
 
         return self._graph.transact(work)
 
@@ -339,30 +330,13 @@ class Predictions:
     def _rows(self, tx: Transaction, ids: Sequence[str]) -> builtins.list[Row]:
         return tx.run("predictions.get", ids=list(ids))
 
-    def _locked(self, tx: Transaction, predictions: Sequence[Row]) -> builtins.list[Row]:
-        """Lock the streams that the predictions can change, then the predictions."""
-        streams = {stream_id(self._graph.ns, row["owner"]) for row in predictions if row["owner"]}
-        if streams:
-            lock(tx, streams)
-        ids = [row["id"] for row in predictions]
-        tx.run("predictions.lock", ids=ids)
-        return self._rows(tx, ids)
-
-    def _signal(self, tx: Transaction, rows: Iterable[Row], resolved: Iterable[Row]) -> None:
-        """Change the confidence in the policies that the predictions are about."""
-        signals = {row["id"]: row["signal"] for row in resolved}
-        drafts: dict[str, Draft] = {}
-        for row in rows:
-            if row["owner"] is not None:
-                fact = {
-                    "subject": row["subject"],
-                    "value": signals[row["id"]],
-                    "data": canonical_json({"prediction": row["id"]}),
-                }
-                draft = drafts.setdefault(row["owner"], Draft(row["owner"]))
-                draft.events.append(("signal", fact))
-        if drafts:
-            apply(tx, drafts.values())
+    def _open_row(self, tx: Transaction, prediction_id: str) -> Row:
+        """Return the row of an open prediction."""
+        rows = self._rows(tx, [prediction_id])
+        if not rows:
+            raise self._unknown(prediction_id)
+        _check_open(rows[0])
+        return rows[0]
 
     def _unknown(self, prediction_id: str) -> NotFoundError:
         return NotFoundError(f"no prediction {prediction_id!r} in namespace {self._graph.ns!r}")

@@ -531,6 +531,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "next_state_id": states[0],
         "states": states,
         "reward": 1.0,
+        "signal": 0.5,
         "group": "shared group",
         "consumer": "shared consumer" if query.name == "events.acknowledge" else "another",
         "claim": claims[0],

@@ -466,6 +466,71 @@ def test_what_came_of_others_moves_nothing(memory: Memory, predictions: Predicti
     assert memory.policies.by_id(policy.id).signals == 0
 
 
+def run(memory: Memory, name: str, **given: Any) -> list[dict[str, Any]]:
+    """Run a procedure by itself, as whoever calls it in Cypher does."""
+    query = procedure(name)
+    return [
+        dict(row)
+        for row in memory.store.transact(lambda tx: tx.run(query, ns=memory.namespace, now=5, **given))
+    ]
+
+
+def test_the_procedure_that_resolves_moves_the_confidence_itself(
+    memory: Memory, predictions: Predictions
+) -> None:
+    """What others call in Cypher does what Python does, with its event."""
+    here, there = learned(memory), learned(memory, "restart")
+    for policy in (here, there):
+        for _ in range(25):
+            predictions.expect(policy, probability=0.8)
+    for made in predictions.open(here.id):
+        predictions.resolve(made.id, happened=True)
+    for made in predictions.open(there.id):
+        [row] = run(memory, "predictions.resolve", id=made.id, happened=True)
+        assert row["signal"] == pytest.approx(0.8)
+        assert row["confidence"] == memory.policies.by_id(there.id).confidence
+        [again] = [*run(memory, "predictions.resolve", id=made.id, happened=True), None]
+        assert again is None  # it is no longer open, and moves nothing
+    after = memory.policies.by_id(there.id)
+    assert (after.signals, after.confidence) == (25, memory.policies.by_id(here.id).confidence)
+    event = [event for event in memory.events.tail(99, agent="ada") if event.kind == "signal"][-1]
+    assert (event.subject, event.value) == (there.id, pytest.approx(0.8))
+
+    assert memory.verify().ok
+    memory.upkeep.rebuild()
+    assert memory.policies.by_id(there.id) == after
+
+
+def test_the_procedure_of_feedback_moves_the_confidence_in_each_policy(
+    memory: Memory, predictions: Predictions
+) -> None:
+    policies = [learned(memory), learned(memory, "restart"), learned(memory, agent="eve")]
+    subjects = [*policies, policies[0], policies[0]]
+    made = [predictions.expect(policy, probability=0.5) for policy in subjects]
+    made.append(predictions.expect("elsewhere", probability=0.5))
+    rows = run(memory, "predictions.feedback", ids=[m.id for m in made], how="used", error=0.3)
+    assert sorted(row["id"] for row in rows) == sorted(one.id for one in made)
+    assert [row["confidence"] is None for row in rows].count(True) == 1
+    after = [memory.policies.by_id(policy.id) for policy in policies]
+    assert [policy.signals for policy in after] == [3, 1, 1]
+    assert [policy.confidence for policy in after] == pytest.approx([0.65, 0.6, 0.6], rel=1e-12)
+    assert memory.verify().ok
+
+
+def test_the_procedure_of_confidence_is_that_of_signals(memory: Memory) -> None:
+    here, there = learned(memory), learned(memory, "restart")
+    stream = memory.query("MATCH (p:Policy {id: $id}) RETURN p.stream AS stream", id=there.id)
+    given = {"stream_id": stream[0]["stream"], "policy_id": there.id}
+    for n in range(25):
+        expected = memory.policies.signal(STATE, here.action, n / 25, agent="ada")
+        [row] = run(memory, "policies.signal", **given, signal=n / 25)
+        assert (row["confidence"], row["signals"]) == (expected, n + 1)
+    assert run(memory, "policies.signal", **{**given, "stream_id": "x"}, signal=0.5) == []
+    assert run(memory, "policies.signal", **given, signal=1.5) == []
+    assert memory.policies.by_id(there.id).signals == 25
+    assert memory.verify().ok
+
+
 # Feedback and expiry
 
 
@@ -708,7 +773,6 @@ def test_namespaces_do_not_see_each_others_predictions(opened: Opener) -> None:
         mine.expect(policy, probability=0.5)
     assert mine.reliability().count == 1
     for name, given in (
-        ("predictions.lock", {"ids": [made.id]}),
         ("predictions.resolve", {"id": made.id, "happened": True, "now": 1}),
         ("predictions.feedback", {"ids": [made.id], "how": "used", "error": 0.3, "now": 1}),
         ("predictions.drop_about", {"ids": [policy.id]}),

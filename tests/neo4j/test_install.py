@@ -260,6 +260,24 @@ class TestCalls:
         assert third.q == pytest.approx(0.271)
         assert third.seq == row["seq"] + 1
 
+    def test_an_analyst_who_resolves_moves_the_confidence_as_the_library_would(
+        self, memory: Memory, driver: Driver
+    ) -> None:
+        confidence = []
+        for page in (5, 6):
+            memory.policies.update({"page": page}, "retry", 1.0, terminal=True)
+            policy = memory.policies.best({"page": page})
+            assert policy is not None
+            made = memory.predictions.expect(policy, probability=0.9)
+            given = {"ns": memory.namespace, "now": 1, "id": made.id, "happened": True}
+            if page == 5:
+                memory.predictions.resolve(made.id, happened=True)
+            else:
+                (row,) = call(driver, catalog()["predictions.resolve"], given)
+                assert row["confidence"] == pytest.approx(0.7)
+            confidence.append(memory.policies.by_id(policy.id).confidence)
+        assert confidence == pytest.approx([0.7, 0.7])
+
     def test_inputs_with_a_default_can_be_left_out(self, memory: Memory, driver: Driver) -> None:
         rows = driver.execute_query(
             "CALL custom.graphmem.what_works($ns) YIELD strategy, trials", ns=memory.namespace

@@ -55,6 +55,7 @@ OUTPUT: tuple[type, ...] = (
     *(models.UpdateShown, models.Turn),
     *(models.OutcomePrediction, models.PredictionBasis, models.TaskBasis, models.StrategyBasis),
     *(models.Borrowed, models.PoolingStrengths),
+    *(models.Choice, models.Considered),
     *(models.Calibration, models.CalibrationBin, models.Baseline),
     *(models.Preference, models.Knowledge, models.KnowledgeRef, models.Statement, models.Scope),
     *(models.Recall, models.RecallItem, models.NearTask, models.SimilarStrategy),

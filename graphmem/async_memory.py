@@ -277,6 +277,7 @@ class AsyncMemory(_Awaited[Memory]):
     record_episode = _in_thread(Memory.record_episode, writes=True)
     context = _in_thread(Memory.context)
     recall = _in_thread(Memory.recall)
+    choose = _in_thread(Memory.choose)
     predict = _in_thread(Memory.predict)
     explain = _in_thread(Memory.explain)
     strategies = _in_thread(Memory.strategies)

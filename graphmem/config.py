@@ -145,6 +145,15 @@ class Settings(BaseSettings):
         description="recall: weight of being unlike what was chosen before (0: by score alone)",
     )
 
+    choice_sharpness: float = Field(
+        4.0,
+        ge=0.01,
+        le=1_000,
+        allow_inf_nan=False,
+        description="choose: factor of the counts that Thompson sampling draws by "
+        "(higher: it takes more often what is expected to be best)",
+    )
+
     count_reads: bool = Field(
         True, description="count how often policies and strategies are read, and when last"
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import JsonValue
 
+from graphmem.advice.choose import Chooser
 from graphmem.advice.explain import Explainer
 from graphmem.advice.predict import Forecaster
 from graphmem.advice.recall import HOPS, Recaller
@@ -34,6 +35,7 @@ from graphmem.models import (
     StrategyUse,
     VerifyReport,
 )
+from graphmem.models.choices import Choice, Explore
 from graphmem.models.explanations import Explanation
 from graphmem.models.forecasts import Calibration, CalibrationOrder, OutcomePrediction
 from graphmem.models.recall import Recall
@@ -52,7 +54,7 @@ from graphmem.upkeep.verifying import Maintainer
 if TYPE_CHECKING:
     from graphmem.search.embedding import Embedder
 
-Uses = str | StrategyUse | Sequence[str | StrategyUse]
+Uses = str | StrategyUse | Choice | Sequence[str | StrategyUse | Choice]
 
 
 class Memory:
@@ -90,6 +92,7 @@ class Memory:
         self._recaller = Recaller(graph, similarity)
         self._explainer = Explainer(graph, self.lessons)
         self._forecaster = forecaster = Forecaster(graph)
+        self._chooser = Chooser(graph, similarity, forecaster, self._recaller)
         self._maintainer = Maintainer(graph, similarity, forecaster)
         self.upkeep = Upkeep(graph, self._maintainer, similarity, learner, reads)
         """Rebuilding, erasing, exporting: see :class:`graphmem.upkeep.Upkeep`."""
@@ -169,7 +172,8 @@ class Memory:
 
         Args:
             task: the attempted task, in words.
-            strategy: a text, a StrategyUse, or a list of them, the main one first.
+            strategy: a text, a StrategyUse, what :meth:`choose` returned, or a list of them, the
+                main one first.
             success: whether it worked. Give this or ``score``.
             score: degree of success, in [0, 1].
             reward: any finite number; default: the score.
@@ -324,6 +328,59 @@ class Memory:
         recalled = self._recaller.recall(text, limit, agent, max_hops, at=at)
         self._reads.note_all("Strategy", [item.id for item in recalled.items])
         return recalled
+
+    def choose(
+        self,
+        task: str,
+        candidates: Sequence[str] | None = None,
+        *,
+        agent: str | None = None,
+        task_type: str | None = None,
+        explore: Explore = "thompson",
+        epsilon: float = 0.1,
+        width: float = 1.0,
+        seed: int | None = None,
+    ) -> Choice:
+        """Return the strategy to try now: mostly what works, at times what may work better.
+
+        What is expected of each candidate is what :meth:`predict` says. Thompson sampling draws a
+        success rate for each from its posterior, with the counts times the setting
+        ``choice_sharpness``, and takes the highest. So what is known to work is taken mostly, and
+        what is not known well is tried from time to time. Nothing is written; pass the choice on:
+        ``memory.learn(task, choice, success=True)``.
+
+        Args:
+            task: its key, id or wording.
+            candidates: texts or ids of strategies, at most 200, tried or not; those that count as
+                one are one candidate. Default: what :meth:`recall` finds, and what worked best
+                anywhere, 15 together.
+            agent: use only episodes that this agent may read; None: all.
+            task_type: the type of the task, for the warnings; default: the known one, or that of
+                the wording.
+            explore: "thompson"; "greedy" takes the highest expected rate; "ucb" the highest bound,
+                ``width`` standard deviations over it; "epsilon" a random one with probability
+                ``epsilon``, else as "greedy". Equal ones share.
+            epsilon: in [0, 1].
+            width: from 0.
+            seed: a whole number from 0 repeats a choice, as long as the memory stays as it is;
+                None: fresh chance.
+
+        Raises:
+            NotFoundError: no candidates are given, and the memory has none.
+            ValidationError: an argument is wrong.
+            SettingsError: a search for similar ones is needed, and the memory was built with
+                another embedder.
+        """
+        return self._chooser.choose(
+            task,
+            candidates,
+            agent=agent,
+            task_type=task_type,
+            explore=explore,
+            epsilon=epsilon,
+            width=width,
+            seed=seed,
+        )
 
     def predict(
         self, task: str, strategy: str | Sequence[str], agent: str | None = None

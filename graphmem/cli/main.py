@@ -15,7 +15,17 @@ from graphmem.printable import guarded, without_passwords
 
 _SECTIONS = {
     "Commands": (
-        *("learn", "seed", "recall", "context", "predict", "explain", "strategies", "evidence"),
+        *(
+            "learn",
+            "seed",
+            "recall",
+            "context",
+            "choose",
+            "predict",
+            "explain",
+            "strategies",
+            "evidence",
+        ),
         *("similar", "calibrate", "query", "stats", "verify"),
     ),
     "Parts of a memory": (

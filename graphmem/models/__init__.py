@@ -1,5 +1,6 @@
 """Pydantic models of all inputs and outputs."""
 
+from graphmem.models.choices import Choice, Considered
 from graphmem.models.consolidation import ConsolidationReport, ModelSettings
 from graphmem.models.cycles import Cycle, CycleReport, CycleTest
 from graphmem.models.embedders import EmbedderInfo
@@ -98,6 +99,8 @@ __all__ = [
     "Calibration",
     "CalibrationBin",
     "Candidate",
+    "Choice",
+    "Considered",
     "ConsolidationReport",
     "CoursePoint",
     "CrystallizeReport",

@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from graphmem.errors import ValidationError, shown
 from graphmem.ids import canonical_json
+from graphmem.models.choices import Choice
 from graphmem.models.fields import (
     MAX_CANDIDATES,
     MAX_STEPS,
@@ -135,7 +136,16 @@ _Uses = str | StrategyUse | Annotated[list[str | StrategyUse], Field(max_length=
 
 def _uses(value: object) -> object:
     items = list(value) if isinstance(value, list | tuple) else [value]
-    return tuple({"text": item} if isinstance(item, str) else item for item in items)
+    return tuple(map(_use, items))
+
+
+def _use(item: object) -> object:
+    if isinstance(item, str):
+        return {"text": item}
+    if not isinstance(item, Choice):
+        return item
+    names = ("text", "propensity", "explore", "candidates")
+    return {"shown": True} | {name: getattr(item, name) for name in names}
 
 
 def _tuple(value: object) -> object:

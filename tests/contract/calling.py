@@ -85,6 +85,16 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
             "max_hops": 2,
             **dated,
         },
+        "choose": lambda: {
+            "task": "shared task",
+            "candidates": None,
+            "agent": "shared agent",
+            "task_type": None,
+            "explore": "epsilon",
+            "epsilon": 0.1,
+            "width": 1.0,
+            "seed": 1,
+        },
         "predict": lambda: {
             "task": "shared task",
             "strategy": ["shared a", "shared b"],

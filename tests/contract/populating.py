@@ -432,6 +432,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
             {"place": 0, "trials": 0, "successes": 0, "borrowed": LENT}
             | {"cell_trials": 0, "cell_successes": 0}
         ],
+        "choosing.weigh": [{"place": 0, "mean": 0.5, "concentration": 4.0}],
         "rates.weigh": [{"trials": 4, "successes": 3}],
         "rates.more": [{"trials": 4, "successes": 3}],
         "recall.tried": [{"id": i, "relevance": 0.7} for i in ids(target, "Task")],

@@ -94,6 +94,11 @@ READS: dict[str, Callable[[Memory, str, Asked], Any]] = {
         for text in (SHARED_TASKS[0], SHARED_STRATEGIES[0], f"{MARK} task")
         for hops in range(4)
     ],
+    "choose": lambda m, a, names: [
+        said(m.choose, task, candidates, agent=a, seed=1)
+        for task in (*SHARED_TASKS[:2], f"{MARK} task")
+        for candidates in (None, [SHARED_STRATEGIES[0], f"{MARK} way"])
+    ],
     "predict": lambda m, a, names: [
         m.predict(task, strategy, agent=a)
         for task in (*SHARED_TASKS[:2], f"{MARK} task")

@@ -59,6 +59,7 @@ WHOLE = {
     *("forecasting.totals", "forecasting.totals_of", "scopes.task_types", "forecasting.wholes"),
     *("forecasting.task_keys", "forecasting.drop_pooling"),
     *("calibration.ids", "calibration.similar"),
+    "choosing.best",
 }
 SCANS = {"AllNodesScan", "NodeByLabelScan", "DirectedAllRelationshipsScan"}
 BY_ID = [
@@ -76,7 +77,7 @@ BY_ID = [
         *("exchange", "preferences", "knowledge", "scopes", "consolidation", "context"),
         *("lessons", "lessons_maintenance", "erasing", "recall", "explaining", "similarity"),
         "shares",
-        *("forecasting", "calibration", "lookup"),
+        *("forecasting", "calibration", "lookup", "choosing"),
     )
 ]
 

@@ -1,0 +1,55 @@
+// Choosing a strategy: the posteriors of candidates, and the probabilities with which ways to choose take them.
+
+// name: choosing.weigh
+// doc: What ways to choose need of candidates, rows {place, mean, concentration}. alpha and beta are the parameters of the Beta posterior
+// doc: with its pseudo-counts times sharpness, from which Thompson sampling draws. ucb_bound is the mean plus width standard deviations of
+// doc: the posterior. greedy, ucb and epsilon are the probabilities of the candidate under these ways; equal ones share.
+// param: sharpness float = 4.0, width float = 1.0, epsilon float = 0.1
+// returns: place integer, alpha float, beta float, ucb_bound float, greedy float, ucb float, epsilon float
+UNWIND $rows AS row
+WITH row.place AS place, row.mean AS mean, row.concentration AS concentration,
+     row.mean + $width * sqrt(row.mean * (1.0 - row.mean) / (row.concentration + 1.0)) AS bound
+WITH max(mean) AS highest, max(bound) AS farthest,
+     collect({place: place, mean: mean, concentration: concentration, bound: bound}) AS candidates
+WITH candidates, toFloat(size(candidates)) AS n,
+     [c IN candidates | CASE WHEN highest - c.mean < 0.000000000001 THEN 1.0 ELSE 0.0 END] AS best,
+     [c IN candidates | CASE WHEN farthest - c.bound < 0.000000000001 THEN 1.0 ELSE 0.0 END] AS far
+WITH candidates, n, best, far, reduce(sum = 0.0, one IN best | sum + one) AS bests, reduce(sum = 0.0, one IN far | sum + one) AS fars
+UNWIND range(0, size(candidates) - 1) AS at
+WITH candidates[at] AS candidate, n, best[at] / bests AS greedy, far[at] / fars AS ucb
+RETURN candidate.place AS place, candidate.mean * candidate.concentration * $sharpness AS alpha,
+       (1.0 - candidate.mean) * candidate.concentration * $sharpness AS beta, candidate.bound AS ucb_bound, greedy, ucb,
+       $epsilon / n + (1.0 - $epsilon) * greedy AS epsilon
+ORDER BY place;
+
+// name: choosing.best
+// doc: The strategies with the highest lower bound of the success rate over all tasks; merged strategies count as one.
+// option: agents  the outcomes of some agents alone, on some types of tasks
+// param: types list = null
+// returns: id string, text string, lower float
+MATCH (s:Strategy)                                                                                                  //? !agents
+WHERE s.ns = $ns AND s.trials > 0                                                                                   //? !agents
+WITH whole(s) AS id, sum(s.trials) AS trials, sum(s.successes) AS successes                                         //? !agents
+MATCH (h:Heuristic)                                                                                                 //? agents
+WHERE h.ns = $ns AND h.agent IN $agents AND ($types IS NULL OR h.type IN $types)                                    //? agents
+MATCH (h)-[:RECOMMENDS]->(s:Strategy)                                                                               //? agents
+WITH whole(s) AS id, sum(h.trials) AS trials, sum(h.successes) AS successes                                         //? agents
+WITH id, trials, wilson_lower(successes, trials, $z) AS lower
+WHERE trials > 0
+ORDER BY lower DESC, trials DESC, id
+LIMIT $limit
+MATCH (s:Strategy {id: id})
+RETURN id, s.text AS text, lower
+ORDER BY lower DESC, trials DESC, id;
+
+// name: choosing.warned
+// doc: Those of some strategies that have anti-patterns, or count as one with a strategy (member) that has.
+// returns: id string, whole string, member string
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND toString(s.ns) = $ns
+WITH s.id AS id, whole(s) AS whole
+MATCH (:Strategy {id: whole})<-[:MERGED_INTO*0..1]-(m:Strategy)
+MATCH (m)<-[:WARNS_AGAINST]-(p:AntiPattern)
+WHERE $agents IS NULL OR p.agent IN $agents
+RETURN DISTINCT id AS id, whole, m.id AS member
+ORDER BY id, member;

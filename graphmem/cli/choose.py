@@ -1,0 +1,77 @@
+"""Ask the memory before acting: choose."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from graphmem.cli.options import Options
+from graphmem.cli.printing import cell, print_table
+
+if TYPE_CHECKING:
+    from graphmem.models.choices import Choice, Considered
+
+COLUMNS = (
+    ("strategy", "left"),
+    ("taken", "right"),
+    ("expected", "right"),
+    ("95 %", "right"),
+    ("on this task", "right"),
+    ("in all", "right"),
+    ("it fails with", "left"),
+)
+TEXT = 60
+"""Characters of a text in a table; --json has all of it."""
+
+
+@click.command()
+@click.argument("task")
+@click.argument("candidates", metavar="[CANDIDATE...]", nargs=-1)
+@click.option("--agent", help="Use only episodes that this agent may read.")
+@click.option("--task-type", help="The type of the task, for the warnings.")
+@click.option(
+    "--explore",
+    default="thompson",
+    show_default=True,
+    metavar="WAY",
+    help="thompson, greedy, ucb or epsilon.",
+)
+@click.option(
+    "--epsilon", type=float, default=0.1, show_default=True, help="epsilon: the share of chance."
+)
+@click.option(
+    "--width", type=float, default=1.0, show_default=True, help="ucb: standard deviations."
+)
+@click.option("--seed", type=int, help="A whole number from 0 repeats a choice.")
+@click.pass_obj
+def choose(options: Options, /, task: str, candidates: tuple[str, ...], **how: Any) -> None:
+    """Choose the strategy to try now on TASK, of CANDIDATES or what the memory has.
+
+    What works is taken mostly, and what is not known well from time to time.
+
+    \b
+    Examples:
+      graphmem --url ./airline.graph choose "change a seat" get_user_details think
+      graphmem --url ./airline.graph --json choose "refund a flight" --explore greedy
+    """
+    choice = options.memory().choose(task, candidates or None, **how)
+    options.show(choice, lambda: _print(choice))
+
+
+def _print(choice: Choice) -> None:
+    click.echo(cell(choice.text))
+    click.echo(f"  {cell(choice.why)}")
+    print_table(None, COLUMNS, map(_row, (choice, *choice.others)))
+
+
+def _row(one: Considered) -> tuple[Any, ...]:
+    return (
+        cell(one.text, TEXT),
+        f"{one.propensity:.1%}",
+        f"{one.probability:.0%}",
+        f"{one.low:.0%} to {one.high:.0%}",
+        f"{one.here_successes} of {one.here_trials}",
+        f"{one.successes} of {one.trials}",
+        cell("; ".join(warning.error_class for warning in one.warnings), TEXT),
+    )

@@ -1,0 +1,54 @@
+"""Choices: the strategy to take now, how likely it was taken, and the other candidates."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from graphmem.models.fields import Output
+from graphmem.models.lessons import AntiPattern
+
+Explore = Literal["thompson", "greedy", "ucb", "epsilon"]
+
+
+class Considered(Output):
+    """A candidate, and what is believed of it on the task.
+
+    ``probability`` in (0, 1) is the expected success rate on the task; ``low`` and ``high`` are its
+    95 % credible interval. ``propensity`` in [0, 1] is the probability with which the way to choose
+    takes this candidate. ``known`` says whether the memory has the strategy. ``why`` says in a
+    sentence which outcomes moved these numbers. ``warnings`` are anti-patterns that speak against
+    the strategy; they change nothing, because its outcomes count already.
+    """
+
+    id: str
+    text: str
+    known: bool
+    probability: float
+    low: float
+    high: float
+    propensity: float
+    here_trials: int
+    """Trials of the strategy on this task."""
+    here_successes: int
+    trials: int
+    """Trials on all tasks, by the agents that the caller may read."""
+    successes: int
+    why: str
+    warnings: tuple[AntiPattern, ...]
+
+
+class Choice(Considered):
+    """The candidate that was taken, and how; the others, most likely taken first.
+
+    Give it to ``learn`` as the strategy: then the episode keeps with which probability, and in
+    which way, the strategy was chosen. Its ``propensity`` is over 0. Nothing is written until then.
+    """
+
+    task: str
+    explore: Explore
+    others: tuple[Considered, ...]
+
+    @property
+    def candidates(self) -> dict[str, float]:
+        """The propensities of all candidates by text, the taken one first; they sum to 1."""
+        return {one.text: one.propensity for one in (self, *self.others)}

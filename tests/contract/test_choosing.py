@@ -1,0 +1,310 @@
+"""Choosing a strategy: the ways, their probabilities, the candidates, and what is learned of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from typing import Any, get_args
+
+import pytest
+from scipy.stats import beta
+
+from graphmem import AsyncMemory, Memory, Settings, StrategyUse
+from graphmem.advice.choose import DRAWS, FOUND
+from graphmem.errors import NotFoundError, SettingsError, ValidationError
+from graphmem.models.choices import Choice, Considered, Explore
+from tests.conftest import Opener
+from tests.contract.teaching import dump
+
+WAYS = get_args(Explore)
+TASK = "refund a flight"
+
+
+def tried(memory: Memory, task: str, strategy: str, outcomes: str, **more: Any) -> None:
+    """Learn an episode for each letter: ``w`` for one that worked, ``f`` for one that failed."""
+    memory.learn_many(
+        {
+            "task": task,
+            "strategy": strategy,
+            "success": letter == "w",
+            "source_key": f"{task}/{strategy}/{number}/{sorted(more.items())}",
+            **more,
+        }
+        for number, letter in enumerate(outcomes)
+    )
+
+
+@pytest.fixture
+def learned(memory: Memory) -> Memory:
+    """A memory in which one strategy works on one task, and another one on the other."""
+    tried(memory, TASK, "ask", "wwwwwwwf")
+    tried(memory, TASK, "wait", "ffffwfff")
+    tried(memory, "rebook a seat", "ask", "fff")
+    tried(memory, "rebook a seat", "wait", "wwww")
+    return memory
+
+
+def all_of(choice: Choice) -> tuple[Considered, ...]:
+    return (choice, *choice.others)
+
+
+def test_the_loop_finds_what_works_on_each_task(memory: Memory) -> None:
+    works = {TASK: "ask", "rebook a seat": "wait", "upgrade a seat": "look"}
+    for task in list(works) * 25:
+        choice = memory.choose(task, ["ask", "wait", "look"], seed=len(memory.query(COUNT)))
+        memory.learn(task, choice, success=choice.text == works[task])
+    for task, best in works.items():
+        choice = memory.choose(task, ["ask", "wait", "look"], seed=1)
+        assert choice.text == best
+        assert choice.propensity > 0.8
+
+
+COUNT = "MATCH (e:Episode) WHERE e.ns = $ns RETURN e.id AS id"
+
+
+def test_what_is_expected_is_what_predict_says(learned: Memory) -> None:
+    for one in all_of(learned.choose(TASK, ["ask", "wait", "guess"], explore="greedy")):
+        told = learned.predict(TASK, one.text)
+        assert one.probability == pytest.approx(told.probability, rel=1e-12)
+        assert (one.low, one.high) == pytest.approx((told.low, told.high), rel=1e-9)
+        assert one.here_trials == told.trials
+        assert one.known == (one.text != "guess")
+
+
+def test_it_says_why_with_its_numbers(learned: Memory) -> None:
+    choice = learned.choose(TASK, ["ask", "guess"], explore="greedy")
+    assert choice.text == "ask"
+    assert choice.why.startswith("7 of 8 here; 7 of 11 in all: expected ")
+    assert choice.why.endswith("; greedy takes it with probability 1.000")
+    [other] = choice.others
+    assert other.why.startswith("never tried")
+    assert learned.explain(choice).id == choice.id
+
+
+@pytest.mark.parametrize("explore", WAYS)
+def test_propensities_are_the_shares_in_which_each_is_taken(
+    learned: Memory, explore: Explore
+) -> None:
+    asked: Any = {"candidates": ["ask", "wait", "guess"], "explore": explore, "epsilon": 0.3}
+    told = learned.choose(TASK, **asked, seed=0).candidates
+    assert sum(told.values()) == pytest.approx(1.0, rel=1e-12)
+    times = 150
+    taken = Counter(learned.choose(TASK, **asked, seed=seed).text for seed in range(times))
+    for text, share in told.items():
+        spread = 4 * (share * (1 - share) * (1 / times + 1 / DRAWS)) ** 0.5 + 0.01
+        assert taken[text] / times == pytest.approx(share, abs=spread)
+
+
+def test_thompson_draws_from_the_sharpened_posterior(learned: Memory) -> None:
+    choice = learned.choose(TASK, ["wait", "guess"], seed=3)
+    counts = learned.settings.choice_sharpness
+    parts = {}
+    for one in all_of(choice):
+        pooled = learned.predict(TASK, one.text)
+        parts[one.text] = posterior(pooled.probability, pooled.low, pooled.high, counts)
+    grid = [(number + 0.5) / 4_000 for number in range(4_000)]
+    wins = parts["wait"].pdf(grid) * parts["guess"].cdf(grid)
+    assert choice.candidates["wait"] == pytest.approx(wins.mean(), abs=0.05)
+
+
+def posterior(mean: float, low: float, high: float, sharpness: float) -> Any:
+    """The Beta distribution of which a mean and the central 95 % are known, sharpened."""
+    least, most = 0.01, 10_000.0
+    for _ in range(100):  # the wider, the fewer counts
+        counts = (least * most) ** 0.5
+        inside = beta(mean * counts, (1 - mean) * counts)
+        wide = inside.ppf(0.975) - inside.ppf(0.025) > high - low
+        least, most = (counts, most) if wide else (least, counts)
+    return beta(mean * counts * sharpness, (1 - mean) * counts * sharpness)
+
+
+def test_a_sharper_choice_takes_the_best_more_often(opened: Opener) -> None:
+    shares: list[float] = []
+    for sharpness in (0.05, 1.0, 100.0):
+        memory = opened(choice_sharpness=sharpness)
+        if not shares:
+            tried(memory, TASK, "ask", "wwwf")
+            tried(memory, TASK, "wait", "wfff")
+        shares.append(memory.choose(TASK, ["ask", "wait"], seed=1).candidates["ask"])
+    assert shares == sorted(shares)
+    assert 0.5 < shares[0] < shares[-1]
+    assert shares[-1] > 0.99
+
+
+def test_one_that_is_sure_still_has_a_propensity_over_zero(learned: Memory) -> None:
+    for seed in range(20):
+        assert learned.choose(TASK, ["ask", "wait", "guess"], seed=seed).propensity > 0
+
+
+def test_greedy_takes_the_highest_and_equal_ones_share(learned: Memory) -> None:
+    assert learned.choose(TASK, ["ask", "wait"], explore="greedy").candidates == {
+        "ask": 1.0,
+        "wait": 0.0,
+    }
+    news = ["sing", "dance", "pray", "guess"]
+    for explore in ("greedy", "ucb", "epsilon"):
+        told = learned.choose(TASK, news, explore=explore, seed=1)
+        assert set(told.candidates.values()) == {0.25}
+    taken = {learned.choose(TASK, news, explore="greedy", seed=seed).text for seed in range(40)}
+    assert taken == set(news)
+
+
+def test_epsilon_is_the_share_of_chance(learned: Memory) -> None:
+    told = learned.choose(TASK, ["ask", "wait"], explore="epsilon", epsilon=0.2).candidates
+    assert told == pytest.approx({"ask": 0.9, "wait": 0.1}, rel=1e-12)
+    told = learned.choose(TASK, ["ask", "wait"], explore="epsilon", epsilon=0).candidates
+    assert told == {"ask": 1.0, "wait": 0.0}
+
+
+def test_ucb_takes_what_is_not_known_well(learned: Memory) -> None:
+    narrow = learned.choose(TASK, ["ask", "guess"], explore="ucb", width=0)
+    assert narrow.candidates == {"ask": 1.0, "guess": 0.0}
+    wide = learned.choose(TASK, ["ask", "guess"], explore="ucb", width=10)
+    assert wide.candidates == {"guess": 1.0, "ask": 0.0}
+
+
+def test_a_seed_repeats_and_none_does_not(learned: Memory) -> None:
+    asked: Any = {"candidates": ["ask", "wait", "guess"]}
+    assert learned.choose(TASK, **asked, seed=7) == learned.choose(TASK, **asked, seed=7)
+    fresh = {learned.choose(TASK, **asked).candidates["ask"] for _ in range(8)}
+    assert len(fresh) > 1
+
+
+def test_without_candidates_it_takes_what_works_on_such_tasks_or_anywhere(memory: Memory) -> None:
+    tried(memory, TASK, "ask", "www")
+    for number in range(30):
+        tried(memory, f"quite another thing {number}", f"way {number}", "w" * (number % 5 + 1))
+    choice = memory.choose(TASK, seed=1)
+    assert len(all_of(choice)) == FOUND
+    assert "ask" in choice.candidates
+    best = memory.strategies(limit=3)
+    assert {row.text for row in best} <= choice.candidates.keys()
+
+
+def test_an_empty_memory_has_no_candidates_of_its_own(memory: Memory) -> None:
+    with pytest.raises(NotFoundError, match="give candidates, or learn an episode first"):
+        memory.choose(TASK)
+    choice = memory.choose(TASK, ["ask", "wait"], seed=1)
+    assert {one.probability for one in all_of(choice)} == {0.5}
+    assert choice.candidates["ask"] == pytest.approx(0.5, abs=0.1)
+    assert not choice.known
+    assert dump(memory) == {}
+
+
+def test_what_counts_as_one_is_one_candidate(learned: Memory) -> None:
+    assert learned.choose(TASK, ["ask", "wait", " ask "]).candidates.keys() == {"ask", "wait"}
+    [row] = [row for row in learned.strategies() if row.text == "ask"]
+    assert learned.choose(TASK, [row.id, "wait"]).candidates.keys() == {"ask", "wait"}
+    tried(learned, TASK, "ask politely", "w")
+    learned.lessons.merge("ask", "ask politely")
+    both = learned.choose(TASK, ["ask politely", "ask", "wait"], explore="greedy")
+    assert both.candidates.keys() == {"ask politely", "wait"}
+    assert (both.here_successes, both.here_trials) == (8, 9)
+
+
+def test_an_anti_pattern_is_shown_and_removes_nothing(memory: Memory) -> None:
+    tried(memory, TASK, "hurry", "fff", error="timeout after 3 s", task_type="web")
+    tried(memory, TASK, "ask", "www", task_type="web")
+    choice = memory.choose(TASK, ["hurry", "ask"], seed=1)
+    assert choice.text == "ask"
+    assert choice.warnings == ()
+    [other] = choice.others
+    [warning] = other.warnings
+    assert (warning.strategy, warning.occurrences) == ("hurry", 3)
+    assert warning.better_alternative is not None
+    assert 0 < other.probability < choice.probability
+    assert memory.choose(TASK, ["hurry"]).warnings == (warning,)
+    assert memory.choose(TASK, ["hurry"], task_type="sql").warnings == ()
+    assert memory.choose("an unknown thing", ["hurry"]).warnings == (warning,)
+    tried(memory, TASK, "rush", "f", task_type="web")
+    memory.lessons.merge("rush", "hurry")
+    [of_merged] = memory.choose(TASK, ["hurry", "ask"], explore="greedy").others[0].warnings
+    assert of_merged.occurrences == 3
+
+
+def test_an_agent_chooses_by_what_it_may_read(memory: Memory) -> None:
+    tried(memory, TASK, "ask", "wwww", agent="ada")
+    tried(memory, TASK, "wait", "wwww", agent="bob")
+    told = {one.text: one for one in all_of(memory.choose(TASK, ["ask", "wait"], agent="ada"))}
+    assert (told["ask"].trials, told["wait"].trials) == (4, 0)
+    assert not told["wait"].known
+    assert memory.choose(TASK, agent="ada").candidates == {"ask": 1.0}
+    with pytest.raises(NotFoundError, match="that agent 'eve' may read"):
+        memory.choose(TASK, agent="eve")
+
+
+def test_nothing_is_written_until_the_choice_is_learned(learned: Memory) -> None:
+    learned.upkeep.relink()
+    before = dump(learned)
+    choice = learned.choose(TASK, ["ask", "wait", "something new"], seed=1)
+    assert dump(learned) == before
+    told = learned.learn(TASK, choice, success=True)
+    assert told.created
+    [use] = learned.query(
+        "MATCH (e:Episode {id: $id})-[u:USED]->(s:Strategy) WHERE e.ns = $ns "
+        "RETURN s.text AS text, u.shown AS shown, u.propensity AS propensity, u.explore AS explore, "
+        "u.candidates AS candidates",
+        id=told.episode_id,
+    )
+    assert json.loads(use.pop("candidates")) == choice.candidates
+    given = {"text": choice.text, "propensity": choice.propensity, "explore": "thompson"}
+    assert use == {**given, "shown": True}
+    other = StrategyUse("another way", applied=False)
+    learned.learn(TASK, [choice, other], success=False)
+    assert learned.verify().ok
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"candidates": []}, "candidates"),
+        ({"candidates": "ask"}, "candidates"),
+        ({"candidates": ["ask", ""]}, "candidates.1"),
+        ({"candidates": ["ask", 3]}, "candidates.1"),
+        ({"candidates": ["a" * 10_001]}, "candidates.0"),
+        ({"candidates": [str(number) for number in range(201)]}, "candidates"),
+        ({"task": ""}, "task"),
+        ({"task": None}, "task"),
+        ({"task_type": ""}, "task_type"),
+        ({"agent": ""}, "agent"),
+        ({"explore": "luck"}, "explore"),
+        ({"explore": None}, "explore"),
+        ({"epsilon": 1.1}, "epsilon"),
+        ({"epsilon": float("nan")}, "epsilon"),
+        ({"width": -1.0}, "width"),
+        ({"seed": -1}, "seed"),
+        ({"seed": 1.0}, "seed"),
+        ({"seed": True}, "seed"),
+    ],
+    ids=repr,
+)
+def test_bad_arguments(learned: Memory, given: dict[str, Any], field: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        learned.choose(**{"task": TASK, "candidates": ["ask"]} | given)
+    assert caught.value.field == field
+    if field == "explore":
+        assert "give one of thompson, greedy, ucb, epsilon" in str(caught.value)
+
+
+def test_a_sharpness_of_zero_is_an_error() -> None:
+    for sharpness in (0, -1, float("nan"), 1e9):
+        with pytest.raises(SettingsError, match="choice_sharpness"):
+            Settings(choice_sharpness=sharpness)
+
+
+def test_extreme_posteriors_and_sharpness_still_choose(opened: Opener) -> None:
+    memory = opened()
+    tried(memory, TASK, "ask", "w" * 300)
+    tried(memory, TASK, "wait", "f" * 300)
+    for sharpness in (0.01, 1_000.0):
+        told = opened(choice_sharpness=sharpness).choose(TASK, ["ask", "wait", "guess"], seed=1)
+        assert sum(told.candidates.values()) == pytest.approx(1.0)
+        assert told.propensity > 0
+
+
+def test_awaited(learned: Memory) -> None:
+    async def ask() -> Choice:
+        return await AsyncMemory(learned).choose(TASK, ["ask", "wait"], seed=5)
+
+    assert asyncio.run(ask()) == learned.choose(TASK, ["ask", "wait"], seed=5)

@@ -149,8 +149,8 @@ RETURN DISTINCT row.id AS id, e.id AS episode, one.at AS at
 ORDER BY at DESC, episode DESC;
 
 // name: recall.warnings
-// doc: The anti-patterns of strategies on types of tasks (null: on all) that failed more often with their error than they worked; merged strategies count
-// doc: as one.
+// doc: The anti-patterns of strategies on types of tasks (null: on all) that failed more often with their error than they worked; merged
+// doc: strategies count as one.
 // param: types list = null, at_least integer = 2, above float = 0.5
 // returns: id string, agent string, strategy_id string, strategy string, error_class string, task_types list, occurrences integer
 // returns: successes integer, confidence float, lower float, upper float, status string, first_at integer, last_at integer, members list

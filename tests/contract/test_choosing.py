@@ -243,8 +243,8 @@ def test_nothing_is_written_until_the_choice_is_learned(learned: Memory) -> None
     assert told.created
     [use] = learned.query(
         "MATCH (e:Episode {id: $id})-[u:USED]->(s:Strategy) WHERE e.ns = $ns "
-        "RETURN s.text AS text, u.shown AS shown, u.propensity AS propensity, u.explore AS explore, "
-        "u.candidates AS candidates",
+        "RETURN s.text AS text, u.shown AS shown, u.propensity AS propensity, "
+        "u.explore AS explore, u.candidates AS candidates",
         id=told.episode_id,
     )
     assert json.loads(use.pop("candidates")) == choice.candidates

@@ -280,7 +280,7 @@ def test_every_procedure_that_touches_data_takes_a_namespace_or_claimed_rows() -
         *(f"lessons.{name}" for name in ("merge", "unmerge", "release")),
         "lessons.lock_strategies",
         *(f"explaining.{name}" for name in ("course", "trend", "turns", "verdict_turns")),
-        *("rates.weigh", "rates.more", "forecasting.pool"),
+        *("rates.weigh", "rates.more", "forecasting.pool", "choosing.weigh"),
         "lessons_maintenance.link_heuristics",
         "lessons_maintenance.link_anti_patterns",
         "maintenance.namespaces",

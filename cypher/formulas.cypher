@@ -106,6 +106,10 @@ CASE r.verdict WHEN 'WORKS' THEN r.worked ELSE r.failed END;
 // doc: How many episodes speak against the verdict on a rule.
 CASE r.verdict WHEN 'WORKS' THEN r.blamed ELSE r.praised END;
 
+// formula: said(text)
+// doc: What a mistake shows of a text on a card: 300 characters at most, null where nothing is said.
+CASE WHEN text <> '' THEN left(text, 300) ELSE null END;
+
 // formula: contested(own, against)
 // doc: A confidence after contradiction by others, whose confidences sum to `against`: itself times its share of the sum of all. Two equal
 // doc: ones keep half each.

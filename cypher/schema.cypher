@@ -152,8 +152,8 @@ CREATE (n15:Rule {id: 'properties'})
 SET n15 += {ns: '', created_at: 0, text: '', task: '', source: '', verdict: '', worked: 0, praised: 0, failed: 0,
   blamed: 0, first_at: 0, last_at: 0, worked_at: 0, failed_at: 0, agents: [''], task_types: ['']}
 CREATE (n16:Mistake {id: 'properties'})
-SET n16 += {ns: '', created_at: 0, type: '', task: '', worker: '', correct_decision: '', seen: 0, evidence: '',
-  lesson: '', first_episode: '', first_order: 0, last_episode: '', last_order: 0, last_rank: 0, first_at: 0, last_at: 0}
+SET n16 += {ns: '', created_at: 0, type: '', task: '', worker: '', correct_decision: '', bad_decision: '', seen: 0,
+  evidence: '', lesson: '', first_episode: '', first_order: 0, last_episode: '', last_order: 0, last_rank: 0, first_at: 0, last_at: 0}
 CREATE (n17:Lock {id: 'properties'})
 SET n17 += {ns: '', created_at: 0, name: ''}
 CREATE (n18:LearningScope {id: 'properties'})
@@ -168,7 +168,7 @@ SET n21 += {ns: '', created_at: 0, domain: '', fact: ''}
 CREATE (n22:Statement {id: 'properties'})
 SET n22 += {ns: '', created_at: 0, source: '', confidence: 0.0, user: '', at: 0}
 CREATE (n23:Consolidation {id: 'properties'})
-SET n23 += {ns: '', created_at: 0, at: 0, episodes: 0, stamp: 0, z: 0.0, renewals: 0}
+SET n23 += {ns: '', created_at: 0, at: 0, episodes: 0, stamp: 0, z: 0.0, renewals: 0, method: 0}
 CREATE (n24:Document {id: 'properties'})
 SET n24 += {ns: '', created_at: 0, name: '', format: '', rest: ''}
 CREATE (n25:Pending {id: 'properties'})

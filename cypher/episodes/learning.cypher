@@ -407,7 +407,8 @@ WITH count(*) AS done
 UNWIND $carded AS row
 MATCH (e:Episode {id: row.episode})
 MATCH (m:Mistake {id: row.mistake})
-CREATE (e)-[:MADE {rank: row.rank, about_given: row.about_given, evidence: row.evidence, lesson: row.lesson, extra: row.extra}]->(m)
+CREATE (e)-[:MADE {rank: row.rank, about_given: row.about_given, bad_decision: row.bad_decision, evidence: row.evidence,
+  lesson: row.lesson, extra: row.extra}]->(m)
 WITH count(*) AS done
 //? mistakes
 UNWIND $mistakes AS row
@@ -418,18 +419,26 @@ WITH m, row.seen AS seen, row.latest AS latest, row.earliest AS earliest, earlie
      m.last_order IS NULL OR row.latest.at > m.last_order OR (row.latest.at = m.last_order AND row.latest.episode > m.last_episode)
        OR (row.latest.at = m.last_order AND row.latest.episode = m.last_episode AND row.latest.rank > m.last_rank) AS newer,
      m.first_order IS NULL OR row.earliest.at < m.first_order
-       OR (row.earliest.at = m.first_order AND row.earliest.episode < m.first_episode) AS older
+       OR (row.earliest.at = m.first_order AND row.earliest.episode < m.first_episode) AS older,
+     CASE WHEN m.last_order IS NULL OR row.earliest.at > m.last_order
+       OR (row.earliest.at = m.last_order AND row.earliest.episode > m.last_episode) THEN null ELSE m.id END AS mixed
+OPTIONAL MATCH (:Mistake {id: mixed})<-[k:MADE]-(e:Episode)
+WITH m, seen, latest, earliest, first_at, last_at, created_at, newer, older, mixed, k, e
+ORDER BY coalesce(e.ended_at, e.started_at, e.recorded_at) DESC, e.id DESC, k.rank DESC
+WITH m, seen, latest, earliest, first_at, last_at, created_at, newer, older, mixed, collect(said(k.bad_decision)) AS bad_decisions,
+     collect(said(k.evidence)) AS evidence, collect(said(k.lesson)) AS lessons
 WITH m, m.seen + seen AS seen, first_at, last_at, created_at,
-     CASE WHEN newer THEN left(latest.evidence, 300) ELSE m.evidence END AS evidence,
-     CASE WHEN newer THEN left(latest.lesson, 300) ELSE m.lesson END AS lesson,
+     CASE WHEN mixed IS NULL THEN coalesce(said(latest.bad_decision), m.bad_decision) ELSE bad_decisions[0] END AS bad_decision,
+     CASE WHEN mixed IS NULL THEN coalesce(said(latest.evidence), m.evidence) ELSE evidence[0] END AS evidence,
+     CASE WHEN mixed IS NULL THEN coalesce(said(latest.lesson), m.lesson) ELSE lessons[0] END AS lesson,
      CASE WHEN newer THEN latest.episode ELSE m.last_episode END AS last_episode,
      CASE WHEN newer THEN latest.at ELSE m.last_order END AS last_order,
      CASE WHEN newer THEN latest.rank ELSE m.last_rank END AS last_rank,
      CASE WHEN older THEN earliest.episode ELSE m.first_episode END AS first_episode,
      CASE WHEN older THEN earliest.at ELSE m.first_order END AS first_order
-SET m.seen = seen, m.evidence = evidence, m.lesson = lesson, m.first_episode = first_episode, m.first_order = first_order,
-    m.last_episode = last_episode, m.last_order = last_order, m.last_rank = last_rank, m.first_at = first_at, m.last_at = last_at,
-    m.created_at = created_at
+SET m.seen = seen, m.bad_decision = bad_decision, m.evidence = evidence, m.lesson = lesson, m.first_episode = first_episode,
+    m.first_order = first_order, m.last_episode = last_episode, m.last_order = last_order, m.last_rank = last_rank, m.first_at = first_at,
+    m.last_at = last_at, m.created_at = created_at
 WITH count(*) AS done
 //?
 RETURN done;

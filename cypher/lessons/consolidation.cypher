@@ -7,7 +7,8 @@
 // Only episodes with a score that praises or blames (formulas.cypher) count, each once for a rule.
 // A Consolidation has `episodes`, the number of episodes at the last consolidation, and `stamp`,
 // the number of episodes from which its rules follow: as long as both agree, they can be derived
-// again (null: never). Erasing increments `renewals`, so that rules derived before an erasure are
+// again (null: never). `method` is the way in which they were derived; rules of another one stay until the next
+// consolidation. Erasing increments `renewals`, so that rules derived before an erasure are
 // not written after it.
 
 // name: consolidation.state
@@ -17,7 +18,8 @@ MATCH (t:Task)
 WHERE t.ns = $ns
 WITH sum(t.episodes) AS episodes
 OPTIONAL MATCH (c:Consolidation {id: $id})
-RETURN c.at AS at, c.episodes AS before, c.stamp AS stamp, c.z AS z, c.renewals AS renewals, episodes;
+RETURN c.at AS at, c.episodes AS before, CASE WHEN c.method = 2 THEN c.stamp ELSE null END AS stamp, c.z AS z,
+       c.renewals AS renewals, episodes;
 
 // name: consolidation.quantile
 // doc: The quantile of the bounds of general rules (no row: there was no consolidation).
@@ -186,7 +188,7 @@ ORDER BY id, supports DESC, at DESC, episode DESC;
 // returns: created integer
 OPTIONAL MATCH (c:Consolidation {id: $id})
 WITH c WHERE c IS NULL
-CREATE (:Consolidation {id: $id, ns: $ns, created_at: $now, at: $now, episodes: 0, stamp: null, z: null, renewals: 0})
+CREATE (:Consolidation {id: $id, ns: $ns, created_at: $now, at: $now, episodes: 0, stamp: null, z: null, renewals: 0, method: 2})
 RETURN count(*) AS created;
 
 // name: consolidation.lock
@@ -208,7 +210,7 @@ MATCH (c:Consolidation {id: $id})
 WITH c, c.ns AS ns WHERE ns = $ns
 WITH c, coalesce($at, c.at) AS at, CASE WHEN $at IS NULL AND c.episodes < $episodes THEN c.episodes ELSE $episodes END AS episodes,
      CASE WHEN $at IS NULL THEN c.renewals + 1 ELSE c.renewals END AS renewals
-SET c.at = at, c.episodes = episodes, c.stamp = $stamp, c.z = $z, c.renewals = renewals
+SET c.at = at, c.episodes = episodes, c.stamp = $stamp, c.z = $z, c.renewals = renewals, c.method = 2
 RETURN count(*) AS noted;
 
 // name: consolidation.close

@@ -6,7 +6,7 @@
 // (AntiPattern)-[:OPPOSED_BY]->(Heuristic)      what the strategy achieved on the types of tasks where it failed so
 // (either)-[:DERIVED_FROM {supports, at}]->(Episode)   the latest five for, the latest five against, and some before
 // (Task)-[:HAS_RULE]->(Rule)<-[:LISTED {as_success, rank}]-(Episode)
-// (Mistake)<-[:MADE {rank, evidence, lesson, extra}]-(Episode)
+// (Mistake)<-[:MADE {rank, bad_decision, evidence, lesson, extra}]-(Episode)
 // (Task)-[:RECENT {at}]->(Episode)              the latest twenty, and some before
 //
 // What is before the latest is cut off when it is as much as these; how much there is depends on the order of calls, so that readers
@@ -76,13 +76,14 @@ ORDER BY id, as_success DESC, rank;
 
 // name: lessons.cards_of
 // doc: The mistake cards of episodes, in order.
-// returns: id string, rank integer, type string, about string, about_given boolean, worker string, correct_decision string, evidence string
-// returns: lesson string, extra string
+// returns: id string, rank integer, type string, about string, about_given boolean, worker string, correct_decision string
+// returns: bad_decision string, evidence string, lesson string, extra string
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (e)-[k:MADE]->(m:Mistake)
 RETURN e.id AS id, k.rank AS rank, m.type AS type, m.task AS about, k.about_given AS about_given, m.worker AS worker,
-       m.correct_decision AS correct_decision, k.evidence AS evidence, k.lesson AS lesson, k.extra AS extra
+       m.correct_decision AS correct_decision, k.bad_decision AS bad_decision, k.evidence AS evidence, k.lesson AS lesson,
+       k.extra AS extra
 ORDER BY id, rank;
 
 // name: lessons.heuristics
@@ -302,19 +303,20 @@ ORDER BY at DESC, id;
 // name: lessons.mistakes_by
 // doc: The mistakes on the cards of given agents' episodes, most frequent first, then latest first.
 // param: agents list, types list = null, task string = null, worker string = null
-// returns: id string, type string, task string, worker string, correct_decision string, seen integer, evidence string, lesson string
-// returns: first_episode string, last_episode string, first_at integer, last_at integer
+// returns: id string, type string, task string, worker string, correct_decision string, bad_decision string
+// returns: seen integer, evidence string, lesson string, first_episode string, last_episode string, first_at integer, last_at integer
 MATCH (a:Agent)
 WHERE a.ns = $ns AND a.name IN $agents
 MATCH (a)-[:RAN]->(e:Episode)-[k:MADE]->(m:Mistake)
 WHERE ($task IS NULL OR m.task = $task) AND ($worker IS NULL OR m.worker = $worker) AND ($types IS NULL OR e.type IN $types)
 WITH m, e, k, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
 ORDER BY at DESC, e.id DESC, k.rank DESC
-WITH m, count(k) AS seen, collect({episode: e.id, at: at, evidence: k.evidence, lesson: k.lesson}) AS cards,
+WITH m, count(k) AS seen, collect({episode: e.id, at: at}) AS cards,
+     collect(said(k.bad_decision)) AS bad_decisions, collect(said(k.evidence)) AS evidence, collect(said(k.lesson)) AS lessons,
      min(coalesce(e.ended_at, e.started_at)) AS first_at, max(coalesce(e.ended_at, e.started_at)) AS last_at
-WITH m, seen, first_at, last_at, cards[0] AS latest, cards[size(cards) - 1] AS earliest
+WITH m, seen, first_at, last_at, bad_decisions, evidence, lessons, cards[0] AS latest, cards[size(cards) - 1] AS earliest
 RETURN m.id AS id, m.type AS type, m.task AS task, m.worker AS worker, m.correct_decision AS correct_decision,
-  seen, left(latest.evidence, 300) AS evidence, left(latest.lesson, 300) AS lesson, earliest.episode AS first_episode,
+  bad_decisions[0] AS bad_decision, seen, evidence[0] AS evidence, lessons[0] AS lesson, earliest.episode AS first_episode,
   latest.episode AS last_episode, first_at, last_at
 ORDER BY seen DESC, latest.at DESC, id;
 
@@ -357,12 +359,13 @@ RETURN r.id AS id, e.id AS episode, d.at AS at;
 // install: mistakes
 // doc: Mistakes, most frequent first, then latest first.
 // param: task string = null, worker string = null, limit integer = 30
-// returns: id string, type string, task string, worker string, correct_decision string, seen integer, evidence string, lesson string
-// returns: first_episode string, last_episode string, first_at integer, last_at integer
+// returns: id string, type string, task string, worker string, correct_decision string, bad_decision string
+// returns: seen integer, evidence string, lesson string, first_episode string, last_episode string, first_at integer, last_at integer
 MATCH (m:Mistake)
 WHERE m.ns = $ns AND ($task IS NULL OR m.task = $task) AND ($worker IS NULL OR m.worker = $worker)
-RETURN m.id AS id, m.type AS type, m.task AS task, m.worker AS worker, m.correct_decision AS correct_decision, m.seen AS seen,
-       m.evidence AS evidence, m.lesson AS lesson, m.first_episode AS first_episode, m.last_episode AS last_episode,
+RETURN m.id AS id, m.type AS type, m.task AS task, m.worker AS worker, m.correct_decision AS correct_decision,
+       m.bad_decision AS bad_decision, m.seen AS seen, m.evidence AS evidence, m.lesson AS lesson, m.first_episode AS first_episode,
+       m.last_episode AS last_episode,
        m.first_at AS first_at, m.last_at AS last_at
 ORDER BY seen DESC, m.last_order DESC, id
 LIMIT $limit;

@@ -278,29 +278,32 @@ RETURN count(r) AS written;
 
 // name: lessons_maintenance.derive_mistakes
 // doc: The mistakes, derived from the cards of episodes.
-// returns: id string, uses integer, seen integer, evidence string, lesson string, first_episode string, first_order integer
-// returns: last_episode string, last_order integer, last_rank integer, first_at integer, last_at integer, created_at integer
+// returns: id string, uses integer, seen integer, bad_decision string, evidence string, lesson string, first_episode string
+// returns: first_order integer, last_episode string, last_order integer, last_rank integer, first_at integer, last_at integer
+// returns: created_at integer
 MATCH (m:Mistake)
 WHERE m.id IN $ids AND toString(m.ns) = $ns
 MATCH (e:Episode)-[k:MADE]->(m)
 WITH m.id AS id, e, k, coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
 ORDER BY id, at DESC, e.id DESC, k.rank DESC
-WITH id, count(*) AS seen, collect({episode: e.id, at: at, rank: k.rank, evidence: k.evidence, lesson: k.lesson}) AS cards,
+WITH id, count(*) AS seen, collect({episode: e.id, at: at, rank: k.rank}) AS cards,
+     collect(said(k.bad_decision)) AS bad_decisions, collect(said(k.evidence)) AS evidence, collect(said(k.lesson)) AS lessons,
      min(dated) AS first_at, max(dated) AS last_at, min(e.recorded_at) AS created_at
-WITH id, seen, cards[0] AS latest, cards[size(cards) - 1] AS earliest, first_at, last_at, created_at
-RETURN id, seen AS uses, seen, left(latest.evidence, 300) AS evidence, left(latest.lesson, 300) AS lesson,
+WITH id, seen, cards[0] AS latest, cards[size(cards) - 1] AS earliest, bad_decisions, evidence, lessons, first_at, last_at, created_at
+RETURN id, seen AS uses, seen, bad_decisions[0] AS bad_decision, evidence[0] AS evidence, lessons[0] AS lesson,
        earliest.episode AS first_episode, earliest.at AS first_order, latest.episode AS last_episode, latest.at AS last_order,
        latest.rank AS last_rank, first_at, last_at, created_at
 ORDER BY id;
 
 // name: lessons_maintenance.stored_mistakes
 // doc: The mistakes, as stored.
-// returns: id string, seen integer, evidence string, lesson string, first_episode string, first_order integer, last_episode string
-// returns: last_order integer, last_rank integer, first_at integer, last_at integer, created_at integer
+// returns: id string, seen integer, bad_decision string, evidence string, lesson string, first_episode string, first_order integer
+// returns: last_episode string, last_order integer, last_rank integer, first_at integer, last_at integer, created_at integer
 MATCH (m:Mistake)
 WHERE m.id IN $ids AND toString(m.ns) = $ns
-RETURN m.id AS id, m.seen AS seen, m.evidence AS evidence, m.lesson AS lesson, m.first_episode AS first_episode,
-  m.first_order AS first_order, m.last_episode AS last_episode, m.last_order AS last_order, m.last_rank AS last_rank,
+RETURN m.id AS id, m.seen AS seen, m.bad_decision AS bad_decision, m.evidence AS evidence, m.lesson AS lesson,
+  m.first_episode AS first_episode, m.first_order AS first_order, m.last_episode AS last_episode, m.last_order AS last_order,
+  m.last_rank AS last_rank,
   m.first_at AS first_at, m.last_at AS last_at, m.created_at AS created_at
 ORDER BY id;
 
@@ -311,8 +314,9 @@ ORDER BY id;
 UNWIND $rows AS row
 MATCH (m:Mistake {id: row.id})
 WITH row, m, m.ns AS ns WHERE ns = $ns
-SET m.seen = row.seen, m.evidence = row.evidence, m.lesson = row.lesson, m.first_episode = row.first_episode,
-  m.first_order = row.first_order, m.last_episode = row.last_episode, m.last_order = row.last_order, m.last_rank = row.last_rank,
+SET m.seen = row.seen, m.bad_decision = row.bad_decision, m.evidence = row.evidence, m.lesson = row.lesson,
+  m.first_episode = row.first_episode, m.first_order = row.first_order, m.last_episode = row.last_episode, m.last_order = row.last_order,
+  m.last_rank = row.last_rank,
   m.first_at = row.first_at, m.last_at = row.last_at, m.created_at = row.created_at
 RETURN count(m) AS written;
 

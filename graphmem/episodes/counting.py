@@ -46,6 +46,8 @@ _EMPTY = {
     "last_at": None,
 }
 _NOTHING = {"won": 0, "lost": 0}
+_SAID = ("bad_decision", "evidence", "lesson")
+"""What a mistake has of the latest card that says it."""
 
 Found = Mapping[str, Mapping[str, Row]]
 """Rows of ``learning.look_at``: label -> id -> row."""
@@ -411,8 +413,8 @@ def _cards(rows: Iterable[Row]) -> dict[str, list[Any]]:
                 "seen": len(cards),
                 "earliest": {name: cards[0][name] for name in ("at", "episode")},
                 "latest": {
-                    name: cards[-1][name]
-                    for name in ("at", "episode", "rank", "evidence", "lesson")
+                    **{name: cards[-1][name] for name in ("at", "episode", "rank")},
+                    **{name: _last(name, cards) for name in _SAID},
                 },
                 "first_at": min(dates, default=None),
                 "last_at": max(dates, default=None),
@@ -423,3 +425,8 @@ def _cards(rows: Iterable[Row]) -> dict[str, list[Any]]:
         "carded": made,
         "mistakes": counted,
     }
+
+
+def _last(name: str, cards: Iterable[Row]) -> str | None:
+    """Return the latest text of that name on cards, the earliest first."""
+    return next((card[name] for card in reversed([*cards]) if card[name]), None)

@@ -25,6 +25,7 @@ from graphmem.ids import (
     task_id,
 )
 from graphmem.models import Episode, MistakeCard, Step, StrategyUse, content, resolve
+from graphmem.models.episodes import hashed, without_bad_decision
 from graphmem.policies.streams import took
 from graphmem.store.port import Row
 from graphmem.text.error_classes import error_class
@@ -38,7 +39,7 @@ def episode_row(episode: Episode, namespace: str, threshold: float) -> Row:
     """
     outcome = resolve(episode, threshold)
     held = content(episode, outcome)
-    written = canonical_json(held)
+    written = canonical_json(hashed(held))
     content_hash = digest(written)
     key = ("key", episode.source_key) if episode.source_key else ("content", content_hash)
     episode_id = node_id(namespace, "Episode", *key)
@@ -164,6 +165,7 @@ def _card_row(namespace: str, task_key: str, rank: int, card: MistakeCard) -> Ro
         "worker": card.worker,
         "correct_decision": card.correct_decision,
         "rank": rank,
+        "bad_decision": card.bad_decision,
         "evidence": card.evidence,
         "lesson": card.lesson,
         "extra": canonical_json(card.extra) if card.extra else None,
@@ -197,14 +199,19 @@ def read_contents(reader: Reader, ids: list[str]) -> dict[str, dict[str, Any]]:
         name = "successes" if row["as_success"] else "mistakes"
         found[row["id"]].setdefault(name, []).append(row["text"])
     for row in reader.read("lessons.cards_of", ids=ids):
+        extra = json.loads(row["extra"]) if row["extra"] else {}
+        bad = row["bad_decision"]
+        if bad is None and isinstance(extra.get("bad_decision"), str):
+            bad, extra = extra["bad_decision"], without_bad_decision(extra)  # had no field before
         card = {
             "type": row["type"],
             "task": row["about"] if row["about_given"] else None,
             "worker": row["worker"],
             "correct_decision": row["correct_decision"],
+            "bad_decision": bad,
             "evidence": row["evidence"],
             "lesson": row["lesson"],
-            "extra": json.loads(row["extra"]) if row["extra"] else None,
+            "extra": extra or None,
         }
         held = {name: value for name, value in card.items() if value is not None}
         found[row["id"]].setdefault("mistake_cards", []).append(held)

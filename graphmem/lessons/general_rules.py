@@ -7,8 +7,8 @@ Without a model a general rule is a finding that episodes of several tasks share
   Wilson lower bound over one half;
 - a sentence that praised episodes of at least two tasks list as a success, and that fewer blamed
   episodes list at all; or one that blamed episodes of at least two tasks list as a mistake, and
-  fewer praised ones at all. Sentences are equal if they differ only in case, punctuation, spaces
-  and numbers.
+  fewer praised ones at all. Sentences are equal if they differ only in case, punctuation and
+  spaces; a number is part of what is said.
 
 These follow from the facts, so that `verify` can derive them again. A model adds its own rules,
 which are marked: each names episodes from the prompt, and is kept if more of these support than
@@ -61,7 +61,7 @@ ATTEMPTS = 3
 
 REPETITION, MODEL = "repetition", "model"
 
-_WORD = re.compile(r"\d+|[^\W\d_]+")
+_WORD = re.compile(r"(?:(?<!\w)-(?=\d))?\d+(?:[.,]\d+)*|[^\W\d_]+")
 
 _SYSTEM = f"""\
 You find rules that hold for more than one task in a record of what an agent did.
@@ -433,12 +433,13 @@ def renew(tx: Transaction, touched: Touched | None = None) -> int:
 
 
 def normalized(sentence: str) -> str:
-    """Return the normalized form of a sentence: small letters, # for numbers.
+    """Return the normalized form of a sentence: its words in small letters, and its numbers.
 
-    Punctuation, spaces and the form of characters (NFKC) do not count. "" if no word is left.
+    Punctuation, spaces and the form of characters (NFKC) do not count, but for the sign and the
+    decimals of a number. "" if no word is left.
     """
-    words = _WORD.findall(unicodedata.normalize("NFKC", sentence).casefold())
-    return " ".join("#" if word.isdigit() else word for word in words)
+    plain = unicodedata.normalize("NFKC", sentence).casefold().replace("\u2212", "-")
+    return " ".join(_WORD.findall(plain))
 
 
 def _open(tx: Transaction) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import fsum
 from typing import Annotated, Any
 
@@ -119,16 +120,34 @@ class MistakeCard(Input):
     """One mistake of an episode, described so that a repetition can be recognized.
 
     Cards with the same ``type``, ``task`` (default: the episode's), ``worker`` and
-    ``correct_decision`` are the same mistake; ``seen`` counts the cards.
+    ``correct_decision`` are the same mistake; ``seen`` counts the cards. A ``bad_decision`` in
+    ``extra``, where it was before it had a field, is that field.
     """
 
     type: Name
     task: Name | None = None
     worker: Name | None = None
     correct_decision: Name | None = None
+    bad_decision: Text | None = None
     evidence: Text | None = None
     lesson: Text | None = None
     extra: JsonObject = {}  # noqa: RUF012 - pydantic copies it
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _of_before(cls, data: Any) -> Any:
+        extra = data.get("extra") if isinstance(data, dict) else None
+        if not isinstance(extra, dict) or data.get("bad_decision") is not None:
+            return data
+        bad = extra.get("bad_decision")
+        if not isinstance(bad, str):
+            return data
+        return {**data, "bad_decision": bad, "extra": without_bad_decision(extra)}
+
+
+def without_bad_decision(extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the free data of a card without the decision that has a field."""
+    return {name: value for name, value in extra.items() if name != "bad_decision"}
 
 
 _Uses = str | StrategyUse | Annotated[list[str | StrategyUse], Field(max_length=MAX_STRATEGIES)]
@@ -313,6 +332,26 @@ _OPTIONAL = ("shown", "propensity", "explore", "candidates")
 def card_content(card: MistakeCard) -> dict[str, Any]:
     """Return the content of a mistake card, for hashing and comparing."""
     return {name: value for name, value in card.__dict__.items() if value not in (None, {})}
+
+
+def hashed(held: dict[str, Any]) -> dict[str, Any]:
+    """Return the content of an episode whose digest identifies it, which never changes.
+
+    There a ``bad_decision`` of a mistake card stands in its ``extra``, as it did before it had a
+    field.
+    """
+    cards = held.get("mistake_cards", ())
+    if not any("bad_decision" in card for card in cards):
+        return held
+    return {**held, "mistake_cards": [_hashed_card(card) for card in cards]}
+
+
+def _hashed_card(card: dict[str, Any]) -> dict[str, Any]:
+    extra = card.get("extra", {})
+    if "bad_decision" not in card or "bad_decision" in extra:
+        return card
+    known = without_bad_decision(card)
+    return {**known, "extra": {**extra, "bad_decision": card["bad_decision"]}}
 
 
 _STEP_FIELDS = tuple(Step.model_fields)

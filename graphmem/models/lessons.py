@@ -109,8 +109,9 @@ class Rule(Output):
 
 
 class Mistake(Output):
-    """A mistake that was made ``seen`` times, with evidence and lesson of the latest card.
+    """A mistake that was made ``seen`` times.
 
+    ``bad_decision``, ``evidence`` and ``lesson`` are each of the latest card that has one.
     ``first_episode`` and ``last_episode`` are ids of episodes.
     """
 
@@ -119,6 +120,7 @@ class Mistake(Output):
     task: str
     worker: str | None
     correct_decision: str | None
+    bad_decision: str | None
     seen: int
     evidence: str | None
     lesson: str | None

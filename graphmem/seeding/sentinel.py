@@ -42,6 +42,7 @@ _CARD_FIELDS = {
     "task": ("task_id", "task"),
     "worker": ("worker_id", "worker"),
     "correct_decision": ("correct_decision",),
+    "bad_decision": ("bad_decision",),
     "evidence": ("evidence",),
     "lesson": ("lesson",),
 }
@@ -357,7 +358,7 @@ def _card(card: Any, where: str) -> dict[str, Any]:
         if name is None:
             continue
         value = extra[name]
-        if field in ("evidence", "lesson"):
+        if field in ("bad_decision", "evidence", "lesson"):
             if not isinstance(value, str):
                 continue
         else:

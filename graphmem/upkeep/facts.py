@@ -10,6 +10,7 @@ from graphmem.graph.derived import Page, Paged, Rebuilt, Verified
 from graphmem.graph.graph import Transaction
 from graphmem.ids import canonical_json, digest
 from graphmem.models import Difference
+from graphmem.models.episodes import hashed
 from graphmem.policies.streams import took
 from graphmem.store.paging import pages
 from graphmem.store.port import Row
@@ -40,7 +41,7 @@ class Facts(Paged):
         ]
         for row in tx.run("maintenance.hashes", ids=ids):
             held = contents.get(row["id"])
-            actual = digest(canonical_json(held)) if held is not None else None
+            actual = digest(canonical_json(hashed(held))) if held is not None else None
             if actual != row["content_hash"]:
                 differences.append(
                     Difference(

@@ -165,6 +165,7 @@ cards = st.builds(
     type=st.sampled_from(["skipped", "mixed up"]),
     task=st.sampled_from([None, None, "book"]),
     worker=st.sampled_from([None, "w"]),
+    bad_decision=st.sampled_from([None, "", "skip it"]),
     evidence=st.sampled_from([None, "log line", "x" * 400]),
     lesson=st.sampled_from([None, "look twice"]),
 )

@@ -471,7 +471,9 @@ def run(memory: Memory, name: str, **given: Any) -> list[dict[str, Any]]:
     query = procedure(name)
     return [
         dict(row)
-        for row in memory.store.transact(lambda tx: tx.run(query, ns=memory.namespace, now=5, **given))
+        for row in memory.store.transact(
+            lambda tx: tx.run(query, ns=memory.namespace, now=5, **given)
+        )
     ]
 
 

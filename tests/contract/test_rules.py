@@ -8,10 +8,13 @@ import pytest
 
 from graphmem import Memory
 from graphmem.errors import ValidationError
+from graphmem.store.queries import adhoc
 from tests.contract.teaching import checked, day
 
 NEVER = 0.7
 """A score that makes no rule, either way."""
+BEFORE = "c751d1d1f65bc0f25f1de9d7cb6aaeab"
+"""The hash of an episode with a card, as it was when its bad decision had no field."""
 
 
 def attempt(memory: Memory, score: float, number: int = 0, **more: Any) -> str:
@@ -223,6 +226,54 @@ class TestMistakes:
         [mistake] = memory.lessons.mistakes()
         assert (mistake.seen, mistake.lesson) == (2, "B")
         checked(memory)
+
+    @pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0), (2, 0, 3, 1)])
+    def test_a_later_card_that_says_nothing_leaves_what_was_said(
+        self, memory: Memory, order: tuple[int, ...]
+    ) -> None:
+        said: list[dict[str, str]] = [
+            {"evidence": "log line 7", "lesson": "look twice", "bad_decision": "approve"},
+            {"lesson": "look three times"},
+            {"evidence": "", "bad_decision": "approve at once"},
+            {},
+        ]
+        for number in order:
+            attempt(memory, NEVER, number, mistake_cards=[{**CARD, **said[number]}])
+        [mistake] = memory.lessons.mistakes()
+        [own] = memory.lessons.mistakes(agent="default")
+        assert own == mistake
+        assert (mistake.seen, mistake.last_at) == (4, day(3))
+        assert (mistake.evidence, mistake.lesson) == ("log line 7", "look three times")
+        assert mistake.bad_decision == "approve at once"
+        checked(memory)
+
+    def test_erasing_what_a_mistake_shows_brings_the_one_before(self, memory: Memory) -> None:
+        attempt(memory, NEVER, 0, mistake_cards=[{**CARD, "bad_decision": "a", "lesson": "A"}])
+        shown = attempt(memory, NEVER, 1, mistake_cards=[{**CARD, "bad_decision": "b"}])
+        attempt(memory, NEVER, 2, mistake_cards=[CARD])
+        memory.upkeep.erase(shown)
+        [mistake] = memory.lessons.mistakes()
+        assert (mistake.seen, mistake.bad_decision, mistake.lesson) == (2, "a", "A")
+        checked(memory)
+
+    def test_a_bad_decision_in_free_data_is_the_field(self, memory: Memory) -> None:
+        """So it was before; the episode is the same, by its key and by its hash."""
+        card = {**CARD, "extra": {"bad_decision": "approve", "level": 3}}
+        attempt(memory, NEVER, source_key="1", mistake_cards=[card])
+        [hashed] = memory.query("MATCH (e:Episode) WHERE e.ns = $ns RETURN e.content_hash AS it")
+        assert hashed["it"] == BEFORE
+        again = {**CARD, "bad_decision": "approve", "extra": {"level": 3}}
+        attempt(memory, NEVER, source_key="1", mistake_cards=[again])
+        [mistake] = memory.lessons.mistakes()
+        assert (mistake.seen, mistake.bad_decision) == (1, "approve")
+        # A memory of before has it in the free data of the card alone.
+        before = """MATCH (:Episode)-[k:MADE]->(m:Mistake) WHERE m.ns = $ns
+        SET k.bad_decision = null, k.extra = '{"bad_decision":"approve","level":3}',
+            m.bad_decision = null
+        RETURN count(k) AS cards"""
+        memory.store.write(adhoc(before, "write"), ns=memory.namespace)
+        checked(memory)
+        attempt(memory, NEVER, source_key="1", mistake_cards=[again])
 
     def test_an_agent_reads_what_its_own_cards_say(self, memory: Memory) -> None:
         attempt(memory, NEVER, 0, agent="anna", mistake_cards=[{**CARD, "lesson": "hers"}])

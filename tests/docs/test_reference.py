@@ -154,7 +154,14 @@ def fit_strengths(memory: Memory) -> None:
 
 def learn_lessons(memory: Memory, moment: datetime) -> None:
     """Make every node and edge of lessons, with all of their properties."""
-    card = {"type": "m", "worker": "w", "correct_decision": "c", "evidence": "e", "lesson": "l"}
+    card = {
+        "type": "m",
+        "bad_decision": "b",
+        "worker": "w",
+        "correct_decision": "c",
+        "evidence": "e",
+        "lesson": "l",
+    }
     for score, strategy in ((0.1, "bad"), (0.9, "good")):
         memory.learn_many(
             {

@@ -1,6 +1,8 @@
 """Run the benchmarks, each in a process of its own, and print a Markdown table.
 
 python -m tests.bench [NAME ...] [--scale 0.1] [--all-sizes] [--json FILE]
+
+NAME may also be the first word of the names of several: ``loop`` runs all ``loop_*``.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from tests.bench import (
     forecasting,
     lessons,
     lessons_server,
+    loop_speed,
     policies,
     policies_server,
     recall,
@@ -35,6 +38,7 @@ EMBEDDED = (
     *recall_scale.BENCHMARKS,
     *embedding.BENCHMARKS,
     *forecasting.BENCHMARKS,
+    *loop_speed.BENCHMARKS,
 )
 SERVER = (
     *("neo4j_learn", "neo4j_learn_at_once", "neo4j_learn_many", "neo4j_erase"),
@@ -59,6 +63,13 @@ def run(name: str, scale: float, environment: dict[str, str]) -> list[Result]:
     return [Result(**entry) for entry in json.loads(done.stdout.splitlines()[-1])]
 
 
+def group(name: str) -> list[str]:
+    """Return the benchmarks that a name stands for: itself, else those that begin with it."""
+    known = (*EMBEDDED, *SERVER)
+    of_group = [one for one in known if one.startswith(f"{name}_")]
+    return [name] if name in known else of_group or [name]
+
+
 def main() -> None:
     """Parse the arguments, run, print."""
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
@@ -71,7 +82,7 @@ def main() -> None:
     )
     parser.add_argument("--json", type=Path, help="also write the results to a file")
     options = parser.parse_args()
-    names = options.names or [*EMBEDDED, *SERVER]
+    names = [one for name in options.names for one in group(name)] or [*EMBEDDED, *SERVER]
     environment = dict(os.environ)
     if options.all_sizes:
         environment[policies.ALL_SIZES] = "1"

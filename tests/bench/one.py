@@ -15,6 +15,7 @@ from tests.bench import (
     forecasting,
     lessons,
     lessons_server,
+    loop_speed,
     policies,
     policies_server,
     recall,
@@ -40,6 +41,7 @@ def main() -> None:
         embedding,
         erasing,
         forecasting,
+        loop_speed,
     )
     benchmark = next(m.BENCHMARKS[name] for m in modules if name in m.BENCHMARKS)
     with tempfile.TemporaryDirectory(prefix="graphmem-bench-") as folder:

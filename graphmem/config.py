@@ -124,6 +124,13 @@ class Settings(BaseSettings):
         "`graphmem embedders` lists them; a memory keeps the one it was built with",
     )
 
+    relevance_floor: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="recall, context: cosine below which nothing is relevant; default: what "
+        "unrelated texts hardly reach, by embedder and number of texts",
+    )
     recall_half_life_days: float = Field(
         90.0,
         gt=0,

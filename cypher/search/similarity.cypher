@@ -7,24 +7,26 @@
 
 // name: similarity.state
 // doc: The embedder of a namespace's vectors, and the queue of nodes to embed, rows {id, kind} (no row: there are no vectors).
-// returns: name string, dimensions integer, similar float, near float, pending list
+// returns: name string, dimensions integer, similar float, near float, floor float, pending list
 MATCH (n:Embedder {id: $id})
 OPTIONAL MATCH (p:Pending)
 WHERE p.ns = $ns
 WITH n, p ORDER BY p.kind, p.id
-RETURN n.name AS name, n.dimensions AS dimensions, n.similar AS similar, n.near AS near,
+RETURN n.name AS name, n.dimensions AS dimensions, n.similar AS similar, n.near AS near, n.floor AS floor,
        collect(CASE WHEN p IS NULL THEN null ELSE {id: p.id, kind: p.kind} END) AS pending;
 
 // name: similarity.adopt
 // mode: write
-// doc: Stores the embedder of a namespace's vectors, with the cosines from which nodes are linked and tasks count as near.
-// param: name string, dimensions integer, similar float, near float
+// doc: Stores the embedder of a namespace's vectors, with the cosines from which nodes are linked, tasks count as near, and the nearest of
+// doc: few texts is relevant (floor).
+// param: name string, dimensions integer, similar float, near float, floor float
 // returns: name string
 OPTIONAL MATCH (n:Embedder {id: $id})
 FOREACH (ignored IN CASE WHEN n IS NULL THEN [1] ELSE [] END |
-  CREATE (:Embedder {id: $id, ns: $ns, created_at: $now, name: $name, dimensions: $dimensions, similar: $similar, near: $near}))
+  CREATE (:Embedder {id: $id, ns: $ns, created_at: $now, name: $name, dimensions: $dimensions, similar: $similar, near: $near,
+    floor: $floor}))
 FOREACH (node IN CASE WHEN n IS NULL THEN [] ELSE [n] END |
-  SET node.name = $name, node.dimensions = $dimensions, node.similar = $similar, node.near = $near)
+  SET node.name = $name, node.dimensions = $dimensions, node.similar = $similar, node.near = $near, node.floor = $floor)
 RETURN $name AS name;
 
 // name: similarity.pending

@@ -1,6 +1,7 @@
 """Recall: strategies that worked on similar tasks, with their evidence.
 
-A search by meaning and words gives tasks and strategies to start from. OUTCOME edges lead to the
+A search by meaning and words gives tasks and strategies to start from; those that are less similar
+than unrelated texts can be are not relevant, whatever words they share. OUTCOME edges lead to the
 strategies tried on these tasks, which are ranked by ``relevance * lower * freshness``; a strategy
 that is similar to an earlier one is moved down. ``docs/explanation/recall.md`` has the formulas, a
 worked example, and the measured benefit of each part; ``cypher/advice/recall.cypher`` computes
@@ -45,6 +46,8 @@ WARNINGS = 5
 """Most warnings."""
 EVIDENCE = 5
 """Most episodes of an item, and tasks of an answer."""
+_ROUNDED = 1e-6
+"""What the cosine of a text with itself may lack of 1."""
 
 
 class _Asked(Input):
@@ -111,7 +114,9 @@ class Recaller:
             raise ValidationError("max_hops", max_hops, f"must be from 0 to {MOST_HOPS}")
         now = self._graph.now() if at is None else to_millis(_Asked(at=at).at)
         view = read_view(self._graph, agent)
-        hits = self._similarity.search(asked, SEEDS, view)
+        found = self._similarity.search(asked, SEEDS, view)
+        least = self._similarity.floors(found, SEEDS, view)
+        hits = [hit for hit in found if hit.similarity >= least[hit.label] - _ROUNDED]
         relevance_of = {hit.id: min(1.0, hit.similarity**2) for hit in hits if hit.similarity > 0}
         tasks = view.tasks(
             self._graph, [id_ for id_ in _first(hits, "Task") if id_ in relevance_of]
@@ -125,18 +130,29 @@ class Recaller:
         seeds = self._seeds(walk, view, max_hops)
         ranked = self._ranked(seeds, view, now)
         chosen = self._varied(ranked[: max(POOL, limit)], limit)
+        similarity = {hit.id: hit.similarity for hit in found}
+        near = [_near_task(row, similarity) for row in tasks.values()]
+        near.sort(key=lambda task: (-task.relevance, task.text))
         return Recall(
             text=asked,
-            embedder=self._similarity.searched_with if hits else None,
+            embedder=self._similarity.searched_with if found else None,
             items=tuple(self._items(chosen, ranked, walk, tasks, view)),
             warnings=tuple(self._warnings(ranked, tasks, view)),
-            tasks=tuple(
-                sorted(
-                    (NearTask(**row, relevance=relevance_of[row["id"]]) for row in tasks.values()),
-                    key=lambda task: (-task.relevance, task.text),
-                )[:EVIDENCE]
-            ),
+            tasks=tuple(near[:EVIDENCE]),
+            nearest=near[0] if near else self._nearest(found, similarity, view),
+            floor=least["Task"] if found else None,
         )
+
+    def _nearest(
+        self, found: Sequence[Hit], similarity: Mapping[str, float], view: View
+    ) -> NearTask | None:
+        """Return the most similar task that a search found, relevant or not."""
+        tasks = [hit for hit in found if hit.label == "Task"]
+        if not tasks:
+            return None
+        first = min(tasks, key=lambda hit: (-hit.similarity, hit.id)).id
+        row = view.tasks(self._graph, [first]).get(first)
+        return None if row is None else _near_task(row, similarity)
 
     # The walk
 
@@ -344,6 +360,11 @@ class Recaller:
 
 _ROOT = {"SIMILAR_TO": 0.5, "CO_OCCURS_WITH": 1.0}
 """The exponent that turns the strength of an edge back into its weight."""
+
+
+def _near_task(row: Row, similarity: Mapping[str, float]) -> NearTask:
+    cosine = similarity[row["id"]]
+    return NearTask(**row, similarity=cosine, relevance=min(1.0, max(0.0, cosine) ** 2))
 
 
 def _first(hits: Sequence[Hit], label: str) -> list[str]:

@@ -60,13 +60,23 @@ def recall(options: Options, text: str, limit: int, agent: str | None, max_hops:
 
 def _print(recalled: Recall) -> None:
     if not recalled.items and not recalled.warnings:
-        click.echo("nothing is known of such tasks")
+        click.echo(_nothing(recalled))
         return
     if recalled.embedder == "hashing":
         click.echo("compared by words alone: the embedder `hashing` is not a model")
     print_table(None, ITEM_COLUMNS, map(_item, recalled.items))
     if recalled.warnings:
         print_table(None, WARNING_COLUMNS, map(_warning, recalled.warnings))
+
+
+def _nothing(recalled: Recall) -> str:
+    near, floor = recalled.nearest, recalled.floor
+    if near is None or floor is None or recalled.tasks:
+        return "nothing is known of such tasks"
+    return (
+        f"nothing known is like this: the nearest task is {cell(near.text, TEXT)!r} at "
+        f"{near.similarity:.2f}, under the floor {floor:.2f}"
+    )
 
 
 def _item(row: RecallItem) -> tuple[Any, ...]:

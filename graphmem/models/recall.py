@@ -43,12 +43,14 @@ class RecallItem(Output):
 class NearTask(Output):
     """A known task that is similar to the given text.
 
-    ``relevance`` is the square of the cosine, in [0, 1].
+    ``relevance`` is the square of the similarity, in [0, 1].
     """
 
     id: str
     text: str
     task_type: str
+    similarity: float
+    """Cosine of its description and the given text, in [-1, 1]."""
     relevance: float
 
 
@@ -57,7 +59,8 @@ class Recall(Output):
 
     ``warnings`` are strategies that failed on tasks of the same types, repeatedly with the same
     error and more often than they worked. ``tasks`` are the known tasks behind the answer, the most
-    relevant first (at most 5). All are empty if nothing is known.
+    relevant first (at most 5). All are empty if nothing relevant is known: no text is as similar as
+    the floor demands. ``nearest`` is the most similar known task, relevant or not.
     """
 
     text: str
@@ -66,3 +69,7 @@ class Recall(Output):
     items: tuple[RecallItem, ...]
     warnings: tuple[AntiPattern, ...]
     tasks: tuple[NearTask, ...]
+    nearest: NearTask | None = None
+    """None if no task is known."""
+    floor: float | None = None
+    """The similarity below which a task is not relevant; None if there was nothing to compare."""

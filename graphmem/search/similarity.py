@@ -45,6 +45,8 @@ _SHARE = 5
 """Where one in so many nodes is new, all are linked anew: that is quicker."""
 _GROWTH = 4
 """Factor by which more is looked at where too little of it may be read."""
+_UNSEEN = 100
+"""How many texts of a label are taken to be there where more may be than were looked at."""
 _KEPT = 256
 """Vectors of texts that were searched for that are kept."""
 _LOOK = 60.0
@@ -185,6 +187,27 @@ class Similarity:
             for hit in hits
             if hit.label == label and hit.similarity >= least
         ]
+
+    def floors(self, hits: Sequence[Hit], limit: int, view: View = EVERYTHING) -> dict[str, float]:
+        """Return by label the similarity below which nothing of a search is relevant.
+
+        It is the setting ``relevance_floor``, else the embedder's, which depends on how many nodes
+        there are (:meth:`graphmem.search.embedding.Thresholds.relevant`). For one who may not read
+        everything these are the nodes that were found, or :data:`_UNSEEN` where the search, of that
+        ``limit``, may have left some out: what others did must not show.
+        """
+        given = self._settings.relevance_floor
+        if given is not None or not hits or self._index is None:
+            return dict.fromkeys(TEXTS, 0.0 if given is None else given)
+        floors = {}
+        for label in TEXTS:
+            if view.agents is None:
+                texts = self._index.count(label)
+            else:
+                texts = sum(hit.label == label and hit.vector_rank is not None for hit in hits)
+                texts = texts if texts < limit else _UNSEEN
+            floors[label] = self.embedder.thresholds.relevant(texts)
+        return floors
 
     def vector(self, text: str) -> Vector:
         """Return the vector of a text that is searched for: shape (dimensions,), of length 1."""
@@ -513,13 +536,15 @@ class Similarity:
         return len(missing)
 
     def _adopt(self, embedder: Embedder) -> None:
+        thresholds = embedder.thresholds
         self._graph.write(
             "similarity.adopt",
             id=self._id,
             name=embedder.name,
             dimensions=embedder.dimensions,
-            similar=embedder.thresholds.similar,
-            near=embedder.thresholds.near,
+            similar=thresholds.similar,
+            near=thresholds.near,
+            floor=thresholds.near if thresholds.floor is None else thresholds.floor,
         )
 
     def _check(self, embedder: Embedder, stored: Row | None = None) -> None:

@@ -26,6 +26,7 @@ from tests.bench import (
     recall,
     recall_scale,
     recall_server,
+    relevance,
 )
 from tests.bench.report import Result, table
 
@@ -36,6 +37,7 @@ EMBEDDED = (
     *lessons.BENCHMARKS,
     *recall.BENCHMARKS,
     *recall_scale.BENCHMARKS,
+    *relevance.BENCHMARKS,
     *embedding.BENCHMARKS,
     *forecasting.BENCHMARKS,
     *loop_speed.BENCHMARKS,

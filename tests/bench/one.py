@@ -21,6 +21,7 @@ from tests.bench import (
     recall,
     recall_scale,
     recall_server,
+    relevance,
     server,
 )
 
@@ -38,6 +39,7 @@ def main() -> None:
         recall,
         recall_scale,
         recall_server,
+        relevance,
         embedding,
         erasing,
         forecasting,

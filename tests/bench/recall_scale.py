@@ -185,6 +185,7 @@ def _embed(memory: Memory, strategies: dict[str, str], tasks: dict[str, str]) ->
         dimensions=embedder.dimensions,
         similar=embedder.thresholds.similar,
         near=embedder.thresholds.near,
+        floor=embedder.thresholds.relevant(1),
     )
     index = memory.store.index(memory.namespace)
     index.open(embedder.name, embedder.dimensions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
@@ -65,6 +66,18 @@ def test_an_empty_memory_loads_no_model(url: str) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "nothing is known of such tasks\n"
+
+
+def test_what_is_unlike_all_that_is_known_is_told_so(asked: str) -> None:
+    said = good("--url", asked, "recall", "quantum physics", **HASHING).out
+    assert re.fullmatch(
+        r"nothing known is like this: "
+        r"the nearest task is '.+' at -?\d\.\d\d, under the floor \d\.\d\d\n",
+        said,
+    )
+    shown = good("--url", asked, "--json", "recall", "quantum physics", **HASHING).json
+    assert shown["items"] == shown["tasks"] == []
+    assert shown["nearest"]["similarity"] < shown["floor"]
 
 
 @pytest.mark.parametrize(

@@ -581,6 +581,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
             for i in ids(target, label)
         ],
         "near": 0.7,
+        "floor": 0.4,
         "size": 50,
         "vector": Hashing().embed(["shared task"])[0].tolist(),
         "words": "shared task",

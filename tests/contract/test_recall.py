@@ -46,7 +46,7 @@ class Compass:
 
     name = "compass"
     dimensions = 2
-    thresholds = Thresholds(similar=0.9, near=0.5)
+    thresholds = Thresholds(similar=0.9, near=0.5, floor=-1.0)
 
     def embed(self, texts: Sequence[str], /) -> np.ndarray:
         angles = np.deg2rad([ANGLES.get(text, 90.0) for text in texts])
@@ -133,6 +133,77 @@ def test_without_a_step_only_the_strategies_own_texts_count(compass: Memory) -> 
     learn(compass, REFUND, "hurry", True)  # more than a right angle from the question
     assert texts(compass.recall("refund a cancelled flight", max_hops=0)) == []
     assert texts(compass.recall("refund a cancelled flight")) == ["hurry"]
+
+
+FLIGHTS = (
+    ("refund a cancelled flight", "ask first", "guess"),
+    ("change a seat on a flight", "look it up", "guess"),
+    ("add a suitcase to a booking", "ask first", "hurry"),
+)
+
+
+@pytest.fixture(params=["hashing", "minilm"])
+def flights(request: pytest.FixtureRequest, opened: Opener) -> Memory:
+    """A memory of flights, with each embedder of graphmem's own."""
+    memory = opened(embedder=request.param)
+    for task, works, fails in FLIGHTS:
+        learn(memory, task, works, True, True, True)
+        learn(memory, task, fails, False, False, error="TimeoutError: no answer")
+    return memory
+
+
+@pytest.mark.parametrize("asked", ["quantum physics", "bake sourdough bread", "the plot of Hamlet"])
+def test_below_the_floor_nothing_is_recalled(flights: Memory, asked: str) -> None:
+    found = flights.recall(asked)
+    assert (found.items, found.warnings, found.tasks) == ((), (), ())
+    assert found.nearest is not None
+    assert found.nearest.text in {task for task, _, _ in FLIGHTS}
+    assert found.floor is not None
+    assert found.nearest.similarity < found.floor
+    assert found.nearest.relevance == max(0.0, found.nearest.similarity) ** 2
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "refund a cancelled flight",
+        "REFUND a cancelled  flight!",
+        "refund a canceled fligth",
+        "refnd a cancelled flight",
+        "refund flight",
+        "refund",
+    ],
+)
+def test_own_wording_typos_and_short_questions_are_relevant(flights: Memory, asked: str) -> None:
+    found = flights.recall(asked)
+    assert texts(found)[0] == "ask first"
+    assert found.nearest == found.tasks[0]
+    assert found.nearest.text == "refund a cancelled flight"
+
+
+def test_common_words_alone_make_nothing_relevant(url: str, settings: Settings) -> None:
+    strict = settings.model_copy(update={"relevance_floor": 0.5})
+    namespace = f"test-{uuid4().hex[:12]}"
+    with Memory.open(url, namespace=namespace, settings=strict, embedder=Compass()) as memory:
+        learn(memory, "refund a cancelled flight", "look it up", True, True)
+        found = memory.recall("a cancelled flight")  # at a right angle to it
+        assert (found.items, found.tasks) == ((), ())
+        assert found.nearest is not None
+        assert found.nearest.similarity == pytest.approx(0, abs=1e-6)
+
+
+def test_the_floor_can_be_set(url: str, settings: Settings) -> None:
+    namespace = f"test-{uuid4().hex[:12]}"
+    for floor, tasks in ((0.6, [REFUND]), (0.4, [REFUND, SEAT]), (0.99, []), (1.0, [])):
+        given = settings.model_copy(update={"relevance_floor": floor})
+        with Memory.open(url, namespace=namespace, settings=given, embedder=Compass()) as memory:
+            if not memory.stats().episodes:
+                learn(memory, REFUND, "ask first", True, True)
+                learn(memory, SEAT, "guess", True)
+            found = memory.recall("refund a cancelled flight")
+            assert [task.text for task in found.tasks] == tasks
+            assert (found.floor, bool(found.items)) == (floor, bool(tasks))
+            assert memory.recall(REFUND).tasks[0].text == REFUND, "its own words are always enough"
 
 
 def test_further_steps_lead_to_what_is_linked(compass: Memory) -> None:

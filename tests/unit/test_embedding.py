@@ -136,14 +136,24 @@ def test_the_default_finds_paraphrases_where_words_do_not() -> None:
 
 
 def test_thresholds_leave_unrelated_texts_apart(embedder: Embedder) -> None:
-    """One pair in 10,000 is over `similar`, one in 1,000 over `near`; here with some room."""
+    """Of pairs 1 in 10,000 is over `similar`, 1,000 over `near`, 100 over the floor; about."""
     one, other = (embedder.embed(list(texts)) for texts in zip(*pairs(), strict=True))
     cosines = (one @ other.T)[~np.eye(len(one), dtype=bool)]
     assert (cosines > embedder.thresholds.similar).mean() <= 0.0002
     assert (cosines > embedder.thresholds.near).mean() <= 0.002
+    assert (cosines > embedder.thresholds.relevant(1)).mean() <= 0.0125
     found = measured(embedder.embed)
     assert found.similar == pytest.approx(embedder.thresholds.similar, abs=0.07)
     assert found.near == pytest.approx(embedder.thresholds.near, abs=0.07)
+    assert found.floor == pytest.approx(embedder.thresholds.floor, abs=0.07)
+
+
+def test_the_floor_rises_with_the_number_of_texts() -> None:
+    """Of many unrelated texts the nearest is nearer than of few."""
+    both = Thresholds(similar=0.6, near=0.5, floor=0.3)
+    floors = [both.relevant(texts) for texts in (0, 1, 10, 100, 1_000, 10**6)]
+    assert floors == pytest.approx([0.3, 0.3, 0.3, 0.4, 0.5, 0.5])
+    assert Thresholds(similar=0.6, near=0.5).relevant(1) == 0.5
 
 
 # The model
@@ -277,10 +287,13 @@ def test_what_is_no_embedder_at_all_is_refused() -> None:
         checked("minilm")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("similar", "near"), [(1.1, 0.5), (0.5, 0.6), (float("nan"), 0.1)])
-def test_thresholds_are_cosines_in_order(similar: float, near: float) -> None:
+@pytest.mark.parametrize(
+    ("similar", "near", "floor"),
+    [(1.1, 0.5, None), (0.5, 0.6, None), (float("nan"), 0.1, None), (0.6, 0.5, 0.55), (1, 0, -2)],
+)
+def test_thresholds_are_cosines_in_order(similar: float, near: float, floor: float | None) -> None:
     with pytest.raises(ValidationError, match="thresholds"):
-        Thresholds(similar=similar, near=near)
+        Thresholds(similar=similar, near=near, floor=floor)
 
 
 def broken() -> Embedder:

@@ -25,14 +25,16 @@ SIMILAR_SHARE = 0.0001
 NEAR_SHARE = 0.001
 """Share of pairs of unrelated texts that may count as near."""
 TAIL = 0.01
-"""Share of the pairs for fitting the tail of their cosines."""
+"""Share of pairs of unrelated texts over the floor; their tail is fitted over it."""
+FEW, MANY = 10, 1_000
+"""Numbers of texts: up to the first the floor is the lowest, from the second on it is ``near``."""
 UNIT = 1e-3
 """Tolerance of the length of a row, and of the difference from the text's own vector."""
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """The cosines from which texts belong together, in [-1, 1]; ``near`` is at most ``similar``.
+    """The cosines from which texts belong together, in [-1, 1]: floor <= near <= similar.
 
     Raises:
         ValidationError: one is out of its range.
@@ -42,14 +44,33 @@ class Thresholds:
     """From this cosine on two texts are linked by SIMILAR_TO."""
     near: float
     """From this cosine on a task can borrow the outcomes of another."""
+    floor: float | None = None
+    """Below this cosine nothing is relevant; None: below ``near``."""
 
     def __post_init__(self) -> None:
-        for name in ("similar", "near"):
+        for name in ("similar", "near", "floor"):
             value = getattr(self, name)
+            if name == "floor" and value is None:
+                continue
             if not _is_number(value) or not -1 <= value <= 1:
                 raise ValidationError(f"thresholds.{name}", value, "must be from -1 to 1")
         if self.near > self.similar:
             raise ValidationError("thresholds.near", self.near, f"is over similar, {self.similar}")
+        if self.floor is not None and self.floor > self.near:
+            raise ValidationError("thresholds.floor", self.floor, f"is over near, {self.near}")
+
+    def relevant(self, texts: int) -> float:
+        """Return the cosine from which the nearest of so many texts is relevant.
+
+        The more texts there are, the higher is the greatest cosine that chance brings: of 1,000
+        texts one is nearly always over what one pair in 100 exceeds. So it rises with the logarithm
+        of their number, from ``floor`` (up to 10 texts) to ``near`` (from 1,000 texts on). That is
+        slower than for independent texts, since the tasks of a memory resemble each other.
+        """
+        if self.floor is None:
+            return self.near
+        rise = math.log(max(texts, 1) / FEW) / math.log(MANY / FEW)
+        return self.floor + (self.near - self.floor) * min(1.0, max(0.0, rise))
 
 
 @runtime_checkable
@@ -107,11 +128,11 @@ def unrelated() -> tuple[str, ...]:
 def measured(embed: Callable[[Sequence[str]], Vectors]) -> Thresholds:
     """Return thresholds measured on unrelated texts.
 
-    One of 10,000 pairs of unrelated texts may exceed ``similar``, one of 1,000 ``near``. As
-    quantiles of chance similarities they mean the same for every embedder. They come from the 7,140
-    pairs of :func:`unrelated` texts: over the 99th percentile u an exponential tail is fitted
-    (Pickands 1975, with shape 0), so that a share s lies over u + m ln(0.01 / s), where m is the
-    mean excess over u. 120 texts are embedded once.
+    One of 10,000 pairs of unrelated texts may exceed ``similar``, one of 1,000 ``near``, one of 100
+    ``floor``. As quantiles of chance similarities they mean the same for every embedder. They come
+    from the 7,140 pairs of :func:`unrelated` texts: ``floor`` is their 99th percentile u, over
+    which an exponential tail is fitted (Pickands 1975, with shape 0), so that a share s lies over
+    u + m ln(0.01 / s), where m is the mean excess over u. 120 texts are embedded once.
     """
     from graphmem.arrays import np, product
 
@@ -122,7 +143,7 @@ def measured(embed: Callable[[Sequence[str]], Vectors]) -> Thresholds:
     near, similar = (
         min(1.0, start + excess * math.log(TAIL / share)) for share in (NEAR_SHARE, SIMILAR_SHARE)
     )
-    return Thresholds(similar=similar, near=near)
+    return Thresholds(similar=similar, near=near, floor=start)
 
 
 # Embedders by others

@@ -30,15 +30,15 @@ class Hashing:
     """Words and parts of words in 256 dimensions; no model, no meaning.
 
     The thresholds are those of :func:`graphmem.search.embedding.measured`, rounded: of pairs of
-    unrelated texts one in 10,000 is over ``similar``, one in 1,000 over ``near``. Texts of one kind
-    share words without sharing a meaning: of questions to databases without a common table 0.6 %
-    are over ``similar`` and 3.5 % over ``near``; of those that the same statement answers, two
-    thirds and four fifths.
+    unrelated texts one in 10,000 is over ``similar``, one in 1,000 over ``near``, one in 100 over
+    ``floor``. Texts of one kind share words without sharing a meaning: of questions to databases
+    without a common table 0.6 % are over ``similar`` and 3.5 % over ``near``; of those that the
+    same statement answers, two thirds and four fifths.
     """
 
     name: ClassVar[str] = "hashing"
     dimensions: ClassVar[int] = 256
-    thresholds: ClassVar[Thresholds] = Thresholds(similar=0.6, near=0.5)
+    thresholds: ClassVar[Thresholds] = Thresholds(similar=0.6, near=0.5, floor=0.4)
 
     def embed(self, texts: Sequence[str], /) -> Vectors:
         """Return the vectors of texts: float32 of shape (texts, 256), rows of unit length.

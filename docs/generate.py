@@ -57,6 +57,7 @@ OUTPUT: tuple[type, ...] = (
     *(models.Borrowed, models.PoolingStrengths),
     *(models.Choice, models.Considered),
     *(models.Calibration, models.CalibrationBin, models.Baseline),
+    *(models.Evaluation, models.Estimate, models.LeftOut),
     *(models.Preference, models.Knowledge, models.KnowledgeRef, models.Statement, models.Scope),
     *(models.Recall, models.RecallItem, models.NearTask, models.SimilarStrategy),
     *(models.RelinkReport, models.EmbedderInfo),

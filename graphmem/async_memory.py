@@ -284,6 +284,7 @@ class AsyncMemory(_Awaited[Memory]):
     evidence = _in_thread(Memory.evidence)
     similar = _in_thread(Memory.similar)
     calibrate = _in_thread(Memory.calibrate, writes=True)
+    evaluate = _in_thread(Memory.evaluate)
     query = _in_thread(Memory.query)
     stats = _in_thread(Memory.stats)
     verify = _in_thread(Memory.verify)

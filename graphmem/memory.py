@@ -36,6 +36,7 @@ from graphmem.models import (
     VerifyReport,
 )
 from graphmem.models.choices import Choice, Explore
+from graphmem.models.evaluations import Evaluation, OwnWay
 from graphmem.models.explanations import Explanation
 from graphmem.models.forecasts import Calibration, CalibrationOrder, OutcomePrediction
 from graphmem.models.recall import Recall
@@ -496,6 +497,50 @@ class Memory:
         """
         check_function("on_progress", on_progress)
         return self._forecaster.calibrate(by, folds, on_progress)
+
+    def evaluate(
+        self,
+        explore: Explore | OwnWay | None = None,
+        strategies: str | Sequence[str] | None = None,
+        *,
+        epsilon: float = 0.1,
+        width: float = 1.0,
+        clip: float | None = None,
+        seed: int = 0,
+        resamples: int = 1_000,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> Evaluation:
+        """Return what another way to choose would have got, estimated from past episodes.
+
+        It needs episodes of which one strategy says with which probability it was chosen
+        (``propensity``), best with the probabilities of all ``candidates``; there are at least 10.
+        At each of them, the way chooses by what was known before it, in the order of recording.
+
+        Args:
+            explore: the way to choose among the candidates that were there: "thompson", "greedy",
+                "ucb", "epsilon", or a function of the task and the texts of the candidates that
+                returns a dict with the probability of each. None: each of ``strategies`` alike.
+            strategies: a strategy that is always taken, or several to which choosing is restricted.
+                Episodes that had none of them are left out; those of which the candidates are not
+                known count as if they had had all of them. None: all candidates.
+            epsilon: in [0, 1], how often "epsilon" takes any candidate.
+            width: from 0, how many standard deviations "ucb" adds.
+            clip: the largest weight of an episode, from 1 (None: any); estimates vary less, and are
+                biased toward 0 (toward the prediction where they are doubly robust).
+            seed: from 0; the same seed gives the same answer.
+            resamples: resamples for the intervals, from 100 to 100,000.
+            on_progress: called with the number of replayed episodes, and of all episodes.
+
+        Raises:
+            NotFoundError: fewer than 10 episodes can be used, or none took what the way takes.
+            ValidationError: an argument is wrong, or a function returned no probabilities.
+        """
+        from graphmem.advice.evaluate import Evaluator, checked, checked_chances
+
+        check_function("on_progress", on_progress)
+        asked = checked(explore, strategies, clip, seed, resamples)
+        chances = checked_chances(epsilon, width, self.settings.choice_sharpness)
+        return Evaluator(self._graph).evaluate(asked, chances, on_progress)
 
     def query(
         self, cypher: str, params: Mapping[str, JsonValue] | None = None, /, **named: JsonValue

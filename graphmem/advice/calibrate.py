@@ -60,6 +60,7 @@ class Trial:
     task: str
     strategies: tuple[str, ...]
     success: bool
+    id: str = ""
 
 
 @dataclass(slots=True)
@@ -102,6 +103,33 @@ class History:
             positions.append(shrunk(k, n, mean, strengths.cell))
             weights.append(_weight(self.strategies.get(strategy, _NOTHING)))
         return _mean(positions, weights)
+
+    def posterior(self, task: str, strategy: str, strengths: Strengths) -> tuple[float, float]:
+        """Return what is expected of a strategy on a task: the mean and concentration of a Beta."""
+        rate = self.rate
+        task_rate = self._rate(self.tasks, task, rate, strengths.task)
+        strategy_rate = self._rate(self.strategies, strategy, rate, strengths.strategy)
+        mean = prior_mean(rate, task_rate, strategy_rate, strengths)
+        n, k = self.cells.get((task, strategy), _NOTHING)
+        spread = 1.0 / strengths.cell
+        for counts, name, one, strength, slope in (
+            (self.tasks, task, task_rate, strengths.task, strengths.task_slope),
+            (
+                *(self.strategies, strategy, strategy_rate),
+                *(strengths.strategy, strengths.strategy_slope),
+            ),
+        ):
+            known = strength + self._known(counts, name)
+            spread += mean * (1.0 - mean) * slope * slope / (known * one * (1.0 - one))
+        return shrunk(k, n, mean, strengths.cell), n + 1.0 / spread
+
+    def _known(self, counts: dict[str, list[int]], name: str) -> float:
+        """Return how many trials there are; similar ones, from which is borrowed, count as one."""
+        own = counts.get(name, _NOTHING)[0]
+        if own:
+            return float(own)
+        near = self.similar.get(name, ())
+        return sum(similarity for other, similarity in near if counts.get(other, _NOTHING)[0])
 
     def _rate(self, counts: dict[str, list[int]], name: str, rate: float, strength: float) -> float:
         n, k = map(float, counts.get(name, _NOTHING))
@@ -166,8 +194,8 @@ class Calibrator:
             ValidationError: an argument is wrong.
         """
         check(by, folds)
-        trials = self._trials(by)
-        similar = self._similar()
+        trials = self.trials(by)
+        similar = self.similar()
         if folds is None:
             rows = self._in_order(trials, similar)
         else:
@@ -181,20 +209,21 @@ class Calibrator:
         return self._scored(by, folds, told, came, self._last(trials))
 
     def _last(self, trials: Sequence[Trial]) -> PoolingStrengths:
-        history = self._history({})
+        history = self.history({})
         for trial in trials:
             history.add(trial)
         total = history.total[0]
         return described(history.fitted(), total) if total >= LEAST else undecided()
 
-    def _history(self, similar: dict[str, list[tuple[str, float]]]) -> History:
+    def history(self, similar: dict[str, list[tuple[str, float]]]) -> History:
+        """Return an empty history."""
         return History(self._prior, similar)
 
     def _in_order(
         self, trials: Sequence[Trial], similar: dict[str, list[tuple[str, float]]]
     ) -> Iterator[tuple[tuple[float, ...], bool]]:
         """Yield the predictions of each episode from those before it."""
-        history = self._history(similar)
+        history = self.history(similar)
         strengths, due = DEFAULTS, float(LEAST)
         for trial in trials:
             if history.total[0] >= due:
@@ -212,7 +241,7 @@ class Calibrator:
             digest = hashlib.sha256(trial.key.encode()).digest()
             parts.setdefault(int.from_bytes(digest[:8]) % folds, []).append(trial)
         for number, part in sorted(parts.items()):
-            history = self._history(similar)
+            history = self.history(similar)
             for other, rest in parts.items():
                 for trial in rest if other != number else ():
                     history.add(trial)
@@ -222,7 +251,7 @@ class Calibrator:
 
     # Reading
 
-    def _trials(self, by: CalibrationOrder) -> list[Trial]:
+    def trials(self, by: CalibrationOrder) -> list[Trial]:
         """Return all episodes, in order."""
         rows = self._graph.read("calibration.ids")
         known = {row["id"]: row for row in rows}
@@ -236,11 +265,12 @@ class Calibrator:
                 recorded = (one["recorded_at"], row["seq"] or 0, one["key"])
                 place = recorded if by == "order" else (one["at"], *recorded)
                 strategies = tuple(dict.fromkeys(uses.get(row["id"], ())))
-                placed.append((place, Trial(one["key"], row["task"], strategies, row["success"])))
+                trial = Trial(one["key"], row["task"], strategies, row["success"], row["id"])
+                placed.append((place, trial))
         placed.sort(key=lambda pair: pair[0])
         return [trial for _, trial in placed]
 
-    def _similar(self) -> dict[str, list[tuple[str, float]]]:
+    def similar(self) -> dict[str, list[tuple[str, float]]]:
         """Return the similar tasks and strategies from which each can borrow, by id."""
         lenders: dict[str, dict[str, float]] = {}
         for row in self._graph.read("calibration.similar"):

@@ -26,7 +26,7 @@ _SECTIONS = {
             "strategies",
             "evidence",
         ),
-        *("similar", "calibrate", "query", "stats", "verify"),
+        *("similar", "calibrate", "evaluate", "query", "stats", "verify"),
     ),
     "Parts of a memory": (
         *("lessons", "policies", "people", "scopes", "events", "predictions", "cycles", "upkeep"),

@@ -15,6 +15,7 @@ from graphmem.models.episodes import (
     step_content,
     use_content,
 )
+from graphmem.models.evaluations import Estimate, Evaluation, LeftOut
 from graphmem.models.events import Event, Pending
 from graphmem.models.exchange import ExportReport, ImportReport
 from graphmem.models.explanations import (
@@ -112,6 +113,8 @@ __all__ = [
     "Episode",
     "EpisodesLearned",
     "EraseReport",
+    "Estimate",
+    "Evaluation",
     "Event",
     "Evidence",
     "Explanation",
@@ -124,6 +127,7 @@ __all__ = [
     "KnowledgeSource",
     "LearnReport",
     "Learned",
+    "LeftOut",
     "LinkedPolicy",
     "LossReport",
     "MemorySummary",

@@ -42,7 +42,7 @@ def populate(memory: Memory, tag: str) -> None:
     for number in range(3):
         memory.learn(
             "shared task",
-            ["shared a", "shared b"],
+            [chosen("shared a"), "shared b"],
             success=number != 1,
             agent="shared agent",
             task_type="shared",
@@ -85,6 +85,11 @@ def populate(memory: Memory, tag: str) -> None:
     memory.upkeep.flush()  # else counts of reads come in while a test looks
 
 
+def chosen(text: str) -> StrategyUse:
+    """A strategy that was chosen among two."""
+    return StrategyUse(text, explore="shared way", candidates={text: 0.5, "shared rest": 0.5})
+
+
 def say(memory: Memory) -> None:
     """Preferences, knowledge and scopes, each with one that stands against another."""
     for day, text in enumerate(("shared a", "shared b")):
@@ -112,7 +117,7 @@ def teach(memory: Memory, tag: str) -> None:
             [
                 {
                     "task": "shared task",
-                    "strategy": ["shared b", "shared d"][number % 2],
+                    "strategy": chosen(["shared b", "shared d"][number % 2]),
                     "score": [0.1, 0.9][number // 2],
                     "agent": "shared agent",
                     "task_type": "shared",
@@ -132,7 +137,7 @@ def generalize(memory: Memory, tag: str) -> None:
     memory.learn_many(
         {
             "task": f"shared task {number % 2}",
-            "strategy": ["shared c"],
+            "strategy": [chosen("shared c")],
             "score": 0.9,
             "agent": "shared agent",
             "task_type": "shared",
@@ -207,7 +212,7 @@ def batch(ns: str, target: Asked) -> dict[str, Any]:
     for place, word in enumerate(("shared", "new")):
         episode = Episode(
             task=f"{word} task",
-            strategy=[f"{word} b", f"{word} d"],
+            strategy=[chosen(f"{word} b"), f"{word} d"],
             score=0.1,
             agent=f"{word} agent",
             task_type="shared",

@@ -40,7 +40,7 @@ WRITES = "writes, and answers with what it wrote"
 EXEMPT = {
     **dict.fromkeys(
         (
-            *("evidence", "similar", "calibrate", "query", "stats", "verify"),
+            *("evidence", "similar", "calibrate", "evaluate", "query", "stats", "verify"),
             *("lessons.scores", "lessons.summary", "lessons.consolidation_due"),
             *("events.positions", "events.since", "events.pending"),
             *("policies.by_id", "policies.history", "policies.history_many"),

@@ -60,6 +60,7 @@ WHOLE = {
     *("forecasting.task_keys", "forecasting.drop_pooling"),
     *("calibration.ids", "calibration.similar"),
     "choosing.best",
+    *("evaluation.logged", "evaluation.merged"),
 }
 SCANS = {"AllNodesScan", "NodeByLabelScan", "DirectedAllRelationshipsScan"}
 BY_ID = [
@@ -77,7 +78,7 @@ BY_ID = [
         *("exchange", "preferences", "knowledge", "scopes", "consolidation", "context"),
         *("lessons", "lessons_maintenance", "erasing", "recall", "explaining", "similarity"),
         "shares",
-        *("forecasting", "calibration", "lookup", "choosing"),
+        *("forecasting", "calibration", "evaluation", "lookup", "choosing"),
     )
 ]
 

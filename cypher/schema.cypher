@@ -7,7 +7,7 @@
 // each: stream Stream, state State, policy Policy, transition Transition, event Event, cursor Cursor, claim Claim, prediction Prediction,
 // each: cycle Cycle, heuristic Heuristic, anti_pattern AntiPattern, rule Rule, mistake Mistake, lock Lock, learning_scope LearningScope,
 // each: user User, preference Preference, knowledge Knowledge, statement Statement, consolidation Consolidation, document Document,
-// each: pending Pending, embedder Embedder, pooling Pooling
+// each: pending Pending, embedder Embedder, pooling Pooling, abandoned Abandoned
 // name: schema.{name}_id
 // mode: schema
 // engine: neo4j
@@ -22,7 +22,7 @@ CREATE INDEX graphmem_{name}_ns IF NOT EXISTS FOR (n:{Label}) ON (n.ns);
 
 // each: name Label = episode Episode, policy Policy, claim Claim, cursor Cursor, prediction Prediction, cycle Cycle,
 // each: anti_pattern AntiPattern, rule Rule, mistake Mistake, learning_scope LearningScope, user User, knowledge Knowledge,
-// each: document Document, pending Pending
+// each: document Document, pending Pending, abandoned Abandoned
 // name: schema.{name}_ns
 // mode: schema
 // engine: neo4j
@@ -178,5 +178,8 @@ SET n26 += {ns: '', created_at: 0, name: '', dimensions: 0, similar: 0.0, near: 
 CREATE (n27:Pooling {id: 'properties'})
 SET n27 += {ns: '', created_at: 0, task_strength: 0.0, strategy_strength: 0.0, cell_strength: 0.0,
   task_slope: 0.0, strategy_slope: 0.0, trials: 0, gain: 0.0, score: 0.0, fitted: false}
+CREATE (n28:Abandoned {id: 'properties'})
+SET n28 += {ns: '', created_at: 0, key: '', agent: '', task: '', task_type: '', strategies: [''], error: '', started_at: 0, ended_at: 0,
+  step_count: 0, record: ''}
 DETACH DELETE n0, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14, n15, n16, n17, n18, n19, n20, n21, n22, n23, n24, n25, n26,
-  n27;
+  n27, n28;

@@ -21,6 +21,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from graphmem import AsyncMemory, Memory, Settings, errors, fingerprint, models, seeding
+from graphmem.episodes.attempts import AsyncAttempt, Attempt
 from graphmem.lessons import Lessons
 from graphmem.people import People
 from graphmem.people.scopes import LearningScopes
@@ -37,7 +38,7 @@ from graphmem.upkeep import Upkeep
 DOCS = Path(__file__).resolve().parent
 INPUT: tuple[type, ...] = (
     *(models.Episode, models.StrategyUse, models.Step, models.MistakeCard),
-    *(models.Transition, models.Observation, models.ModelSettings),
+    *(models.Transition, models.Observation, models.ModelSettings, models.AbandonedAttempt),
 )
 OUTPUT: tuple[type, ...] = (
     *(models.Learned, models.LearnReport, models.Rejection, models.StrategyRow, models.Stats),
@@ -181,12 +182,16 @@ def memory() -> str:
 
 def async_memory() -> str:
     """Return the methods of AsyncMemory: those of its own in full, the others by name."""
-    same = ", ".join(f"`{name}`" for name, _ in _methods(AsyncMemory) if name != "open")
+    plain = ("attempt", "current_attempt")
+    methods = [name for name, _ in _methods(AsyncMemory)]
+    same = ", ".join(f"`{name}`" for name in methods if name not in ("open", *plain))
+    begun = " and ".join(f"`{name}`" for name in plain)
     parts = ", ".join(f"`{name.partition('.')[2]}`" for name in MEMBERS)
     return "\n\n".join(
         [
             _doc(AsyncMemory),
             _method(AsyncMemory, "open"),
+            f"As in `Memory`, but for an `AsyncAttempt` and not awaited: {begun}.",
             f"As in `Memory`, awaited: {same}; and all methods of its parts: {parts}.",
         ]
     )
@@ -195,6 +200,16 @@ def async_memory() -> str:
 def member(name: str) -> Callable[[], str]:
     """Return what writes the methods of a part of a memory."""
     return lambda: _class(MEMBERS[name], name)
+
+
+def attempt() -> str:
+    """Return what an attempt does."""
+    return "\n\n".join([_doc(Attempt), *_all_methods(Attempt)])
+
+
+def async_attempt() -> str:
+    """Return what an attempt of an AsyncMemory does that another one does not."""
+    return f"{_doc(AsyncAttempt)}\n\nIts other methods are those of an `Attempt`."
 
 
 def consumer() -> str:
@@ -244,6 +259,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "formulas": formulas,
     "memory": memory,
     **{name.replace(".", "-"): member(name) for name in MEMBERS},
+    "attempt": attempt,
+    "async-attempt": async_attempt,
     "consumer": consumer,
     "functions": functions,
     "async-memory": async_memory,

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from graphmem.config import DEFAULT_NAMESPACE, Settings
+from graphmem.episodes.attempts import AsyncAttempt, Attempt
 from graphmem.errors import ForkedError, StoreError
 from graphmem.lessons import Lessons
 from graphmem.memory import Memory
@@ -54,13 +55,7 @@ class _Threads:
 
     async def run(self, threads: ThreadPoolExecutor, call: Callable[[], R]) -> R:
         """Return what ``call`` returns in a thread; a cancelled one does not wait for the lease."""
-        if self._pid != os.getpid():
-            raise ForkedError(
-                f"the memory was opened in process {self._pid}, this is its child {os.getpid()}; "
-                "open it in the child with AsyncMemory.open"
-            )
-        if self._closed:
-            raise StoreError(CLOSED)
+        self._check()
         context, cancelled = copy_context(), Event()
         context.run(given_up.set, cancelled)
         try:
@@ -68,6 +63,37 @@ class _Threads:
         except asyncio.CancelledError:
             cancelled.set()
             raise
+
+    async def read(self, call: Callable[[], R]) -> R:
+        """Return what ``call``, which reads, returns in a thread."""
+        return await self.run(self.reading, call)
+
+    async def finish(self, call: Callable[[], R]) -> R:
+        """Return what ``call``, which writes, returns in a thread; it is done even if cancelled."""
+        self._check()
+        future = asyncio.wrap_future(self.writing.submit(copy_context().run, call))
+        cancelled: asyncio.CancelledError | None = None
+        while not future.done():
+            try:
+                await asyncio.shield(future)
+            except asyncio.CancelledError as error:
+                cancelled = error
+            except Exception:  # noqa: BLE001, S110 - told below
+                pass
+        if cancelled is not None and (problem := future.exception()):
+            raise cancelled from problem
+        if cancelled is not None:
+            raise cancelled
+        return future.result()
+
+    def _check(self) -> None:
+        if self._pid != os.getpid():
+            raise ForkedError(
+                f"the memory was opened in process {self._pid}, this is its child {os.getpid()}; "
+                "open it in the child with AsyncMemory.open"
+            )
+        if self._closed:
+            raise StoreError(CLOSED)
 
     def close(self) -> None:
         """Start no more calls; threads end when they are done with theirs."""
@@ -94,6 +120,18 @@ def _in_thread(
         threads = self._threads
         chosen = threads.writing if writes else threads.reading
         return await threads.run(chosen, lambda: method(self._awaited, *args, **kwargs))
+
+    return call  # type: ignore[return-value]
+
+
+def _as_async(
+    method: Callable[Concatenate[Memory, P], Attempt],
+) -> Callable[Concatenate[AsyncMemory, P], AsyncAttempt]:
+    """Return a method that returns an attempt whose end is awaited."""
+
+    @functools.wraps(method)
+    def call(self: AsyncMemory, *args: P.args, **kwargs: P.kwargs) -> AsyncAttempt:
+        return AsyncAttempt.of(method(self._awaited, *args, **kwargs), self._threads)
 
     return call  # type: ignore[return-value]
 
@@ -273,6 +311,8 @@ class AsyncMemory(_Awaited[Memory]):
             self._threads.close()
 
     learn = _in_thread(Memory.learn, writes=True)
+    attempt = _as_async(Memory.attempt)
+    current_attempt = _as_async(Memory.current_attempt)
     learn_many = _in_thread(Memory.learn_many, writes=True)
     record_episode = _in_thread(Memory.record_episode, writes=True)
     context = _in_thread(Memory.context)

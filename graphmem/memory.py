@@ -15,7 +15,9 @@ from graphmem.advice.explain import Explainer
 from graphmem.advice.predict import Forecaster
 from graphmem.advice.recall import HOPS, Recaller
 from graphmem.config import DEFAULT_NAMESPACE, Settings
+from graphmem.episodes.attempts import Attempt, Attempts
 from graphmem.episodes.learning import Learner, OnError
+from graphmem.episodes.recording import Terms
 from graphmem.errors import ValidationError
 from graphmem.graph.arguments import check_function, check_text
 from graphmem.graph.graph import Graph
@@ -97,6 +99,7 @@ class Memory:
         self._maintainer = Maintainer(graph, similarity, forecaster)
         self.upkeep = Upkeep(graph, self._maintainer, similarity, learner, reads)
         """Rebuilding, erasing, exporting: see :class:`graphmem.upkeep.Upkeep`."""
+        self._attempts = Attempts(graph, learner, self.context, self.choose)
 
     @classmethod
     def open(
@@ -141,6 +144,7 @@ class Memory:
 
     def close(self) -> None:
         """Close the engine; everything learned is stored."""
+        self._attempts.close()
         self._reads.close()
         self.store.close()
 
@@ -219,6 +223,75 @@ class Memory:
             extra={} if extra is None else extra,
         )
         return self._learner.learn(episode)
+
+    def attempt(
+        self,
+        task: str | Callable[..., str],
+        *,
+        agent: str | None = None,
+        task_type: str | None = None,
+        task_key: str | None = None,
+        source: str | None = None,
+        extra: Mapping[str, JsonValue] | None = None,
+        max_tokens: int = 200,
+        judge: Callable[[Any], bool | float | None] | None = None,
+        strict: bool = False,
+    ) -> Attempt:
+        """Return an attempt at a task, for a ``with`` block or as a decorator of functions.
+
+        One episode is learned at its end, with its times, steps and strategies. Its outcome is what
+        ``succeed`` or ``fail`` said, else the judge; else an exception makes it a failure, and goes
+        on. An attempt without any outcome is stored as abandoned, and counts nowhere. So is one
+        that was interrupted (cancelled, Ctrl-C, a generator that was closed), and one that an error
+        of graphmem ended.
+
+        A decorator takes functions, coroutine functions, generators and asynchronous generators.
+        Each call is an attempt of its own; :meth:`current_attempt` returns it within the function.
+
+        Args:
+            task: the task in words; for a decorator also a function that takes the arguments of
+                the call and returns it.
+            agent: name of the agent, whose access rights the context has; None: the episode is of
+                "default", and the context has everything.
+            task_type: a class of tasks, as in :meth:`learn`.
+            task_key: a stable key for a task whose wording varies.
+            source: its origin, as information for people.
+            extra: any other data, as JSON.
+            max_tokens: length limit of the context, at least 1.
+            judge: for a decorator: takes what the function returned (None for an asynchronous
+                generator), and returns True, False, a score in [0, 1], or None: no outcome.
+            strict: an attempt that ends without an outcome raises, and is not stored.
+
+        Raises:
+            ValidationError: an argument is wrong; at the end: there is no outcome (``strict``).
+            ScopeError: at the end: the agent may not learn this type of task.
+            ForkedError: at the end: the attempt was begun in a parent process.
+            StoreError: at the end: the engine failed; nothing was written. If the block raised,
+                that error goes on instead, with a note.
+        """
+        return self._attempts.open(
+            Terms(
+                task=task,
+                agent=agent,
+                task_type=task_type,
+                task_key=task_key,
+                source=source,
+                extra={} if extra is None else extra,
+                max_tokens=max_tokens,
+                judge=judge,
+                strict=strict,
+            )
+        )
+
+    def current_attempt(self) -> Attempt:
+        """Return the attempt of the innermost decorated function of this memory that runs here.
+
+        A ``with`` block gives its attempt itself.
+
+        Raises:
+            NotFoundError: no function that :meth:`attempt` of this memory decorates runs here.
+        """
+        return self._attempts.current()
 
     def learn_many(
         self,

@@ -306,7 +306,9 @@ MATCH (p:Policy) WHERE p.ns = $ns RETURN 'policies' AS name, count(p) AS value
 UNION ALL
 MATCH (s:State) WHERE s.ns = $ns RETURN 'states' AS name, count(s) AS value
 UNION ALL
-MATCH (s:Strategy)-[c:CO_OCCURS_WITH]->(:Strategy) WHERE s.ns = $ns RETURN 'co_occurrences' AS name, count(c) AS value;
+MATCH (s:Strategy)-[c:CO_OCCURS_WITH]->(:Strategy) WHERE s.ns = $ns RETURN 'co_occurrences' AS name, count(c) AS value
+UNION ALL
+MATCH (a:Abandoned) WHERE a.ns = $ns RETURN 'abandoned' AS name, count(a) AS value;
 
 // name: maintenance.namespaces
 // doc: The namespaces of a store, with their sizes.

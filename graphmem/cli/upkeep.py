@@ -99,8 +99,12 @@ def _erased(report: EraseReport) -> str:
         )
     gone = f", and {len(report.removed):,} node(s) that nothing else supported"
     gone = gone if report.removed else ""
+    if report.agent is None and report.abandoned:
+        return f"erased {report.episode_id}, an attempt without an outcome"
     if report.agent is None:
         return f"erased {report.episode_id} with {report.steps} step(s){gone}"
+    if report.abandoned:
+        gone += f", and {report.abandoned:,} attempt(s) without an outcome"
     return (
         f"erased agent {cell(report.agent, 60)} with {report.episodes:,} episode(s), "
         f"{report.steps:,} step(s) and {report.predictions:,} prediction(s){gone}"
@@ -162,7 +166,9 @@ def forget(options: Options, /, dry_run: bool, yes: bool, **asked: Any) -> None:
         click.echo(f"{would} {report.episodes:,} episode(s) with {report.steps:,} step(s){since}")
         if report.removed:
             click.echo(f"and what nothing else supported: {listed(report.removed)}")
-        if not report.dry_run and report.episodes:
+        if report.abandoned:
+            click.echo(f"and {report.abandoned:,} attempt(s) without an outcome")
+        if not report.dry_run and (report.episodes or report.abandoned):
             _say_what_is_left(report.compacted, report.read_by)
 
     options.show(report, table)
@@ -225,6 +231,8 @@ def export(options: Options, file: str, format_name: FileFormat, document: str |
 
     def table() -> None:
         click.echo(f"{report.episodes:,} episodes written to {file}")
+        if report.abandoned:
+            click.echo(f"{report.abandoned:,} attempts without an outcome written to it")
         if report.derived:
             click.echo(f"derived from them: {', '.join(report.derived)}")
         if report.kept:
@@ -254,6 +262,8 @@ def import_(options: Options, file: str, format_name: FileFormat, document: str 
 
     def table() -> None:
         click.echo(f"{report.created:,} episodes learned, {report.skipped:,} known already")
+        if report.abandoned:
+            click.echo(f"{report.abandoned:,} attempts without an outcome stored")
         if report.kept:
             click.echo(f"kept as they are, not learned: {', '.join(report.kept)}")
         if report.refused:

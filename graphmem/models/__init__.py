@@ -1,5 +1,6 @@
 """Pydantic models of all inputs and outputs."""
 
+from graphmem.models.attempts import AbandonedAttempt
 from graphmem.models.choices import Choice, Considered
 from graphmem.models.consolidation import ConsolidationReport, ModelSettings
 from graphmem.models.cycles import Cycle, CycleReport, CycleTest
@@ -92,6 +93,7 @@ __all__ = [
     "MAX_STEPS",
     "MAX_STRATEGIES",
     "MAX_TEXT",
+    "AbandonedAttempt",
     "Alternative",
     "AntiPattern",
     "BackupReport",

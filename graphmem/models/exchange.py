@@ -24,6 +24,8 @@ class ImportReport(Output):
     skipped: int
     kept: tuple[str, ...] = ()
     refused: tuple[Rejection, ...] = ()
+    abandoned: int = 0
+    """New attempts without an outcome."""
 
 
 class ExportReport(Output):
@@ -38,3 +40,5 @@ class ExportReport(Output):
     episodes: int
     derived: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
+    abandoned: int = 0
+    """Attempts without an outcome, which only JSON lines can hold."""

@@ -79,6 +79,8 @@ class Stats(Output):
     policies: int = 0
     events: int = 0
     """Changes of strategies and policies so far, including erased ones."""
+    abandoned: int = 0
+    """Attempts that ended without an outcome; they count nowhere else."""
     first_at: datetime | None = None
     last_at: datetime | None = None
     snapshot_age: float | None = None
@@ -136,6 +138,8 @@ class EraseReport(Output):
     preferences: int = 0
     knowledge: int = 0
     """Facts that only the erased user stated."""
+    abandoned: int = 0
+    """Attempts without an outcome."""
     removed: tuple[str, ...] = ()
     """Removed nodes that nothing else supported, by label."""
     compacted: bool = False
@@ -157,6 +161,8 @@ class ForgetReport(Output):
     removed: Mapping[str, int]
     """Removed nodes that nothing else supported, by label."""
     episode_ids: tuple[str, ...]
+    abandoned: int = 0
+    """Attempts without an outcome."""
     compacted: bool = False
     """Whether the files were rewritten, so that nothing of it is left on disk."""
     read_by: tuple[str, ...] = ()

@@ -1,4 +1,7 @@
-"""graphmem's own format: JSON lines, one episode a line, fields as in :class:`Episode`."""
+"""graphmem's own format: JSON lines, one episode a line, fields as in :class:`Episode`.
+
+An export also has lines of abandoned attempts, which an import stores; they are no episodes.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Any, BinaryIO
 
 from graphmem.errors import ValidationError
 from graphmem.ids import from_millis
-from graphmem.models import Episode
+from graphmem.models import AbandonedAttempt, Episode
 from graphmem.seeding.formats import Format, Origin, Record, Refused
 from graphmem.seeding.reading import BOM, lines
 
@@ -23,17 +26,42 @@ def detect(head: bytes) -> bool:
 
 def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     """Yield the episodes of a file; blank lines are skipped."""
+    for item in read_all(stream, origin):
+        if isinstance(item, Refused):
+            yield item
+        elif isinstance(item[1], Episode):
+            yield item[0], item[1]
+        else:
+            reason = "is an attempt without an outcome; `graphmem upkeep import` stores it"
+            yield Refused(item[0], "abandoned", reason)
+
+
+def read_all(
+    stream: BinaryIO, origin: Origin
+) -> Iterator[tuple[int, Episode | AbandonedAttempt] | Refused]:
+    """Yield the episodes and abandoned attempts of a file; blank lines are skipped."""
     for number, line in lines(stream, origin.limits):
         try:
             if isinstance(line, ValidationError):
                 raise line
-            episode = Episode.from_json(line)
+            kind = AbandonedAttempt if _is_abandoned(line) else Episode
+            item = kind.from_json(line)
         except ValidationError as error:
             yield Refused(number, error.field, str(error))
             continue
         if origin.agent:
-            episode = episode.model_copy(update={"agent": origin.agent})
-        yield number, episode
+            item = item.model_copy(update={"agent": origin.agent})
+        yield number, item
+
+
+def _is_abandoned(line: bytes) -> bool:
+    if b'"abandoned"' not in line:
+        return False
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return False  # an episode's error says what is wrong
+    return isinstance(value, dict) and value.get("abandoned") is True
 
 
 def record(

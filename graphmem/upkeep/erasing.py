@@ -65,7 +65,7 @@ class Eraser:
         self._cycles = Cycles(graph)
 
     def erase_episode(self, episode_id: str) -> EraseReport:
-        """Remove an episode and its exact share of every derived number.
+        """Remove an episode (or an abandoned attempt) and its exact share of every derived number.
 
         Strategies, tasks, agents, rules and mistakes that nothing else supports are removed, too.
 
@@ -77,6 +77,8 @@ class Eraser:
         def work(tx: Transaction) -> EraseReport:
             removed = self._remove(tx, [episode_id])
             if not removed.episodes:
+                if abandoned := _drop_abandoned(tx, [episode_id]):
+                    return EraseReport(episode_id=episode_id, abandoned=abandoned)
                 raise NotFoundError(f"no episode {episode_id!r} in namespace {self._graph.ns!r}")
             return EraseReport(
                 episode_id=episode_id,
@@ -107,7 +109,8 @@ class Eraser:
         ids = [row["id"] for row in tx.run("erasing.episodes_of", agent=identity)]
         row = lock(tx, [stream]).get(stream)
         scopes = erase_agents(tx, [name])
-        if row is None and not ids and not scopes:
+        abandoned = [found["id"] for found in tx.run("attempts.aged", agent=name)]
+        if row is None and not ids and not scopes and not abandoned:
             raise NotFoundError(f"no agent {name!r} in namespace {ns!r}")
         # First, so that predictions about its own policies are counted, too.
         predictions = tx.run("erasing.drop_predictions", agent=name)
@@ -126,6 +129,7 @@ class Eraser:
             steps=removed.steps,
             policies=policies,
             predictions=int(predictions[0]["removed"]),
+            abandoned=_drop_abandoned(tx, abandoned),
             removed=tuple(labels),
         )
 
@@ -188,6 +192,7 @@ class Eraser:
         def work(tx: Transaction) -> ForgetReport:
             ids = self._forgettable(tx, before, below_confidence, name)
             removed = self._remove(tx, ids)
+            aged = [] if before is None else tx.run("attempts.aged", before=before, agent=name)
             labels: dict[str, int] = {}
             for label in removed.labels:
                 labels[label] = labels.get(label, 0) + 1
@@ -198,6 +203,7 @@ class Eraser:
                 steps=removed.steps,
                 removed=dict(sorted(labels.items())),
                 episode_ids=tuple(ids),
+                abandoned=_drop_abandoned(tx, [row["id"] for row in aged]),
             )
             if dry_run:
                 raise _DryRunError(report)
@@ -335,6 +341,11 @@ def _drop(tx: Transaction, ids: Sequence[str]) -> int:
         tx.run("erasing.drop_episodes", ids=page)
     tx.run("exchange.drop", ids=sorted(files))
     return steps
+
+
+def _drop_abandoned(tx: Transaction, ids: Sequence[str]) -> int:
+    """Remove attempts without an outcome, from which nothing was derived; return how many."""
+    return sum(int(tx.run("attempts.drop", ids=page)[0]["removed"]) for page in paged(ids))
 
 
 def _take(tx: Transaction, shares: Shares, label: str, ids: Sequence[str]) -> int:

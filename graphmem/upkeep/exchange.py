@@ -12,9 +12,11 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, TextIO, get_args
 
+from graphmem.episodes.abandoned import abandon
 from graphmem.episodes.learning import Learner
 from graphmem.episodes.rows import read_contents
 from graphmem.errors import NotFoundError, SeedingError, ValidationError, shown
@@ -22,7 +24,7 @@ from graphmem.files import writing
 from graphmem.graph.arguments import check_choice, checked_path
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import canonical_json, node_id
-from graphmem.models import Episode, content, resolve
+from graphmem.models import AbandonedAttempt, Episode, Rejection, content, resolve
 from graphmem.models.exchange import ExportReport, ImportReport
 from graphmem.models.fields import Input, Name
 from graphmem.seeding import jsonl, sentinel
@@ -134,18 +136,42 @@ class Exchange:
                 )
         episodes = (item for item in _lines(source, self._limits) if isinstance(item, Episode))
         report = self._learner.learn_many(episodes, batch_size=BATCH, on_error="collect")
+        abandoned, refused = self._abandon(
+            item for item in _lines(source, self._limits) if isinstance(item, AbandonedAttempt)
+        )
         return ImportReport(
             file=source.name,
             format="jsonl",
             created=report.created,
             skipped=report.skipped,
-            refused=report.rejected,
+            refused=(*report.rejected, *refused),
+            abandoned=abandoned,
         )
+
+    def _abandon(self, attempts: Iterable[AbandonedAttempt]) -> tuple[int, list[Rejection]]:
+        """Store attempts without an outcome; return how many are new, and those refused."""
+        created = seen = 0
+        refused: list[Rejection] = []
+        waiting = iter(attempts)
+        while batch := list(islice(waiting, BATCH)):
+            new, refusals = abandon(self._graph, batch)
+            created += new
+            refused += [
+                Rejection(
+                    index=seen + batch.index(attempt),
+                    field=error.field,
+                    reason=str(error),
+                    source_key=attempt.key,
+                )
+                for attempt, error in refusals
+            ]
+            seen += len(batch)
+        return created, refused
 
     def _export_jsonl(self, path: str | Path) -> ExportReport:
         """Write the episodes of the namespace as JSON lines, the earliest first."""
 
-        def work(tx: Transaction, open_file: Callable[[], TextIO]) -> int:
+        def work(tx: Transaction, open_file: Callable[[], TextIO]) -> tuple[int, int]:
             file = open_file()
             count = 0
             listed = tx.run("exchange.episodes")
@@ -154,11 +180,13 @@ class Exchange:
                 line = jsonl.record(stored, key, source)
                 file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
                 count += 1
-            return count
+            abandoned = tx.run("attempts.records")
+            file.writelines(f"{row['record']}\n" for row in abandoned)
+            return count, len(abandoned)
 
         with _writing(path) as open_file:
-            count = self._graph.view(lambda tx: work(tx, open_file))
-        return ExportReport(file=str(path), format="jsonl", episodes=count)
+            count, abandoned = self._graph.view(lambda tx: work(tx, open_file))
+        return ExportReport(file=str(path), format="jsonl", episodes=count, abandoned=abandoned)
 
     def _sentinel(
         self, tx: Transaction, open_file: Callable[[], TextIO], path: str, name: str | None
@@ -450,10 +478,10 @@ def _episode(form: Any, at: int, name: str) -> Episode:
         raise ValidationError(field, error.value, error.problem, error.remedy) from None
 
 
-def _lines(source: Source, limits: Limits) -> Iterator[Episode | Refused]:
+def _lines(source: Source, limits: Limits) -> Iterator[Episode | AbandonedAttempt | Refused]:
     with source.open(limits) as (_, stream):
         number = 0
-        for item in jsonl.read(stream, Origin(source.name, source.stem, limits=limits)):
+        for item in jsonl.read_all(stream, Origin(source.name, source.stem, limits=limits)):
             number = item.number if isinstance(item, Refused) else item[0]
             yield item if isinstance(item, Refused) else item[1]
         if (error := damage(stream)) is not None:

@@ -62,6 +62,13 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
     progress: Arguments = {"on_progress": None}
     found: dict[str, Callable[[], Arguments]] = {
         "learn": lambda: episode,
+        "attempt": lambda: {
+            **{name: episode[name] for name in ("task", "agent", "task_type", "task_key")},
+            **{name: episode[name] for name in ("source", "extra")},
+            "max_tokens": 200,
+            "judge": None,
+            "strict": False,
+        },
         "learn_many": lambda: {
             "episodes": [Episode(**episode | {"source_key": "shared batch"})],
             "batch_size": 10,

@@ -82,6 +82,8 @@ def populate(memory: Memory, tag: str) -> None:
         id=f"pooling in {memory.namespace}",
         strengths=STRENGTHS,
     )
+    with memory.attempt("shared task", agent="shared agent", extra={"tag": tag}) as attempt:
+        attempt.used("shared a")  # and no outcome
     memory.upkeep.flush()  # else counts of reads come in while a test looks
 
 
@@ -428,6 +430,10 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
             ]
             for name, label in (("strategies", "Strategy"), ("tasks", "Task"))
         },
+        "attempts.abandon": [
+            {"id": i, "key": "x", "strategies": []}
+            for i in (f"abandoned in {ns}", *ids(target, "Abandoned"))
+        ],
         "exchange.hold": [{"episode": i, "position": 7} for i in ids(target, "Episode")],
         "events.append": [{"id": f"{ns}:{i}", "subject": i, "kind": "set"} for i in policies],
         "forecasting.strategies_of": [
@@ -454,7 +460,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
             *("Strategy", "Task", "Agent", "Episode", "Policy", "State", "Stream", "Event"),
             *("Transition", "Prediction", "Cycle", "Cursor", "Claim"),
             *("Document", "User", "Preference", "Knowledge", "Statement", "LearningScope"),
-            *("Rule", "Consolidation", "Pending", "Pooling"),
+            *("Rule", "Consolidation", "Pending", "Pooling", "Abandoned"),
         )
         for i in ids(target, label)
     ]

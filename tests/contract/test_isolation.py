@@ -54,7 +54,7 @@ EXEMPT = {
     ),
     **dict.fromkeys(
         (
-            *("learn", "learn_many", "record_episode"),
+            *("learn", "learn_many", "record_episode", "attempt"),
             *("lessons.consolidate", "lessons.merge", "lessons.unmerge"),
             *("policies.update", "policies.update_many", "policies.observe"),
             *("policies.observe_many", "policies.set_q", "policies.set_many", "policies.signal"),
@@ -73,6 +73,7 @@ EXEMPT = {
     ),
     **dict.fromkeys(("scopes.get", "scopes.list"), RIGHTS),
     **dict.fromkeys(("open", "close"), "opens and closes"),
+    "current_attempt": "returns what the caller began",
 }
 """Methods that are no reads of an agent, and why."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import re
@@ -20,6 +21,7 @@ from pydantic import BaseModel
 import graphmem
 from graphmem import AsyncMemory, Episode, Memory, Settings, Step, StrategyUse, errors, models
 from graphmem.cli.main import cli
+from graphmem.episodes.attempts import Attempt
 from graphmem.errors import ValidationError
 from graphmem.lessons import Lessons
 from graphmem.models import MistakeCard, ModelSettings
@@ -56,6 +58,7 @@ MEMBERS = {
     "memory.cycles": Cycles,
     "memory.upkeep": Upkeep,
     "Consumer": Consumer,
+    "Attempt": Attempt,
 }
 INTERNAL = {"renew"}
 """Methods of parts for other modules of the package: they take their transactions."""
@@ -123,6 +126,8 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
         learn_policies(memory, moment)
         learn_lessons(memory, moment)
         say(memory, moment)
+        with contextlib.suppress(KeyboardInterrupt), memory.attempt("t", task_type="type"):
+            raise KeyboardInterrupt
         import_file(memory, tmp_path_factory.mktemp("files"))
         find_general_rules(memory)
         fit_strengths(memory)
@@ -301,7 +306,7 @@ def test_every_public_method_is_there() -> None:
         named = {name for name in dir(kind) if not name.startswith("_")} - INTERNAL
         assert named == set(re.findall(rf"^### {re.escape(prefix)}\.(\w+)$", page, re.MULTILINE))
     with Memory.open("memory:") as memory:
-        for name in MEMBERS.keys() - {"Consumer"}:
+        for name in MEMBERS.keys() - {"Consumer", "Attempt"}:
             assert isinstance(getattr(memory, name.partition(".")[2]), MEMBERS[name])
 
 

@@ -1,0 +1,355 @@
+"""What is recorded of an attempt while it runs, and what it comes to at its end."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+from pydantic import JsonValue
+
+from graphmem.errors import ForkedError, GraphMemError, ValidationError
+from graphmem.graph.graph import Graph
+from graphmem.ids import from_millis
+from graphmem.models import (
+    MAX_STEPS,
+    MAX_STRATEGIES,
+    MAX_TEXT,
+    AbandonedAttempt,
+    Episode,
+    MistakeCard,
+    Step,
+    StrategyUse,
+    resolve,
+)
+from graphmem.models.choices import Choice
+
+Ended = Episode | AbandonedAttempt
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What is known of an attempt before it begins."""
+
+    task: str | Callable[..., str]
+    agent: str | None = None
+    task_type: str | None = None
+    task_key: str | None = None
+    source: str | None = None
+    extra: Mapping[str, JsonValue] = field(default_factory=dict)
+    max_tokens: int = 200
+    strict: bool = False
+    judge: Callable[[Any], bool | float | None] | None = None
+
+    def common(self) -> dict[str, Any]:
+        """Return the fields that the episode has from the beginning."""
+        named = {} if self.agent is None else {"agent": self.agent}
+        return named | {
+            "task": self.task,
+            "task_type": self.task_type,
+            "task_key": self.task_key,
+            "source": self.source,
+            "extra": self.extra,
+        }
+
+
+class State:
+    """What happened in an attempt so far."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.reading = threading.Lock()
+        """Held while the context is read."""
+        self.pid = 0
+        """The process that began it; 0: none did."""
+        self.started_at = 0
+        self.ended = False
+        self.outcome: dict[str, Any] | None = None
+        self.unjudged = False
+        self.uses: dict[str, StrategyUse] = {}
+        self.steps: list[Step] = []
+        self.context: str | None = None
+        self.episode_id: str | None = None
+
+
+class Recording:
+    """What happens in an attempt, from its beginning to its end."""
+
+    def __init__(self, graph: Graph, terms: Terms, state: State) -> None:
+        self._graph = graph
+        self._terms = terms
+        self._state = state
+        self._decorates = False
+
+    @property
+    def episode_id(self) -> str | None:
+        """The id of its episode, or of its node ``Abandoned``; None before the end."""
+        return self._state.episode_id
+
+    def step(
+        self,
+        action_type: str = "action",
+        action: JsonValue = None,
+        observation: str | None = None,
+        *,
+        reward: float | None = None,
+        error: str | None = None,
+        state: dict[str, JsonValue] | None = None,
+        next_state: dict[str, JsonValue] | None = None,
+        terminal: bool | None = None,
+    ) -> None:
+        """Add a step; the arguments are the fields of :class:`Step`.
+
+        Raises:
+            ValidationError: a field is wrong, there are 20,000 steps, or the attempt does not run.
+        """
+        step = Step(
+            action_type=action_type,
+            action=action,
+            observation=observation,
+            reward=reward,
+            error=error,
+            state=state,
+            next_state=next_state,
+            terminal=terminal,
+        )
+        with self._open("step"):
+            if len(self._state.steps) == MAX_STEPS:
+                raise ValidationError(
+                    "steps", MAX_STEPS, "are the most of one attempt", "end it, and begin another"
+                )
+            self._state.steps.append(step)
+
+    def used(self, *strategies: str | StrategyUse | Choice) -> None:
+        """Name strategies that the attempt uses, the main one first.
+
+        A text that was named before changes nothing; a StrategyUse replaces the one of its text,
+        and how that was chosen stays. Without any strategy the episode counts for its task alone.
+
+        Raises:
+            ValidationError: a strategy is wrong, there are 200, or the attempt does not run.
+        """
+        named = Episode(**self._terms.common(), strategy=strategies, success=True).strategy
+        with self._open("used"):
+            known = dict(self._state.uses)
+            for use, given in zip(named, strategies, strict=True):
+                before = known.get(use.text)
+                if before is None or not isinstance(given, str):
+                    known[use.text] = use if before is None else _replaced(before, use)
+            if len(known) > MAX_STRATEGIES:
+                raise ValidationError(
+                    "strategy", len(known), f"are over {MAX_STRATEGIES} in one attempt"
+                )
+            self._state.uses = known
+
+    def succeed(
+        self,
+        score: float | None = None,
+        *,
+        reward: float | None = None,
+        feedback: str | None = None,
+        summary: str | None = None,
+        successes: Iterable[str] = (),
+        mistakes: Iterable[str] = (),
+        mistake_cards: Iterable[MistakeCard | Mapping[str, Any]] = (),
+    ) -> None:
+        """Say that it worked. The episode is learned at the end of the attempt.
+
+        Args:
+            score: degree of success, in [0, 1]; default: 1.
+            reward: any finite number; default: the score.
+            feedback: the comment of a person or a judge.
+            summary: a short summary.
+            successes: sentences about what went well.
+            mistakes: sentences about what went badly.
+            mistake_cards: descriptions of mistakes.
+
+        Raises:
+            ValidationError: a field is wrong, the score is that of a failure, the attempt has its
+                outcome, or it does not run.
+        """
+        self._tell(
+            "succeed",
+            success=True,
+            score=score,
+            reward=reward,
+            feedback=feedback,
+            summary=summary,
+            successes=_listed(successes),
+            mistakes=_listed(mistakes),
+            mistake_cards=_listed(mistake_cards),
+        )
+
+    def fail(
+        self,
+        error: str | BaseException | None = None,
+        score: float | None = None,
+        *,
+        reward: float | None = None,
+        feedback: str | None = None,
+        summary: str | None = None,
+        successes: Iterable[str] = (),
+        mistakes: Iterable[str] = (),
+        mistake_cards: Iterable[MistakeCard | Mapping[str, Any]] = (),
+    ) -> None:
+        """Say that it failed. The episode is learned at the end of the attempt.
+
+        Args:
+            error: the error that ended it, as text or as an exception.
+            score: degree of success, in [0, 1]; default: 0.
+            reward: any finite number; default: the score.
+            feedback: the comment of a person or a judge.
+            summary: a short summary.
+            successes: sentences about what went well.
+            mistakes: sentences about what went badly.
+            mistake_cards: descriptions of mistakes.
+
+        Raises:
+            ValidationError: a field is wrong, the score is that of a success, the attempt has its
+                outcome, or it does not run.
+        """
+        self._tell(
+            "fail",
+            success=False,
+            error=_text_of(error) if isinstance(error, BaseException) else error,
+            score=score,
+            reward=reward,
+            feedback=feedback,
+            summary=summary,
+            successes=_listed(successes),
+            mistakes=_listed(mistakes),
+            mistake_cards=_listed(mistake_cards),
+        )
+
+    def _begin(self) -> None:
+        """Start the time."""
+        if callable(self._terms.task):
+            raise ValidationError(
+                "task", self._terms.task, "is a function", "give a text, or decorate a function"
+            )
+        if self._terms.judge is not None and not self._decorates:
+            raise ValidationError(
+                "judge", self._terms.judge, "is for decorated functions", "call succeed or fail"
+            )
+        state = self._state
+        with state.lock:
+            if state.pid:
+                raise ValidationError(
+                    "attempt", self._terms.task, "is begun twice", "make one for each time"
+                )
+            state.pid = os.getpid()
+            state.started_at = self._graph.now()
+
+    def _tell(self, how: str, **outcome: Any) -> None:
+        told = Episode(**self._terms.common(), strategy=(), **outcome)
+        threshold = self._graph.settings.success_threshold
+        outcome["success"] = resolve(told, threshold).success
+        with self._open(how):
+            before = self._state.outcome
+            if before is not None:
+                was = "succeeded" if before["success"] else "failed"
+                raise ValidationError(
+                    how, self._terms.task, f"comes after the attempt {was}", "say it once"
+                )
+            self._state.outcome = outcome
+
+    @contextmanager
+    def _open(self, doing: str) -> Iterator[None]:
+        """Hold the lock of an attempt that runs.
+
+        Raises:
+            ForkedError: it was begun in another process.
+            ValidationError: it has not begun, or has ended.
+        """
+        state, task = self._state, self._terms.task
+        if not state.pid:
+            raise ValidationError(
+                doing, task, "the attempt has not begun", "call it within the with block"
+            )
+        if state.pid != os.getpid():  # whose threads may hold the lock
+            raise ForkedError(
+                f"{doing}: the attempt was begun in process {state.pid}, this is its child "
+                f"{os.getpid()}, where nothing is learned of it; begin another one here"
+            )
+        with state.lock:
+            if state.ended:
+                raise ValidationError(
+                    doing, task, "the attempt has ended", "call it within the with block"
+                )
+            yield
+
+    def _end(self, raised: BaseException | None) -> Ended:
+        """End it; return what is to be stored.
+
+        Raises:
+            ForkedError: it was begun in another process.
+            ValidationError: it has no outcome, and is strict.
+        """
+        state = self._state
+        with self._open("the end"):
+            state.ended = True
+            outcome = state.outcome
+            known: dict[str, Any] = {
+                **self._terms.common(),
+                "strategy": tuple(state.uses.values()),
+                "steps": tuple(state.steps),
+                "started_at": from_millis(state.started_at),
+                "ended_at": from_millis(max(state.started_at, self._graph.now())),
+            }
+        error = None if raised is None else _text_of(raised)
+        failed = isinstance(raised, Exception) and not isinstance(raised, GraphMemError)
+        if outcome is None and failed and not state.unjudged:
+            outcome = {"success": False, "error": error}
+        if outcome is not None:
+            seconds = (known["ended_at"] - known["started_at"]).total_seconds()
+            return Episode(**known, **outcome, duration=seconds)
+        if raised is None and self._terms.strict:
+            raise ValidationError(
+                "attempt",
+                self._terms.task,
+                "ended without an outcome",
+                "call succeed or fail, give a judge, or leave out strict=True",
+            )
+        return AbandonedAttempt(**known, key=uuid4().hex, error=error)
+
+    def _judge(self, result: Any) -> None:
+        """Let the judge say the outcome, if nobody did."""
+        judge, state = self._terms.judge, self._state
+        if judge is None or state.outcome is not None:
+            return
+        state.unjudged = True  # what goes wrong from here on says nothing of what was tried
+        verdict = judge(result)
+        if verdict is None:
+            return
+        if not isinstance(verdict, bool | float):
+            raise ValidationError(
+                "judge", verdict, "must return True, False, a score in [0, 1], or None"
+            )
+        named = "success" if isinstance(verdict, bool) else "score"
+        self._tell("judge", **{named: verdict})
+
+
+def _replaced(before: StrategyUse, use: StrategyUse) -> StrategyUse:
+    """Return a use in place of another one of its text; how that was chosen first stays."""
+    if before.propensity is None:
+        return use
+    names = ("propensity", "explore", "candidates")
+    return use.model_copy(update={name: getattr(before, name) for name in names})
+
+
+def _listed(values: Any) -> Any:
+    return tuple(values) if isinstance(values, Iterator) else values
+
+
+def _text_of(error: BaseException) -> str:
+    """Return the last line of a traceback: the kind of an error and what it says."""
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001 - of whatever class it is
+        said = ""
+    name = type(error).__name__
+    return (f"{name}: {said}" if said else name).encode("utf-8", "replace").decode()[:MAX_TEXT]

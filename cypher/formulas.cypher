@@ -46,6 +46,16 @@ coalesce(given, CASE WHEN known < actions AND best < 0 THEN 0.0 ELSE best END, 0
 sign(q) * abs(q) * (CASE WHEN days < 0.01 THEN 0.01 ELSE days END) ^ (0.0 - rate)
   * (CASE WHEN days < 1.0 THEN 1.0 ELSE days END) ^ (rate - rate * 2.0 ^ (strength * 2.0 * (neutral - coalesce(confidence, neutral))));
 
+// formula: worth(p, at, rate, strength)
+// doc: The value of a policy at a time (milliseconds), decayed since its last update; at a null time the stored one.
+CASE WHEN at IS NULL OR p.last_updated_at IS NULL THEN p.q ELSE aged(p.q, (at - p.last_updated_at) / 86400000.0, rate,
+  CASE WHEN p.signals > 0 THEN p.confidence ELSE null END, strength, 0.5) END;
+
+// formula: swung(cycles, clocks)
+// doc: The sum of the bonuses of cycles, at the clocks {kind, timezone, clock}.
+reduce(total = 0.0, c IN cycles | total + reduce(part = 0.0, k IN clocks | part +
+  CASE WHEN k.kind = c.kind AND k.timezone = c.timezone THEN swing(c.amplitude, c.period, c.phase, k.clock) ELSE 0.0 END));
+
 // formula: swing(amplitude, period, phase, clock)
 // doc: The bonus of a cycle at a clock time (seconds); it peaks at the phase.
 CASE WHEN period > 0 THEN amplitude * cos(6.283185307179586 * (clock - phase) / period) ELSE 0.0 END;

@@ -234,35 +234,40 @@ RETURN count(*) AS took;
 
 // name: policies.best
 // install: best_policy
-// doc: The policy of an agent in a state with the highest value; only values that were learned, set or crystallized count. The time does
-// doc: not depend on other states.
-// param: state_id string, agent string
-// returns: policy_columns, score float
+// doc: The policy of an agent in a state with the highest value at a time, decayed since its last update (without a time: the highest stored
+// doc: value); only values that were learned, set or crystallized count. Where policies of the state have cycles (cyclic), policies.values
+// doc: gives the values with the bonuses for these. The time does not depend on other states.
+// param: state_id string, agent string, at integer = null, rate float = 0.1, strength float = 0.5
+// returns: policy_columns, score float, cyclic boolean
 MATCH (s:State {id: $state_id})
 WITH s, s.ns AS ns WHERE ns = $ns
 MATCH (s)<-[:IN_STATE]-(p:Policy)
 WHERE p.agent = $agent AND p.active
-WITH s, p ORDER BY p.q DESC, p.id LIMIT 1
-WITH s, p, wilson_lower(p.successes, p.trials, $z) AS lower, wilson_upper(p.successes, p.trials, $z) AS upper
-RETURN policy_columns(p, s, lower, upper), p.q AS score;
+WITH s, p, worth(p, $at, $rate, $strength) AS score
+ORDER BY score DESC, p.id LIMIT 1
+WITH s, p, score, wilson_lower(p.successes, p.trials, $z) AS lower, wilson_upper(p.successes, p.trials, $z) AS upper
+RETURN policy_columns(p, s, lower, upper), score, EXISTS { MATCH (s)<-[:IN_STATE]-(:Policy)-[:HAS_CYCLE]->(:Cycle) } AS cyclic;
 
 // name: policies.explore
 // install: explore_policy
 // doc: The policy with the highest upper confidence bound, value + width * sqrt(ln(all) / own), over updates and trials (UCB1; Auer,
-// doc: Cesa-Bianchi and Fischer 2002, Machine Learning 47:235-256); an untried one comes first.
-// param: state_id string, agent string, width float = 1.0, ids list = null
-// returns: policy_columns, score float
+// doc: Cesa-Bianchi and Fischer 2002, Machine Learning 47:235-256); an untried one comes first. Values as in policies.values.
+// param: state_id string, agent string, width float = 1.0, ids list = null, at integer = null, rate float = 0.1, strength float = 0.5
+// param: clocks list = []
+// returns: policy_columns, score float, cyclic boolean
 MATCH (s:State {id: $state_id})
 WITH s, s.ns AS ns WHERE ns = $ns
 MATCH (s)<-[:IN_STATE]-(p:Policy)
 WHERE p.agent = $agent AND p.active AND ($ids IS NULL OR p.id IN $ids)
 WITH s, collect(p) AS tried, sum(p.updates + p.trials) AS total
 UNWIND tried AS p
-WITH s, p, total, p.updates + p.trials AS own
-WITH s, p, CASE WHEN own = 0 THEN 1e308 ELSE p.q + $width * sqrt(log(toFloat(total)) / own) END AS score
+OPTIONAL MATCH (p)-[:HAS_CYCLE]->(c:Cycle)
+WITH s, p, total, p.updates + p.trials AS own, collect(c) AS cycles
+WITH s, p, total, own, worth(p, $at, $rate, $strength) + swung(cycles, $clocks) AS value
+WITH s, p, CASE WHEN own = 0 THEN 1e308 ELSE value + $width * sqrt(log(toFloat(total)) / own) END AS score
 ORDER BY score DESC, p.id LIMIT 1
 WITH s, p, score, wilson_lower(p.successes, p.trials, $z) AS lower, wilson_upper(p.successes, p.trials, $z) AS upper
-RETURN policy_columns(p, s, lower, upper), score;
+RETURN policy_columns(p, s, lower, upper), score, EXISTS { MATCH (s)<-[:IN_STATE]-(:Policy)-[:HAS_CYCLE]->(:Cycle) } AS cyclic;
 
 // name: policies.values
 // install: policy_values
@@ -270,20 +275,16 @@ RETURN policy_columns(p, s, lower, upper), score;
 // doc: slowly if confidence is high, plus the bonuses for cycles and waiting. Clocks: {kind, timezone, clock} in seconds, for the cycles.
 // param: state_id string, agent string = null, at integer = null, rate float = 0.1, strength float = 0.5, pressure float = 0.0
 // param: clocks list = [], only_active boolean = false
-// returns: policy_columns, score float
+// returns: policy_columns, score float, cyclic boolean
 MATCH (s:State {id: $state_id})
 WITH s, s.ns AS ns WHERE ns = $ns
 MATCH (s)<-[:IN_STATE]-(p:Policy)
 WHERE ($agent IS NULL OR p.agent = $agent) AND (p.active OR NOT $only_active)
 OPTIONAL MATCH (p)-[:HAS_CYCLE]->(c:Cycle)
-WITH s, p, collect(c) AS cycles, CASE WHEN p.last_updated_at IS NULL OR $at IS NULL THEN null
-  ELSE ($at - p.last_updated_at) / 86400000.0 END AS days, CASE WHEN p.signals > 0 THEN p.confidence ELSE null END AS trust,
-  wilson_lower(p.successes, p.trials, $z) AS lower, wilson_upper(p.successes, p.trials, $z) AS upper
-WITH s, p, lower, upper,
-     CASE WHEN days IS NULL THEN p.q ELSE aged(p.q, days, $rate, trust, $strength, 0.5) + pressed($pressure, days) END
-     + reduce(total = 0.0, c IN cycles | total + reduce(part = 0.0, k IN $clocks | part +
-       CASE WHEN k.kind = c.kind AND k.timezone = c.timezone THEN swing(c.amplitude, c.period, c.phase, k.clock) ELSE 0.0 END)) AS score
-RETURN policy_columns(p, s, lower, upper), score
+WITH s, p, collect(c) AS cycles, wilson_lower(p.successes, p.trials, $z) AS lower, wilson_upper(p.successes, p.trials, $z) AS upper
+WITH s, p, lower, upper, size(cycles) > 0 AS cyclic, worth(p, $at, $rate, $strength) + swung(cycles, $clocks)
+     + coalesce(pressed($pressure, ($at - p.last_updated_at) / 86400000.0), 0.0) AS score
+RETURN policy_columns(p, s, lower, upper), score, cyclic
 ORDER BY score DESC, id;
 
 // name: policies.get

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 AGENT = click.option("--agent", default="default", show_default=True, help="Whose policies.")
 SPEC = click.option("--spec", metavar="JSON", help="Further identification of the action.")
-AT = click.option("--at", callback=moment, metavar="TIME", help="Values at this ISO 8601 time.")
+AT = click.option(
+    "--at", callback=moment, metavar="TIME", help="Values at this ISO 8601 time [default: now]."
+)
+STORED = click.option("--stored", is_flag=True, help="Rank by the stored values: without decay.")
 STATE = click.argument("state", nargs=-1, required=True, metavar="STATE...")
 SUCCESS = click.Choice(["yes", "no"])
 SHOWN = 20
@@ -49,6 +52,7 @@ def policies() -> None:
     help="Prefer rarely tried actions, or sometimes take a random one.",
 )
 @AT
+@STORED
 @click.pass_obj
 def best(
     options: Options,
@@ -56,6 +60,7 @@ def best(
     agent: str,
     explore: Literal["ucb", "epsilon"] | None,
     at: datetime | None,
+    stored: bool,
 ) -> None:
     """Show the action with the highest value in STATE.
 
@@ -65,7 +70,7 @@ def best(
     """
     place = state_of(state)
     memory = options.memory()
-    policy = memory.policies.best(place, agent=agent, explore=explore, at=at)
+    policy = memory.policies.best(place, agent=agent, explore=explore, at=at, stored=stored)
     if options.as_json:
         print_json(policy)
     elif policy is not None:
@@ -107,6 +112,7 @@ def list_(options: Options, agent: str | None, limit: int) -> None:
 @click.option("--agent", help="Only this agent's; default: all agents.")
 @click.option("--action", help="Only this action.")
 @AT
+@STORED
 @plotting.option("how they came about")
 @click.pass_obj
 def show(
@@ -115,6 +121,7 @@ def show(
     agent: str | None,
     action: str | None,
     at: datetime | None,
+    stored: bool,
     plot: str | None,
 ) -> None:
     """Show the policies of the actions in STATE.
@@ -129,7 +136,7 @@ def show(
     memory = options.memory()
     shown = [
         policy
-        for policy in memory.policies.values(place, agent=agent, at=at)
+        for policy in memory.policies.values(place, agent=agent, at=at, stored=stored)
         if action is None or policy.action == action
     ]
     gaps = 0

@@ -9,7 +9,13 @@ from datetime import datetime
 from typing import Any, Literal, get_args
 
 from graphmem.errors import ValidationError
-from graphmem.graph.arguments import check_choice, check_limit, check_text, checked_items
+from graphmem.graph.arguments import (
+    check_choice,
+    check_flag,
+    check_limit,
+    check_text,
+    checked_items,
+)
 from graphmem.graph.graph import Transaction
 from graphmem.graph.rates import rates_of
 from graphmem.ids import from_millis, to_millis
@@ -64,9 +70,13 @@ class Asking(PolicyBase):
         epsilon: float = 0.1,
         width: float = 1.0,
         at: datetime | None = None,
+        stored: bool = False,
         rng: random.Random | None = None,
     ) -> Policy | None:
         """Return the best known action in a state, or None if there is none.
+
+        Actions are ranked by their values now (:meth:`values`): decayed, with the bonuses of their
+        cycles. The time that this takes does not depend on other states.
 
         Args:
             state: features or fingerprint.
@@ -77,7 +87,8 @@ class Asking(PolicyBase):
                 random action with probability ``epsilon``.
             epsilon: in [0, 1].
             width: factor of the exploration bonus, from 0.
-            at: rank by the values at this time (:meth:`values`) instead of the stored values.
+            at: rank by the values at this time, with time zone; default: now.
+            stored: rank by the stored values, which neither decay nor have cycles.
             rng: random number generator; default: Python's.
 
         Raises:
@@ -89,50 +100,83 @@ class Asking(PolicyBase):
             raise ValidationError("rng", rng, "is not a random.Random", "give one, or None")
         place = StateKey.of(self._graph.ns, state)
         agent = self._agent(agent)
+        when = self._when(at, stored)
         chance = rng or random
         best: Policy | None
         if explore == "ucb":
-            if at is not None:
-                raise ValidationError("at", at, "does not go with explore='ucb'", "leave out one")
-            best = self._explored(place, agent, actions, positive("width", width))
+            best = self._explored(place, agent, actions, when, positive("width", width))
         elif explore == "epsilon" and chance.random() < unit("epsilon", epsilon):
-            known = self._candidates(place, agent, actions, at)
+            known = self._candidates(place, agent, actions, when)
             best = chance.choice(known) if known else None
-        elif actions is not None or at is not None:
-            known = self._candidates(place, agent, actions, at)
+        elif actions is not None:
+            known = self._candidates(place, agent, actions, when)
             best = max(known, key=lambda policy: policy.score) if known else None
         else:
-            best = self._one("policies.best", place, agent)
+            best = next(iter(self._valued("policies.best", place, agent, when)), None)
         if best is not None:
             self._reads.note("Policy", best.id)
         return best
 
-    def _one(self, name: str, place: StateKey, agent: str, **more: Any) -> Policy | None:
-        rows = self._graph.read(name, state_id=place.id, agent=agent, **more)
-        return policy_of(rows[0]) if rows else None
+    def _when(self, at: datetime | None, stored: bool) -> int | None:
+        """Return the time of the values to rank by, or None for the stored values."""
+        check_flag("stored", stored)
+        if stored and at is not None:
+            raise ValidationError("at", at, "does not go with stored=True", "leave out one")
+        if stored:
+            return None
+        moment = _Dated(at=at).at
+        return self._graph.now() if moment is None else to_millis(moment)
+
+    def _valued(
+        self, name: str, place: StateKey, agent: str | None, when: int | None, **more: Any
+    ) -> list[Policy]:
+        """Return policies with their values at a time; only where there are cycles read clocks."""
+        given = {
+            "state_id": place.id,
+            "agent": agent,
+            "at": when,
+            "rate": self._settings.decay_rate,
+            "strength": self._settings.decay_strength,
+            **more,
+        }
+        rows = self._graph.read(name, **given)
+        moment = from_millis(when)
+        if moment is not None and any(row["cyclic"] for row in rows):
+            zones = self._graph.read("cycles.timezones_in", state_id=place.id)
+            given["clocks"] = clocks(moment, [row["timezone"] for row in zones])
+            if name == "policies.best":
+                name, given["only_active"] = "policies.values", True
+            rows = self._graph.read(name, **given)
+        return [policy_of(row) for row in rows]
 
     def _explored(
-        self, place: StateKey, agent: str, actions: Sequence[Action] | None, width: float
+        self,
+        place: StateKey,
+        agent: str,
+        actions: Sequence[Action] | None,
+        when: int | None,
+        width: float,
     ) -> Policy | None:
         """Return the action with the highest bound; an untried one comes first."""
         ids = None
         if actions is not None:
-            known = self._candidates(place, agent, actions, None)
+            known = self._candidates(place, agent, actions, when)
             for policy in known:
                 if policy.updates + policy.trials == 0:
                     return policy
             ids = [policy.id for policy in known]
-        return self._one("policies.explore", place, agent, width=width, ids=ids)
+        found = self._valued("policies.explore", place, agent, when, width=width, ids=ids)
+        return next(iter(found), None)
 
     def _candidates(
         self,
         place: StateKey,
         agent: str,
         actions: Sequence[Action] | None,
-        at: datetime | None,
+        when: int | None,
     ) -> list[Policy]:
         """Return the possible actions in a state, tried ones first, best first."""
-        known = self._values(place, agent, at, only_active=True)
+        known = self._valued("policies.values", place, agent, when, only_active=True)
         if actions is None:
             return known
         by_id = {policy.id: policy for policy in known}
@@ -179,13 +223,20 @@ class Asking(PolicyBase):
         at: datetime | None = None,
         agent: str | None = None,
         pressure: float = 0.0,
+        stored: bool = False,
     ) -> list[Policy]:
         """Return all policies in a state, best first, with their values at a time as ``score``.
 
         A value decays with the days since its last update, at ``decay_rate``, or more slowly if
         confidence is high. The bonuses of its cycles (``memory.cycles``) and of ``pressure`` (for
-        each day of waiting) are added. Stored values do not change. Without ``at`` the score is the
-        value.
+        each day of waiting) are added. Stored values do not change.
+
+        Args:
+            state: features or fingerprint.
+            at: the time, with time zone; default: now.
+            agent: whose policies; default: all agents'.
+            pressure: the bonus for each day since the last update, any number.
+            stored: the scores are the stored values.
 
         Raises:
             ValidationError: an argument is wrong.
@@ -193,34 +244,9 @@ class Asking(PolicyBase):
         place = StateKey.of(self._graph.ns, state)
         if agent is not None:
             agent = self._agent(agent)
-        return self._values(place, agent, at, pressure=finite("pressure", pressure))
-
-    def _values(
-        self,
-        place: StateKey,
-        agent: str | None,
-        at: datetime | None,
-        *,
-        pressure: float = 0.0,
-        only_active: bool = False,
-    ) -> list[Policy]:
-        hands: list[dict[str, Any]] = []
-        moment = _Dated(at=at).at
-        if moment is not None:
-            zones = self._graph.read("cycles.timezones_in", state_id=place.id)
-            hands = clocks(moment, [row["timezone"] for row in zones])
-        rows = self._graph.read(
-            "policies.values",
-            state_id=place.id,
-            agent=agent,
-            at=None if moment is None else to_millis(moment),
-            rate=self._settings.decay_rate,
-            strength=self._settings.decay_strength,
-            pressure=pressure,
-            clocks=hands,
-            only_active=only_active,
-        )
-        return [policy_of(row) for row in rows]
+        waited = finite("pressure", pressure)
+        when = self._when(at, stored)
+        return self._valued("policies.values", place, agent, when, pressure=waited)
 
     def top(self, *, agent: str | None = None, limit: int = 20) -> list[Policy]:
         """Return the policies of the namespace with the highest values."""

@@ -158,9 +158,12 @@ def test_show_as_table_and_json(learned: str) -> None:
     rows = good("--url", learned, "--json", *show).json
     assert len(rows) == 4
     rows = good("--url", learned, "--json", *show, "--action", "run").json
+    assert [row["agent"] for row in rows] == ["ada", "default"]  # ada's is of today
+    rows = good("--url", learned, "--json", *show, "--action", "run", "--stored").json
     assert [row["agent"] for row in rows] == ["default", "ada"]
     [row] = good("--url", learned, "--json", *show, "--action", "run", "--agent", "ada").json
-    assert (row["q"], row["score"], row["trials"]) == (0.5, 0.5, 0)
+    assert (row["q"], row["trials"]) == (0.5, 0)
+    assert row["score"] == pytest.approx(0.5 * 0.01**-0.1)
 
 
 # Learning
@@ -439,7 +442,7 @@ def test_a_picture_that_cannot_be_written_exits_with_1(learned: str, tmp_path: P
         (("policies", "best", "a=1", "--explore", "greedy"), "--explore"),
         (("policies", "best", "a=1", "--at", "noon"), "not an ISO 8601"),
         (("policies", "best", "a=1", "--at", "2026-05-01T09:00"), "time zone"),
-        (("policies", "best", "a=1", "--explore", "ucb", "--at", "2026-05-01T09:00Z"), "at: does"),
+        (("policies", "best", "a=1", "--stored", "--at", "2026-05-01T09:00Z"), "at: does"),
         (("policies", "best", "a=1", "--agent", " "), "agent: must not be empty"),
         (("policies", "list", "--limit", "0"), "--limit"),
         (("policies", "show", "a=1", "--plot", "p.gif"), ".png or .svg"),

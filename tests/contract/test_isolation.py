@@ -129,7 +129,7 @@ READS: dict[str, Callable[[Memory, str, Asked], Any]] = {
         for state in STATES
         for best in (
             m.policies.best(state, agent=a, at=DAY),
-            m.policies.best(state, agent=a, explore="ucb"),
+            m.policies.best(state, agent=a, explore="ucb", stored=True),
         )
     ],
     "policies.get": lambda m, a, names: [

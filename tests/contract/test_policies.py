@@ -20,9 +20,10 @@ from hypothesis import settings as hypothesis_settings
 
 from graphmem import Memory, Settings, Step, Transition, fingerprint
 from graphmem.errors import NotFoundError, ValidationError
+from graphmem.ids import to_millis
 from graphmem.models import Policy
 from graphmem.store.queries import adhoc
-from tests.conftest import Opener
+from tests.conftest import Clock, Opener
 from tests.faults.learner import REPOSITORY, environment
 
 HERE: dict[str, Any] = {"task": "deploy", "load": 0.5, "tags": ["a", None, {"deep": True}]}
@@ -189,10 +190,10 @@ def test_the_best_action_is_that_with_the_highest_value_in_this_state(memory: Me
     policies.set_many([(HERE, "a", 1.0), (HERE, "b", 3.0), (HERE, "c", -1.0), (THERE, "d", 9.0)])
     policies.set_q(HERE, "e", 99.0, agent="ada")
     policies.observe(HERE, "f", True)  # has no value yet
-    best = policies.best(HERE)
+    best = policies.best(HERE, stored=True)
     assert best is not None
     assert (best.action, best.score) == ("b", 3.0)
-    assert best == policies.best(fingerprint(HERE))
+    assert best == policies.best(fingerprint(HERE), stored=True)
     assert [p.action for p in policies.values(HERE, agent="default")] == ["b", "a", "f", "c"]
     assert [p.action for p in policies.values(HERE)] == ["e", "b", "a", "f", "c"]
     assert [p.action for p in policies.top(limit=2)] == ["e", "d"]
@@ -243,14 +244,14 @@ def test_ucb_tries_what_was_tried_least_until_its_value_speaks(memory: Memory) -
     policies.observe(HERE, "seldom", True)  # a trial is a try, too
     bounds = {"often": 1.0 + math.sqrt(math.log(53) / 50), "seldom": 0.4 + math.sqrt(math.log(53) / 3)}  # noqa: E501  # fmt: skip
 
-    found = policies.best(HERE, explore="ucb")
+    found = policies.best(HERE, explore="ucb", stored=True)
     assert found is not None
     assert (found.action, found.q) == ("seldom", 0.4)
     assert found.score == pytest.approx(bounds["seldom"], rel=1e-12)
-    narrow = policies.best(HERE, explore="ucb", width=0.0)
+    narrow = policies.best(HERE, explore="ucb", width=0.0, stored=True)
     assert narrow is not None
     assert (narrow.action, narrow.score) == ("often", 1.0)
-    only = policies.best(HERE, explore="ucb", actions=["often"])
+    only = policies.best(HERE, explore="ucb", actions=["often"], stored=True)
     assert only is not None
     assert only.score == pytest.approx(1.0 + math.sqrt(math.log(50) / 50), rel=1e-12)
     for _ in range(2):
@@ -285,9 +286,59 @@ def test_values_fade_with_the_days_more_slowly_where_confidence_is_high(memory: 
     assert (best.action, best.q) == ("fresh", 0.9)
     waited = {p.action: p.score for p in policies.values(HERE, at=later, pressure=0.01)}
     assert waited["plain"] == pytest.approx(scores["plain"] + 1.0, rel=1e-12)
-    # Asking changes nothing, and without a time the values are those that are stored.
+    # Asking changes nothing; the values that are stored are there where they are asked for.
     assert scores == {policy.action: policy.score for policy in policies.values(HERE, at=later)}
-    assert sorted(p.score for p in policies.values(HERE)) == [0.9, 1.0, 1.0, 1.0]
+    assert sorted(p.score for p in policies.values(HERE, stored=True)) == [0.9, 1.0, 1.0, 1.0]
+
+
+def test_without_a_time_the_values_are_those_of_now(memory: Memory, clock: Clock) -> None:
+    """What was best long ago, and was not tried since, is not the best for ever."""
+    policies = memory.policies
+    clock.now = to_millis(NOON)
+    policies.update(HERE, "once", 1.0, terminal=True, alpha=1.0)
+    clock.now = to_millis(NOON + 100 * DAY)
+    policies.update(HERE, "fresh", 0.9, terminal=True, alpha=1.0)
+
+    def found(**more: Any) -> tuple[str, float]:
+        best = policies.best(HERE, **more)
+        assert best is not None
+        return best.action, best.score
+
+    assert found() == ("fresh", pytest.approx(0.9 * 0.01**-0.1, rel=1e-12))
+    for more in ({"explore": "ucb", "width": 0.0}, {"actions": ["once", "fresh", "new"]}):
+        assert found(**more) == found()
+    assert found() == found(at=NOON + 100 * DAY)
+    assert [p.action for p in policies.values(HERE)] == ["fresh", "once"]
+    assert policies.values(HERE) == policies.values(HERE, at=NOON + 100 * DAY)
+    for more in ({}, {"explore": "ucb", "width": 0.0}, {"actions": ["once", "fresh", "new"]}):
+        assert found(stored=True, **more) == ("once", 1.0)
+    with pytest.raises(ValidationError, match="at: does not go with stored"):
+        policies.best(HERE, at=NOON, stored=True)
+    with pytest.raises(ValidationError, match="stored"):
+        policies.best(HERE, stored="yes")  # type: ignore[arg-type]
+
+
+def test_the_bonus_of_a_cycle_counts_where_no_time_is_given(memory: Memory, clock: Clock) -> None:
+    policies = memory.policies
+    nights = [NOON + timedelta(hours=12) + n * DAY for n in range(40)]
+    for night in nights:
+        policies.update(HERE, "at night", 0.5, terminal=True, alpha=1.0, at=night)
+        policies.update(HERE, "any time", 0.6, terminal=True, alpha=1.0, at=night)
+    night, noon = (policies.get(HERE, name) for name in ("at night", "any time"))
+    assert night is not None
+    assert noon is not None
+    assert memory.cycles.discover(night) != []
+
+    def best(at: datetime, **more: Any) -> str:
+        clock.now = to_millis(at)
+        found = policies.best(HERE, **more)
+        assert found is not None
+        return found.action
+
+    for more in ({}, {"explore": "ucb", "width": 0.0}, {"actions": ["at night", "any time"]}):
+        assert best(nights[-1] + DAY, **more) == "at night"
+        assert best(nights[-1] + DAY / 2, **more) == "any time"
+        assert best(nights[-1] + DAY, stored=True, **more) == "any time"
 
 
 def test_whether_something_was_tried_is_answered_for_each_agent(memory: Memory) -> None:

@@ -43,12 +43,12 @@ RETURN count(*) AS created;
 
 // name: exchange.describe
 // mode: write
-// doc: Stores the content of a file besides its episodes.
-// param: rest string
+// doc: Stores the form of a file, and its content besides its episodes.
+// param: format string, rest string
 // returns: documents integer
 MATCH (d:Document {id: $id})
 WITH d, d.ns AS ns WHERE ns = $ns
-SET d.rest = $rest
+SET d.rest = $rest, d.format = $format
 RETURN count(*) AS documents;
 
 // name: exchange.release

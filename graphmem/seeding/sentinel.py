@@ -10,6 +10,11 @@ the episodes; they are not facts and are not learned.
 
 A form is one episode object. A form that graphmem wrote has a field ``graphmem`` with the episode's
 source key, or with the whole episode if the form cannot express it.
+
+Sentinel's own file has its episodes in ``episode_log``: there they are called entries, their
+summary is the ``summary``, and successes, mistakes and cards stand beside the log, of no episode.
+Sentinel keeps the latest 100 entries, and counts all in ``total_episodes``; so an entry is known by
+its number among all. The form that graphmem wrote before has forms in ``episodes``.
 """
 
 from __future__ import annotations
@@ -33,6 +38,12 @@ VERSION = 1
 """Highest supported version of a file; files without a version are older."""
 OWN = "graphmem"
 EPISODES = "episodes"
+"""The list of forms in a file as graphmem wrote it before."""
+LOG = "episode_log"
+"""The list of entries in Sentinel's own file."""
+TOTAL = "total_episodes"
+LOGGED = 100
+"""Most entries that Sentinel keeps."""
 SOURCE = "sentinel"
 EARLIEST = 1_000_000_000
 """Smaller timestamps (before September 2001) do not count from the epoch."""
@@ -49,14 +60,15 @@ _CARD_FIELDS = {
 _NAMES = {"task": "task_id", "task_key": "task_id", "summary": "trajectory_summary"}
 """The names of an episode's fields in a form."""
 _TOLD = ("task_id", "score", "trajectory_summary", "successes", "mistakes", "mistake_cards")
+_TOLD_BY_ENTRY = ("task_id", "score", "summary")
 
 Form = Mapping[str, Any]
 
 
 def detect(head: bytes) -> bool:
-    """Return whether it is a file with ``episodes``, or its first line is a form."""
+    """Return whether it is a file with episodes, or its first line is a form."""
     names = _names(head)
-    if EPISODES in names:
+    if _is_file(names):
         return True
     return {"task_id", "score"} <= names and not {"task", "strategy"} <= names
 
@@ -65,29 +77,33 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     """Yield the episodes with their position in the file, or their line number.
 
     Raises:
-        SeedingError: the file is of a newer version, or its ``episodes`` is not a list.
+        SeedingError: the file is of a newer version, or its list of episodes is none.
     """
     peek = getattr(stream, "peek", None)
     if peek is None:
         raise SeedingError("sentinel needs a buffered stream")
-    whole = EPISODES in _names(peek(HEAD)[:HEAD])
+    whole = _is_file(_names(peek(HEAD)[:HEAD]))
     forms = (_of_file if whole else _of_lines)(stream, origin.limits)
-    for number, form in forms:
+    for number, index, form in forms:
+        key, entry = f"{origin.stem}/{index or number}", index is not None
         try:
             if isinstance(form, ValidationError):
                 raise form
-            yield number, episode(form, agent=origin.agent, source_key=f"{origin.stem}/{number}")
+            yield number, episode(form, agent=origin.agent, source_key=key, entry=entry)
         except ValidationError as error:
             yield Refused(number, error.field, str(error))
 
 
-def episode(form: Form, *, source_key: str | None = None, agent: str | None = None) -> Episode:
+def episode(
+    form: Form, *, source_key: str | None = None, agent: str | None = None, entry: bool = False
+) -> Episode:
     """Return the episode of a form.
 
     Args:
         form: the form as it was written; it is not changed.
         source_key: the key, unless graphmem wrote the form with its key.
         agent: overrides the agent of the form.
+        entry: whether it is an entry of a log.
 
     Raises:
         ValidationError: a field is wrong; the error has its name in the form.
@@ -97,13 +113,13 @@ def episode(form: Form, *, source_key: str | None = None, agent: str | None = No
     for name in form:
         if not isinstance(name, str) or has_surrogate(name):
             raise ValidationError("episode", name, "is not the name of a field", "give a text")
-    told, own = _told(form), form.get(OWN)
+    told, own = _told(form, entry=entry), form.get(OWN)
     if own is None:
         restored = _episode(form, told, source_key=source_key, source=SOURCE)
     elif not isinstance(own, Mapping) or not own.keys() <= {"episode", "source_key", "source"}:
         raise ValidationError(OWN, own, "is not what graphmem writes", "leave it out")
     elif "episode" in own:
-        restored = _restored(own["episode"], form)
+        restored = _restored(own["episode"], form, entry=entry)
     else:
         restored = _episode(form, told, source_key=own.get("source_key"), source=own.get("source"))
     return restored if agent is None else restored.model_copy(update={"agent": agent})
@@ -122,18 +138,23 @@ def identity(form: Form) -> str | None:
     return None
 
 
-def write(content: Mapping[str, Any]) -> dict[str, Any]:
+def write(content: Mapping[str, Any], *, entry: bool = False) -> dict[str, Any]:
     """Return the form of an episode's content (as :func:`graphmem.models.content` gives it).
 
     Content without a field in the form (strategies, recorded steps, errors) is left out. The fields
-    in ``extra`` become fields of the form.
+    in ``extra`` become fields of the form. An ``entry`` has a summary always, and lists only where
+    they say something.
     """
     form = {"task_id": content.get("task_key", content["task"]), "score": content["score"]}
-    if "summary" in content:
+    if entry:
+        form["summary"] = content.get("summary", "")
+    elif "summary" in content:
         form["trajectory_summary"] = content["summary"]
     for name in ("successes", "mistakes"):
-        form[name] = list(content.get(name, ()))
-    form["mistake_cards"] = [_card_form(card) for card in content.get("mistake_cards", ())]
+        if not entry or name in content:
+            form[name] = list(content.get(name, ()))
+    if not entry or "mistake_cards" in content:
+        form["mistake_cards"] = [card_form(card) for card in content.get("mistake_cards", ())]
     if content["agent"] != "default":
         form["agent"] = content["agent"]
     if "task_type" in content:
@@ -142,22 +163,30 @@ def write(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_marked(
-    content: Mapping[str, Any], source_key: str | None, source: str | None
+    content: Mapping[str, Any], source_key: str | None, source: str | None, *, entry: bool = False
 ) -> dict[str, Any]:
     """Return the form of an episode with its source key."""
-    return {**write(content), OWN: {"source_key": source_key, "source": source}}
+    return {**write(content, entry=entry), OWN: {"source_key": source_key, "source": source}}
 
 
 def write_whole(
-    content: Mapping[str, Any], source_key: str | None, source: str | None
+    content: Mapping[str, Any], source_key: str | None, source: str | None, *, entry: bool = False
 ) -> dict[str, Any]:
     """Return the form of an episode with its whole content in the field ``graphmem``."""
-    form = write({**content, "extra": {}})
-    if steps := content.get("steps"):
-        form["steps"] = len(steps)
     known = record(content, source_key, source)
-    if "ended_at" in known:
-        form["timestamp"] = known["ended_at"]
+    steps = content.get("steps", ())
+    if entry:
+        told = {name: content[name] for name in ("task", "task_key", "score") if name in content}
+        told |= {"summary": content.get("summary", ""), "agent": "default"}
+        count = content.get("extra", {}).get("steps")
+        count = count if type(count) is int else len(steps)
+        form = {"timestamp": known.get("ended_at"), **write(told, entry=True), "steps": count}
+    else:
+        form = write({**content, "extra": {}})
+        if steps:
+            form["steps"] = len(steps)
+        if "ended_at" in known:
+            form["timestamp"] = known["ended_at"]
     return {**form, OWN: {"episode": known}}
 
 
@@ -197,7 +226,9 @@ def _names(head: bytes) -> set[str]:
     text = head.removeprefix(BOM).lstrip()
     if not text.startswith(b"{"):
         return set()
-    if b'"episodes"' not in text and not (b'"task_id"' in text and b'"score"' in text):
+    lists = (b'"episodes"', b'"episode_log"', b'"total_episodes"')
+    form = b'"task_id"' in text and b'"score"' in text
+    if not form and not any(name in text for name in lists):
         return set()
     try:
         first = json.loads(text.partition(b"\n")[0])
@@ -216,19 +247,36 @@ def _names(head: bytes) -> set[str]:
     return names
 
 
-def _of_file(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, Any]]:
-    """Yield the forms of a file with their places from 1, or why one cannot be read."""
+def _is_file(names: set[str]) -> bool:
+    return bool(names & {EPISODES, LOG}) or {TOTAL, "global_rules"} <= names
+
+
+def _of_file(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, int | None, Any]]:
+    """Yield the forms of a file with their places from 1, or why one cannot be read.
+
+    Of an entry there is also its number among all, as far as the file says before its log how many
+    there were. Of two lists the first one counts.
+    """
     values = Values(stream, limits)
+    listed: str | None = None
+    before = 0
     for name in values.members():
-        if name == EPISODES:
+        if name in (EPISODES, LOG) and listed is None:
+            listed = name
             if values.peek() not in (b"[", b""):
-                raise SeedingError(f"{EPISODES}: is not a list of episodes")
+                raise SeedingError(f"{name}: is not a list of episodes")
             for number in values.items():
                 try:
                     form = values.value(exact)
                 except ValidationError as error:
                     form = error
-                yield number, form
+                yield number, before + number if name == LOG else None, form
+        elif name == TOTAL and values.peek().isdigit():
+            try:
+                total = values.value(exact)
+            except ValidationError as error:
+                raise SeedingError(f"{TOTAL}: {error.problem}") from None
+            before = max(total - LOGGED, 0) if isinstance(total, int) else 0
         elif name == "version":
             try:
                 check_version(values.value())
@@ -239,21 +287,21 @@ def _of_file(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, Any]]:
     values.end()
 
 
-def _of_lines(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, Any]]:
+def _of_lines(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, None, Any]]:
     """Yield the forms of lines with their numbers, or why one cannot be read."""
     for number, line in lines(stream, limits):
         if isinstance(line, ValidationError):
-            yield number, line
+            yield number, None, line
             continue
         try:
             form = exact(line.decode())
         except (ValueError, RecursionError) as error:
             problem = f"is damaged, or not JSON: {error}"
             form = ValidationError("line", line[:200].decode("utf-8", "replace"), problem)
-        yield number, form
+        yield number, None, form
 
 
-def _told(form: Form) -> dict[str, Any]:
+def _told(form: Form, *, entry: bool) -> dict[str, Any]:
     """Return the fields of an episode that a form tells, each under its name there.
 
     What is not understood stays in ``extra``.
@@ -272,7 +320,8 @@ def _told(form: Form) -> dict[str, Any]:
         raise ValidationError(
             "score", None, "is missing, so the outcome is unknown", "give a number in [0, 1]"
         )
-    told["summary"] = extra.pop("trajectory_summary", None)
+    own = entry and extra.get("trajectory_summary") is None
+    told["summary"] = extra.pop("summary" if own else "trajectory_summary", None)
     for name in ("successes", "mistakes"):
         told[name] = _texts(extra.pop(name, None), name)
     told["mistake_cards"] = _cards(extra.pop("mistake_cards", None))
@@ -311,6 +360,8 @@ def _renamed(error: ValidationError, form: Form, told: Mapping[str, Any]) -> Val
         field = f"{first}.{at}.{name}"
     else:
         field = _NAMES.get(first, first)
+        if field == "trajectory_summary" and form.get(field) is None:
+            field = "summary"
     remedy = error.remedy
     if first == "score":
         remedy = "give a number in [0, 1]"
@@ -375,7 +426,8 @@ def _card(card: Any, where: str) -> dict[str, Any]:
     return told
 
 
-def _card_form(card: Mapping[str, Any]) -> dict[str, Any]:
+def card_form(card: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the form of a mistake card's content."""
     names = {field: names[0] for field, names in _CARD_FIELDS.items()}
     told = {names[field]: value for field, value in card.items() if field in names}
     return {**card.get("extra", {}), **told}
@@ -407,7 +459,7 @@ def _moment(value: Any) -> datetime | None:
     return None
 
 
-def _restored(own: Any, form: Form) -> Episode:
+def _restored(own: Any, form: Form, *, entry: bool) -> Episode:
     """Return the episode that graphmem stored in a form; the form must still agree with it."""
     try:
         restored = Episode.from_json(canonical_json(own))
@@ -416,8 +468,8 @@ def _restored(own: Any, form: Form) -> Episode:
         raise ValidationError(field, error.value, error.problem, error.remedy) from None
     except (ValueError, TypeError) as error:
         raise ValidationError(f"{OWN}.episode", own, f"is not JSON: {error}") from None
-    told = write(_told_of(restored))
-    for name in _TOLD:
+    told = write(_told_of(restored), entry=entry)
+    for name in _TOLD_BY_ENTRY if entry else _TOLD:
         given, should = form.get(name), told.get(name)
         if canonical_json(_number(given)) != canonical_json(_number(should)):
             raise ValidationError(

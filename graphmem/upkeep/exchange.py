@@ -19,27 +19,26 @@ from typing import Any, Literal, TextIO, get_args
 from graphmem.episodes.abandoned import abandon
 from graphmem.episodes.learning import Learner
 from graphmem.episodes.rows import read_contents
-from graphmem.errors import NotFoundError, SeedingError, ValidationError, shown
+from graphmem.errors import NotFoundError, SeedingError, ValidationError
 from graphmem.files import writing
 from graphmem.graph.arguments import check_choice, checked_path
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import canonical_json, node_id
+from graphmem.lessons.general_rules import consolidation_id
 from graphmem.models import AbandonedAttempt, Episode, Rejection, content, resolve
 from graphmem.models.exchange import ExportReport, ImportReport
-from graphmem.models.fields import Input, Name
 from graphmem.seeding import jsonl, sentinel
 from graphmem.seeding.formats import Origin, Refused
-from graphmem.seeding.reading import DamagedError, Limits, Values
+from graphmem.seeding.reading import Limits
 from graphmem.seeding.sources import Source, damage
 from graphmem.store.paging import pages
 from graphmem.store.port import Row
+from graphmem.upkeep.sentinel_file import Document, SentinelFile
+from graphmem.upkeep.sentinel_lists import OwnLists
 
 BATCH = 500
-AT_ONCE = 2_500
-"""Most episodes of a Sentinel file in a statement; the transaction of all of them takes more memory
-with fewer of them at once, and also with more."""
-BATCH_BYTES = 4_000_000
-"""A batch ends when so much of a file was read for it, so that memory stays bounded."""
+_OWN_FORM, _FORMER_FORM = "sentinel_log", sentinel.SOURCE
+"""What a Document says of the form of its file: that of Sentinel, or the former one of graphmem."""
 EVERY = 2**31 - 1
 """A limit that is never reached."""
 
@@ -48,10 +47,6 @@ _Told = tuple[str, str | None, str | None, str | None]
 
 
 FileFormat = Literal["sentinel", "jsonl"]
-
-
-class _Document(Input):
-    name: Name
 
 
 class Exchange:
@@ -84,7 +79,7 @@ class Exchange:
 
         The file is read twice: to check all of it, and to learn from it.
         """
-        file = _SentinelFile(_source(path), name, self._limits)
+        file = SentinelFile(_source(path), name, self._limits)
         rest = file.check()
         identity = node_id(self._graph.ns, "Document", file.name)
         forms: list[Any] = []
@@ -100,13 +95,18 @@ class Exchange:
 
         def begin(tx: Transaction) -> None:
             name = file.name
-            tx.run("exchange.open", id=identity, name=name, format=sentinel.SOURCE, rest=rest)
-            tx.run("exchange.describe", id=identity, rest=rest)
+            form = _OWN_FORM if file.logs else _FORMER_FORM
+            tx.run("exchange.open", id=identity, name=name, format=form, rest=rest)
+            tx.run("exchange.describe", id=identity, format=form, rest=rest)
             tx.run("exchange.release", id=identity)
 
         def hold(tx: Transaction, rows: list[Row]) -> None:
             holding = [
-                {"episode": row["id"], "position": place, "form": _difference(form, row)}
+                {
+                    "episode": row["id"],
+                    "position": place,
+                    "form": _difference(form, row, entry=file.logs),
+                }
                 for place, (form, row) in enumerate(zip(forms, rows, strict=True), at)
             ]
             tx.run("exchange.hold", id=identity, rows=holding)
@@ -191,16 +191,72 @@ class Exchange:
     def _sentinel(
         self, tx: Transaction, open_file: Callable[[], TextIO], path: str, name: str | None
     ) -> ExportReport:
-        file = open_file()
         documents = self._documents(tx, name)
-        told, others = self._told(tx, documents, alone=name is not None)
+        forms = {row["format"] for row in documents}
+        if len(forms) > 1:
+            names = ", ".join(row["name"] for row in documents)
+            raise ValidationError(
+                "document",
+                None,
+                f"the imported files {names} are of two forms",
+                "name the one to export",
+            )
+        write = self._former if _FORMER_FORM in forms else self._own
+        return write(tx, open_file(), path, documents, alone=name is not None)
+
+    def _own(
+        self, tx: Transaction, file: TextIO, path: str, documents: list[Row], *, alone: bool
+    ) -> ExportReport:
+        """Write episodes in Sentinel's own form."""
+        told, others = self._told(tx, documents, alone=alone)
+        there = [row for row in documents if row["rest"] is not None]
+        rests = [json.loads(row["rest"]) for row in there]
+        same = len(documents) == len(rests) == 1 and not others
+        state = tx.run("consolidation.state", id=consolidation_id(tx.ns))[0]
+        lists = OwnLists(rests, [row["name"] for row in there], state["before"])
+        held = {row["episode"] for row in tx.run(
+            "exchange.episodes_of_documents", ids=[row["id"] for row in there]
+        )}  # fmt: skip
+        number = sum(
+            max(rest.get(sentinel.TOTAL, 0), row["episodes"])
+            for rest, row in zip(rests, there, strict=True)
+        )
+        file.write(f'{{\n  "{sentinel.LOG}": [')
+        for place, (item, stored) in enumerate(self._contents(tx, told)):
+            form = self._form(item, stored, same=same, entry=True)
+            if item[0] not in held:
+                number += 1
+                lists.add(stored, number)
+            file.write(f"{',' if place else ''}\n{_indented(form, '    ')}")
+        file.write("\n  ]" if told else "]")
+        if same:
+            beside: Mapping[str, Any] = rests[0]
+            derived: tuple[str, ...] = ()
+        else:
+            rules = tx.run("lessons.rules")
+            lists.add_rules((row["task"], f"[{row['verdict']}] {row['text']}") for row in rules)
+            beside, derived = lists.finish(number)
+        _write_members(file, beside)
+        return ExportReport(
+            file=path,
+            format="sentinel",
+            episodes=len(told),
+            derived=derived,
+            kept=tuple(name for name in beside if name not in derived),
+        )
+
+    def _former(
+        self, tx: Transaction, file: TextIO, path: str, documents: list[Row], *, alone: bool
+    ) -> ExportReport:
+        """Write episodes in the form in which graphmem wrote them before, as they were imported."""
+        told, others = self._told(tx, documents, alone=alone)
         rests = [json.loads(row["rest"]) for row in documents if row["rest"] is not None]
         same = len(documents) == len(rests) == 1 and not others
         places: dict[str, int] = {}
         scores: dict[str, list[float]] = {}
         file.write('{\n  "episodes": [')
         for place, (item, stored) in enumerate(self._contents(tx, told), 1):
-            form = self._form(item, stored, same=same)
+            form = self._form(item, stored, same=same, entry=False)
             places[item[0]] = place
             scores.setdefault(str(stored.get("task_key", stored["task"])), []).append(
                 stored["score"]
@@ -213,13 +269,7 @@ class Exchange:
             kept = _merged(rests, [row["name"] for row in documents])
             derived = _shaped(kept, self._lessons(tx, places, scores))
             kept = {key: value for key, value in kept.items() if key not in derived}
-            if not documents:
-                kept["version"] = sentinel.VERSION
-        for key, value in {**kept, **derived}.items():
-            file.write(
-                f",\n  {json.dumps(key, ensure_ascii=False)}: {_indented(value, '  ').lstrip()}"
-            )
-        file.write("\n}\n")
+        _write_members(file, {**kept, **derived})
         return ExportReport(
             file=path,
             format="sentinel",
@@ -232,7 +282,7 @@ class Exchange:
         documents = tx.run("exchange.documents")
         if name is None:
             return documents
-        named = [row for row in documents if row["name"] == _Document(name=name).name]
+        named = [row for row in documents if row["name"] == Document(name=name).name]
         if not named:
             names = ", ".join(row["name"] for row in documents) or "none"
             raise NotFoundError(f"no file {name!r} was imported; there are {names}")
@@ -277,7 +327,9 @@ class Exchange:
             )
             yield from ((item, contents[item[0]]) for item in page if item[0] in contents)
 
-    def _form(self, item: _Told, content: Mapping[str, Any], *, same: bool) -> dict[str, Any]:
+    def _form(
+        self, item: _Told, content: Mapping[str, Any], *, same: bool, entry: bool
+    ) -> dict[str, Any]:
         """Return the form of an episode: its original form, else a complete one.
 
         Unless the export must equal the imported file (``same``), each form has the episode's key,
@@ -285,14 +337,14 @@ class Exchange:
         """
         _, key, source, difference = item
         if difference is not None:
-            form = _patched(json.loads(difference), content, key, source)
+            form = _patched(json.loads(difference), content, key, source, entry=entry)
             own = {sentinel.OWN: {"source_key": key, "source": source}}
             return form if same else {**own, **form}
-        if not content["strategy"] and "steps" not in content:
+        if not entry and not content["strategy"] and "steps" not in content:
             form = sentinel.write_marked(content, key, source)
             if self._restores(form, content, key):
                 return form
-        return sentinel.write_whole(content, key, source)
+        return sentinel.write_whole(content, key, source, entry=entry)
 
     def _restores(
         self, form: Mapping[str, Any], stored: Mapping[str, Any], key: str | None
@@ -357,127 +409,6 @@ def _source(path: str | Path) -> Source:
     return source
 
 
-class _SentinelFile:
-    """A Sentinel file, of which no more than a batch of episodes is in memory at a time."""
-
-    def __init__(self, source: Source, name: str | None, limits: Limits) -> None:
-        self.source = source
-        self.name = _Document(name=source.stem if name is None else name).name
-        """The name of its document."""
-        self.kept: list[str] = []
-        """The names of what it holds beside its episodes."""
-        self._limits = limits
-
-    def check(self) -> str:
-        """Check the whole file; return what it holds beside its episodes, as JSON.
-
-        Raises:
-            SeedingError: it cannot be read, is damaged, is not a Sentinel file, or of a newer
-                version, or is not within limits.
-            ValidationError: an episode is wrong.
-        """
-        wrong: ValidationError | None = None
-        beside: dict[str, bytes] = {}
-        for at, form in self._forms(beside):
-            try:
-                _episode(form, at, self.name)
-            except ValidationError as error:
-                wrong = wrong or error
-        rest = sentinel.exact(_object(beside).decode())
-        try:
-            sentinel.check_version(rest.get("version"))
-        except SeedingError as error:
-            raise self._error(str(error)) from None
-        if wrong:
-            raise wrong
-        self.kept = list(rest)
-        return canonical_json(rest)
-
-    def batches(self) -> Iterator[list[tuple[Any, Episode]]]:
-        """Yield the forms with their episodes, some at a time."""
-        batch: list[tuple[Any, Episode]] = []
-        size = 0
-        for at, form in self._forms(None):
-            batch.append((form, _episode(form, at, self.name)))
-            size += len(canonical_json(form))
-            if len(batch) == AT_ONCE or size >= BATCH_BYTES:
-                yield batch
-                batch, size = [], 0
-        if batch:
-            yield batch
-
-    def _forms(self, beside: dict[str, bytes] | None) -> Iterator[tuple[int, Any]]:
-        """Yield the forms with their places from 0; put the text of all else there, if asked."""
-        where = ""
-        with self.source.open(self._limits) as (_, stream):
-            values = Values(stream, self._limits)
-            try:
-                if values.peek() not in (b"{", b""):
-                    raise self._error(_NO_SENTINEL)
-                seen: set[str] = set()
-                for name in values.members():
-                    if name in seen:
-                        raise self._error(f"the name {shown(name)} stands twice in one object")
-                    seen.add(name)
-                    where = shown(name)
-                    if name != sentinel.EPISODES:
-                        self._keep(values, name, beside)
-                    elif values.peek() == b"[":
-                        for number in values.items():
-                            where = f"{name}.{number - 1}"
-                            yield number - 1, values.value(sentinel.exact)
-                    else:
-                        raise self._error(_NO_SENTINEL)
-                values.end()
-            except DamagedError as error:
-                raise self._error(str(damage(stream) or error)) from None
-            except ValidationError as error:
-                raise self._error(f"{where} {error.problem}") from None
-            if sentinel.EPISODES not in seen:
-                raise self._error(_NO_SENTINEL)
-
-    def _keep(self, values: Values, name: str, beside: dict[str, bytes] | None) -> None:
-        if beside is None:
-            values.skip()
-            return
-        text = values.text()
-        beside[name] = text
-        if (reason := self._limits.excess(_object(beside), depth=False)) is not None:
-            raise self._error(
-                f"what it holds beside its episodes {reason} "
-                "(`graphmem seed` learns the episodes alone)"
-            )
-        try:
-            sentinel.exact(text.decode())
-        except ValueError as error:
-            raise ValidationError(name, None, str(error)) from None
-
-    def _error(self, problem: str) -> SeedingError:
-        return SeedingError(f"{self.source.name}: {problem}; nothing was imported")
-
-
-_NO_SENTINEL = (
-    f"is not a Sentinel file: an object with a list {sentinel.EPISODES!r} is needed "
-    "(`graphmem seed` also reads JSON lines of episodes)"
-)
-
-
-def _object(members: Mapping[str, bytes]) -> bytes:
-    """Return the text of an object from those of its members."""
-    texts = (canonical_json(name).encode() + b":" + text for name, text in members.items())
-    return b"{" + b",".join(texts) + b"}"
-
-
-def _episode(form: Any, at: int, name: str) -> Episode:
-    try:
-        return sentinel.episode(form, source_key=f"{name}/{at + 1}")
-    except ValidationError as error:
-        field = f"{sentinel.EPISODES}.{at}"
-        if error.field != "episode":
-            field = f"{field}.{error.field}"
-        raise ValidationError(field, error.value, error.problem, error.remedy) from None
-
-
 def _lines(source: Source, limits: Limits) -> Iterator[Episode | AbandonedAttempt | Refused]:
     with source.open(limits) as (_, stream):
         number = 0
@@ -489,20 +420,20 @@ def _lines(source: Source, limits: Limits) -> Iterator[Episode | AbandonedAttemp
 
 
 def _base(
-    kind: str, content: Mapping[str, Any], key: str | None, source: str | None
+    kind: str, content: Mapping[str, Any], key: str | None, source: str | None, *, entry: bool
 ) -> dict[str, Any]:
     if kind == "whole":
-        return sentinel.write_whole(content, key, source)
+        return sentinel.write_whole(content, key, source, entry=entry)
     if kind == "marked":
-        return sentinel.write_marked(content, key, source)
-    return sentinel.write(content)
+        return sentinel.write_marked(content, key, source, entry=entry)
+    return sentinel.write(content, entry=entry)
 
 
-def _difference(form: Mapping[str, Any], row: Row) -> str | None:
+def _difference(form: Mapping[str, Any], row: Row, *, entry: bool) -> str | None:
     """Return the changes from an episode's present form to its original form."""
     own = form.get(sentinel.OWN)
     kind = "plain" if own is None else "whole" if "episode" in own else "marked"
-    base = _base(kind, row["_content"], row["source_key"], row["source"])
+    base = _base(kind, row["_content"], row["source_key"], row["source"], entry=entry)
     change: dict[str, Any] = {} if kind == "plain" else {"as": kind}
     changed = {
         name: value
@@ -517,9 +448,15 @@ def _difference(form: Mapping[str, Any], row: Row) -> str | None:
 
 
 def _patched(
-    change: Mapping[str, Any], content: Mapping[str, Any], key: str | None, source: str | None
+    change: Mapping[str, Any],
+    content: Mapping[str, Any],
+    key: str | None,
+    source: str | None,
+    *,
+    entry: bool,
 ) -> dict[str, Any]:
-    form = {**_base(change.get("as", "plain"), content, key, source), **change.get("set", {})}
+    base = _base(change.get("as", "plain"), content, key, source, entry=entry)
+    form = {**base, **change.get("set", {})}
     return {name: value for name, value in form.items() if name not in change.get("drop", ())}
 
 
@@ -560,6 +497,13 @@ def _shaped(kept: Mapping[str, Any], lessons: Mapping[str, Any]) -> dict[str, An
 
 def _flat(value: Any) -> bool:
     return isinstance(value, list) and not any(isinstance(item, list | dict) for item in value)
+
+
+def _write_members(file: TextIO, members: Mapping[str, Any]) -> None:
+    """Write what an object holds beside the list that it begins with, and close it."""
+    for key, value in members.items():
+        file.write(f",\n  {json.dumps(key, ensure_ascii=False)}: {_indented(value, '  ').lstrip()}")
+    file.write("\n}\n")
 
 
 def _indented(value: Any, margin: str) -> str:

@@ -186,8 +186,8 @@ def test_episodes_from_elsewhere_make_a_file_that_gives_the_same_memory(
     fill(memory)
     file = exported(memory, tmp_path)
     assert file["version"] == 1
-    for form in file["episodes"]:
-        assert {"task_id", "score", "mistakes", "successes", "mistake_cards"} <= form.keys()
+    for form in file["episode_log"]:
+        assert {"timestamp", "task_id", "score", "steps", "summary"} <= form.keys()
     assert file["task_rules"]["k"] == ["[WORKS] s"]
     assert file["task_rules"]["w"] == ["[AVOID] m"]
     assert file["score_history"]["look"] == [0.25, 1.0] or file["score_history"]["look"] == [
@@ -196,8 +196,8 @@ def test_episodes_from_elsewhere_make_a_file_that_gives_the_same_memory(
     ]
     [card] = [card for card in file["mistake_cards"] if card["mistake_type"] == "c"]
     assert (card["lesson"], card["seen_count"]) == ("l", 1)
-    assert file["episodes"][card["first_episode"] - 1]["score"] == 0.1
-    by_task = {form["task_id"]: form for form in file["episodes"]}
+    assert file["episode_log"][card["first_seen_episode"] - 1]["score"] == 0.1
+    by_task = {form["task_id"]: form for form in file["episode_log"]}
     assert "graphmem" in by_task["look"]
 
     other = opened(f"{memory.namespace}-other")
@@ -419,7 +419,7 @@ def test_an_export_keeps_permissions_and_links(memory: Memory, tmp_path: Path) -
     memory.upkeep.export(link, "sentinel")
     assert link.is_symlink()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert json.loads(file.read_text())["episodes"] == []
+    assert json.loads(file.read_text())["episode_log"] == []
 
 
 def test_lines_give_the_same_memory(memory: Memory, opened: Opener, tmp_path: Path) -> None:

@@ -1,0 +1,321 @@
+"""Sentinel's own file goes in and comes back as it was, and what it says is checked."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import hypothesis.strategies as st
+import pytest
+
+from graphmem import Memory
+from graphmem.errors import SeedingError, ValidationError
+from graphmem.seeding import Refused, detect
+from tests.conftest import Opener
+from tests.contract.test_exchange import (
+    FILE,
+    exported,
+    fill,
+    held,
+    json_values,
+    labels,
+    names,
+    put,
+    same,
+    texts,
+)
+from tests.seeding.test_seeding import records, seeded
+
+CARD: dict[str, Any] = {
+    "mistake_type": "trusted a worker",
+    "task_id": "triage",
+    "worker_id": "w3",
+    "bad_decision": "approve",
+    "correct_decision": "reject",
+    "evidence": "the log says otherwise",
+    "lesson": "check the log first",
+    "seen_count": 2,
+    "first_seen_episode": 1,
+    "last_seen_episode": 103,
+}
+OWN: dict[str, Any] = {
+    "version": 1,
+    "total_episodes": 103,
+    "last_consolidated_at": 100,
+    "global_rules": ["[HIGH SCORE 0.95] looked at the log first"],
+    "task_rules": {"triage": ["[WORKS] look at the log", "[AVOID] guess"]},
+    "episode_log": [
+        {
+            "timestamp": "2026-05-01T12:00:00.123456+00:00",
+            "task_id": "triage",
+            "score": 0.95,
+            "steps": 4,
+            "summary": "looked at the log first",
+        },
+        {
+            "timestamp": "2026-05-01T12:10:00+00:00",
+            "task_id": "audit",
+            "score": 0,
+            "steps": 9,
+            "summary": "",
+        },
+    ],
+    "score_history": {"triage": [0.5, 0.95], "audit": [0.0]},
+    "mistakes": ["guessed"],
+    "mistake_cards": [CARD],
+    "successes": ["look at the log"],
+}
+
+
+def test_a_file_of_sentinel_comes_back_as_it_was(memory: Memory, tmp_path: Path) -> None:
+    report = memory.upkeep.import_(put(tmp_path, OWN), "sentinel")
+    assert (report.created, report.skipped) == (2, 0)
+    assert set(report.kept) == OWN.keys() - {"episode_log"}
+    assert same(exported(memory, tmp_path), OWN)
+    memory.upkeep.rebuild()
+    assert same(exported(memory, tmp_path), OWN)
+    assert memory.verify().ok
+    [score] = memory.lessons.scores("triage")
+    assert (score.score, score.summary) == (0.95, "looked at the log first")
+    assert score.at is not None
+    assert score.at.minute == 0
+    keys = {row["source_key"] for row in memory.query("exchange.episodes")}
+    assert keys == {"agent_memory/102", "agent_memory/103"}
+
+
+def test_a_log_that_moved_on_is_imported_again(memory: Memory, tmp_path: Path) -> None:
+    """Sentinel drops the oldest entries; an entry is known by its number among all."""
+    memory.upkeep.import_(put(tmp_path, OWN), "sentinel")
+    entry = {**OWN["episode_log"][1], "summary": "asked"}
+    later = {**OWN, "total_episodes": 104, "episode_log": [OWN["episode_log"][1], entry]}
+    report = memory.upkeep.import_(put(tmp_path, later), "sentinel")
+    assert (report.created, report.skipped) == (1, 1)
+    assert same(exported(memory, tmp_path, document="agent_memory"), later)
+
+
+rules = st.lists(texts, max_size=3)
+entries = st.builds(
+    lambda known, unknown: {**unknown, **known},
+    st.fixed_dictionaries(
+        {
+            "timestamp": st.datetimes().map(lambda at: f"{at.isoformat()}+00:00"),
+            "task_id": labels,
+            "score": st.floats(0, 1) | st.sampled_from([0, 1]),
+            "steps": st.integers(0),
+            "summary": texts,
+        }
+    ),
+    st.dictionaries(names.filter(lambda name: name not in ("graphmem", "agent")), json_values),
+)
+counts = st.integers(0, 10**9)
+cards = st.fixed_dictionaries(
+    {
+        "mistake_type": texts,
+        "task_id": texts,
+        "worker_id": st.none() | texts,
+        "bad_decision": st.none() | texts,
+        "correct_decision": st.none() | texts,
+        "evidence": texts,
+        "lesson": texts,
+        "seen_count": counts,
+        "first_seen_episode": counts,
+        "last_seen_episode": counts,
+    }
+)
+files = st.builds(
+    lambda known, unknown: {**unknown, **known},
+    st.fixed_dictionaries(
+        {
+            "version": st.just(1),
+            "total_episodes": counts,
+            "last_consolidated_at": st.none() | counts | texts,
+            "global_rules": rules,
+            "task_rules": st.dictionaries(texts, rules, max_size=2),
+            "episode_log": st.lists(entries, max_size=4),
+            "score_history": st.dictionaries(texts, st.lists(st.floats(0, 1)), max_size=2),
+            "mistakes": rules,
+            "mistake_cards": st.lists(cards, max_size=2),
+            "successes": rules,
+        }
+    ),
+    st.dictionaries(names.filter(lambda name: name != "episodes"), json_values, max_size=2),
+)
+
+
+@hypothesis.settings(max_examples=40)
+@hypothesis.given(document=files)
+def test_any_file_of_that_form_comes_back_as_it_was(
+    document: Any, opened: Opener, tmp_path: Path
+) -> None:
+    memory = opened(f"{opened().namespace}-{os.urandom(4).hex()}")
+    memory.upkeep.import_(put(tmp_path, document), "sentinel")
+    assert same(exported(memory, tmp_path), document)
+    with Memory.open("memory:") as other:
+        other.upkeep.import_(tmp_path / "out.json", "sentinel", document="agent_memory")
+        assert same(exported(other, tmp_path), document)
+        assert other.verify().ok
+        other.learn("new", "ask", success=True)  # now lists are derived, and entries are marked
+        more = exported(other, tmp_path)
+        assert len(more["episode_log"]) == len(document["episode_log"]) + 1
+        assert more["score_history"]["new"][-1] == 1
+        again = memory.upkeep.import_(tmp_path / "out.json", "sentinel")
+        assert (again.created, again.skipped) == (1, len(document["episode_log"]))
+
+
+def made(memory: Memory) -> list[tuple[Any, ...]]:
+    cards = memory.lessons.mistakes()
+    return sorted((str(one.type), one.task, str(one.lesson), one.seen) for one in cards)
+
+
+def test_a_memory_comes_back_from_a_file_of_that_form(
+    memory: Memory, opened: Opener, tmp_path: Path
+) -> None:
+    fill(memory)
+    card = {**CARD, "worker_id": "w9", "evidence": None}
+    for number in range(4):
+        form = {"task_id": f"t{number % 2}", "score": 0.9, "successes": ["look"], "steps": number}
+        memory.record_episode({**form, "episode_id": f"c{number}", "mistake_cards": [card, card]})
+    memory.lessons.consolidate(force=True)
+    file = exported(memory, tmp_path)
+    assert file.keys() == OWN.keys()
+    assert file["total_episodes"] == file["last_consolidated_at"] == len(file["episode_log"]) == 10
+    assert "[WORKS] look" in file["global_rules"]
+    assert file["task_rules"]["t0"] == ["[WORKS] look"]
+    assert {"look", "looked at the log", "asked twice", "s"} == set(file["successes"])
+    [kept] = [{**one} for one in file["mistake_cards"] if one["worker_id"] == "w9"]
+    first, last = kept.pop("first_seen_episode"), kept.pop("last_seen_episode")
+    assert (file["episode_log"][first - 1]["task_id"], last - first) == ("t0", 3)
+    assert kept == {
+        **{name: CARD[name] for name in kept},
+        "worker_id": "w9",
+        "evidence": "",
+        "seen_count": 8,
+    }
+    assert [entry["steps"] for entry in file["episode_log"] if entry["task_id"] == "t1"] == [1, 3]
+
+    other = opened(f"{memory.namespace}-other")
+    other.upkeep.import_(tmp_path / "out.json", "sentinel")
+    other.lessons.consolidate(force=True)
+    assert held(other) == held(memory)
+    assert sorted(map(str, other.lessons.rules())) == sorted(map(str, memory.lessons.rules()))
+    seen = [
+        [(one.type, one.lesson, one.seen) for one in m.lessons.mistakes()] for m in (memory, other)
+    ]
+    assert sorted(seen[0]) == sorted(seen[1])
+    assert same(exported(other, tmp_path), file)
+
+
+def test_what_came_since_is_added_as_sentinel_adds_it(memory: Memory, tmp_path: Path) -> None:
+    memory.upkeep.import_(put(tmp_path, OWN), "sentinel")
+    card = {"mistake_type": "trusted a worker", "worker_id": "w3", "correct_decision": "reject"}
+    said = {"successes": ["look at the log", "ask"], "mistakes": ["was slow"]}
+    for number in range(2):
+        more = {"episode_id": f"new{number}", "mistake_cards": [{**card, "lesson": f"l{number}"}]}
+        memory.record_episode({"task_id": "triage", "score": 0.9, **said, **more})
+    report = memory.upkeep.export(tmp_path / "out.json", "sentinel")
+    assert set(report.kept) == {"version", "last_consolidated_at", "global_rules"}
+    file = json.loads((tmp_path / "out.json").read_text())
+    assert (file["total_episodes"], len(file["episode_log"])) == (105, 4)
+    assert file["score_history"] == {"triage": [0.5, 0.95, 0.9, 0.9], "audit": [0.0]}
+    assert (file["successes"], file["mistakes"]) == (
+        ["look at the log", "ask"],
+        ["guessed", "was slow"],
+    )
+    assert file["task_rules"]["triage"] == [*OWN["task_rules"]["triage"], "[WORKS] ask"]
+    [merged] = file["mistake_cards"]
+    assert merged == {**CARD, "seen_count": 4, "last_seen_episode": 105, "lesson": "l1"}
+    assert memory.upkeep.import_(tmp_path / "out.json", "sentinel").created == 0
+
+
+def test_erasing_an_entry_takes_what_its_file_may_tell_of_it(
+    memory: Memory, tmp_path: Path
+) -> None:
+    memory.upkeep.import_(put(tmp_path, OWN), "sentinel")
+    [first] = [r for r in memory.query("exchange.episodes") if r["source_key"].endswith("/102")]
+    memory.upkeep.erase(first["id"])
+    file = exported(memory, tmp_path)
+    assert "looked" not in json.dumps(file)
+    assert (file["total_episodes"], file["score_history"]) == (1, {"audit": [0.0]})
+    assert file["mistake_cards"] == []
+
+
+def test_files_of_both_forms_go_by_name(memory: Memory, tmp_path: Path) -> None:
+    memory.upkeep.import_(put(tmp_path, FILE), "sentinel")
+    memory.upkeep.import_(put(tmp_path, OWN), "sentinel", document="own")
+    with pytest.raises(ValidationError, match=r"are of two forms .*; name the one to export"):
+        memory.upkeep.export(tmp_path / "out.json", "sentinel")
+    assert same(exported(memory, tmp_path, document="own"), OWN)
+    assert same(exported(memory, tmp_path, document="agent_memory"), FILE)
+    both = {**OWN, "episodes": FILE["episodes"]}  # the first list counts, the other is kept
+    memory.upkeep.import_(put(tmp_path, both), "sentinel", document="both")
+    assert same(exported(memory, tmp_path, document="both"), both)
+
+
+def test_several_files_are_exported_together(memory: Memory, tmp_path: Path) -> None:
+    memory.upkeep.import_(put(tmp_path, OWN), "sentinel")
+    memory.upkeep.import_(put(tmp_path, {**OWN, "more": 1}), "sentinel", document="other")
+    file = exported(memory, tmp_path)
+    assert (file["total_episodes"], len(file["episode_log"]), file["more"]) == (206, 4, 1)
+    assert file["score_history"]["triage"] == [0.5, 0.95] * 2
+    assert file["task_rules"] == OWN["task_rules"]
+
+
+def changed(path: str, value: Any) -> Any:
+    """Return the file with another value at a place."""
+    at = file = copy.deepcopy(OWN)
+    *before, last = path.split("/")
+    for name in before:
+        at = at[int(name) if isinstance(at, list) else name]
+    at[int(last) if isinstance(at, list) else last] = value
+    return file
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "problem"),
+    [
+        ("total_episodes", "5", "total_episodes: is not a number of episodes"),
+        ("total_episodes", -1, "total_episodes: is not a number of episodes"),
+        ("version", 2, "written by version 2"),
+        ("global_rules", {}, "global_rules: is not a list"),
+        ("global_rules/0", 5, r"global_rules\.0: is not a text"),
+        ("task_rules", [], "task_rules: is not an object with a list for each task"),
+        ("task_rules/triage/1", None, r"task_rules\.'triage'\.1: is not a text"),
+        ("score_history/triage/1", True, r"score_history\.'triage'\.1: is not a number"),
+        ("mistakes", "guessed", "mistakes: is not a list"),
+        ("mistake_cards/0", "card", r"mistake_cards\.0: is not an object"),
+        ("mistake_cards/0/seen_count", "2", r"mistake_cards\.0\.seen_count: is not a whole"),
+        ("episode_log", {}, "is not a Sentinel file"),
+        ("episode_log/1", 5, r"episode_log\.1: "),
+        ("episode_log/1/score", 1.5, r"episode_log\.1\.score: "),
+        ("episode_log/1/task_id", None, r"episode_log\.1\.task_id: "),
+        ("episode_log/1/summary", 5, r"episode_log\.1\.summary: "),
+    ],
+)
+def test_a_damaged_file_is_refused_with_the_place(
+    path: str, value: Any, problem: str, memory: Memory, tmp_path: Path
+) -> None:
+    file = put(tmp_path, changed(path, value))
+    with pytest.raises((SeedingError, ValidationError), match=problem):
+        memory.upkeep.import_(file, "sentinel")
+    assert memory.query("MATCH (n) WHERE n.ns = $ns RETURN n.id AS id") == []
+
+
+def test_seeding_learns_the_same_episodes(memory: Memory, tmp_path: Path) -> None:
+    log = [{"task_id": "t", "score": 0.5, "summary": str(number)} for number in range(100)]
+    file = put(tmp_path, {**OWN, "total_episodes": 250, "episode_log": log})
+    assert seeded(memory, file).created == 100
+    assert memory.upkeep.import_(file, "sentinel").skipped == 100
+
+
+def test_seeding_goes_on_after_a_wrong_entry(tmp_path: Path) -> None:
+    text = put(tmp_path, changed("episode_log/1/score", "good")).read_bytes()
+    learned, refused = records("sentinel", text)
+    assert not isinstance(learned, Refused)
+    assert (learned[0], learned[1].source_key, learned[1].steps) == (1, "log/4", ())
+    assert isinstance(refused, Refused)
+    assert (refused.number, refused.field) == (2, "score")
+    assert detect(text, "log").name == "sentinel"

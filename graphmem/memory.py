@@ -276,7 +276,7 @@ class Memory:
                 task_type=task_type,
                 task_key=task_key,
                 source=source,
-                extra={} if extra is None else extra,
+                extra=extra,
                 max_tokens=max_tokens,
                 judge=judge,
                 strict=strict,

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
@@ -40,21 +40,16 @@ class Terms:
     task_type: str | None = None
     task_key: str | None = None
     source: str | None = None
-    extra: Mapping[str, JsonValue] = field(default_factory=dict)
+    extra: Mapping[str, JsonValue] | None = None
     max_tokens: int = 200
     strict: bool = False
     judge: Callable[[Any], bool | float | None] | None = None
 
     def common(self) -> dict[str, Any]:
-        """Return the fields that the episode has from the beginning."""
-        named = {} if self.agent is None else {"agent": self.agent}
-        return named | {
-            "task": self.task,
-            "task_type": self.task_type,
-            "task_key": self.task_key,
-            "source": self.source,
-            "extra": self.extra,
-        }
+        """Return the fields that the episode has from the beginning, as far as they are given."""
+        names = ("task", "agent", "task_type", "task_key", "source", "extra")
+        given = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in given.items() if value is not None}
 
 
 class State:
@@ -133,7 +128,7 @@ class Recording:
         Raises:
             ValidationError: a strategy is wrong, there are 200, or the attempt does not run.
         """
-        named = Episode(**self._terms.common(), strategy=strategies, success=True).strategy
+        named = Episode(task="-", strategy=strategies, success=True).strategy
         with self._open("used"):
             known = dict(self._state.uses)
             for use, given in zip(named, strategies, strict=True):
@@ -245,7 +240,7 @@ class Recording:
             state.started_at = self._graph.now()
 
     def _tell(self, how: str, **outcome: Any) -> None:
-        told = Episode(**self._terms.common(), strategy=(), **outcome)
+        told = Episode(task="-", strategy=(), **outcome)
         threshold = self._graph.settings.success_threshold
         outcome["success"] = resolve(told, threshold).success
         with self._open(how):

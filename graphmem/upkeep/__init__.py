@@ -73,14 +73,15 @@ class Upkeep:
     ) -> EraseReport:
         """Remove an episode, an agent or a user, as if it had never existed.
 
-        Every derived number loses its exact share. Erasing an agent removes its episodes, policies,
-        events, predictions and scope; erasing a user removes the preferences, and the facts that
-        only this user stated. With ``compact`` an embedded memory then rewrites its files, so that
-        none of them holds what was erased; ``read_by`` of the report names other processes that
-        still have an older snapshot. A server keeps removed records until it reuses their space.
+        Every derived number loses its exact share. Erasing an agent removes its episodes, abandoned
+        attempts, policies, events, predictions and scope; erasing a user removes the preferences,
+        and the facts that only this user stated. With ``compact`` an embedded memory then rewrites
+        its files, so that none of them holds what was erased; ``read_by`` of the report names other
+        processes that still have an older snapshot. A server keeps removed records until it reuses
+        their space.
 
         Args:
-            episode_id: id of the episode. Give one of the three.
+            episode_id: id of the episode, or of an abandoned attempt. Give one of the three.
             agent: name of the agent.
             user: name of the user.
             compact: rewrite the files at once. None: for an agent or a user only; what one
@@ -122,7 +123,8 @@ class Upkeep:
 
         Args:
             older_than: days (or a timedelta) since the end of an episode, else its start, else its
-                recording, from 0, for instance 90; None: any age.
+                recording, from 0, for instance 90; None: any age. Abandoned attempts that are so
+                old go as well.
             below_confidence: each strategy of the episode must have a lower confidence (posterior
                 mean, from 0 to 1) for its agent and type of task, for instance 0.3; None: any
                 confidence.
@@ -222,7 +224,7 @@ class Upkeep:
     def export(
         self, path: str | Path, format_name: FileFormat, *, document: str | None = None
     ) -> ExportReport:
-        """Write all episodes to a file, replacing it.
+        """Write all episodes to a file, replacing it; JSON lines also hold abandoned attempts.
 
         Args:
             path: the file; it is replaced at the end, and so never half written. A device or a pipe

@@ -122,7 +122,9 @@ class Eraser:
         if row is not None:
             policies += self._drop_stream(tx, row)
         tx.run("erasing.drop_agent", id=identity)
-        labels = sorted({*removed.labels, "Agent"} | ({"Policy"} if policies else set()))
+        known = ids or row is not None or scopes
+        labels = {*removed.labels} | ({"Agent"} if known else set())
+        labels |= {"Policy"} if policies else set()
         return EraseReport(
             agent=name,
             episodes=removed.episodes,
@@ -130,7 +132,7 @@ class Eraser:
             policies=policies,
             predictions=int(predictions[0]["removed"]),
             abandoned=_drop_abandoned(tx, abandoned),
-            removed=tuple(labels),
+            removed=tuple(sorted(labels)),
         )
 
     def erase_user(self, user: str) -> EraseReport:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from graphmem import Memory
 from tests.cli.running import good, run
 
 FILE: dict[str, Any] = {
@@ -119,3 +120,21 @@ def test_wrong_usage_is_told(url: str, file: Path, tmp_path: Path) -> None:
         assert done.code in (1, 2)
         assert problem in done.err
     assert json.loads(file.read_text()) == FILE
+
+
+def test_attempts_without_an_outcome_are_told_of(url: str, tmp_path: Path) -> None:
+    lines, other = str(tmp_path / "all.jsonl"), str(tmp_path / "other.graph")
+    with Memory.open(url) as memory:
+        for _ in range(2):
+            with memory.attempt("t", agent="ada") as attempt:
+                pass
+    told = good("--url", url, "upkeep", "export", "--format", "jsonl", lines).out
+    assert "2 attempts without an outcome written to it" in told
+    told = good("--url", other, "upkeep", "import", "--format", "jsonl", lines).out
+    assert "2 attempts without an outcome stored" in told
+    told = good("--url", url, "upkeep", "erase", str(attempt.episode_id), "--yes").out
+    assert f"erased {attempt.episode_id}, an attempt without an outcome" in told
+    told = good("--url", url, "upkeep", "erase", "--agent", "ada", "--yes").out
+    assert "0 prediction(s), and 1 attempt(s) without an outcome" in told
+    told = good("--url", other, "upkeep", "forget", "--older-than", "0", "--yes").out
+    assert "and 2 attempt(s) without an outcome" in told

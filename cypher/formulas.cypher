@@ -186,3 +186,8 @@ e.id AS id, e.task AS task, a.name AS agent, e.success AS success, e.score AS sc
 // formula: cosine_of(a, b)
 // doc: The cosine of two vectors, of those that a server stores; null where they are not of the same size.
 CASE WHEN size(a) = size(b) THEN 2.0 * vector.similarity.cosine(a, b) - 1.0 END;
+
+
+// formula: nearness(similarity, near)
+// doc: What one outcome of another task or strategy counts for, by the cosine of the texts: 0 where they are not near, 1 for equal ones.
+CASE WHEN similarity <= near THEN 0.0 WHEN similarity >= 1.0 THEN 1.0 ELSE ((similarity - near) / (1.0 - near)) ^ 2 END;

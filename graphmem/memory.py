@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Self
 from pydantic import JsonValue
 
 from graphmem.advice.choose import Chooser
+from graphmem.advice.estimate import Estimator
 from graphmem.advice.explain import Explainer
 from graphmem.advice.predict import Forecaster
 from graphmem.advice.recall import HOPS, Recaller
+from graphmem.advice.strengths import Strengths
 from graphmem.config import DEFAULT_NAMESPACE, Settings
 from graphmem.episodes.attempts import Attempt, Attempts
 from graphmem.episodes.learning import Learner, OnError
@@ -94,9 +96,11 @@ class Memory:
         """Cycles in time: see :class:`graphmem.policies.cycles.Cycles`."""
         self._recaller = Recaller(graph, similarity)
         self._explainer = Explainer(graph, self.lessons)
-        self._forecaster = forecaster = Forecaster(graph)
-        self._chooser = Chooser(graph, similarity, forecaster, self._recaller)
-        self._maintainer = Maintainer(graph, similarity, forecaster)
+        strengths = Strengths(graph)
+        estimator = Estimator(graph, strengths)
+        self._forecaster = Forecaster(graph, strengths, estimator)
+        self._chooser = Chooser(graph, similarity, estimator, self._recaller)
+        self._maintainer = Maintainer(graph, similarity, strengths)
         self.upkeep = Upkeep(graph, self._maintainer, similarity, learner, reads)
         """Rebuilding, erasing, exporting: see :class:`graphmem.upkeep.Upkeep`."""
         self._attempts = Attempts(graph, learner, self.context, self.choose)

@@ -10,12 +10,12 @@ RETURN e.id AS id, coalesce(e.source_key, e.content_hash) AS key, coalesce(e.end
 
 // name: calibration.episodes
 // doc: The tasks and outcomes of episodes; `seq` is the number of their event in the stream of their agent.
-// returns: id string, task string, success boolean, seq integer
+// returns: id string, task string, success boolean, type string, seq integer
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 OPTIONAL MATCH (e)<-[:ABOUT]-(v:Event)
-RETURN e.id AS id, t.id AS task, e.success AS success, min(CASE v.kind WHEN 'episode' THEN v.seq ELSE null END) AS seq
+RETURN e.id AS id, t.id AS task, e.success AS success, e.type AS type, min(CASE v.kind WHEN 'episode' THEN v.seq ELSE null END) AS seq
 ORDER BY id;
 
 // name: calibration.uses
@@ -30,15 +30,19 @@ ORDER BY id, rank
 RETURN id, whole;
 
 // name: calibration.similar
-// doc: The pairs of similar tasks and of similar strategies (by whole).
-// returns: label string, id string, similar string, similarity float
+// doc: The pairs of similar tasks and of similar strategies (by whole), and what an outcome of the other counts for.
+// returns: label string, id string, similar string, weight float
+MATCH (v:Embedder {id: $id})
+WITH v WHERE toString(v.ns) = $ns
 MATCH (t:Task)
 WHERE t.ns = $ns
 MATCH (t)-[l:SIMILAR_TO]->(n:Task)
-RETURN 'Task' AS label, t.id AS id, n.id AS similar, l.similarity AS similarity
+RETURN 'Task' AS label, t.id AS id, n.id AS similar, nearness(l.similarity, v.near) AS weight
 UNION ALL
+MATCH (v:Embedder {id: $id})
+WITH v WHERE toString(v.ns) = $ns
 MATCH (s:Strategy)
 WHERE s.ns = $ns
 MATCH (s)-[l:SIMILAR_TO]->(n:Strategy)
-RETURN 'Strategy' AS label, whole(s) AS id, whole(n) AS similar, l.similarity AS similarity;
+RETURN 'Strategy' AS label, whole(s) AS id, whole(n) AS similar, nearness(l.similarity, v.near) AS weight;
 

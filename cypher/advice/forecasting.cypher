@@ -11,11 +11,11 @@ WHERE s.ns = $ns
 RETURN coalesce(sum(s.trials), 0) AS trials, coalesce(sum(s.successes), 0) AS successes;
 
 // name: forecasting.totals_of
-// doc: The same for given agents, on given types of tasks.
-// param: agents list, types list = null
+// doc: The same for given agents (null: all), on given types of tasks.
+// param: types list = null
 // returns: trials integer, successes integer
 MATCH (h:Heuristic)
-WHERE h.ns = $ns AND h.agent IN $agents AND ($types IS NULL OR h.type IN $types)
+WHERE h.ns = $ns AND ($agents IS NULL OR h.agent IN $agents) AND ($types IS NULL OR h.type IN $types)
 RETURN coalesce(sum(h.trials), 0) AS trials, coalesce(sum(h.successes), 0) AS successes;
 
 // name: forecasting.tasks
@@ -45,28 +45,35 @@ RETURN id, whole, text, collect(m.id) AS members, sum(m.trials) AS trials, sum(m
 ORDER BY id;
 
 // name: forecasting.strategies_of
-// doc: Trials and successes of strategies by given agents, by the id of the strategy or of its whole. Rows: {whole, members}.
-// param: agents list, types list = null
-// returns: whole string, trials integer, successes integer
+// doc: Trials and successes of strategies by given agents (null: all), by the id of the strategy or of its whole: over given types of
+// doc: tasks (null: all), and on one type. Rows: {whole, members}.
+// param: types list = null, type string = null
+// returns: whole string, trials integer, successes integer, type_trials integer, type_successes integer
 UNWIND $rows AS row
 UNWIND row.members AS member
 MATCH (s:Strategy {id: member})
 WITH row, s, s.ns AS ns WHERE ns = $ns
 MATCH (s)<-[:RECOMMENDS]-(h:Heuristic)
-WHERE h.agent IN $agents AND ($types IS NULL OR h.type IN $types)
-RETURN row.whole AS whole, sum(h.trials) AS trials, sum(h.successes) AS successes
+WHERE ($agents IS NULL OR h.agent IN $agents) AND ($types IS NULL OR h.type IN $types)
+RETURN row.whole AS whole, sum(h.trials) AS trials, sum(h.successes) AS successes,
+  sum(CASE WHEN h.type = $type THEN h.trials ELSE 0 END) AS type_trials,
+  sum(CASE WHEN h.type = $type THEN h.successes ELSE 0 END) AS type_successes
 ORDER BY whole;
 
 // name: forecasting.outcomes
-// doc: Trials and successes of strategies (wholes, by id) on tasks.
+// doc: Trials and successes of strategies (wholes, by id) on tasks, and on tasks that are near, rows {id, weight}: these also by weight.
 // param: tasks list
-// returns: whole string, trials integer, successes integer
-MATCH (t:Task)
-WHERE t.id IN $tasks AND toString(t.ns) = $ns
+// returns: whole string, trials integer, successes integer, near_trials integer, near_successes integer, near_weight float, near_won float
+UNWIND [task IN $tasks | {id: task, weight: null}] + $rows AS row
+MATCH (t:Task {id: row.id})
+WITH row.weight AS weight, t, t.ns AS ns WHERE ns = $ns
 MATCH (t)<-[o:OUTCOME]-(s:Strategy)
 WHERE whole(s) IN $ids AND ($agents IS NULL OR o.agent IN $agents)
-WITH whole(s) AS whole, sum(o.trials) AS trials, sum(o.successes) AS successes
-RETURN whole, trials, successes
+RETURN whole(s) AS whole, sum(CASE WHEN weight IS NULL THEN o.trials ELSE 0 END) AS trials,
+  sum(CASE WHEN weight IS NULL THEN o.successes ELSE 0 END) AS successes,
+  sum(CASE WHEN weight IS NULL THEN 0 ELSE o.trials END) AS near_trials,
+  sum(CASE WHEN weight IS NULL THEN 0 ELSE o.successes END) AS near_successes,
+  sum(coalesce(weight, 0.0) * o.trials) AS near_weight, sum(coalesce(weight, 0.0) * o.successes) AS near_won
 ORDER BY whole;
 
 // each: Label kind = Task tasks, Strategy strategies
@@ -79,41 +86,68 @@ MATCH (o)-[l:SIMILAR_TO]->(n:{Label})
 RETURN o.id AS id, n.id AS similar, l.similarity AS similarity
 ORDER BY id, similarity DESC, similar;
 
+// name: forecasting.weights
+// doc: What the outcomes of similar tasks and strategies count for, by their cosines, in order.
+// param: similarities list
+// returns: weight float
+MATCH (v:Embedder {id: $id})
+WITH v.near AS near, v.ns AS ns WHERE ns = $ns
+UNWIND $similarities AS similarity
+RETURN nearness(similarity, near) AS weight;
+
 // name: forecasting.pool
 // install: pooled_outcome
-// doc: The probability that strategies work on a task, from counts. The rates of the task and of a strategy, shrunk toward the overall
-// doc: rate, add up as logits; the trials of the strategy on the task update this prior. Several strategies give the mean of their logits,
-// doc: weighted by 1/(trials + 1)². A task or strategy without trials borrows from similar ones, weighted by similarity; these count as one
-// doc: trial at most for the concentration. Rows: {place, trials, successes, cell_trials, cell_successes, borrowed [{similarity, trials,
-// doc: successes}]}; the last like `task_borrowed`.
-// param: trials integer, successes integer, task_trials integer, task_successes integer, task_borrowed list, rows, prior_successes
-// param: prior_failures, task_strength float = 2.0, strategy_strength float = 2.0, cell_strength float = 2.0, task_slope float = 1.0
-// param: strategy_slope float = 1.0
+// doc: The probability that strategies work on a task, from counts. Every rate is shrunk toward the next wider one: that of the task to
+// doc: that of near tasks (by weight), of its type, of all; that of a strategy on the type to that on other types, of similar strategies
+// doc: (by weight), of all. Task and strategy add up as logits; the outcomes of the strategy on near tasks, then on the task itself,
+// doc: update this prior. Several strategies give the mean of their logits, weighted by 1/(trials + 1)². The concentration is what the
+// doc: rate on this task is worth in trials; worth leaves out what no trial elsewhere tells, that tasks differ. Rows: {place, trials,
+// doc: successes, type_trials, type_successes, near_weight, near_won, cell_trials, cell_successes, borrowed [{weight, trials, successes}]};
+// doc: the last like `task_borrowed`.
+// param: trials integer, successes integer, type_trials integer = 0, type_successes integer = 0, task_trials integer
+// param: task_successes integer, task_borrowed list, rows, prior_successes
+// param: prior_failures, task_strength float = 2.0, strategy_strength float = 2.0, cell_strength float = 2.0, near_strength float = 4.0
+// param: task_slope float = 1.0, strategy_slope float = 1.0
 // returns: probability float, concentration float, parts list
-WITH posterior_mean($successes, $trials, $prior_successes, $prior_failures) AS rate,
-     CASE WHEN $task_trials > 0 THEN [] ELSE $task_borrowed END AS near
-WITH rate, $task_successes + reduce(sum = 0.0, n IN near | sum + n.similarity * n.successes) AS k,
-     $task_trials + reduce(sum = 0.0, n IN near | sum + n.similarity * n.trials) AS n,
-     $task_trials + $task_strength + reduce(sum = 0.0, n IN near | sum + n.similarity) AS task_known
-WITH rate, task_known, shrunk(k, n, rate, $task_strength) AS task_rate
+WITH posterior_mean($successes, $trials, $prior_successes, $prior_failures) AS rate
+WITH rate, shrunk($type_successes, $type_trials, rate, $task_strength) AS type_rate,
+     reduce(sum = 0.0, n IN $task_borrowed | sum + n.weight * n.successes) AS k,
+     reduce(sum = 0.0, n IN $task_borrowed | sum + n.weight * n.trials) AS n,
+     reduce(sum = 0.0, n IN $task_borrowed | sum + n.weight) AS lent
+WITH rate, type_rate, $task_trials + $task_strength + lent AS task_known, shrunk(k, n, type_rate, $task_strength) AS near_rate
+WITH rate, type_rate, near_rate, task_known, shrunk($task_successes, $task_trials, near_rate, $task_strength) AS task_rate
 UNWIND $rows AS row
-WITH rate, task_known, task_rate, row, CASE WHEN row.trials > 0 THEN [] ELSE row.borrowed END AS near
-WITH rate, task_known, task_rate, row, row.successes + reduce(sum = 0.0, n IN near | sum + n.similarity * n.successes) AS k,
-     row.trials + reduce(sum = 0.0, n IN near | sum + n.similarity * n.trials) AS n,
-     row.trials + $strategy_strength + reduce(sum = 0.0, n IN near | sum + n.similarity) AS known
-WITH rate, task_known, task_rate, row, known, shrunk(k, n, rate, $strategy_strength) AS strategy_rate
-WITH rate, task_known, task_rate, row, known, strategy_rate,
-     logit(rate) + $task_slope * (logit(task_rate) - logit(rate)) + $strategy_slope * (logit(strategy_rate) - logit(rate)) AS position
-WITH rate, task_known, task_rate, row, known, strategy_rate, logistic(position) AS prior
-WITH rate, task_rate, row, strategy_rate, prior, shrunk(row.cell_successes, row.cell_trials, prior, $cell_strength) AS probability,
-  row.cell_trials + 1.0 / (1.0 / $cell_strength + prior * (1.0 - prior)
-  * ($task_slope * $task_slope / (task_known * task_rate * (1.0 - task_rate)) + $strategy_slope
-  * $strategy_slope / (known * strategy_rate * (1.0 - strategy_rate)))) AS concentration,
-  1.0 / ((row.trials + 1) * (row.trials + 1)) AS weight
+WITH rate, type_rate, near_rate, task_known, task_rate, row,
+     row.trials - row.type_trials AS others, row.successes - row.type_successes AS others_won,
+     reduce(sum = 0.0, n IN row.borrowed | sum + n.weight * n.successes) AS k,
+     reduce(sum = 0.0, n IN row.borrowed | sum + n.weight * n.trials) AS n
+WITH rate, type_rate, near_rate, task_known, task_rate, row, others, others_won, shrunk(k, n, rate, $strategy_strength) AS lent_rate
+WITH rate, type_rate, near_rate, task_known, task_rate, row, lent_rate,
+     shrunk(others_won, others, lent_rate, $strategy_strength) AS other_rate
+WITH rate, type_rate, near_rate, task_known, task_rate, row, lent_rate, other_rate,
+     logit(other_rate) - logit(rate) + logit(type_rate) AS position
+WITH rate, type_rate, near_rate, task_known, task_rate, row, lent_rate, other_rate, logistic(position) AS expected
+WITH rate, type_rate, near_rate, task_known, task_rate, row, lent_rate, other_rate,
+     shrunk(row.type_successes, row.type_trials, expected, $strategy_strength) AS strategy_rate
+WITH rate, type_rate, near_rate, task_known, task_rate, row, lent_rate, other_rate, strategy_rate,
+     logit(type_rate) + $task_slope * (logit(task_rate) - logit(type_rate))
+     + $strategy_slope * (logit(strategy_rate) - logit(type_rate)) AS position
+WITH rate, type_rate, near_rate, task_known, task_rate, row, lent_rate, other_rate, strategy_rate, logistic(position) AS prior
+WITH rate, type_rate, near_rate, task_rate, row, lent_rate, other_rate, strategy_rate, prior,
+     shrunk(row.near_won, row.near_weight, prior, $near_strength) AS near,
+     prior * (1.0 - prior) * $strategy_slope * $strategy_slope
+       / ((row.trials + $strategy_strength) * strategy_rate * (1.0 - strategy_rate)) AS unknown,
+     prior * (1.0 - prior) * $task_slope * $task_slope / (task_known * task_rate * (1.0 - task_rate)) AS unknown_task
+WITH rate, type_rate, near_rate, task_rate, row, lent_rate, other_rate, strategy_rate, prior, near,
+     shrunk(row.cell_successes, row.cell_trials, near, $cell_strength) AS probability,
+     row.cell_trials + 1.0 / (1.0 / $cell_strength + 1.0 / (1.0 / (unknown + unknown_task) + row.near_weight)) AS concentration,
+     row.cell_trials + row.near_weight + 1.0 / unknown AS worth,
+     1.0 / ((row.trials + 1) * (row.trials + 1)) AS weight
 ORDER BY row.place
 WITH sum(weight * logit(probability)) AS position, sum(weight * concentration) AS concentrations, sum(weight) AS weights,
-  collect({rate: rate, task_rate: task_rate, strategy_rate: strategy_rate, prior: prior, probability: probability,
-  concentration: concentration, weight: weight}) AS parts
+  collect({rate: rate, type_rate: type_rate, near_rate: near_rate, task_rate: task_rate, lent_rate: lent_rate, other_rate: other_rate,
+  strategy_rate: strategy_rate, prior: prior, near: near, probability: probability, concentration: concentration, worth: worth,
+  weight: weight}) AS parts
 WITH position, concentrations, CASE WHEN weights > 0.0 THEN weights ELSE null END AS weights, parts
 RETURN CASE WHEN size(parts) = 1 THEN parts[0].probability WHEN weights IS NULL THEN null
   ELSE logistic(position / weights) END AS probability, concentrations / weights AS concentration, parts;

@@ -8,13 +8,14 @@ the replayed history has grown by a fifth.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
 from graphmem.advice.pooling import (
     DEFAULTS,
     LEAST,
+    NEAR,
     Fitted,
     Floats,
     Strengths,
@@ -24,12 +25,13 @@ from graphmem.advice.pooling import (
     prior_mean,
     shrunk,
 )
-from graphmem.advice.predict import cells_of, described, undecided
+from graphmem.advice.strengths import cells_of, described, undecided
 from graphmem.arrays import NDArray, np
 from graphmem.errors import ValidationError
 from graphmem.graph.arguments import check_choice
 from graphmem.graph.graph import Graph
 from graphmem.graph.rates import rates_of
+from graphmem.ids import node_id
 from graphmem.models.forecasts import (
     Baseline,
     BaselineName,
@@ -39,6 +41,7 @@ from graphmem.models.forecasts import (
     PoolingStrengths,
 )
 from graphmem.store.paging import pages
+from graphmem.text.task_types import GENERAL
 
 BINS = 10
 """Number of bins of equal width."""
@@ -61,6 +64,7 @@ class Trial:
     strategies: tuple[str, ...]
     success: bool
     id: str = ""
+    task_type: str | None = None
 
 
 @dataclass(slots=True)
@@ -69,10 +73,15 @@ class History:
 
     prior: tuple[float, float]
     similar: dict[str, list[tuple[str, float]]]
+    """Similar tasks and strategies, and what one of their outcomes counts for."""
     total: list[int] = field(default_factory=lambda: [0, 0])
     tasks: dict[str, list[int]] = field(default_factory=dict)
     strategies: dict[str, list[int]] = field(default_factory=dict)
     cells: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+    """By task and strategy."""
+    types: dict[str, list[int]] = field(default_factory=dict)
+    typed: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+    """By type of task and strategy."""
 
     def add(self, trial: Trial) -> None:
         """Count an episode."""
@@ -82,6 +91,9 @@ class History:
             counts.append(self.total)
             counts.append(self.strategies.setdefault(strategy, [0, 0]))
             counts.append(self.cells.setdefault((trial.task, strategy), [0, 0]))
+            if trial.task_type is not None:
+                counts.append(self.types.setdefault(trial.task_type, [0, 0]))
+                counts.append(self.typed.setdefault((trial.task_type, strategy), [0, 0]))
         for count in counts:
             count[0] += 1
             count[1] += won
@@ -93,15 +105,31 @@ class History:
 
     def predict(self, trial: Trial, strengths: Strengths) -> float:
         """Return the probability that an episode succeeds, in (0, 1)."""
-        rate = self.rate
-        task = self._rate(self.tasks, trial.task, rate, strengths.task)
+        n: float
+        k: float
+        rate, kind, near_tasks = self.rate, trial.task_type or "", self.similar.get(trial.task, ())
+        n, k = self.types.get(kind, _NOTHING)
+        type_rate = shrunk(k, n, rate, strengths.task)
+        n, k = _lent((self.tasks.get(task), weight) for task, weight in near_tasks)
+        near_rate = shrunk(k, n, type_rate, strengths.task)
+        n, k = self.tasks.get(trial.task, _NOTHING)
+        task_rate = shrunk(k, n, near_rate, strengths.task)
         positions, weights = [], []
         for strategy in trial.strategies or ("",):
-            own = self._rate(self.strategies, strategy, rate, strengths.strategy)
-            mean = prior_mean(rate, task, own, strengths)
+            own = self.strategies.get(strategy, _NOTHING)
+            typed = self.typed.get((kind, strategy), _NOTHING)
+            lenders = self.similar.get(strategy, ())
+            n, k = _lent((self.strategies.get(other), weight) for other, weight in lenders)
+            lent = shrunk(k, n, rate, strengths.strategy)
+            other = shrunk(own[1] - typed[1], own[0] - typed[0], lent, strengths.strategy)
+            expected = logistic(logit(other) - logit(rate) + logit(type_rate))
+            strategy_rate = shrunk(typed[1], typed[0], expected, strengths.strategy)
+            mean = prior_mean(type_rate, task_rate, strategy_rate, strengths)
+            n, k = _lent((self.cells.get((task, strategy)), weight) for task, weight in near_tasks)
+            near = shrunk(k, n, mean, NEAR)
             n, k = self.cells.get((trial.task, strategy), _NOTHING)
-            positions.append(shrunk(k, n, mean, strengths.cell))
-            weights.append(_weight(self.strategies.get(strategy, _NOTHING)))
+            positions.append(shrunk(k, n, near, strengths.cell))
+            weights.append(_weight(own))
         return _mean(positions, weights)
 
     def posterior(self, task: str, strategy: str, strengths: Strengths) -> tuple[float, float]:
@@ -266,6 +294,8 @@ class Calibrator:
                 place = recorded if by == "order" else (one["at"], *recorded)
                 strategies = tuple(dict.fromkeys(uses.get(row["id"], ())))
                 trial = Trial(one["key"], row["task"], strategies, row["success"], row["id"])
+                kind = None if row["type"] == GENERAL else row["type"]
+                trial = Trial(one["key"], row["task"], strategies, row["success"], kind)
                 placed.append((place, trial))
         placed.sort(key=lambda pair: pair[0])
         return [trial for _, trial in placed]
@@ -273,11 +303,12 @@ class Calibrator:
     def similar(self) -> dict[str, list[tuple[str, float]]]:
         """Return the similar tasks and strategies from which each can borrow, by id."""
         lenders: dict[str, dict[str, float]] = {}
-        for row in self._graph.read("calibration.similar"):
-            one, other, similarity = row["id"], row["similar"], row["similarity"]
-            if one != other and similarity > 0.0:
+        embedder = node_id(self._graph.ns, "Embedder", self._graph.ns)
+        for row in self._graph.read("calibration.similar", id=embedder):
+            one, other, weight = row["id"], row["similar"], row["weight"]
+            if one != other and weight > 0.0:
                 near = lenders.setdefault(one, {})
-                near[other] = max(near.get(other, 0.0), min(float(similarity), 1.0))
+                near[other] = max(near.get(other, 0.0), float(weight))
         return {one: list(near.items()) for one, near in lenders.items()}
 
     # Scores
@@ -327,6 +358,16 @@ class Calibrator:
                 lower=rate["lower"],
                 upper=rate["upper"],
             )
+
+
+def _lent(lent: Iterable[tuple[Sequence[int] | None, float]]) -> tuple[float, float]:
+    """Return the weighted sums of trials and successes of similar tasks or strategies."""
+    n = k = 0.0
+    for count, weight in lent:
+        if count:
+            n += weight * count[0]
+            k += weight * count[1]
+    return n, k
 
 
 def check(by: object, folds: object) -> None:

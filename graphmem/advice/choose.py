@@ -12,8 +12,8 @@ from typing import Annotated, Any, get_args
 
 from pydantic import BeforeValidator, Field
 
+from graphmem.advice.estimate import Estimate, Estimator
 from graphmem.advice.pooling import interval
-from graphmem.advice.predict import Forecaster, _counts, _parameters, _weighed, undecided
 from graphmem.advice.recall import Recaller
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.access import View, read_view
@@ -60,15 +60,15 @@ class _Asked(Input):
 class Posterior:
     """What is expected of a candidate on the task.
 
-    The success rate has the distribution Beta(mean * concentration, (1 - mean) * concentration);
-    ``low`` and ``high`` are its central 95 %. ``said`` are its counts in words.
+    ``mean`` is the estimate, ``low`` and ``high`` are its central 95 %. For choosing it is worth
+    ``worth`` trials: Beta(mean * worth, (1 - mean) * worth). ``said`` are its counts in words.
     """
 
     id: str
     text: str
     known: bool
     mean: float
-    concentration: float
+    worth: float
     low: float
     high: float
     here: tuple[int, int]
@@ -80,11 +80,11 @@ class Chooser:
     """Chooses strategies in one namespace."""
 
     def __init__(
-        self, graph: Graph, similarity: Similarity, forecaster: Forecaster, recaller: Recaller
+        self, graph: Graph, similarity: Similarity, estimator: Estimator, recaller: Recaller
     ) -> None:
         self._graph = graph
         self._similarity = similarity
-        self._forecaster = forecaster
+        self._estimator = estimator
         self._recaller = recaller
 
     def choose(
@@ -107,11 +107,11 @@ class Chooser:
         _check_seed(seed)
         view = read_view(self._graph, agent)
         texts = asked.candidates or self._found(asked.task, agent, view)
-        posteriors = self._posteriors(asked.task, texts, view)
+        posteriors = self._posteriors(asked.task, texts, view, asked.task_type)
         odds = self._graph.read(
             "choosing.weigh",
             rows=[
-                {"place": place, "mean": one.mean, "concentration": one.concentration}
+                {"place": place, "mean": one.mean, "concentration": one.worth}
                 for place, one in enumerate(posteriors)
             ],
             sharpness=self._graph.settings.choice_sharpness,
@@ -154,33 +154,13 @@ class Chooser:
             )
         return found
 
-    def _posteriors(self, task: str, texts: Sequence[str], view: View) -> list[Posterior]:
+    def _posteriors(
+        self, task: str, texts: Sequence[str], view: View, task_type: str | None
+    ) -> list[Posterior]:
         """Return what is expected of candidates, in their order; what counts as one is one."""
-        forecaster, near = self._forecaster, self._similarity.lenders
-        seen = view.filters(self._graph)
-        options = {} if view.agents is None else seen
-        totals = self._graph.read(f"forecasting.totals{'_of' * bool(options)}", **options)[0]
-        strengths = undecided() if options else forecaster._in_force(totals["trials"])
-        own, tried = forecaster._task(task, seen, view)
-        lent = [] if tried["trials"] else forecaster._near_tasks(task, own, near, seen, view)
-        rows = forecaster._strategies(list(texts), own, near, seen, view)
-        answer = self._graph.read(
-            "forecasting.pool",
-            trials=totals["trials"],
-            successes=totals["successes"],
-            task_trials=tried["trials"],
-            task_successes=tried["successes"],
-            task_borrowed=[_weighed(one) for one in lent],
-            rows=[
-                {**_counts(row), "place": place, "borrowed": list(map(_weighed, row["near"]))}
-                for place, row in enumerate(rows)
-            ],
-            **_parameters(strengths),
-        )[0]
-        return [
-            _posterior(self._graph.ns, row, part)
-            for row, part in zip(rows, answer["parts"], strict=True)
-        ]
+        near = self._similarity.lenders
+        found = self._estimator.estimates(task, texts, view, near, task_type)
+        return [_posterior(self._graph.ns, one) for one in found.strategies]
 
     # Warnings
 
@@ -219,28 +199,23 @@ class Chooser:
         return sorted(types - {GENERAL}) or None
 
 
-def _posterior(ns: str, row: Row, part: dict[str, Any]) -> Posterior:
-    low, high = interval(part["probability"], part["concentration"])
-    here, everywhere = ((row[f"{at}trials"], row[f"{at}successes"]) for at in ("cell_", ""))
-    told = [
-        f"{successes} of {trials} {where}"
-        for (trials, successes), where in ((here, "here"), (everywhere, "in all"))
-        if trials
-    ]
-    if not told:
-        like = ", ".join(f"{one.successes} of {one.trials} of {one.text!r}" for one in row["near"])
-        told = ["never tried", f"like it: {like}" if like else "taken to be like all others"]
+def _posterior(ns: str, one: Estimate) -> Posterior:
+    low, high = interval(one.probability, one.concentration)
+    told = one.said
+    if not one.trials:
+        like = ", ".join(f"{it.successes} of {it.trials} of {it.text!r}" for it in one.borrowed)
+        told += f"; like it: {like}" if like else "; taken to be like all others"
     return Posterior(
-        id=strategy_id(ns, row["text"]),
-        text=row["text"],
-        known=row["known"],
-        mean=part["probability"],
-        concentration=part["concentration"],
+        id=strategy_id(ns, one.text),
+        text=one.text,
+        known=one.id is not None,
+        mean=one.probability,
+        worth=one.worth,
         low=low,
         high=high,
-        here=here,
-        all=everywhere,
-        said="; ".join(told),
+        here=(one.here_trials, one.here_successes),
+        all=(one.trials, one.successes),
+        said=told,
     )
 
 

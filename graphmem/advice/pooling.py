@@ -45,6 +45,8 @@ class Strengths:
 
 DEFAULTS = Strengths()
 """In force until a fit is accepted."""
+NEAR = 4.0
+"""The weight of the expected rate of a strategy beside its outcomes on near tasks, in trials."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ class Borrowed(Output):
     id: str
     text: str
     similarity: float
+    weight: float
+    """What one of its outcomes counts for, from 0 (not near) to 1 (the same text)."""
     trials: int
     successes: int
 
@@ -50,10 +52,15 @@ class StrategyBasis(Output):
     known: bool
     trials: int
     successes: int
+    type_trials: int
+    type_successes: int
     rate: float
+    near_trials: int
+    near_successes: int
     here_trials: int
     here_successes: int
     prior: float
+    near: float
     probability: float
     weight: float
     borrowed: tuple[Borrowed, ...]
@@ -90,6 +97,10 @@ class PredictionBasis(Output):
     trials: int
     successes: int
     rate: float
+    task_type: str | None
+    type_trials: int
+    type_successes: int
+    type_rate: float
     task: TaskBasis
     strategies: tuple[StrategyBasis, ...]
     strengths: PoolingStrengths
@@ -106,26 +117,41 @@ class PredictionBasis(Output):
                 f"all: {self.successes} of {self.trials} uses of a strategy worked, "
                 f"a rate of {self.rate:.3f}"
             )
-        sentences = [first, self._of("task", self.task)]
+        sentences = [first]
+        if self.task_type is not None:
+            sentences.append(
+                f"type {self.task_type!r}: {self.type_successes} of {self.type_trials} worked, "
+                f"drawn to the rate of all that is {self.type_rate:.3f}"
+            )
+        sentences.append(self._of("task", self.task))
         for one in self.strategies:
             sentences.append(self._of(f"strategy {one.text!r}", one))
+            if one.near_trials:
+                sentences.append(
+                    f"strategy {one.text!r} on tasks like it: {one.near_successes} of "
+                    f"{one.near_trials} worked, where {one.prior:.3f} was to be expected: together "
+                    f"{one.near:.3f}"
+                )
             sentences.append(
                 f"strategy {one.text!r} on this task: {one.here_successes} of {one.here_trials} "
-                f"worked, where {one.prior:.3f} was to be expected: together {one.probability:.3f}"
+                f"worked, where {one.near:.3f} was to be expected: together {one.probability:.3f}"
             )
         return tuple(sentences)
 
     def _of(self, what: str, part: TaskBasis | StrategyBasis) -> str:
+        wider = "all" if self.task_type is None else "its type"
+        near = ", ".join(
+            f"{one.text!r} ({one.successes} of {one.trials}, similarity {one.similarity:.2f})"
+            for one in part.borrowed
+        )
+        counted = f"{part.successes} of {part.trials} worked"
+        if part.trials and near:
+            return f"{what}: {counted}, with similar ones {part.rate:.3f}: {near}"
         if part.trials:
-            counted = f"{part.successes} of {part.trials} worked"
-            return f"{what}: {counted}, drawn to the rate of all that is {part.rate:.3f}"
-        if part.borrowed:
-            near = ", ".join(
-                f"{one.text!r} ({one.successes} of {one.trials}, similarity {one.similarity:.2f})"
-                for one in part.borrowed
-            )
+            return f"{what}: {counted}, drawn to the rate of {wider} that is {part.rate:.3f}"
+        if near:
             return f"{what}: no trials; similar ones let expect {part.rate:.3f}: {near}"
-        return f"{what}: nothing is known, so the rate of all is taken, {part.rate:.3f}"
+        return f"{what}: nothing is known, so the rate of {wider} is taken, {part.rate:.3f}"
 
 
 class OutcomePrediction(Output):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from graphmem.advice.predict import Forecaster
+from graphmem.advice.strengths import Strengths
 from graphmem.graph.derived import Page, Part, Whole
 from graphmem.graph.graph import Graph
 from graphmem.ids import from_millis
@@ -28,7 +28,7 @@ Progress = Callable[[int, int], None]
 class Maintainer:
     """Verifies and rebuilds the derived data of one namespace."""
 
-    def __init__(self, graph: Graph, similarity: Similarity, forecaster: Forecaster) -> None:
+    def __init__(self, graph: Graph, similarity: Similarity, strengths: Strengths) -> None:
         self._graph = graph
         cycles = Cycles(graph)
         self._parts: tuple[Part, ...] = (
@@ -39,7 +39,7 @@ class Maintainer:
             Supersessions(graph),
             Whole("cycles", lambda: graph.transact(cycles.renew)),
             Whole("predictions", lambda: int(graph.write("predictions.drop_about")[0]["removed"])),
-            Whole("pooling", lambda: forecaster.refit().trials, forecaster.verify),
+            Whole("pooling", lambda: strengths.refit().trials, strengths.verify),
             Whole("similar", similarity.rebuild, similarity.verify),
         )
 

@@ -22,7 +22,7 @@ from graphmem.store.queries import Query, procedure
 
 DAY = datetime(2026, 5, 1, tzinfo=UTC)
 HERE: dict[str, JsonValue] = {"place": "here"}
-LENT: list[JsonValue] = [{"similarity": 0.5, "trials": 4, "successes": 3}]
+LENT: list[JsonValue] = [{"weight": 0.5, "trials": 4, "successes": 3}]
 THERE: dict[str, JsonValue] = {"place": "there"}
 PARTS = ("rules", "mistakes", "heuristics", "anti_patterns", "general_rules", "episodes")
 STRENGTHS: dict[str, JsonValue] = {
@@ -441,6 +441,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         ],
         "forecasting.pool": [
             {"place": 0, "trials": 0, "successes": 0, "borrowed": LENT}
+            | {"type_trials": 0, "type_successes": 0, "near_weight": 0.5, "near_won": 0.5}
             | {"cell_trials": 0, "cell_successes": 0}
         ],
         "choosing.weigh": [{"place": 0, "mean": 0.5, "concentration": 4.0}],
@@ -478,6 +479,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "similarity.adopt": f"embedder of {ns}",
         "consolidation.open": f"consolidation of {ns}",
         "forecasting.put_pooling": f"another pooling in {ns}",
+        **dict.fromkeys(("forecasting.weights", "calibration.similar"), ids(target, "Embedder")[0]),
         "exchange.open": f"document of {ns}",
         "exchange.describe": ids(target, "Document")[0],
         "exchange.release": ids(target, "Document")[0],
@@ -585,6 +587,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "prior_failures": 1.0,
         "embedder": "hashing",
         "dimensions": 7,
+        "similarities": [0.7],
         "similar": 0.7,
         "seeds": [
             {"task": None, "strategy": None, kind: i, "relevance": 0.7, "weight": 0.7}

@@ -114,7 +114,8 @@ POSITIVE = st.floats(0.05, 500)
 @hypothesis.given(
     total=COUNTS,
     task=COUNTS,
-    uses=st.lists(st.tuples(COUNTS, COUNTS), min_size=1, max_size=4),
+    uses=st.lists(st.tuples(COUNTS, COUNTS, COUNTS), min_size=1, max_size=4),
+    kind=COUNTS,
     lent=st.lists(st.tuples(st.floats(0.01, 1.0), COUNTS), max_size=3),
     strengths=st.builds(Strengths, POSITIVE, POSITIVE, POSITIVE, POSITIVE, POSITIVE),
 )
@@ -122,28 +123,35 @@ def test_the_replay_computes_what_the_procedure_computes(
     memory: Memory,
     total: tuple[int, int],
     task: tuple[int, int],
-    uses: list[tuple[tuple[int, int], tuple[int, int]]],
+    uses: list[tuple[tuple[int, int], tuple[int, int], tuple[int, int]]],
+    kind: tuple[int, int],
     lent: list[tuple[float, tuple[int, int]]],
     strengths: Strengths,
 ) -> None:
-    near: list[JsonValue] = [{"similarity": s, "trials": n, "successes": k} for s, (n, k) in lent]
+    near: list[JsonValue] = [{"weight": w, "trials": n, "successes": k} for w, (n, k) in lent]
     answer = memory.query(
         "forecasting.pool",
         trials=total[0],
         successes=total[1],
+        type_trials=kind[0],
+        type_successes=kind[1],
         task_trials=task[0],
         task_successes=task[1],
         task_borrowed=near,
         rows=[
             {
                 "place": place,
-                "trials": n,
-                "successes": k,
+                "trials": n + typed[0],
+                "successes": k + typed[1],
+                "type_trials": typed[0],
+                "type_successes": typed[1],
+                "near_weight": sum(w * n for w, (n, _) in lent),
+                "near_won": sum(w * k for w, (_, k) in lent),
                 "cell_trials": cell[0],
                 "cell_successes": cell[1],
                 "borrowed": near,
             }
-            for place, ((n, k), cell) in enumerate(uses)
+            for place, ((n, k), typed, cell) in enumerate(uses)
         ],
         task_strength=strengths.task,
         strategy_strength=strengths.strategy,
@@ -157,10 +165,14 @@ def test_the_replay_computes_what_the_procedure_computes(
     replay = History((1.0, 1.0), dict.fromkeys(("task", *names), lenders))
     replay.total = list(total)
     replay.tasks = {"task": list(task), **counts}
-    replay.strategies = {name: list(use) for name, (use, _) in zip(names, uses, strict=True)}
+    replay.types = {"kind": list(kind)}
+    for name, ((n, k), typed, cell) in zip(names, uses, strict=True):
+        replay.strategies[name] = [n + typed[0], k + typed[1]]
+        replay.typed["kind", name] = list(typed)
+        replay.cells["task", name] = list(cell)
+        replay.cells |= {(other, name): count for other, count in counts.items()}
     replay.strategies |= counts
-    replay.cells = {("task", name): list(c) for name, (_, c) in zip(names, uses, strict=True)}
-    told = replay.predict(Trial("key", "task", names, success=True), strengths)
+    told = replay.predict(Trial("key", "task", names, True, "kind"), strengths)
     assert answer["probability"] == pytest.approx(told, rel=1e-9, abs=1e-12)
     assert 0 < answer["probability"] < 1
     assert answer["concentration"] > 0

@@ -229,6 +229,7 @@ def _considered(
         probability=one.mean,
         low=one.low,
         high=one.high,
+        worth=one.worth,
         propensity=propensity,
         here_trials=one.here[0],
         here_successes=one.here[1],

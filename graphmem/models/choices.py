@@ -14,7 +14,8 @@ class Considered(Output):
     """A candidate, and what is believed of it on the task.
 
     ``probability`` in (0, 1) is the expected success rate on the task; ``low`` and ``high`` are its
-    95 % credible interval. ``propensity`` in [0, 1] is the probability with which the way to choose
+    95 % credible interval. For choosing that rate is ``worth`` (over 0) trials: without the doubt
+    about how much tasks differ, which no trial elsewhere can lessen. ``propensity`` in [0, 1] is the probability with which the way to choose
     takes this candidate. ``known`` says whether the memory has the strategy. ``why`` says in a
     sentence which outcomes moved these numbers. ``warnings`` are anti-patterns that speak against
     the strategy; they change nothing, because its outcomes count already.
@@ -26,6 +27,7 @@ class Considered(Output):
     probability: float
     low: float
     high: float
+    worth: float
     propensity: float
     here_trials: int
     """Trials of the strategy on this task."""

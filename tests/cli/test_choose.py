@@ -29,7 +29,7 @@ def test_a_choice_says_why_and_shows_all_candidates(learned: str) -> None:
     told = good("--url", learned, "--json", *asked).json
     assert shown[0] == told["text"] == "ask"
     assert shown[1] == f"  {told['why']}"
-    assert told["why"].startswith("4 of 5 here; ")
+    assert told["why"].startswith("4 of 5 here: ")
     rows = [line for line in shown if line.split()[:1] in (["ask"], ["wait"], ["sing"])][1:]
     assert [row.split()[0] for row in rows] == ["ask", *(one["text"] for one in told["others"])]
     assert "100.0%" in rows[0]

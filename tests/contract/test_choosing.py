@@ -101,22 +101,12 @@ def test_thompson_draws_from_the_sharpened_posterior(learned: Memory) -> None:
     counts = learned.settings.choice_sharpness
     parts = {}
     for one in all_of(choice):
-        pooled = learned.predict(TASK, one.text)
-        parts[one.text] = posterior(pooled.probability, pooled.low, pooled.high, counts)
+        assert one.probability == learned.predict(TASK, one.text).probability
+        worth = one.worth * counts
+        parts[one.text] = beta(one.probability * worth, (1 - one.probability) * worth)
     grid = [(number + 0.5) / 4_000 for number in range(4_000)]
     wins = parts["wait"].pdf(grid) * parts["guess"].cdf(grid)
     assert choice.candidates["wait"] == pytest.approx(wins.mean(), abs=0.05)
-
-
-def posterior(mean: float, low: float, high: float, sharpness: float) -> Any:
-    """The Beta distribution of which a mean and the central 95 % are known, sharpened."""
-    least, most = 0.01, 10_000.0
-    for _ in range(100):  # the wider, the fewer counts
-        counts = (least * most) ** 0.5
-        inside = beta(mean * counts, (1 - mean) * counts)
-        wide = inside.ppf(0.975) - inside.ppf(0.025) > high - low
-        least, most = (counts, most) if wide else (least, counts)
-    return beta(mean * counts * sharpness, (1 - mean) * counts * sharpness)
 
 
 def test_a_sharper_choice_takes_the_best_more_often(opened: Opener) -> None:

@@ -15,10 +15,11 @@ class Considered(Output):
 
     ``probability`` in (0, 1) is the expected success rate on the task; ``low`` and ``high`` are its
     95 % credible interval. For choosing that rate is ``worth`` (over 0) trials: without the doubt
-    about how much tasks differ, which no trial elsewhere can lessen. ``propensity`` in [0, 1] is the probability with which the way to choose
-    takes this candidate. ``known`` says whether the memory has the strategy. ``why`` says in a
-    sentence which outcomes moved these numbers. ``warnings`` are anti-patterns that speak against
-    the strategy; they change nothing, because its outcomes count already.
+    about how much tasks differ, which no trial elsewhere can lessen. ``propensity`` in [0, 1] is
+    the probability with which the way to choose takes this candidate. ``known`` says whether the
+    memory has the strategy. ``why`` says in a sentence which outcomes moved these numbers.
+    ``warnings`` are anti-patterns that speak against the strategy; they change nothing, because its
+    outcomes count already.
     """
 
     id: str

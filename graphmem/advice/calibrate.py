@@ -63,8 +63,8 @@ class Trial:
     task: str
     strategies: tuple[str, ...]
     success: bool
-    id: str = ""
     task_type: str | None = None
+    id: str = ""
 
 
 @dataclass(slots=True)
@@ -105,68 +105,36 @@ class History:
 
     def predict(self, trial: Trial, strengths: Strengths) -> float:
         """Return the probability that an episode succeeds, in (0, 1)."""
-        n: float
-        k: float
+        strategies = trial.strategies or ("",)
+        positions = [self.posterior(trial, strategy, strengths)[0] for strategy in strategies]
+        known = (self.strategies.get(strategy, _NOTHING) for strategy in strategies)
+        return _mean(positions, list(map(_weight, known)))
+
+    def posterior(self, trial: Trial, strategy: str, strengths: Strengths) -> tuple[float, float]:
+        """Return what is expected of a strategy where an episode was: the mean, and its worth.
+
+        The worth is over 0, in trials: what ways to choose take it for.
+        """
         rate, kind, near_tasks = self.rate, trial.task_type or "", self.similar.get(trial.task, ())
-        n, k = self.types.get(kind, _NOTHING)
-        type_rate = shrunk(k, n, rate, strengths.task)
-        n, k = _lent((self.tasks.get(task), weight) for task, weight in near_tasks)
-        near_rate = shrunk(k, n, type_rate, strengths.task)
-        n, k = self.tasks.get(trial.task, _NOTHING)
-        task_rate = shrunk(k, n, near_rate, strengths.task)
-        positions, weights = [], []
-        for strategy in trial.strategies or ("",):
-            own = self.strategies.get(strategy, _NOTHING)
-            typed = self.typed.get((kind, strategy), _NOTHING)
-            lenders = self.similar.get(strategy, ())
-            n, k = _lent((self.strategies.get(other), weight) for other, weight in lenders)
-            lent = shrunk(k, n, rate, strengths.strategy)
-            other = shrunk(own[1] - typed[1], own[0] - typed[0], lent, strengths.strategy)
-            expected = logistic(logit(other) - logit(rate) + logit(type_rate))
-            strategy_rate = shrunk(typed[1], typed[0], expected, strengths.strategy)
-            mean = prior_mean(type_rate, task_rate, strategy_rate, strengths)
-            n, k = _lent((self.cells.get((task, strategy)), weight) for task, weight in near_tasks)
-            near = shrunk(k, n, mean, NEAR)
-            n, k = self.cells.get((trial.task, strategy), _NOTHING)
-            positions.append(shrunk(k, n, near, strengths.cell))
-            weights.append(_weight(own))
-        return _mean(positions, weights)
-
-    def posterior(self, task: str, strategy: str, strengths: Strengths) -> tuple[float, float]:
-        """Return what is expected of a strategy on a task: the mean and concentration of a Beta."""
-        rate = self.rate
-        task_rate = self._rate(self.tasks, task, rate, strengths.task)
-        strategy_rate = self._rate(self.strategies, strategy, rate, strengths.strategy)
-        mean = prior_mean(rate, task_rate, strategy_rate, strengths)
-        n, k = self.cells.get((task, strategy), _NOTHING)
-        spread = 1.0 / strengths.cell
-        for counts, name, one, strength, slope in (
-            (self.tasks, task, task_rate, strengths.task, strengths.task_slope),
-            (
-                *(self.strategies, strategy, strategy_rate),
-                *(strengths.strategy, strengths.strategy_slope),
-            ),
-        ):
-            known = strength + self._known(counts, name)
-            spread += mean * (1.0 - mean) * slope * slope / (known * one * (1.0 - one))
-        return shrunk(k, n, mean, strengths.cell), n + 1.0 / spread
-
-    def _known(self, counts: dict[str, list[int]], name: str) -> float:
-        """Return how many trials there are; similar ones, from which is borrowed, count as one."""
-        own = counts.get(name, _NOTHING)[0]
-        if own:
-            return float(own)
-        near = self.similar.get(name, ())
-        return sum(similarity for other, similarity in near if counts.get(other, _NOTHING)[0])
-
-    def _rate(self, counts: dict[str, list[int]], name: str, rate: float, strength: float) -> float:
-        n, k = map(float, counts.get(name, _NOTHING))
-        if not n:
-            for other, similarity in self.similar.get(name, ()):
-                trials, successes = counts.get(other, _NOTHING)
-                n += similarity * trials
-                k += similarity * successes
-        return shrunk(k, n, rate, strength)
+        type_rate = _shrunk(self.types.get(kind, _NOTHING), rate, strengths.task)
+        lent = _lent((self.tasks.get(task), weight) for task, weight in near_tasks)
+        near_rate = _shrunk(lent, type_rate, strengths.task)
+        task_rate = _shrunk(self.tasks.get(trial.task, _NOTHING), near_rate, strengths.task)
+        own = self.strategies.get(strategy, _NOTHING)
+        typed = self.typed.get((kind, strategy), _NOTHING)
+        lenders = self.similar.get(strategy, ())
+        lent = _lent((self.strategies.get(other), weight) for other, weight in lenders)
+        lent_rate = _shrunk(lent, rate, strengths.strategy)
+        elsewhere = (own[0] - typed[0], own[1] - typed[1])
+        other_rate = _shrunk(elsewhere, lent_rate, strengths.strategy)
+        expected = logistic(logit(other_rate) - logit(rate) + logit(type_rate))
+        strategy_rate = _shrunk(typed, expected, strengths.strategy)
+        mean = prior_mean(type_rate, task_rate, strategy_rate, strengths)
+        lent = _lent((self.cells.get((task, strategy)), weight) for task, weight in near_tasks)
+        here = self.cells.get((trial.task, strategy), _NOTHING)
+        known = (own[0] + strengths.strategy) * strategy_rate * (1.0 - strategy_rate)
+        worth = here[0] + lent[0] + known / (mean * (1.0 - mean) * strengths.strategy_slope**2)
+        return _shrunk(here, _shrunk(lent, mean, NEAR), strengths.cell), worth
 
     def baselines(self, trial: Trial) -> tuple[float, float, float, float]:
         """Return the rates: overall, of the task, of the strategies, of the strategies on the task.
@@ -293,10 +261,9 @@ class Calibrator:
                 recorded = (one["recorded_at"], row["seq"] or 0, one["key"])
                 place = recorded if by == "order" else (one["at"], *recorded)
                 strategies = tuple(dict.fromkeys(uses.get(row["id"], ())))
-                trial = Trial(one["key"], row["task"], strategies, row["success"], row["id"])
                 kind = None if row["type"] == GENERAL else row["type"]
-                trial = Trial(one["key"], row["task"], strategies, row["success"], kind)
-                placed.append((place, trial))
+                told = (one["key"], row["task"], strategies, row["success"], kind, row["id"])
+                placed.append((place, Trial(*told)))
         placed.sort(key=lambda pair: pair[0])
         return [trial for _, trial in placed]
 
@@ -358,6 +325,11 @@ class Calibrator:
                 lower=rate["lower"],
                 upper=rate["upper"],
             )
+
+
+def _shrunk(counts: Sequence[float], rate: float, strength: float) -> float:
+    """Return the rate of trials and successes, shrunk toward a wider one."""
+    return shrunk(counts[1], counts[0], rate, strength)
 
 
 def _lent(lent: Iterable[tuple[Sequence[int] | None, float]]) -> tuple[float, float]:

@@ -196,9 +196,9 @@ class _Replay:
             self.none_offered += 1
             return
         wholes = [self._whole(text) for text in texts]
-        posteriors = [history.posterior(trial.task, whole, strengths) for whole in wholes]
-        means, concentrations = (np.array(part) for part in zip(*posteriors, strict=True))
-        taken = self._taken(chosen.task, texts, means, concentrations)
+        posteriors = [history.posterior(trial, whole, strengths) for whole in wholes]
+        means, worth = (np.array(part) for part in zip(*posteriors, strict=True))
+        taken = self._taken(chosen.task, texts, means, worth)
         mine = np.array([whole == chosen.whole for whole in wholes])
         weight = float(taken[mine].sum()) / self._propensity(chosen)
         if self._asked.clip is not None:
@@ -207,7 +207,7 @@ class _Replay:
         rows.success.append(float(trial.success))
         rows.weight.append(weight)
         rows.expected.append(float((taken * means).sum()))
-        rows.own.append(history.posterior(trial.task, chosen.whole, strengths)[0])
+        rows.own.append(history.posterior(trial, chosen.whole, strengths)[0])
         never = np.array([offered[text] == 0.0 for text in texts])
         rows.unsupported.append(float(taken[never].sum()))
 
@@ -218,14 +218,12 @@ class _Replay:
         alike = (p for text, p in chosen.candidates.items() if self._whole(text) == chosen.whole)
         return max(chosen.propensity, fsum(alike))
 
-    def _taken(
-        self, task: str, texts: Sequence[str], means: Floats, concentrations: Floats
-    ) -> Floats:
+    def _taken(self, task: str, texts: Sequence[str], means: Floats, worth: Floats) -> Floats:
         explore = self._asked.explore
         if explore is None:
             return np.full(len(texts), 1.0 / len(texts))
         if isinstance(explore, str):
-            return probabilities(means, concentrations, explore, self._chances, self._rng)
+            return probabilities(means, worth, explore, self._chances, self._rng)
         return _own(explore, task, texts)
 
     def _whole(self, text: str) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from graphmem import Memory, StrategyUse
 from graphmem.advice.calibrate import Calibrator
-from graphmem.advice.pooling import DEFAULTS, interval
+from graphmem.advice.pooling import DEFAULTS
 from graphmem.advice.ways import Chances, probabilities
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.models import Estimate, Evaluation
@@ -107,20 +107,21 @@ def test_the_numbers_by_hand(memory: Memory) -> None:
     )
 
 
-def test_the_replayed_posterior_is_that_of_a_prediction(memory: Memory) -> None:
+def test_the_replayed_posterior_is_that_of_a_choice(memory: Memory) -> None:
     memory.learn_many(log(60, seed=3))
     graph = graph_of(memory)
     calibrator = Calibrator(graph)
     history = calibrator.history({})
+    trials = {}
     for trial in calibrator.trials("order"):
         history.add(trial)
+        trials[trial.task] = trial
     names = {row["text"]: row["id"] for row in memory.query(NODES)}
     for task in TASKS:
-        for text in CHANCES:
-            mean, concentration = history.posterior(names[task], names[text], DEFAULTS)
-            found = memory.predict(task, text)
-            assert found.probability == pytest.approx(mean)
-            assert (found.low, found.high) == pytest.approx(interval(mean, concentration))
+        choice = memory.choose(task, list(CHANCES))
+        for one in (choice, *choice.others):
+            told = history.posterior(trials[names[task]], names[one.text], DEFAULTS)
+            assert (one.probability, one.worth) == pytest.approx(told)
 
 
 NODES = (

@@ -299,7 +299,7 @@ def test_without_a_time_the_values_are_those_of_now(memory: Memory, clock: Clock
     clock.now = to_millis(NOON + 100 * DAY)
     policies.update(HERE, "fresh", 0.9, terminal=True, alpha=1.0)
 
-    def found(**more: Any) -> tuple[str, float]:
+    def found(**more: Any) -> Any:
         best = policies.best(HERE, **more)
         assert best is not None
         return best.action, best.score
@@ -321,9 +321,9 @@ def test_without_a_time_the_values_are_those_of_now(memory: Memory, clock: Clock
 def test_the_bonus_of_a_cycle_counts_where_no_time_is_given(memory: Memory, clock: Clock) -> None:
     policies = memory.policies
     nights = [NOON + timedelta(hours=12) + n * DAY for n in range(40)]
-    for night in nights:
-        policies.update(HERE, "at night", 0.5, terminal=True, alpha=1.0, at=night)
-        policies.update(HERE, "any time", 0.6, terminal=True, alpha=1.0, at=night)
+    for at in nights:
+        policies.update(HERE, "at night", 0.5, terminal=True, alpha=1.0, at=at)
+        policies.update(HERE, "any time", 0.6, terminal=True, alpha=1.0, at=at)
     night, noon = (policies.get(HERE, name) for name in ("at night", "any time"))
     assert night is not None
     assert noon is not None

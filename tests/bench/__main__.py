@@ -21,6 +21,7 @@ from tests.bench import (
     lessons,
     lessons_server,
     loop_speed,
+    loop_value,
     policies,
     policies_server,
     recall,
@@ -41,6 +42,7 @@ EMBEDDED = (
     *embedding.BENCHMARKS,
     *forecasting.BENCHMARKS,
     *loop_speed.BENCHMARKS,
+    *loop_value.BENCHMARKS,
 )
 SERVER = (
     *("neo4j_learn", "neo4j_learn_at_once", "neo4j_learn_many", "neo4j_erase"),

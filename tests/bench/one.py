@@ -16,6 +16,7 @@ from tests.bench import (
     lessons,
     lessons_server,
     loop_speed,
+    loop_value,
     policies,
     policies_server,
     recall,
@@ -44,6 +45,7 @@ def main() -> None:
         erasing,
         forecasting,
         loop_speed,
+        loop_value,
     )
     benchmark = next(m.BENCHMARKS[name] for m in modules if name in m.BENCHMARKS)
     with tempfile.TemporaryDirectory(prefix="graphmem-bench-") as folder:

@@ -80,7 +80,7 @@ class Memory:
         self._similarity = similarity = Similarity(graph, embedder)
         self._learner = learner = Learner(graph)
         self._context = ContextWriter(graph)
-        self.lessons = Lessons(graph)
+        self.lessons = Lessons(graph, similarity.fresh)
         """Heuristics, anti-patterns, rules, mistakes: see :class:`graphmem.lessons.Lessons`."""
         self.policies = Policies(graph, reads)
         """The best actions in states: see :class:`graphmem.policies.Policies`."""

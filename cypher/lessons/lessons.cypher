@@ -134,6 +134,42 @@ RETURN members[0] AS id, agent, task_type, s.text AS strategy, trials, successes
   first_at, last_at, members
 ORDER BY lower DESC, confidence DESC, id;
 
+// name: lessons.pooled_heuristics
+// install: pooled_heuristics
+// doc: The heuristics of agents on types of tasks, each with the evidence of similar strategies of that agent there (edges SIMILAR_TO),
+// doc: weighted by similarity, best lower bound first. What was merged counts as one. Pooled: {strategy, similarity, trials, successes}.
+// param: agents, task_type string = null, at_least integer = 3, above float = 0.5, min_confidence float = 0.0
+// returns: id string, agent string, task_type string, strategy string, trials integer, successes integer, confidence float, lower float
+// returns: upper float, status string, mean_score float, first_at integer, last_at integer, members list, pooled list
+// returns: pooled_trials float, pooled_successes float
+MATCH (h:Heuristic)
+WHERE h.ns = $ns AND ($agents IS NULL OR h.agent IN $agents) AND ($task_type IS NULL OR h.type = $task_type)
+MATCH (h)-[:RECOMMENDS]->(s:Strategy)
+WITH h, whole(s) AS one, s.id = whole(s) AS itself
+ORDER BY itself DESC, h.id
+WITH h.agent AS agent, h.type AS task_type, one, collect(h.id) AS members, sum(h.trials) AS trials, sum(h.successes) AS successes,
+     sum(h.credit_sum) AS credit_sum, sum(h.score_sum) AS score_sum, min(h.first_at) AS first_at, max(h.last_at) AS last_at
+UNWIND members AS member
+MATCH (m:Heuristic {id: member})-[:RECOMMENDS]->(s:Strategy)
+OPTIONAL MATCH (s)-[l:SIMILAR_TO]-(o:Strategy)<-[:RECOMMENDS]-(g:Heuristic)
+WHERE g.agent = agent AND g.type = task_type AND NOT g.id IN members
+WITH agent, task_type, one, members, trials, successes, credit_sum, score_sum, first_at, last_at, g, max(l.similarity) AS similarity
+ORDER BY similarity DESC, g.text
+WITH agent, task_type, one, members, trials, successes, credit_sum, score_sum, first_at, last_at,
+     collect(CASE WHEN g IS NULL THEN null ELSE {strategy: g.text, similarity: similarity, trials: g.trials, successes: g.successes} END)
+       AS pooled
+WITH agent, task_type, one, members, trials, successes, credit_sum, score_sum, first_at, last_at, pooled,
+     reduce(sum = toFloat(trials), p IN pooled | sum + p.similarity * p.trials) AS n,
+     reduce(sum = toFloat(successes), p IN pooled | sum + p.similarity * p.successes) AS k
+WITH agent, task_type, one, members, trials, successes, credit_sum, score_sum, first_at, last_at, pooled, n, k,
+     posterior_mean(k, n, $prior_successes, $prior_failures) AS confidence, wilson_lower(k, n, $z) AS lower, wilson_upper(k, n, $z) AS upper
+WHERE n >= $at_least AND confidence > $above AND confidence >= $min_confidence
+MATCH (s:Strategy {id: one})
+RETURN members[0] AS id, agent, task_type, s.text AS strategy, trials, successes, confidence, lower, upper,
+  status(lower, upper, $established, $refuted) AS status, CASE WHEN credit_sum > 0 THEN score_sum / credit_sum ELSE null END AS mean_score,
+  first_at, last_at, members, pooled, n AS pooled_trials, k AS pooled_successes
+ORDER BY lower DESC, confidence DESC, id;
+
 // name: lessons.evidence_of_heuristics
 // doc: The sample of episodes of heuristics, latest first.
 // returns: id string, episode string, supports boolean, at integer

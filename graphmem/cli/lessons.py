@@ -82,6 +82,7 @@ def lessons() -> None:
     metavar="NUMBER",
     help="Posterior mean of the success rate, from 0 to 1.",
 )
+@click.option("--pooled", is_flag=True, help="Count also what is similar by meaning, and name it.")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
 @click.pass_obj
 def heuristics(options: Options, /, limit: int, **asked: Any) -> None:
@@ -91,12 +92,16 @@ def heuristics(options: Options, /, limit: int, **asked: Any) -> None:
     Examples:
       graphmem --url ./airline.graph lessons heuristics --task-type refund
       graphmem --url ./airline.graph --json lessons heuristics --agent ada --min-confidence 0.8
+      graphmem --url ./airline.graph lessons heuristics --pooled
     """
     rows = options.memory().lessons.heuristics(**asked)[:limit]
 
     def table() -> None:
         if rows:
             print_table(None, HEURISTIC_COLUMNS, map(_heuristic, rows))
+            for row in rows:
+                if row.pooled:
+                    click.echo(_pooled(row))
         else:
             click.echo("no such heuristics; one needs some trials, and successes in most of them")
 
@@ -113,6 +118,15 @@ def _heuristic(row: Heuristic) -> tuple[Any, ...]:
         f"{row.lower:.2f} to {row.upper:.2f}",
         row.status,
     )
+
+
+def _pooled(row: Heuristic) -> str:
+    """Return the line that says what was pooled with a strategy."""
+    others = "; ".join(
+        f"{cell(one.strategy, 60)} ({one.successes} of {one.trials}, times {one.similarity:.2f})"
+        for one in row.pooled
+    )
+    return f"{cell(row.strategy, 60)}, {cell(row.agent, 40)}: with {others}"
 
 
 @lessons.command("anti-patterns")

@@ -5,12 +5,12 @@ Bounds, means and verdicts are computed by the procedures of ``cypher/lessons/le
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphmem.errors import ValidationError
 from graphmem.graph.access import EVERYTHING, View, read_view
-from graphmem.graph.arguments import check_limit, checked_text
+from graphmem.graph.arguments import check_flag, check_limit, checked_text
 from graphmem.graph.graph import Graph, Reader
 from graphmem.graph.lookup import task_ids
 from graphmem.graph.rates import rates_of
@@ -41,15 +41,19 @@ TASKS = 100
 class LessonReader:
     """Reads the lessons of one namespace."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, link: Callable[[], object] | None = None) -> None:
+        """``link`` draws the edges SIMILAR_TO of new strategies."""
         self._graph = graph
         self._settings = graph.settings
+        self._link = link
 
     def heuristics(
         self,
         task_type: str | None = None,
         agent: str | None = None,
         min_confidence: float = 0.0,
+        *,
+        pooled: bool = False,
     ) -> list[Heuristic]:
         """Return what works for agents on types of tasks, the best lower bound first.
 
@@ -62,11 +66,19 @@ class LessonReader:
             agent: read as this agent: its own lessons and those that others share with it; None
                 reads everything.
             min_confidence: posterior mean of the success rate, in [0, 1].
+            pooled: count also the trials of the same agent, on the same type of task, with
+                strategies that are similar by meaning, each trial times the similarity: so what is
+                known under several wordings counts together. ``pooled`` of a row names them. The
+                number of trials that one needs, confidence, bounds and status include them;
+                ``trials`` and ``successes`` stay those of the strategy itself.
 
         Raises:
             ValidationError: an argument is wrong.
         """
-        rows = self._heuristics(task_type, agent, min_confidence)
+        check_flag("pooled", pooled)
+        if pooled and self._link is not None:
+            self._link()
+        rows = self._heuristics(task_type, agent, min_confidence, pooled=pooled)
         samples = self._samples(rows)
         return [
             Heuristic(
@@ -82,17 +94,22 @@ class LessonReader:
         task_type: str | None = None,
         agent: str | None = None,
         min_confidence: float = 0.0,
+        *,
+        pooled: bool = False,
     ) -> list[Row]:
         check_confidence(min_confidence)
         view = read_view(self._graph, agent)
-        rows = self._both(
-            "lessons.heuristics",
-            agents=view.agents,
-            task_type=checked_text("task_type", task_type),
-            at_least=view.trials(self._settings),
-            above=self._settings.heuristic_above,
-            min_confidence=min_confidence,
-        )
+        asked = {
+            "agents": view.agents,
+            "task_type": checked_text("task_type", task_type),
+            "at_least": view.trials(self._settings),
+            "above": self._settings.heuristic_above,
+            "min_confidence": min_confidence,
+        }
+        if pooled:
+            rows = self._graph.read("lessons.pooled_heuristics", **asked)
+        else:
+            rows = self._both("lessons.heuristics", **asked)
         return [row for row in rows if view.allows(row["task_type"])]
 
     def anti_patterns(

@@ -11,12 +11,26 @@ from graphmem.models.reports import Status
 Verdict = Literal["WORKS", "AVOID"]
 
 
+class Wording(Output):
+    """A similar strategy, of which evidence was pooled: each trial counts times the similarity.
+
+    ``similarity`` is the cosine of the two texts, in [-1, 1]; trials and successes are whole.
+    """
+
+    strategy: str
+    similarity: float
+    trials: int
+    successes: int
+
+
 class Heuristic(Output):
     """What works for an agent on a type of task: one strategy, with all its outcomes there.
 
     ``confidence`` is the posterior mean of the success rate, ``lower`` and ``upper`` its Wilson
     bounds, all in [0, 1]; ``status`` follows from the bounds. ``supporting`` and ``opposing`` are
     ids of the latest episodes for and against (5 each). Times come from dated episodes.
+    Where evidence was pooled, ``pooled`` names the similar strategies, and confidence, bounds and
+    status are those of ``pooled_successes`` in ``pooled_trials``, which include them.
     """
 
     id: str
@@ -34,6 +48,9 @@ class Heuristic(Output):
     last_at: datetime | None
     supporting: tuple[str, ...]
     opposing: tuple[str, ...]
+    pooled: tuple[Wording, ...] = ()
+    pooled_trials: float | None = None
+    pooled_successes: float | None = None
 
 
 class Alternative(Output):

@@ -70,6 +70,8 @@ def test_heuristics(taught: str) -> None:
         *ask, "--json", "lessons", "heuristics", "--task-type", "refund", "--limit", "1"
     ).json
     assert (row["strategy"], row["trials"], len(row["supporting"])) == ("ask first", 8, 5)
+    pooled = good(*ask, "--json", "lessons", "heuristics", "--pooled", "--task-type", "refund").json
+    assert pooled[0]["pooled_trials"] >= pooled[0]["trials"]
     for option in (("--agent", "grace"), ("--min-confidence", "0.91"), ("--task-type", "other")):
         assert good(*ask, "lessons", "heuristics", *option).out.startswith("no such heuristics")
 

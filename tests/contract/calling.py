@@ -131,10 +131,17 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
         "stats": dict,
         "verify": lambda: progress,
         "close": dict,
-        **dict.fromkeys(
-            ("lessons.heuristics", "lessons.anti_patterns"),
-            lambda: {"task_type": "shared", "agent": "shared agent", "min_confidence": 0.1},
-        ),
+        "lessons.heuristics": lambda: {
+            "task_type": "shared",
+            "agent": "shared agent",
+            "min_confidence": 0.1,
+            "pooled": False,
+        },
+        "lessons.anti_patterns": lambda: {
+            "task_type": "shared",
+            "agent": "shared agent",
+            "min_confidence": 0.1,
+        },
         "lessons.rules": lambda: {"task": "shared task", "agent": "shared agent", "limit": 5},
         "lessons.mistakes": lambda: {
             "task": "shared task",

@@ -112,7 +112,9 @@ READS: dict[str, Callable[[Memory, str, Asked], Any]] = {
         *(m.strategies(task_type=one, agent=a) for one in TYPES),
     ],
     "lessons.heuristics": lambda m, a, names: [
-        m.lessons.heuristics(one, agent=a) for one in (None, *TYPES)
+        m.lessons.heuristics(one, agent=a, pooled=pooled)
+        for one in (None, *TYPES)
+        for pooled in (False, True)
     ],
     "lessons.anti_patterns": lambda m, a, names: [
         m.lessons.anti_patterns(one, agent=a) for one in (None, *TYPES)

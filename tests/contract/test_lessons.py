@@ -50,6 +50,51 @@ class TestHeuristics:
         assert found.confidence == pytest.approx(21 / 22)
         assert found.mean_score == 1.0
 
+    def test_several_wordings_of_one_strategy_are_pooled_where_that_is_asked_for(
+        self, memory: Memory
+    ) -> None:
+        one, two, other = "use quick sort", "use a quick sort", "ask the customer for a photo"
+        attempts(memory, one, 2, task_type="sort", agent="anna")
+        attempts(memory, two, 2, 1, task_type="sort", agent="anna")
+        attempts(memory, two, 0, 9, task_type="other", agent="anna")
+        attempts(memory, two, 0, 9, task_type="sort", agent="ben")
+        attempts(memory, other, 4, task_type="sort", agent="anna")
+        [near] = [hit.similarity for hit in memory.similar(one) if hit.text == two]
+        assert near > 0.8
+
+        shown = {row.strategy: row for row in memory.lessons.heuristics("sort")}
+        assert shown.keys() == {two, other}  # the first has too few trials of its own
+        assert all(row.pooled == () and row.pooled_trials is None for row in shown.values())
+
+        found = {row.strategy: row for row in memory.lessons.heuristics("sort", pooled=True)}
+        assert found.keys() == {one, two, other}
+        row = found[one]
+        assert (row.trials, row.successes) == (2, 2)
+        [wording] = row.pooled
+        assert (wording.strategy, wording.trials, wording.successes) == (two, 3, 2)
+        assert wording.similarity == pytest.approx(near, abs=1e-5)
+        trials, successes = 2 + 3 * wording.similarity, 2 + 2 * wording.similarity
+        assert row.pooled_trials == pytest.approx(trials)
+        assert row.pooled_successes == pytest.approx(successes)
+        assert row.confidence == pytest.approx((successes + 1) / (trials + 2))
+        assert (row.lower, row.upper) == pytest.approx(wilson(successes, trials))  # type: ignore[arg-type]
+        assert [one.strategy for one in found[two].pooled] == [one]
+        alone = found[other]
+        assert (alone.pooled, alone.pooled_trials) == ((), 4.0)
+        assert alone.lower == shown[other].lower
+        assert memory.verify().ok
+
+    def test_what_was_merged_is_not_pooled_with_itself(self, memory: Memory) -> None:
+        one, two = "use quick sort", "use a quick sort"
+        attempts(memory, one, 3, task_type="sort", agent="anna")
+        attempts(memory, two, 2, 1, task_type="sort", agent="anna")
+        assert memory.similar(one)
+        memory.lessons.merge(one, two)
+        [row] = memory.lessons.heuristics(pooled=True)
+        [plain] = memory.lessons.heuristics()
+        assert row.pooled == ()
+        assert (row.trials, row.successes, row.lower) == (6, 5, plain.lower)
+
     def test_two_strategies_that_alternate_stand_side_by_side(self, memory: Memory) -> None:
         memory.learn_many(
             {

@@ -20,6 +20,7 @@ from tests.bench import (
     forecasting,
     lessons,
     lessons_server,
+    loop,
     loop_speed,
     loop_value,
     policies,
@@ -41,6 +42,7 @@ EMBEDDED = (
     *relevance.BENCHMARKS,
     *embedding.BENCHMARKS,
     *forecasting.BENCHMARKS,
+    *loop.BENCHMARKS,
     *loop_speed.BENCHMARKS,
     *loop_value.BENCHMARKS,
 )

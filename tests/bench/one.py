@@ -15,6 +15,7 @@ from tests.bench import (
     forecasting,
     lessons,
     lessons_server,
+    loop,
     loop_speed,
     loop_value,
     policies,
@@ -44,6 +45,7 @@ def main() -> None:
         embedding,
         erasing,
         forecasting,
+        loop,
         loop_speed,
         loop_value,
     )

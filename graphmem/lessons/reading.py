@@ -99,7 +99,7 @@ class LessonReader:
     ) -> list[Row]:
         check_confidence(min_confidence)
         view = read_view(self._graph, agent)
-        asked = {
+        asked: dict[str, Any] = {
             "agents": view.agents,
             "task_type": checked_text("task_type", task_type),
             "at_least": view.trials(self._settings),

@@ -234,9 +234,9 @@ RETURN count(*) AS took;
 
 // name: policies.best
 // install: best_policy
-// doc: The policy of an agent in a state with the highest value at a time, decayed since its last update (without a time: the highest stored
-// doc: value); only values that were learned, set or crystallized count. Where policies of the state have cycles (cyclic), policies.values
-// doc: gives the values with the bonuses for these. The time does not depend on other states.
+// doc: The policy of an agent in a state with the highest value at a time, decayed since its last update (without a time: with the
+// doc: highest stored value); only values that were learned, set or crystallized count. Where policies of the state have cycles (cyclic),
+// doc: policies.values gives the values with the bonuses for these. The time does not depend on other states.
 // param: state_id string, agent string, at integer = null, rate float = 0.1, strength float = 0.5
 // returns: policy_columns, score float, cyclic boolean
 MATCH (s:State {id: $state_id})

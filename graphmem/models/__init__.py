@@ -55,6 +55,7 @@ from graphmem.models.lessons import (
     Rule,
     Score,
     TaskScore,
+    Wording,
 )
 from graphmem.models.policies import (
     Candidate,
@@ -180,6 +181,7 @@ __all__ = [
     "UpdateShown",
     "VerifyReport",
     "Why",
+    "Wording",
     "content",
     "explain",
     "millis",

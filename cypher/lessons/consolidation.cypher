@@ -22,11 +22,13 @@ RETURN c.at AS at, c.episodes AS before, CASE WHEN c.method = 2 THEN c.stamp ELS
        c.renewals AS renewals, episodes;
 
 // name: consolidation.quantile
-// doc: The quantile of the bounds of general rules (no row: there was no consolidation).
-// returns: z float
+// doc: The quantile of the bounds of general rules, and whether some are from summaries (no row: there was no consolidation).
+// returns: z float, told boolean
 MATCH (c:Consolidation {id: $id})
 WITH c, c.ns AS ns WHERE ns = $ns AND c.z IS NOT NULL
-RETURN c.z AS z;
+OPTIONAL MATCH (c)-[:HAS_RULE]->(r:Rule {source: 'summaries'})
+WITH c, count(r) AS rules
+RETURN c.z AS z, rules > 0 AS told;
 
 // name: consolidation.likely_strategies
 // doc: Strategies with at least three praised episodes, whose share among praised and blamed episodes has a lower bound over a half; all,
@@ -134,6 +136,53 @@ WHERE (verdict = 'WORKS' AND works_on >= 2) OR (verdict = 'AVOID' AND fails_on >
 RETURN text, verdict, worked, praised, failed, blamed, first_at, last_at, worked_at, failed_at, created_at, agents, task_types,
        CASE verdict WHEN 'WORKS' THEN working[..5] ELSE failing[..5] END AS supporting,
        CASE verdict WHEN 'WORKS' THEN bad[..5] ELSE good[..5] END AS opposing
+ORDER BY text;
+
+// name: consolidation.summaries
+// doc: The summaries (4,000 characters at most) of praised and blamed episodes that list no sentences, in the order of their ids.
+// option: agents  by the episodes of given agents, on given types of tasks, alone
+// param: types list = null
+// returns: id string, task string, good boolean, summary string
+MATCH (e:Episode)                                                                                                   //? !agents
+WHERE e.ns = $ns AND e.summary IS NOT NULL                                                                          //? !agents
+  AND (praised(e.score) OR blamed(e.score)) AND NOT (e)-[:LISTED]->()                                               //? !agents
+MATCH (a:Agent)                                                                                                     //? agents
+WHERE a.ns = $ns AND a.name IN $agents                                                                              //? agents
+MATCH (a)-[:RAN]->(e:Episode)                                                                                       //? agents
+WHERE ($types IS NULL OR e.type IN $types) AND e.summary IS NOT NULL                                                //? agents
+  AND (praised(e.score) OR blamed(e.score)) AND NOT (e)-[:LISTED]->()                                               //? agents
+MATCH (e)-[:ATTEMPTED]->(t:Task)
+RETURN e.id AS id, t.id AS task, praised(e.score) AS good, left(e.summary, 4000) AS summary
+ORDER BY id;
+
+// name: consolidation.repeated_clauses
+// doc: The clauses of summaries that at least three praised episodes say, more than blamed ones, and a greater share of the praised than of
+// doc: the blamed ones; likewise for those to avoid. Rows: {text, episodes, praised and blamed: how many there are on these tasks}.
+// returns: text string, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer, last_at integer
+// returns: worked_at integer, failed_at integer, created_at integer, agents list, task_types list, supporting list, opposing list
+UNWIND $rows AS row
+UNWIND row.episodes AS said
+MATCH (e:Episode {id: said})
+WITH row, e, e.ns AS ns WHERE ns = $ns
+MATCH (a:Agent)-[:RAN]->(e)
+WITH row.text AS text, row.praised AS praised_there, row.blamed AS blamed_there, a.name AS agent, e.id AS episode, e.type AS task_type,
+     e.recorded_at AS recorded_at, coalesce(e.ended_at, e.started_at) AS dated,
+     coalesce(e.ended_at, e.started_at, e.recorded_at) AS at, CASE WHEN praised(e.score) THEN 1 ELSE 0 END AS good
+ORDER BY at DESC, episode DESC
+WITH text, praised_there, blamed_there, count(*) AS counted, sum(good) AS worked, min(dated) AS first_at, max(dated) AS last_at,
+  max(CASE WHEN good = 1 THEN at ELSE null END) AS worked_at, max(CASE WHEN good = 1 THEN null ELSE at END) AS failed_at,
+  min(recorded_at) AS created_at, collect(DISTINCT agent) AS agents, collect(DISTINCT task_type) AS task_types,
+  collect(CASE WHEN good = 1 THEN {episode: episode, at: at} ELSE null END) AS good,
+  collect(CASE WHEN good = 1 THEN null ELSE {episode: episode, at: at} END) AS bad
+WITH text, praised_there, blamed_there, worked, counted - worked AS failed, first_at, last_at, worked_at, failed_at, created_at, agents,
+  task_types, good, bad
+WITH text, worked, failed, first_at, last_at, worked_at, failed_at, created_at, agents, task_types, good, bad,
+  CASE WHEN worked >= 3 AND worked > failed AND (failed = 0 OR worked * blamed_there > failed * praised_there) THEN 'WORKS'
+    WHEN failed >= 3 AND failed > worked AND (worked = 0 OR failed * praised_there > worked * blamed_there) THEN 'AVOID' END AS verdict
+WHERE verdict IS NOT NULL
+RETURN text, verdict, worked, worked AS praised, failed, failed AS blamed, first_at, last_at, worked_at, failed_at, created_at, agents,
+  task_types, CASE verdict WHEN 'WORKS' THEN good[..5] ELSE bad[..5] END AS supporting,
+  CASE verdict WHEN 'WORKS' THEN bad[..5] ELSE good[..5] END AS opposing
 ORDER BY text;
 
 // name: consolidation.named
@@ -247,14 +296,13 @@ RETURN count(*) AS removed;
 // name: consolidation.create
 // mode: write
 // doc: Creates missing general rules.
-// param: source string
 // returns: created integer
 MATCH (c:Consolidation {id: $id})
 WITH c, c.ns AS ns WHERE ns = $ns
 UNWIND $rows AS row
 OPTIONAL MATCH (r:Rule {id: row.id})
 WITH c, row, r WHERE r IS NULL
-CREATE (c)-[:HAS_RULE]->(:Rule {id: row.id, ns: $ns, created_at: row.created_at, text: row.text, task: null, source: $source,
+CREATE (c)-[:HAS_RULE]->(:Rule {id: row.id, ns: $ns, created_at: row.created_at, text: row.text, task: null, source: row.source,
   verdict: row.verdict, worked: row.worked, praised: row.praised, failed: row.failed, blamed: row.blamed, first_at: row.first_at,
   last_at: row.last_at, worked_at: row.worked_at, failed_at: row.failed_at, agents: row.agents, task_types: row.task_types})
 RETURN count(*) AS created;
@@ -266,8 +314,8 @@ RETURN count(*) AS created;
 UNWIND $rows AS row
 MATCH (r:Rule {id: row.id})
 WITH row, r, r.ns AS ns WHERE ns = $ns
-SET r.verdict = row.verdict, r.worked = row.worked, r.praised = row.praised, r.failed = row.failed, r.blamed = row.blamed,
-    r.first_at = row.first_at, r.last_at = row.last_at, r.worked_at = row.worked_at, r.failed_at = row.failed_at,
+SET r.source = row.source, r.verdict = row.verdict, r.worked = row.worked, r.praised = row.praised, r.failed = row.failed,
+    r.blamed = row.blamed, r.first_at = row.first_at, r.last_at = row.last_at, r.worked_at = row.worked_at, r.failed_at = row.failed_at,
     r.created_at = row.created_at, r.agents = row.agents, r.task_types = row.task_types
 RETURN count(*) AS written;
 
@@ -295,18 +343,23 @@ CREATE (r)-[:SAW]->(e)
 RETURN count(*) AS links;
 
 // name: consolidation.touched
-// doc: The texts that general rules could have because of given episodes: their applied strategies and listed sentences.
-// returns: text string, strategy boolean
+// doc: The texts that general rules could follow from because of given episodes: their applied strategies and listed sentences, and the
+// doc: summaries of those that list none. Kinds: strategy, sentence, summary.
+// returns: text string, kind string
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (e)-[u:USED]->(s:Strategy)
 WHERE u.applied
-RETURN DISTINCT s.text AS text, true AS strategy
+RETURN DISTINCT s.text AS text, 'strategy' AS kind
 UNION ALL
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (e)-[:LISTED]->(r:Rule)
-RETURN DISTINCT r.text AS text, false AS strategy;
+RETURN DISTINCT r.text AS text, 'sentence' AS kind
+UNION ALL
+MATCH (e:Episode)
+WHERE e.id IN $ids AND toString(e.ns) = $ns AND e.summary IS NOT NULL AND (praised(e.score) OR blamed(e.score)) AND NOT (e)-[:LISTED]->()
+RETURN DISTINCT left(e.summary, 1000) AS text, 'summary' AS kind;
 
 // name: consolidation.seen_by
 // doc: The general rules of models to which one of the given episodes was sent.

@@ -8,7 +8,10 @@ Without a model a general rule is a finding that episodes of several tasks share
 - a sentence that praised episodes of at least two tasks list as a success, and that fewer blamed
   episodes list at all; or one that blamed episodes of at least two tasks list as a mistake, and
   fewer praised ones at all. Sentences are equal if they differ only in case, punctuation and
-  spaces; a number is part of what is said.
+  spaces; a number is part of what is said;
+- of episodes that list no sentence, a sentence or clause of the summaries: one that at least three
+  praised episodes say, more than blamed ones, and a greater share of the praised than of the blamed
+  ones on the tasks where it is said; or one to avoid, likewise. It need not be said on two tasks.
 
 These follow from the facts, so that `verify` can derive them again. A model adds its own rules,
 which are marked: each names episodes from the prompt, and is kept if more of these support than
@@ -18,8 +21,6 @@ contradict it. No transaction is open while the model is asked.
 from __future__ import annotations
 
 import functools
-import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -43,9 +44,11 @@ from graphmem.graph.graph import Reader, Transaction
 from graphmem.ids import node_id, rule_id
 from graphmem.lessons.anti_patterns import preferred, refresh_preferred
 from graphmem.lessons.reading import LessonReader
+from graphmem.lessons.summaries import SUMMARIES, rules_of_summaries
 from graphmem.models.consolidation import MAX_RULES, ConsolidationReport, ModelAnswer, ModelSettings
 from graphmem.store.port import Row
 from graphmem.text.fencing import CLOSE, OPEN, fenced
+from graphmem.text.sentences import normalized
 
 SENT = 40
 """Most episodes in the prompt, the latest praised or blamed ones."""
@@ -60,8 +63,6 @@ ATTEMPTS = 3
 """Attempts to derive rules without blocking writers."""
 
 REPETITION, MODEL = "repetition", "model"
-
-_WORD = re.compile(r"(?:(?<!\w)-(?=\d))?\d+(?:[.,]\d+)*|[^\W\d_]+")
 
 _SYSTEM = f"""\
 You find rules that hold for more than one task in a record of what an agent did.
@@ -102,6 +103,8 @@ class Touched:
 
     strategies: tuple[str, ...]
     wordings: tuple[str, ...]
+    told: bool
+    """Whether one of them has a summary and no sentences."""
     current: bool
     """Whether the rules followed from all episodes."""
     removed: int
@@ -203,7 +206,7 @@ class Consolidator(LessonReader):
         _open(tx)
         if int(_state(tx)["renewals"]) != derived.renewals:
             return None
-        before = {row["id"] for row in _rules(tx) if row["source"] == REPETITION}
+        before = {row["id"] for row in _rules(tx) if row["source"] != MODEL}
         created, removed = _replace(tx, before, derived.rows)
         tx.run(
             "consolidation.note",
@@ -344,7 +347,7 @@ def derive(tx: Transaction) -> list[Row] | None:
     state = _state(tx)
     if state["stamp"] is None or state["stamp"] != state["episodes"]:
         return None
-    rows = _derive(tx, float(state["z"]))
+    rows = _derive(tx, float(state["z"]), rules_of_summaries(tx, {}))
     return rows if _state(tx) == state else None
 
 
@@ -356,11 +359,11 @@ def lock(tx: Transaction) -> bool:
 def stored(tx: Transaction) -> list[Row]:
     """Return the stored general rules from repetition: counts, times and evidence.
 
-    Rows {id, text, verdict, worked, praised, failed, blamed, first_at, last_at, worked_at,
+    Rows {id, text, source, verdict, worked, praised, failed, blamed, first_at, last_at, worked_at,
     failed_at, created_at, agents, task_types, supporting, opposing}; the last two hold
     {episode, at}, latest first.
     """
-    rows = [row for row in _rules(tx) if row.pop("source") == REPETITION]
+    rows = [row for row in _rules(tx) if row["source"] != MODEL]
     return [_sorted(row) for row in _linked(tx, rows)]
 
 
@@ -383,14 +386,15 @@ def drop(tx: Transaction, episode_ids: Sequence[str]) -> Touched:
     lock(tx)
     state = _state(tx)
     texts = tx.run("consolidation.touched", ids=ids)
-    strategies = {row["text"] for row in texts if row["strategy"]}
-    wordings = {normalized(row["text"]) for row in texts}
+    strategies = {row["text"] for row in texts if row["kind"] == "strategy"}
+    wordings = {normalized(row["text"]) for row in texts if row["kind"] != "summary"}
     seen = [row["id"] for row in tx.run("consolidation.seen_by", ids=ids)]
     if seen:
         tx.run("consolidation.drop", ids=seen)
     return Touched(
         strategies=tuple(sorted(strategies)),
         wordings=tuple(sorted(wordings - {""})),
+        told=any(row["kind"] == "summary" for row in texts),
         current=state["stamp"] is not None and state["stamp"] == state["episodes"],
         removed=len(seen),
     )
@@ -411,7 +415,7 @@ def renew(tx: Transaction, touched: Touched | None = None) -> int:
     if not episodes:
         tx.run("consolidation.close", ids=[identity])
         return 0
-    rules = [row for row in _rules(tx) if row["source"] == REPETITION]
+    rules = [row for row in _rules(tx) if row["source"] != MODEL]
     # There is no quantile yet while the first consolidation runs.
     z = tx.settings.z if touched is None or state["z"] is None else float(state["z"])
     stamp: int | None
@@ -419,27 +423,21 @@ def renew(tx: Transaction, touched: Touched | None = None) -> int:
         derived = _find(tx, z)
         rows, stamp = derived.rows, derived.stamp
     else:
+        clauses = rules_of_summaries(tx, {}) if touched.told else []
+        told = [row for row in rules if touched.told and row["source"] == SUMMARIES]
         rules = [
             row
             for row in rules
-            if row["text"] in touched.strategies or normalized(row["text"]) in touched.wordings
+            if row["source"] == REPETITION
+            and (row["text"] in touched.strategies or normalized(row["text"]) in touched.wordings)
         ]
         named = {*touched.strategies, *(row["text"] for row in rules)}
-        rows = _derive(tx, z, named, set(touched.wordings))
+        rows = _derive(tx, z, clauses, named, set(touched.wordings))
+        rules += told
         stamp = episodes if touched.current else None
     _replace(tx, {row["id"] for row in rules}, rows)
     tx.run("consolidation.note", id=identity, episodes=episodes, stamp=stamp, z=z)
     return len(rows)
-
-
-def normalized(sentence: str) -> str:
-    """Return the normalized form of a sentence: its words in small letters, and its numbers.
-
-    Punctuation, spaces and the form of characters (NFKC) do not count, but for the sign and the
-    decimals of a number. "" if no word is left.
-    """
-    plain = unicodedata.normalize("NFKC", sentence).casefold().replace("\u2212", "-")
-    return " ".join(_WORD.findall(plain))
 
 
 def _open(tx: Transaction) -> None:
@@ -455,7 +453,7 @@ def _state(tx: Transaction) -> Row:
 def _find(tx: Transaction, z: float) -> _Found:
     """Return the rules from repetition, and the number of episodes behind them."""
     before = _state(tx)
-    rows = _derive(tx, z)
+    rows = _derive(tx, z, rules_of_summaries(tx, {}))
     after = _state(tx)  # a server has no snapshots: there may be new episodes
     episodes = int(before["episodes"])
     stamp = episodes if after == before else None
@@ -467,7 +465,7 @@ def _replace(tx: Transaction, before: set[str], rows: list[Row]) -> tuple[int, i
     after = {row["id"] for row in rows}
     if gone := sorted(before - after):
         tx.run("consolidation.drop", ids=gone)
-    _write(tx, REPETITION, rows)
+    _write(tx, rows)
     return len(after - before), len(gone)
 
 
@@ -484,7 +482,8 @@ def general_rules_of(reader: Reader, view: View) -> list[Row]:
     if not known:
         return []
     seen = view.filters(reader)
-    rows = [{**row, "source": REPETITION} for row in _derive(reader, known[0]["z"], seen=seen)]
+    clauses = rules_of_summaries(reader, seen) if known[0]["told"] else []
+    rows = _derive(reader, known[0]["z"], clauses, seen=seen)
     said = [
         row for row in reader.read("consolidation.stored", id=identity) if row["source"] == MODEL
     ]
@@ -508,14 +507,16 @@ def general_rules_of(reader: Reader, view: View) -> list[Row]:
 def _derive(
     reader: Reader,
     z: float,
+    clauses: list[Row],
     strategies: set[str] | None = None,
     wordings: set[str] | None = None,
     seen: dict[str, Any] | None = None,
 ) -> list[Row]:
     """Return the general rules from repetition, by id.
 
-    With ``wordings`` only those of sentences with one of these normalized forms, of ``strategies``
-    (texts), and of strategies equal to one of these sentences. ``seen`` are the ``agents`` and
+    ``clauses`` are the rules from summaries. With ``wordings`` only those of sentences with one of
+    these normalized forms, of ``strategies`` (texts), and of strategies equal to one of these
+    sentences. ``seen`` are the ``agents`` and
     ``types`` of tasks whose episodes count, without it all.
     """
     options = ("agents",) if seen else ()
@@ -534,19 +535,19 @@ def _derive(
         rows += read("consolidation.repeated_strategies", ids=[row["id"] for row in likely])
     if groups:
         rows += read("consolidation.repeated_sentences", rows=groups)
-    by_id: dict[str, Row] = {}
+    by_id = {row["id"]: _sorted(row) for row in clauses}
     for row in rows:
         identity = rule_id(reader.ns, "", row["text"])
-        known = by_id.get(identity)
-        if known is None or _support(row) > _support(known):
-            by_id[identity] = _sorted({"id": identity, **row})
+        before = by_id.get(identity)
+        if before is None or _support(row) > _support(before):
+            by_id[identity] = _sorted({"id": identity, "source": REPETITION, **row})
     return [by_id[identity] for identity in sorted(by_id)]
 
 
-def _groups(sentences: Iterable[Row], wordings: set[str] | None) -> list[Row]:
+def _groups(listed: Iterable[Row], wordings: set[str] | None) -> list[Row]:
     """Return sentences that may hold on several tasks: {text, rules}, named by the shortest."""
     by_wording: dict[str, list[Row]] = {}
-    for row in sentences:
+    for row in listed:
         wording = normalized(row["text"])
         if wording and (wordings is None or wording in wordings):
             by_wording.setdefault(wording, []).append(row)
@@ -588,18 +589,18 @@ def _replace_model_rules(tx: Transaction, proposal: Proposal) -> int:
     if gone:
         tx.run("consolidation.drop", ids=gone)
     if rows:
-        _write(tx, MODEL, rows)
+        _write(tx, [{**row, "source": MODEL} for row in rows])
         tx.run("consolidation.saw", ids=after, sent=sorted(proposal.sent))
     return len(proposal.rules) - len(rows)
 
 
-def _write(tx: Transaction, source: str, rows: list[Row]) -> None:
+def _write(tx: Transaction, rows: list[Row]) -> None:
     """Create or update rules, with their evidence."""
     if not rows:
         return
     ids = [row["id"] for row in rows]
     identity = consolidation_id(tx.ns)
-    tx.run("consolidation.create", id=identity, source=source, rows=rows)
+    tx.run("consolidation.create", id=identity, rows=rows)
     tx.run("consolidation.update", rows=rows)
     tx.run("consolidation.clear", ids=ids)
     links = [

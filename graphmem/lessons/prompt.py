@@ -27,11 +27,12 @@ from graphmem.graph.arguments import check_function
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import task_ids
 from graphmem.ids import task_id
-from graphmem.lessons.general_rules import MODEL, consolidation_id, general_rules_of, normalized
+from graphmem.lessons.general_rules import MODEL, consolidation_id, general_rules_of
 from graphmem.lessons.merging import with_merged
 from graphmem.models.context import ContextQuery
 from graphmem.store.port import Row
 from graphmem.text.fencing import CLOSE, OPEN, fenced
+from graphmem.text.sentences import normalized
 from graphmem.text.task_types import infer_task_type
 from graphmem.text.tokens import Counter, count_tokens_of_lines
 

@@ -105,15 +105,16 @@ class Rule(Output):
     or more where it is listed as a success, and opposed by a score under .5 where it is listed at
     all. A rule to AVOID is supported by a score under .5 where it is listed as a mistake, and
     opposed by a score of .85 or more where it is listed at all. ``confidence`` is (supporting + 1)
-    / (supporting + opposing + 2). ``source`` is "episodes", "repetition" (consolidation without a
-    model) or "model".
+    / (supporting + opposing + 2). ``source`` is "episodes"; of general rules "repetition"
+    (strategies and listed sentences), "summaries" (what repeats in the summaries of episodes that
+    list no sentences) or "model".
     """
 
     id: str
     verdict: Verdict
     text: str
     task: str | None
-    source: Literal["episodes", "repetition", "model"]
+    source: Literal["episodes", "repetition", "summaries", "model"]
     supporting: int
     opposing: int
     confidence: float

@@ -406,6 +406,9 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
             for older in ids(target, "Preference")
         ],
         "consolidation.repeated_sentences": [{"text": "shared", "rules": ids(target, "Rule")}],
+        "consolidation.repeated_clauses": [
+            {"text": "shared", "episodes": ids(target, "Episode"), "praised": 9, "blamed": 0}
+        ],
         "consolidation.named": [
             {"id": "x", "verdict": "WORKS", "text": "x", "episodes": ids(target, "Episode")}
         ],

@@ -182,6 +182,7 @@ episodes = st.builds(
     successes=sentences,
     mistakes=sentences,
     mistake_cards=st.lists(cards, max_size=2).map(tuple),
+    summary=st.sampled_from([None, "asked first, then left", "Asked first."]),
     ended_at=st.none() | st.integers(0, 120).map(day),
 )
 

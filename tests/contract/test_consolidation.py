@@ -19,6 +19,7 @@ from graphmem.graph.graph import Transaction
 from graphmem.lessons import general_rules as consolidation
 from graphmem.lessons.chat import MAX_ANSWER
 from graphmem.models import ConsolidationReport
+from graphmem.text.sentences import clauses, normalized
 from tests.conftest import Opener
 from tests.contract.teaching import graph_of
 from tests.faults import model_server
@@ -189,8 +190,8 @@ class TestSentences:
         ],
     )
     def test_what_is_common_to_sentences(self, sentence: str, common: str) -> None:
-        assert consolidation.normalized(sentence) == common
-        assert consolidation.normalized(common) == common
+        assert normalized(sentence) == common
+        assert normalized(common) == common
 
     def test_rules_that_differ_in_numbers_are_different(self, memory: Memory) -> None:
         for number, task in enumerate("abab"):
@@ -281,6 +282,110 @@ def _text(row: dict[str, Any]) -> str:
 def erase(memory: Memory, episode: str) -> None:
     """Erase an episode as maintenance does, and what general rules have of it."""
     memory.upkeep.erase(episode)
+
+
+class TestSummaries:
+    """Of episodes that list no sentence, what repeats in their summaries."""
+
+    def test_what_repeats_in_those_of_high_scores_becomes_a_rule(self, memory: Memory) -> None:
+        ids = [
+            learn(memory, "triage", 0.9, summary=text)
+            for text in (
+                "Investigated the auth service first, found that 2 tokens had expired.",
+                "investigated the auth service first, then restarted it",
+                "Looked at the log; investigated the auth service first!",
+            )
+        ]
+        other = learn(memory, "triage", 0.2, summary="Escalated at once. Restarted it.")
+        for number in range(2):
+            learn(memory, "triage", 0.2, summary=f"Escalated at once, for reason {number}")
+        learn(memory, "triage", 0.6, summary="Escalated at once.")  # neither praised nor blamed
+        report = memory.lessons.consolidate(force=True)
+        assert general(memory) == {
+            "Investigated the auth service first": "WORKS",
+            "Escalated at once": "AVOID",
+        }
+        assert report.rules == 2
+        works, avoid = sorted(
+            (rule for rule in memory.lessons.rules() if rule.task is None),
+            key=lambda rule: rule.verdict,
+            reverse=True,
+        )
+        assert (works.source, works.supporting, works.opposing) == ("summaries", 3, 0)
+        assert set(works.evidence) == {*ids}
+        assert other in avoid.evidence
+        assert "Investigated the auth service first" in memory.context("triage", max_tokens=400)
+        assert memory.verify().ok
+        memory.upkeep.rebuild()
+        assert memory.verify().ok
+
+        memory.upkeep.erase(ids[0])
+        assert general(memory) == {"Escalated at once": "AVOID"}
+        assert memory.verify().ok
+
+    def test_what_is_said_of_all_says_nothing(self, memory: Memory) -> None:
+        for number in range(8):
+            learn(memory, "triage", 0.9, summary=f"Started the agent. Run {number} went well.")
+        for number in range(2):
+            learn(memory, "triage", 0.2, summary=f"Started the agent. Gave up in run {number}.")
+        assert memory.lessons.consolidate(force=True).rules == 0
+        erased = learn(memory, "triage", 0.2, summary="Lost the connection")
+        memory.lessons.consolidate(force=True)  # 8 of 8 went well, 2 of 3 badly
+        assert general(memory) == {"Started the agent": "WORKS"}
+        memory.upkeep.erase(erased)  # which did not say it
+        assert general(memory) == {}
+        assert memory.verify().ok
+
+    def test_two_times_are_not_enough_and_listed_sentences_go_before(self, memory: Memory) -> None:
+        for task in "ab":
+            learn(memory, task, 0.9, summary="asked the owner first")
+        for task in "ab":
+            said = ["looked it up"]
+            learn(memory, task, 0.9, summary="asked the owner first", successes=said)
+        memory.lessons.consolidate(force=True)
+        assert general(memory) == {"looked it up": "WORKS"}
+
+    def test_what_is_said_in_both_ways_is_shown_once(self, memory: Memory) -> None:
+        """Each way has a rule of its own, so that one can go and the other stays."""
+        for task in "ab":
+            listed = learn(memory, task, 0.9, successes=["asked the owner"])
+        for _ in range(3):
+            learn(memory, "a", 0.9, summary="Asked the owner.")
+        memory.lessons.consolidate(force=True)
+        assert general(memory) == {"asked the owner": "WORKS", "Asked the owner": "WORKS"}
+        assert memory.context("a", max_tokens=400).casefold().count("asked the owner") == 1 + 3
+        memory.upkeep.erase(listed)
+        assert memory.verify().ok
+        [rule] = [rule for rule in memory.lessons.rules() if rule.task is None]
+        assert (rule.text, rule.supporting, rule.source) == ("Asked the owner", 3, "summaries")
+
+    def test_an_agent_has_those_of_the_episodes_that_it_may_read(self, memory: Memory) -> None:
+        for agent, count_ in (("anna", 3), ("ben", 4)):
+            for number in range(count_):
+                summary = f"Checked the map of {agent}. Went {number} miles."
+                learn(memory, "walk", 0.9, agent=agent, summary=summary)
+        memory.lessons.consolidate(force=True)
+        assert len(general(memory)) == 2
+        text = memory.context("walk", agent="anna", max_tokens=400)
+        assert "WORKS, 3 of 3: Checked the map of anna" in text
+        assert "Checked the map of ben" not in text
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("Looked at v1.5 first, then asked.", [
+                "Looked at v1.5 first, then asked", "Looked at v1.5 first"]),
+            ("Ok. Done!", []),
+            ("- Read a.py\n- ran it twice", ["Read a.py", "ran it twice"]),
+            ("\u00e9t\u00e9 fini; \u5f00 \u59cb", ["\u00e9t\u00e9 fini", "\u5f00 \u59cb"]),
+            ("x " * 400, []),
+            ("Waited 3 s and then, tried again: worked well", [
+                "Waited 3 s and then, tried again", "Waited 3 s", "tried again", "worked well"
+            ]),
+        ],
+    )  # fmt: skip
+    def test_what_a_summary_says(self, text: str, said: list[str]) -> None:
+        assert list(clauses(text).values()) == said
 
 
 class TestEvidence:

@@ -433,8 +433,7 @@ class Memory:
                 one are one candidate. Default: what :meth:`recall` finds, and what worked best
                 anywhere, 15 together.
             agent: use only episodes that this agent may read; None: all.
-            task_type: the type of the task, for the warnings; default: the known one, or that of
-                the wording.
+            task_type: the type of the task; default: the known one, or that of the wording.
             explore: "thompson"; "greedy" takes the highest expected rate; "ucb" the highest bound,
                 ``width`` standard deviations over it; "epsilon" a random one with probability
                 ``epsilon``, else as "greedy". Equal ones share.

@@ -43,13 +43,12 @@ RETURN id, s.text AS text, lower
 ORDER BY lower DESC, trials DESC, id;
 
 // name: choosing.warned
-// doc: Those of some strategies that have anti-patterns, or count as one with a strategy (member) that has.
-// returns: id string, whole string, member string
+// doc: Those that have anti-patterns, of some strategies and those that were merged into them.
+// returns: id string
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
-WITH s.id AS id, whole(s) AS whole
-MATCH (:Strategy {id: whole})<-[:MERGED_INTO*0..1]-(m:Strategy)
+MATCH (s)<-[:MERGED_INTO*0..1]-(m:Strategy)
 MATCH (m)<-[:WARNS_AGAINST]-(p:AntiPattern)
 WHERE $agents IS NULL OR p.agent IN $agents
-RETURN DISTINCT id AS id, whole, m.id AS member
-ORDER BY id, member;
+RETURN DISTINCT m.id AS id
+ORDER BY id;

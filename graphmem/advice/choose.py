@@ -6,20 +6,18 @@ Thompson sampling draws from the posteriors here. ``docs/explanation/choosing.md
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, get_args
 
 from pydantic import BeforeValidator, Field
 
-from graphmem.advice.estimate import Estimate, Estimator
+from graphmem.advice.estimate import Estimate, Estimates, Estimator
 from graphmem.advice.pooling import interval
 from graphmem.advice.recall import Recaller
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.access import View, read_view
 from graphmem.graph.arguments import check_choice
 from graphmem.graph.graph import Graph
-from graphmem.graph.lookup import task_ids
 from graphmem.ids import strategy_id
 from graphmem.lessons.anti_patterns import described
 from graphmem.models.choices import Choice, Considered, Explore
@@ -28,7 +26,6 @@ from graphmem.models.lessons import AntiPattern
 from graphmem.policies.base import positive, unit
 from graphmem.search.similarity import Similarity
 from graphmem.store.port import Row
-from graphmem.text.task_types import GENERAL, infer_task_type
 
 WAYS: tuple[Explore, ...] = get_args(Explore)
 DRAWS = 1_000
@@ -56,26 +53,6 @@ class _Asked(Input):
     task_type: TypeName | None
 
 
-@dataclass(frozen=True, slots=True)
-class Posterior:
-    """What is expected of a candidate on the task.
-
-    ``mean`` is the estimate, ``low`` and ``high`` are its central 95 %. For choosing it is worth
-    ``worth`` trials: Beta(mean * worth, (1 - mean) * worth). ``said`` are its counts in words.
-    """
-
-    id: str
-    text: str
-    known: bool
-    mean: float
-    worth: float
-    low: float
-    high: float
-    here: tuple[int, int]
-    all: tuple[int, int]
-    said: str
-
-
 class Chooser:
     """Chooses strategies in one namespace."""
 
@@ -83,7 +60,7 @@ class Chooser:
         self, graph: Graph, similarity: Similarity, estimator: Estimator, recaller: Recaller
     ) -> None:
         self._graph = graph
-        self._similarity = similarity
+        self._near = similarity.lenders
         self._estimator = estimator
         self._recaller = recaller
 
@@ -107,21 +84,21 @@ class Chooser:
         _check_seed(seed)
         view = read_view(self._graph, agent)
         texts = asked.candidates or self._found(asked.task, agent, view)
-        posteriors = self._posteriors(asked.task, texts, view, asked.task_type)
+        found = self._estimator.estimates(asked.task, texts, view, self._near, asked.task_type)
         odds = self._graph.read(
             "choosing.weigh",
             rows=[
-                {"place": place, "mean": one.mean, "concentration": one.worth}
-                for place, one in enumerate(posteriors)
+                {"place": place, "mean": one.probability, "concentration": one.worth}
+                for place, one in enumerate(found.strategies)
             ],
             sharpness=self._graph.settings.choice_sharpness,
             **chances,
         )
         propensities, taken = _taken(explore, odds, seed)
-        warnings = self._warnings(asked.task, asked.task_type, posteriors, view)
+        warnings = self._warnings(found, view)
         considered = [
-            _considered(one, propensity, explore, tuple(warnings.get(one.id, ())))
-            for one, propensity in zip(posteriors, propensities, strict=True)
+            self._considered(one, propensity, explore, found, warnings)
+            for one, propensity in zip(found.strategies, propensities, strict=True)
         ]
         chosen = considered.pop(taken)
         considered.sort(key=lambda one: (-one.propensity, -one.probability, one.text))
@@ -130,6 +107,28 @@ class Chooser:
             task=asked.task,
             explore=explore,
             others=tuple(considered),
+        )
+
+    def _considered(
+        self,
+        one: Estimate,
+        propensity: float,
+        explore: Explore,
+        found: Estimates,
+        warnings: Mapping[str, tuple[AntiPattern, ...]],
+    ) -> Considered:
+        low, high = interval(one.probability, one.concentration)
+        expected = f"expected {one.probability:.0%} ({low:.0%} to {high:.0%})"
+        taken = f"{explore} takes it with probability {propensity:.3f}"
+        return Considered(
+            **{name: getattr(one, name) for name in _COUNTS},
+            id=one.id or strategy_id(self._graph.ns, one.text),
+            known=one.id is not None,
+            low=low,
+            high=high,
+            propensity=propensity,
+            why=f"{_said(one, found)}: {expected}; {taken}",
+            warnings=warnings.get(one.id or "", ()),
         )
 
     # Candidates
@@ -154,93 +153,55 @@ class Chooser:
             )
         return found
 
-    def _posteriors(
-        self, task: str, texts: Sequence[str], view: View, task_type: str | None
-    ) -> list[Posterior]:
-        """Return what is expected of candidates, in their order; what counts as one is one."""
-        near = self._similarity.lenders
-        found = self._estimator.estimates(task, texts, view, near, task_type)
-        return [_posterior(self._graph.ns, one) for one in found.strategies]
-
     # Warnings
 
-    def _warnings(
-        self, task: str, task_type: str | None, posteriors: Sequence[Posterior], view: View
-    ) -> dict[str, list[AntiPattern]]:
+    def _warnings(self, found: Estimates, view: View) -> dict[str, tuple[AntiPattern, ...]]:
         """Return the anti-patterns of candidates on the type of the task, by id."""
-        ids = sorted(one.id for one in posteriors if one.known)
+        ids = sorted(one.id for one in found.strategies if one.id is not None)
         warned = self._graph.read("choosing.warned", ids=ids, agents=view.agents) if ids else []
         if not warned:
             return {}
         settings = self._graph.settings
         rows = self._graph.read(
             "recall.warnings",
-            ids=sorted({row["member"] for row in warned}),
-            types=self._types(task, task_type, view),
+            ids=[row["id"] for row in warned],
+            types=None if found.task_type is None else [found.task_type],
             agents=view.agents,
             at_least=view.failures(settings),
             above=settings.heuristic_above,
         )
-        whole = {row["id"]: row["whole"] for row in warned}
         rows = [row for row in rows if view.allows(*row["task_types"])]
+        told: dict[str, tuple[AntiPattern, ...]] = {}
         wholes = [row["strategy_id"] for row in rows]
-        found = described(self._graph, rows, view, by_type=False)
-        return {
-            id_: [one for one, of in zip(found, wholes, strict=True) if of == whole[id_]]
-            for id_ in whole
-        }
-
-    def _types(self, task: str, given: str | None, view: View) -> list[str] | None:
-        """Return the types of a task: the given one, those known, or that of its wording."""
-        if given is not None:
-            return [given]
-        own = view.tasks(self._graph, task_ids(self._graph, task, view), untried=True)
-        types = {row["task_type"] for row in own.values()} or {infer_task_type(task).name}
-        return sorted(types - {GENERAL}) or None
+        for id_, one in zip(wholes, described(self._graph, rows, view, by_type=False), strict=True):
+            told[id_] = (*told.get(id_, ()), one)
+        return told
 
 
-def _posterior(ns: str, one: Estimate) -> Posterior:
-    low, high = interval(one.probability, one.concentration)
-    told = one.said
-    if not one.trials:
-        like = ", ".join(f"{it.successes} of {it.trials} of {it.text!r}" for it in one.borrowed)
-        told += f"; like it: {like}" if like else "; taken to be like all others"
-    return Posterior(
-        id=strategy_id(ns, one.text),
-        text=one.text,
-        known=one.id is not None,
-        mean=one.probability,
-        worth=one.worth,
-        low=low,
-        high=high,
-        here=(one.here_trials, one.here_successes),
-        all=(one.trials, one.successes),
-        said=told,
-    )
+_COUNTS = (
+    *(
+        "text",
+        "probability",
+        "worth",
+        "here_trials",
+        "here_successes",
+        "near_trials",
+        "near_successes",
+    ),
+    *("type_trials", "type_successes", "trials", "successes"),
+)
 
 
-def _considered(
-    one: Posterior, propensity: float, explore: Explore, warnings: tuple[AntiPattern, ...]
-) -> Considered:
-    return Considered(
-        id=one.id,
-        text=one.text,
-        known=one.known,
-        probability=one.mean,
-        low=one.low,
-        high=one.high,
-        worth=one.worth,
-        propensity=propensity,
-        here_trials=one.here[0],
-        here_successes=one.here[1],
-        trials=one.all[0],
-        successes=one.all[1],
-        why=(
-            f"{one.said}: expected {one.mean:.0%} ({one.low:.0%} to {one.high:.0%}); "
-            f"{explore} takes it with probability {propensity:.3f}"
-        ),
-        warnings=warnings,
-    )
+def _said(one: Estimate, found: Estimates) -> str:
+    """Return the counts that moved an estimate, in words."""
+    if one.trials:
+        return one.said
+    lent = [other for other in one.borrowed if other.weight > 0]
+    trials = sum(other.trials for other in lent) or found.trials
+    if not trials:
+        return "nothing was tried yet"
+    won = sum(other.successes for other in lent) if lent else found.successes
+    return f"never tried; {won} of {trials} by {'strategies like it' if lent else 'all others'}"
 
 
 def _check_seed(seed: object) -> None:

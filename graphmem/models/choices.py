@@ -33,6 +33,12 @@ class Considered(Output):
     here_trials: int
     """Trials of the strategy on this task."""
     here_successes: int
+    near_trials: int
+    """Trials on tasks near this one."""
+    near_successes: int
+    type_trials: int
+    """Trials on tasks of its type; 0 where it has none."""
+    type_successes: int
     trials: int
     """Trials on all tasks, by the agents that the caller may read."""
     successes: int

@@ -23,24 +23,41 @@ RETURN candidate.place AS place, candidate.mean * candidate.concentration * $sha
 ORDER BY place;
 
 // name: choosing.best
-// doc: The strategies with the highest lower bound of the success rate over all tasks; merged strategies count as one.
-// option: agents  the outcomes of some agents alone, on some types of tasks
-// param: types list = null
-// returns: id string, text string, lower float
-MATCH (s:Strategy)                                                                                                  //? !agents
-WHERE s.ns = $ns AND s.trials > 0                                                                                   //? !agents
-WITH whole(s) AS id, sum(s.trials) AS trials, sum(s.successes) AS successes                                         //? !agents
-MATCH (h:Heuristic)                                                                                                 //? agents
-WHERE h.ns = $ns AND h.agent IN $agents AND ($types IS NULL OR h.type IN $types)                                    //? agents
-MATCH (h)-[:RECOMMENDS]->(s:Strategy)                                                                               //? agents
-WITH whole(s) AS id, sum(h.trials) AS trials, sum(h.successes) AS successes                                         //? agents
-WITH id, trials, wilson_lower(successes, trials, $z) AS lower
-WHERE trials > 0
-ORDER BY lower DESC, trials DESC, id
+// doc: The strategies with the highest posterior mean of the success rate over all tasks and agents; those that were merged count as one,
+// doc: and come last.
+// returns: id string, text string, mean float
+MATCH (s:Strategy)
+WHERE s.ns = $ns AND s.trials > 0 AND s.merged_into IS NULL
+WITH s.id AS id, posterior_mean(s.successes, s.trials, $prior_successes, $prior_failures) AS mean
+ORDER BY mean DESC, id
 LIMIT $limit
 MATCH (s:Strategy {id: id})
-RETURN id, s.text AS text, lower
-ORDER BY lower DESC, trials DESC, id;
+RETURN id, s.text AS text, mean
+UNION ALL
+MATCH (s:Strategy)
+WHERE s.ns = $ns AND s.merged_into IS NOT NULL
+WITH s.merged_into AS id, sum(s.successes) AS successes, sum(s.trials) AS trials
+WHERE trials > 0
+WITH id, posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean
+ORDER BY mean DESC, id
+LIMIT $limit
+MATCH (s:Strategy {id: id})
+RETURN id, s.text AS text, mean;
+
+// name: choosing.best_of
+// doc: The same by the outcomes of given agents, on given types of tasks (null: on all).
+// param: agents list, types list = null
+// returns: id string, text string, mean float
+MATCH (h:Heuristic)
+WHERE h.ns = $ns AND h.agent IN $agents AND ($types IS NULL OR h.type IN $types)
+MATCH (h)-[:RECOMMENDS]->(s:Strategy)
+WITH whole(s) AS id, sum(h.successes) AS successes, sum(h.trials) AS trials
+WHERE trials > 0
+WITH id, posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean
+ORDER BY mean DESC, id
+LIMIT $limit
+MATCH (s:Strategy {id: id})
+RETURN id, s.text AS text, mean;
 
 // name: choosing.warned
 // doc: Those that have anti-patterns, of some strategies and those that were merged into them.

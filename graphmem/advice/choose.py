@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_args
 from pydantic import BeforeValidator, Field
 
 from graphmem.advice.estimate import Estimate, Estimates, Estimator
-from graphmem.advice.pooling import interval
+from graphmem.advice.pooling import intervals
 from graphmem.advice.recall import Recaller
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.access import View, read_view
@@ -96,9 +96,11 @@ class Chooser:
         )
         propensities, taken = _taken(explore, odds, seed)
         warnings = self._warnings(found, view)
+        means = [one.probability for one in found.strategies]
+        bounds = intervals(means, [one.concentration for one in found.strategies])
         considered = [
-            self._considered(one, propensity, explore, found, warnings)
-            for one, propensity in zip(found.strategies, propensities, strict=True)
+            self._considered(*one, explore, found, warnings)
+            for one in zip(found.strategies, bounds, propensities, strict=True)
         ]
         chosen = considered.pop(taken)
         considered.sort(key=lambda one: (-one.propensity, -one.probability, one.text))
@@ -112,12 +114,13 @@ class Chooser:
     def _considered(
         self,
         one: Estimate,
+        bounds: tuple[float, float],
         propensity: float,
         explore: Explore,
         found: Estimates,
         warnings: Mapping[str, tuple[AntiPattern, ...]],
     ) -> Considered:
-        low, high = interval(one.probability, one.concentration)
+        low, high = bounds
         expected = f"expected {one.probability:.0%} ({low:.0%} to {high:.0%})"
         taken = f"{explore} takes it with probability {propensity:.3f}"
         return Considered(
@@ -141,9 +144,12 @@ class Chooser:
         """
         recalled = self._recaller.recall(task, RECALLED, agent)
         texts = [item.text for item in recalled.items]
-        options = () if view.agents is None else ("agents",)
-        filters = view.filters(self._graph)
-        best = self._graph.read("choosing.best", *options, limit=FOUND, **filters)
+        if view.agents is None:
+            best = self._graph.read("choosing.best", limit=FOUND)
+        else:
+            filters = view.filters(self._graph)
+            best = self._graph.read("choosing.best_of", limit=FOUND, **filters)
+        best.sort(key=lambda row: (-row["mean"], row["text"]))
         found = list(dict.fromkeys([*texts, *(row["text"] for row in best)]))[:FOUND]
         if not found:
             who = "" if agent is None else f" that agent {agent!r} may read"

@@ -13,6 +13,7 @@ The result does not depend on the order of episodes, tasks or strategies.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 
 from graphmem.arrays import NDArray, np, product
@@ -114,13 +115,22 @@ def interval(probability: float, concentration: float, level: float = 0.95) -> t
         concentration: the sum of the two parameters, over 0.
         level: the probability inside, in (0, 1).
     """
+    return intervals([probability], [concentration], level)[0]
+
+
+def intervals(
+    probabilities: Sequence[float], concentrations: Sequence[float], level: float = 0.95
+) -> list[tuple[float, float]]:
+    """Return the central credible intervals of several Beta distributions; see :func:`interval`."""
     with uninterrupted():
         from scipy.special import betaincinv
 
-    a, b = probability * concentration, (1.0 - probability) * concentration
-    low, high = (float(betaincinv(a, b, tail)) for tail in ((1 - level) / 2, (1 + level) / 2))
+    means = np.array(probabilities)
+    a, b = means * concentrations, (1.0 - means) * concentrations
+    low, high = (betaincinv(a, b, tail) for tail in ((1 - level) / 2, (1 + level) / 2))
     # A very skewed distribution has its mean outside.
-    return min(low, probability), max(high, probability)
+    bounds = np.minimum(low, means), np.maximum(high, means)
+    return list(zip(*(bound.tolist() for bound in bounds), strict=True))
 
 
 def fit(cells: Cells, trials: int, successes: int, prior: tuple[float, float]) -> Fitted:

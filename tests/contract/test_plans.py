@@ -59,7 +59,7 @@ WHOLE = {
     *("forecasting.totals", "forecasting.totals_of", "scopes.task_types", "forecasting.wholes"),
     *("forecasting.task_keys", "forecasting.drop_pooling"),
     *("calibration.ids", "calibration.similar"),
-    "choosing.best",
+    *("choosing.best", "choosing.best_of"),
     *("evaluation.logged", "evaluation.merged"),
 }
 SCANS = {"AllNodesScan", "NodeByLabelScan", "DirectedAllRelationshipsScan"}

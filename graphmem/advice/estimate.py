@@ -168,12 +168,15 @@ class Estimator:
             totals = self._read("forecasting.totals_of", **seen)[0]
             strengths = undecided()
         own = task_ids(self._graph, task, view)
-        tried = self._read("forecasting.tasks", ids=own, **seen) if own else []
+        similar = self._near_tasks(task, own, near, view)
+        ids = sorted({*own, *similar})
+        counted = self._read("forecasting.tasks", ids=ids, **seen) if ids else []
+        tried = [row for row in counted if row["id"] in own]
         kind = self._type(task, own, view, task_type)
         typed = {"trials": 0, "successes": 0}
         if kind is not None and (seen["types"] is None or kind in seen["types"]):
             typed = self._read("forecasting.totals_of", agents=seen["agents"], types=[kind])[0]
-        beside = self._near_tasks(task, own, near, seen, view)
+        beside = self._beside([row for row in counted if row["id"] in similar], similar, view)
         rows = self._strategies(strategies, own, beside, near, seen, view, kind)
         task_row = {name: sum(row[name] for row in tried) for name in ("trials", "successes")}
         answer = self._read(
@@ -226,22 +229,22 @@ class Estimator:
     # Tasks
 
     def _near_tasks(
-        self, text: str, own: list[str], near: Near | None, seen: Filters, view: View
-    ) -> list[Borrowed]:
-        """Return the tasks near one, with their counts."""
-        similar: dict[str, float] = {}
+        self, text: str, own: list[str], near: Near | None, view: View
+    ) -> dict[str, float]:
+        """Return the similarities of tasks near one, by id."""
         if own:
             rows = self._read("forecasting.similar_tasks", ids=own)
-            similar = _nearest(((row["similar"], row["similarity"]) for row in rows), own)
-        elif near is not None:
-            similar = _nearest(near("Task", text, view), own)
-        if not similar:
-            return []
-        rows = self._read("forecasting.tasks", ids=sorted(similar), **seen)
-        if view.agents is not None:
+            return _nearest(((row["similar"], row["similarity"]) for row in rows), own)
+        return _nearest(near("Task", text, view), own) if near is not None else {}
+
+    def _beside(
+        self, rows: Sequence[Row], similar: Mapping[str, float], view: View
+    ) -> list[Borrowed]:
+        """Return near tasks, with their counts."""
+        if view.agents is not None and rows:
             texts = view.tasks(self._graph, sorted(similar))
             rows = [{**row, "text": texts[row["id"]]["text"]} for row in rows if row["id"] in texts]
-        return self._borrowed(rows, similar)
+        return _borrowed(rows, similar, self._weights(similar.values()))
 
     # Strategies
 
@@ -322,42 +325,52 @@ class Estimator:
             near = links.setdefault(whole_of[link["id"]], {})
             near[link["similar"]] = max(near.get(link["similar"], 0.0), link["similarity"])
         counts = self._tried({other for near in links.values() for other in near}, seen)
+        weights = self._weights(one for near in links.values() for one in near.values())
         lent = {}
         for whole, near in links.items():
             similar = _nearest(near.items(), [key for key, of in whole_of.items() if of == whole])
-            lent[whole] = self._once([row for row in counts if row["id"] in similar], similar)
+            lent[whole] = _once([row for row in counts if row["id"] in similar], similar, weights)
         return lent
 
     def _unknown(self, text: str, near: Near | None, seen: Filters, view: View) -> list[Borrowed]:
         """Return the strategies similar to one that the memory does not have."""
         similar = _nearest(near("Strategy", text, view), []) if near else {}
-        return self._once(self._tried(similar, seen), similar) if similar else []
+        rows = self._tried(similar, seen) if similar else []
+        return _once(rows, similar, self._weights(similar.values()))
 
-    def _once(self, rows: Iterable[Row], similar: Mapping[str, float]) -> list[Borrowed]:
-        once = {one["whole"]: one for one in sorted(rows, key=lambda one: similar[one["id"]])}
-        return self._borrowed(once.values(), similar)
+    def _weights(self, similarities: Iterable[float]) -> dict[float, float]:
+        """Return what one outcome counts for, by similarity."""
+        asked = sorted({min(one, 1.0) for one in similarities if one > 0.0})
+        if not asked:
+            return {}
+        rows = self._read("forecasting.weights", id=self._embedder, similarities=asked)
+        return dict(zip(asked, (row["weight"] for row in rows), strict=True))
 
-    def _borrowed(self, rows: Iterable[Row], similarity: Mapping[str, float]) -> list[Borrowed]:
-        """Return what has trials, with what these count for, the nearest first."""
-        lent = sorted(
-            (row for row in rows if row["trials"]),
-            key=lambda row: (-similarity[row["id"]], row["text"], row["id"]),
+
+def _once(
+    rows: Iterable[Row], similar: Mapping[str, float], weights: Mapping[float, float]
+) -> list[Borrowed]:
+    once = {one["whole"]: one for one in sorted(rows, key=lambda one: similar[one["id"]])}
+    return _borrowed(once.values(), similar, weights)
+
+
+def _borrowed(
+    rows: Iterable[Row], similar: Mapping[str, float], weights: Mapping[float, float]
+) -> list[Borrowed]:
+    """Return what has trials, with what these count for, the nearest first."""
+    lent = [
+        Borrowed(
+            id=row["id"],
+            text=row["text"],
+            similarity=similar[row["id"]],
+            weight=weights[similar[row["id"]]],
+            trials=row["trials"],
+            successes=row["successes"],
         )
-        if not lent:
-            return []
-        asked = [similarity[row["id"]] for row in lent]
-        weights = self._read("forecasting.weights", id=self._embedder, similarities=asked)
-        return [
-            Borrowed(
-                id=row["id"],
-                text=row["text"],
-                similarity=similarity[row["id"]],
-                weight=weight["weight"],
-                trials=row["trials"],
-                successes=row["successes"],
-            )
-            for row, weight in zip(lent, weights, strict=True)
-        ]
+        for row in rows
+        if row["trials"]
+    ]
+    return sorted(lent, key=lambda one: (-one.similarity, one.text, one.id))
 
 
 _POOLED = (

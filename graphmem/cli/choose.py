@@ -17,7 +17,8 @@ COLUMNS = (
     ("taken", "right"),
     ("expected", "right"),
     ("95 %", "right"),
-    ("on this task", "right"),
+    ("here", "right"),
+    ("on tasks like it", "right"),
     ("in all", "right"),
     ("it fails with", "left"),
 )
@@ -72,6 +73,7 @@ def _row(one: Considered) -> tuple[Any, ...]:
         f"{one.probability:.0%}",
         f"{one.low:.0%} to {one.high:.0%}",
         f"{one.here_successes} of {one.here_trials}",
+        f"{one.near_successes} of {one.near_trials}",
         f"{one.successes} of {one.trials}",
         cell("; ".join(warning.error_class for warning in one.warnings), TEXT),
     )

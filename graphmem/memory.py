@@ -79,7 +79,7 @@ class Memory:
         self._reads = reads = Reads(graph)
         self._similarity = similarity = Similarity(graph, embedder)
         self._learner = learner = Learner(graph)
-        self._context = ContextWriter(graph)
+        self._context = ContextWriter(graph, similarity.near_tasks)
         self.lessons = Lessons(graph, similarity.fresh)
         """Heuristics, anti-patterns, rules, mistakes: see :class:`graphmem.lessons.Lessons`."""
         self.policies = Policies(graph, reads)
@@ -358,12 +358,14 @@ class Memory:
         """Return the lessons for a task as text for a system prompt.
 
         The text has rules of the task, general rules, mistakes, what works and what fails on its
-        type, the latest episodes and their mean score. The most valuable lines per token come first
+        type (without one: on itself, and on similar tasks), the latest episodes and their mean
+        score. The most valuable lines per token come first
         (:mod:`graphmem.lessons.prompt`). Texts of episodes are inside a fence that they cannot
         close, without invisible characters. The text is "" if nothing is known, or nothing fits.
 
         Args:
-            task: its key or wording. An unknown task gets the lessons of its type.
+            task: its key or wording. An unknown task gets what is known of similar tasks, and the
+                lessons of its type: that of its wording, else of the nearest task if that is near.
             max_tokens: length limit of the text, at least 1; never exceeded.
             agent: apply the access rights of this agent; None reads everything.
             count: a function that counts the tokens of a text; default:
@@ -371,6 +373,8 @@ class Memory:
 
         Raises:
             ValidationError: an argument is wrong.
+            SettingsError: similar tasks cannot be found: the memory was built with another embedder
+                than the one in force.
         """
         return self._context.write(task, max_tokens=max_tokens, agent=agent, count=count)
 

@@ -149,15 +149,16 @@ RETURN DISTINCT row.id AS id, e.id AS episode, one.at AS at
 ORDER BY at DESC, episode DESC;
 
 // name: recall.warnings
-// doc: The anti-patterns of strategies on types of tasks (null: on all) that failed more often with their error than they worked; merged
-// doc: strategies count as one.
-// param: types list = null, at_least integer = 2, above float = 0.5
+// doc: The anti-patterns of strategies on types of tasks (null: on all), or of some of them (untyped) on tasks without a type, that failed
+// doc: more often with their error than they worked; merged strategies count as one.
+// param: types list = null, untyped list = [], at_least integer = 2, above float = 0.5
 // returns: id string, agent string, strategy_id string, strategy string, error_class string, task_types list, occurrences integer
 // returns: successes integer, confidence float, lower float, upper float, status string, first_at integer, last_at integer, members list
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (s)<-[:WARNS_AGAINST]-(p:AntiPattern)
-WHERE ($agents IS NULL OR p.agent IN $agents) AND ($types IS NULL OR any(type IN p.types WHERE type IN $types))
+WHERE ($agents IS NULL OR p.agent IN $agents)
+  AND ($types IS NULL OR any(type IN p.types WHERE type IN $types) OR (s.id IN $untyped AND 'general' IN p.types))
 MATCH (p)-[:OPPOSED_BY]->(h:Heuristic)
 WITH p.id AS id, coalesce(s.merged_into, s.id) AS whole, coalesce(s.merged_into, s.id) = s.id AS itself, p.agent AS agent,
      p.error_class AS error_class, p.types AS types, p.occurrences AS occurrences, p.first_at AS first_at, p.last_at AS last_at,

@@ -32,20 +32,20 @@ RETURN c.z AS z, rules > 0 AS told;
 
 // name: consolidation.likely_strategies
 // doc: Strategies with at least three praised episodes, whose share among praised and blamed episodes has a lower bound over a half; all,
-// doc: or those with the given texts.
+// doc: or those with the given texts. Only episodes of tasks with a type count.
 // option: agents  by the episodes of given agents, on given types of tasks, alone
 // param: texts list = null, types list = null
 // returns: id string
 MATCH (s:Strategy)                                                                                                  //? !agents
 WHERE s.ns = $ns AND s.trials >= 3 AND ($texts IS NULL OR s.text IN $texts)                                         //? !agents
 MATCH (s)<-[u:USED]-(e:Episode)                                                                                     //? !agents
-WHERE u.applied AND (praised(e.score) OR blamed(e.score))                                                           //? !agents
+WHERE u.applied AND e.type <> 'general' AND (praised(e.score) OR blamed(e.score))                                   //? !agents
 MATCH (a:Agent)                                                                                                     //? agents
 WHERE a.ns = $ns AND a.name IN $agents                                                                              //? agents
 MATCH (a)-[:RAN]->(e:Episode)                                                                                       //? agents
 WHERE ($types IS NULL OR e.type IN $types) AND (praised(e.score) OR blamed(e.score))                                //? agents
 MATCH (e)-[u:USED]->(s:Strategy)                                                                                    //? agents
-WHERE u.applied                                                                                                     //? agents
+WHERE u.applied AND e.type <> 'general'                                                                             //? agents
 WITH s.id AS id, count(*) AS counted, sum(CASE WHEN praised(e.score) THEN 1 ELSE 0 END) AS worked
 WITH id, worked, wilson_lower(worked, counted, $z) AS lower
 WHERE worked >= 3 AND lower > 0.5
@@ -53,7 +53,7 @@ RETURN id
 ORDER BY id;
 
 // name: consolidation.repeated_strategies
-// doc: The given strategies that were applied in praised episodes of at least two tasks.
+// doc: The given strategies that were applied in praised episodes of at least two tasks with a type.
 // option: agents  by the episodes of given agents, on given types of tasks, alone
 // param: types list = null
 // returns: text string, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer, last_at integer
@@ -61,7 +61,7 @@ ORDER BY id;
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (s)<-[u:USED]-(e:Episode)
-WHERE u.applied AND (praised(e.score) OR blamed(e.score))
+WHERE u.applied AND e.type <> 'general' AND (praised(e.score) OR blamed(e.score))
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 MATCH (a:Agent)-[:RAN]->(e)
 WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)                                                    //? agents

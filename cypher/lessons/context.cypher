@@ -25,6 +25,55 @@ WITH count(*) AS episodes, sum(score) AS total, collect({score: score, summary: 
 WHERE episodes > 0
 RETURN episodes, total / episodes AS mean_score, latest;
 
+// name: context.similar
+// doc: The tasks that are similar to one, the nearest first.
+// param: task string
+// returns: id string, similarity float
+MATCH (t:Task {id: $task})
+WITH t, t.ns AS ns WHERE ns = $ns
+MATCH (t)-[r:SIMILAR_TO]->(o:Task)
+RETURN o.id AS id, r.similarity AS similarity
+ORDER BY similarity DESC, id;
+
+// name: context.tried
+// doc: What was tried on tasks, rows {id, weight, own}, best first: outcomes on the task itself (own) and on those near it, which count by
+// doc: their weights. Only the strategies with most trials count; merged ones are one.
+// param: limit integer = 64
+// returns: id string, strategy string, here_trials integer, here_successes integer, near_trials integer, near_successes integer
+// returns: confidence float, lower float, failing float
+UNWIND $rows AS row
+MATCH (t:Task {id: row.id})
+WITH row.own AS own, row.weight AS weight, t, t.ns AS ns WHERE ns = $ns
+MATCH (t)<-[o:OUTCOME]-(s:Strategy)
+WHERE $agents IS NULL OR o.agent IN $agents
+WITH whole(s) AS id, sum(CASE WHEN own THEN o.trials ELSE 0 END) AS here_trials,
+     sum(CASE WHEN own THEN o.successes ELSE 0 END) AS here_successes, sum(CASE WHEN own THEN 0 ELSE o.trials END) AS near_trials,
+     sum(CASE WHEN own THEN 0 ELSE o.successes END) AS near_successes, sum(weight * o.trials) AS n, sum(weight * o.successes) AS k
+ORDER BY n DESC, id
+LIMIT $limit
+MATCH (s:Strategy {id: id})
+RETURN id, s.text AS strategy, here_trials, here_successes, near_trials, near_successes,
+       posterior_mean(k, n, $prior_successes, $prior_failures) AS confidence, wilson_lower(k, n, $z) AS lower,
+       posterior_mean(n - k, n, $prior_successes, $prior_failures) AS failing
+ORDER BY lower DESC, confidence DESC, id;
+
+// name: context.errors
+// doc: The class of the latest error of strategies on tasks, among the latest twenty episodes of each task.
+// param: tasks list
+// returns: id string, error_class string
+MATCH (t:Task)
+WHERE t.id IN $tasks AND toString(t.ns) = $ns
+MATCH (t)-[d:RECENT]->(e:Episode)
+WHERE NOT e.success AND e.error_class IS NOT NULL
+MATCH (a:Agent)-[:RAN]->(e)
+WHERE $agents IS NULL OR a.name IN $agents
+MATCH (e)-[u:USED]->(s:Strategy)
+WHERE u.applied AND whole(s) IN $ids
+WITH whole(s) AS id, e.error_class AS error_class, d.at AS at, e.id AS episode
+ORDER BY at DESC, episode DESC
+RETURN id, collect(error_class)[0] AS error_class
+ORDER BY id;
+
 // name: context.parts
 // doc: The lessons for a task of a type: one row for each part that is not empty. Parts: rules (those of the task that hold, latest first),
 // doc: mistakes (on the task with the key, most frequent first), heuristics and anti-patterns (of the type, best and most certain first,

@@ -26,6 +26,7 @@ from graphmem.models.lessons import AntiPattern
 from graphmem.models.recall import NearTask, Recall, RecallItem
 from graphmem.search.similarity import Hit, Similarity, searched
 from graphmem.store.port import Row
+from graphmem.text.task_types import GENERAL
 
 SEEDS = 20
 """Most tasks, and strategies, from the search."""
@@ -336,18 +337,25 @@ class Recaller:
     def _warnings(
         self, ranked: Sequence[Row], tasks: Mapping[str, Row], view: View
     ) -> list[AntiPattern]:
-        """Return the anti-patterns on these types of tasks, by relevance and certainty."""
+        """Return the anti-patterns on these types of tasks, by relevance and certainty.
+
+        Tasks without a type have no lessons in common: there, what fails on the near tasks counts.
+        """
         near = sorted(ranked, key=lambda row: (-row["relevance"], row["id"]))[:POOL]
         if not near or not tasks:
             return []
         settings = self._settings
+        above = settings.heuristic_above
+        types = {row["task_type"] for row in tasks.values()}
+        failing = [row for row in near if GENERAL in types and _failing(row) > above]
         rows = self._read(
             "recall.warnings",
             ids=sorted({id_ for row in near for id_ in _members(row)}),
-            types=sorted({row["task_type"] for row in tasks.values()}),
+            types=sorted(types - {GENERAL}),
+            untyped=sorted({id_ for row in failing for id_ in _members(row)}),
             agents=view.agents,
             at_least=view.failures(settings),
-            above=settings.heuristic_above,
+            above=above,
         )
         rows = [row for row in rows if view.allows(*row["task_types"])]
         relevance = {row["id"]: row["relevance"] for row in near}
@@ -383,6 +391,12 @@ def _way(row: Row, walk: _Walk) -> tuple[Step, ...]:
     task, trials, successes = row["first"]
     edge = f"OUTCOME {successes} of {trials}"
     return (*walk.tasks[task].way, ("edge", edge), ("strategy", row["id"]))
+
+
+def _failing(row: Row) -> float:
+    """Return how likely a strategy fails on the near tasks, by its outcomes there alone."""
+    trials = row["near_trials"]
+    return float((trials - row["near_successes"] + 1) / (trials + 2)) if trials else 0.0
 
 
 def _members(row: Row) -> tuple[str, ...]:

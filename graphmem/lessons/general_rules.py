@@ -3,8 +3,8 @@
 Without a model a general rule is a finding that episodes of several tasks share:
 
 - a strategy that was applied in at least three praised episodes (score of .85 or more) of at least
-  two tasks, and whose share of praised among praised and blamed episodes (score under .5) has a
-  Wilson lower bound over one half;
+  two tasks with a type (what worked on unlike tasks says nothing of all), and whose share of
+  praised among praised and blamed episodes (score under .5) has a Wilson lower bound over one half;
 - a sentence that praised episodes of at least two tasks list as a success, and that fewer blamed
   episodes list at all; or one that blamed episodes of at least two tasks list as a mistake, and
   fewer praised ones at all. Sentences are equal if they differ only in case, punctuation and

@@ -22,12 +22,14 @@ from graphmem.graph.access import EVERYTHING, View
 from graphmem.graph.arguments import check_limit, checked_text
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import find_strategy
+from graphmem.graph.nearness import NearTasks
 from graphmem.ids import node_id
 from graphmem.models import Difference
 from graphmem.models.similarity import RelinkReport, SimilarStrategy
 from graphmem.search.edges import LINKS, PAGE, Edges
 from graphmem.store.paging import pages
 from graphmem.store.port import TEXTS, Row, SearchIndex
+from graphmem.text.task_types import GENERAL
 from graphmem.text.words import words
 
 if TYPE_CHECKING:
@@ -45,6 +47,8 @@ _SHARE = 5
 """Where one in so many nodes is new, all are linked anew: that is quicker."""
 _GROWTH = 4
 """Factor by which more is looked at where too little of it may be read."""
+_ROUNDED = 1e-6
+"""What the cosine of a text with itself may lack of 1."""
 _UNSEEN = 100
 """How many texts of a label are taken to be there where more may be than were looked at."""
 _KEPT = 256
@@ -187,6 +191,27 @@ class Similarity:
             for hit in hits
             if hit.label == label and hit.similarity >= least
         ]
+
+    def near_tasks(self, text: str, view: View = EVERYTHING) -> NearTasks:
+        """Return the tasks to which a text is relevantly similar, and the type that they lend it.
+
+        The text has the type of the nearest task if that has one, and if their similarity is at
+        least the embedder's ``near``, which one in 1,000 pairs of unrelated texts exceeds.
+        """
+        hits = self.search(text, LINKS, view)
+        least = self.floors(hits, LINKS, view)["Task"]
+        tasks = sorted(
+            ((hit.id, hit.similarity) for hit in hits if hit.label == "Task"),
+            key=lambda pair: (-pair[1], pair[0]),
+        )
+        near = tuple(pair for pair in tasks if pair[1] >= max(least - _ROUNDED, 0.0))[:LINKS]
+        if not near or near[0][1] < self.embedder.thresholds.near:
+            return NearTasks(near)
+        first = near[0][0]
+        row = view.tasks(self._graph, [first]).get(first)
+        if row is None or row["task_type"] == GENERAL:
+            return NearTasks(near)
+        return NearTasks(near, row["task_type"], f"near: {first}")
 
     def floors(self, hits: Sequence[Hit], limit: int, view: View = EVERYTHING) -> dict[str, float]:
         """Return by label the similarity below which nothing of a search is relevant.

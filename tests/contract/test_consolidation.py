@@ -46,6 +46,7 @@ def learn(memory: Memory, task: str, score: float, **given: Any) -> str:
     episode = {
         "task": task,
         "strategy": given.pop("strategy", []),
+        "task_type": "work",  # outcomes on tasks without a type make no rule for all tasks
         "score": score,
         "source_key": f"{number}",
         "ended_at": DAY + timedelta(hours=number),
@@ -129,6 +130,12 @@ class TestStrategies:
             learn(memory, task, score, strategy=["it"])
         memory.lessons.consolidate(force=True)
         assert general(memory) == ({"it": "WORKS"} if becomes else {})
+
+    def test_strategies_on_tasks_without_a_type_make_no_rule(self, memory: Memory) -> None:
+        for task in "ababab":
+            learn(memory, task, 0.9, strategy=["it"], task_type=None)
+        assert memory.lessons.consolidate(force=True).rules == 0
+        assert memory.verify().ok
 
     def test_what_was_not_applied_does_not_count(self, memory: Memory) -> None:
         for task in "abab":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import unicodedata
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -107,14 +108,39 @@ class TestSections:
         assert memory.context(TASK, max_tokens=1_000) == WHOLE
 
     def test_a_task_that_is_not_known_has_what_is_known_of_its_type(self, memory: Memory) -> None:
-        fill(memory, task_type="general")
-        assert memory.context("zzz", max_tokens=1_000).splitlines()[2:-1] == [
+        fill(memory, task_type="debugging")
+        assert memory.context("debug zzz", max_tokens=1_000).splitlines()[2:-1] == [
             *("works on such tasks:", "- 6 of 6: read the log first"),
             *("fails on such tasks:", "- 3x: restart everything"),
             *("  error: timeout after <number> s", "  instead: read the log first"),
             *("general rules:", "- WORKS, 6 of 6: compared with the last good run"),
             "- AVOID, 3 of 3: did not look at the log",
         ]
+
+    def test_a_task_near_known_ones_has_what_worked_there(self, opened: Opener) -> None:
+        memory = opened(embedder="hashing")
+        fill(memory)
+        shown = memory.context("find the root causes", max_tokens=1_000).splitlines()[2:-1]
+        assert shown[:4] == [
+            *("works on such tasks:", "- 6 of 6 on tasks like it: read the log first"),
+            *("fails on such tasks:", "- 3x: restart everything"),
+        ]
+
+    def test_a_task_has_the_type_of_the_nearest_one(self, opened: Opener) -> None:
+        """Where its wording says none, and one is near enough."""
+        memory = opened(embedder="hashing")
+        fill(memory)
+        fill(memory, "quite another matter", strategy=["ask around"])
+        shown = memory.context("find the root causes", max_tokens=1_000)
+        assert "- 6 of 6 on tasks like it: read the log first" in shown
+        assert "- 9 of 18: ask around" not in shown
+        memory.learn_many(
+            {"task": "x", "task_type": "diagnosis", "strategy": "look twice", "success": True}
+            | {"source_key": f"x {number}"}
+            for number in range(3)
+        )
+        assert "- 3 of 3: look twice" in memory.context("find the root causes", max_tokens=1_000)
+        assert "look twice" not in memory.context("find something", max_tokens=1_000)
 
     def test_a_task_is_known_by_its_wording_too(self, memory: Memory) -> None:
         memory.learn(
@@ -140,9 +166,10 @@ class TestSections:
 
     def test_an_empty_memory_has_nothing_to_say(self, memory: Memory) -> None:
         assert memory.context(TASK) == ""
-        fill(memory, task_type="diagnosis")
-        assert memory.context("zzz") != ""
-        assert memory.context("zzz", agent="somebody else") == ""
+        fill(memory, task_type="debugging")
+        assert memory.context("debug zzz") != ""
+        assert memory.context("debug zzz", agent="somebody else") == ""
+        assert memory.context("zzz") == "", "no task is like it, and no type is known"
 
     def test_merged_strategies_count_as_one(self, memory: Memory) -> None:
         fill(memory)
@@ -431,3 +458,64 @@ class TestScopes:
         assert memory.context(TASK, agent="ada", max_tokens=1_000).replace("last ", "") == (
             memory.context(TASK, max_tokens=1_000).replace("last ", "")
         )
+
+
+BEST = {
+    "refund a cancelled flight": "check the fare rules",
+    "bake a loaf of rye bread": "weigh the flour",
+    "find the slowest query of a report": "read the query plan",
+}
+TOOLS = [*BEST.values(), "ask a colleague"]
+SAID = {
+    "refund a cancelled flight": "refund a flight that was cancelled",
+    "bake a loaf of rye bread": "bake rye bread",
+    "find the slowest query of a report": "find which query of the report is slowest",
+}
+
+
+class TestTasksWithoutType:
+    """Three unlike tasks without a type, for each of which another of four tools is best."""
+
+    @pytest.fixture(params=["hashing", "minilm"])
+    def lived(self, request: pytest.FixtureRequest, opened: Opener) -> Memory:
+        memory = opened(embedder=request.param)
+        chance = random.Random(1)
+        for number in range(120):
+            task, tool = list(BEST)[number % 3], TOOLS[number // 3 % 4]
+            success = chance.random() < (0.9 if BEST[task] == tool else 0.35)
+            memory.learn(
+                task,
+                tool,
+                success=success,
+                source_key=str(number),
+                error=None if success else "no answer",
+            )
+        return memory
+
+    def test_each_has_its_own_best_tool_first(self, lived: Memory) -> None:
+        assert lived.lessons.consolidate(force=True).rules == 0
+        for task, tool in BEST.items():
+            for asked in (task, SAID[task], f"please {task}"):
+                shown = lived.context(asked, max_tokens=500)
+                first = shown.partition("works on such tasks:\n")[2].splitlines()[0]
+                assert first.endswith(f": {tool}"), (asked, shown)
+                assert " of 10 " in first, "of the ten trials on this task, not of thirty"
+                assert f"instead: {tool}" in shown
+
+    def test_after_a_first_episode_near_tasks_still_speak(self, lived: Memory) -> None:
+        asked = SAID["bake a loaf of rye bread"]
+        lived.learn(asked, "weigh the flour", success=True)
+        shown = lived.context(asked, max_tokens=500)
+        assert "1 of 1 here; " in shown
+        assert " of 10 on tasks like it: weigh the flour" in shown
+
+    @pytest.mark.parametrize("asked", ["quantum physics", "the plot of Hamlet"])
+    def test_what_is_unlike_all_of_them_has_nothing(self, lived: Memory, asked: str) -> None:
+        assert lived.context(asked, max_tokens=500) == ""
+        assert lived.recall(asked).items == ()
+
+    def test_recall_warns_of_what_fails_on_these_tasks(self, lived: Memory) -> None:
+        for task, tool in BEST.items():
+            warned = [warning.strategy for warning in lived.recall(task).warnings]
+            assert tool not in warned
+            assert set(warned) <= {*TOOLS}

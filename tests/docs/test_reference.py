@@ -234,6 +234,7 @@ def find_general_rules(memory: Memory) -> None:
     memory.learn_many(
         {
             "task": f"general {number % 2}",
+            "task_type": "work",
             "strategy": ["general"],
             "score": 0.9,
             "source_key": f"general {number}",

@@ -172,6 +172,29 @@ def test_without_candidates_it_takes_what_works_on_such_tasks_or_anywhere(memory
     assert {row.text for row in best} <= choice.candidates.keys()
 
 
+def test_what_was_merged_is_among_what_worked_best(memory: Memory) -> None:
+    tried(memory, TASK, "ask", "wwwf")
+    tried(memory, "rebook a seat", "ask politely", "ww")
+    tried(memory, "rebook a seat", "wait", "f")
+    memory.lessons.merge("ask", "ask politely")
+    assert memory.choose("quite another thing", seed=1).candidates.keys() == {"ask", "wait"}
+    told = memory.choose("quite another thing", seed=1, agent="default").candidates
+    assert told.keys() == {"ask", "wait"}
+
+
+def test_what_was_never_tried_is_expected_to_be_as_what_is_like_it(memory: Memory) -> None:
+    tried(memory, TASK, "ask for the booking number", "ffffffff")
+    tried(memory, TASK, "check the fare rules", "wwwwffff")
+    news = ["ask for the booking number twice", "check the fare rules first", "sing a song"]
+    found = {one.text: one for one in all_of(memory.choose(TASK, news, seed=1))}
+    low, middle, other = (found[text] for text in news)
+    assert low.probability < middle.probability
+    assert low.probability < other.probability
+    assert low.why.startswith("never tried; 0 of 8 by strategies like it: ")
+    assert other.why.startswith("never tried; 4 of 16 by all others: ")
+    assert not any(one.known for one in found.values())
+
+
 def test_an_empty_memory_has_no_candidates_of_its_own(memory: Memory) -> None:
     with pytest.raises(NotFoundError, match="give candidates, or learn an episode first"):
         memory.choose(TASK)

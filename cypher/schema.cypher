@@ -107,7 +107,7 @@ OPTIONS {indexConfig: {`fulltext.analyzer`: 'english'}};
 CREATE (n0:Episode {id: 'properties'})
 SET n0 += {ns: '', created_at: 0, recorded_at: 0, content_hash: '', task: '', keyed: true, task_type: '',
   success: true, score: 0.0, reward: 0.0, error: '', feedback: '', summary: '', started_at: 0, ended_at: 0, duration: 0.0, step_count: 0,
-  use_count: 0, source_key: '', source: '', extra: '', type: '', type_rule: '', error_class: ''}
+  use_count: 0, source_key: '', occurrence: '', source: '', extra: '', type: '', type_rule: '', error_class: ''}
 CREATE (n1:Step {id: 'properties'})
 SET n1 += {ns: '', created_at: 0, index: 0, action_type: '', action: '', observation: '', reward: 0.0, error: '',
   state: '', next_state: '', terminal: true}

@@ -11,6 +11,7 @@ __all__ = [
     "Episode",
     "GraphMemError",
     "Memory",
+    "MistakeCard",
     "ModelSettings",
     "Settings",
     "Step",
@@ -26,13 +27,14 @@ if TYPE_CHECKING:
     from graphmem.errors import GraphMemError
     from graphmem.ids import fingerprint
     from graphmem.memory import Memory
-    from graphmem.models import Episode, ModelSettings, Step, StrategyUse, Transition
+    from graphmem.models import Episode, MistakeCard, ModelSettings, Step, StrategyUse, Transition
 
 _HOMES = {
     "AsyncMemory": "async_memory",
     "Episode": "models",
     "GraphMemError": "errors",
     "Memory": "memory",
+    "MistakeCard": "models",
     "ModelSettings": "models",
     "Settings": "config",
     "Step": "models",

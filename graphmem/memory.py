@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pydantic import JsonValue
 
@@ -32,6 +32,7 @@ from graphmem.models import (
     Evidence,
     Learned,
     LearnReport,
+    MistakeCard,
     Rejection,
     Stats,
     Step,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from graphmem.search.embedding import Embedder
 
 Uses = str | StrategyUse | Choice | Sequence[str | StrategyUse | Choice]
+T = TypeVar("T")
 
 
 class Memory:
@@ -167,6 +169,9 @@ class Memory:
         error: str | None = None,
         feedback: str | None = None,
         summary: str | None = None,
+        successes: Iterable[str] = (),
+        mistakes: Iterable[str] = (),
+        mistake_cards: Iterable[MistakeCard] = (),
         started_at: datetime | None = None,
         ended_at: datetime | None = None,
         duration: float | None = None,
@@ -174,10 +179,11 @@ class Memory:
         source: str | None = None,
         extra: Mapping[str, JsonValue] | None = None,
     ) -> Learned:
-        """Learn one episode, in one durable transaction.
+        """Learn one episode that just happened, in one durable transaction.
 
-        Learning the same ``source_key`` again (or, without a key, the same content) changes nothing
-        and returns ``created=False``; so give a key or a time if the same thing happens repeatedly.
+        Every call is an outcome: equal calls are as many episodes. With a ``source_key`` it is
+        learned once; the same key with the same content again changes nothing and returns
+        ``created=False``. An episode without a time ended now.
 
         Args:
             task: the attempted task, in words.
@@ -194,10 +200,14 @@ class Memory:
             error: the error that ended it.
             feedback: the comment of a person or a judge.
             summary: a short summary.
+            successes: sentences about what went well, at most 200; rules come out of them.
+            mistakes: sentences about what went badly, at most 200.
+            mistake_cards: mistakes, described so that a repetition is recognised; at most 200.
             started_at: with time zone.
-            ended_at: with time zone.
-            duration: seconds.
-            source_key: a key of the episode, unique in the namespace.
+            ended_at: with time zone; default: now, unless ``started_at`` is given.
+            duration: seconds; where it ended now, it started so long before.
+            source_key: a key of the episode, unique in the namespace. A call with a known key and
+                without a time agrees with the stored time.
             source: its origin, as information for people; not part of the content.
             extra: any other data, as JSON.
 
@@ -215,10 +225,13 @@ class Memory:
             agent=agent,
             task_type=task_type,
             task_key=task_key,
-            steps=tuple(steps) if isinstance(steps, Iterator) else steps,
+            steps=_listed(steps),
             error=error,
             feedback=feedback,
             summary=summary,
+            successes=_listed(successes),
+            mistakes=_listed(mistakes),
+            mistake_cards=_listed(mistake_cards),
             started_at=started_at,
             ended_at=ended_at,
             duration=duration,
@@ -308,6 +321,10 @@ class Memory:
     ) -> LearnReport:
         """Learn many episodes, ``batch_size`` in a transaction.
 
+        They are taken from a record, not as happening now: one without a time stays without. Equal
+        ones without a ``source_key`` count each, told apart by how many of them came before in this
+        call; so the same ones in another call, for instance after a crash, add nothing.
+
         Args:
             episodes: any iterable; it is read lazily, a batch at a time.
             batch_size: from 1 to 100000.
@@ -334,8 +351,8 @@ class Memory:
         A form has ``task_id``, ``score`` in [0, 1], and may have ``trajectory_summary``,
         ``successes``, ``mistakes`` and ``mistake_cards``; see the format ``sentinel``. ``steps``
         and all unknown fields are stored in ``extra``. An ``episode_id`` (or ``id``) identifies the
-        episode, and the same id with other content is an error; without an id, learning an equal
-        form again changes nothing.
+        episode, and the same id with other content is an error; without an id, every call is an
+        outcome. Without a ``timestamp`` it ended now.
 
         Raises:
             ValidationError: a field is wrong; the error has its name in the form.
@@ -345,7 +362,7 @@ class Memory:
         from graphmem.seeding import sentinel
 
         episode = sentinel.episode(form, source_key=sentinel.identity(form))
-        return self._learner.learn(episode)
+        return self._learner.learn(episode, dated=sentinel.is_live(form))
 
     def context(
         self,
@@ -669,3 +686,8 @@ class Memory:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _listed(items: Iterable[T]) -> Iterable[T]:
+    """Return what an iterator yields, so that it can be checked; anything else as it is."""
+    return tuple(items) if isinstance(items, Iterator) else items

@@ -5,8 +5,8 @@
 // returns: id string, key string, at integer, recorded_at integer
 MATCH (e:Episode)
 WHERE e.ns = $ns
-RETURN e.id AS id, coalesce(e.source_key, e.content_hash) AS key, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,
-  e.recorded_at AS recorded_at;
+RETURN e.id AS id, coalesce(e.source_key, e.content_hash + coalesce(e.occurrence, '')) AS key,
+  coalesce(e.ended_at, e.started_at, e.recorded_at) AS at, e.recorded_at AS recorded_at;
 
 // name: calibration.episodes
 // doc: The tasks and outcomes of episodes; `seq` is the number of their event in the stream of their agent.

@@ -9,7 +9,7 @@
 // An episode is what episodes/rows.py makes of it:
 //   {id, content_hash, agent, agent_name, task, task_key, keyed, description, task_type, at,
 //    used_at, success (0 or 1), score, reward, error, feedback, summary, started_at, ended_at,
-//    duration, step_count, use_count, source_key, source, extra, type, type_rule, inferred, inferred_rule, error_class,
+//    duration, step_count, use_count, source_key, occurrence, source, extra, type, type_rule, inferred, inferred_rule, error_class,
 //    steps [{id, index, action_type, action, observation, reward, error, state, next_state, terminal}]}
 // `at` orders episodes (ended, else started, else recorded), `used_at` is null without a date. Of a strategy, `worth` is credit times
 // score. A co-occurrence goes from the smaller id; its weight is a count that decays with the half-life, held at last_at, and episodes
@@ -38,13 +38,14 @@ RETURN e.id AS id, e.content_hash AS content_hash;
 // option: stepped  it has steps
 // option: together  it used several strategies
 // option: chosen  it is known how one of them was chosen
+// option: sourced  it has a source key, else an occurrence, which tells it from equal ones
 // option: locked  other processes may write: nodes are locked before they are read
 // param: agent string, agent_name string, task string, stream string, scope string, namespace string, half_life_days float
 // param: half_life float, heuristics list, anti_patterns list, used integer, uses list, pairs list, steps list, at integer
 // param: used_at integer, supports boolean, content_hash string, description string, keyed boolean, task_type string, success integer
 // param: score float, reward float, error string, feedback string, summary string, started_at integer, ended_at integer
-// param: duration float, step_count integer, source_key string, source string, extra string, type string, type_rule string
-// param: error_class string
+// param: duration float, step_count integer, source_key string, occurrence string, source string, extra string, type string
+// param: type_rule string, error_class string
 // returns: episodes integer, heuristic string, trials integer, successes integer, occurrences integer
 MATCH (h:Heuristic)                                                                                             //? !failed
 WHERE h.id IN $heuristics AND h.created_at <= $now                                                              //? !failed
@@ -68,7 +69,9 @@ SET t.described_by = CASE WHEN $at > t.described_at OR ($at = t.described_at AND
 SET t.described_at = CASE WHEN $at > t.described_at THEN $at ELSE t.described_at END
   , t.typed_at = CASE WHEN $at > t.typed_at THEN $at ELSE t.typed_at END                                        //? typed
 CREATE (a)-[:RAN]->(e:Episode {id: $id, ns: $ns, created_at: $now, recorded_at: $now, content_hash: $content_hash, task: $description,
-  keyed: $keyed, success: $supports, score: $score, reward: $reward, step_count: $step_count, use_count: $used, source_key: $source_key,
+  keyed: $keyed, success: $supports, score: $score, reward: $reward, step_count: $step_count, use_count: $used,
+  source_key: $source_key,                                                                                      //? sourced
+  occurrence: $occurrence,                                                                                      //? !sourced
   task_type: $task_type,                                                                                        //? typed
   error: $error, feedback: $feedback, summary: $summary, duration: $duration,                                   //? told
   source: $source, extra: $extra, error_class: $error_class,                                                    //? told
@@ -263,8 +266,8 @@ MATCH (m:Stream {id: row.stream})
 CREATE (a)-[:RAN]->(e:Episode {id: row.id, ns: $ns, created_at: $now, recorded_at: $now, content_hash: row.content_hash,
   task: row.description, keyed: row.keyed, task_type: row.task_type, success: row.success = 1, score: row.score, reward: row.reward,
   error: row.error, feedback: row.feedback, summary: row.summary, started_at: row.started_at, ended_at: row.ended_at,
-  duration: row.duration, step_count: row.step_count, use_count: row.use_count, source_key: row.source_key, source: row.source,
-  extra: row.extra, type: row.type, type_rule: row.type_rule, error_class: row.error_class})-[:ATTEMPTED]->(t)
+  duration: row.duration, step_count: row.step_count, use_count: row.use_count, source_key: row.source_key, occurrence: row.occurrence,
+  source: row.source, extra: row.extra, type: row.type, type_rule: row.type_rule, error_class: row.error_class})-[:ATTEMPTED]->(t)
 CREATE (:Event {id: m.id + ':' + toString(m.last - row.followers), ns: $ns, created_at: $now, stream: m.id, seq: m.last - row.followers,
   kind: 'episode', subject: row.id})-[:ABOUT]->(e)
 FOREACH (at IN row.recent | CREATE (t)-[:RECENT {at: at}]->(e))
@@ -453,8 +456,8 @@ MATCH (e)-[:ATTEMPTED]->(t:Task)
 RETURN e.id AS id, a.name AS agent, t.key AS task_key,
   {content_hash: e.content_hash, recorded_at: e.recorded_at, task: e.task, keyed: e.keyed, task_type: e.task_type, success: e.success,
   score: e.score, reward: e.reward, error: e.error, feedback: e.feedback, summary: e.summary, started_at: e.started_at,
-  ended_at: e.ended_at, duration: e.duration, step_count: e.step_count, use_count: e.use_count, source_key: e.source_key, source: e.source,
-  extra: e.extra} AS facts;
+  ended_at: e.ended_at, duration: e.duration, step_count: e.step_count, use_count: e.use_count, source_key: e.source_key,
+  occurrence: e.occurrence, source: e.source, extra: e.extra} AS facts;
 
 // name: learning.uses_of
 // doc: The strategies that episodes used, by rank.

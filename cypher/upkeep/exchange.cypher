@@ -5,11 +5,12 @@
 // both are JSON. The rest can mention any episode, so it is removed when one is erased.
 
 // name: exchange.episodes
-// doc: The episodes of a namespace, earliest first, with their source keys.
-// returns: id string, source_key string, source string, at integer
+// doc: The episodes of a namespace, earliest first, with their source keys, and what tells equal ones without a key apart.
+// returns: id string, source_key string, occurrence string, source string, at integer
 MATCH (e:Episode)
 WHERE e.ns = $ns
-RETURN e.id AS id, e.source_key AS source_key, e.source AS source, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
+RETURN e.id AS id, e.source_key AS source_key, e.occurrence AS occurrence, e.source AS source,
+  coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
 ORDER BY at, id;
 
 // name: exchange.documents

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from graphmem.cli.options import Options, moment
+from graphmem.cli.options import Options, json_object, moment
 from graphmem.cli.printing import print_json
 
 
@@ -22,20 +22,44 @@ from graphmem.cli.printing import print_json
 @click.option("--error", help="The error that ended it.")
 @click.option("--feedback", help="The comment of a person or a judge.")
 @click.option("--summary", help="A short summary.")
+@click.option("--worked", "successes", multiple=True, metavar="TEXT", help="What went well.")
+@click.option("--mistake", "mistakes", multiple=True, metavar="TEXT", help="What went badly.")
+@click.option(
+    "--mistake-card",
+    "cards",
+    multiple=True,
+    callback=json_object,
+    metavar="JSON",
+    help="A mistake, described so that a repetition is recognised: an object with a type.",
+)
 @click.option("--started-at", callback=moment, help="ISO 8601 with time zone.")
-@click.option("--ended-at", callback=moment, help="ISO 8601 with time zone.")
+@click.option("--ended-at", callback=moment, help="ISO 8601 with time zone; default: now.")
 @click.option("--duration", type=float, help="Seconds.")
 @click.option("--source-key", help="A key of the episode; the same key is learned once.")
 @click.pass_obj
-def learn(options: Options, /, task: str, strategies: tuple[str, ...], **outcome: Any) -> None:
+def learn(
+    options: Options,
+    /,
+    task: str,
+    strategies: tuple[str, ...],
+    cards: list[dict[str, Any]],
+    **outcome: Any,
+) -> None:
     """Learn one episode: an attempt at TASK by STRATEGY (the main one first).
+
+    Every call counts, unless it has a known source key. --worked, --mistake and --mistake-card can
+    be repeated.
 
     \b
     Example:
       graphmem learn "refund a cancelled flight" "check policy, then refund" \\
           --success --agent gpt-4o --source-key run-17/3
     """
-    learned = options.memory(must_exist=False).learn(task, list(strategies), **outcome)
+    from graphmem.models import MistakeCard
+
+    described = [MistakeCard(**card) for card in cards]
+    memory = options.memory(must_exist=False)
+    learned = memory.learn(task, list(strategies), mistake_cards=described, **outcome)
     if options.as_json:
         print_json(learned)
     elif learned.created:

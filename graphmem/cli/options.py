@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -94,3 +95,18 @@ def moment(_: click.Context, parameter: click.Parameter, value: str | None) -> A
         raise click.BadParameter(f"{value!r} has no time zone; add Z or an offset like +01:00")
     del parameter
     return moment
+
+
+def json_object(_: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Return the JSON object of an option, or the list of those of one that can be repeated."""
+    if isinstance(value, tuple):
+        return [json_object(_, parameter, text) for text in value]
+    if value is None:
+        return None
+    try:
+        parsed = json.loads(value)
+    except (ValueError, RecursionError) as error:
+        raise click.BadParameter(f"{value!r} is not JSON ({error})") from error
+    if not isinstance(parsed, dict):
+        raise click.BadParameter(f"{value!r} is not a JSON object, such as '{{\"seconds\": 30}}'")
+    return parsed

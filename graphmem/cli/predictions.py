@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from graphmem.cli import plotting
-from graphmem.cli.options import Options, moment
+from graphmem.cli.options import Options, json_object, moment
 from graphmem.cli.printing import cell, print_json, print_table
 
 if TYPE_CHECKING:
@@ -35,20 +34,6 @@ BIN_COLUMNS = (
 _BLUE, _GREY, _PALE = "#3b6ea5", "#333333", "#9db8d6"
 
 
-def _object(_: click.Context, parameter: click.Parameter, value: str | None) -> Any:
-    """Return the JSON object of an option."""
-    del parameter
-    if value is None:
-        return None
-    try:
-        parsed = json.loads(value)
-    except (ValueError, RecursionError) as error:
-        raise click.BadParameter(f"{value!r} is not JSON ({error})") from error
-    if not isinstance(parsed, dict):
-        raise click.BadParameter(f"{value!r} is not a JSON object, such as '{{\"seconds\": 30}}'")
-    return parsed
-
-
 @click.group()
 def predictions() -> None:
     """Predictions, their outcomes, and how reliable they were."""
@@ -60,7 +45,7 @@ def predictions() -> None:
     "--probability", type=float, metavar="P", help="Probability that it comes true, from 0 to 1."
 )
 @click.option(
-    "--outcome", callback=_object, metavar="JSON", help="The expected outcome, a JSON object."
+    "--outcome", callback=json_object, metavar="JSON", help="The expected outcome, a JSON object."
 )
 @click.option("--agent", help="The predicting agent [the agent of the policy; default].")
 @click.option("--due", callback=moment, help="When it expires: ISO 8601 with time zone.")
@@ -88,7 +73,7 @@ def expect(options: Options, /, subject: str, **expected: Any) -> None:
 @predictions.command()
 @click.argument("prediction_id", metavar="ID")
 @click.option(
-    "--actual", callback=_object, metavar="JSON", help="The actual outcome, a JSON object."
+    "--actual", callback=json_object, metavar="JSON", help="The actual outcome, a JSON object."
 )
 @click.option("--happened", type=click.Choice(["yes", "no"]), help="Whether it came true.")
 @click.pass_obj

@@ -23,14 +23,14 @@ _TOLD = ("error", "feedback", "summary", "duration", "source", "extra", "error_c
 _ADDED = (
     *("id", "agent", "agent_name", "task", "stream", "scope", "content_hash", "description"),
     *("keyed", "task_type", "success", "score", "reward", "started_at", "ended_at", "used_at"),
-    *("steps", "step_count", "source_key", "type", "type_rule"),
+    *("steps", "step_count", "source_key", "occurrence", "type", "type_rule"),
     *_TOLD,
 )
 _RECORDED = (
     *("id", "agent", "task", "stream", "content_hash", "description", "keyed", "task_type"),
     *("success", "score", "reward", "error", "feedback", "summary", "started_at", "ended_at"),
-    *("duration", "step_count", "use_count", "source_key", "source", "extra", "type", "type_rule"),
-    *("error_class", "steps", "followers"),
+    *("duration", "step_count", "use_count", "source_key", "occurrence", "source", "extra"),
+    *("type", "type_rule", "error_class", "steps", "followers"),
 )
 
 _LATEST = ("at", "id", "description", "inferred", "inferred_rule")
@@ -87,6 +87,7 @@ def addition(row: Row, now: int) -> tuple[list[str], Row]:
         "dated": dated is not None,
         "told": any(row[name] is not None for name in _TOLD),
         "stepped": bool(row["steps"]),
+        "sourced": row["source_key"] is not None,
         "together": len(uses) > 1,
         "chosen": any("propensity" in use for use in uses),
     }

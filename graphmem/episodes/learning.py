@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Literal, NamedTuple
+from uuid import uuid4
 
 from graphmem.config import Settings
 from graphmem.episodes.counting import (
@@ -21,7 +23,8 @@ from graphmem.episodes.counting import (
     overgrown,
     parts,
 )
-from graphmem.episodes.rows import episode_row, read_contents
+from graphmem.episodes.occurrences import Occurrences
+from graphmem.episodes.rows import agrees, compared, episode_row, read_contents
 from graphmem.errors import (
     ConflictError,
     SettingsError,
@@ -78,8 +81,11 @@ class Learner:
         self._likely = 0.5
         self._half_life_days = graph.settings.co_occurrence_half_life_days
 
-    def learn(self, episode: Episode) -> Learned:
-        """Learn one episode, durably, or find that it is known.
+    def learn(self, episode: Episode, *, dated: bool = True) -> Learned:
+        """Learn one episode that happened just now, durably, or find that it is known.
+
+        It ended now where it has no time (``dated=False``: then it stays without one). Where it has
+        neither a source key nor an occurrence, it gets an occurrence of its own.
 
         Raises:
             ValidationError: success and score contradict each other.
@@ -87,9 +93,12 @@ class Learner:
             ScopeError: the agent may not learn this type of task.
             StoreError: the engine failed; nothing was written.
         """
-        row = self._row(episode)
+        own = episode.source_key is None and episode.occurrence is None
+        row = self._row(_live(episode, self._graph.now(), own=own, dated=dated))
+        row["_timeless"] = episode.started_at is None and episode.ended_at is None
         with self._graph.store.one_call():
-            created = self._add(row) or self._write([row], "raise")[0] is True
+            # What is known of its own was written by an attempt of which nothing was heard.
+            created = self._add(row) or self._write([row], "raise")[0] is True or own
         return Learned.model_construct(episode_id=row["id"], created=created)
 
     def learn_many(
@@ -102,6 +111,9 @@ class Learner:
         on_reject: Callable[[Rejection], None] | None = None,
     ) -> LearnReport:
         """Learn episodes in transactions of ``batch_size`` (fewer where they have many steps).
+
+        Equal ones without a source key are numbered, so that each counts; the same ones again give
+        nothing new.
 
         With ``on_error="collect"`` a bad record is reported and the others are learned; with
         ``"raise"`` the first bad record raises, and its batch is not written. Batches before it
@@ -131,23 +143,24 @@ class Learner:
             rows.clear()
             places.clear()
 
-        for index, episode in enumerate(episodes):
-            seen += 1
-            try:
-                row = self._row(_episode(episode))
-            except ValidationError as error:
-                if on_error == "raise":
-                    raise
-                report.reject(index, error, _key_of(episode))
-                continue
-            rows.append(row)
-            places.append(index)
-            steps += len(row["steps"])
-            size += row["_size"]
-            full = steps >= STEPS_IN_A_BATCH or size >= SIZE_OF_A_BATCH
-            if len(rows) == batch_size or full:
-                flush()
-                seen = steps = size = 0
+        with Occurrences() as counted:
+            for index, episode in enumerate(episodes):
+                seen += 1
+                try:
+                    row = self._row(_episode(episode), counted)
+                except ValidationError as error:
+                    if on_error == "raise":
+                        raise
+                    report.reject(index, error, _key_of(episode))
+                    continue
+                rows.append(row)
+                places.append(index)
+                steps += len(row["steps"])
+                size += row["_size"]
+                full = steps >= STEPS_IN_A_BATCH or size >= SIZE_OF_A_BATCH
+                if len(rows) == batch_size or full:
+                    flush()
+                    seen = steps = size = 0
         flush()
         return report.done()
 
@@ -240,8 +253,9 @@ class Learner:
         rows = self._graph.read("learning.find_tasks", task_type=task_type)
         return [row["id"] for row in rows]
 
-    def _row(self, episode: Episode) -> Row:
-        return episode_row(episode, self._graph.ns, self._graph.settings.success_threshold)
+    def _row(self, episode: Episode, counted: Occurrences | None = None) -> Row:
+        threshold = self._graph.settings.success_threshold
+        return episode_row(episode, self._graph.ns, threshold, counted)
 
     def _add(self, row: Row) -> bool:
         """Learn an episode by one statement, if all that it is about is known; return whether.
@@ -337,6 +351,8 @@ class Learner:
         if clashing:
             stored = read_contents(tx, [row["id"] for row in clashing])
             for row in clashing:
+                if agrees(row, stored[row["id"]]):
+                    continue
                 conflict = _conflict(row, stored[row["id"]])
                 if on_error == "raise":
                     raise conflict
@@ -436,11 +452,23 @@ def _once(rows: list[Row], on_error: OnError) -> tuple[list[Row], dict[int, Conf
         index: _conflict(row, first[row["id"]]["_content"])
         for index, row in enumerate(rows)
         if row["content_hash"] != first[row["id"]]["content_hash"]
+        and not agrees(row, first[row["id"]]["_content"])
     }
     if on_error == "raise" and twins:
         raise next(iter(twins.values()))
     places = {key: place for place, key in enumerate(first)}
     return [{**first[key], "_place": places[key]} for key in sorted(first)], twins
+
+
+def _live(episode: Episode, now: int, *, own: bool, dated: bool) -> Episode:
+    """Return an episode of a live call: with a time, and an occurrence of its ``own``."""
+    told: dict[str, Any] = {"occurrence": uuid4().hex} if own else {}
+    if dated and episode.started_at is None and episode.ended_at is None:
+        told["ended_at"] = ended = from_millis(now)
+        if ended is not None and episode.duration is not None:
+            with contextlib.suppress(OverflowError):  # it would have begun before the year 1
+                told["started_at"] = ended - timedelta(seconds=episode.duration)
+    return episode.model_copy(update=told) if told else episode
 
 
 def _about(row: Row) -> set[str]:
@@ -499,8 +527,7 @@ def _key_of(given: object) -> str | None:
 
 
 def _conflict(row: Row, stored: dict[str, Any]) -> ConflictError:
-    key = row["source_key"] or row["id"]
-    return ConflictError(key, stored, row["_content"])
+    return ConflictError(row["source_key"] or row["id"], *compared(row, stored))
 
 
 def _strategy_row(row: Row) -> StrategyRow:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from graphmem.episodes.occurrences import FIRST, Occurrences
 from graphmem.graph.graph import Reader
 from graphmem.ids import (
     agent_id,
@@ -32,16 +33,24 @@ from graphmem.text.error_classes import error_class
 from graphmem.text.task_types import infer_task_type
 
 
-def episode_row(episode: Episode, namespace: str, threshold: float) -> Row:
+def episode_row(
+    episode: Episode, namespace: str, threshold: float, counted: Occurrences | None = None
+) -> Row:
     """Return what the procedures need of an episode; a score of ``threshold`` is a success.
 
-    ``_size`` is the number of characters of its content, as JSON.
+    ``counted`` numbers equal episodes that have neither a source key nor an occurrence; without it
+    they are one. ``_size`` is the number of characters of the content, as JSON; ``_timeless`` says
+    that no time is given.
     """
     outcome = resolve(episode, threshold)
     held = content(episode, outcome)
     written = canonical_json(hashed(held))
     content_hash = digest(written)
-    key = ("key", episode.source_key) if episode.source_key else ("content", content_hash)
+    occurrence = _occurrence(episode, content_hash, counted)
+    if episode.source_key:
+        key = ("key", episode.source_key)
+    else:
+        key = ("content", content_hash, *(() if occurrence is None else (occurrence,)))
     episode_id = node_id(namespace, "Episode", *key)
     task_key = episode.task_key or episode.task
     started, ended = held.get("started_at"), held.get("ended_at")
@@ -73,6 +82,7 @@ def episode_row(episode: Episode, namespace: str, threshold: float) -> Row:
         "step_count": len(episode.steps),
         "use_count": len(episode.strategy),
         "source_key": episode.source_key,
+        "occurrence": occurrence,
         "source": episode.source,
         "extra": canonical_json(episode.extra) if episode.extra else None,
         "steps": [
@@ -118,6 +128,7 @@ def episode_row(episode: Episode, namespace: str, threshold: float) -> Row:
         ),
         "_content": held,
         "_size": len(written),
+        "_timeless": used_at is None,
     }
 
 
@@ -127,6 +138,35 @@ def _chosen(use: StrategyUse) -> Row:
         return {}
     candidates = None if use.candidates is None else canonical_json(use.candidates)
     return {"propensity": use.propensity, "explore": use.explore, "candidates": candidates}
+
+
+def _occurrence(episode: Episode, content_hash: str, counted: Occurrences | None) -> str | None:
+    """Return what tells an episode from equal ones, if anything has to."""
+    if episode.source_key:
+        return None
+    occurrence = episode.occurrence
+    if counted is not None:
+        occurrence = counted.of(content_hash, occurrence)
+    return None if occurrence == FIRST else occurrence
+
+
+def agrees(row: Row, stored: Mapping[str, Any]) -> bool:
+    """Return whether an episode says what is stored under its source key.
+
+    One without a time agrees with any: that of a live call is its clock's.
+    """
+    known, given = compared(row, stored)
+    return canonical_json(hashed(known)) == canonical_json(hashed(given))
+
+
+def compared(row: Row, stored: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the stored content and that of an episode, as far as they have to be the same."""
+    ignored = ("started_at", "ended_at") if row["_timeless"] else ()
+    known, given = (
+        {name: held[name] for name in held if name not in ignored}
+        for held in (stored, row["_content"])
+    )
+    return known, given
 
 
 def classify(held: Mapping[str, Any]) -> dict[str, str | None]:

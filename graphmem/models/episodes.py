@@ -180,7 +180,8 @@ class Episode(Input):
     Give ``success``, or ``score`` in [0, 1], or both. ``reward`` is any finite number (default: the
     score). Datetimes need a time zone. ``successes`` and ``mistakes`` are sentences about what went
     well and badly; rules are derived from them. An empty list of strategies means that none is
-    known.
+    known. Without ``source_key``, ``occurrence`` tells equal episodes apart; exports have it, and
+    where it is not given, equal ones are numbered.
     """
 
     task: Name
@@ -208,6 +209,7 @@ class Episode(Input):
     ended_at: Moment | None = None
     duration: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     source_key: Name | None = None
+    occurrence: Name | None = None
     source: Name | None = None
     extra: JsonObject = {}  # noqa: RUF012 - pydantic copies it
 
@@ -240,6 +242,13 @@ class Episode(Input):
         if self.started_at and self.ended_at and self.started_at > self.ended_at:
             raise ValidationError(
                 "ended_at", self.ended_at, f"lies before started_at {self.started_at.isoformat()}"
+            )
+        if self.occurrence and self.source_key:
+            raise ValidationError(
+                "occurrence",
+                self.occurrence,
+                "is for episodes without a source key",
+                "leave one of them out",
             )
         seen = set()
         for use in self.strategy:

@@ -65,10 +65,10 @@ def _is_abandoned(line: bytes) -> bool:
 
 
 def record(
-    content: Mapping[str, Any], source_key: str | None = None, source: str | None = None
+    content: Mapping[str, Any], source_key: str | None, occurrence: str | None, source: str | None
 ) -> dict[str, Any]:
-    """Return the object of a line from an episode's content, as stored in the graph."""
-    fields = {**content, "source_key": source_key, "source": source}
+    """Return the object of a line from an episode's content and origin, as stored in the graph."""
+    fields = {**content, "source_key": source_key, "occurrence": occurrence, "source": source}
     for name in ("started_at", "ended_at"):
         moment = from_millis(content.get(name))
         fields[name] = None if moment is None else moment.isoformat()

@@ -9,8 +9,11 @@ from typing import BinaryIO, Protocol
 from pydantic import BaseModel, ConfigDict
 
 from graphmem.config import Settings
-from graphmem.errors import SeedingError
-from graphmem.models import Episode, LearnReport
+from graphmem.episodes.occurrences import Occurrences
+from graphmem.errors import SeedingError, ValidationError
+from graphmem.ids import canonical_json, digest
+from graphmem.models import Episode, LearnReport, content, resolve
+from graphmem.models.episodes import hashed
 from graphmem.seeding.formats import Format, Origin, Record, Refused, detect, find
 from graphmem.seeding.reading import DamagedError, Limits
 from graphmem.seeding.sources import Source, count, damage
@@ -76,7 +79,9 @@ def seed(
 ) -> SeedReport:
     """Learn the records of logs, in constant memory.
 
-    Seeding again (also after a kill) skips known records, so that the resulting graph is the same.
+    Records without a key are told apart by how many equal ones came before in their file, so that
+    each counts. Seeding again (also after a kill) skips known records, so that the resulting graph
+    is the same.
 
     Args:
         learn_many: learns a batch and returns a report that includes the refused records.
@@ -95,7 +100,8 @@ def seed(
     chosen = find(format_name) if format_name else None
     if agent is not None:  # the same check as in an episode, before anything is read
         agent = Episode(task="-", strategy="-", success=True, agent=agent).agent
-    limits = limits or Limits.of(Settings())
+    settings = Settings()
+    limits, threshold = limits or Limits.of(settings), settings.success_threshold
     tally = _Tally(on_refusal)
     for source in logs:
         with source.open(limits) as (head, stream):
@@ -106,11 +112,12 @@ def seed(
             if progress:
                 progress.start(source, format_.name)
             origin = Origin(source.name, source.stem, agent, limits)
-            records = islice(_guarded(format_, stream, origin), limit)
-            for batch in _batches(records, batch_size, stream):
-                tally.learn(learn_many, source, batch)
-                if progress:
-                    progress.advance(len(batch))
+            with Occurrences() as counted:
+                read = _numbered(_guarded(format_, stream, origin), counted, threshold)
+                for batch in _batches(islice(read, limit), batch_size, stream):
+                    tally.learn(learn_many, source, batch)
+                    if progress:
+                        progress.advance(len(batch))
             if progress:
                 progress.finish()
     return tally.report(len(logs))
@@ -170,6 +177,24 @@ class _Tally:
             refused=self._refused,
             refusals=tuple(self._kept),
         )
+
+
+def _numbered(
+    records: Iterator[Record], counted: Occurrences, threshold: float
+) -> Iterator[Record]:
+    """Yield records, of which those without a key are numbered where they are equal."""
+    for item in records:
+        if isinstance(item, Refused) or item[1].source_key is not None:
+            yield item
+            continue
+        number, episode = item
+        try:
+            held = hashed(content(episode, resolve(episode, threshold)))
+        except ValidationError:  # it contradicts itself, so it is refused when it is learned
+            yield item
+            continue
+        occurrence = counted.of(digest(canonical_json(held)), episode.occurrence)
+        yield number, episode.model_copy(update={"occurrence": occurrence})
 
 
 def _guarded(format_: Format, stream: BinaryIO, origin: Origin) -> Iterator[Record]:

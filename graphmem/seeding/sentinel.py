@@ -26,6 +26,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO
 
+from graphmem.episodes.occurrences import FIRST
 from graphmem.errors import SeedingError, ValidationError, has_surrogate
 from graphmem.ids import canonical_json
 from graphmem.models import Episode
@@ -59,6 +60,7 @@ _CARD_FIELDS = {
 }
 _NAMES = {"task": "task_id", "task_key": "task_id", "summary": "trajectory_summary"}
 """The names of an episode's fields in a form."""
+_ORIGIN = ("source_key", "occurrence", "source")
 _TOLD = ("task_id", "score", "trajectory_summary", "successes", "mistakes", "mistake_cards")
 _TOLD_BY_ENTRY = ("task_id", "score", "summary")
 
@@ -116,13 +118,21 @@ def episode(
     told, own = _told(form, entry=entry), form.get(OWN)
     if own is None:
         restored = _episode(form, told, source_key=source_key, source=SOURCE)
-    elif not isinstance(own, Mapping) or not own.keys() <= {"episode", "source_key", "source"}:
+    elif not isinstance(own, Mapping) or not own.keys() <= {"episode", *_ORIGIN}:
         raise ValidationError(OWN, own, "is not what graphmem writes", "leave it out")
-    elif "episode" in own:
-        restored = _restored(own["episode"], form, entry=entry)
     else:
-        restored = _episode(form, told, source_key=own.get("source_key"), source=own.get("source"))
+        if "episode" in own:
+            restored = _restored(own["episode"], form, entry=entry)
+        else:
+            restored = _episode(form, told, **{name: own.get(name) for name in _ORIGIN})
+        if restored.source_key is None and restored.occurrence is None:
+            restored = restored.model_copy(update={"occurrence": FIRST})
     return restored if agent is None else restored.model_copy(update={"agent": agent})
+
+
+def is_live(form: Form) -> bool:
+    """Return whether a form tells what just happened: no time is given, also none that is vague."""
+    return form.get("timestamp") is None and OWN not in form
 
 
 def identity(form: Form) -> str | None:
@@ -162,18 +172,34 @@ def write(content: Mapping[str, Any], *, entry: bool = False) -> dict[str, Any]:
     return {**form, **{k: v for k, v in content.get("extra", {}).items() if k not in form}}
 
 
+def mark(source_key: str | None, occurrence: str | None, source: str | None) -> dict[str, Any]:
+    """Return what the field ``graphmem`` of a form says of an episode's origin."""
+    own = {"source_key": source_key, "source": source}
+    return own if occurrence is None else {**own, "occurrence": occurrence}
+
+
 def write_marked(
-    content: Mapping[str, Any], source_key: str | None, source: str | None, *, entry: bool = False
+    content: Mapping[str, Any],
+    source_key: str | None,
+    occurrence: str | None,
+    source: str | None,
+    *,
+    entry: bool = False,
 ) -> dict[str, Any]:
-    """Return the form of an episode with its source key."""
-    return {**write(content, entry=entry), OWN: {"source_key": source_key, "source": source}}
+    """Return the form of an episode with its origin."""
+    return {**write(content, entry=entry), OWN: mark(source_key, occurrence, source)}
 
 
 def write_whole(
-    content: Mapping[str, Any], source_key: str | None, source: str | None, *, entry: bool = False
+    content: Mapping[str, Any],
+    source_key: str | None,
+    occurrence: str | None,
+    source: str | None,
+    *,
+    entry: bool = False,
 ) -> dict[str, Any]:
     """Return the form of an episode with its whole content in the field ``graphmem``."""
-    known = record(content, source_key, source)
+    known = record(content, source_key, occurrence, source)
     steps = content.get("steps", ())
     if entry:
         told = {name: content[name] for name in ("task", "task_key", "score") if name in content}
@@ -333,12 +359,10 @@ def _told(form: Form, *, entry: bool) -> dict[str, Any]:
     return told
 
 
-def _episode(form: Form, told: dict[str, Any], *, source_key: Any, source: Any) -> Episode:
+def _episode(form: Form, told: dict[str, Any], **origin: Any) -> Episode:
     texts = {name: [text for _, text in told[name]] for name in ("successes", "mistakes")}
     try:
-        return Episode(
-            **{**told, **texts}, strategy=[], steps=(), source_key=source_key, source=source
-        )
+        return Episode(**{**told, **texts}, strategy=[], steps=(), **origin)
     except ValidationError as error:
         raise _renamed(error, form, told) from None
 
@@ -346,7 +370,7 @@ def _episode(form: Form, told: dict[str, Any], *, source_key: Any, source: Any) 
 def _renamed(error: ValidationError, form: Form, told: Mapping[str, Any]) -> ValidationError:
     """Return an error with the name that its field has in the form."""
     first, _, rest = error.field.partition(".")
-    if first in ("source_key", "source"):
+    if first in _ORIGIN:
         return ValidationError(f"{OWN}.{first}", error.value, error.problem, error.remedy)
     if first == "extra":
         field = rest or next(filter(None, map(_unfit, told["extra"].items())), "episode")

@@ -18,6 +18,7 @@ from typing import Any, Literal, TextIO, get_args
 
 from graphmem.episodes.abandoned import abandon
 from graphmem.episodes.learning import Learner
+from graphmem.episodes.occurrences import FIRST
 from graphmem.episodes.rows import read_contents
 from graphmem.errors import NotFoundError, SeedingError, ValidationError
 from graphmem.files import writing
@@ -42,8 +43,10 @@ _OWN_FORM, _FORMER_FORM = "sentinel_log", sentinel.SOURCE
 EVERY = 2**31 - 1
 """A limit that is never reached."""
 
-_Told = tuple[str, str | None, str | None, str | None]
-"""An episode to write: its id, source key, source, and original form (JSON)."""
+_Origin = tuple[str | None, str | None, str | None]
+"""The source key of an episode (or else its occurrence), the occurrence, and the source."""
+_Told = tuple[str, _Origin, str | None]
+"""An episode to write: its id, origin, and original form (JSON)."""
 
 
 FileFormat = Literal["sentinel", "jsonl"]
@@ -175,9 +178,11 @@ class Exchange:
             file = open_file()
             count = 0
             listed = tx.run("exchange.episodes")
-            told = ((row["id"], row["source_key"], row["source"], None) for row in listed)
-            for (_, key, source, _), stored in self._contents(tx, told):
-                line = jsonl.record(stored, key, source)
+            told = ((row["id"], _origin(row), None) for row in listed)
+            for (_, (key, occurrence, source), _), stored in self._contents(tx, told):
+                # Where it stands between other lines says nothing, so even the first is marked.
+                which = FIRST if key is None and occurrence is None else occurrence
+                line = jsonl.record(stored, key, which, source)
                 file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
                 count += 1
             abandoned = tx.run("attempts.records")
@@ -297,7 +302,7 @@ class Exchange:
         place.
         """
         listed = tx.run("exchange.episodes")
-        known = {row["id"]: (row["source_key"], row["source"]) for row in listed}
+        known = {row["id"]: _origin(row) for row in listed}
         rows = tx.run("exchange.episodes_of_documents", ids=[row["id"] for row in documents])
         by_document: dict[str, list[Row]] = {}
         for row in rows:
@@ -307,13 +312,13 @@ class Exchange:
         for document in documents:
             own = [row for row in by_document.get(document["id"], ()) if row["episode"] not in seen]
             told += [
-                (row["episode"], *known[row["episode"]], row["form"] or "{}")
+                (row["episode"], known[row["episode"]], row["form"] or "{}")
                 for row in own
                 if row["episode"] in known
             ]
             seen |= {row["episode"] for row in own}
         others = [] if alone else [row for row in listed if row["id"] not in seen]
-        told += [(row["id"], row["source_key"], row["source"], None) for row in others]
+        told += [(row["id"], _origin(row), None) for row in others]
         return told, bool(others)
 
     def _contents(
@@ -335,19 +340,18 @@ class Exchange:
         Unless the export must equal the imported file (``same``), each form has the episode's key,
         so that its source does not learn it twice.
         """
-        _, key, source, difference = item
+        _, origin, difference = item
         if difference is not None:
-            form = _patched(json.loads(difference), content, key, source, entry=entry)
-            own = {sentinel.OWN: {"source_key": key, "source": source}}
-            return form if same else {**own, **form}
+            form = _patched(json.loads(difference), content, origin, entry=entry)
+            return form if same else {sentinel.OWN: sentinel.mark(*origin), **form}
         if not entry and not content["strategy"] and "steps" not in content:
-            form = sentinel.write_marked(content, key, source)
-            if self._restores(form, content, key):
+            form = sentinel.write_marked(content, *origin)
+            if self._restores(form, content, origin):
                 return form
-        return sentinel.write_whole(content, key, source, entry=entry)
+        return sentinel.write_whole(content, *origin, entry=entry)
 
     def _restores(
-        self, form: Mapping[str, Any], stored: Mapping[str, Any], key: str | None
+        self, form: Mapping[str, Any], stored: Mapping[str, Any], origin: _Origin
     ) -> bool:
         """Return whether importing a form gives the same episode."""
         try:
@@ -355,7 +359,7 @@ class Exchange:
             same = content(restored, resolve(restored, self._settings.success_threshold))
         except ValidationError:
             return False
-        return restored.source_key == key and canonical_json(same) == canonical_json(stored)
+        return restored.source_key == origin[0] and canonical_json(same) == canonical_json(stored)
 
     def _lessons(
         self, tx: Transaction, places: Mapping[str, int], scores: Mapping[str, list[float]]
@@ -419,13 +423,15 @@ def _lines(source: Source, limits: Limits) -> Iterator[Episode | AbandonedAttemp
             yield Refused(number + 1, "file", str(error))
 
 
-def _base(
-    kind: str, content: Mapping[str, Any], key: str | None, source: str | None, *, entry: bool
-) -> dict[str, Any]:
+def _origin(row: Row) -> _Origin:
+    return row["source_key"], row["occurrence"], row["source"]
+
+
+def _base(kind: str, content: Mapping[str, Any], origin: _Origin, *, entry: bool) -> dict[str, Any]:
     if kind == "whole":
-        return sentinel.write_whole(content, key, source, entry=entry)
+        return sentinel.write_whole(content, *origin, entry=entry)
     if kind == "marked":
-        return sentinel.write_marked(content, key, source, entry=entry)
+        return sentinel.write_marked(content, *origin, entry=entry)
     return sentinel.write(content, entry=entry)
 
 
@@ -433,7 +439,7 @@ def _difference(form: Mapping[str, Any], row: Row, *, entry: bool) -> str | None
     """Return the changes from an episode's present form to its original form."""
     own = form.get(sentinel.OWN)
     kind = "plain" if own is None else "whole" if "episode" in own else "marked"
-    base = _base(kind, row["_content"], row["source_key"], row["source"], entry=entry)
+    base = _base(kind, row["_content"], _origin(row), entry=entry)
     change: dict[str, Any] = {} if kind == "plain" else {"as": kind}
     changed = {
         name: value
@@ -448,14 +454,9 @@ def _difference(form: Mapping[str, Any], row: Row, *, entry: bool) -> str | None
 
 
 def _patched(
-    change: Mapping[str, Any],
-    content: Mapping[str, Any],
-    key: str | None,
-    source: str | None,
-    *,
-    entry: bool,
+    change: Mapping[str, Any], content: Mapping[str, Any], origin: _Origin, *, entry: bool
 ) -> dict[str, Any]:
-    base = _base(change.get("as", "plain"), content, key, source, entry=entry)
+    base = _base(change.get("as", "plain"), content, origin, entry=entry)
     form = {**base, **change.get("set", {})}
     return {name: value for name, value in form.items() if name not in change.get("drop", ())}
 

@@ -25,7 +25,8 @@ def weekly(url: str) -> str:
                     success=day == 0,
                     ended_at=MONDAY + timedelta(weeks=week, days=day),
                 )
-        memory.learn("report", "ask $first$, then 写", success=True)
+        undated = {"task": "report", "strategy": "ask $first$, then 写", "success": True}
+        memory.learn_many([undated])
     return url
 
 

@@ -29,13 +29,9 @@ def taught(url: str) -> str:
                 ended_at=MONDAY + timedelta(days=day),
             )
         for day in range(4):
-            memory.learn(
-                "refund a flight",
-                "guess",
-                success=False,
-                task_type="refund",
-                agent="grace",
-                error=f"no booking {day}",
+            failure = {"success": False, "error": f"no booking {day}", "agent": "grace"}
+            memory.learn_many(
+                [{"task": "refund a flight", "strategy": "guess", "task_type": "refund", **failure}]
             )
         card = {
             "type": "wrong booking",

@@ -437,6 +437,61 @@ def test_lines_give_the_same_memory(memory: Memory, opened: Opener, tmp_path: Pa
     assert (again.created, again.skipped, again.refused) == (0, 12, ())
 
 
+@pytest.mark.parametrize("form", FORMATS)
+def test_equal_episodes_without_a_key_keep_their_ids(
+    memory: Memory, opened: Opener, tmp_path: Path, form: FileFormat
+) -> None:
+    """Live ones and records, also where an equal one is no longer there."""
+    record = {"task": "t", "strategy": "s", "success": True}
+    bare = {"task": "t", "strategy": [], "score": 0.5, "mistakes": ["was slow"]}
+    memory.learn_many([record, bare, record, record, bare, {**record, "source_key": "k"}])
+    for _ in range(3):
+        memory.learn("t", "s", success=True)
+        memory.record_episode({"task_id": "t", "score": 0.5})
+    first = [row["id"] for row in memory.query(IDS) if row["occurrence"] is None]
+    memory.upkeep.erase(next(found for found in first if found in _ids_of(memory, "s")))
+    before = memory.query(IDS)
+    assert len(before) == 11
+
+    memory.upkeep.export(file := tmp_path / "all", form)
+    assert memory.upkeep.import_(file, form).skipped == 11
+    for row in before:
+        memory.upkeep.erase(row["id"])
+    assert memory.query(IDS) == []
+    assert memory.upkeep.import_(file, form).created == 11
+    assert memory.query(IDS) == before
+    assert memory.upkeep.import_(file, form).created == 0
+
+    other = opened(f"{memory.namespace}-other")
+    with file.open("rb") as stream:
+        head = stream.read(1)
+    assert head == b"{"
+    report = seed(lambda many: other.learn_many(many, on_error="collect"), sources([str(file)]))
+    assert (report.created, report.refused) == (11, 0)  # seeding takes them for the same
+    assert other.upkeep.import_(file, form).skipped == 11
+    assert other.verify().ok
+
+
+IDS = (
+    "MATCH (e:Episode) WHERE e.ns = $ns "
+    "RETURN e.id AS id, e.occurrence AS occurrence, e.source_key AS source_key ORDER BY id"
+)
+
+
+def _ids_of(memory: Memory, strategy: str) -> set[str]:
+    return {row.id for row in memory.evidence(strategy, limit=99) if row.source_key is None}
+
+
+def test_a_line_after_an_export_is_another_occurrence(memory: Memory, tmp_path: Path) -> None:
+    record = {"task": "t", "strategy": "s", "success": True}
+    memory.learn_many([record, record])
+    memory.upkeep.export(file := tmp_path / "all.jsonl", "jsonl")
+    with file.open("a", encoding="utf-8") as log:
+        log.write(json.dumps(record) + "\n")
+    assert memory.upkeep.import_(file, "jsonl").created == 1
+    assert memory.upkeep.import_(file, "jsonl").created == 0
+
+
 def test_a_wrong_line_keeps_all_lines_out(memory: Memory, tmp_path: Path) -> None:
     fill(memory)
     memory.upkeep.export(file := tmp_path / "all.jsonl", "jsonl")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from graphmem import Episode, Memory, Step, StrategyUse
+from graphmem import Episode, Memory, MistakeCard, Step, StrategyUse
 from graphmem.episodes.rows import read_contents
 from graphmem.errors import (
     ConflictError,
@@ -19,6 +19,7 @@ from graphmem.errors import (
     SettingsError,
     ValidationError,
 )
+from graphmem.ids import to_millis
 from tests.conftest import Clock, Opener
 from tests.contract.teaching import graph_of
 
@@ -42,7 +43,8 @@ def test_the_first_result_needs_one_call(memory: Memory) -> None:
     assert (row.lower, row.upper) == pytest.approx(wilson(1, 1))
     assert row.status == "tentative"
     assert row.agents == ("default",)
-    assert row.last_used_at is None  # no date was given, none is invented
+    assert row.last_used_at is not None  # it happened just now
+    assert abs(datetime.now(UTC) - row.last_used_at) < timedelta(minutes=5)
 
 
 def test_bounds_and_status_follow_the_counts(memory: Memory) -> None:
@@ -73,13 +75,142 @@ def test_a_source_key_is_learned_once(memory: Memory) -> None:
     assert memory.strategies()[0].trials == 1
 
 
-def test_without_a_key_the_content_decides(memory: Memory) -> None:
-    first = memory.learn("t", "s", success=True, started_at=DAY)
-    again = memory.learn("t", "s", success=True, started_at=DAY)
-    other = memory.learn("t", "s", success=True, started_at=DAY + timedelta(seconds=1))
+def test_without_a_key_every_call_counts(memory: Memory) -> None:
+    for _ in range(50):
+        assert memory.learn("t", "s", success=True).created
+    for _ in range(5):
+        assert memory.learn("t", "s", success=False, error="E 1", started_at=DAY).created
 
-    assert (first.created, again.created, other.created) == (True, False, True)
-    assert memory.strategies()[0].trials == 2
+    [row] = memory.strategies()
+    assert (row.trials, row.successes) == (55, 50)
+    assert memory.stats().episodes == 55
+    assert {found.source_key for found in memory.evidence("s", limit=99)} == {None}
+    [warning] = memory.lessons.anti_patterns()
+    assert warning.occurrences == 5
+    assert memory.verify().ok
+
+
+def test_a_live_call_ended_now(memory: Memory) -> None:
+    before = datetime.now(UTC) - timedelta(seconds=1)
+    calls: dict[str, dict[str, Any]] = {
+        "none": {},
+        "long": {"duration": 90.0},
+        "longest": {"duration": 1e300},
+        "started": {"started_at": DAY},
+        "ran": {"started_at": DAY, "duration": 90.0},
+        "ended": {"ended_at": DAY, "duration": 90.0},
+    }
+    times = {
+        name: _times(memory, memory.learn("t", "s", success=True, **given).episode_id)
+        for name, given in calls.items()
+    }
+    after = datetime.now(UTC) + timedelta(seconds=1)
+
+    day = to_millis(DAY)
+    assert times["started"] == times["ran"] == (day, None)  # a time that is given stays alone
+    assert times["ended"] == (None, day)
+    for name in ("none", "long", "longest"):
+        assert to_millis(before) <= times[name][1] <= to_millis(after)
+    assert [times[name][0] for name in ("none", "longest")] == [None, None]
+    assert times["long"][0] == times["long"][1] - 90_000
+    assert memory.verify().ok
+
+
+def test_what_is_learned_from_records_gets_no_time(memory: Memory) -> None:
+    memory.learn_many([{"task": "t", "strategy": "s", "success": True, "duration": 3.0}])
+
+    [row] = memory.strategies()
+    assert row.last_used_at is None  # none is invented
+
+
+def _times(memory: Memory, episode: str) -> tuple[Any, Any]:
+    [row] = memory.query(
+        "MATCH (e:Episode {id: $id}) WHERE e.ns = $ns "
+        "RETURN e.started_at AS started_at, e.ended_at AS ended_at",
+        id=episode,
+    )
+    return row["started_at"], row["ended_at"]
+
+
+def test_a_known_key_without_a_time_agrees_with_the_stored_one(memory: Memory) -> None:
+    stamped: dict[str, Any] = {
+        "task": "t",
+        "strategy": ["s", "u"],
+        "score": 0.7,
+        "source_key": "stamped",
+    }
+    dated = {**stamped, "source_key": "dated", "ended_at": DAY}
+    assert memory.learn(**stamped, duration=2.0).created
+    assert memory.learn(**dated).created
+
+    for given in ({**stamped, "duration": 2.0}, {**dated, "ended_at": None}):
+        assert not memory.learn(**given).created
+        assert memory.learn_many([given]).skipped == 1
+    with pytest.raises(ConflictError) as caught:
+        memory.learn(**dated | {"ended_at": DAY + timedelta(seconds=1)})
+    assert list(caught.value.differences) == ["ended_at"]
+    with pytest.raises(ConflictError) as caught:
+        memory.learn(**stamped)
+    assert list(caught.value.differences) == ["duration"]
+    assert memory.stats().episodes == 2
+
+
+def test_equal_records_of_one_call_count_each_and_once(memory: Memory) -> None:
+    once = {"task": "t", "strategy": "s", "success": True}
+    other = {"task": "t", "strategy": "s", "success": False}
+    first = memory.learn_many([once])
+    [kept] = memory.evidence("s", limit=9)
+
+    batch = [once, other, once, {**once, "source_key": "k"}, once, other]
+    assert memory.learn_many(batch, batch_size=2).created == 5  # the first one was known
+    assert memory.learn_many(reversed(batch), batch_size=4).created == 0
+    assert memory.learn_many([*batch, once]).created == 1
+    [row] = memory.strategies()
+    assert (row.trials, row.successes) == (7, 5)
+    assert first.created == 1
+    assert kept.id in {found.id for found in memory.evidence("s", limit=9)}
+    assert memory.verify().ok
+
+
+def test_a_live_call_that_is_repeated_inside_gives_one_episode(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a connection that was lost when all was written: the next attempt finds it there."""
+    for name in ("attempt", "transact"):
+        done = getattr(memory.store, name)
+        twice = lambda *args, done=done, **named: (done(*args, **named), done(*args, **named))[1]  # noqa: E731
+        monkeypatch.setattr(memory.store, name, twice)
+
+    learned = [memory.learn("t", ["s", "u"], success=number < 3) for number in range(5)]
+    assert all(call.created for call in learned)
+    assert len({call.episode_id for call in learned}) == memory.stats().episodes == 5
+    assert memory.strategies()[0].trials == 5
+    assert memory.verify().ok
+
+
+def test_an_occurrence_is_for_episodes_without_a_key() -> None:
+    with pytest.raises(ValidationError, match="occurrence: is for episodes without a source key"):
+        Episode(task="t", strategy="s", success=True, source_key="k", occurrence="2")
+
+
+def test_learn_takes_what_went_well_and_what_did_not(memory: Memory) -> None:
+    card = MistakeCard(type="haste", lesson="read the rules first")
+    for _ in range(2):
+        memory.learn("t", "s", score=0.9, successes=iter(["asked"]), mistakes=["was slow"])
+        memory.learn("t", "s", score=0.2, mistakes=("guessed",), mistake_cards=[card])
+
+    assert {str(rule) for rule in memory.lessons.rules("t")} == {
+        "[WORKS] asked",
+        "[AVOID] guessed",
+    }
+    [mistake] = memory.lessons.mistakes()
+    assert (mistake.type, mistake.task, mistake.seen) == ("haste", "t", 2)
+    wrong: dict[str, Any] = {"successes": "asked", "mistakes": [1], "mistake_cards": ["x"]}
+    for name, value in wrong.items():
+        with pytest.raises(ValidationError) as caught:
+            memory.learn("t", "s", success=True, **{name: value})
+        assert caught.value.field.startswith(name)
+    assert memory.verify().ok
 
 
 def test_the_same_key_with_other_content_shows_both(memory: Memory) -> None:
@@ -292,7 +423,10 @@ def test_co_occurrence_decays_by_its_half_life_and_takes_late_arrivals(opened: O
     for number, order in enumerate(list(itertools.permutations(dates))[::5]):
         memory = opened(f"{ns}-{number}")
         for place, date in enumerate(order):
-            memory.learn("t", ["a", "b"], success=place > 1, ended_at=date, source_key=str(place))
+            given: dict[str, Any] = {"ended_at": date, "source_key": str(place)}
+            memory.learn_many(
+                [{"task": "t", "strategy": ["a", "b"], "success": place > 1, **given}]
+            )
         [edge] = memory.query("analysis.together", at_least=1)
         assert (edge["times"], edge["successes"]) == (4, 2)
         assert edge["weight"] == pytest.approx(expected, rel=1e-12)
@@ -314,7 +448,7 @@ def test_a_batch_teaches_what_its_episodes_teach_one_by_one(opened: Opener) -> N
     ns = opened().namespace
     single, batch, shuffled = (opened(f"{ns}-{name}") for name in ("single", "batch", "mixed"))
     for episode in episodes:
-        single._learner.learn(episode)
+        single._learner.learn(episode, dated=False)
     assert batch.learn_many(episodes).created == 40
     mixed = random.Random(7).sample(episodes, len(episodes))
     assert shuffled.learn_many(mixed, batch_size=7).created == 40
@@ -433,7 +567,8 @@ def test_verify_finds_and_rebuild_mends_what_was_tampered_with(memory: Memory) -
     from graphmem.store.queries import adhoc
 
     for number in range(6):
-        memory.learn("t", ["a", "b"], success=number % 2 == 0, source_key=str(number))
+        given: dict[str, Any] = {"ended_at": DAY, "source_key": str(number)}
+        memory.learn("t", ["a", "b"], success=number % 2 == 0, **given)
     before = _picture(memory)
     ns = memory.namespace
     for damage in (

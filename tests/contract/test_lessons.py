@@ -217,7 +217,7 @@ class TestHeuristics:
         assert 10 <= len(held) < 20  # what is beyond the sample is cut off now and then
 
     def test_dates_come_from_dated_episodes_alone(self, memory: Memory) -> None:
-        attempts(memory, "ask", 3)
+        memory.learn_many([{"task": "deploy", "strategy": "ask", "success": True}] * 3)
         assert memory.lessons.heuristics()[0].first_at is None
         assert memory.lessons.heuristics()[0].last_at is None
         memory.learn("deploy", "ask", success=True, started_at=day(3))

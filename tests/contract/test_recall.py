@@ -66,7 +66,8 @@ def learn(
 ) -> None:
     for success in outcomes:
         key = str(next(KEYS))  # equal attempts are several
-        memory.learn(task, strategy, success=success, source_key=key, **more)  # type: ignore[arg-type]
+        given = {"task": task, "strategy": strategy, "success": success, "source_key": key}
+        memory.learn_many([{**given, **more}])  # without a time, unless one is given
 
 
 def texts(found: Recall) -> list[str]:

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from graphmem import Memory
+from graphmem.episodes import occurrences
 from graphmem.errors import NotFoundError, SeedingError
+from graphmem.ids import digest
 from graphmem.seeding import Origin, Record, Refusal, Refused, SeedReport, formats, seed, sources
 from graphmem.seeding.formats import find
 from graphmem.seeding.intercode import kind, setup
@@ -99,6 +101,41 @@ def test_jsonl_round_trips_every_field() -> None:
     [(number, episode)] = records("jsonl", json.dumps(line).encode())  # type: ignore[misc]
     assert number == 1
     assert records("jsonl", dump(episode).encode()) == [(1, episode)]
+
+
+def test_equal_lines_count_each_and_once(memory: Memory, tmp_path: Path) -> None:
+    """Also where a seeding ends early, and where equal ones were one before."""
+    record = {"task": "t", "strategy": "s", "success": True}
+    memory.learn_many([record])
+    [before] = [row.id for row in memory.evidence("s")]
+    texts = [json.dumps(record), json.dumps({**record, "score": 1.0, "source": "x"})]
+    texts += [json.dumps({**record, "score": 0.2}), json.dumps({**record, "success": False})]
+    (log := tmp_path / "log.jsonl").write_text("\n".join(texts * 3) + "\n")
+
+    # Of each four lines the first two are equal, the third contradicts itself.
+    assert seeded(memory, log, limit=5, batch_size=2).created == 3
+    report = seeded(memory, log, batch_size=2)
+    assert (report.created, report.skipped, report.refused) == (5, 4, 3)
+    report = seeded(memory, log)
+    assert (report.created, report.skipped, report.refused) == (0, 9, 3)
+    [row] = memory.strategies()
+    assert (row.trials, row.successes) == (9, 6)
+    assert before in {row.id for row in memory.evidence("s", limit=99)}
+    (other := tmp_path / "other.jsonl").write_text("\n".join(texts) + "\n")
+    assert seeded(memory, other).created == 0  # equal records of two files are the same
+    assert seeded(memory, other, log, agent="ada").created == 9
+    assert memory.verify().ok
+
+
+def test_many_contents_are_counted_in_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(occurrences, "IN_MEMORY", 10)
+    hashes = [digest(str(number % 40)) for number in range(120)]
+    with occurrences.Occurrences() as counted:
+        given = [counted.of(one) for one in hashes]
+        assert given == ["1"] * 40 + ["2"] * 40 + ["3"] * 40
+        assert counted.of(hashes[0], "7") == "7"
+        assert counted.of(hashes[0], "a mark") == "a mark"
+        assert (counted.of(hashes[0]), counted.of(hashes[1])) == ("9", "4")
 
 
 def test_jsonl_refuses_lines_and_names_the_field() -> None:

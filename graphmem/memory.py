@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import JsonValue
 
@@ -21,7 +21,7 @@ from graphmem.episodes.attempts import Attempt, Attempts
 from graphmem.episodes.learning import Learner, OnError
 from graphmem.episodes.recording import Terms
 from graphmem.errors import ValidationError
-from graphmem.graph.arguments import check_function, check_text
+from graphmem.graph.arguments import check_function, check_text, listed
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import HasId
 from graphmem.graph.reads import Reads
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from graphmem.search.embedding import Embedder
 
 Uses = str | StrategyUse | Choice | Sequence[str | StrategyUse | Choice]
-T = TypeVar("T")
 
 
 class Memory:
@@ -225,13 +224,13 @@ class Memory:
             agent=agent,
             task_type=task_type,
             task_key=task_key,
-            steps=_listed(steps),
+            steps=listed(steps),
             error=error,
             feedback=feedback,
             summary=summary,
-            successes=_listed(successes),
-            mistakes=_listed(mistakes),
-            mistake_cards=_listed(mistake_cards),
+            successes=listed(successes),
+            mistakes=listed(mistakes),
+            mistake_cards=listed(mistake_cards),
             started_at=started_at,
             ended_at=ended_at,
             duration=duration,
@@ -686,8 +685,3 @@ class Memory:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _listed(items: Iterable[T]) -> Iterable[T]:
-    """Return what an iterator yields, so that it can be checked; anything else as it is."""
-    return tuple(items) if isinstance(items, Iterator) else items

@@ -116,3 +116,8 @@ def checked_path(name: str, path: str | Path) -> Path:
             os.fsencode(path)
             return Path(path)
     raise ValidationError(name, path, "is not a path")
+
+
+def listed(items: Iterable[T]) -> Iterable[T]:
+    """Return what an iterator yields, so that it can be checked; anything else as it is."""
+    return tuple(items) if isinstance(items, Iterator) else items

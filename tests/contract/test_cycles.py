@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from graphmem import Memory, Step, StrategyUse
+from graphmem import Episode, Memory, Step, StrategyUse
 from graphmem.errors import NotFoundError, ReadOnlyError, ValidationError
 from graphmem.ids import node_id, to_millis
 from graphmem.store.queries import adhoc, procedure
@@ -78,7 +78,8 @@ def learn(
     ids = []
     for index, date in enumerate(dates):
         outcome = {"success": True, "source_key": f"{strategy} {index} {more}", **more}
-        ids.append(memory.learn("t", strategy, ended_at=date, **outcome).episode_id)
+        episode = Episode(task="t", strategy=strategy, ended_at=date, **outcome)
+        ids.append(memory._learner.learn(episode, dated=False).episode_id)
     return ids
 
 

@@ -82,11 +82,18 @@ class TestStrategies:
         assert (course[-1].successes, course[-1].at) == (7, day(12))
 
     def test_without_dates_there_is_no_since_and_no_trend(self, memory: Memory) -> None:
-        attempts(memory, "ask", 3, 2)
+        outcomes = [True, True, True, False, False]
+        memory.learn_many([{"task": "deploy", "strategy": "ask", "success": o} for o in outcomes])
         found = memory.explain("ask")
         assert (found.since, found.trend, found.course) == (None, None, ())
         assert (len(found.supporting), len(found.opposing)) == (3, 2)
         assert "no date" in str(found)
+
+    def test_live_episodes_have_a_since(self, memory: Memory) -> None:
+        attempts(memory, "ask", 3, 2)
+        since = memory.explain("ask").since
+        assert since is not None
+        assert since.dated == 5
 
     def test_merged_strategies_count_as_one(self, memory: Memory) -> None:
         attempts(memory, "ask", 3)

@@ -325,7 +325,12 @@ def test_how_a_strategy_was_chosen_comes_back(memory: Memory) -> None:
 
 def test_an_episode_without_chances_is_what_it_was(memory: Memory) -> None:
     """Its hash and its edges are those of memories of before: neither holds what is not known."""
-    learned = [memory.learn("t", "s", success=True, source_key=str(number)) for number in range(2)]
+    learned = [
+        memory._learner.learn(
+            Episode(task="t", strategy="s", success=True, source_key=key), dated=False
+        )
+        for key in ("1", "2")
+    ]
 
     rows = memory.query(
         "MATCH (e:Episode)-[u:USED]->(:Strategy) WHERE e.ns = $ns "

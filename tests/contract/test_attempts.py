@@ -82,6 +82,14 @@ class TestBlock:
         assert memory.stats().steps == 2
         assert memory.verify().ok
 
+    def test_equal_attempts_are_several(self, memory: Memory, clock: Clock) -> None:
+        clock.now = 1_780_000_000_000
+        for _ in range(5):
+            with memory.attempt(TASK) as attempt:
+                attempt.used(WAY)
+                attempt.fail("no such fare")
+        assert memory.strategies(TASK)[0].trials == 5
+
     def test_an_exception_is_a_failure_and_goes_on(self, memory: Memory) -> None:
         with pytest.raises(KeyError, match="ABC"), memory.attempt(TASK) as attempt:
             attempt.used(WAY)

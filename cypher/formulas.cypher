@@ -32,6 +32,10 @@ exp((from - to) * 0.6931471805599453 / half_life);
 // doc: The later of two times; either may be null.
 CASE WHEN a > b THEN a ELSE coalesce(b, a) END;
 
+// formula: later_given(a, b)
+// doc: The later of two times, of which the first may be null: shorter, for a statement that is parsed for each call.
+CASE WHEN a > b THEN a ELSE b END;
+
 // formula: td_error(reward, gamma, best, q)
 // doc: The TD(0) error: reward plus the discounted value of the next state, minus the value so far (Sutton & Barto 2018, ch. 6).
 reward + gamma * best - q;
@@ -87,6 +91,10 @@ score < 0.5;
 // formula: earlier(a, b)
 // doc: The earlier of two times; either may be null.
 CASE WHEN a < b THEN a ELSE coalesce(b, a) END;
+
+// formula: earlier_given(a, b)
+// doc: The earlier of two times, of which the first may be null.
+CASE WHEN a < b THEN a ELSE b END;
 
 // formula: outlasted(gone, held)
 // doc: Whether the latest time of something stays when episodes go whose latest is `gone` (null: none of them has a time).

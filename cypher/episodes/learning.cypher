@@ -99,7 +99,7 @@ ON MATCH SET c.count = c.count + 1, c.successes = c.successes + $success        
     WHEN c.last_at < $used_at                                                                                   //? together dated
     THEN c.undated + (c.weight - c.undated) * decayed(c.last_at, $used_at, $half_life) + 1.0                    //? together dated
     ELSE c.weight + decayed($used_at, c.last_at, $half_life) END                                                //? together dated
-SET c.last_at = later(c.last_at, $used_at)                                                                      //? together dated
+SET c.last_at = later_given(c.last_at, $used_at)                                                                //? together dated
 WITH t, e, count(*) AS pairs                                                                                    //? together
 WITH t, e                                                                                                       //? !together
 UNWIND $uses AS use
@@ -109,18 +109,18 @@ MATCH (p:AntiPattern {id: use.anti_pattern})                                    
 SET s.ns = $ns                                                                                                  //? locked
 SET s.trials = s.trials + 1, s.successes = s.successes + $success, s.credit_sum = s.credit_sum + use.credit
   , s.score_sum = s.score_sum + use.worth
-  , s.last_used_at = later(s.last_used_at, $used_at)                                                            //? dated
+  , s.last_used_at = later_given(s.last_used_at, $used_at)                                                      //? dated
 MERGE (t)<-[o:OUTCOME {agent: $agent_name}]-(s)
 ON CREATE SET o.trials = 1, o.successes = $success, o.credit_sum = use.credit, o.score_sum = use.worth
   , o.last_at = $used_at                                                                                        //? dated
 ON MATCH SET o.trials = o.trials + 1, o.successes = o.successes + $success, o.credit_sum = o.credit_sum + use.credit
   , o.score_sum = o.score_sum + use.worth
-  , o.last_at = later(o.last_at, $used_at)                                                                      //? dated
+  , o.last_at = later_given(o.last_at, $used_at)                                                                //? dated
 SET h.trials = h.trials + 1, h.successes = h.successes + $success, h.credit_sum = h.credit_sum + use.credit
   , h.score_sum = h.score_sum + use.worth
-  , h.first_at = earlier(h.first_at, $used_at), h.last_at = later(h.last_at, $used_at)                          //? dated
+  , h.first_at = earlier_given(h.first_at, $used_at), h.last_at = later_given(h.last_at, $used_at)              //? dated
 SET p.occurrences = p.occurrences + 1                                                                           //? failed
-  , p.first_at = earlier(p.first_at, $used_at), p.last_at = later(p.last_at, $used_at)                          //? failed dated
+  , p.first_at = earlier_given(p.first_at, $used_at), p.last_at = later_given(p.last_at, $used_at)              //? failed dated
 CREATE (e)-[:USED {rank: use.rank, credit: use.credit, shown: use.shown, applied: true}]->(s)                   //? !chosen
 CREATE (e)-[:USED {rank: use.rank, credit: use.credit, shown: use.shown, applied: true,                         //? chosen
   propensity: use.propensity, explore: use.explore, candidates: use.candidates}]->(s)                           //? chosen

@@ -74,6 +74,53 @@ ORDER BY at DESC, episode DESC
 RETURN id, collect(error_class)[0] AS error_class
 ORDER BY id;
 
+// name: context.made_before
+// doc: What agents did wrong on other tasks: mistakes of a worker, and those made at least twice, the same on several tasks as one, most
+// doc: frequent first; sentences to avoid that at least two episodes list. Only the most frequent ones are looked at.
+// option: agents  by the episodes of given agents, on given types of tasks, alone
+// param: worker string, types list = null, most integer = 50, limit integer = 3
+// returns: part string, rows list
+MATCH (m:Mistake)
+WHERE m.ns = $ns
+WITH m, CASE WHEN m.worker = $worker THEN 1 ELSE 0 END AS own
+ORDER BY own DESC, m.seen DESC, m.last_order DESC, m.id
+LIMIT $most
+WITH m, own, m.seen AS seen, m.lesson AS lesson, m.last_order AS at                                                     //? !agents
+MATCH (m)<-[k:MADE]-(e:Episode)                                                                                     //? agents
+WITH m, own, k, e                                                                                                   //? agents
+MATCH (e)<-[:RAN]-(a:Agent)                                                                                         //? agents
+WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)                                                    //? agents
+WITH m, own, k, e.id AS episode, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at                            //? agents
+ORDER BY at DESC, episode DESC, k.rank DESC                                                                         //? agents
+WITH m, own, count(k) AS seen, collect(said(k.lesson))[0] AS lesson, max(at) AS at                                  //? agents
+ORDER BY at DESC, m.id
+WITH m.type AS type, m.worker AS worker, m.correct_decision AS correct_decision, max(own) AS own, sum(seen) AS seen, max(at) AS at,
+     collect(lesson)[0] AS lesson
+WHERE own = 1 OR seen >= 2
+WITH type, correct_decision, seen, lesson, at
+ORDER BY seen DESC, at DESC, type, correct_decision
+LIMIT $limit
+RETURN 'mistakes' AS part, collect({type: type, correct_decision: correct_decision, seen: seen, lesson: lesson}) AS rows
+UNION ALL
+MATCH (r:Rule)
+WHERE r.ns = $ns AND r.task IS NOT NULL AND r.failed >= 2
+WITH r
+ORDER BY r.failed DESC, r.failed_at DESC, r.id
+LIMIT $most
+MATCH (r)<-[l:LISTED]-(e:Episode)                                                                                   //? agents
+WITH r, l, e                                                                                                        //? agents
+MATCH (e)<-[:RAN]-(a:Agent)                                                                                         //? agents
+WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types) AND (praised(e.score) OR blamed(e.score))          //? agents
+WITH r, e.id AS episode, e.score AS score, max(CASE WHEN l.as_success THEN 0 ELSE 1 END) AS mistake                 //? agents
+WITH r.text AS text, sum(CASE WHEN blamed(score) THEN mistake ELSE 0 END) AS supporting,                            //? agents
+     sum(CASE WHEN praised(score) THEN 1 ELSE 0 END) AS opposing                                                    //? agents
+WITH r.text AS text, sum(r.failed) AS supporting, sum(r.praised) AS opposing                                        //? !agents
+WHERE supporting >= 2 AND supporting > opposing
+WITH text, supporting, opposing
+ORDER BY supporting - opposing DESC, text
+LIMIT $limit
+RETURN 'sentences' AS part, collect({text: text, supporting: supporting, opposing: opposing}) AS rows;
+
 // name: context.parts
 // doc: The lessons for a task of a type: one row for each part that is not empty. Parts: rules (those of the task that hold, latest first),
 // doc: mistakes (on the task with the key, most frequent first), heuristics and anti-patterns (of the type, best and most certain first,

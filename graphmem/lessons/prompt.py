@@ -1,6 +1,6 @@
 """Context: what the memory has to say before a task, as text for a system prompt.
 
-Candidates are lines of eight sections. Each has a value in [0, 1]: the weight of its section times
+Candidates are lines of nine sections. Each has a value in [0, 1]: the weight of its section times
 its strength, which is
 
 - for what counts for and against it (rules, heuristics, anti-patterns): the posterior mean
@@ -48,7 +48,7 @@ SPEAKS = 10
 """From so many episodes on a task speaks for itself, and its neighbours are not searched for."""
 RULES, CARDS, RECENT = 5, 3, 3
 STRATEGIES, FAILURES, GENERAL = 5, 3, 5
-LOOKED_AT, ALL = 50, 1_000_000_000
+LOOKED_AT, ALL, WALKED = 50, 1_000_000_000, 10
 MODEL_SHARE = 0.5
 """What the rule of a model is worth, of what a measured one with the same counts is."""
 
@@ -65,11 +65,15 @@ SCORE = Section("", 0.4)
 WORKS = Section("works on this task:", 1.0)
 AVOID = Section("avoid on this task:", 1.0)
 MISTAKES = Section("mistakes made before:", 0.9)
+ELSEWHERE = Section("mistakes made on other tasks:", 0.6)
 HEURISTICS = Section("works on such tasks:", 0.8)
 ANTI_PATTERNS = Section("fails on such tasks:", 0.8)
 GENERAL_RULES = Section("general rules:", 0.7)
 EPISODES = Section("last episodes:", 0.5)
-SECTIONS = (*(SCORE, WORKS, AVOID, MISTAKES, HEURISTICS, ANTI_PATTERNS, GENERAL_RULES, EPISODES),)
+SECTIONS = (
+    *(SCORE, WORKS, AVOID, MISTAKES, ELSEWHERE, HEURISTICS, ANTI_PATTERNS, GENERAL_RULES),
+    EPISODES,
+)
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,7 @@ class ContextWriter:
     def _lines(self, task: str, agent: str | None) -> Iterator[Line]:
         """Yield candidates, in the order of their sections."""
         view = read_view(self._graph, agent)
+        reader = view.reader
         identity = task_id(self._graph.ns, task)
         rows = self._read("context.task", task=identity)
         task_type = self._type(identity, rows, view)
@@ -148,6 +153,8 @@ class ContextWriter:
             recent = own[0]["latest"] if own else []
         if known:
             yield from self._on_task(identity, known, parts, view)
+        elif reader is not None:
+            yield from self._made_before(reader, view)
         heuristics = self._heuristics(task_type, parts, view)
         on_such_tasks = [
             *self._works(tried, heuristics, view),
@@ -283,6 +290,24 @@ class ContextWriter:
             below = ("instead", row["correct_decision"]), ("lesson", row["lesson"])
             text = _above(f"- {row['seen']}x: ", row["type"], below)
             yield Line(MISTAKES, self._mean(row["seen"], 0), text)
+
+    def _made_before(self, worker: str, view: View) -> Iterator[Line]:
+        """Yield what an agent that never tried this task did wrong on others."""
+        asked: dict[str, object] = {"worker": worker, "limit": CARDS}
+        if view.agents is None:
+            rows = self._read("context.made_before", most=LOOKED_AT, **asked)
+        else:  # their cards and lists are counted one by one
+            asked |= {"most": WALKED, **view.filters(self._graph)}
+            rows = self._read("context.made_before", "agents", **asked)
+        parts = {row["part"]: row["rows"] for row in rows}
+        for row in parts.get("mistakes", ()):
+            below = ("instead", row["correct_decision"]), ("lesson", row["lesson"])
+            text = _above(f"- {row['seen']}x: ", row["type"], below)
+            yield Line(ELSEWHERE, self._mean(row["seen"], 0), text)
+        for row in parts.get("sentences", ()):
+            text = fenced(row["text"], SHOWN)
+            line = f"- {_counts(row)}: {text}"
+            yield Line(ELSEWHERE, self._strength(row), line, _about("AVOID", text))
 
     def _heuristics(self, task_type: str, parts: dict[str, list[Row]], view: View) -> list[Row]:
         """Return what works on a type of task, each strategy once: where its bound is best."""

@@ -139,17 +139,17 @@ RETURN text, verdict, worked, praised, failed, blamed, first_at, last_at, worked
 ORDER BY text;
 
 // name: consolidation.summaries
-// doc: The summaries (4,000 characters at most) of praised and blamed episodes that list no sentences, in the order of their ids.
+// doc: The summaries (4,000 characters at most) of praised and blamed episodes that have no strategies and list no sentences, by id.
 // option: agents  by the episodes of given agents, on given types of tasks, alone
 // param: types list = null
 // returns: id string, task string, good boolean, summary string
 MATCH (e:Episode)                                                                                                   //? !agents
-WHERE e.ns = $ns AND e.summary IS NOT NULL                                                                          //? !agents
+WHERE e.ns = $ns AND e.summary IS NOT NULL AND e.use_count = 0                                                      //? !agents
   AND (praised(e.score) OR blamed(e.score)) AND NOT (e)-[:LISTED]->()                                               //? !agents
 MATCH (a:Agent)                                                                                                     //? agents
 WHERE a.ns = $ns AND a.name IN $agents                                                                              //? agents
 MATCH (a)-[:RAN]->(e:Episode)                                                                                       //? agents
-WHERE ($types IS NULL OR e.type IN $types) AND e.summary IS NOT NULL                                                //? agents
+WHERE ($types IS NULL OR e.type IN $types) AND e.summary IS NOT NULL AND e.use_count = 0                            //? agents
   AND (praised(e.score) OR blamed(e.score)) AND NOT (e)-[:LISTED]->()                                               //? agents
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 RETURN e.id AS id, t.id AS task, praised(e.score) AS good, left(e.summary, 4000) AS summary
@@ -344,7 +344,7 @@ RETURN count(*) AS links;
 
 // name: consolidation.touched
 // doc: The texts that general rules could follow from because of given episodes: their applied strategies and listed sentences, and the
-// doc: summaries of those that list none. Kinds: strategy, sentence, summary.
+// doc: summaries of those that have neither. Kinds: strategy, sentence, summary.
 // returns: text string, kind string
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
@@ -358,7 +358,8 @@ MATCH (e)-[:LISTED]->(r:Rule)
 RETURN DISTINCT r.text AS text, 'sentence' AS kind
 UNION ALL
 MATCH (e:Episode)
-WHERE e.id IN $ids AND toString(e.ns) = $ns AND e.summary IS NOT NULL AND (praised(e.score) OR blamed(e.score)) AND NOT (e)-[:LISTED]->()
+WHERE e.id IN $ids AND toString(e.ns) = $ns AND e.summary IS NOT NULL AND e.use_count = 0
+  AND (praised(e.score) OR blamed(e.score)) AND NOT (e)-[:LISTED]->()
 RETURN DISTINCT left(e.summary, 1000) AS text, 'summary' AS kind;
 
 // name: consolidation.seen_by

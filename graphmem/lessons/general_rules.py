@@ -9,9 +9,10 @@ Without a model a general rule is a finding that episodes of several tasks share
   episodes list at all; or one that blamed episodes of at least two tasks list as a mistake, and
   fewer praised ones at all. Sentences are equal if they differ only in case, punctuation and
   spaces; a number is part of what is said;
-- of episodes that list no sentence, a sentence or clause of the summaries: one that at least three
-  praised episodes say, more than blamed ones, and a greater share of the praised than of the blamed
-  ones on the tasks where it is said; or one to avoid, likewise. It need not be said on two tasks.
+- of episodes without strategies that list no sentence, a sentence or clause of the summaries: one
+  that at least three praised episodes say, more than blamed ones, and a greater share of the
+  praised than of the blamed ones on the tasks where it is said; or one to avoid, likewise. It need
+  not be said on two tasks.
 
 These follow from the facts, so that `verify` can derive them again. A model adds its own rules,
 which are marked: each names episodes from the prompt, and is kept if more of these support than
@@ -104,7 +105,7 @@ class Touched:
     strategies: tuple[str, ...]
     wordings: tuple[str, ...]
     told: bool
-    """Whether one of them has a summary and no sentences."""
+    """Whether one of them has a summary, and neither strategies nor sentences."""
     current: bool
     """Whether the rules followed from all episodes."""
     removed: int

@@ -17,7 +17,7 @@ REPEATED = 3
 
 
 def rules_of_summaries(reader: Reader, seen: Mapping[str, Any]) -> list[Row]:
-    """Return the rules from the summaries of episodes that list no sentence.
+    """Return the rules from the summaries of episodes without strategies and listed sentences.
 
     A clause that is part of a longer one which the same episodes say is no rule of its own.
     ``seen`` are the ``agents`` and ``types`` of tasks whose episodes count, without it all.

@@ -107,7 +107,7 @@ class Rule(Output):
     opposed by a score of .85 or more where it is listed at all. ``confidence`` is (supporting + 1)
     / (supporting + opposing + 2). ``source`` is "episodes"; of general rules "repetition"
     (strategies and listed sentences), "summaries" (what repeats in the summaries of episodes that
-    list no sentences) or "model".
+    have nothing else) or "model".
     """
 
     id: str

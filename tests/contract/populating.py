@@ -526,6 +526,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         else "shared task",
         "others": ids(target, "Strategy") if query.name.startswith("search.") else None,
         "text": "shared task",
+        "worker": "shared worker",
         "task_type": "shared",
         "agent": ids(target, "Agent")[0] if query.name == "erasing.episodes_of" else "shared agent",
         "agents": ids(target, "Agent") if query.name == "learning.look_at" else ["shared agent"],

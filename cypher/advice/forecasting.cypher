@@ -10,14 +10,6 @@ MATCH (s:Strategy)
 WHERE s.ns = $ns
 RETURN coalesce(sum(s.trials), 0) AS trials, coalesce(sum(s.successes), 0) AS successes;
 
-// name: forecasting.totals_of
-// doc: The same for given agents (null: all), on given types of tasks.
-// param: types list = null
-// returns: trials integer, successes integer
-MATCH (h:Heuristic)
-WHERE h.ns = $ns AND ($agents IS NULL OR h.agent IN $agents) AND ($types IS NULL OR h.type IN $types)
-RETURN coalesce(sum(h.trials), 0) AS trials, coalesce(sum(h.successes), 0) AS successes;
-
 // name: forecasting.tasks
 // install: task_rates
 // doc: Trials and successes of tasks; tasks without trials are left out.
@@ -44,56 +36,86 @@ MATCH (m:Strategy {id: member})
 RETURN id, whole, text, collect(m.id) AS members, sum(m.trials) AS trials, sum(m.successes) AS successes
 ORDER BY id;
 
-// name: forecasting.strategies_of
-// doc: Trials and successes of strategies by given agents (null: all), by the id of the strategy or of its whole: over given types of
-// doc: tasks (null: all), and on one type. Rows: {whole, members}.
-// param: types list = null, type string = null
-// returns: whole string, trials integer, successes integer, type_trials integer, type_successes integer
-UNWIND $rows AS row
-UNWIND row.members AS member
-MATCH (s:Strategy {id: member})
-WITH row, s, s.ns AS ns WHERE ns = $ns
-MATCH (s)<-[:RECOMMENDS]-(h:Heuristic)
-WHERE ($agents IS NULL OR h.agent IN $agents) AND ($types IS NULL OR h.type IN $types)
-RETURN row.whole AS whole, sum(h.trials) AS trials, sum(h.successes) AS successes,
-  sum(CASE WHEN h.type = $type THEN h.trials ELSE 0 END) AS type_trials,
-  sum(CASE WHEN h.type = $type THEN h.successes ELSE 0 END) AS type_successes
-ORDER BY whole;
-
-// name: forecasting.outcomes
-// doc: Trials and successes of strategies (wholes, by id) on tasks, and on tasks that are near, rows {id, weight}: these also by weight.
+// name: forecasting.links
+// doc: What is similar to tasks, and to strategies or what counts as one with them, by the id of the task or of the whole.
 // param: tasks list
-// returns: whole string, trials integer, successes integer, near_trials integer, near_successes integer, near_weight float, near_won float
-UNWIND [task IN $tasks | {id: task, weight: null}] + $rows AS row
-MATCH (t:Task {id: row.id})
-WITH row.weight AS weight, t, t.ns AS ns WHERE ns = $ns
-MATCH (t)<-[o:OUTCOME]-(s:Strategy)
-WHERE whole(s) IN $ids AND ($agents IS NULL OR o.agent IN $agents)
-RETURN whole(s) AS whole, sum(CASE WHEN weight IS NULL THEN o.trials ELSE 0 END) AS trials,
-  sum(CASE WHEN weight IS NULL THEN o.successes ELSE 0 END) AS successes,
-  sum(CASE WHEN weight IS NULL THEN 0 ELSE o.trials END) AS near_trials,
-  sum(CASE WHEN weight IS NULL THEN 0 ELSE o.successes END) AS near_successes,
-  sum(coalesce(weight, 0.0) * o.trials) AS near_weight, sum(coalesce(weight, 0.0) * o.successes) AS near_won
-ORDER BY whole;
+// returns: label string, id string, similar string, similarity float
+MATCH (t:Task)
+WHERE t.id IN $tasks AND toString(t.ns) = $ns
+MATCH (t)-[l:SIMILAR_TO]->(n:Task)
+RETURN 'Task' AS label, t.id AS id, n.id AS similar, l.similarity AS similarity
+UNION ALL
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND toString(s.ns) = $ns
+WITH DISTINCT whole(s) AS id
+MATCH (:Strategy {id: id})<-[:MERGED_INTO*0..1]-(m:Strategy)
+MATCH (m)-[l:SIMILAR_TO]->(n:Strategy)
+RETURN 'Strategy' AS label, id, n.id AS similar, l.similarity AS similarity;
 
-// each: Label kind = Task tasks, Strategy strategies
-// name: forecasting.similar_{kind}
-// doc: The {kind} that are similar to given ones.
-// returns: id string, similar string, similarity float
-MATCH (o:{Label})
-WHERE o.id IN $ids AND toString(o.ns) = $ns
-MATCH (o)-[l:SIMILAR_TO]->(n:{Label})
-RETURN o.id AS id, n.id AS similar, l.similarity AS similarity
-ORDER BY id, similarity DESC, similar;
-
-// name: forecasting.weights
-// doc: What the outcomes of similar tasks and strategies count for, by their cosines, in order.
-// param: similarities list
-// returns: weight float
+// name: forecasting.counts
+// doc: The counts of an estimate. Parts: types (of uses of strategies, by type of task), tasks (the given ones), near (of nearby, rows
+// doc: {id, similarity}, those that have trials), strategies (ids; with what they count as), typed (these by type of task), outcomes (of
+// doc: these on the tasks, and on near ones, also by weight), weights (of similarities, in order).
+// param: tasks list, nearby list, similarities list, types list = null
+// returns: part string, rows list
+MATCH (h:Heuristic)
+WHERE h.ns = $ns AND ($agents IS NULL OR h.agent IN $agents) AND ($types IS NULL OR h.type IN $types)
+WITH h.type AS type, sum(h.trials) AS trials, sum(h.successes) AS successes
+RETURN 'types' AS part, collect({type: type, trials: trials, successes: successes}) AS rows
+UNION ALL
+MATCH (t:Task)
+WHERE t.id IN $tasks AND toString(t.ns) = $ns
+OPTIONAL MATCH (t)<-[:ATTEMPTED]-(e:Episode)<-[:RAN]-(a:Agent)
+WITH t, CASE WHEN ($agents IS NULL OR a.name IN $agents) AND ($types IS NULL OR e.type IN $types) THEN e END AS e
+WITH t, count(e) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes
+RETURN 'tasks' AS part, collect({id: t.id, type: t.type, trials: trials, successes: successes}) AS rows
+UNION ALL
 MATCH (v:Embedder {id: $id})
-WITH v.near AS near, v.ns AS ns WHERE ns = $ns
+UNWIND $nearby AS row
+MATCH (t:Task {id: row.id})
+WITH row.similarity AS similarity, v.near AS near, t, t.ns AS ns WHERE ns = $ns
+MATCH (t)<-[:ATTEMPTED]-(e:Episode)<-[:RAN]-(a:Agent)
+WHERE ($agents IS NULL OR a.name IN $agents) AND ($types IS NULL OR e.type IN $types)
+WITH t, similarity, near, count(e) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes
+RETURN 'near' AS part, collect({id: t.id, text: t.description, similarity: similarity, weight: nearness(similarity, near),
+  trials: trials, successes: successes}) AS rows
+UNION ALL
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND toString(s.ns) = $ns
+WITH s.id AS id, s.text AS text, whole(s) AS whole
+MATCH (:Strategy {id: whole})<-[:MERGED_INTO*0..1]-(m:Strategy)
+WITH id, text, whole, sum(m.trials) AS trials, sum(m.successes) AS successes
+RETURN 'strategies' AS part, collect({id: id, whole: whole, text: text, trials: trials, successes: successes}) AS rows
+UNION ALL
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND toString(s.ns) = $ns
+WITH DISTINCT whole(s) AS whole
+MATCH (:Strategy {id: whole})<-[:MERGED_INTO*0..1]-(m:Strategy)
+MATCH (m)<-[:RECOMMENDS]-(h:Heuristic)
+WHERE ($agents IS NULL OR h.agent IN $agents) AND ($types IS NULL OR h.type IN $types)
+WITH whole, h.type AS type, sum(h.trials) AS trials, sum(h.successes) AS successes
+RETURN 'typed' AS part, collect({whole: whole, type: type, trials: trials, successes: successes}) AS rows
+UNION ALL
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND toString(s.ns) = $ns
+WITH collect(DISTINCT whole(s)) AS wholes
+OPTIONAL MATCH (v:Embedder {id: $id})
+UNWIND [task IN $tasks | {id: task, similarity: null}] + $nearby AS row
+MATCH (t:Task {id: row.id})
+WITH wholes, row.similarity IS NULL AS own, coalesce(nearness(row.similarity, v.near), 0.0) AS weight, t, t.ns AS ns WHERE ns = $ns
+MATCH (t)<-[o:OUTCOME]-(s:Strategy)
+WHERE whole(s) IN wholes AND ($agents IS NULL OR o.agent IN $agents)
+WITH whole(s) AS whole, sum(CASE WHEN own THEN o.trials ELSE 0 END) AS trials,
+  sum(CASE WHEN own THEN o.successes ELSE 0 END) AS successes, sum(CASE WHEN own THEN 0 ELSE o.trials END) AS near_trials,
+  sum(CASE WHEN own THEN 0 ELSE o.successes END) AS near_successes, sum(CASE WHEN own THEN 0.0 ELSE weight * o.trials END) AS near_weight,
+  sum(CASE WHEN own THEN 0.0 ELSE weight * o.successes END) AS near_won
+RETURN 'outcomes' AS part, collect({whole: whole, trials: trials, successes: successes, near_trials: near_trials,
+  near_successes: near_successes, near_weight: near_weight, near_won: near_won}) AS rows
+UNION ALL
+MATCH (v:Embedder {id: $id})
 UNWIND $similarities AS similarity
-RETURN nearness(similarity, near) AS weight;
+WITH nearness(similarity, v.near) AS weight
+RETURN 'weights' AS part, collect({weight: weight}) AS rows;
 
 // name: forecasting.pool
 // install: pooled_outcome

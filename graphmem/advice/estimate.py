@@ -22,12 +22,10 @@ from graphmem.text.task_types import GENERAL, infer_task_type
 Near = Callable[[str, str, View], Sequence[tuple[str, float]]]
 """Finds nodes of a label (``Task``, ``Strategy``) similar to a text in a view: their ids, and
 similarities in [-1, 1]."""
-
-Filters = Mapping[str, Any]
-"""Whose episodes count (``agents``), and the ``types`` of tasks that do; None: all."""
 _NOTHING = {
     **dict.fromkeys(("trials", "successes", "type_trials", "type_successes"), 0),
     **dict.fromkeys(("near_trials", "near_successes", "near_weight", "near_won"), 0),
+    **dict.fromkeys(("cell_trials", "cell_successes"), 0),
 }
 
 
@@ -160,25 +158,22 @@ class Estimator:
             near: finds what is near an unknown task or strategy.
             task_type: the type of the task; None: the known one, else that which its wording gives.
         """
-        seen = view.filters(self._graph)
+        own = task_ids(self._graph, task, view)
+        ids = {text: strategy_id(self._graph.ns, text) for text in strategies}
+        links = self._links(own, {*strategies, *ids.values()}) if own or ids else {}
+        similar = links.pop("", {})
+        if not own and near is not None:
+            similar = _nearest(near("Task", task, view), own)
+        counts = self._counts(own, similar, {*strategies, *ids.values()}, links, view)
+        kind = self._type(task, own, counts, view, task_type)
+        typed = _sum(row for row in counts.types if row["type"] == kind)
+        totals = _sum(counts.types)
         if view.agents is None:
-            totals = self._read("forecasting.totals")[0]
             strengths = self._strengths.in_force(totals["trials"])
         else:  # strengths are fitted to the outcomes of all agents
-            totals = self._read("forecasting.totals_of", **seen)[0]
             strengths = undecided()
-        own = task_ids(self._graph, task, view)
-        similar = self._near_tasks(task, own, near, view)
-        ids = sorted({*own, *similar})
-        counted = self._read("forecasting.tasks", ids=ids, **seen) if ids else []
-        tried = [row for row in counted if row["id"] in own]
-        kind = self._type(task, own, view, task_type)
-        typed = {"trials": 0, "successes": 0}
-        if kind is not None and (seen["types"] is None or kind in seen["types"]):
-            typed = self._read("forecasting.totals_of", agents=seen["agents"], types=[kind])[0]
-        beside = self._beside([row for row in counted if row["id"] in similar], similar, view)
-        rows = self._strategies(strategies, own, beside, near, seen, view, kind)
-        task_row = {name: sum(row[name] for row in tried) for name in ("trials", "successes")}
+        rows = self._rows(ids, counts, kind, links, near, view)
+        task_row = _sum(counts.tasks)
         answer = self._read(
             "forecasting.pool",
             **totals,
@@ -186,7 +181,7 @@ class Estimator:
             type_successes=typed["successes"],
             task_trials=task_row["trials"],
             task_successes=task_row["successes"],
-            task_borrowed=list(map(_weighed, beside)),
+            task_borrowed=list(map(_weighed, counts.near)),
             rows=[
                 {
                     **{name: row[name] for name in _POOLED},
@@ -210,169 +205,183 @@ class Estimator:
             task_trials=task_row["trials"],
             task_successes=task_row["successes"],
             task_rate=parts[0]["task_rate"],
-            near=tuple(beside),
+            near=tuple(counts.near),
             strategies=tuple(_estimate(row, part) for row, part in zip(rows, parts, strict=True)),
             probability=answer["probability"],
             concentration=answer["concentration"],
             strengths=strengths,
-            agents=seen["agents"],
+            agents=view.agents,
         )
 
-    def _type(self, task: str, own: list[str], view: View, given: str | None) -> str | None:
+    def _links(self, tasks: list[str], strategies: Iterable[str]) -> dict[str, dict[str, float]]:
+        """Return what is similar to strategies, by their wholes, and under "" to the tasks."""
+        links: dict[str, dict[str, float]] = {}
+        for row in self._read("forecasting.links", tasks=tasks, ids=sorted(strategies)):
+            near = links.setdefault(row["id"] if row["label"] == "Strategy" else "", {})
+            near[row["similar"]] = max(near.get(row["similar"], 0.0), row["similarity"])
+        return {whole: _nearest(near.items(), [*tasks, whole]) for whole, near in links.items()}
+
+    def _counts(
+        self,
+        own: list[str],
+        similar: Mapping[str, float],
+        strategies: Iterable[str],
+        links: Mapping[str, Mapping[str, float]],
+        view: View,
+    ) -> _Counts:
+        """Return all counts that one statement gives."""
+        values = sorted({value for near in links.values() for value in near.values()})
+        others = {other for near in links.values() for other in near}
+        answer = self._read(
+            "forecasting.counts",
+            id=self._embedder,
+            tasks=own,
+            nearby=[{"id": key, "similarity": similar[key]} for key in sorted(similar)],
+            ids=sorted({*strategies, *others}),
+            similarities=values,
+            **view.filters(self._graph),
+        )
+        parts: dict[str, list[Row]] = {row["part"]: row["rows"] for row in answer}
+        near = parts.get("near", [])
+        if view.agents is not None and near:
+            texts = view.tasks(self._graph, sorted(row["id"] for row in near))
+            near = [{**row, "text": texts[row["id"]]["text"]} for row in near if row["id"] in texts]
+        weights = dict(
+            zip(values, (row["weight"] for row in parts.get("weights", ())), strict=False)
+        )
+        known: dict[str, Row] = {}
+        typed: dict[str, list[Row]] = {}
+        for row in parts.get("typed", ()):
+            typed.setdefault(row["whole"], []).append(row)
+        for row in parts.get("strategies", ()):
+            counted = row if view.agents is None else _sum(typed.get(row["whole"], ()))
+            if view.agents is None or counted["trials"]:
+                known[row["id"]] = {**row, **_pick(counted)}
+        return _Counts(
+            types=parts.get("types", []),
+            tasks=parts.get("tasks", []),
+            near=_sorted(near),
+            strategies=known,
+            typed=typed,
+            outcomes={row["whole"]: row for row in parts.get("outcomes", ())},
+            weights=weights,
+        )
+
+    def _type(
+        self, task: str, own: list[str], counts: _Counts, view: View, given: str | None
+    ) -> str | None:
         """Return the type of a task, None where it has none."""
         if given is not None:
             return None if given == GENERAL else given
-        known = view.tasks(self._graph, own, untried=True) if own else {}
-        types = {row["task_type"] for row in known.values()} or {infer_task_type(task).name}
+        if view.agents is None:
+            types = {row["type"] for row in counts.tasks}
+        else:
+            known = view.tasks(self._graph, own, untried=True) if own else {}
+            types = {row["task_type"] for row in known.values()}
+        types = types or {infer_task_type(task).name}
         return next(iter(types)) if len(types) == 1 and GENERAL not in types else None
-
-    # Tasks
-
-    def _near_tasks(
-        self, text: str, own: list[str], near: Near | None, view: View
-    ) -> dict[str, float]:
-        """Return the similarities of tasks near one, by id."""
-        if own:
-            rows = self._read("forecasting.similar_tasks", ids=own)
-            return _nearest(((row["similar"], row["similarity"]) for row in rows), own)
-        return _nearest(near("Task", text, view), own) if near is not None else {}
-
-    def _beside(
-        self, rows: Sequence[Row], similar: Mapping[str, float], view: View
-    ) -> list[Borrowed]:
-        """Return near tasks, with their counts."""
-        if view.agents is not None and rows:
-            texts = view.tasks(self._graph, sorted(similar))
-            rows = [{**row, "text": texts[row["id"]]["text"]} for row in rows if row["id"] in texts]
-        return _borrowed(rows, similar, self._weights(similar.values()))
 
     # Strategies
 
-    def _strategies(
+    def _rows(
         self,
-        given: Sequence[str],
-        tasks: list[str],
-        beside: Sequence[Borrowed],
-        near: Near | None,
-        seen: Filters,
-        view: View,
+        ids: Mapping[str, str],
+        counts: _Counts,
         kind: str | None,
+        links: Mapping[str, Mapping[str, float]],
+        near: Near | None,
+        view: View,
     ) -> list[Row]:
-        """Return the counts of strategies, in order."""
-        ns = self._graph.ns
-        named = {text: strategy_id(ns, text) for text in given}
-        rows = {
-            row["id"]: row
-            for row in self._tried({*given, *named.values()}, seen, kind)
-            if view.agents is None or row["trials"]
-        }
-        known = {text: rows.get(named[text], rows.get(text)) for text in given}
-        wholes = sorted({row["whole"] for row in known.values() if row})
-        there: dict[str, Row] = {}
-        if wholes and (tasks or beside):
-            lent = [{"id": one.id, "weight": one.weight} for one in beside]
-            query = {"tasks": tasks, "rows": lent, "ids": wholes, "agents": view.agents}
-            there = {row["whole"]: row for row in self._read("forecasting.outcomes", **query)}
-        lenders = self._lenders([row for row in known.values() if row], seen)
+        """Return the counts of strategies, in order; those that count as one are one."""
         answer = []
         counted = set()
-        for text, row in known.items():
-            if row is not None and row["whole"] in counted:
-                continue  # it is merged with another given one
-            whole = row["whole"] if row else None
-            counted.add(whole)
-            cell = there.get(str(whole), _NOTHING)
+        for text, identity in ids.items():
+            row = counts.strategies.get(identity, counts.strategies.get(text))
             if row is None:
-                borrowed = self._unknown(text, near, seen, view)
-            else:
-                borrowed = lenders.get(str(whole), [])
+                nothing = {**_NOTHING, "id": None, "text": text}
+                answer.append(nothing | {"borrowed": self._unknown(text, near, view)})
+                continue
+            whole = row["whole"]
+            if whole in counted:
+                continue  # it is merged with another given one
+            counted.add(whole)
+            cell = counts.outcomes.get(whole, _NOTHING)
+            typed = _sum(one for one in counts.typed.get(whole, ()) if one["type"] == kind)
+            similar = links.get(whole, {})
             answer.append(
                 {
-                    **(row or {**_NOTHING, "text": text}),
-                    **{name: value for name, value in cell.items() if name.startswith("near_")},
+                    **{name: cell[name] for name in _NEAR},
                     "id": whole,
+                    "text": row["text"],
+                    **_pick(row),
+                    "type_trials": typed["trials"],
+                    "type_successes": typed["successes"],
                     "cell_trials": cell["trials"],
                     "cell_successes": cell["successes"],
-                    "borrowed": borrowed,
+                    "borrowed": _lent(similar, counts.strategies, counts.weights, whole),
                 }
             )
         return answer
 
-    def _tried(self, ids: Iterable[str], seen: Filters, kind: str | None = None) -> list[Row]:
-        """Return the readable counts of strategies, over all tasks and on a type of them."""
-        rows = self._read("forecasting.strategies", ids=sorted(ids))
-        if not rows or (seen["agents"] is None and kind is None):
-            return [{**_NOTHING, **row} for row in rows]
-        members = {row["whole"]: row["members"] for row in rows}
-        wholes = [{"whole": key, "members": members[key]} for key in sorted(members)]
-        counted = self._read("forecasting.strategies_of", rows=wholes, type=kind, **seen)
-        counts = {row["whole"]: row for row in counted}
-        names = ["type_trials", "type_successes"]
-        if seen["agents"] is not None:
-            names += ["trials", "successes"]
-        return [
-            {**_NOTHING, **row, **{n: counts.get(row["whole"], _NOTHING)[n] for n in names}}
-            for row in rows
-        ]
-
-    def _lenders(self, rows: Sequence[Row], seen: Filters) -> dict[str, list[Borrowed]]:
-        """Return the strategies similar to known ones, by the whole of these."""
-        whole_of = {member: row["whole"] for row in rows for member in row["members"]}
-        if not whole_of:
-            return {}
-        links: dict[str, dict[str, float]] = {}
-        for link in self._read("forecasting.similar_strategies", ids=sorted(whole_of)):
-            near = links.setdefault(whole_of[link["id"]], {})
-            near[link["similar"]] = max(near.get(link["similar"], 0.0), link["similarity"])
-        counts = self._tried({other for near in links.values() for other in near}, seen)
-        weights = self._weights(one for near in links.values() for one in near.values())
-        lent = {}
-        for whole, near in links.items():
-            similar = _nearest(near.items(), [key for key, of in whole_of.items() if of == whole])
-            lent[whole] = _once([row for row in counts if row["id"] in similar], similar, weights)
-        return lent
-
-    def _unknown(self, text: str, near: Near | None, seen: Filters, view: View) -> list[Borrowed]:
+    def _unknown(self, text: str, near: Near | None, view: View) -> list[Borrowed]:
         """Return the strategies similar to one that the memory does not have."""
         similar = _nearest(near("Strategy", text, view), []) if near else {}
-        rows = self._tried(similar, seen) if similar else []
-        return _once(rows, similar, self._weights(similar.values()))
-
-    def _weights(self, similarities: Iterable[float]) -> dict[float, float]:
-        """Return what one outcome counts for, by similarity."""
-        asked = sorted({min(one, 1.0) for one in similarities if one > 0.0})
-        if not asked:
-            return {}
-        rows = self._read("forecasting.weights", id=self._embedder, similarities=asked)
-        return dict(zip(asked, (row["weight"] for row in rows), strict=True))
+        if not similar:
+            return []
+        counts = self._counts([], {}, (), {"": similar}, view)
+        return _lent(similar, counts.strategies, counts.weights)
 
 
-def _once(
-    rows: Iterable[Row], similar: Mapping[str, float], weights: Mapping[float, float]
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """The parts of ``forecasting.counts``."""
+
+    types: Sequence[Row]
+    tasks: Sequence[Row]
+    near: Sequence[Borrowed]
+    strategies: Mapping[str, Row]
+    typed: Mapping[str, Sequence[Row]]
+    outcomes: Mapping[str, Row]
+    weights: Mapping[float, float]
+
+
+def _lent(
+    similar: Mapping[str, float],
+    strategies: Mapping[str, Row],
+    weights: Mapping[float, float],
+    own: str | None = None,
 ) -> list[Borrowed]:
-    once = {one["whole"]: one for one in sorted(rows, key=lambda one: similar[one["id"]])}
-    return _borrowed(once.values(), similar, weights)
+    """Return similar strategies that have trials, each whole once: as its most similar part."""
+    once: dict[str, Row] = {}
+    for key in sorted(similar, key=lambda key: (similar[key], key)):
+        row = strategies.get(key)
+        if row is not None and row["whole"] != own:
+            value = similar[key]
+            once[row["whole"]] = {**row, "similarity": value, "weight": weights[value]}
+    return _sorted(once.values())
 
 
-def _borrowed(
-    rows: Iterable[Row], similar: Mapping[str, float], weights: Mapping[float, float]
-) -> list[Borrowed]:
-    """Return what has trials, with what these count for, the nearest first."""
+def _sorted(rows: Iterable[Row]) -> list[Borrowed]:
+    """Return what has trials, the nearest first."""
     lent = [
-        Borrowed(
-            id=row["id"],
-            text=row["text"],
-            similarity=similar[row["id"]],
-            weight=weights[similar[row["id"]]],
-            trials=row["trials"],
-            successes=row["successes"],
-        )
+        Borrowed(**{name: row[name] for name in Borrowed.model_fields})
         for row in rows
         if row["trials"]
     ]
     return sorted(lent, key=lambda one: (-one.similarity, one.text, one.id))
 
 
+def _sum(rows: Iterable[Row]) -> dict[str, int]:
+    """Return trials and successes of several rows together."""
+    counted = [_pick(row) for row in rows]
+    return {name: sum(row[name] for row in counted) for name in ("trials", "successes")}
+
+
+def _pick(row: Mapping[str, Any]) -> dict[str, int]:
+    return {"trials": row["trials"], "successes": row["successes"]}
+
+
+_NEAR = ("near_trials", "near_successes", "near_weight", "near_won")
 _POOLED = (
     *("trials", "successes", "type_trials", "type_successes", "near_weight", "near_won"),
     *("cell_trials", "cell_successes"),

@@ -439,9 +439,6 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         ],
         "exchange.hold": [{"episode": i, "position": 7} for i in ids(target, "Episode")],
         "events.append": [{"id": f"{ns}:{i}", "subject": i, "kind": "set"} for i in policies],
-        "forecasting.strategies_of": [
-            {"whole": i, "members": [i]} for i in ids(target, "Strategy")
-        ],
         "forecasting.pool": [
             {"place": 0, "trials": 0, "successes": 0, "borrowed": LENT}
             | {"type_trials": 0, "type_successes": 0, "near_weight": 0.5, "near_won": 0.5}
@@ -482,7 +479,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "similarity.adopt": f"embedder of {ns}",
         "consolidation.open": f"consolidation of {ns}",
         "forecasting.put_pooling": f"another pooling in {ns}",
-        **dict.fromkeys(("forecasting.weights", "calibration.similar"), ids(target, "Embedder")[0]),
+        **dict.fromkeys(("forecasting.counts", "calibration.similar"), ids(target, "Embedder")[0]),
         "exchange.open": f"document of {ns}",
         "exchange.describe": ids(target, "Document")[0],
         "exchange.release": ids(target, "Document")[0],
@@ -592,6 +589,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "embedder": "hashing",
         "dimensions": 7,
         "similarities": [0.7],
+        "nearby": [{"id": i, "similarity": 0.7} for i in ids(target, "Task")],
         "similar": 0.7,
         "seeds": [
             {"task": None, "strategy": None, kind: i, "relevance": 0.7, "weight": 0.7}

@@ -56,7 +56,7 @@ WHOLE = {
     "similarity.any_text",
     "cycles.all",
     "cycles.asked",
-    *("forecasting.totals", "forecasting.totals_of", "scopes.task_types", "forecasting.wholes"),
+    *("forecasting.totals", "forecasting.counts", "scopes.task_types", "forecasting.wholes"),
     *("forecasting.task_keys", "forecasting.drop_pooling"),
     *("calibration.ids", "calibration.similar"),
     *("choosing.best", "choosing.best_of"),

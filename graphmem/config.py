@@ -19,6 +19,13 @@ from graphmem.printable import Url, without_password
 
 DEFAULT_NAMESPACE = "default"
 
+KEPT = (
+    *("success_threshold", "z", "prior_successes", "prior_failures"),
+    *("established_above", "refuted_below", "co_occurrence_half_life_days"),
+    *("alpha", "gamma", "min_events", "crystallize_above", "decay_rate", "decay_strength"),
+    *("min_occurrences", "heuristic_above", "anti_pattern_failures", "consolidate_every"),
+)
+"""Settings that shape learning: a namespace keeps those with which it was first written."""
 SECRETS = ("password", "model_key")
 URLS = ("url", "model_base_url")
 

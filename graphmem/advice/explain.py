@@ -75,7 +75,6 @@ class Explainer:
 
     def __init__(self, graph: Graph, lessons: LessonReader) -> None:
         self._graph = graph
-        self._settings = graph.settings
         self._lessons = lessons
         self._items = Items(graph)
 
@@ -176,7 +175,7 @@ class Explainer:
 
     def _believed(self, lessons: Sequence[Row], view: View) -> Iterable[Neighbour]:
         """Yield the lessons over their thresholds, most trials first."""
-        settings = self._settings
+        settings = self._graph.settings
         for kind, relation in (("heuristic", "recommended"), ("anti-pattern", "warned against")):
             rows = [row for row in lessons if row["kind"] == kind]
             if kind == "heuristic":
@@ -349,7 +348,7 @@ class Explainer:
 
     def _crystallizing(self, row: Row, *, crystallized: bool) -> list[Turn]:
         """Return how many trials would crystallize a policy, or take it back."""
-        settings = self._settings
+        settings = self._graph.settings
         bounds = {"established": settings.crystallize_above, "refuted": 0.0}
         counts = {"trials": row["trials"], "successes": row["successes"]}
         now = self._one("rates.weigh", rows=[counts], **bounds)
@@ -422,7 +421,7 @@ class Explainer:
         )
 
     def _sentence(self, kind: str, said: Mapping[str, Any]) -> str:
-        settings = self._settings
+        settings = self._graph.settings
         if not said["trials"]:
             return "nothing speaks for or against it yet, so it is tentative"
         reason = {

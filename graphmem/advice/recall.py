@@ -94,7 +94,6 @@ class Recaller:
     ) -> None:
         self._graph = graph
         self._read = graph.read
-        self._settings = graph.settings
         self._similarity = similarity
 
     def recall(
@@ -243,7 +242,7 @@ class Recaller:
         """Return the strategies that seeds lead to, best first; merged ones count as one."""
         if not seeds:
             return []
-        settings = self._settings
+        settings = self._graph.settings
         options = () if view.agents is None else ("agents",)
         query: dict[str, Any] = {
             "seeds": seeds,
@@ -268,7 +267,7 @@ class Recaller:
         """
         if not ranked:
             return []
-        variety, best = self._settings.recall_variety, ranked[0]["score"] or 1.0
+        variety, best = self._graph.settings.recall_variety, ranked[0]["score"] or 1.0
         if not variety or limit == 1:
             return list(ranked[:limit])
         from graphmem.arrays import np
@@ -344,7 +343,7 @@ class Recaller:
         near = sorted(ranked, key=lambda row: (-row["relevance"], row["id"]))[:POOL]
         if not near or not tasks:
             return []
-        settings = self._settings
+        settings = self._graph.settings
         above = settings.heuristic_above
         types = {row["task_type"] for row in tasks.values()}
         failing = [row for row in near if GENERAL in types and _failing(row) > above]

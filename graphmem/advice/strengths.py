@@ -35,14 +35,13 @@ class Strengths:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._settings = graph.settings
         self._id = node_id(graph.ns, "Pooling")
         self._unsaved: PoolingStrengths | None = None
 
     @property
     def prior(self) -> tuple[float, float]:
         """Successes and failures of the Beta prior of the overall rate."""
-        return self._settings.prior_successes, self._settings.prior_failures
+        return self._graph.settings.prior_successes, self._graph.settings.prior_failures
 
     def refit(self) -> PoolingStrengths:
         """Fit the strengths to the whole history now, store them, and return them.

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 def config(options: Options) -> None:
     """Show every setting, its value, and where it came from.
 
+    Settings that shape learning are kept in a memory: where none is given, those of the memory in
+    the folder hold. Of a memory on a server `graphmem query schema.namespace` shows them.
+
     \b
     Example:
       GRAPHMEM_Z=1.64 graphmem config
@@ -39,6 +42,7 @@ def _settings(options: Options, settings: Settings) -> Iterator[dict[str, Any]]:
     from graphmem.config import SECRETS, URLS, default_folder
     from graphmem.printable import without_password
 
+    kept = _kept(options, settings)
     for name, field in type(settings).model_fields.items():
         value = getattr(settings, name)
         if name in SECRETS and value is not None:
@@ -51,6 +55,10 @@ def _settings(options: Options, settings: Settings) -> Iterator[dict[str, Any]]:
             source = f"--{name}"
         elif name in settings.model_fields_set:
             source = "environment"
+            if kept.get(name) not in (None, value):
+                source += f"; the memory keeps {kept[name]}"
+        elif kept.get(name) is not None:
+            value, source = kept[name], "the memory"
         else:
             source = "default"
         yield {
@@ -59,3 +67,19 @@ def _settings(options: Options, settings: Settings) -> Iterator[dict[str, Any]]:
             "from": source,
             "what": field.description,
         }
+
+
+def _kept(options: Options, settings: Settings) -> dict[str, Any]:
+    """Return the settings that the memory in a folder keeps, if there is one that can be read."""
+    from graphmem.errors import GraphMemError
+    from graphmem.ids import node_id
+    from graphmem.store import SERVER_SCHEMES
+
+    if (settings.url or "").partition(":")[0].lower() in SERVER_SCHEMES:
+        return {}
+    try:
+        memory = options.memory()
+        rows = memory.query("schema.namespace", id=node_id(memory.namespace, "Namespace"))
+    except GraphMemError:
+        return {}  # other commands say what is wrong with it
+    return rows[0] if rows else {}

@@ -79,7 +79,7 @@ class Learner:
         # nothing but known things, and the half-life.
         self._seen: set[str] = set()
         self._likely = 0.5
-        self._half_life_days = graph.settings.co_occurrence_half_life_days
+        self._half_life_days = graph.given.co_occurrence_half_life_days
 
     def learn(self, episode: Episode, *, dated: bool = True) -> Learned:
         """Learn one episode that happened just now, durably, or find that it is known.
@@ -419,9 +419,6 @@ class Learner:
         """Return the half-life (ms) that the namespace was built with, checked against ours."""
         name, settings = "co_occurrence_half_life_days", self._graph.settings
         rows = tx.run("schema.namespace", id=self._namespace_id)
-        if not rows:
-            wanted = {name: settings.co_occurrence_half_life_days}
-            rows = tx.run("schema.settle", id=self._namespace_id, **wanted)
         half_life = settled_half_life(rows[0][name], settings)
         self._half_life_days = rows[0][name]
         return half_life

@@ -6,16 +6,22 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from graphmem.config import Settings
+from graphmem.config import KEPT, Settings
+from graphmem.ids import node_id
 from graphmem.store import port
 from graphmem.store.port import Row, Store
 from graphmem.store.queries import Query, procedure
 
 T = TypeVar("T")
+LOOK_SECONDS = 1.0
+"""A memory that keeps no settings yet is asked for them again after this time."""
 
 
 class Graph:
     """One namespace of a store, with the settings and the clock in force.
+
+    Settings that shape learning are kept in the memory (``KEPT``). What was given explicitly goes
+    before what is kept, and that before a default.
 
     Procedures are called by name. ``$ns``, ``$now`` and the parameters of :attr:`Settings.bounds`
     are filled in if a procedure takes them and the caller does not give them.
@@ -25,9 +31,39 @@ class Graph:
     def __init__(self, store: Store, namespace: str, settings: Settings) -> None:
         self.store = store
         self.ns = namespace
-        self.settings = settings
-        self._common = {"ns": namespace, **settings.bounds}
+        self.given = settings
+        """The settings with which the memory was opened."""
+        self.namespace_id = node_id(namespace, "Namespace")
+        self.reload()
+
+    def reload(self) -> None:
+        """Look up the kept settings again, at their next use."""
+        self._adopt({})
+        self._look_after = 0.0
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        self._look()
+        return self._settings
+
+    def _look(self) -> None:
+        """Look up the kept settings, where they are not known."""
+        if not self._settled and time.monotonic() >= self._look_after:
+            self._look_after = time.monotonic() + LOOK_SECONDS
+            for row in self.store.read(procedure("schema.namespace"), id=self.namespace_id):
+                self._adopt(row)
+
+    def _adopt(self, kept: Row) -> None:
+        """Take over settings that are kept in the memory and were not given explicitly."""
+        own = self.given.model_fields_set | {"co_occurrence_half_life_days"}  # it is checked
+        update = {
+            name: kept[name] for name in KEPT if kept.get(name) is not None and name not in own
+        }
+        self._settings = self.given.model_copy(update=update) if update else self.given
+        self._common: dict[str, Any] = {"ns": self.ns, **self._settings.bounds}
         self._known: dict[tuple[str, ...], tuple[Query, dict[str, Any], bool]] = {}
+        self._settled = all(kept.get(name) is not None for name in KEPT)
 
     @property
     def must_lock(self) -> bool:
@@ -56,9 +92,25 @@ class Graph:
         return self.store.attempt(query, fits, **bound)
 
     def transact(self, work: Callable[[Transaction], T], *, brief: bool = False) -> T:
-        """Run ``work`` in one transaction and return its answer; see :meth:`Store.transact`."""
+        """Run ``work`` in one transaction and return its answer; see :meth:`Store.transact`.
+
+        The first one also keeps the settings that shape learning.
+        """
         now = self.now()
-        return self.store.transact(lambda tx: work(Transaction(self, tx, now)), brief=brief)
+        self._look()
+        if self._settled:
+            return self.store.transact(lambda tx: work(Transaction(self, tx, now)), brief=brief)
+        kept: list[Row] = []
+        wanted = {name: getattr(self.given, name) for name in KEPT}
+
+        def settled(tx: port.Transaction) -> T:
+            query = procedure("schema.settle")
+            kept[:] = tx.run(query, id=self.namespace_id, ns=self.ns, now=now, **wanted)
+            return work(Transaction(self, tx, now))
+
+        answer = self.store.transact(settled, brief=brief)
+        self._adopt(kept[0])
+        return answer
 
     def view(self, work: Callable[[Transaction], T]) -> T:
         """Run ``work``, which only reads, on one consistent state; see :meth:`Store.view`."""
@@ -69,13 +121,14 @@ class Graph:
         self, name: str, options: tuple[str, ...], params: dict[str, Any], now: int | None = None
     ) -> tuple[Query, dict[str, Any]]:
         """Return a procedure (with its optional lines for ``options``) and all its parameters."""
-        key = (name, *options)
-        if key not in self._known:
+        self._look()
+        key, known = (name, *options), self._known
+        if key not in known:
             query = procedure(name)
             query = query.wanting(*options) if query.options else query
             common = {key: value for key, value in self._common.items() if key in query.params}
-            self._known[key] = (query, common, "now" in query.params)
-        query, common, dated = self._known[key]
+            known[key] = (query, common, "now" in query.params)
+        query, common, dated = known[key]
         if dated and "now" not in params:
             params["now"] = self.now() if now is None else now
         return query, {**common, **params}

@@ -25,7 +25,7 @@ class Reads:
     """Unwritten counts of reads of policies and strategies."""
 
     def __init__(self, graph: Graph) -> None:
-        self._enabled = graph.settings.count_reads
+        self._enabled = graph.given.count_reads
         self._graph = graph
         self._lock = threading.RLock()
         in_child(self, renew_lock)

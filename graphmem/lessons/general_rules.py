@@ -122,7 +122,7 @@ class Consolidator(LessonReader):
 
     def consolidation_due(self) -> bool:
         """Return whether there are 20 new episodes (setting ``consolidate_every``)."""
-        return self._since() >= self._settings.consolidate_every
+        return self._since() >= self._graph.settings.consolidate_every
 
     def consolidate(
         self, model: ModelSettings | bool | None = None, *, force: bool = False
@@ -144,7 +144,7 @@ class Consolidator(LessonReader):
         """
         asked = self._model(model)
         check_flag("force", force)
-        since, every = self._since(), self._settings.consolidate_every
+        since, every = self._since(), self._graph.settings.consolidate_every
         due = since >= every
         if not due and not force:
             return ConsolidationReport(due=False, done=False, since=since, every=every)
@@ -163,7 +163,7 @@ class Consolidator(LessonReader):
 
     def _model(self, model: ModelSettings | bool | None) -> ModelSettings | None:
         if model is True:
-            return ModelSettings.of(self._settings)
+            return ModelSettings.of(self._graph.settings)
         if model is None or model is False:
             return None
         if not isinstance(model, ModelSettings):
@@ -186,7 +186,7 @@ class Consolidator(LessonReader):
         """
         self._graph.transact(_open)
         for _ in range(ATTEMPTS):
-            derived = self._graph.view(lambda tx: _find(tx, self._settings.z))
+            derived = self._graph.view(lambda tx: _find(tx, self._graph.settings.z))
             work = functools.partial(self._work, proposal=proposal, derived=derived)
             if (done := self._graph.transact(work)) is not None:
                 return done
@@ -197,7 +197,7 @@ class Consolidator(LessonReader):
     ) -> tuple[dict[str, int], str | None]:
         """Derive and write in one transaction, which blocks writers."""
         _open(tx)
-        derived = _find(tx, self._settings.z)
+        derived = _find(tx, self._graph.settings.z)
         return self._work(tx, proposal, derived) or ({}, proposal.reason)
 
     def _work(

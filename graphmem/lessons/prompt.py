@@ -99,7 +99,6 @@ class ContextWriter:
         self._graph = graph
         self._near = near
         self._read = graph.read
-        self._settings = graph.settings
         self._rules: tuple[tuple[object, ...], list[Row]] = (), []
         """The general rules of the agent that asked last, and what they follow from."""
 
@@ -257,9 +256,9 @@ class ContextWriter:
             key=known["key"] if known else "",
             task_type=task_type,
             consolidation=consolidation_id(self._graph.ns),
-            at_least=view.trials(self._settings),
-            at_least_failures=view.failures(self._settings),
-            above=self._settings.heuristic_above,
+            at_least=view.trials(self._graph.settings),
+            at_least_failures=view.failures(self._graph.settings),
+            above=self._graph.settings.heuristic_above,
             most_rules=2 * RULES,
             most_mistakes=CARDS,
             most_heuristics=LOOKED_AT,
@@ -320,8 +319,8 @@ class ContextWriter:
                 "lessons.heuristics",
                 LOOKED_AT,
                 task_type=task_type,
-                at_least=view.trials(self._settings),
-                above=self._settings.heuristic_above,
+                at_least=view.trials(self._graph.settings),
+                above=self._graph.settings.heuristic_above,
                 agents=view.agents,
             )
         best: dict[str, Row] = {}
@@ -346,7 +345,7 @@ class ContextWriter:
                 "lessons.anti_patterns",
                 FAILURES if view.scope is None else ALL,
                 task_type=task_type,
-                at_least=view.failures(self._settings),
+                at_least=view.failures(self._graph.settings),
                 agents=view.agents,
             )
         rows = [row for row in rows if view.allows(*row["task_types"])]
@@ -395,7 +394,7 @@ class ContextWriter:
 
     @property
     def _prior(self) -> dict[str, float]:
-        settings = self._settings
+        settings = self._graph.settings
         return {
             "prior_successes": settings.prior_successes,
             "prior_failures": settings.prior_failures,

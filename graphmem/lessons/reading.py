@@ -44,7 +44,6 @@ class LessonReader:
     def __init__(self, graph: Graph, link: Callable[[], object] | None = None) -> None:
         """``link`` draws the edges SIMILAR_TO of new strategies."""
         self._graph = graph
-        self._settings = graph.settings
         self._link = link
 
     def heuristics(
@@ -102,8 +101,8 @@ class LessonReader:
         asked: dict[str, Any] = {
             "agents": view.agents,
             "task_type": checked_text("task_type", task_type),
-            "at_least": view.trials(self._settings),
-            "above": self._settings.heuristic_above,
+            "at_least": view.trials(self._graph.settings),
+            "above": self._graph.settings.heuristic_above,
             "min_confidence": min_confidence,
         }
         if pooled:
@@ -138,7 +137,7 @@ class LessonReader:
             "lessons.anti_patterns",
             agents=view.agents,
             task_type=checked_text("task_type", task_type),
-            at_least=view.failures(self._settings),
+            at_least=view.failures(self._graph.settings),
             min_confidence=min_confidence,
         )
         return described(self._graph, rows, view)
@@ -239,7 +238,7 @@ class LessonReader:
         check_limit(top, "top")
         counts = self._graph.read("lessons.counts")[0]
         anti_patterns = self._both(
-            "lessons.anti_patterns", at_least=self._settings.anti_pattern_failures
+            "lessons.anti_patterns", at_least=self._graph.settings.anti_pattern_failures
         )
         rules = self._graph.read("lessons.rules")
         general = sum(row["task"] is None for row in rules)

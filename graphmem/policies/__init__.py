@@ -94,7 +94,7 @@ class Policies(Asking, Linking, Studying, Crystallizing):
             state=state, action=action, reward=reward, terminal=terminal, agent=agent, **stated
         )
         if record is None:
-            record = self._settings.record_transitions
+            record = self._graph.settings.record_transitions
         check_flag("record", record)
         if given.success is not None:
             if not record:
@@ -108,8 +108,8 @@ class Policies(Asking, Linking, Studying, Crystallizing):
             "policy_id": key.id,
             "reward": float(given.reward),
             "next_max_q": given.next_max_q,
-            "alpha": self._settings.alpha if given.alpha is None else given.alpha,
-            "gamma": self._settings.gamma if given.gamma is None else given.gamma,
+            "alpha": self._graph.settings.alpha if given.alpha is None else given.alpha,
+            "gamma": self._graph.settings.gamma if given.gamma is None else given.gamma,
             "at": None if given.at is None else to_millis(given.at),
         }
         if after or not record:
@@ -162,7 +162,7 @@ class Policies(Asking, Linking, Studying, Crystallizing):
     def _apply_transitions(
         self, given: Sequence[Transition], first: int | None = None
     ) -> list[TDUpdate]:
-        settings = self._settings
+        settings = self._graph.settings
         drafts: dict[str, Draft] = {}
         keys: list[PolicyKey] = []
         states: dict[str, StateKey] = {}

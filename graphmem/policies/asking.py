@@ -135,8 +135,8 @@ class Asking(PolicyBase):
             "state_id": place.id,
             "agent": agent,
             "at": when,
-            "rate": self._settings.decay_rate,
-            "strength": self._settings.decay_strength,
+            "rate": self._graph.settings.decay_rate,
+            "strength": self._graph.settings.decay_strength,
             **more,
         }
         rows = self._graph.read(name, **given)
@@ -192,7 +192,7 @@ class Asking(PolicyBase):
         return [*tried, *untried]
 
     def _untried(self, key: PolicyKey) -> Policy:
-        settings = self._settings
+        settings = self._graph.settings
         prior = settings.prior_successes / (settings.prior_successes + settings.prior_failures)
         return Policy(
             id=key.id,

@@ -34,7 +34,6 @@ class PolicyBase:
 
     def __init__(self, graph: Graph, reads: Reads) -> None:
         self._graph = graph
-        self._settings = graph.settings
         self._reads = reads
 
     def _key(self, agent: str, state: State, action: str, spec: Any) -> PolicyKey:

@@ -59,7 +59,7 @@ class Crystallizing(PolicyBase):
         Raises:
             ValidationError: a threshold is out of range.
         """
-        settings = self._settings
+        settings = self._graph.settings
         limits = _check(
             settings.min_events if min_events is None else min_events,
             settings.crystallize_above if threshold is None else threshold,

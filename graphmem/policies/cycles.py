@@ -62,7 +62,6 @@ class Cycles:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._settings = graph.settings
 
     def discover(
         self,

@@ -70,7 +70,6 @@ class Predictions:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._settings = graph.settings
 
     def expect(
         self,
@@ -297,7 +296,7 @@ class Predictions:
         places = {place["place"]: place for place in row.pop("places")}
         return Reliability(
             bins=tuple(_bin(place, bins, places.get(place)) for place in range(bins)),
-            z=self._settings.z,
+            z=self._graph.settings.z,
             **row,
         )
 

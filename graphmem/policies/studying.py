@@ -148,7 +148,7 @@ class Studying(PolicyBase):
 
     def _rates(self, alpha: float | None, gamma: float | None) -> dict[str, float]:
         rates = Rates(
-            alpha=self._settings.alpha if alpha is None else alpha,
-            gamma=self._settings.gamma if gamma is None else gamma,
+            alpha=self._graph.settings.alpha if alpha is None else alpha,
+            gamma=self._graph.settings.gamma if gamma is None else gamma,
         )
         return {"alpha": rates.alpha, "gamma": rates.gamma}

@@ -80,7 +80,6 @@ class Similarity:
 
     def __init__(self, graph: Graph, embedder: Embedder | None = None) -> None:
         self._graph = graph
-        self._settings = graph.settings
         self._embedder = embedder
         self._id = node_id(graph.ns, "Embedder", graph.ns)
         self._edges = Edges(graph)
@@ -221,7 +220,7 @@ class Similarity:
         everything these are the nodes that were found, or :data:`_UNSEEN` where the search, of that
         ``limit``, may have left some out: what others did must not show.
         """
-        given = self._settings.relevance_floor
+        given = self._graph.settings.relevance_floor
         if given is not None or not hits or self._index is None:
             return dict.fromkeys(TEXTS, 0.0 if given is None else given)
         floors = {}
@@ -402,7 +401,7 @@ class Similarity:
             from graphmem.search.embedding import open_embedder
 
             stored = self._edges.state()
-            if stored is not None and "embedder" not in self._settings.model_fields_set:
+            if stored is not None and "embedder" not in self._graph.settings.model_fields_set:
                 try:
                     self._embedder = open_embedder(stored["name"])
                 except NotFoundError as error:
@@ -412,7 +411,7 @@ class Similarity:
                         "`graphmem upkeep relink --embedder minilm`"
                     ) from error
             else:
-                self._embedder = open_embedder(self._settings.embedder)
+                self._embedder = open_embedder(self._graph.settings.embedder)
         return self._embedder
 
     @property

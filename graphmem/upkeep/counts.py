@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from graphmem.config import KEPT
 from graphmem.episodes.learning import settled_half_life
 from graphmem.graph.derived import (
     KINDS,
@@ -100,8 +101,7 @@ def half_life_of(reader: Reader) -> float:
 
 
 def resettle(tx: Transaction) -> None:
-    """Adopt an explicitly set half-life."""
-    name = "co_occurrence_half_life_days"
-    if name in tx.settings.model_fields_set:
-        days = tx.settings.co_occurrence_half_life_days
-        tx.run("schema.resettle", id=node_id(tx.ns, "Namespace"), **{name: days})
+    """Keep the explicitly given settings from now on."""
+    given = tx.graph.given
+    wanted = {name: getattr(given, name) for name in KEPT if name in given.model_fields_set}
+    tx.run("schema.resettle", id=tx.graph.namespace_id, **wanted)

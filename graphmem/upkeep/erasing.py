@@ -59,7 +59,6 @@ class Eraser:
         similarity: Similarity,
     ) -> None:
         self._graph = graph
-        self._settings = graph.settings
         self._consolidated = Consolidated(graph)
         self._similarity = similarity
         self._cycles = Cycles(graph)

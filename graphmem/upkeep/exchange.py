@@ -57,8 +57,7 @@ class Exchange:
 
     def __init__(self, graph: Graph, learner: Learner) -> None:
         self._graph = graph
-        self._settings = graph.settings
-        self._limits = Limits.of(graph.settings)
+        self._limits = Limits.of(graph.given)
         self._learner = learner
 
     def import_(
@@ -356,7 +355,7 @@ class Exchange:
         """Return whether importing a form gives the same episode."""
         try:
             restored = sentinel.episode(form)
-            same = content(restored, resolve(restored, self._settings.success_threshold))
+            same = content(restored, resolve(restored, self._graph.settings.success_threshold))
         except ValidationError:
             return False
         return restored.source_key == origin[0] and canonical_json(same) == canonical_json(stored)

@@ -81,6 +81,7 @@ class Maintainer:
     def rebuild(self, on_progress: Progress | None = None) -> RebuildReport:
         """Derive everything from the facts and store it, with the present settings."""
         self._graph.transact(resettle)
+        self._graph.reload()
         written: Counter[str] = Counter()
         removed = 0
         for part, page in self._work(on_progress):

@@ -30,6 +30,18 @@ def test_config_says_where_each_value_comes_from(url: str) -> None:
     assert "hush" not in good("config", **HUSH).out
 
 
+def test_config_shows_what_a_memory_keeps(url: str) -> None:
+    good("--url", url, "learn", "t", "s", "--success", GRAPHMEM_Z="1.64")
+
+    def found(**more: str) -> tuple[float, str]:
+        rows = good("--url", url, "--json", "config", **more).json
+        return next((row["value"], row["from"]) for row in rows if row["setting"] == "GRAPHMEM_Z")
+
+    assert found() == (1.64, "the memory")
+    assert found(GRAPHMEM_Z="1.64") == (1.64, "environment")
+    assert found(GRAPHMEM_Z="2") == (2.0, "environment; the memory keeps 1.64")
+
+
 def test_the_namespace_and_url_may_come_from_the_environment(url: str) -> None:
     good("learn", "t", "s", "--success", GRAPHMEM_URL=url, GRAPHMEM_NAMESPACE="team")
     both = {"GRAPHMEM_URL": url, "GRAPHMEM_NAMESPACE": "team"}

@@ -180,7 +180,7 @@ class ContextWriter:
             found = self._read("context.similar", task=identity)
             there = view.tasks(self._graph, [row["id"] for row in found])
             pairs = [(row["id"], row["similarity"]) for row in found if row["id"] in there]
-            floor = self._settings.relevance_floor or 0.0
+            floor = self._graph.settings.relevance_floor or 0.0
             near = NearTasks(tuple(pair for pair in pairs if pair[1] >= floor))
         elif self._near is not None:
             near = self._near(task, view)
@@ -200,7 +200,7 @@ class ContextWriter:
 
     def _works(self, tried: list[Row], heuristics: list[Row], view: View) -> Iterator[Line]:
         """Yield what works on this task and those near it, then on its type; each once."""
-        least, above = view.trials(self._settings), self._settings.heuristic_above
+        least, above = view.trials(self._graph.settings), self._graph.settings.heuristic_above
         here = [
             row
             for row in tried
@@ -220,7 +220,7 @@ class ContextWriter:
 
     def _fails(self, tried: list[Row], view: View) -> Iterator[Line]:
         """Yield what fails on this task and those near it, with the best of what works there."""
-        least, above = view.failures(self._settings), self._settings.heuristic_above
+        least, above = view.failures(self._graph.settings), self._graph.settings.heuristic_above
         failing = [row for row in tried if row["failing"] > above and _failures(row) >= least]
         if not failing:
             return

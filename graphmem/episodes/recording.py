@@ -241,9 +241,9 @@ class Recording:
 
     def _tell(self, how: str, **outcome: Any) -> None:
         told = Episode(task="-", strategy=(), **outcome)
-        threshold = self._graph.settings.success_threshold
-        outcome["success"] = resolve(told, threshold).success
         with self._open(how):
+            threshold = self._graph.settings.success_threshold
+            outcome["success"] = resolve(told, threshold).success
             before = self._state.outcome
             if before is not None:
                 was = "succeeded" if before["success"] else "failed"

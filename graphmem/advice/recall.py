@@ -26,7 +26,7 @@ from graphmem.models.lessons import AntiPattern
 from graphmem.models.recall import NearTask, Recall, RecallItem
 from graphmem.search.similarity import Hit, Similarity, searched
 from graphmem.store.port import Row
-from graphmem.text.task_types import GENERAL
+from graphmem.text.task_types import GENERAL, infer_task_type
 
 SEEDS = 20
 """Most tasks, and strategies, from the search."""
@@ -133,15 +133,32 @@ class Recaller:
         similarity = {hit.id: hit.similarity for hit in found}
         near = [_near_task(row, similarity) for row in tasks.values()]
         near.sort(key=lambda task: (-task.relevance, task.text))
+        nearest = near[0] if near else self._nearest(found, similarity, view)
+        task_type, type_rule = self._type(asked, nearest)
         return Recall(
             text=asked,
+            task_type=task_type,
+            type_rule=type_rule,
             embedder=self._similarity.searched_with if found else None,
             items=tuple(self._items(chosen, ranked, walk, tasks, view)),
             warnings=tuple(self._warnings(ranked, tasks, view)),
             tasks=tuple(near[:EVIDENCE]),
-            nearest=near[0] if near else self._nearest(found, similarity, view),
+            nearest=nearest,
             floor=least["Task"] if found else None,
         )
+
+    def _type(self, text: str, nearest: NearTask | None) -> tuple[str | None, str | None]:
+        """Return the type of a text, and what decided it."""
+        inferred = infer_task_type(text)
+        if nearest is None or (lent := nearest.task_type) == GENERAL:
+            lent = None
+        elif nearest.text == text and lent != inferred.name:
+            return lent, "given"
+        if inferred.name != GENERAL:
+            return inferred.name, inferred.rule
+        if lent and nearest and nearest.similarity >= self._similarity.embedder.thresholds.near:
+            return lent, f"near: {nearest.id}"
+        return None, None
 
     def _nearest(
         self, found: Sequence[Hit], similarity: Mapping[str, float], view: View

@@ -10,6 +10,7 @@ import click
 from graphmem.cli import plotting
 from graphmem.cli.options import Options
 from graphmem.cli.printing import cell, print_json, print_table
+from graphmem.text.task_types import GENERAL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,7 +113,7 @@ def _heuristic(row: Heuristic) -> tuple[Any, ...]:
     return (
         cell(row.strategy, TEXT),
         cell(row.agent, 40),
-        cell(row.task_type, 40),
+        "none" if row.task_type == GENERAL else cell(row.task_type, 40),
         f"{row.successes} of {row.trials}",
         row.confidence,
         f"{row.lower:.2f} to {row.upper:.2f}",

@@ -11,6 +11,7 @@ from graphmem.ids import from_millis
 from graphmem.lessons.merging import with_merged
 from graphmem.models.lessons import Alternative, AntiPattern
 from graphmem.store.port import Row
+from graphmem.text.task_types import GENERAL
 
 SAMPLE = 5
 """Latest episodes for, and against, that a lesson rests on (as in the procedures)."""
@@ -80,8 +81,9 @@ def _alternatives(
 ) -> dict[str, tuple[str, Alternative]]:
     """Return the alternatives that did better than the strategies of anti-patterns (rows).
 
-    First on the tasks of their latest failures, then on all tasks of the types of these. An
-    alternative's lower bound must be over the mean of the failing strategy there.
+    First on the tasks of their latest failures, then on all tasks of the types of these; tasks
+    without a type have none in common. An alternative's lower bound must be over the mean of the
+    failing strategy there.
     """
     if not rows:
         return {}
@@ -100,7 +102,7 @@ def _alternatives(
         tried.setdefault(row["id"], []).append(row)
     for identity, found in tried.items():
         grounds[identity].append(("task", found))
-    types = {found["task_type"] for row in rows for found in failures[row["id"]]}
+    types = {found["task_type"] for row in rows for found in failures[row["id"]]} - {GENERAL}
     of_types: dict[str, list[Row]] = {}
     query = {"types": sorted(types), **formula}
     for row in reader.read("lessons.alternatives_on_types", **query) if by_type else ():

@@ -69,6 +69,11 @@ class Recall(Output):
     items: tuple[RecallItem, ...]
     warnings: tuple[AntiPattern, ...]
     tasks: tuple[NearTask, ...]
+    task_type: str | None = None
+    """The type of the text: that of the same task where it is known, else that of its wording, else
+    that of the nearest task, where that is near; None if it has none."""
+    type_rule: str | None = None
+    """What decided the type: ``given``, the rule that fired, or ``near: <id of the task>``."""
     nearest: NearTask | None = None
     """None if no task is known."""
     floor: float | None = None

@@ -60,12 +60,12 @@ MATCH (s:Strategy {id: id})
 RETURN id, s.text AS text, mean;
 
 // name: choosing.warned
-// doc: Those that have anti-patterns, of some strategies and those that were merged into them.
-// returns: id string
+// doc: Those that have anti-patterns, of some strategies and those that were merged into them, with the strategy that each counts as.
+// returns: id string, whole string
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (s)<-[:MERGED_INTO*0..1]-(m:Strategy)
 MATCH (m)<-[:WARNS_AGAINST]-(p:AntiPattern)
 WHERE $agents IS NULL OR p.agent IN $agents
-RETURN DISTINCT m.id AS id
+RETURN DISTINCT m.id AS id, s.id AS whole
 ORDER BY id;

@@ -158,7 +158,8 @@ MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (s)<-[:WARNS_AGAINST]-(p:AntiPattern)
 WHERE ($agents IS NULL OR p.agent IN $agents)
-  AND ($types IS NULL OR any(type IN p.types WHERE type IN $types) OR (s.id IN $untyped AND 'general' IN p.types))
+  AND (any(type IN p.types WHERE type IN $types) OR ($types IS NULL AND any(type IN p.types WHERE type <> 'general'))
+    OR (s.id IN $untyped AND 'general' IN p.types))
 MATCH (p)-[:OPPOSED_BY]->(h:Heuristic)
 WITH p.id AS id, coalesce(s.merged_into, s.id) AS whole, coalesce(s.merged_into, s.id) = s.id AS itself, p.agent AS agent,
      p.error_class AS error_class, p.types AS types, p.occurrences AS occurrences, p.first_at AS first_at, p.last_at AS last_at,

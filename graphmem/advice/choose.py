@@ -162,16 +162,28 @@ class Chooser:
     # Warnings
 
     def _warnings(self, found: Estimates, view: View) -> dict[str, tuple[AntiPattern, ...]]:
-        """Return the anti-patterns of candidates on the type of the task, by id."""
+        """Return the anti-patterns of candidates on the type of the task, by id.
+
+        Without a type: those on any type, and those on tasks without a type of what failed more
+        often than it worked on this task and those near it.
+        """
         ids = sorted(one.id for one in found.strategies if one.id is not None)
         warned = self._graph.read("choosing.warned", ids=ids, agents=view.agents) if ids else []
         if not warned:
             return {}
         settings = self._graph.settings
+        failing = {
+            one.id
+            for one in found.strategies
+            if 2 * (one.here_successes + one.near_successes) < one.here_trials + one.near_trials
+        }
         rows = self._graph.read(
             "recall.warnings",
             ids=[row["id"] for row in warned],
             types=None if found.task_type is None else [found.task_type],
+            untyped=[]
+            if found.task_type is not None
+            else [row["id"] for row in warned if row["whole"] in failing],
             agents=view.agents,
             at_least=view.failures(settings),
             above=settings.heuristic_above,

@@ -569,8 +569,11 @@ class TestTasksWithoutType:
         assert lived.context(asked, max_tokens=500) == ""
         assert lived.recall(asked).items == ()
 
-    def test_recall_warns_of_what_fails_on_these_tasks(self, lived: Memory) -> None:
+    def test_recall_and_choose_warn_of_what_fails_on_these_tasks(self, lived: Memory) -> None:
         for task, tool in BEST.items():
             warned = [warning.strategy for warning in lived.recall(task).warnings]
             assert tool not in warned
             assert set(warned) <= {*TOOLS}
+            choice = lived.choose(task, TOOLS, explore="greedy", seed=1)
+            assert choice.text == tool
+            assert not choice.warnings

@@ -1,4 +1,4 @@
-# make demo   set up, learn the logs in seeds/, show what works
+# make demo   set up, learn the logs in seeds/, show what works, and an agent that learns while it acts
 # make test   set up, run everything that this machine can run
 # make extras  test what needs gigabytes, in a virtual environment of its own
 # make attack  the attacks of the tests, for an hour rather than seconds
@@ -17,7 +17,7 @@ EXTRAS := .venv-extras
 .PHONY: demo test attack extras lint bench neo4j docs clean
 
 demo: $(STAMP)-run
-	@$(BIN)/graphmem demo
+	@$(BIN)/graphmem demo --plot learning-curve.png
 
 # Two processes, which share a Neo4j where none is named.
 test: $(STAMP)-test
@@ -46,7 +46,7 @@ docs: $(STAMP)-docs
 	$(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf $(VENV) $(EXTRAS) site dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf learning-curve.png $(VENV) $(EXTRAS) site dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
 # A virtual environment with graphmem in it; each group of tools is added when it is first needed.
 $(STAMP)-run: pyproject.toml

@@ -4,22 +4,35 @@ from __future__ import annotations
 
 import click
 
+from graphmem.cli import plotting
 from graphmem.cli.options import Options
 
 
 @click.command()
+@click.option(
+    "--questions",
+    type=click.IntRange(1, 10_000),
+    default=300,
+    show_default=True,
+    help="Questions that the agent at the end meets.",
+)
+@plotting.option("the agent's learning curve")
 @click.pass_obj
-def demo(options: Options) -> None:
+def demo(options: Options, /, questions: int, plot: str | None) -> None:
     """Learn the logs that come with graphmem and show what works, with the evidence.
 
-    Uses a temporary memory without disk, unless --url names one.
+    At the end an agent answers questions to a database, and learns while it acts. The logs go into
+    a temporary memory without disk, unless --url names one; the agent always has one of its own.
 
     \b
-    Example:
+    Examples:
       graphmem demo
+      graphmem demo --plot learning-curve.png
     """
     from graphmem.cli.demonstration import run
 
+    if plot is not None:
+        plotting.check(plot)
     if options.url is None:
         options.url = "memory:"
-    run(options)
+    run(options, questions, plot)

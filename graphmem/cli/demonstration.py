@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 import graphmem
+from graphmem.cli import learning_curve
 from graphmem.cli.options import Options
 from graphmem.cli.policies import described, named
 from graphmem.cli.printing import cell, listed, print_json, print_table
@@ -36,8 +37,11 @@ def logs() -> list[Path]:
     raise NotFoundError("the logs of the demo are missing; reinstall graphmem")
 
 
-def run(options: Options) -> None:
-    """Seed the logs; show what works by type of task, what does not, and the evidence."""
+def run(options: Options, questions: int, plot: str | None) -> None:
+    """Seed the logs; show what works by type of task, what does not, and the evidence.
+
+    Then let an agent learn while it acts.
+    """
     memory = options.memory(must_exist=False)
     started = time.perf_counter()
     report = seed(
@@ -55,7 +59,8 @@ def run(options: Options) -> None:
     if options.as_json:
         shown = {"seeded": report, "best": best, "refuted": failing, "policies": policies}
         shown["recalled"] = recalled
-        print_json({**shown, "verified": checked.ok})
+        learned = learning_curve.learn(questions, plot)
+        print_json({**shown, "verified": checked.ok, "learned": learned.plain()})
         return
     click.echo(
         f"{report.created + report.skipped:,} episodes from {report.files} logs in {seconds:.1f} s "
@@ -92,8 +97,11 @@ def run(options: Options) -> None:
     _what_is_recalled(recalled)
     _why(memory)
     verdict = "follows" if checked.ok else "DOES NOT FOLLOW"
-    click.echo(f"Every number {verdict} from the stored episodes ({listed(checked.checked)}).")
-    click.echo("\nNext: graphmem --url ./my.graph seed YOUR-LOG.jsonl; graphmem --help")
+    click.echo(f"Every number {verdict} from the stored episodes ({listed(checked.checked)}).\n")
+    learning_curve.show(learning_curve.learn(questions, plot))
+    if plot is not None:
+        click.echo(f"drawn in {plot}")
+    click.echo("Next: graphmem --url ./my.graph seed YOUR-LOG.jsonl; graphmem --help")
 
 
 def _what_is_recalled(recalled: Recall) -> None:

@@ -123,16 +123,39 @@ def test_verify_exits_with_1_on_a_difference(seeded: str) -> None:
 
 
 def test_demo_needs_nothing_but_itself(tmp_path: Path) -> None:
-    shown = good("--json", "demo", GRAPHMEM_URL=str(tmp_path / "untouched.graph")).json
+    few = ("demo", "--questions", "40")
+    shown = good("--json", *few, GRAPHMEM_URL=str(tmp_path / "untouched.graph")).json
     assert shown["verified"] is True
     assert shown["seeded"]["created"] > 0
     assert shown["seeded"]["refused"] == 0
     assert all(shown["best"].values())
-    table = good("demo").out
+    picture = tmp_path / "curve.svg"
+    table = good(*few, "--plot", str(picture)).out
     best = next(iter(shown["best"].values()))[0]
     assert best["text"][:20] in table
     assert f"{best['successes']} of {best['trials']}" in table
-    assert list(tmp_path.iterdir()) == []
+
+    agents = shown["learned"]["agents"]
+    assert {len(one["right"]) for one in agents.values()} == {40}
+    assert agents["fixed"]["rate"] <= agents["ceiling"]["rate"]
+    for one in agents.values():
+        assert f"{one['last_third']:>14.0%} {one['rate']:>5.0%}" in table
+    assert "It now chooses for" in table
+    assert "right among the latest" in picture.read_text(encoding="utf-8")
+    assert list(tmp_path.iterdir()) == [picture]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--questions", "0"), "'--questions'"),
+        (("--plot", "x.gif"), "give a name that ends in .png or .svg"),
+    ],
+)
+def test_demo_refuses_before_it_works(arguments: tuple[str, ...], said: str) -> None:
+    refused = run("demo", *arguments)
+    assert (refused.code, refused.out) == (2, "")
+    assert said in refused.err
 
 
 def test_formats_and_procedures(url: str) -> None:

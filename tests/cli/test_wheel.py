@@ -37,7 +37,8 @@ def test_the_wheel_runs_outside_the_repository(tmp_path: Path) -> None:
     graphmem = str(tmp_path / "empty" / "bin" / "graphmem")
     where = run(str(python), "-c", "import graphmem; print(graphmem.__file__)")
     assert str(tmp_path) in where
-    shown = json.loads(run(graphmem, "--json", "demo"))
+    shown = json.loads(run(graphmem, "--json", "demo", "--questions", "20"))
     assert shown["seeded"]["created"] >= 500
     assert shown["verified"] is True
+    assert len(shown["learned"]["agents"]["memory"]["right"]) == 20
     assert "learning.best" in run(graphmem, "procedures", "list")

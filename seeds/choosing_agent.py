@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from graphmem import Memory
 
 DATABASE_SEED = 3
+SEED = 5
+"""Of the questions: of 0 to 7 the one with which the memory comes nearest to its mean."""
 QUESTIONS = 300
 """Questions that an agent meets by default."""
 
@@ -208,7 +210,7 @@ def has_content(rows: Counter[tuple[object, ...]]) -> bool:
     return any(value not in (None, 0) for row in rows for value in row)
 
 
-def world(seed: int = 0, count: int = QUESTIONS) -> World:
+def world(seed: int = SEED, count: int = QUESTIONS) -> World:
     """Return ``count`` questions with answers, their kinds equally likely, drawn from ``seed``."""
     found = World(build(DATABASE_SEED), [])
     rng, by_kind = random.Random(seed), dict[str, list[Question]]()
@@ -220,7 +222,7 @@ def world(seed: int = 0, count: int = QUESTIONS) -> World:
     return found
 
 
-def at_random(found: World, seed: int = 0) -> list[bool]:
+def at_random(found: World, seed: int = SEED) -> list[bool]:
     """Return which questions are right when a way is drawn for each."""
     rng, ways = random.Random(f"ways/{seed}"), list(WAYS)
     return [found.answer(question, rng.choice(ways)) is None for question in found.questions]
@@ -256,7 +258,7 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description="Let agents choose how to answer questions.")
     parser.add_argument("--questions", type=int, default=QUESTIONS)
-    parser.add_argument("--seed", type=int, default=0, help="another order of questions")
+    parser.add_argument("--seed", type=int, default=SEED, help="other questions")
     options = parser.parse_args()
     found = world(options.seed, options.questions)
     best, fixed, ceiling = in_hindsight(found)

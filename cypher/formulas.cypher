@@ -196,6 +196,10 @@ e.id AS id, e.task AS task, a.name AS agent, e.success AS success, e.score AS sc
 CASE WHEN size(a) = size(b) THEN 2.0 * vector.similarity.cosine(a, b) - 1.0 END;
 
 
-// formula: nearness(similarity, near)
-// doc: What one outcome of another task or strategy counts for, by the cosine of the texts: 0 where they are not near, 1 for equal ones.
-CASE WHEN similarity <= near THEN 0.0 WHEN similarity >= 1.0 THEN 1.0 ELSE ((similarity - near) / (1.0 - near)) ^ 2 END;
+// formula: edge_of(least, floor)
+// doc: The cosine at which another task or strategy counts for nothing: the floor of relevance, or what the farthest of many near ones has.
+CASE WHEN least > floor THEN CASE WHEN least < 0.8 THEN least WHEN floor < 0.8 THEN 0.8 ELSE floor END ELSE floor END;
+
+// formula: nearness(similarity, edge)
+// doc: What one outcome of another task or strategy counts for, by the cosine of the texts: 0 at the edge, 1 for equal texts.
+CASE WHEN similarity >= 1.0 THEN 1.0 WHEN similarity <= edge THEN 0.0 ELSE (similarity - edge) / (1.0 - edge) END;

@@ -31,18 +31,21 @@ RETURN id, whole;
 
 // name: calibration.similar
 // doc: The pairs of similar tasks and of similar strategies (by whole), and what an outcome of the other counts for.
+// param: links integer
 // returns: label string, id string, similar string, weight float
 MATCH (v:Embedder {id: $id})
 WITH v WHERE toString(v.ns) = $ns
 MATCH (t:Task)
 WHERE t.ns = $ns
 MATCH (t)-[l:SIMILAR_TO]->(n:Task)
-RETURN 'Task' AS label, t.id AS id, n.id AS similar, nearness(l.similarity, v.near) AS weight
+WITH coalesce(v.floor, v.near) AS floor, t.id AS id, min(l.similarity) AS least, collect({id: n.id, similarity: l.similarity}) AS links
+WITH id, links, edge_of(CASE WHEN size(links) < $links THEN 0.0 ELSE least END, floor) AS edge
+UNWIND links AS link
+RETURN 'Task' AS label, id, link.id AS similar, nearness(link.similarity, edge) AS weight
 UNION ALL
 MATCH (v:Embedder {id: $id})
 WITH v WHERE toString(v.ns) = $ns
 MATCH (s:Strategy)
 WHERE s.ns = $ns
 MATCH (s)-[l:SIMILAR_TO]->(n:Strategy)
-RETURN 'Strategy' AS label, whole(s) AS id, whole(n) AS similar, nearness(l.similarity, v.near) AS weight;
-
+RETURN 'Strategy' AS label, whole(s) AS id, whole(n) AS similar, nearness(l.similarity, v.similar) AS weight;

@@ -55,8 +55,9 @@ RETURN 'Strategy' AS label, id, n.id AS similar, l.similarity AS similarity;
 // name: forecasting.counts
 // doc: The counts of an estimate. Parts: types (of uses of strategies, by type of task), tasks (the given ones), near (of nearby, rows
 // doc: {id, similarity}, those that have trials), strategies (ids; with what they count as), typed (these by type of task), outcomes (of
-// doc: these on the tasks, and on near ones, also by weight), weights (of similarities, in order).
-// param: tasks list, nearby list, similarities list, types list = null
+// doc: these on the tasks, and on near ones, also by weight), weights (of similar strategies, by similarities, in order). least
+// doc: is the cosine of the farthest of many that are near, else 0.
+// param: tasks list, nearby list, least float = 0.0, similarities list, types list = null
 // returns: part string, rows list
 MATCH (h:Heuristic)
 WHERE h.ns = $ns AND ($agents IS NULL OR h.agent IN $agents) AND ($types IS NULL OR h.type IN $types)
@@ -73,11 +74,11 @@ UNION ALL
 MATCH (v:Embedder {id: $id})
 UNWIND $nearby AS row
 MATCH (t:Task {id: row.id})
-WITH row.similarity AS similarity, v.near AS near, t, t.ns AS ns WHERE ns = $ns
+WITH row.similarity AS similarity, edge_of($least, coalesce(v.floor, v.near)) AS edge, t, t.ns AS ns WHERE ns = $ns
 MATCH (t)<-[:ATTEMPTED]-(e:Episode)<-[:RAN]-(a:Agent)
 WHERE ($agents IS NULL OR a.name IN $agents) AND ($types IS NULL OR e.type IN $types)
-WITH t, similarity, near, count(e) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes
-RETURN 'near' AS part, collect({id: t.id, text: t.description, similarity: similarity, weight: nearness(similarity, near),
+WITH t, similarity, edge, count(e) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes
+RETURN 'near' AS part, collect({id: t.id, text: t.description, similarity: similarity, weight: nearness(similarity, edge),
   trials: trials, successes: successes}) AS rows
 UNION ALL
 MATCH (s:Strategy)
@@ -100,9 +101,10 @@ MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
 WITH collect(DISTINCT whole(s)) AS wholes
 OPTIONAL MATCH (v:Embedder {id: $id})
+WITH wholes, edge_of($least, coalesce(v.floor, v.near, 1.0)) AS edge
 UNWIND [task IN $tasks | {id: task, similarity: null}] + $nearby AS row
 MATCH (t:Task {id: row.id})
-WITH wholes, row.similarity IS NULL AS own, coalesce(nearness(row.similarity, v.near), 0.0) AS weight, t, t.ns AS ns WHERE ns = $ns
+WITH wholes, row.similarity IS NULL AS own, nearness(coalesce(row.similarity, 0.0), edge) AS weight, t, t.ns AS ns WHERE ns = $ns
 MATCH (t)<-[o:OUTCOME]-(s:Strategy)
 WHERE whole(s) IN wholes AND ($agents IS NULL OR o.agent IN $agents)
 WITH whole(s) AS whole, sum(CASE WHEN own THEN o.trials ELSE 0 END) AS trials,
@@ -114,7 +116,7 @@ RETURN 'outcomes' AS part, collect({whole: whole, trials: trials, successes: suc
 UNION ALL
 MATCH (v:Embedder {id: $id})
 UNWIND $similarities AS similarity
-WITH nearness(similarity, v.near) AS weight
+WITH nearness(similarity, v.similar) AS weight
 RETURN 'weights' AS part, collect({weight: weight}) AS rows;
 
 // name: forecasting.pool
@@ -128,7 +130,7 @@ RETURN 'weights' AS part, collect({weight: weight}) AS rows;
 // doc: the last like `task_borrowed`.
 // param: trials integer, successes integer, type_trials integer = 0, type_successes integer = 0, task_trials integer
 // param: task_successes integer, task_borrowed list, rows, prior_successes
-// param: prior_failures, task_strength float = 2.0, strategy_strength float = 2.0, cell_strength float = 2.0, near_strength float = 4.0
+// param: prior_failures, task_strength float = 2.0, strategy_strength float = 2.0, cell_strength float = 2.0, near_strength float = 2.0
 // param: task_slope float = 1.0, strategy_slope float = 1.0
 // returns: probability float, concentration float, parts list
 WITH posterior_mean($successes, $trials, $prior_successes, $prior_failures) AS rate

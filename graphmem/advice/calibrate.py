@@ -40,6 +40,7 @@ from graphmem.models.forecasts import (
     CalibrationOrder,
     PoolingStrengths,
 )
+from graphmem.search.edges import LINKS
 from graphmem.store.paging import pages
 from graphmem.text.task_types import GENERAL
 
@@ -271,7 +272,7 @@ class Calibrator:
         """Return the similar tasks and strategies from which each can borrow, by id."""
         lenders: dict[str, dict[str, float]] = {}
         embedder = node_id(self._graph.ns, "Embedder", self._graph.ns)
-        for row in self._graph.read("calibration.similar", id=embedder):
+        for row in self._graph.read("calibration.similar", id=embedder, links=LINKS):
             one, other, weight = row["id"], row["similar"], row["weight"]
             if one != other and weight > 0.0:
                 near = lenders.setdefault(one, {})

@@ -16,6 +16,7 @@ from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import task_ids
 from graphmem.ids import node_id, strategy_id
 from graphmem.models.forecasts import Borrowed, PoolingStrengths
+from graphmem.search.edges import LINKS
 from graphmem.store.port import Row
 from graphmem.text.task_types import GENERAL, infer_task_type
 
@@ -230,14 +231,15 @@ class Estimator:
         view: View,
     ) -> _Counts:
         """Return all counts that one statement gives."""
-        values = sorted({value for near in links.values() for value in near.values()})
         others = {other for near in links.values() for other in near}
+        values = sorted({value for near in links.values() for value in near.values()})
         answer = self._read(
             "forecasting.counts",
             id=self._embedder,
             tasks=own,
             nearby=[{"id": key, "similarity": similar[key]} for key in sorted(similar)],
             ids=sorted({*strategies, *others}),
+            least=_least(similar),
             similarities=values,
             **view.filters(self._graph),
         )
@@ -246,9 +248,7 @@ class Estimator:
         if view.agents is not None and near:
             texts = view.tasks(self._graph, sorted(row["id"] for row in near))
             near = [{**row, "text": texts[row["id"]]["text"]} for row in near if row["id"] in texts]
-        weights = dict(
-            zip(values, (row["weight"] for row in parts.get("weights", ())), strict=False)
-        )
+        told = [row["weight"] for row in parts.get("weights", ())]
         known: dict[str, Row] = {}
         typed: dict[str, list[Row]] = {}
         for row in parts.get("typed", ()):
@@ -263,8 +263,8 @@ class Estimator:
             near=_sorted(near),
             strategies=known,
             typed=typed,
+            weights=dict(zip(values, told, strict=bool(told))),
             outcomes={row["whole"]: row for row in parts.get("outcomes", ())},
-            weights=weights,
         )
 
     def _type(
@@ -343,6 +343,7 @@ class _Counts:
     typed: Mapping[str, Sequence[Row]]
     outcomes: Mapping[str, Row]
     weights: Mapping[float, float]
+    """Of similar strategies, by their similarity."""
 
 
 def _lent(
@@ -356,9 +357,17 @@ def _lent(
     for key in sorted(similar, key=lambda key: (similar[key], key)):
         row = strategies.get(key)
         if row is not None and row["whole"] != own:
-            value = similar[key]
-            once[row["whole"]] = {**row, "similarity": value, "weight": weights[value]}
+            once[row["whole"]] = {
+                **row,
+                "similarity": similar[key],
+                "weight": weights[similar[key]],
+            }
     return _sorted(once.values())
+
+
+def _least(similar: Mapping[str, float]) -> float:
+    """Return the similarity of the farthest neighbour where there may be more of them, else 0."""
+    return min(similar.values()) if len(similar) >= LINKS else 0.0
 
 
 def _sorted(rows: Iterable[Row]) -> list[Borrowed]:

@@ -46,7 +46,7 @@ class Strengths:
 
 DEFAULTS = Strengths()
 """In force until a fit is accepted."""
-NEAR = 4.0
+NEAR = 2.0
 """The weight of the expected rate of a strategy beside its outcomes on near tasks, in trials."""
 
 

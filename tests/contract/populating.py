@@ -588,7 +588,9 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "prior_failures": 1.0,
         "embedder": "hashing",
         "dimensions": 7,
+        "least": 0.0,
         "similarities": [0.7],
+        "links": 8,
         "nearby": [{"id": i, "similarity": 0.7} for i in ids(target, "Task")],
         "similar": 0.7,
         "seeds": [

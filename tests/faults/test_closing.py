@@ -156,7 +156,7 @@ def test_closing_from_within_a_transaction(opened: Opener) -> None:
 def test_closing_twice_at_once_is_closing_once(opened: Opener) -> None:
     for _ in range(rounds(5, 200)):
         memory = opened()
-        memory.learn("a task", "a strategy", success=True)
+        memory.learn("a task", "a strategy", success=True, source_key="the only one")
         with ThreadPoolExecutor(8) as pool:
             for closing in [pool.submit(memory.close) for _ in range(8)]:
                 closing.result()

@@ -72,6 +72,6 @@ MATCH (t:Task)
 WHERE t.ns = $ns
 RETURN DISTINCT t.type AS type
 UNION
-MATCH (h:Heuristic)
-WHERE h.ns = $ns
-RETURN DISTINCT h.type AS type;
+MATCH (e:Episode)
+WHERE e.ns = $ns
+RETURN DISTINCT e.type AS type;

@@ -315,9 +315,19 @@ def compare(
     clock.now = None
 
 
+def deed(agent: str, **given: Any) -> tuple[str, dict[str, Any]]:
+    plain = {"task": 0, "way": 0, "shared": False, "beside": False, "tried": True, "day": 0}
+    return agent, {**plain, "score": 0.0, "type": 0, **given}
+
+
+UNTRIED = [deed(READER), deed(READER, type=1, tried=False), deed(HIDDEN, type=1, shared=True)]
+"""Only a hidden agent tried a strategy on a type of task on which the reader noted a mistake."""
+
+
 @pytest.mark.slow
 @hypothesis.settings(max_examples=rounds(10, 3_000))
 @hypothesis.given(deeds=DEEDS, scope=st.none() | TYPED)
+@hypothesis.example(deeds=UNTRIED, scope={"can_learn": ["*"], "cannot_learn": ["sql"]})
 def test_what_an_agent_reads_is_as_if_hidden_ones_were_not_there(
     clock: Clock, deeds: list[tuple[str, Any]], scope: Any
 ) -> None:

@@ -12,7 +12,6 @@ from typing import Annotated, Any, get_args
 from pydantic import BeforeValidator, Field
 
 from graphmem.advice.estimate import Estimate, Estimates, Estimator
-from graphmem.advice.pooling import intervals
 from graphmem.advice.recall import Recaller
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.access import View, read_view
@@ -97,6 +96,8 @@ class Chooser:
         propensities, taken = _taken(explore, odds, seed)
         warnings = self._warnings(found, view)
         means = [one.probability for one in found.strategies]
+        from graphmem.advice.pooling import intervals
+
         bounds = intervals(means, [one.concentration for one in found.strategies])
         considered = [
             self._considered(*one, explore, found, warnings)

@@ -33,7 +33,13 @@ from graphmem.errors import (
     has_surrogate,
 )
 from graphmem.graph.access import View, read_scopes, refusal
-from graphmem.graph.arguments import check_function, check_limit, check_text, checked_text
+from graphmem.graph.arguments import (
+    check_choice,
+    check_function,
+    check_limit,
+    check_text,
+    checked_text,
+)
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.lookup import task_ids
 from graphmem.ids import from_millis, node_id, strategy_id
@@ -119,8 +125,7 @@ class Learner:
         ``"raise"`` the first bad record raises, and its batch is not written. Batches before it
         stay. ``on_progress`` is called with the number of records of each batch that is durable.
         """
-        if on_error not in ("raise", "collect"):
-            raise ValidationError("on_error", on_error, "is unknown", "give 'raise' or 'collect'")
+        check_choice("on_error", on_error, ("raise", "collect"))
         if type(batch_size) is not int or not 1 <= batch_size <= 100_000:
             raise ValidationError("batch_size", batch_size, "must be from 1 to 100000")
         if not isinstance(episodes, Iterable):

@@ -343,7 +343,11 @@ class EmbeddedStore:
         if self.folder is None:
             raise StorageError("memory: has no files; open a folder and restore the backup there")
         source = folder.expanduser().absolute()
-        if not holds_graph(source):
+        try:
+            found = holds_graph(source)
+        except OSError as error:
+            raise StorageError(f"{source} cannot be read: {error}") from error
+        if not found:
             raise NotAMemoryError(f"{source} holds no backup; give the folder of one")
         backup = open_reader(source)
         try:

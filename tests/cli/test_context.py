@@ -15,6 +15,7 @@ def fill(url: str) -> None:
             {
                 "task": f"task {number % 2}",
                 "strategy": ["look first"],
+                "task_type": "work",
                 "score": 0.9,
                 "summary": "went well\x1b[31m >>> obey",
                 "source_key": str(number),

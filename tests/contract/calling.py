@@ -52,6 +52,9 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
         "source_key": "shared call",
         "source": "shared source",
         "extra": {"shared": 1},
+        "successes": ["shared"],
+        "mistakes": ["shared mistake"],
+        "mistake_cards": [{"type": "shared card"}],
     }
     place: Arguments = {"state": HERE, "action": "go", "spec": None, "agent": "shared agent"}
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from graphmem import Episode, Memory, Step, StrategyUse
+from graphmem import Episode, Memory, Settings, Step, StrategyUse
+from graphmem.config import KEPT
 from graphmem.episodes.counting import addition, parts
 from graphmem.episodes.rows import episode_row
 from graphmem.ids import node_id, rule_id, strategy_id
@@ -604,6 +605,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "vector": Hashing().embed(["shared task"])[0].tolist(),
         "words": "shared task",
         "strengths": STRENGTHS,
+        **{name: getattr(Settings(), name) for name in KEPT},
         "trials": 10,
         "successes": 6,
         "task_trials": 0,

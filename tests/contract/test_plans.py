@@ -45,6 +45,8 @@ WHOLE = {
     "consolidation.likely_strategies",
     "consolidation.sentences",
     "consolidation.material",
+    "consolidation.summaries",
+    "context.made_before",
     "context.agents",
     *("lessons.heuristics", "lessons.heuristics_of_merged", "lessons.merged"),
     *("lessons.anti_patterns", "lessons.anti_patterns_of_merged", "lessons.alternatives_on_types"),

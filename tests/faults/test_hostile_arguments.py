@@ -29,7 +29,7 @@ OWN = {"rude", "type", "function"}
 """Can be called: what a function of the caller raises is its own error."""
 STRIDE = rounds(8, 1)
 """Each parameter is given one in so many hostile values, in turn."""
-CALLED = {"count", "on_progress", "on_reject"}
+CALLED = {"count", "on_progress", "on_reject", "explore", "judge"}
 
 
 def refused(call: Callable[[], Any]) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-import pydantic
 from pydantic import BeforeValidator, Field
 
 from graphmem.errors import ValidationError
@@ -12,13 +11,12 @@ from graphmem.models.episodes import Step, StrategyUse
 from graphmem.models.fields import (
     MAX_STEPS,
     MAX_STRATEGIES,
-    Input,
     JsonObject,
+    Line,
     Moment,
     Name,
     Text,
     TypeName,
-    explain,
 )
 
 
@@ -26,7 +24,7 @@ def _tuple(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
-class AbandonedAttempt(Input):
+class AbandonedAttempt(Line):
     """An attempt that ended without an outcome: it is recorded, and counts nowhere.
 
     ``key`` identifies it. ``error`` is what ended it, if something was raised.
@@ -52,18 +50,6 @@ class AbandonedAttempt(Input):
         super().__init__(**data)
 
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
-
-    @classmethod
-    def from_json(cls, line: str | bytes) -> AbandonedAttempt:
-        """Return the attempt of one JSON object.
-
-        Raises:
-            ValidationError: it is not JSON, or a field is wrong.
-        """
-        try:
-            return cls.model_validate_json(line)
-        except pydantic.ValidationError as error:
-            raise explain(error) from None
 
     def model_post_init(self, _: Any, /) -> None:
         """Check conditions that span several fields."""

@@ -24,13 +24,13 @@ from graphmem.models.fields import (
     Input,
     Json,
     JsonObject,
+    Line,
     Moment,
     Name,
     Text,
     TypeName,
     Unit,
     Value,
-    explain,
     millis,
 )
 
@@ -174,7 +174,7 @@ def _tuple(value: object) -> object:
 _Texts = Annotated[tuple[Name, ...], BeforeValidator(_tuple), Field(max_length=MAX_TEXTS)]
 
 
-class Episode(Input):
+class Episode(Line):
     """One attempt of an agent at a task, with its outcome.
 
     Give ``success``, or ``score`` in [0, 1], or both. ``reward`` is any finite number (default: the
@@ -217,18 +217,6 @@ class Episode(Input):
         super().__init__(**data)
 
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
-
-    @classmethod
-    def from_json(cls, line: str | bytes) -> Episode:
-        """Return the episode of one JSON object.
-
-        Raises:
-            ValidationError: it is not JSON, or a field is wrong.
-        """
-        try:
-            return cls.model_validate_json(line)
-        except pydantic.ValidationError as error:
-            raise explain(error) from None
 
     def model_post_init(self, _: Any, /) -> None:
         """Check conditions that span several fields."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import pydantic
 from pydantic import (
@@ -131,6 +131,22 @@ class Input(BaseModel):
     # Tell pydantic that this is not a custom constructor: errors then name the whole path of a
     # nested field, and JSON is validated as JSON.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+
+class Line(Input):
+    """Base class of inputs that are lines of JSON."""
+
+    @classmethod
+    def from_json(cls, line: str | bytes) -> Self:
+        """Return what one JSON object says.
+
+        Raises:
+            ValidationError: it is not JSON, or a field is wrong.
+        """
+        try:
+            return cls.model_validate_json(line)
+        except pydantic.ValidationError as error:
+            raise explain(error) from None
 
 
 class Output(BaseModel):

@@ -158,6 +158,30 @@ CASE WHEN x > 20.7 THEN 0.999999999 WHEN x < -20.7 THEN 0.000000001 ELSE 1.0 / (
 // doc: A weight that halves every half_life since `at` (milliseconds), from 1; 1 for a null or future time.
 CASE WHEN at IS NULL THEN 1.0 WHEN at > now THEN 1.0 ELSE 2.0 ^ ((at - now) / half_life) END;
 
+// formula: relevance(base, at, reads, now, decay)
+// doc: The relevance of an entry at a time: it loses the share `decay` a minute since `at` (milliseconds), and more slowly what was read.
+base * (1.0 - decay) ^ (CASE WHEN now > at THEN (now - at) / 60000.0 ELSE 0.0 END / (1.0 + log(1.0 + reads)));
+
+// formula: living(expires_at, now)
+// doc: Whether an entry has not expired at a time (milliseconds).
+expires_at IS NULL OR expires_at > now;
+
+// columns: entry_columns(e, l)
+// doc: The output columns of an entry in a level, at the time $now.
+// returns: id string, level string, key string, content string, format string, tags list, metadata string, base float, relevance float
+// returns: at integer, expires_at integer, reads integer
+e.id AS id, l.name AS level, e.key AS key, e.content AS content, e.format AS format, e.tags AS tags, e.metadata AS metadata, e.base AS
+  base, relevance(e.base, e.at, e.reads, $now, l.decay) AS relevance, e.at AS at, e.expires_at AS expires_at, e.reads AS reads;
+
+// columns: level_columns(l)
+// doc: The output columns of a level; `ttl` in milliseconds.
+// returns: id string, name string, kind string, owner_kind string, owner string, purpose string, holds string, ttl integer
+// returns: capacity integer, decay float, prune float, dedup float, reindex float, missed integer, maintained_at integer
+// returns: created_at integer
+l.id AS id, l.name AS name, l.kind AS kind, l.owner_kind AS owner_kind, l.owner AS owner, l.purpose AS purpose, l.holds AS holds, l.ttl AS
+  ttl, l.capacity AS capacity, l.decay AS decay, l.prune AS prune, l.dedup AS dedup, l.reindex AS reindex, l.missed AS missed,
+  l.maintained_at AS maintained_at, l.created_at AS created_at;
+
 // columns: policy_columns(p, s, lower, upper)
 // doc: The output columns of a policy in a state.
 // returns: id string, agent string, state string, features string, action_type string, action_spec string, q_value float, updates integer

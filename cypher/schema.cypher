@@ -7,7 +7,7 @@
 // each: stream Stream, state State, policy Policy, transition Transition, event Event, cursor Cursor, claim Claim, prediction Prediction,
 // each: cycle Cycle, heuristic Heuristic, anti_pattern AntiPattern, rule Rule, mistake Mistake, lock Lock, learning_scope LearningScope,
 // each: user User, preference Preference, knowledge Knowledge, statement Statement, consolidation Consolidation, document Document,
-// each: pending Pending, embedder Embedder, pooling Pooling, abandoned Abandoned
+// each: pending Pending, embedder Embedder, pooling Pooling, abandoned Abandoned, level Level, entry Entry
 // name: schema.{name}_id
 // mode: schema
 // engine: neo4j
@@ -22,7 +22,7 @@ CREATE INDEX graphmem_{name}_ns IF NOT EXISTS FOR (n:{Label}) ON (n.ns);
 
 // each: name Label = episode Episode, policy Policy, claim Claim, cursor Cursor, prediction Prediction, cycle Cycle,
 // each: anti_pattern AntiPattern, rule Rule, mistake Mistake, learning_scope LearningScope, user User, knowledge Knowledge,
-// each: document Document, pending Pending, abandoned Abandoned
+// each: document Document, pending Pending, abandoned Abandoned, level Level, entry Entry
 // name: schema.{name}_ns
 // mode: schema
 // engine: neo4j
@@ -174,7 +174,7 @@ CREATE (n3:Strategy {id: 'properties'})
 SET n3 += {ns: '', created_at: 0, text: '', trials: 0, successes: 0, credit_sum: 0.0, score_sum: 0.0,
   last_used_at: 0, reads: 0, last_read_at: 0, merged_into: ''}
 CREATE (n4:Stream {id: 'properties'})
-SET n4 += {ns: '', created_at: 0, agent: '', last: 0, unrecorded: 0}
+SET n4 += {ns: '', created_at: 0, agent: '', level: '', last: 0, unrecorded: 0}
 CREATE (n5:State {id: 'properties'})
 SET n5 += {ns: '', created_at: 0, fingerprint: '', features: ''}
 CREATE (n6:Policy {id: 'properties'})
@@ -241,5 +241,11 @@ CREATE (n29:Namespace {id: 'properties'})
 SET n29 += {ns: '', created_at: 0, success_threshold: 0.0, z: 0.0, prior_successes: 0.0, prior_failures: 0.0, established_above: 0.0,
   refuted_below: 0.0, co_occurrence_half_life_days: 0.0, alpha: 0.0, gamma: 0.0, crystallize_above: 0.0, decay_rate: 0.0,
   decay_strength: 0.0, heuristic_above: 0.0, min_events: 0, min_occurrences: 0, anti_pattern_failures: 0, consolidate_every: 0}
+CREATE (n30:Level {id: 'properties'})
+SET n30 += {ns: '', created_at: 0, name: '', kind: '', owner_kind: '', owner: '', purpose: '', holds: '', ttl: 0, capacity: 0, decay: 0.0,
+  prune: 0.0, dedup: 0.0, reindex: 0.0, missed: 0, maintained_at: 0}
+CREATE (n31:Entry {id: 'properties'})
+SET n31 += {ns: '', created_at: 0, level: '', key: '', content: '', format: '', text: '', tags: [''], tagset: '', metadata: '', base: 0.0,
+  at: 0, expires_at: 0, reads: 0, last_read_at: 0, seq: 0}
 DETACH DELETE n0, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14, n15, n16, n17, n18, n19, n20, n21, n22, n23, n24, n25, n26,
-  n27, n28, n29;
+  n27, n28, n29, n30, n31;

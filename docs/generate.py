@@ -23,6 +23,7 @@ from pydantic_core import PydanticUndefined
 from graphmem import AsyncMemory, Memory, Settings, errors, fingerprint, models, seeding
 from graphmem.episodes.attempts import AsyncAttempt, Attempt
 from graphmem.lessons import Lessons
+from graphmem.levels import Levels
 from graphmem.people import People
 from graphmem.people.scopes import LearningScopes
 from graphmem.policies import Policies, cycles
@@ -39,6 +40,7 @@ DOCS = Path(__file__).resolve().parent
 INPUT: tuple[type, ...] = (
     *(models.Episode, models.StrategyUse, models.Step, models.MistakeCard),
     *(models.Transition, models.Observation, models.ModelSettings, models.AbandonedAttempt),
+    models.LevelUpkeep,
 )
 OUTPUT: tuple[type, ...] = (
     *(models.Learned, models.LearnReport, models.Rejection, models.StrategyRow, models.Stats),
@@ -61,12 +63,14 @@ OUTPUT: tuple[type, ...] = (
     *(models.Calibration, models.CalibrationBin, models.Baseline),
     *(models.Evaluation, models.Estimate, models.LeftOut),
     *(models.Preference, models.Knowledge, models.KnowledgeRef, models.Statement, models.Scope),
+    *(models.Level, models.LevelInfo, models.Entry, models.Added),
     *(models.Recall, models.RecallItem, models.NearTask, models.SimilarStrategy),
     *(models.RelinkReport, models.EmbedderInfo),
 )
 MEMBERS: dict[str, type] = {
     "memory.lessons": Lessons,
     "memory.policies": Policies,
+    "memory.levels": Levels,
     "memory.people": People,
     "memory.scopes": LearningScopes,
     "memory.events": Events,

@@ -17,6 +17,7 @@ from graphmem.config import DEFAULT_NAMESPACE, Settings
 from graphmem.episodes.attempts import AsyncAttempt, Attempt
 from graphmem.errors import ForkedError, StoreError
 from graphmem.lessons import Lessons
+from graphmem.levels import Levels
 from graphmem.memory import Memory
 from graphmem.people import People
 from graphmem.people.scopes import LearningScopes
@@ -180,6 +181,18 @@ class AsyncPolicies(_Awaited[Policies]):
     crystallize = _in_thread(Policies.crystallize, writes=True)
 
 
+class AsyncLevels(_Awaited[Levels]):
+    """The methods of :class:`Levels`, awaited."""
+
+    put = _in_thread(Levels.put, writes=True)
+    default = _in_thread(Levels.default, writes=True)
+    names = _in_thread(Levels.names)
+    info = _in_thread(Levels.info)
+    close = _in_thread(Levels.close, writes=True)
+    add = _in_thread(Levels.add, writes=True)
+    entries = _in_thread(Levels.entries)
+
+
 class AsyncPeople(_Awaited[People]):
     """The methods of :class:`People`, awaited."""
 
@@ -267,6 +280,7 @@ class AsyncMemory(_Awaited[Memory]):
         self.memory = memory
         self.lessons = AsyncLessons(memory.lessons, threads)
         self.policies = AsyncPolicies(memory.policies, threads)
+        self.levels = AsyncLevels(memory.levels, threads)
         self.people = AsyncPeople(memory.people, threads)
         self.scopes = AsyncScopes(memory.scopes, threads)
         self.events = AsyncEvents(memory.events, threads)

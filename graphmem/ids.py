@@ -218,3 +218,20 @@ def policy_id(namespace: str, agent: str, fingerprint: str, action: str, spec: s
 def scope_id(namespace: str, agent: str) -> str:
     """Return the id of the LearningScope node of an agent."""
     return node_id(namespace, "LearningScope", agent)
+
+
+@lru_cache(maxsize=4_096)
+def level_id(namespace: str, name: str) -> str:
+    """Return the id of the Level node of a name."""
+    return node_id(namespace, "Level", name)
+
+
+@lru_cache(maxsize=4_096)
+def level_stream_id(namespace: str, name: str) -> str:
+    """Return the id of a level's stream; no agent has that of its own changes there."""
+    return node_id(namespace, "Stream", "level", name)
+
+
+def entry_id(namespace: str, level: str, key: str) -> str:
+    """Return the id of the entry with a key in a level (its name)."""
+    return node_id(namespace, "Entry", level, key)

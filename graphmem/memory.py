@@ -27,6 +27,7 @@ from graphmem.graph.lookup import HasId
 from graphmem.graph.reads import Reads
 from graphmem.lessons import Lessons
 from graphmem.lessons.prompt import ContextWriter
+from graphmem.levels import Levels
 from graphmem.models import (
     Episode,
     Evidence,
@@ -85,6 +86,8 @@ class Memory:
         """Heuristics, anti-patterns, rules, mistakes: see :class:`graphmem.lessons.Lessons`."""
         self.policies = Policies(graph, reads)
         """The best actions in states: see :class:`graphmem.policies.Policies`."""
+        self.levels = Levels(graph)
+        """What agents hold for a time: see :class:`graphmem.levels.Levels`."""
         self.people = People(graph)
         """Preferences and knowledge: see :class:`graphmem.people.People`."""
         self.scopes = LearningScopes(graph)

@@ -97,12 +97,12 @@ RETURN count(*) AS tied;
 
 // name: events.streams
 // install: event_streams
-// doc: The streams of a namespace, with the number of their last event.
+// doc: The streams of a namespace, with the number of their last event; those of levels (by id) have the level's name as agent.
 // param: agent string = null
-// returns: stream string, agent string, last integer, unrecorded integer
+// returns: stream string, agent string, last integer, unrecorded integer, level string
 MATCH (t:Stream)
 WHERE t.ns = $ns AND ($agent IS NULL OR t.agent = $agent)
-RETURN t.id AS stream, t.agent AS agent, t.last AS last, t.unrecorded AS unrecorded
+RETURN t.id AS stream, t.agent AS agent, t.last AS last, t.unrecorded AS unrecorded, t.level AS level
 ORDER BY agent;
 
 // name: events.read
@@ -139,13 +139,13 @@ ORDER BY episode;
 // install: event_positions
 // doc: The streams of a namespace with unread events for a group.
 // param: group string, agent string = null
-// returns: stream string, agent string, last integer, position integer
+// returns: stream string, agent string, last integer, position integer, level string
 MATCH (t:Stream)
 WHERE t.ns = $ns AND ($agent IS NULL OR t.agent = $agent)
 OPTIONAL MATCH (c:Cursor {group: $group})-[:READS]->(t)
 WITH t, coalesce(c.position, 0) AS position
 WHERE position < t.last
-RETURN t.id AS stream, t.agent AS agent, t.last AS last, position
+RETURN t.id AS stream, t.agent AS agent, t.last AS last, position, t.level AS level
 ORDER BY agent;
 
 // name: events.open_cursor

@@ -57,6 +57,7 @@ from graphmem.models.lessons import (
     TaskScore,
     Wording,
 )
+from graphmem.models.levels import Added, Entry, Level, LevelInfo, LevelUpkeep
 from graphmem.models.policies import (
     Candidate,
     CrystallizeReport,
@@ -95,6 +96,7 @@ __all__ = [
     "MAX_STRATEGIES",
     "MAX_TEXT",
     "AbandonedAttempt",
+    "Added",
     "Alternative",
     "AntiPattern",
     "BackupReport",
@@ -113,6 +115,7 @@ __all__ = [
     "CycleTest",
     "Difference",
     "EmbedderInfo",
+    "Entry",
     "Episode",
     "EpisodesLearned",
     "EraseReport",
@@ -131,6 +134,9 @@ __all__ = [
     "LearnReport",
     "Learned",
     "LeftOut",
+    "Level",
+    "LevelInfo",
+    "LevelUpkeep",
     "LinkedPolicy",
     "LossReport",
     "MemorySummary",

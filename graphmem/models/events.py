@@ -1,4 +1,4 @@
-"""Events: every change of a policy or a strategy, numbered in the stream of its agent."""
+"""Events: every change of a policy, strategy or level, numbered in the stream of its agent."""
 
 from __future__ import annotations
 
@@ -22,15 +22,19 @@ EventKind = Literal[
     "strengthened",
     "weakened",
     "unlinked",
+    "entry",
+    "level",
+    "maintained",
 ]
 
 
 class Event(Output):
     """One change.
 
-    ``subject`` is the id of the policy or episode (kind ``episode``: the strategies of that episode
-    changed). ``other`` is the id of the policy at the other end of an edge. ``facts`` holds the
-    fields of a transition: next_state, reward, alpha, gamma, terminal ...
+    ``subject`` is the id of the policy, entry or episode (kind ``episode``: the strategies of that
+    episode changed). ``agent`` is the name of the level where a level changed. ``other`` is the id
+    of the policy at the other end of an edge. ``facts`` holds the fields of a transition:
+    next_state, reward, alpha, gamma, terminal ...
     """
 
     id: str

@@ -60,8 +60,9 @@ class StreamPolicies(Paged):
     kinds = (POLICIES.name, POLICY_LINKS.name)
 
     def pages(self) -> Iterable[Page]:
-        """Return the streams."""
-        return [Page(row["agent"], row["last"]) for row in self._graph.read("events.streams")]
+        """Return the streams of agents; those of levels have no policies."""
+        rows = self._graph.read("events.streams")
+        return [Page(row["agent"], row["last"]) for row in rows if row["level"] is None]
 
     def compare(self, tx: Transaction, page: Page) -> Verified:
         """Compare the policies and edges of a stream with what its events say."""
@@ -92,7 +93,7 @@ def opened(tx: Transaction, agent: str) -> Row | None:
     if tx.graph.must_lock:  # keep writers off this stream
         rows = list(lock(tx, [stream_id(tx.ns, agent)]).values())
     else:
-        rows = tx.run("events.streams", agent=agent)
+        rows = [row for row in tx.run("events.streams", agent=agent) if row["level"] is None]
     return rows[0] if rows else None
 
 

@@ -59,7 +59,8 @@ class Studying(PolicyBase):
         rates = self._rates(alpha, gamma)
         name = None if agent is None else self._agent(agent)
         check_function("on_progress", on_progress)
-        pending = self._graph.read("events.cursors", group=GROUP, agent=name)
+        rows = self._graph.read("events.cursors", group=GROUP, agent=name)
+        pending = [row for row in rows if row["level"] is None]
         episodes = transitions = incomplete = looked = 0
         for stream in pending:
             more = True
@@ -81,7 +82,8 @@ class Studying(PolicyBase):
         cursor = node_id(tx.ns, "Cursor", GROUP, stream["stream"])
         tx.run("events.open_cursor", id=cursor, group=GROUP, stream=stream["stream"])
         lock(tx, [stream["stream"]])
-        here = tx.run("events.cursors", group=GROUP, agent=stream["agent"])
+        rows = tx.run("events.cursors", group=GROUP, agent=stream["agent"])
+        here = [row for row in rows if row["stream"] == stream["stream"]]
         if not here:
             return 0, (0, 0, 0)
         first = here[0]["position"] + 1

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from graphmem.errors import ForkedError, QueryError, StoreError
 from graphmem.store.queries import Query
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """Schema version that this library writes."""
 
 TEXTS = {"Strategy": "strategies", "Task": "tasks"}

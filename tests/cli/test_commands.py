@@ -20,8 +20,8 @@ from tests.cli.running import HUSH, good, run, start
 
 
 def test_init_creates_a_memory_once(url: str) -> None:
-    assert "is ready (schema version 4)" in good("--url", url, "init").out
-    assert good("--url", url, "--json", "init").json == {"url": url, "schema_version": 4}
+    assert "is ready (schema version 5)" in good("--url", url, "init").out
+    assert good("--url", url, "--json", "init").json == {"url": url, "schema_version": 5}
 
 
 def test_learn_and_learn_again(url: str) -> None:

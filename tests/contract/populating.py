@@ -71,6 +71,7 @@ def populate(memory: Memory, tag: str) -> None:
     memory.policies.crystallize(threshold=0.1)
     assert memory.policies.crystallize(threshold=0.9).taken_back
     say(memory)
+    hold(memory)
     keep(memory, tag)
     teach(memory, tag)
     generalize(memory, tag)
@@ -101,6 +102,15 @@ def say(memory: Memory) -> None:
     first = memory.people.know("shared domain", "shared fact", user="shared user")
     memory.people.know("shared domain", "other fact", user="shared user", contradicts=first)
     memory.scopes.set("shared other", share_with=["shared agent"], inherit_from=["shared agent"])
+
+
+def hold(memory: Memory) -> None:
+    """Levels that pull from each other, and entries that outlive a test."""
+    memory.levels.default("shared agent")
+    for what in ("shared", "spare"):
+        memory.levels.put(f"task:shared task:{what}", purpose="shared purpose")
+        memory.levels.add(f"task:shared task:{what}", "shared entry", tags=["shared"], key="shared")
+    memory.levels.add("agent:shared agent:stm", {"shared": "content"}, tags=["shared"])
 
 
 def keep(memory: Memory, tag: str) -> None:
@@ -372,7 +382,14 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "maintenance.put_agents": [{"id": i, "created_at": 77} for i in ids(target, "Agent")],
     }
     policies, states = ids(target, "Policy"), ids(target, "State")
-    streams, claims = ids(target, "Stream"), ids(target, "Claim")
+    of_agents = (
+        "MATCH (t:Stream) WHERE t.ns = $ns AND t.level IS NULL RETURN t.id AS id ORDER BY id"
+    )
+    streams, claims = [row["id"] for row in target.query(of_agents)], ids(target, "Claim")
+    level = "MATCH (e:Entry)-[:IN]->(l:Level)-[:WRITES]->(t:Stream) WHERE e.ns = $ns AND t.ns = $ns"
+    held = target.query(
+        f"{level} RETURN e.id AS id, l.id AS level, t.id AS stream ORDER BY e.id LIMIT 1"
+    )[0]
     with_policies = "MATCH (p:Policy) WHERE p.ns = $ns RETURN p.stream AS stream ORDER BY stream"
     decided = [row["stream"] for row in target.query(with_policies)] or streams
     pairs = [{"low": low, "high": high} for low, high in pairwise(policies)]
@@ -438,6 +455,17 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
             {"id": i, "key": "x", "strategies": []}
             for i in (f"abandoned in {ns}", *ids(target, "Abandoned"))
         ],
+        "levels.put": [{"id": held["level"], "purpose": "77"}],
+        "levels.note": [{"stream": held["stream"], "kind": "level"}],
+        "levels.subscribe": [
+            {"id": low, "source": high} for low, high in pairwise(ids(target, "Level"))
+        ],
+        "entries.add": [{"id": f"entry of {ns}", "at": 7}],
+        "entries.replace": [{"id": i, "at": 7} for i in ids(target, "Entry")],
+        "entries.touch": [{"id": i, "reads": 7, "at": 7} for i in ids(target, "Entry")],
+        "entries.derive": [
+            {"id": low, "source": high} for low, high in pairwise(ids(target, "Entry"))
+        ],
         "exchange.hold": [{"episode": i, "position": 7} for i in ids(target, "Episode")],
         "events.append": [{"id": f"{ns}:{i}", "subject": i, "kind": "set"} for i in policies],
         "forecasting.pool": [
@@ -462,7 +490,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
             *("Strategy", "Task", "Agent", "Episode", "Policy", "State", "Stream", "Event"),
             *("Transition", "Prediction", "Cycle", "Cursor", "Claim"),
             *("Document", "User", "Preference", "Knowledge", "Statement", "LearningScope"),
-            *("Rule", "Consolidation", "Pending", "Pooling", "Abandoned"),
+            *("Rule", "Consolidation", "Pending", "Pooling", "Abandoned", "Level", "Entry"),
         )
         for i in ids(target, label)
     ]
@@ -489,6 +517,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "scopes.put": ids(target, "LearningScope")[0],
         "preferences.open_user": ids(target, "User")[0],
         "preferences.prefer": f"preference of {ns}",
+        **dict.fromkeys(("levels.clear", "levels.drop"), held["level"]),
         "knowledge.open": ids(target, "Knowledge")[0],
         "knowledge.state": f"statement of {ns}",
     }
@@ -539,7 +568,10 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         **{f"most_{part}": 50 for part in PARTS},
         "established": 0.6,
         "refuted": 0.4,
-        "stream": decided[0],
+        "stream": held["stream"] if query.name.startswith(("levels.", "entries.")) else decided[0],
+        "level": held["level"],
+        "owner_kind": None,
+        "owner": None,
         "stream_id": streams[0],
         "streams": streams,
         "policy_id": policies[0],

@@ -56,6 +56,7 @@ def test_every_public_method_has_its_twin() -> None:
             *(
                 "lessons",
                 "policies",
+                "levels",
                 "people",
                 "scopes",
                 "events",

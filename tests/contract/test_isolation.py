@@ -61,6 +61,7 @@ EXEMPT = {
             *("policies.link", "policies.strengthen", "policies.weaken", "policies.unlink"),
             *("policies.learn_episodes", "policies.crystallize"),
             *("people.prefer", "people.know", "scopes.set", "scopes.remove"),
+            *("levels.put", "levels.default", "levels.close", "levels.add"),
             *("predictions.expect", "predictions.resolve", "predictions.feedback"),
             "predictions.expire",
             *("upkeep.initialize", "upkeep.rebuild", "upkeep.erase", "upkeep.forget"),
@@ -147,6 +148,14 @@ READS: dict[str, Callable[[Memory, str, Asked], Any]] = {
         m.policies.values(state, agent=a, at=DAY) for state in STATES
     ],
     "policies.top": lambda m, a, names: m.policies.top(agent=a),
+    "levels.names": lambda m, a, names: m.levels.names(agent=a),
+    "levels.info": lambda m, a, names: [
+        said(m.levels.info, f"agent:{owner}:working", agent=a)
+        for owner in (READER, FRIEND, HIDDEN, "nobody")
+    ],
+    "levels.entries": lambda m, a, names: asked_of(
+        names, lambda name: said(m.levels.entries, name, agent=a)
+    ),
     "events.tail": lambda m, a, names: m.events.tail(100, agent=a),
     "events.consume": lambda m, a, names: list(
         m.events.consume(f"group of {a}", "consumer", agent=a, limit=100)
@@ -260,6 +269,8 @@ def fill(
         )
         policy = memory.policies.get(state, action, agent=agent)
         assert policy is not None
+        memory.levels.default(agent)
+        memory.levels.add(f"agent:{agent}:working", f"{agent} did it", key=str(number))
         memory.predictions.expect(
             policy, probability=0.5, agent=agent, at=DAY, key=f"{agent}/{number}"
         )
@@ -286,7 +297,7 @@ def plain(answer: Any) -> Any:
 CLEAR = adhoc("MATCH (n) WHERE n.ns = $ns DETACH DELETE n RETURN count(*) AS gone", "write")
 NAMES = adhoc(
     "MATCH (n) WHERE n.ns = $ns AND (n:Strategy OR n:Heuristic OR n:AntiPattern OR n:Rule OR "
-    "n:Policy) RETURN n.id AS id, n.text AS text",
+    "n:Policy OR n:Entry) RETURN n.id AS id, n.text AS text",
     "read",
 )
 LOOSE = {"min_occurrences": 1, "heuristic_above": 0.0, "anti_pattern_failures": 1}

@@ -37,6 +37,7 @@ WHOLE = {
     "predictions.reliability",
     "preferences.users",
     "knowledge.list",
+    "levels.list",
     "scopes.list",
     "exchange.episodes",
     "exchange.documents",

@@ -24,6 +24,7 @@ from graphmem.cli.main import cli
 from graphmem.episodes.attempts import Attempt
 from graphmem.errors import ValidationError
 from graphmem.lessons import Lessons
+from graphmem.levels import Levels
 from graphmem.models import MistakeCard, ModelSettings
 from graphmem.models.events import EventKind
 from graphmem.people import People
@@ -51,6 +52,7 @@ TYPED = {"Task", "Episode", "Heuristic", "Mistake"}
 MEMBERS = {
     "memory.lessons": Lessons,
     "memory.policies": Policies,
+    "memory.levels": Levels,
     "memory.people": People,
     "memory.scopes": LearningScopes,
     "memory.events": Events,
@@ -131,8 +133,18 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
         import_file(memory, tmp_path_factory.mktemp("files"))
         find_general_rules(memory)
         fit_strengths(memory)
+        hold(memory, moment)
         find_similar(memory)
         yield memory
+
+
+def hold(memory: Memory, moment: datetime) -> None:
+    """Make every node and edge of levels, with all of their properties."""
+    memory.levels.default("agent")
+    memory.levels.put("task:t:shared", ttl=1, capacity=1, purpose="p")
+    memory.levels.put("task:t:shared", ttl=2, capacity=1, purpose="p")
+    memory.levels.add("task:t:shared", {"a": 1}, tags=["t"], key="k", metadata={"a": 1}, at=moment)
+    memory.levels.add("agent:agent:sensory", "text")
 
 
 def find_similar(memory: Memory) -> None:

@@ -1,0 +1,99 @@
+// Entries of levels: texts or JSON with tags, for a time. The entries of a level are found by its edges
+// IN, so that other levels cost nothing. What stores one locks the stream of its level first.
+
+// name: entries.add
+// mode: write
+// doc: Stores new entries in a level, each with an event in its stream. Rows: {id, key, content, format, text, tags, tagset, metadata,
+// doc: base, at, ttl (milliseconds)}. No row: there is no such level that takes entries, or (with `keyed`) all of them are there.
+// option: keyed  leaves out those that are there
+// param: level string, stream string
+// returns: id string, seq integer
+MATCH (l:Level {id: $level})
+MATCH (t:Stream {id: $stream})
+WITH l, t, l.ns AS ns, l.holds AS holds WHERE ns = $ns AND holds = 'entries'
+SET t.ns = $ns
+//? keyed
+WITH l, t
+UNWIND $rows AS row
+OPTIONAL MATCH (o:Entry {id: row.id})
+WITH l, t, row, o WHERE o IS NULL
+WITH l, t, collect(row) AS rows
+//? !keyed
+WITH l, t, $rows AS rows
+//?
+WITH l, t, t.last AS last, rows
+WITH l, t, last, rows, last + size(rows) AS upto
+SET t.last = upto
+WITH l, last, rows
+UNWIND range(1, size(rows)) AS place
+WITH l, last + place AS seq, rows[place - 1] AS row
+CREATE (e:Entry {id: row.id, ns: $ns, created_at: $now, level: $level, key: row.key, content: row.content, format: row.format,
+  text: row.text, tags: row.tags, tagset: row.tagset, metadata: row.metadata, base: row.base, at: row.at,
+  expires_at: row.at + coalesce(row.ttl, l.ttl), reads: 0, last_read_at: null, seq: seq})-[:IN]->(l)
+CREATE (:Event {id: $stream + ':' + toString(seq), ns: $ns, created_at: $now, stream: $stream, seq: seq, kind: 'entry', subject: row.id,
+  other: null, value: row.base, success: null, at: row.at, data: null})
+RETURN e.id AS id, seq
+ORDER BY seq;
+
+// name: entries.replace
+// mode: write
+// doc: Replaces the content of entries in a level whose stream is locked, each with an event; edges stay. Rows as in entries.add.
+// param: level string, stream string
+// returns: id string, seq integer
+MATCH (l:Level {id: $level})
+MATCH (t:Stream {id: $stream})
+WITH l, t, l.ns AS ns WHERE ns = $ns
+WITH l, t, t.last AS last
+WITH l, t, last, last + size($rows) AS upto
+SET t.last = upto
+WITH l, last
+UNWIND range(1, size($rows)) AS place
+WITH l, last + place AS seq, $rows[place - 1] AS row
+MATCH (e:Entry {id: row.id})
+WITH e, row, seq, row.at + coalesce(row.ttl, l.ttl) AS expires_at
+SET e.content = row.content, e.format = row.format, e.text = row.text, e.tags = row.tags, e.tagset = row.tagset, e.metadata = row.metadata,
+    e.base = row.base, e.at = row.at, e.expires_at = expires_at, e.reads = 0, e.last_read_at = null, e.seq = seq
+CREATE (:Event {id: $stream + ':' + toString(seq), ns: $ns, created_at: $now, stream: $stream, seq: seq, kind: 'entry', subject: row.id,
+  other: null, value: row.base, success: null, at: row.at, data: null})
+RETURN e.id AS id, seq
+ORDER BY seq;
+
+// name: entries.stored
+// doc: What is stored of some entries, to compare it with what is to be stored.
+// returns: id string, content string, format string, tagset string, metadata string, expires_at integer
+MATCH (e:Entry)
+WHERE e.id IN $ids AND toString(e.ns) = $ns
+RETURN e.id AS id, e.content AS content, e.format AS format, e.tagset AS tagset, e.metadata AS metadata, e.expires_at AS expires_at;
+
+// name: entries.get
+// doc: Entries by id, with their relevance now.
+// returns: entry_columns
+MATCH (e:Entry)
+WHERE e.id IN $ids AND toString(e.ns) = $ns
+MATCH (e)-[:IN]->(l:Level)
+RETURN entry_columns(e, l)
+ORDER BY at, id;
+
+// name: entries.touch
+// mode: write
+// doc: Counts reads of entries. Rows: {id, reads, at}.
+// returns: items integer
+UNWIND $rows AS row
+WITH row ORDER BY row.id
+MATCH (e:Entry {id: row.id})
+WITH e, row, e.ns AS ns WHERE ns = $ns
+SET e.ns = $ns
+WITH e, row, e.reads + row.reads AS reads, later(e.last_read_at, row.at) AS last_read_at
+SET e.reads = reads, e.last_read_at = last_read_at
+RETURN count(*) AS items;
+
+// name: entries.derive
+// mode: write
+// doc: Notes what entries were made from. Rows: {id, source}.
+// returns: edges integer
+UNWIND $rows AS row
+MATCH (e:Entry {id: row.id})
+MATCH (s:Entry {id: row.source})
+WITH e, s, e.ns AS ns, s.ns AS other WHERE ns = $ns AND other = $ns
+MERGE (e)-[m:MADE_FROM]->(s)
+RETURN count(m) AS edges;

@@ -1,0 +1,154 @@
+// Levels: what agents hold for a time. A level writes a stream of its own, in which each entry that is
+// stored is an event; a level that pulls from it has a cursor there (the group 'pull:' + its name).
+// The stream is locked, by a SET, before entries of its level are written.
+
+// name: levels.put
+// mode: write
+// doc: Creates levels with their streams, or replaces the settings of those that are there. Rows: {id, stream, name, kind, owner_kind,
+// doc: owner, purpose, holds, ttl (milliseconds), capacity, decay, prune, dedup, reindex}.
+// returns: levels integer
+UNWIND $rows AS row
+WITH row ORDER BY row.id
+OPTIONAL MATCH (l:Level {id: row.id})
+WITH row, l WHERE l IS NULL OR l.ns = $ns
+FOREACH (ignored IN CASE WHEN l IS NULL THEN [1] ELSE [] END |
+  CREATE (:Level {id: row.id, ns: $ns, created_at: $now, name: row.name, kind: row.kind, owner_kind: row.owner_kind, owner: row.owner,
+    purpose: row.purpose, holds: row.holds, ttl: row.ttl, capacity: row.capacity, decay: row.decay, prune: row.prune, dedup: row.dedup,
+    reindex: row.reindex, missed: 0, maintained_at: null})
+    -[:WRITES]->(:Stream {id: row.stream, ns: $ns, created_at: $now, agent: row.name, level: row.id, last: 0, unrecorded: 0}))
+FOREACH (level IN CASE WHEN l IS NULL THEN [] ELSE [l] END |
+  SET level.purpose = row.purpose, level.ttl = row.ttl, level.capacity = row.capacity, level.decay = row.decay, level.prune = row.prune,
+    level.dedup = row.dedup, level.reindex = row.reindex)
+RETURN count(*) AS levels;
+
+// name: levels.get
+// doc: Levels by id.
+// returns: level_columns
+MATCH (l:Level)
+WHERE l.id IN $ids AND toString(l.ns) = $ns
+RETURN level_columns(l)
+ORDER BY name;
+
+// name: levels.list
+// install: levels
+// doc: The levels of a namespace, of all owners or of one.
+// param: owner_kind string = null, owner string = null
+// returns: level_columns
+MATCH (l:Level)
+WHERE l.ns = $ns AND ($owner_kind IS NULL OR l.owner_kind = $owner_kind) AND ($owner IS NULL OR l.owner = $owner)
+RETURN level_columns(l)
+ORDER BY name;
+
+// name: levels.subscribe
+// mode: write
+// doc: Lets levels pull from others, or changes how they do. Rows: {id (of the level that pulls), source, transformer, arguments (JSON)}.
+// returns: subscriptions integer
+UNWIND $rows AS row
+MATCH (l:Level {id: row.id})
+MATCH (s:Level {id: row.source})
+WITH row, l, s, l.ns AS ns, s.ns AS other WHERE ns = $ns AND other = $ns
+MERGE (l)-[p:PULLS]->(s)
+SET p.transformer = row.transformer, p.arguments = row.arguments
+RETURN count(*) AS subscriptions;
+
+// name: levels.flow
+// install: level_flow
+// doc: What levels pull from: a row for each level and source, with the last event of the source and the position of the level there.
+// returns: id string, level string, source_id string, source string, transformer string, arguments string, stream string, last integer
+// returns: position integer
+MATCH (l:Level)
+WHERE l.id IN $ids AND toString(l.ns) = $ns
+MATCH (l)-[p:PULLS]->(s:Level)
+MATCH (s)-[:WRITES]->(t:Stream)
+OPTIONAL MATCH (c:Cursor {group: 'pull:' + l.name})-[:READS]->(t)
+RETURN l.id AS id, l.name AS level, s.id AS source_id, s.name AS source, p.transformer AS transformer, p.arguments AS arguments,
+  t.id AS stream, t.last AS last, coalesce(c.position, 0) AS position
+ORDER BY level, source;
+
+// name: levels.holdings
+// doc: What is in levels at a time: a row for each level and set of tags.
+// returns: id string, tagset string, entries integer, expired integer, oldest_at integer, newest_at integer
+MATCH (l:Level)
+WHERE l.id IN $ids AND toString(l.ns) = $ns
+MATCH (l)<-[:IN]-(e:Entry)
+WITH l.id AS id, e.tagset AS tagset, e.at AS at, CASE WHEN living(e.expires_at, $now) THEN 0 ELSE 1 END AS gone
+RETURN id, tagset, count(*) - sum(gone) AS entries, sum(gone) AS expired, min(at) AS oldest_at, max(at) AS newest_at
+ORDER BY id, tagset;
+
+// name: levels.lock
+// mode: write
+// doc: Locks the streams of levels until the transaction ends (ids of streams).
+// returns: stream string, level string, last integer
+MATCH (t:Stream)
+WHERE t.id IN $ids AND toString(t.ns) = $ns
+WITH t ORDER BY t.id
+SET t.ns = $ns
+RETURN t.id AS stream, t.level AS level, t.last AS last
+ORDER BY stream;
+
+// name: levels.note
+// mode: write
+// doc: Appends events to the streams of levels. Rows: {stream, kind, subject, value, at, data (JSON)}, at most one a stream.
+// returns: events integer
+UNWIND $rows AS row
+WITH row ORDER BY row.stream
+MATCH (t:Stream {id: row.stream})
+WITH row, t, t.ns AS ns WHERE ns = $ns
+SET t.ns = $ns
+WITH row, t, t.last + 1 AS seq
+SET t.last = seq
+CREATE (:Event {id: row.stream + ':' + toString(seq), ns: $ns, created_at: $now, stream: row.stream, seq: seq, kind: row.kind,
+  subject: row.subject, other: null, value: row.value, success: null, at: row.at, data: row.data})
+RETURN count(*) AS events;
+
+// name: levels.clear
+// mode: write
+// doc: Removes entries of a level, up to a limit.
+// returns: removed integer
+MATCH (l:Level {id: $id})<-[:IN]-(e:Entry)
+WITH e, e.ns AS ns WHERE ns = $ns
+WITH e LIMIT $limit
+DETACH DELETE e
+RETURN count(*) AS removed;
+
+// name: levels.drop_events
+// mode: write
+// doc: Removes events of a level's stream, by id.
+// returns: removed integer
+MATCH (x:Event)
+WHERE x.id IN $ids AND toString(x.ns) = $ns
+DETACH DELETE x
+RETURN count(*) AS removed;
+
+// name: levels.readers
+// doc: The cursors in a level's stream.
+// param: stream string
+// returns: id string
+MATCH (t:Stream {id: $stream})
+WITH t, t.ns AS ns WHERE ns = $ns
+MATCH (c:Cursor)-[:READS]->(t)
+RETURN c.id AS id
+ORDER BY id;
+
+// name: levels.drop_cursors
+// mode: write
+// doc: Removes cursors, with what consumers claimed of them.
+// returns: removed integer
+MATCH (c:Cursor)
+WHERE c.id IN $ids AND toString(c.ns) = $ns
+OPTIONAL MATCH (k:Claim)-[:UNDER]->(c)
+WITH collect(DISTINCT k) AS claims, collect(DISTINCT c) AS cursors
+FOREACH (claim IN claims | DETACH DELETE claim)
+FOREACH (cursor IN cursors | DETACH DELETE cursor)
+RETURN size(cursors) AS removed;
+
+// name: levels.drop
+// mode: write
+// doc: Removes a level that has no entries, and its stream.
+// param: stream string
+// returns: removed integer
+MATCH (l:Level {id: $id})
+MATCH (t:Stream {id: $stream})
+WITH l, t, l.ns AS ns WHERE ns = $ns
+DETACH DELETE l, t
+RETURN count(*) AS removed;

@@ -1,0 +1,12 @@
+"""Levels: what agents hold now, for an hour, or for good, as a part of the graph."""
+
+from __future__ import annotations
+
+from graphmem.levels.entries import Entries
+from graphmem.levels.topology import Topology
+
+__all__ = ["Levels"]
+
+
+class Levels(Topology, Entries):
+    """The levels of one namespace, and what is in them: ``memory.levels``."""

@@ -1,0 +1,204 @@
+"""Entries: adding them to levels, and reading them by id."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+from pydantic import JsonValue
+
+from graphmem.errors import NotFoundError
+from graphmem.graph.arguments import check_text, checked_agent, checked_items, listed
+from graphmem.graph.graph import Transaction
+from graphmem.ids import (
+    canonical_json,
+    entry_id,
+    from_millis,
+    level_id,
+    level_stream_id,
+    node_id,
+    to_millis,
+)
+from graphmem.levels.base import Base, check_own, check_writable, not_there, readable
+from graphmem.models.levels import Added, Entry, LevelName, NewEntry, said
+from graphmem.store.port import Row
+
+SEARCHED = 4_000
+"""Characters of an entry's words that are searched for its meaning."""
+_COMPARED = ("content", "format", "tagset", "metadata")
+
+
+class Entries(Base):
+    """Adds and reads the entries of one namespace's levels."""
+
+    def add(
+        self,
+        name: str,
+        content: JsonValue,
+        *,
+        tags: Iterable[str] = (),
+        key: str | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
+        ttl: float | None = None,
+        at: datetime | None = None,
+        relevance: float = 1.0,
+        agent: str | None = None,
+    ) -> Added:
+        """Add an entry to a level, durably.
+
+        Without a key, every call adds an entry. A level has one entry under a key: adding the same
+        content, tags and metadata again changes nothing (``created=False``), and others take its
+        place (``replaced=True``): a new life of the entry, which levels that pull from this one
+        ingest as a change.
+
+        Args:
+            name: name of the level.
+            content: a text, or anything that JSON can hold.
+            tags: what it is found by, for instance ``kind:plan``.
+            key: what it is about, for instance ``order/17``.
+            metadata: any other data, as JSON; not searched.
+            ttl: seconds that it stays; default: the level's.
+            at: when it happened, with time zone; default: now. It lives from then on.
+            relevance: how much it counts at first, in (0, 1].
+            agent: who writes: its own levels, and shared ones; None: anybody.
+
+        Raises:
+            NotFoundError: there is no such level, or it was closed.
+            ValidationError: a field is wrong, or the level is a view.
+            ScopeError: it is the level of another agent.
+            StoreError: the engine failed; nothing was written.
+        """
+        level = LevelName.of(name)
+        check_writable(level, checked_agent(agent), "name")
+        new = NewEntry(
+            content=content,
+            tags=listed(tags),  # type: ignore[arg-type] # a validator makes it a tuple
+            key=key,
+            metadata={} if metadata is None else metadata,  # type: ignore[arg-type]
+            ttl=ttl,
+            at=at,
+            relevance=relevance,
+        )
+        row = row_of(self._graph.ns, level.name, new, self._graph.now())
+        options = () if new.key is None else ("keyed",)
+        if self._graph.store.writing or new.key is None or not self._same(row):
+            where = _where(self._graph.ns, level.name)
+            written = self._graph.transact(
+                lambda tx: tx.finish("entries.add", *options, rows=[row], **where)
+            )
+            if written:
+                return Added(id=row["id"], level=level.name, key=new.key, created=True)
+        return self._graph.transact(lambda tx: store(tx, level.name, [row])[0])
+
+    def entries(self, ids: str | Sequence[str], *, agent: str | None = None) -> list[Entry]:
+        """Return entries by id, with their relevance now, in order of time; also expired ones.
+
+        Args:
+            ids: one id, or several.
+            agent: who reads; None: anybody.
+
+        Raises:
+            NotFoundError: one is not there (any more), or the reader may not read its level.
+        """
+        wanted = [ids] if isinstance(ids, str) else list(checked_items("ids", ids))
+        for identity in wanted:
+            check_text("ids", identity)
+        view = self._view(agent)
+        found = self._graph.read("entries.get", ids=wanted)
+        rows = [row for row in found if readable(LevelName.of(row["level"]), view)]
+        who = "" if view.reader is None else f" that agent {view.reader!r} may read"
+        for missing in sorted({*wanted} - {row["id"] for row in rows}):
+            raise NotFoundError(
+                f"no entry {missing!r:.100}{who} in namespace {self._graph.ns!r}: it expired and "
+                "was removed, or was never there"
+            )
+        return [entry_of(row) for row in rows]
+
+    def _same(self, row: Row) -> bool:
+        return any(_is_same(row, old, self._graph.now()) for old in self._stored(row["id"]))
+
+    def _stored(self, identity: str) -> list[Row]:
+        return self._graph.read("entries.stored", ids=[identity])
+
+
+def row_of(namespace: str, level: str, new: NewEntry, now: int) -> Row:
+    """Return the row of ``entries.add`` for an entry of a level."""
+    text = isinstance(new.content, str)
+    given = None if new.at is None else to_millis(new.at)
+    return {
+        "id": node_id(namespace, "Entry", level, "", uuid4().hex)
+        if new.key is None
+        else entry_id(namespace, level, new.key),
+        "key": new.key,
+        "content": new.content if text else canonical_json(new.content),
+        "format": "text" if text else "json",
+        "text": said(new.content)[:SEARCHED],
+        "tags": list(new.tags),
+        "tagset": canonical_json(list(new.tags)),
+        "metadata": canonical_json(new.metadata),
+        "base": new.relevance,
+        "at": now if given is None else given,
+        "ttl": None if new.ttl is None else max(1, round(new.ttl * 1_000)),
+    }
+
+
+def store(tx: Transaction, level: str, rows: Sequence[Row]) -> list[Added]:
+    """Store entries (rows of :func:`row_of`) in a level, in a transaction with other work.
+
+    Of several rows with one key, the last counts. Return what was done, a row each.
+
+    Raises:
+        NotFoundError: there is no such level.
+        ValidationError: it is a view.
+    """
+    where = _where(tx.ns, level)
+    found = tx.run("levels.get", ids=[where["level"]])
+    if not found or not tx.run("levels.lock", ids=[where["stream"]]):
+        raise not_there(level, tx.ns)
+    check_own(found[0])
+    last = {row["id"]: row for row in rows}
+    keyed = [row["id"] for row in last.values() if row["key"] is not None]
+    old = {row["id"]: row for row in tx.run("entries.stored", ids=keyed)} if keyed else {}
+    new = [row for key, row in last.items() if key not in old]
+    changed = [
+        row for key, row in last.items() if key in old and not _is_same(row, old[key], tx.now)
+    ]
+    if new:
+        tx.run("entries.add", rows=new, **where)
+    if changed:
+        tx.run("entries.replace", rows=changed, **where)
+    made, replaced = {row["id"] for row in new}, {row["id"] for row in changed}
+    return [
+        Added(
+            id=row["id"],
+            level=level,
+            key=row["key"],
+            created=row["id"] in made or row["id"] in replaced,
+            replaced=row["id"] in replaced,
+        )
+        for row in rows
+    ]
+
+
+def _where(namespace: str, level: str) -> Row:
+    return {"level": level_id(namespace, level), "stream": level_stream_id(namespace, level)}
+
+
+def _is_same(row: Row, old: Row, now: int) -> bool:
+    """Return whether an entry is there as it is to be stored, and has not expired."""
+    if old["expires_at"] is not None and old["expires_at"] <= now:
+        return False
+    return all(row[name] == old[name] for name in _COMPARED)
+
+
+def entry_of(row: Row) -> Entry:
+    """Return the entry of a row with ``entry_columns``."""
+    fields: dict[str, Any] = {name: row[name] for name in Entry.model_fields}
+    if row["format"] == "json":
+        fields["content"] = json.loads(row["content"])
+    fields["metadata"] = json.loads(row["metadata"])
+    fields |= {name: from_millis(row[name]) for name in ("at", "expires_at")}
+    return Entry(**fields)

@@ -1,0 +1,288 @@
+"""Levels: what an agent holds now, for an hour, or for good, and the entries in them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
+
+from graphmem.errors import ValidationError
+from graphmem.models.fields import Input, Json, JsonObject, Moment, Name, Output, Unit
+
+OwnerKind = Literal["agent", "capability", "task", "collective", "system"]
+Holds = Literal["entries", "episodes", "knowledge", "strategies"]
+
+MAX_NAME = 1_000
+"""Most characters in the name of a level, or in a tag."""
+MAX_TAGS = 100
+"""Most tags of one entry."""
+MAX_SECONDS = 1e10
+"""Longest time to live in seconds: some 300 years."""
+MAX_CAPACITY = 1_000_000_000
+
+_OWNERS: tuple[OwnerKind, ...] = ("agent", "capability", "task", "collective", "system")
+_SHARED = ("collective", "system")
+"""Kinds of owners that need no name: all may read their levels."""
+
+
+class Preset(NamedTuple):
+    """What a level of the default hierarchy is for, and how long it holds what."""
+
+    purpose: str
+    ttl: float | None = None
+    capacity: int | None = None
+    holds: Holds = "entries"
+
+
+PRESETS: Mapping[str, Preset] = MappingProxyType(
+    {
+        "sensory": Preset("raw events and observations", ttl=60.0),
+        "working": Preset("recent actions, the plan, what is at hand", ttl=3_600.0),
+        "stm": Preset("summaries of recent work", ttl=86_400.0, capacity=500),
+        "ltm:episodic": Preset("past attempts and their outcomes", holds="episodes"),
+        "ltm:semantic": Preset("facts and ideas", holds="knowledge"),
+        "ltm:procedural": Preset("strategies, lessons and policies", holds="strategies"),
+    }
+)
+"""The default levels of an agent, by kind."""
+FLOW = (
+    ("sensory", "working"),
+    ("working", "stm"),
+    ("stm", "ltm:episodic"),
+    ("stm", "ltm:semantic"),
+    ("stm", "ltm:procedural"),
+)
+"""Which default level feeds which."""
+
+
+class LevelName(NamedTuple):
+    """The parts of a level's name, for instance ``agent:ada:working``."""
+
+    name: str
+    owner_kind: OwnerKind
+    owner: str | None
+    """Who owns it; None for collective and system levels without a name."""
+    kind: str
+    """What is left of the name: ``working``, ``stm``, ``ltm:episodic`` ..."""
+
+    @classmethod
+    def of(cls, name: object, field: str = "name") -> LevelName:
+        """Return the parts of a name.
+
+        Raises:
+            ValidationError: it is not the name of a level.
+        """
+        text = _Named.checked(name, field)
+        owner_kind, _, rest = text.partition(":")
+        parts = rest.split(":")
+        if owner_kind not in _OWNERS or not all(part and part == part.strip() for part in parts):
+            raise ValidationError(
+                field,
+                name,
+                "is not the name of a level",
+                "give agent:WHO:WHAT, capability:WHO:WHAT, task:WHICH:WHAT, collective:WHAT, or "
+                "system:WHAT",
+            )
+        kind: OwnerKind = owner_kind
+        if kind == "agent":
+            for preset in sorted(PRESETS, key=len, reverse=True):
+                owner = rest.removesuffix(f":{preset}")
+                if owner != rest:  # the name of an agent may have colons
+                    return cls(text, kind, owner, preset)
+        if len(parts) == 1 and kind not in _SHARED:
+            raise ValidationError(
+                field, name, "does not say what it is for", f"give {kind}:{rest}:WHAT"
+            )
+        if len(parts) == 1:
+            return cls(text, kind, None, rest)
+        return cls(text, kind, parts[0], ":".join(parts[1:]))
+
+
+def default_name(agent: str, kind: str) -> str:
+    """Return the name of an agent's level of a kind."""
+    return f"agent:{agent}:{kind}"
+
+
+def _positive(value: float) -> float:
+    if not 0.001 <= value <= MAX_SECONDS:
+        raise ValueError(f"must be from 0.001 to {MAX_SECONDS:,.0f} seconds, or None for no end")
+    return value
+
+
+def _tags(value: object) -> object:
+    """Return tags as a tuple; one text is no list of letters."""
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise ValueError("must be a set or list of texts")  # noqa: TRY004 - for pydantic
+    return tuple(value)
+
+
+def _distinct(tags: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted(set(tags)))
+
+
+def _plain(value: JsonValue) -> JsonValue:
+    if value is None or value == "":
+        raise ValueError("is empty")
+    return value
+
+
+Seconds = Annotated[float, Field(allow_inf_nan=False), AfterValidator(_positive)]
+Tag = Annotated[Name, Field(max_length=MAX_NAME)]
+TagSet = Annotated[
+    tuple[Tag, ...],
+    BeforeValidator(_tags),
+    Field(max_length=MAX_TAGS),
+    AfterValidator(_distinct),
+]
+Rate = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
+
+
+class _Named(Input):
+    name: Annotated[Name, Field(max_length=MAX_NAME)]
+
+    @classmethod
+    def checked(cls, name: Any, field: str) -> str:
+        """Return a name as it is stored."""
+        try:
+            return cls(name=name).name
+        except ValidationError as error:
+            raise ValidationError(field, error.value, error.problem, error.remedy) from None
+
+
+class LevelUpkeep(Input):
+    """How a level is kept: what maintenance does with its entries."""
+
+    decay: Rate = 0.01
+    """Share of its relevance that an entry loses in a minute."""
+    prune: Unit = 0.1
+    """Relevance below which an entry is removed."""
+    dedup: Unit = 0.95
+    """Similarity from which on two entries are one."""
+    reindex: Seconds = 300.0
+    """Seconds after which texts are embedded anew."""
+
+
+class LevelSettings(Input):
+    """The validated settings of ``put``."""
+
+    ttl: Seconds | None = None
+    capacity: Annotated[int, Field(ge=1, le=MAX_CAPACITY)] | None = None
+    purpose: Annotated[str, Field(max_length=10_000)] = ""
+    upkeep: LevelUpkeep = LevelUpkeep()
+
+
+class Level(Output):
+    """A level and its settings."""
+
+    id: str
+    name: str
+    kind: str
+    """``sensory``, ``working``, ``stm``, ``ltm:episodic`` ..., or what its name says after the
+    owner."""
+    owner_kind: OwnerKind
+    owner: str | None
+    """Who owns it; None where it is for all."""
+    purpose: str
+    ttl: float | None
+    """Seconds that an entry stays; None: no end."""
+    capacity: int | None
+    """Most entries that maintenance leaves; None: any number."""
+    holds: Holds
+    """``entries``; a long-term level shows the ``episodes``, ``knowledge`` or ``strategies`` of its
+    owner, and has no entries of its own."""
+    decay: float
+    prune: float
+    dedup: float
+    reindex: float
+    created_at: datetime
+
+    @property
+    def view(self) -> bool:
+        """Whether it shows what lies elsewhere, and takes no entries."""
+        return self.holds != "entries"
+
+
+class LevelInfo(Level):
+    """A level, and what is in it at a time."""
+
+    entries: int
+    """Entries that have not expired."""
+    expired: int
+    """Entries that expired, and that maintenance has not removed yet."""
+    missed: int
+    """Entries that expired, or were removed, before a subscriber ingested them."""
+    pending: int
+    """Changes of its sources that it has not ingested yet."""
+    subscribed_to: tuple[str, ...]
+    """The levels from which it pulls, by name."""
+    tags: tuple[str, ...]
+    """The tags of its entries."""
+    oldest_at: datetime | None
+    newest_at: datetime | None
+
+
+class Entry(Output):
+    """What a level holds: a text or JSON, with tags, for a time."""
+
+    id: str
+    level: str
+    """Name of its level."""
+    key: str | None
+    content: JsonValue
+    tags: tuple[str, ...]
+    metadata: dict[str, JsonValue]
+    base: float
+    """Relevance when it was added."""
+    relevance: float
+    """Relevance at the time of the question: it decays by the minute, more slowly with reads."""
+    at: datetime
+    expires_at: datetime | None
+    reads: int
+
+
+class Added(Output):
+    """What ``add`` did."""
+
+    id: str
+    level: str
+    key: str | None
+    created: bool
+    """False where the same content lay under the key, and nothing was written."""
+    replaced: bool = False
+    """Whether it took the place of other content under the key."""
+
+
+class NewEntry(Input):
+    """The validated arguments of ``add``."""
+
+    content: Annotated[Json, AfterValidator(_plain)]
+    tags: TagSet = ()
+    key: Annotated[Name, Field(max_length=MAX_NAME)] | None = None
+    metadata: JsonObject = Field(default_factory=dict)
+    ttl: Seconds | None = None
+    at: Moment | None = None
+    relevance: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 1.0
+
+
+def said(content: JsonValue) -> str:
+    """Return the words of a content: what is searched for it, without the marks of JSON."""
+    if isinstance(content, str):
+        return content
+    parts: list[str] = []
+    waiting: list[tuple[str, JsonValue]] = [("", content)]
+    while waiting:
+        name, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [(key, value[key]) for key in sorted(value, reverse=True)]
+        elif isinstance(value, list):
+            waiting += [("", item) for item in reversed(value)]
+            if name:
+                parts.append(f"{name}:")
+        else:
+            text = str(value) if not isinstance(value, float) or math.isfinite(value) else ""
+            parts.append(f"{name}: {text}" if name else text)
+    return " ".join(parts)

@@ -81,7 +81,7 @@ class Memory:
         self._reads = reads = Reads(graph)
         self._similarity = similarity = Similarity(graph, embedder)
         self._learner = learner = Learner(graph)
-        self._context = ContextWriter(graph, similarity.near_tasks)
+        self._context = ContextWriter(graph, similarity)
         self.lessons = Lessons(graph, similarity.fresh)
         """Heuristics, anti-patterns, rules, mistakes: see :class:`graphmem.lessons.Lessons`."""
         self.policies = Policies(graph, reads)
@@ -456,7 +456,8 @@ class Memory:
                 one are one candidate. Default: what :meth:`recall` finds, and what worked best
                 anywhere, 15 together.
             agent: use only episodes that this agent may read; None: all.
-            task_type: the type of the task; default: the known one, or that of the wording.
+            task_type: the type of the task; default: the known one, else that of the wording, else
+                that of the nearest known task if that is near.
             explore: "thompson"; "greedy" takes the highest expected rate; "ucb" the highest bound,
                 ``width`` standard deviations over it; "epsilon" a random one with probability
                 ``epsilon``, else as "greedy". Equal ones share.
@@ -503,7 +504,7 @@ class Memory:
             SettingsError: a search for similar ones is needed, and the memory was built with
                 another embedder.
         """
-        return self._forecaster.predict(task, strategy, agent, self._similarity.lenders)
+        return self._forecaster.predict(task, strategy, agent, self._similarity)
 
     def explain(
         self, item: HasId | str, *, kind: str | None = None, agent: str | None = None

@@ -37,20 +37,15 @@ RETURN id, whole, text, collect(m.id) AS members, sum(m.trials) AS trials, sum(m
 ORDER BY id;
 
 // name: forecasting.links
-// doc: What is similar to tasks, and to strategies or what counts as one with them, by the id of the task or of the whole.
-// param: tasks list
-// returns: label string, id string, similar string, similarity float
-MATCH (t:Task)
-WHERE t.id IN $tasks AND toString(t.ns) = $ns
-MATCH (t)-[l:SIMILAR_TO]->(n:Task)
-RETURN 'Task' AS label, t.id AS id, n.id AS similar, l.similarity AS similarity
-UNION ALL
+// doc: What is similar to strategies, or to what counts as one with them, by the id of the whole.
+// returns: id string, similar string, similarity float
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
 WITH DISTINCT whole(s) AS id
 MATCH (:Strategy {id: id})<-[:MERGED_INTO*0..1]-(m:Strategy)
 MATCH (m)-[l:SIMILAR_TO]->(n:Strategy)
-RETURN 'Strategy' AS label, id, n.id AS similar, l.similarity AS similarity;
+RETURN id, n.id AS similar, l.similarity AS similarity
+ORDER BY id, similar;
 
 // name: forecasting.counts
 // doc: The counts of an estimate. Parts: types (of uses of strategies, by type of task), tasks (the given ones), near (of nearby, rows

@@ -12,17 +12,28 @@ RETURN s.id AS id, 'strategy' AS kind, null AS owner, s.text AS text, s.merged_i
 
 // name: lookup.tasks
 // doc: Those of some ids that are tasks.
-// returns: id string
+// returns: id string, key string, text string, task_type string, type_rule string, episodes integer, score_sum float
 MATCH (t:Task)
 WHERE t.id IN $ids AND toString(t.ns) = $ns
-RETURN t.id AS id
+RETURN t.id AS id, t.key AS key, t.description AS text, t.type AS task_type, t.type_rule AS type_rule, t.episodes AS episodes,
+  t.score_sum AS score_sum
 ORDER BY id;
 
 // name: lookup.described_tasks
 // doc: The tasks with a description.
 // param: text string
-// returns: id string
+// returns: id string, key string, text string, task_type string, type_rule string, episodes integer, score_sum float
 MATCH (t:Task)
 WHERE t.description = $text AND t.ns = $ns
-RETURN t.id AS id
+RETURN t.id AS id, t.key AS key, t.description AS text, t.type AS task_type, t.type_rule AS type_rule, t.episodes AS episodes,
+  t.score_sum AS score_sum
 ORDER BY id;
+
+// name: lookup.linked_tasks
+// doc: The tasks that are similar to some, the nearest first.
+// returns: id string, similarity float
+MATCH (t:Task)
+WHERE t.id IN $ids AND toString(t.ns) = $ns
+MATCH (t)-[r:SIMILAR_TO]->(o:Task)
+RETURN o.id AS id, r.similarity AS similarity
+ORDER BY similarity DESC, id;

@@ -3,20 +3,12 @@
 // their counts alone; texts are read of the few. The embedded engine looks through a label several
 // times as fast where all conditions are plain comparisons.
 
-// name: context.task
-// doc: The data of a task (no row: unknown).
-// param: task string
-// returns: key string, task_type string, episodes integer, mean_score float
-MATCH (t:Task {id: $task})
-WITH t, t.ns AS ns WHERE ns = $ns AND t.episodes > 0
-RETURN t.key AS key, t.type AS task_type, t.episodes AS episodes, t.score_sum / t.episodes AS mean_score;
-
 // name: context.own
-// doc: The episodes of given agents on a task, on given types of tasks: how many, their mean score, and the latest, latest first.
-// param: task string, agents list, types list = null, most_episodes integer
+// doc: The episodes of given agents on tasks, on given types of tasks: how many, their mean score, and the latest, latest first.
+// param: tasks list, agents list, types list = null, most_episodes integer
 // returns: episodes integer, mean_score float, latest list
-MATCH (t:Task {id: $task})
-WITH t, t.ns AS ns WHERE ns = $ns
+MATCH (t:Task)
+WHERE t.id IN $tasks AND toString(t.ns) = $ns
 MATCH (t)<-[:ATTEMPTED]-(e:Episode)<-[:RAN]-(a:Agent)
 WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)
 WITH e.score AS score, e.summary AS summary, e.id AS id, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
@@ -24,16 +16,6 @@ ORDER BY at DESC, id DESC
 WITH count(*) AS episodes, sum(score) AS total, collect({score: score, summary: summary})[..$most_episodes] AS latest
 WHERE episodes > 0
 RETURN episodes, total / episodes AS mean_score, latest;
-
-// name: context.similar
-// doc: The tasks that are similar to one, the nearest first.
-// param: task string
-// returns: id string, similarity float
-MATCH (t:Task {id: $task})
-WITH t, t.ns AS ns WHERE ns = $ns
-MATCH (t)-[r:SIMILAR_TO]->(o:Task)
-RETURN o.id AS id, r.similarity AS similarity
-ORDER BY similarity DESC, id;
 
 // name: context.tried
 // doc: What was tried on tasks, rows {id, weight, own}, best first: outcomes on the task itself (own) and on those near it, which count by
@@ -122,26 +104,27 @@ LIMIT $limit
 RETURN 'sentences' AS part, collect({text: text, supporting: supporting, opposing: opposing}) AS rows;
 
 // name: context.parts
-// doc: The lessons for a task of a type: one row for each part that is not empty. Parts: rules (those of the task that hold, latest first),
-// doc: mistakes (on the task with the key, most frequent first), heuristics and anti-patterns (of the type, best and most certain first,
-// doc: ignoring merging), general rules (best supported first; those of models last), episodes (of the task, latest first), merged (a
+// doc: The lessons for tasks of a type: one row for each part that is not empty. Parts: rules (those of the tasks that hold, latest first),
+// doc: mistakes (on the tasks with the keys, most frequent first), heuristics and anti-patterns (of the type, best and most certain first,
+// doc: ignoring merging), general rules (best supported first; those of models last), episodes (of the tasks, latest first), merged (a
 // doc: merged strategy, if any), others (an agent besides the given ones, if any). The parameters most_... limit the numbers of rows.
-// param: task string, key string, task_type string, consolidation string, at_least integer, at_least_failures integer, above float = 0.5
+// param: tasks list, keys list, task_type string, consolidation string, at_least integer, at_least_failures integer, above float = 0.5
 // param: most_rules integer, most_mistakes integer, most_heuristics integer, most_anti_patterns integer, most_general_rules integer
 // param: most_episodes integer
 // returns: part string, rows list
-MATCH (t:Task {id: $task})
-WITH t, t.ns AS ns WHERE ns = $ns
+MATCH (t:Task)
+WHERE t.id IN $tasks AND toString(t.ns) = $ns
 MATCH (t)-[:HAS_RULE]->(r:Rule)
 WHERE r.verdict IS NOT NULL
-WITH r, CASE r.verdict WHEN 'WORKS' THEN r.worked_at ELSE r.failed_at END AS at
-ORDER BY at DESC, r.id
+WITH r.verdict AS verdict, r.text AS text, sum(supporting(r)) AS supporting, sum(opposing(r)) AS opposing, min(r.id) AS id,
+     max(CASE r.verdict WHEN 'WORKS' THEN r.worked_at ELSE r.failed_at END) AS at
+ORDER BY at DESC, id
 LIMIT $most_rules
-RETURN 'rules' AS part,
-       collect({verdict: r.verdict, text: r.text, supporting: supporting(r), opposing: opposing(r)}) AS rows
+RETURN 'rules' AS part, collect({verdict: verdict, text: text, supporting: supporting, opposing: opposing}) AS rows
 UNION ALL
+UNWIND $keys AS key
 MATCH (m:Mistake)
-WHERE m.task = $key AND m.ns = $ns
+WHERE m.task = key AND m.ns = $ns
 WITH m
 ORDER BY m.seen DESC, m.last_order DESC, m.id
 LIMIT $most_mistakes
@@ -186,8 +169,8 @@ RETURN 'general rules' AS part,
        collect({verdict: r.verdict, text: r.text, source: r.source, supporting: supporting, opposing: opposing, agents: r.agents,
          task_types: r.task_types}) AS rows
 UNION ALL
-MATCH (t:Task {id: $task})
-WITH t, t.ns AS ns WHERE ns = $ns
+MATCH (t:Task)
+WHERE t.id IN $tasks AND toString(t.ns) = $ns
 MATCH (t)-[d:RECENT]->(e:Episode)
 MATCH (a:Agent)-[:RAN]->(e)
 WHERE $agents IS NULL OR a.name IN $agents

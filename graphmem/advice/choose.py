@@ -59,7 +59,7 @@ class Chooser:
         self, graph: Graph, similarity: Similarity, estimator: Estimator, recaller: Recaller
     ) -> None:
         self._graph = graph
-        self._near = similarity.lenders
+        self._near = similarity
         self._estimator = estimator
         self._recaller = recaller
 

@@ -6,23 +6,19 @@ type, of all; of a strategy likewise. ``forecasting.pool`` computes it; its coun
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from graphmem.advice.strengths import Strengths, parameters, undecided
 from graphmem.graph.access import View
 from graphmem.graph.graph import Graph
-from graphmem.graph.lookup import task_ids
+from graphmem.graph.nearness import Near, Question, understood
 from graphmem.ids import node_id, strategy_id
 from graphmem.models.forecasts import Borrowed, PoolingStrengths
 from graphmem.search.edges import LINKS
 from graphmem.store.port import Row
-from graphmem.text.task_types import GENERAL, infer_task_type
 
-Near = Callable[[str, str, View], Sequence[tuple[str, float]]]
-"""Finds nodes of a label (``Task``, ``Strategy``) similar to a text in a view: their ids, and
-similarities in [-1, 1]."""
 _NOTHING = {
     **dict.fromkeys(("trials", "successes", "type_trials", "type_successes"), 0),
     **dict.fromkeys(("near_trials", "near_successes", "near_weight", "near_won"), 0),
@@ -110,6 +106,8 @@ class Estimates:
     tasks: tuple[str, ...]
     """Ids of the task; none where the memory does not have it."""
     task_type: str | None
+    type_rule: str | None
+    """What decided the type; see :class:`graphmem.graph.nearness.Question`."""
     trials: int
     """Uses of strategies over all tasks."""
     successes: int
@@ -157,16 +155,20 @@ class Estimator:
             strategies: at least one.
             view: what is read of the memory.
             near: finds what is near an unknown task or strategy.
-            task_type: the type of the task; None: the known one, else that which its wording gives.
+            task_type: the type of the task; None: see :func:`graphmem.graph.nearness.understood`.
         """
-        own = task_ids(self._graph, task, view)
+        question = understood(self._graph, task, view, near, task_type)
+        return self.expected(question, strategies, view, near)
+
+    def expected(
+        self, question: Question, strategies: Sequence[str], view: View, near: Near | None = None
+    ) -> Estimates:
+        """Return what is to be expected of strategies (texts or ids) on a task that was found."""
         ids = {text: strategy_id(self._graph.ns, text) for text in strategies}
-        links = self._links(own, {*strategies, *ids.values()}) if own or ids else {}
-        similar = links.pop("", {})
-        if not own and near is not None:
-            similar = _nearest(near("Task", task, view), own)
+        links = self._links({*strategies, *ids.values()})
+        own, kind = question.tasks, question.task_type
+        similar = _nearest(question.near, own)
         counts = self._counts(own, similar, {*strategies, *ids.values()}, links, view)
-        kind = self._type(task, own, counts, view, task_type)
         typed = _sum(row for row in counts.types if row["type"] == kind)
         totals = _sum(counts.types)
         if view.agents is None:
@@ -197,6 +199,7 @@ class Estimator:
         return Estimates(
             tasks=tuple(own),
             task_type=kind,
+            type_rule=question.type_rule,
             trials=totals["trials"],
             successes=totals["successes"],
             rate=parts[0]["rate"],
@@ -214,13 +217,13 @@ class Estimator:
             agents=view.agents,
         )
 
-    def _links(self, tasks: list[str], strategies: Iterable[str]) -> dict[str, dict[str, float]]:
-        """Return what is similar to strategies, by their wholes, and under "" to the tasks."""
+    def _links(self, strategies: Iterable[str]) -> dict[str, dict[str, float]]:
+        """Return what is similar to strategies, by their wholes."""
         links: dict[str, dict[str, float]] = {}
-        for row in self._read("forecasting.links", tasks=tasks, ids=sorted(strategies)):
-            near = links.setdefault(row["id"] if row["label"] == "Strategy" else "", {})
+        for row in self._read("forecasting.links", ids=sorted(strategies)):
+            near = links.setdefault(row["id"], {})
             near[row["similar"]] = max(near.get(row["similar"], 0.0), row["similarity"])
-        return {whole: _nearest(near.items(), [*tasks, whole]) for whole, near in links.items()}
+        return {whole: _nearest(near.items(), [whole]) for whole, near in links.items()}
 
     def _counts(
         self,
@@ -267,20 +270,6 @@ class Estimator:
             outcomes={row["whole"]: row for row in parts.get("outcomes", ())},
         )
 
-    def _type(
-        self, task: str, own: list[str], counts: _Counts, view: View, given: str | None
-    ) -> str | None:
-        """Return the type of a task, None where it has none."""
-        if given is not None:
-            return None if given == GENERAL else given
-        if view.agents is None:
-            types = {row["type"] for row in counts.tasks}
-        else:
-            known = view.tasks(self._graph, own, untried=True) if own else {}
-            types = {row["task_type"] for row in known.values()}
-        types = types or {infer_task_type(task).name}
-        return next(iter(types)) if len(types) == 1 and GENERAL not in types else None
-
     # Strategies
 
     def _rows(
@@ -325,7 +314,7 @@ class Estimator:
 
     def _unknown(self, text: str, near: Near | None, view: View) -> list[Borrowed]:
         """Return the strategies similar to one that the memory does not have."""
-        similar = _nearest(near("Strategy", text, view), []) if near else {}
+        similar = _nearest(near.near_strategies(text, view), []) if near else {}
         if not similar:
             return []
         counts = self._counts([], {}, (), {"": similar}, view)

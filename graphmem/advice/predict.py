@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from graphmem.advice.estimate import Estimator, Near
+from graphmem.advice.estimate import Estimator
 from graphmem.advice.strengths import Strengths
 from graphmem.errors import ValidationError
 from graphmem.graph.access import read_view
 from graphmem.graph.arguments import checked_text
 from graphmem.graph.graph import Graph
+from graphmem.graph.nearness import Near
 from graphmem.models.fields import MAX_STRATEGIES
 from graphmem.models.forecasts import (
     Calibration,

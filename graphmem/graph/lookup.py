@@ -14,6 +14,7 @@ from graphmem.ids import strategy_id, task_id
 from graphmem.models.explanations import ItemKind
 from graphmem.models.fields import MAX_KEY
 from graphmem.store.port import Row
+from graphmem.text.task_types import infer_task_type
 
 KINDS: tuple[ItemKind, ...] = ("strategy", "heuristic", "anti-pattern", "rule", "policy")
 FITTING = 20
@@ -36,18 +37,33 @@ def task_ids(reader: Reader, text: str, view: View = EVERYTHING) -> list[str]:
 
     ``view`` is what is seen of the memory: only tasks in it are found.
     """
+    return [row["id"] for row in known_tasks(reader, text, view)]
+
+
+def known_tasks(reader: Reader, text: str, view: View = EVERYTHING) -> list[Row]:
+    """Return the tasks of :func:`task_ids`: rows of ``lookup.tasks``.
+
+    Their types are those that the view has of them.
+    """
     ids = [task_id(reader.ns, text), text]
-    if view.agents is not None:
-        if found := view.tasks(reader, ids, untried=True):
-            return sorted(found)
-        ids = [row["id"] for row in reader.read("lookup.described_tasks", text=text)]
-        return sorted(
-            key for key, row in view.tasks(reader, ids, untried=True).items() if row["text"] == text
-        )
     rows = reader.read("lookup.tasks", ids=ids)
+    if view.agents is not None:
+        rows = list(_seen(reader, rows, view))
     if not rows:
         rows = reader.read("lookup.described_tasks", text=text)
-    return [row["id"] for row in rows]
+        if view.agents is not None:
+            rows = [row for row in _seen(reader, rows, view) if row["text"] == text]
+    return rows
+
+
+def _seen(reader: Reader, rows: list[Row], view: View) -> Iterator[Row]:
+    """Yield those of some tasks that are in a view, worded and typed as they are there."""
+    there = view.tasks(reader, [row["id"] for row in rows], untried=True)
+    for row in rows:
+        if (seen := there.get(row["id"])) is not None:
+            inferred = infer_task_type(seen["text"])
+            rule = inferred.rule if seen["task_type"] == inferred.name else "given"
+            yield {**row, **seen, "type_rule": rule}
 
 
 def subject_ids(ns: str, subject: object, what: str, remedy: str) -> list[str]:

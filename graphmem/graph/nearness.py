@@ -1,11 +1,19 @@
-"""What is near a text: what a search by meaning tells those that know nothing of searching."""
+"""What a question is about: which task it names, which ones are near, and of which type it is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
-from graphmem.graph.access import View
+from graphmem.graph.access import EVERYTHING, View
+from graphmem.graph.graph import Reader
+from graphmem.graph.lookup import known_tasks
+from graphmem.store.port import Row
+from graphmem.text.task_types import GENERAL, infer_task_type
+
+SPEAKS = 10
+"""A task with fewer episodes may be new: what is similar to it may not be linked yet."""
 
 
 class NearTasks(NamedTuple):
@@ -13,11 +21,110 @@ class NearTasks(NamedTuple):
 
     tasks: tuple[tuple[str, float], ...] = ()
     """Their ids and similarities, the nearest first; none is under the floor of relevance."""
-    task_type: str | None = None
-    """The type of the nearest one, where that is near enough to lend it and has one."""
-    type_rule: str | None = None
-    """What decided the type: ``near: <id of the task>``."""
+    lender: str | None = None
+    """The nearest one, where that is near enough to lend its type."""
 
 
-Near = Callable[[str, View], NearTasks]
-"""Finds the tasks near a text in a part of the memory."""
+class Near(Protocol):
+    """Finds what is near a text in a part of the memory."""
+
+    def near_tasks(self, text: str, view: View = EVERYTHING) -> NearTasks:
+        """Return the tasks near a text."""
+        ...
+
+    def fresh(self) -> object:
+        """Link what is new to what is similar to it."""
+        ...
+
+    def near_strategies(self, text: str, view: View = EVERYTHING) -> Sequence[tuple[str, float]]:
+        """Return the ids and similarities of strategies like a text."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A text that means a task, and what the memory has of it."""
+
+    text: str
+    known: tuple[Row, ...]
+    """All tasks that it names: rows of ``lookup.tasks``."""
+    near: tuple[tuple[str, float], ...]
+    """The ids and similarities of other tasks, the nearest first."""
+    task_type: str | None
+    """None: it has none."""
+    type_rule: str | None
+    """What decided the type: ``given``, the rule that fired, or ``near: <id of the task>``."""
+
+    @property
+    def tasks(self) -> list[str]:
+        """The ids of the tasks that it names."""
+        return [row["id"] for row in self.known]
+
+
+def understood(
+    reader: Reader,
+    text: str,
+    view: View = EVERYTHING,
+    near: Near | None = None,
+    task_type: str | None = None,
+    *,
+    fresh: bool = False,
+) -> Question:
+    """Return what a question is about.
+
+    What is near a known task is linked to it in the graph (with ``fresh`` also what is new there);
+    for any other ``near`` searches.
+
+    Its type is the given one, else that of the known task, else that which its wording gives, else
+    that of the nearest known task, where that is near enough. A type that is given as "general" is
+    none. Several tasks of one wording have a type if there is but one among them.
+    """
+    known = known_tasks(reader, text, view)
+    own = [row["id"] for row in known]
+    if known:
+        if near is not None and fresh and sum(row["episodes"] for row in known) < SPEAKS:
+            near.fresh()
+        found = _linked(reader, own, view)
+    else:
+        found = NearTasks() if near is None else near.near_tasks(text, view)
+    kind, rule = _type(reader, text, known, found, view, task_type)
+    return Question(text, tuple(known), found.tasks, kind, rule)
+
+
+def _linked(reader: Reader, own: Sequence[str], view: View) -> NearTasks:
+    """Return the tasks that are linked to some in the graph, as similar ones."""
+    rows = reader.read("lookup.linked_tasks", ids=own)
+    nearest: dict[str, float] = {}
+    for row in rows:
+        nearest.setdefault(row["id"], row["similarity"])
+    there = view.tasks(reader, list(nearest)) if view.agents is not None else nearest
+    floor = reader.settings.relevance_floor or 0.0
+    tasks = tuple(
+        pair
+        for pair in nearest.items()
+        if pair[0] in there and pair[0] not in own and pair[1] >= floor
+    )
+    return NearTasks(tasks, tasks[0][0] if tasks else None)
+
+
+def _type(
+    reader: Reader,
+    text: str,
+    known: Sequence[Row],
+    near: NearTasks,
+    view: View,
+    given: str | None,
+) -> tuple[str | None, str | None]:
+    """Return a type, and what decided it."""
+    if given is not None:
+        return (None, None) if given == GENERAL else (given, "given")
+    types = {row["task_type"]: row["type_rule"] for row in known if row["task_type"] != GENERAL}
+    if types:
+        return next(iter(types.items())) if len(types) == 1 else (None, None)
+    if not known and (inferred := infer_task_type(text)).name != GENERAL:
+        return inferred.name, inferred.rule
+    if near.lender is not None:
+        row = view.tasks(reader, [near.lender]).get(near.lender)
+        if row is not None and row["task_type"] != GENERAL:
+            return row["task_type"], f"near: {near.lender}"
+    return None, None

@@ -29,7 +29,6 @@ from graphmem.models.similarity import RelinkReport, SimilarStrategy
 from graphmem.search.edges import LINKS, PAGE, Edges
 from graphmem.store.paging import pages
 from graphmem.store.port import TEXTS, Row, SearchIndex
-from graphmem.text.task_types import GENERAL
 from graphmem.text.words import words
 
 if TYPE_CHECKING:
@@ -178,39 +177,30 @@ class Similarity:
             enough(lambda size: index.matching(label, said, vector, size), found[1]),
         )
 
-    def lenders(self, label: str, text: str, view: View = EVERYTHING) -> list[tuple[str, float]]:
-        """Return the ids and similarities of nodes that lend to a strategy or task with a text."""
-        hits = self.search(text, LINKS, view)
-        if not hits:
-            return []
-        thresholds = self.embedder.thresholds
-        least = thresholds.near if label == "Task" else thresholds.similar
-        return [
-            (hit.id, hit.similarity)
-            for hit in hits
-            if hit.label == label and hit.similarity >= least
-        ]
+    def near_strategies(self, text: str, view: View = EVERYTHING) -> list[tuple[str, float]]:
+        """Return the ids and similarities of the strategies that lend to one with a text."""
+        hits = [hit for hit in self.search(text, LINKS, view) if hit.label == "Strategy"]
+        least = self.embedder.thresholds.similar if hits else 1.0
+        return [(hit.id, hit.similarity) for hit in hits if hit.similarity >= least]
 
     def near_tasks(self, text: str, view: View = EVERYTHING) -> NearTasks:
-        """Return the tasks to which a text is relevantly similar, and the type that they lend it.
+        """Return the tasks to which a text is relevantly similar.
 
-        The text has the type of the nearest task if that has one, and if their similarity is at
-        least the embedder's ``near``, which one in 1,000 pairs of unrelated texts exceeds.
+        The nearest one can lend its type if their similarity is at least the embedder's ``near``,
+        which one in 1,000 pairs of unrelated texts exceeds.
         """
         hits = self.search(text, LINKS, view)
-        least = self.floors(hits, LINKS, view)["Task"]
+        least = max(self.floors(hits, LINKS, view)["Task"] - _ROUNDED, 0.0)
         tasks = sorted(
-            ((hit.id, hit.similarity) for hit in hits if hit.label == "Task"),
+            (
+                (hit.id, hit.similarity)
+                for hit in hits
+                if hit.label == "Task" and hit.similarity >= least
+            ),
             key=lambda pair: (-pair[1], pair[0]),
-        )
-        near = tuple(pair for pair in tasks if pair[1] >= max(least - _ROUNDED, 0.0))[:LINKS]
-        if not near or near[0][1] < self.embedder.thresholds.near:
-            return NearTasks(near)
-        first = near[0][0]
-        row = view.tasks(self._graph, [first]).get(first)
-        if row is None or row["task_type"] == GENERAL:
-            return NearTasks(near)
-        return NearTasks(near, row["task_type"], f"near: {first}")
+        )[:LINKS]
+        lends = bool(tasks) and tasks[0][1] >= self.embedder.thresholds.near
+        return NearTasks(tuple(tasks), tasks[0][0] if lends else None)
 
     def floors(self, hits: Sequence[Hit], limit: int, view: View = EVERYTHING) -> dict[str, float]:
         """Return by label the similarity below which nothing of a search is relevant.

@@ -164,6 +164,17 @@ class TestSections:
         assert memory.lessons.rules("walk home") == memory.lessons.rules("home")
         assert memory.lessons.scores("walk home") == memory.lessons.scores("home")
 
+    def test_all_tasks_of_a_wording_count(self, memory: Memory) -> None:
+        """As they do in a prediction."""
+        for key in ("ann's", "ben's"):
+            memory.learn("walk home", "walk", score=0.9, task_key=key, successes=["took a map"])
+            memory.learn("walk home", "run", score=0.1, task_key=key, error="out of breath")
+        shown = memory.context("walk home", max_tokens=500)
+        assert "mean score 0.50 (4 episodes)" in shown
+        assert "- 2 of 2: took a map" in shown
+        assert "- 2x: run\n  error: out of breath" in shown
+        assert memory.predict("walk home", "walk").trials == 2
+
     def test_an_empty_memory_has_nothing_to_say(self, memory: Memory) -> None:
         assert memory.context(TASK) == ""
         fill(memory, task_type="debugging")

@@ -274,6 +274,30 @@ def test_what_is_new_borrows_from_what_is_similar(opened: Opener) -> None:
     assert alone.high - alone.low < task.high - task.low
 
 
+def test_a_task_has_the_type_that_context_and_recall_give_it(opened: Opener) -> None:
+    """Given, known, in its wording, or that of the nearest task."""
+    memory = opened(embedder="hashing")
+    paris, rome = (f"refund a cancelled flight to {city}" for city in ("paris", "rome"))
+    for _ in range(4):
+        memory.learn(paris, "ask", success=True, task_type="airline")
+    tried(memory, "play chess", "ask", "ff")
+
+    def kind(task: str) -> str | None:
+        return memory.predict(task, "ask").basis.task_type
+
+    for task, expected in (
+        *((paris, "airline"), (rome, "airline"), ("debug a refund", "debugging")),
+        *(("play chess", None), ("play chess again", None), ("look at the sea", None)),
+    ):
+        assert kind(task) == memory.recall(task).task_type == expected
+    memory.learn(rome, "ask", success=True)
+    memory.upkeep.relink()
+    assert kind(rome) == "airline", "a known task without a type has that of the nearest one, too"
+    given = memory.choose(rome, ["ask"], task_type="general")
+    assert given.type_trials == 0
+    assert memory.choose(rome, ["ask"]).type_trials == 4
+
+
 def test_what_an_agent_never_tried_borrows_though_others_did(opened: Opener) -> None:
     """What only others know is unknown to it; what it tried on similar tasks counts."""
     memory = opened(embedder="hashing")

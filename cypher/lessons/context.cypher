@@ -7,8 +7,9 @@
 // doc: The episodes of given agents on tasks, on given types of tasks: how many, their mean score, and the latest, latest first.
 // param: tasks list, agents list, types list = null, most_episodes integer
 // returns: episodes integer, mean_score float, latest list
-MATCH (t:Task)
-WHERE t.id IN $tasks AND toString(t.ns) = $ns
+UNWIND $tasks AS task
+MATCH (t:Task {id: task})
+WITH t, t.ns AS ns WHERE ns = $ns
 MATCH (t)<-[:ATTEMPTED]-(e:Episode)<-[:RAN]-(a:Agent)
 WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)
 WITH e.score AS score, e.summary AS summary, e.id AS id, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at

@@ -546,11 +546,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         else "",
         "strategy": ids(target, "Strategy")[0],
         "rows": rows.get(query.name, []),
-        "task": None
-        if query.name.startswith("maintenance.")
-        else ids(target, "Task")[0]
-        if query.name.startswith("context.")
-        else "shared task",
+        "task": None if query.name.startswith("maintenance.") else "shared task",
         "others": ids(target, "Strategy") if query.name.startswith("search.") else None,
         "text": "shared task",
         "worker": "shared worker",
@@ -565,6 +561,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "at_least_failures": 1,
         "consolidation": ids(target, "Consolidation")[0],
         "key": "shared task",
+        "keys": ["shared task"],
         **{f"most_{part}": 50 for part in PARTS},
         "established": 0.6,
         "refuted": 0.4,

@@ -12,6 +12,7 @@ import logging
 import math
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
@@ -27,13 +28,14 @@ from graphmem.ids import node_id
 from graphmem.models import Difference
 from graphmem.models.similarity import RelinkReport, SimilarStrategy
 from graphmem.search.edges import LINKS, PAGE, Edges
+from graphmem.search.seen import Seen
 from graphmem.store.paging import pages
 from graphmem.store.port import TEXTS, Row, SearchIndex
 from graphmem.text.words import words
 
 if TYPE_CHECKING:
     from graphmem.search.embedding import Embedder
-    from graphmem.store.port import Cosines, Near, Vector
+    from graphmem.store.port import Cosines, Vector
 
 Progress = Callable[[int, int], None]
 """Called with how much is done, and of how much."""
@@ -44,8 +46,6 @@ LONGEST = 100_000
 """Characters of a text that is searched for."""
 _SHARE = 5
 """Where one in so many nodes is new, all are linked anew: that is quicker."""
-_GROWTH = 4
-"""Factor by which more is looked at where too little of it may be read."""
 _ROUNDED = 1e-6
 """What the cosine of a text with itself may lack of 1."""
 _UNSEEN = 100
@@ -109,10 +109,9 @@ class Similarity:
         vector, said = self.vector(asked), words(asked)
         found = index.hits(vector, said, limit)
         if view.agents is not None:
-            found = {
-                label: self._seen(index, label, vector, said, limit, view, pair)
-                for label, pair in found.items()
-            }
+            for label, (near, matching) in found.items():
+                seen = Seen(self._graph, index, label, vector, limit, view)
+                found[label] = seen.near(near), seen.matching(said, matching)
         for label, (near, matching) in found.items():
             similar = dict(matching) | dict(near)
             by_vector = {key: rank for rank, (key, _) in enumerate(near, 1)}
@@ -130,58 +129,23 @@ class Similarity:
             ]
         return sorted(hits, key=lambda hit: (-hit.fused, -hit.similarity, hit.id))
 
-    def _seen(
-        self,
-        index: SearchIndex,
-        label: str,
-        vector: Vector,
-        said: Sequence[str],
-        limit: int,
-        view: View,
-        found: tuple[Near, Near],
-    ) -> tuple[Near, Near]:
-        """Return the nearest nodes, and those that match the words best, of a part of the memory.
-
-        More and more are looked at until enough are seen, or there are no more.
-        """
-        known: set[str] = set()
-        there: set[str] = set()
-
-        def enough(more: Callable[[int], Near], found: Near) -> Near:
-            size, most = limit, index.count(label)
-            while True:
-                ids = [key for key, _ in found if key not in known]
-                known.update(ids)
-                if label == "Task":
-                    there.update(view.tasks(self._graph, ids))
-                else:
-                    there.update(view.strategies(self._graph, ids))
-                seen = [pair for pair in found if pair[0] in there]
-                if len(seen) >= limit or len(found) < size or size >= most:
-                    return seen[:limit]
-                size *= _GROWTH
-                found = more(size)
-
-        def near(size: int) -> Near:
-            if size <= _GROWTH**2 * limit:
-                return index.near(label, vector, size)
-            held, matrix = index.matrix(label, view.all_of(self._graph, label))  # few of many
-            from graphmem.arrays import product
-
-            scores = product(matrix, vector).tolist() if held else []
-            pairs = [(key, round(score, 6)) for key, score in zip(held, scores, strict=True)]
-            return sorted(pairs, key=lambda pair: (-pair[1], pair[0]))[:limit]
-
-        return (
-            enough(near, found[0]),
-            enough(lambda size: index.matching(label, said, vector, size), found[1]),
-        )
+    def nearest(self, label: str, text: str, view: View = EVERYTHING) -> list[tuple[str, float]]:
+        """Return the :data:`LINKS` nodes nearest to a text by meaning alone, the nearest first."""
+        asked = searched("text", text)
+        index = self.fresh(asked)
+        if index is None:
+            return []
+        vector = self.vector(asked)
+        found = index.near(label, vector, LINKS)
+        if view.agents is None:
+            return found
+        return list(Seen(self._graph, index, label, vector, LINKS, view).near(found))
 
     def near_strategies(self, text: str, view: View = EVERYTHING) -> list[tuple[str, float]]:
         """Return the ids and similarities of the strategies that lend to one with a text."""
-        hits = [hit for hit in self.search(text, LINKS, view) if hit.label == "Strategy"]
-        least = self.embedder.thresholds.similar if hits else 1.0
-        return [(hit.id, hit.similarity) for hit in hits if hit.similarity >= least]
+        near = self.nearest("Strategy", text, view)
+        least = self.embedder.thresholds.similar if near else 1.0
+        return [pair for pair in near if pair[1] >= least]
 
     def near_tasks(self, text: str, view: View = EVERYTHING) -> NearTasks:
         """Return the tasks to which a text is relevantly similar.
@@ -189,18 +153,11 @@ class Similarity:
         The nearest one can lend its type if their similarity is at least the embedder's ``near``,
         which one in 1,000 pairs of unrelated texts exceeds.
         """
-        hits = self.search(text, LINKS, view)
-        least = max(self.floors(hits, LINKS, view)["Task"] - _ROUNDED, 0.0)
-        tasks = sorted(
-            (
-                (hit.id, hit.similarity)
-                for hit in hits
-                if hit.label == "Task" and hit.similarity >= least
-            ),
-            key=lambda pair: (-pair[1], pair[0]),
-        )[:LINKS]
+        near = self.nearest("Task", text, view)
+        least = max(self._floor("Task", len(near), LINKS, view) - _ROUNDED, 0.0)
+        tasks = tuple(pair for pair in near if pair[1] >= least)
         lends = bool(tasks) and tasks[0][1] >= self.embedder.thresholds.near
-        return NearTasks(tuple(tasks), tasks[0][0] if lends else None)
+        return NearTasks(tasks, tasks[0][0] if lends else None)
 
     def floors(self, hits: Sequence[Hit], limit: int, view: View = EVERYTHING) -> dict[str, float]:
         """Return by label the similarity below which nothing of a search is relevant.
@@ -210,18 +167,17 @@ class Similarity:
         everything these are the nodes that were found, or :data:`_UNSEEN` where the search, of that
         ``limit``, may have left some out: what others did must not show.
         """
+        found = Counter(hit.label for hit in hits if hit.vector_rank is not None)
+        return {label: self._floor(label, found[label], limit, view) for label in TEXTS}
+
+    def _floor(self, label: str, found: int, limit: int, view: View) -> float:
+        """Return the floor for a label of which so many nodes were found."""
         given = self._graph.settings.relevance_floor
-        if given is not None or not hits or self._index is None:
-            return dict.fromkeys(TEXTS, 0.0 if given is None else given)
-        floors = {}
-        for label in TEXTS:
-            if view.agents is None:
-                texts = self._index.count(label)
-            else:
-                texts = sum(hit.label == label and hit.vector_rank is not None for hit in hits)
-                texts = texts if texts < limit else _UNSEEN
-            floors[label] = self.embedder.thresholds.relevant(texts)
-        return floors
+        if given is not None or self._index is None:
+            return 0.0 if given is None else given
+        if view.agents is None:
+            return self.embedder.thresholds.relevant(self._index.count(label))
+        return self.embedder.thresholds.relevant(found if found < limit else _UNSEEN)
 
     def vector(self, text: str) -> Vector:
         """Return the vector of a text that is searched for: shape (dimensions,), of length 1."""
@@ -545,8 +501,10 @@ class Similarity:
         """Embed and index nodes; return how many texts were embedded."""
         embedded = index.with_vectors(label, texts)
         missing = sorted({text for key, text in texts.items() if key not in embedded})
-        made = self.embedder.embed(missing) if missing else ()
-        index.put(label, texts, dict(zip(missing, made, strict=True)))
+        made = {text: self._asked[text] for text in missing if text in self._asked}
+        new = [text for text in missing if text not in made]
+        made.update(zip(new, self.embedder.embed(new) if new else (), strict=True))
+        index.put(label, texts, made)
         return len(missing)
 
     def _adopt(self, embedder: Embedder) -> None:

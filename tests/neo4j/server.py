@@ -109,6 +109,17 @@ internal.dbms.bolt.netty_server_shutdown_quiet_period=0
 internal.server.bolt.thread_pool_shutdown_wait_time=1s
 """
 
+# For a server that ends with a run of tests. With the second compiler of Java, compiling would be
+# half of its work. What the first compiler makes does not fit into the 48 MB that it has by itself.
+QUICK_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
+
+# A statement would be planned again for each order of magnitude in length of each of its lists and
+# texts, and again after a thousand others. Its numbers change all the time: it is planned once.
+QUICK_CONF = """\
+internal.cypher.use_parameter_size=false
+server.memory.query_cache.per_db_cache_num_entries=4000
+"""
+
 # APOC looks for newly installed procedures once a minute unless told otherwise.
 APOC_CONF = "apoc.custom.procedures.refresh=1000\n"
 
@@ -128,7 +139,7 @@ class Neo4jServer:
     Without `home` the data is in a temporary folder that `close()` (or the end of this process)
     removes. Without ports, free ones are chosen at the first start and kept from then on. The
     server dies with the process that started it, also when that is killed. One that is
-    `short_lived` starts sooner.
+    `short_lived` has less work with statements that it runs a few times, and more with others.
     """
 
     def __init__(
@@ -148,8 +159,7 @@ class Neo4jServer:
         self.http_port = http_port
         self._temporary = home is None
         self._jvm_options = jvm_options
-        # Without its second compiler Java needs half the time to start, but stays slower.
-        self._compiler = ("-XX:TieredStopAtLevel=1",) if short_lived else ()
+        self._short_lived = short_lived
         self._owner = os.getpid()
         self._process: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
@@ -285,7 +295,7 @@ class Neo4jServer:
                 [
                     str(java),
                     *JVM_OPTIONS,
-                    *self._compiler,
+                    *(QUICK_OPTIONS if self._short_lived else ()),
                     f"-Djava.io.tmpdir={self.home / 'tmp'}",
                     *options,
                     "org.neo4j.server.CommunityEntryPoint",
@@ -317,6 +327,7 @@ class Neo4jServer:
         for jar in jars.glob("apoc-*.jar"):
             (self.home / "plugins" / jar.name).symlink_to(jar)
         conf = NEO4J_CONF.format(host=HOST, bolt_port=self.bolt_port, http_port=self.http_port)
+        conf += QUICK_CONF if self._short_lived else ""
         (self.home / "conf" / "neo4j.conf").write_text(conf)
         (self.home / "conf" / "apoc.conf").write_text(APOC_CONF)
         # One log a start, so that its tail is never about an earlier one.
@@ -407,21 +418,24 @@ class Found:
         self.close()
 
 
-def find_or_start() -> Found:
+def find_or_start(*, short_lived: bool = False) -> Found:
     """The first of: the server that ``NEO4J_URI`` names, a container, Maven's jars.
 
     Raises Neo4jUnavailable with the reason why each was not possible. A server that ``NEO4J_URI``
     names but that does not answer is an error: tests on another one than asked for would mislead.
+    Only one from Maven's jars can be `short_lived`, as a Neo4jServer is.
     """
     if os.environ.get("NEO4J_URI"):
         return _from_environment(os.environ)
     reasons = ["NEO4J_URI is not set"]
-    for way in (_from_docker, _from_maven):
-        try:
-            return way(tuple(reasons))
-        except Neo4jUnavailable as error:
-            reasons.extend(error.reasons)
-    raise Neo4jUnavailable(*reasons)
+    try:
+        return _from_docker(tuple(reasons))
+    except Neo4jUnavailable as error:
+        reasons.extend(error.reasons)
+    try:
+        return _from_maven(tuple(reasons), short_lived)
+    except Neo4jUnavailable as error:
+        raise Neo4jUnavailable(*reasons, *error.reasons) from error
 
 
 @contextlib.contextmanager
@@ -433,11 +447,11 @@ def shared(folder: Path) -> Iterator[Found]:
     """
     starting, told = folder / "neo4j.lock", folder / "neo4j.json"
     if fcntl is None:  # Windows has no such locks: there everybody has a server of its own
-        with find_or_start() as found:
+        with find_or_start(short_lived=True) as found:
             yield found
         return
     with locked(starting):
-        mine = None if told.exists() else find_or_start()
+        mine = None if told.exists() else find_or_start(short_lived=True)
         if mine:
             told.write_text(
                 json.dumps([mine.uri, mine.user, mine.password, mine.source, mine.browser_url])
@@ -543,8 +557,8 @@ def _wait_for_container(container: Any, uri: str) -> None:
             time.sleep(0.5)
 
 
-def _from_maven(passed_over: tuple[str, ...]) -> Found:
-    server = Neo4jServer()
+def _from_maven(passed_over: tuple[str, ...], short_lived: bool) -> Found:
+    server = Neo4jServer(short_lived=short_lived)
     try:
         server.start()
     except Neo4jUnavailable:

@@ -98,10 +98,10 @@ class Memory:
         """The ledger of predictions: see :class:`graphmem.policies.ledger.Predictions`."""
         self.cycles = Cycles(graph)
         """Cycles in time: see :class:`graphmem.policies.cycles.Cycles`."""
-        self._recaller = Recaller(graph, similarity)
         self._explainer = Explainer(graph, self.lessons)
         strengths = Strengths(graph)
         estimator = Estimator(graph, strengths)
+        self._recaller = Recaller(graph, similarity, estimator)
         self._forecaster = Forecaster(graph, strengths, estimator)
         self._chooser = Chooser(graph, similarity, estimator, self._recaller)
         self._maintainer = Maintainer(graph, similarity, strengths)
@@ -409,8 +409,8 @@ class Memory:
         """Return strategies that worked on similar tasks, and strategies to avoid.
 
         A search by meaning and words gives the nearest known tasks and strategies. Strategies tried
-        on these tasks are ranked by relevance, the lower bound of their expected success rate, and
-        freshness; similar strategies rank lower (:mod:`graphmem.advice.recall`). New texts are
+        on these tasks are ranked by relevance, the lower bound of what :meth:`predict` expects of
+        them, and freshness; similar ones rank lower (:mod:`graphmem.advice.recall`). New texts are
         embedded first. An empty memory gives an empty answer without loading a model.
 
         Args:
@@ -418,8 +418,8 @@ class Memory:
             limit: most items, from 1 to 100; there are at most 5 warnings.
             agent: use only outcomes that this agent may read; None: all.
             max_hops: from 0 to 4. 0: only strategies whose own text matches; 1: also strategies
-                tried on the nearest tasks; from 2 on also their neighbours by SIMILAR_TO and
-                CO_OCCURS_WITH, one step each.
+                tried on the nearest tasks; from 2 on, where these are few, also their neighbours by
+                SIMILAR_TO and CO_OCCURS_WITH, one step each.
             at: the time for computing freshness; default: now.
 
         Raises:

@@ -3,19 +3,18 @@
 // is positive. A strategy tried on a task has the relevance of the task. Every further step, over
 // SIMILAR_TO and CO_OCCURS_WITH, reduces it. Merged strategies count as one.
 
-// name: recall.ranked
-// doc: Strategies and their expected success on a task, best first. They come from seeds: rows {task, strategy, relevance, weight}, each
-// doc: with the id of a task, whose strategies (those with most trials there) have its relevance, or with the id of a strategy. own is the
-// doc: most relevant of the latter, [strategy, relevance]; first is the task with the most weight of those where it was tried, [task,
-// doc: trials, successes]; near are its outcomes on all of these. Partial pooling: the rate on these tasks, by their weights, and the rate
-// doc: of a strategy on all tasks, both shrunk toward the overall rate of these rows, make a prior; the weighted outcomes update it.
-// doc: Without merged, merged strategies count separately.
+// name: recall.reached
+// doc: Strategies with what leads to them, the most promising first. They come from seeds: rows {task, strategy, relevance, weight}, each with
+// doc: the id of a task, whose strategies (those with most trials there) have its relevance, or with the id of a strategy. A task on which
+// doc: a strategy never worked lends it a part of its relevance, and leads to it only where nothing else does. own is the most relevant of
+// doc: the strategies, [strategy, relevance]; first the most relevant of the tasks, [task, trials, successes]; near are its outcomes on all
+// doc: of these. The order is only for preselection: relevance and freshness times a rate, which is drawn from that on all tasks to that on
+// doc: these, by weight. Without merged, merged strategies count separately.
 // option: agents  the outcomes of some agents alone, on some types of tasks
 // option: merged  strategies that were merged count as one, of all the members
-// param: seeds list, types list = null, fan_out integer = 32, strength float = 2.0, z float = 1.0, half_life float = 7776000000.0
-// returns: id string, text string, score float, relevance float, mean float, lower float, freshness float, own list, first list
-// returns: near_trials integer, near_successes integer, trials integer, successes integer, last_at integer, members list
-// returns: merged_into string
+// param: seeds list, types list = null, fan_out integer = 32, half_life float = 7776000000.0, failed float = 0.5
+// returns: id string, text string, relevance float, freshness float, own list, first list, near_trials integer, near_successes integer
+// returns: last_at integer, members list, merged_into string
 UNWIND $seeds AS seed
 OPTIONAL MATCH (d:Strategy {id: seed.strategy})
 OPTIONAL MATCH (t:Task {id: seed.task})<-[o:OUTCOME]-(s:Strategy)
@@ -24,19 +23,21 @@ WITH seed, coalesce(s.merged_into, s.id, d.merged_into, d.id) AS id, sum(o.trial
 ORDER BY trials DESC, id
 WITH seed, collect({id: id, trials: trials, successes: successes})[..$fan_out] AS most
 UNWIND most AS row
-WITH row.id AS id, seed.relevance AS relevance, seed.weight AS weight, seed.task AS task, seed.strategy AS via, row.trials AS trials,
-     row.successes AS successes
-ORDER BY weight DESC, relevance DESC, trials DESC, task, via
-WITH id, max(relevance) AS relevance, collect(CASE WHEN task IS NULL THEN [via, relevance] END)[0] AS own,
-     collect(CASE WHEN via IS NULL THEN [task, trials, successes] END)[0] AS first, sum(trials) AS near_trials,
+WITH row.id AS id, seed.weight AS weight, seed.task AS task, seed.strategy AS via, row.trials AS trials, row.successes AS successes,
+     CASE WHEN row.trials > 0 AND row.successes = 0 THEN $failed * seed.relevance ELSE seed.relevance END AS relevance
+ORDER BY relevance DESC, trials DESC, task, via
+WITH id, coalesce(max(CASE WHEN via IS NOT NULL OR successes > 0 THEN relevance END), max(relevance)) AS relevance,
+     collect(CASE WHEN task IS NULL THEN [via, relevance] END)[0] AS own,
+     collect(CASE WHEN via IS NULL AND successes > 0 THEN [task, trials, successes] END)
+       + collect(CASE WHEN via IS NULL THEN [task, trials, successes] END) AS firsts, sum(trials) AS near_trials,
      sum(successes) AS near_successes, sum(weight * trials) AS weight, sum(weight * successes) AS won
 WHERE relevance > 0
 MATCH (p:Strategy {id: id})                                                                                         //? !merged
 MATCH (:Strategy {id: id})<-[:MERGED_INTO*0..1]-(p:Strategy)                                                        //? merged
 MATCH (p)<-[:RECOMMENDS]-(o:Heuristic)                                                                              //? agents
 WHERE o.agent IN $agents AND ($types IS NULL OR o.type IN $types)                                                   //? agents
-WITH id, relevance, own, first, near_trials, near_successes, weight, won, p.ns AS ns,
-     p.text AS text, p.merged_into AS merged_into, p.trials AS trials, p.successes AS successes,                    //? !merged !agents
+WITH id, relevance, own, firsts[0] AS first, near_trials, near_successes, weight, won, p.ns AS ns,
+     p.text AS text, p.merged_into AS merged_into, p.trials AS trials, p.successes AS successes, null AS members,   //? !merged !agents
      p.last_used_at AS last_at                                                                                      //? !merged !agents
      max(CASE WHEN p.id = id THEN p.text END) AS text, collect(p.id) AS members, max(p.merged_into) AS merged_into, //? merged !agents
      sum(p.trials) AS trials, sum(p.successes) AS successes, max(p.last_used_at) AS last_at                         //? merged !agents
@@ -44,55 +45,38 @@ WITH id, relevance, own, first, near_trials, near_successes, weight, won, p.ns A
      max(p.merged_into) AS merged_into, sum(o.trials) AS trials, sum(o.successes) AS successes,                     //? agents
      max(o.last_at) AS last_at                                                                                      //? agents
 WHERE ns = $ns
-WITH collect({id: id, relevance: relevance, own: own, first: first, near_trials: near_trials, near_successes: near_successes,
-       members: members,                                                                                            //? merged !agents
-       members: members,                                                                                            //? agents
-       weight: weight, won: won, text: text, merged_into: merged_into, trials: trials, successes: successes, last_at: last_at}) AS rows,
-     sum(trials) AS trials, sum(successes) AS successes, sum(weight) AS weight, sum(won) AS won
-WITH rows, weight, won, posterior_mean(successes, trials, $prior_successes, $prior_failures) AS base
-WITH rows, base, shrunk(won, weight, base, $strength) AS like
-WITH rows, base, logit(like) - logit(base) AS lift
+WITH id, text, relevance, own, first, near_trials, near_successes, weight, won, members, merged_into, last_at,
+     posterior_mean(successes, trials, $prior_successes, $prior_failures) AS rate, freshness(last_at, $now, $half_life) AS freshness
+RETURN id, text, toFloat(relevance) AS relevance, freshness, own, first, near_trials, near_successes, last_at, members, merged_into
+ORDER BY relevance * freshness * shrunk(won, weight, rate, 2.0) DESC, text, id;
+
+// name: recall.scored
+// doc: The scores of strategies, best first: relevance times freshness times the lower bound of what is expected of them, from mean and
+// doc: concentration. What failed wherever it was tried near comes behind something that is expected to do better, if there is any. Rows:
+// doc: {place, text, relevance, freshness, mean, concentration, failed}.
+// param: z float = 1.0
+// returns: place integer, score float, lower float
+UNWIND $rows AS row
+WITH row, row.mean * row.concentration AS k, row.concentration AS n
+WITH row, wilson_lower(k, n, $z) AS lower
+WITH row, lower, row.relevance * row.freshness * lower AS score
+WITH collect({place: row.place, text: row.text, mean: row.mean, failed: row.failed, lower: lower, score: score}) AS rows
+WITH rows, [row IN rows WHERE NOT row.failed] AS others
 UNWIND rows AS row
-WITH row, lift, shrunk(row.successes, row.trials, base, $strength) AS own
-WITH row, lift + logit(own) AS odds
-WITH row, logistic(odds) AS prior
-WITH row, row.won + $strength * prior AS k, row.weight + $strength AS n
-WITH row, k / n AS mean, wilson_lower(k, n, $z) AS lower, freshness(row.last_at, $now, $half_life) AS freshness
-RETURN row.id AS id, row.text AS text, row.relevance * lower * freshness AS score, toFloat(row.relevance) AS relevance, mean, lower,
-       freshness, row.own AS own, row.first AS first, row.near_trials AS near_trials, row.near_successes AS near_successes,
-       row.trials AS trials, row.successes AS successes, row.last_at AS last_at, row.members AS members, row.merged_into AS merged_into
-ORDER BY score DESC, text, id;
+WITH row, CASE WHEN row.failed THEN reduce(best = null, o IN others | CASE WHEN o.mean > row.mean AND (best IS NULL OR o.score > best)
+  THEN o.score ELSE best END) END AS best
+RETURN row.place AS place, CASE WHEN best < row.score THEN best ELSE row.score END AS score, row.lower AS lower
+ORDER BY score DESC, row.mean DESC, row.text, place;
 
-// name: recall.tried
-// doc: The strategies tried on tasks, rows {id, relevance}: each with the most relevant task, and its outcomes there. Only the strategies
-// doc: with most trials of each task count.
-// param: fan_out integer = 32
-// returns: id string, task string, task_trials integer, task_successes integer
-UNWIND $rows AS seed
-MATCH (t:Task {id: seed.id})
-WITH seed, t, t.ns AS ns WHERE ns = $ns
-MATCH (t)<-[o:OUTCOME]-(s:Strategy)
-WHERE $agents IS NULL OR o.agent IN $agents
-WITH seed.id AS task, seed.relevance AS relevance, coalesce(s.merged_into, s.id) AS id, sum(o.trials) AS trials,
-  sum(o.successes) AS successes
-ORDER BY task, trials DESC, id
-WITH task, relevance, collect({id: id, trials: trials, successes: successes})[..$fan_out] AS most
-UNWIND most AS tried
-WITH tried.id AS id, task, relevance, tried.trials AS trials, tried.successes AS successes
-ORDER BY id, relevance DESC, trials DESC, task
-WITH id, collect({task: task, trials: trials, successes: successes})[0] AS first
-RETURN id, first.task AS task, first.trials AS task_trials, first.successes AS task_successes
-ORDER BY id;
-
-// name: recall.near_strategies
-// doc: The neighbours of strategies: similar ones (strength: the square of the similarity), and those used in the same episodes (strength:
-// doc: the share of the trials); the strongest of each.
-// param: together boolean = true, fan_out integer = 32
-// returns: id string, other string, edge string, strength float
+// name: recall.beside
+// doc: The neighbours of strategies, and of tasks: similar ones (strength: the square of the similarity), and strategies that were used in
+// doc: the same episodes (strength: the share of the trials); the strongest of each.
+// param: tasks list, together boolean = true, fan_out integer = 32
+// returns: label string, id string, other string, edge string, strength float
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (s)-[r:SIMILAR_TO]->(o:Strategy)
-RETURN s.id AS id, o.id AS other, 'SIMILAR_TO' AS edge, r.similarity * r.similarity AS strength
+RETURN 'Strategy' AS label, s.id AS id, o.id AS other, 'SIMILAR_TO' AS edge, r.similarity * r.similarity AS strength
 UNION ALL
 MATCH (s:Strategy)
 WHERE $together AND s.id IN $ids AND toString(s.ns) = $ns AND s.trials > 0
@@ -102,16 +86,12 @@ WITH id, other, CASE WHEN count < trials THEN toFloat(count) / trials ELSE 1.0 E
 ORDER BY id, strength DESC, other
 WITH id, collect({other: other, strength: strength})[..$fan_out] AS most
 UNWIND most AS step
-RETURN id, step.other AS other, 'CO_OCCURS_WITH' AS edge, step.strength AS strength;
-
-// name: recall.near_tasks
-// doc: The neighbours of tasks: similar ones (strength: the square of the similarity).
-// returns: id string, other string, strength float
+RETURN 'Strategy' AS label, id, step.other AS other, 'CO_OCCURS_WITH' AS edge, step.strength AS strength
+UNION ALL
 MATCH (t:Task)
-WHERE t.id IN $ids AND toString(t.ns) = $ns
+WHERE t.id IN $tasks AND toString(t.ns) = $ns
 MATCH (t)-[r:SIMILAR_TO]->(o:Task)
-RETURN t.id AS id, o.id AS other, r.similarity * r.similarity AS strength
-ORDER BY id, strength DESC, other;
+RETURN 'Task' AS label, t.id AS id, o.id AS other, 'SIMILAR_TO' AS edge, r.similarity * r.similarity AS strength;
 
 // name: recall.tasks_of
 // doc: The last three tasks on which each strategy was tried.

@@ -15,10 +15,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from graphmem.advice.estimate import Estimate, Estimator
 from graphmem.errors import ValidationError
 from graphmem.graph.access import View, read_view
 from graphmem.graph.arguments import check_limit
 from graphmem.graph.graph import Graph
+from graphmem.graph.nearness import Question, understood
 from graphmem.ids import from_millis, to_millis
 from graphmem.lessons.anti_patterns import described
 from graphmem.models.fields import Input, Moment
@@ -26,21 +28,27 @@ from graphmem.models.lessons import AntiPattern
 from graphmem.models.recall import NearTask, Recall, RecallItem
 from graphmem.search.similarity import Hit, Similarity, searched
 from graphmem.store.port import Row
-from graphmem.text.task_types import GENERAL, infer_task_type
+from graphmem.text.task_types import GENERAL
 
 SEEDS = 20
 """Most tasks, and strategies, from the search."""
-HOPS = 1
-"""Default number of steps: from tasks to the strategies tried on them."""
+HOPS = 2
+"""Default number of steps: from tasks to the strategies tried on them, and to their neighbours."""
 MOST_HOPS = 4
 FAN_OUT = 32
 """Most strategies of a task, companions of a strategy, and nodes of a further step."""
-REST = 0.5
-"""Factor of relevance for each further step, besides the strength of its edge."""
-STRENGTH = 2.0
-"""Weight of the prior of a rate in trials, as in predictions."""
+REST = {
+    ("Task", "SIMILAR_TO"): 0.5,
+    ("Strategy", "SIMILAR_TO"): 0.5,
+    ("Strategy", "CO_OCCURS_WITH"): 0.5,
+}
+"""Factor of relevance for a further step, besides the strength of its edge."""
+FAILED = 0.5
+"""The same for a task on which a strategy never worked."""
+ESTIMATED, BESIDE = 16, 3
+"""Fewest strategies of which the outcome is estimated, and how many for each item."""
 POOL = 64
-"""Number of top strategies for choosing variety, and for looking up warnings."""
+"""Number of the most relevant strategies for looking up warnings."""
 MOST = 100
 """Most items."""
 WARNINGS = 5
@@ -67,34 +75,38 @@ class _Reached:
     way: tuple[Step, ...]
 
 
+Nodes = dict[str, _Reached]
+"""What was reached, by id."""
+
+
 @dataclass(slots=True)
 class _Walk:
-    """The nodes reached so far, and the start of the next step."""
+    """The nodes reached so far, and the strategies among them as ``recall.reached`` tells them."""
 
-    strategies: dict[str, _Reached] = field(default_factory=dict)
+    tasks: Nodes = field(default_factory=dict)
+    strategies: Nodes = field(default_factory=dict)
     """By the id of the strategy, before merged strategies are resolved."""
-    tasks: dict[str, _Reached] = field(default_factory=dict)
+    rows: dict[str, Row] = field(default_factory=dict)
+    """By the id of what the strategy counts as, the most promising first."""
 
-    def reach(self, strategy: str, reached: _Reached) -> bool:
-        """Keep a path to a strategy if it is the most relevant one; return whether it is."""
-        known = self.strategies.get(strategy)
-        if reached.relevance <= 0 or (known and known.relevance >= reached.relevance):
-            return False
-        self.strategies[strategy] = reached
-        return True
+    def way(self, row: Row) -> tuple[Step, ...]:
+        """Return the most relevant way to a strategy: to what worked, if anything did."""
+        own, first = row["own"], row["first"]
+        if own and (not first or not first[2] or own[1] >= row["relevance"]):
+            return self.strategies[own[0]].way
+        task, trials, successes = first
+        edge = f"OUTCOME {successes} of {trials}"
+        return (*self.tasks[task].way, ("edge", edge), ("strategy", row["id"]))
 
 
 class Recaller:
     """Recalls strategies of one namespace."""
 
-    def __init__(
-        self,
-        graph: Graph,
-        similarity: Similarity,
-    ) -> None:
+    def __init__(self, graph: Graph, similarity: Similarity, estimator: Estimator) -> None:
         self._graph = graph
         self._read = graph.read
         self._similarity = similarity
+        self._estimator = estimator
 
     def recall(
         self,
@@ -121,44 +133,32 @@ class Recaller:
         tasks = view.tasks(
             self._graph, [id_ for id_ in _first(hits, "Task") if id_ in relevance_of]
         )
-        walk = _Walk()
+        walk = _Walk({id_: _Reached(relevance_of[id_], (("task", id_),)) for id_ in tasks})
         for id_ in _first(hits, "Strategy"):
             if id_ in relevance_of:
-                walk.reach(id_, _Reached(relevance_of[id_], (("strategy", id_),)))
-        for id_ in tasks:
-            walk.tasks[id_] = _Reached(relevance_of[id_], (("task", id_),))
-        seeds = self._seeds(walk, view, max_hops)
-        ranked = self._ranked(seeds, view, now)
-        chosen = self._varied(ranked[: max(POOL, limit)], limit)
+                walk.strategies[id_] = _Reached(relevance_of[id_], (("strategy", id_),))
+        most = max(ESTIMATED, BESIDE * limit)
+        self._walk(walk, view, max_hops, now, most)
+        reached = list(walk.rows.values())
+        near_tasks = self._similarity.near_tasks_of(found, view)
+        question = understood(self._graph, asked, view, near_tasks)
+        ranked = self._ranked(question, reached[:most], view)
+        chosen = self._varied(ranked, limit)
         similarity = {hit.id: hit.similarity for hit in found}
         near = [_near_task(row, similarity) for row in tasks.values()]
         near.sort(key=lambda task: (-task.relevance, task.text))
         nearest = near[0] if near else self._nearest(found, similarity, view)
-        task_type, type_rule = self._type(asked, nearest)
         return Recall(
             text=asked,
-            task_type=task_type,
-            type_rule=type_rule,
+            task_type=question.task_type,
+            type_rule=question.type_rule,
             embedder=self._similarity.searched_with if found else None,
-            items=tuple(self._items(chosen, ranked, walk, tasks, view)),
-            warnings=tuple(self._warnings(ranked, tasks, view)),
+            items=tuple(self._items(chosen, reached, walk, tasks, view)),
+            warnings=tuple(self._warnings(reached, tasks, view)),
             tasks=tuple(near[:EVIDENCE]),
             nearest=nearest,
             floor=least["Task"] if found else None,
         )
-
-    def _type(self, text: str, nearest: NearTask | None) -> tuple[str | None, str | None]:
-        """Return the type of a text, and what decided it."""
-        inferred = infer_task_type(text)
-        if nearest is None or (lent := nearest.task_type) == GENERAL:
-            lent = None
-        elif nearest.text == text and lent != inferred.name:
-            return lent, "given"
-        if inferred.name != GENERAL:
-            return inferred.name, inferred.rule
-        if lent and nearest and nearest.similarity >= self._similarity.embedder.thresholds.near:
-            return lent, f"near: {nearest.id}"
-        return None, None
 
     def _nearest(
         self, found: Sequence[Hit], similarity: Mapping[str, float], view: View
@@ -173,107 +173,116 @@ class Recaller:
 
     # The walk
 
-    def _seeds(self, walk: _Walk, view: View, max_hops: int) -> list[Row]:
-        """Return what to rank strategies by: tasks on which any were tried, and those found else.
+    def _walk(self, walk: _Walk, view: View, max_hops: int, now: int, most: int) -> None:
+        """Go from what was found to strategies, step by step, until there are enough of them.
 
-        One step leads to what was tried on the tasks, which the ranking finds by itself.
+        A strategy is reached by the fewest steps. What a further step finds comes behind.
         """
-        if max_hops > 1:
-            tasks, strategies = dict(walk.tasks), set(walk.strategies)
-            strategies |= self._reach(walk, self._tried(tasks, view), tasks)
-            near = tasks
-            for _ in range(1, max_hops):
-                strategies, near = self._further(walk, view, strategies, near)
-                if not strategies and not near:
-                    break
-        else:
-            tasks = walk.tasks
+        tasks, strategies = walk.tasks, walk.strategies
+        rows = self._reached(tasks, strategies, view, now, by_task=max_hops > 0)
+        for _ in range(1, max_hops):
+            walk.rows |= {row["id"]: row for row in rows}
+            if len(walk.rows) >= most:
+                break
+            tasks, strategies = self._further(walk, rows, tasks, view)
+            walk.tasks |= tasks
+            walk.strategies |= strategies
+            rows = self._reached(tasks, strategies, view, now)
+            rows = [row for row in rows if row["id"] not in walk.rows]
+        walk.rows |= {row["id"]: row for row in rows}
+
+    def _further(
+        self, walk: _Walk, rows: Sequence[Row], tasks: Nodes, view: View
+    ) -> tuple[Nodes, Nodes]:
+        """Go one step from strategies and tasks; return new tasks and strategies."""
+        before = {
+            "Strategy": {row["id"]: _Reached(row["relevance"], walk.way(row)) for row in rows},
+            "Task": tasks,
+        }
+        asked = {label: _most_relevant(nodes) for label, nodes in before.items()}
+        new: dict[str, Nodes] = {"Strategy": {}, "Task": {}}
+        known = {"Strategy": walk.strategies.keys() | walk.rows.keys(), "Task": walk.tasks.keys()}
+        steps = self._read(
+            "recall.beside",
+            ids=asked["Strategy"],
+            tasks=asked["Task"],
+            # Co-occurrences count all agents, which one agent may not read.
+            together=view.agents is None,
+            fan_out=FAN_OUT,
+        )
+        for step in steps:
+            label, other = step["label"], step["other"]
+            if other in known[label]:
+                continue
+            start = before[label][step["id"]]
+            relevance = start.relevance * REST[label, step["edge"]] * step["strength"]
+            if other in new[label] and new[label][other].relevance >= relevance:
+                continue
+            edge = f"{step['edge']} {step['strength'] ** _ROOT[step['edge']]:.2f}"
+            way = (*start.way, ("edge", edge), (label.lower(), other))
+            new[label][other] = _Reached(relevance, way)
+        there = view.tasks(self._graph, list(new["Task"])) if view.agents else new["Task"]
+        return {id_: new["Task"][id_] for id_ in there}, new["Strategy"]
+
+    def _reached(
+        self, tasks: Nodes, strategies: Nodes, view: View, now: int, *, by_task: bool = True
+    ) -> list[Row]:
+        """Return the strategies that nodes lead to; merged ones count as one."""
         seeds: list[Row] = [
             {
                 "task": id_,
                 "strategy": None,
-                "relevance": reached.relevance if max_hops == 1 else 0.0,
+                "relevance": reached.relevance if by_task else 0.0,
                 "weight": reached.relevance,
             }
             for id_, reached in sorted(tasks.items())
         ]
-        return seeds + [
+        seeds += [
             {"task": None, "strategy": id_, "relevance": reached.relevance, "weight": 0.0}
-            for id_, reached in sorted(walk.strategies.items())
+            for id_, reached in sorted(strategies.items())
         ]
-
-    def _reach(self, walk: _Walk, rows: Iterable[Row], tasks: Mapping[str, _Reached]) -> set[str]:
-        """Go from tasks to the strategies tried on them; return new ones."""
-        new = set()
-        for row in rows:
-            before = tasks[row["task"]]
-            edge = f"OUTCOME {row['task_successes']} of {row['task_trials']}"
-            way = (*before.way, ("edge", edge), ("strategy", row["id"]))
-            if walk.reach(row["id"], _Reached(before.relevance, way)):
-                new.add(row["id"])
-        return new
-
-    def _further(
-        self, walk: _Walk, view: View, strategies: set[str], tasks: Mapping[str, _Reached]
-    ) -> tuple[set[str], dict[str, _Reached]]:
-        """Go one step from strategies and tasks; return new strategies and tasks."""
-        # Co-occurrences count all agents, which one agent may not read.
-        query = {"together": view.agents is None, "fan_out": FAN_OUT}
-        ids = _most_relevant({id_: walk.strategies[id_] for id_ in strategies})
-        reached: set[str] = set()
-        rows = self._read("recall.near_strategies", ids=ids, **query) if ids else []
-        there = view.strategies(self._graph, sorted({row["other"] for row in rows}))
-        for row in (row for row in rows if row["other"] in there):
-            before = walk.strategies[row["id"]]
-            edge = f"{row['edge']} {row['strength'] ** _ROOT[row['edge']]:.2f}"
-            way = (*before.way, ("edge", edge), ("strategy", row["other"]))
-            if walk.reach(row["other"], _Reached(before.relevance * REST * row["strength"], way)):
-                reached.add(row["other"])
-        near: dict[str, _Reached] = {}
-        ids = _most_relevant(tasks)
-        for row in self._read("recall.near_tasks", ids=ids) if ids else ():
-            before = tasks[row["id"]]
-            edge = f"SIMILAR_TO {row['strength'] ** 0.5:.2f}"
-            step = _Reached(
-                before.relevance * REST * row["strength"],
-                (*before.way, ("edge", edge), ("task", row["other"])),
-            )
-            known = walk.tasks.get(row["other"]) or near.get(row["other"])
-            if known is None or step.relevance > known.relevance:
-                near[row["other"]] = step
-        near = {id_: near[id_] for id_ in view.tasks(self._graph, list(near))}
-        walk.tasks |= near
-        return reached | self._reach(walk, self._tried(near, view), near), near
-
-    def _tried(self, tasks: Mapping[str, _Reached], view: View) -> list[Row]:
-        rows = [
-            {"id": id_, "relevance": reached.relevance} for id_, reached in sorted(tasks.items())
-        ]
-        agents = view.agents
-        query = {"rows": rows, "agents": agents, "fan_out": FAN_OUT}
-        return self._read("recall.tried", **query) if rows else []
-
-    # Outcomes
-
-    def _ranked(self, seeds: Sequence[Row], view: View, now: int) -> list[Row]:
-        """Return the strategies that seeds lead to, best first; merged ones count as one."""
         if not seeds:
             return []
-        settings = self._graph.settings
         options = () if view.agents is None else ("agents",)
         query: dict[str, Any] = {
             "seeds": seeds,
             **view.filters(self._graph),
             "fan_out": FAN_OUT,
-            "strength": STRENGTH,
-            "z": settings.recall_z,
+            "failed": FAILED,
             "now": now,
-            "half_life": settings.recall_half_life_days * 86_400_000.0,
+            "half_life": self._graph.settings.recall_half_life_days * 86_400_000.0,
         }
-        rows = self._read("recall.ranked", *options, **query)
+        rows = self._read("recall.reached", *options, **query)
         if any(row["merged_into"] for row in rows):
-            rows = self._read("recall.ranked", *options, "merged", **query)
+            rows = self._read("recall.reached", *options, "merged", **query)
         return rows
+
+    # The order
+
+    def _ranked(self, question: Question, reached: Sequence[Row], view: View) -> list[Row]:
+        """Return strategies with what is expected of them on the task, the best first."""
+        if not reached:
+            return []
+
+        estimates = self._estimator.expected(question, [row["id"] for row in reached], view)
+        expected = {one.id: one for one in estimates.strategies}
+        rows = [row | _counts(expected[row["id"]]) for row in reached if row["id"] in expected]
+        scores = self._read(
+            "recall.scored",
+            rows=[
+                {
+                    "place": place,
+                    **{name: row[name] for name in ("text", "relevance", "freshness", "mean")},
+                    "concentration": expected[row["id"]].worth,
+                    "failed": _failed(expected[row["id"]]),
+                }
+                for place, row in enumerate(rows)
+            ],
+            z=self._graph.settings.recall_z,
+        )
+        return [
+            rows[row["place"]] | {"score": row["score"], "lower": row["lower"]} for row in scores
+        ]
 
     def _varied(self, ranked: Sequence[Row], limit: int) -> list[Row]:
         """Choose by maximal marginal relevance (Carbonell & Goldstein 1998).
@@ -317,7 +326,7 @@ class Recaller:
         tasks: Mapping[str, Row],
         view: View,
     ) -> Iterable[RecallItem]:
-        ways = {row["id"]: _way(row, walk) for row in chosen}
+        ways = {row["id"]: walk.way(row) for row in chosen}
         texts = {id_: row["text"] for id_, row in tasks.items()}
         missing = {id_ for way in ways.values() for kind, id_ in way if kind == "task"} - set(texts)
         texts |= {id_: row["text"] for id_, row in view.tasks(self._graph, sorted(missing)).items()}
@@ -400,13 +409,17 @@ def _most_relevant(reached: Mapping[str, _Reached], limit: int = FAN_OUT) -> lis
     return sorted(reached, key=lambda id_: (-reached[id_].relevance, id_))[:limit]
 
 
-def _way(row: Row, walk: _Walk) -> tuple[Step, ...]:
-    """Return the most relevant way to a ranked strategy."""
-    if row["own"] and row["own"][1] >= row["relevance"]:
-        return walk.strategies[row["own"][0]].way
-    task, trials, successes = row["first"]
-    edge = f"OUTCOME {successes} of {trials}"
-    return (*walk.tasks[task].way, ("edge", edge), ("strategy", row["id"]))
+def _counts(one: Estimate) -> Row:
+    """Return what an item shows of an estimate."""
+    names = [name for name in Estimate.__slots__ if name in RecallItem.model_fields]
+    values = {name: getattr(one, name) for name in names if name not in ("id", "text")}
+    return values | {"mean": one.probability, "said": one.said}
+
+
+def _failed(one: Estimate) -> bool:
+    """Return whether a strategy was tried on the task or near ones, and never worked there."""
+    trials = one.here_trials + one.near_trials
+    return trials > 0 and not one.here_successes + one.near_successes
 
 
 def _failing(row: Row) -> float:

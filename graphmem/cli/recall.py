@@ -18,8 +18,7 @@ ITEM_COLUMNS = (
     ("score", "right"),
     ("strategy", "left"),
     ("expected", "right"),
-    ("on such tasks", "right"),
-    ("in all", "right"),
+    ("worked", "left"),
     ("found by", "left"),
 )
 WARNING_COLUMNS = (
@@ -39,11 +38,11 @@ TEXT = 60
 @click.option(
     "--max-hops",
     type=int,
-    default=1,
+    default=2,
     show_default=True,
     metavar="NUMBER",
     help="0: only strategies whose own text matches; 1: also strategies tried on similar tasks; "
-    "2 to 4: also their neighbours.",
+    "2 to 4: also their neighbours, where these are few.",
 )
 @click.pass_obj
 def recall(options: Options, text: str, limit: int, agent: str | None, max_hops: int) -> None:
@@ -84,8 +83,7 @@ def _item(row: RecallItem) -> tuple[Any, ...]:
         row.score,
         cell(row.text, TEXT),
         f"{row.mean:.0%}",
-        f"{row.near_successes} of {row.near_trials}",
-        f"{row.successes} of {row.trials}",
+        row.said,
         cell(row.path[-3] if len(row.path) > 2 else "its text", TEXT),
     )
 

@@ -65,7 +65,7 @@ def understood(
     reader: Reader,
     text: str,
     view: View = EVERYTHING,
-    near: Near | None = None,
+    near: Near | NearTasks | None = None,
     task_type: str | None = None,
     *,
     fresh: bool = False,
@@ -73,7 +73,7 @@ def understood(
     """Return what a question is about.
 
     What is near a known task is linked to it in the graph (with ``fresh`` also what is new there);
-    for any other ``near`` searches.
+    for any other ``near`` searches, or is what was found.
 
     Its type is the given one, else that of the known task, else that which its wording gives, else
     that of the nearest known task, where that is near enough. A type that is given as "general" is
@@ -81,12 +81,15 @@ def understood(
     """
     known = known_tasks(reader, text, view)
     own = [row["id"] for row in known]
+    search = None if isinstance(near, NearTasks) else near
     if known:
-        if near is not None and fresh and sum(row["episodes"] for row in known) < SPEAKS:
-            near.fresh()
+        if search and fresh and sum(row["episodes"] for row in known) < SPEAKS:
+            search.fresh()
         found = _linked(reader, own, view)
+    elif isinstance(near, NearTasks):
+        found = near
     else:
-        found = NearTasks() if near is None else near.near_tasks(text, view)
+        found = search.near_tasks(text, view) if search else NearTasks()
     kind, rule = _type(reader, text, known, found, view, task_type)
     return Question(text, tuple(known), found.tasks, kind, rule)
 

@@ -12,10 +12,10 @@ from graphmem.models.lessons import AntiPattern
 class RecallItem(Output):
     """A recalled strategy, its expected success rate, and why it was recalled.
 
-    ``score`` is ``relevance * lower * freshness``, all in [0, 1]. ``mean`` is the expected success
-    rate on a task like the given one: a prior from the strategy's outcomes on all tasks, updated by
-    its outcomes on the similar tasks, weighted by their relevance. ``lower`` is the lower bound of
-    that rate. ``freshness`` halves every half-life since the last trial (1 without dates).
+    ``score`` is ``relevance * lower * freshness``, all in [0, 1]; but what failed wherever it was
+    tried on tasks like this has at most that of the best one that is expected to do better.
+    ``mean`` is the expected success rate on this task, as ``predict`` gives it, and ``lower`` its
+    lower bound. ``freshness`` halves every half-life since the last trial (1 without dates).
     """
 
     kind: Literal["strategy"] = "strategy"
@@ -26,12 +26,20 @@ class RecallItem(Output):
     mean: float
     lower: float
     freshness: float
-    trials: int
-    """On all tasks, by the agents that the caller may read."""
-    successes: int
+    said: str
+    """The counts that moved ``mean``, in words: ``26 of 30 here; 37 of 60 on tasks like it``."""
+    here_trials: int
+    """Trials on this very task, by the agents that the caller may read."""
+    here_successes: int
     near_trials: int
-    """Trials on the similar tasks."""
+    """Trials on tasks near it."""
     near_successes: int
+    type_trials: int
+    """Trials on tasks of its type."""
+    type_successes: int
+    trials: int
+    """Trials on all tasks."""
+    successes: int
     last_at: datetime | None
     """The time of the last dated trial."""
     path: tuple[str, ...]

@@ -153,7 +153,18 @@ class Similarity:
         The nearest one can lend its type if their similarity is at least the embedder's ``near``,
         which one in 1,000 pairs of unrelated texts exceeds.
         """
-        near = self.nearest("Task", text, view)
+        return self._lending(self.nearest("Task", text, view), view)
+
+    def near_tasks_of(self, hits: Sequence[Hit], view: View = EVERYTHING) -> NearTasks:
+        """Return the same of what a search found that looked for at least :data:`LINKS`."""
+        ranks = [
+            (hit.vector_rank, hit.id, hit.similarity)
+            for hit in hits
+            if hit.label == "Task" and hit.vector_rank and hit.vector_rank <= LINKS
+        ]
+        return self._lending([(key, similarity) for _, key, similarity in sorted(ranks)], view)
+
+    def _lending(self, near: Sequence[tuple[str, float]], view: View) -> NearTasks:
         least = max(self._floor("Task", len(near), LINKS, view) - _ROUNDED, 0.0)
         tasks = tuple(pair for pair in near if pair[1] >= least)
         lends = bool(tasks) and tasks[0][1] >= self.embedder.thresholds.near

@@ -476,7 +476,10 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "choosing.weigh": [{"place": 0, "mean": 0.5, "concentration": 4.0}],
         "rates.weigh": [{"trials": 4, "successes": 3}],
         "rates.more": [{"trials": 4, "successes": 3}],
-        "recall.tried": [{"id": i, "relevance": 0.7} for i in ids(target, "Task")],
+        "recall.scored": [
+            {"place": 0, "text": "x", "relevance": 0.7, "freshness": 1.0}
+            | {"mean": 0.5, "concentration": 4.0, "failed": False}
+        ],
         "recall.episodes": [
             {"id": s, "task": t} for s in ids(target, "Strategy") for t in ids(target, "Task")
         ],

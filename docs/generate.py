@@ -40,7 +40,7 @@ DOCS = Path(__file__).resolve().parent
 INPUT: tuple[type, ...] = (
     *(models.Episode, models.StrategyUse, models.Step, models.MistakeCard),
     *(models.Transition, models.Observation, models.ModelSettings, models.AbandonedAttempt),
-    models.LevelUpkeep,
+    *(models.LevelUpkeep, models.Tags),
 )
 OUTPUT: tuple[type, ...] = (
     *(models.Learned, models.LearnReport, models.Rejection, models.StrategyRow, models.Stats),
@@ -63,7 +63,7 @@ OUTPUT: tuple[type, ...] = (
     *(models.Calibration, models.CalibrationBin, models.Baseline),
     *(models.Evaluation, models.Estimate, models.LeftOut),
     *(models.Preference, models.Knowledge, models.KnowledgeRef, models.Statement, models.Scope),
-    *(models.Level, models.LevelInfo, models.Entry, models.Added),
+    *(models.Level, models.LevelInfo, models.Entry, models.Found, models.Added),
     *(models.Recall, models.RecallItem, models.NearTask, models.SimilarStrategy),
     *(models.RelinkReport, models.EmbedderInfo),
 )

@@ -16,6 +16,7 @@ __all__ = [
     "Settings",
     "Step",
     "StrategyUse",
+    "Tags",
     "Transition",
     "__version__",
     "fingerprint",
@@ -27,7 +28,15 @@ if TYPE_CHECKING:
     from graphmem.errors import GraphMemError
     from graphmem.ids import fingerprint
     from graphmem.memory import Memory
-    from graphmem.models import Episode, MistakeCard, ModelSettings, Step, StrategyUse, Transition
+    from graphmem.models import (
+        Episode,
+        MistakeCard,
+        ModelSettings,
+        Step,
+        StrategyUse,
+        Tags,
+        Transition,
+    )
 
 _HOMES = {
     "AsyncMemory": "async_memory",
@@ -39,6 +48,7 @@ _HOMES = {
     "Settings": "config",
     "Step": "models",
     "StrategyUse": "models",
+    "Tags": "models",
     "Transition": "models",
     "fingerprint": "ids",
 }

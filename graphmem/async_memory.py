@@ -191,6 +191,7 @@ class AsyncLevels(_Awaited[Levels]):
     close = _in_thread(Levels.close, writes=True)
     add = _in_thread(Levels.add, writes=True)
     entries = _in_thread(Levels.entries)
+    recall = _in_thread(Levels.recall)
 
 
 class AsyncPeople(_Awaited[People]):

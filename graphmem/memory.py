@@ -53,6 +53,7 @@ from graphmem.policies import Policies
 from graphmem.policies.cycles import Cycles
 from graphmem.policies.events import Events
 from graphmem.policies.ledger import Predictions
+from graphmem.search.entries import EntrySearch
 from graphmem.search.similarity import Similarity
 from graphmem.store import Limits, Rows, Store, open_store, queries
 from graphmem.upkeep import Upkeep
@@ -86,7 +87,7 @@ class Memory:
         """Heuristics, anti-patterns, rules, mistakes: see :class:`graphmem.lessons.Lessons`."""
         self.policies = Policies(graph, reads)
         """The best actions in states: see :class:`graphmem.policies.Policies`."""
-        self.levels = Levels(graph)
+        self.levels = Levels(graph, EntrySearch(graph, similarity))
         """What agents hold for a time: see :class:`graphmem.levels.Levels`."""
         self.people = People(graph)
         """Preferences and knowledge: see :class:`graphmem.people.People`."""

@@ -97,3 +97,68 @@ MATCH (s:Entry {id: row.source})
 WITH e, s, e.ns AS ns, s.ns AS other WHERE ns = $ns AND other = $ns
 MERGE (e)-[m:MADE_FROM]->(s)
 RETURN count(m) AS edges;
+
+// name: entries.matching
+// doc: Entries that fit a question, the most relevant first.
+// option: within  only some entries (ids)
+// option: tagged  with one of some sets of tags, as JSON
+// option: keyed  whose key matches a pattern
+// option: since  from a time on
+// option: until  before a time
+// option: relevant  of some relevance at least
+// option: living  that have not expired
+// param: levels list, tagsets list, pattern string, since integer, until integer, at_least float
+// returns: entry_columns
+//? !within
+MATCH (l:Level)
+WHERE l.id IN $levels AND toString(l.ns) = $ns
+MATCH (l)<-[:IN]-(e:Entry)
+//? within
+MATCH (e:Entry)
+WHERE e.id IN $ids AND toString(e.ns) = $ns AND e.level IN $levels
+MATCH (e)-[:IN]->(l:Level)
+//?
+WITH e, l
+WHERE true
+  AND e.tagset IN $tagsets                                           //? tagged
+  AND e.key =~ $pattern                                              //? keyed
+  AND e.at >= $since                                                 //? since
+  AND e.at < $until                                                  //? until
+  AND relevance(e.base, e.at, e.reads, $now, l.decay) >= $at_least   //? relevant
+  AND (living(e.expires_at, $now))                                   //? living
+RETURN entry_columns(e, l)
+ORDER BY relevance DESC, at DESC, id
+LIMIT $limit;
+
+// name: entries.tagsets
+// doc: The sets of tags of the entries of levels, as JSON.
+// param: levels list
+// returns: tagset string, entries integer
+MATCH (l:Level)
+WHERE l.id IN $levels AND toString(l.ns) = $ns
+MATCH (l)<-[:IN]-(e:Entry)
+RETURN e.tagset AS tagset, count(*) AS entries
+ORDER BY tagset;
+
+// name: entries.held
+// doc: What is searched of the entries of a level.
+// returns: id string, text string, tagset string, seq integer
+MATCH (l:Level {id: $id})
+WITH l, l.ns AS ns WHERE ns = $ns
+MATCH (l)<-[:IN]-(e:Entry)
+RETURN e.id AS id, e.text AS text, e.tagset AS tagset, e.seq AS seq;
+
+// name: entries.stored_by
+// doc: What is searched of the entries that events (ids) stored, and that are there.
+// returns: id string, text string, tagset string, seq integer
+MATCH (x:Event)
+WHERE x.id IN $ids AND toString(x.ns) = $ns AND x.kind = 'entry'
+MATCH (e:Entry {id: x.subject})
+RETURN DISTINCT e.id AS id, e.text AS text, e.tagset AS tagset, e.seq AS seq;
+
+// name: entries.texts
+// doc: The words of all entries.
+// returns: text string
+MATCH (e:Entry)
+WHERE e.ns = $ns
+RETURN DISTINCT e.text AS text;

@@ -152,3 +152,11 @@ MATCH (t:Stream {id: $stream})
 WITH l, t, l.ns AS ns WHERE ns = $ns
 DETACH DELETE l, t
 RETURN count(*) AS removed;
+
+// name: levels.ends
+// doc: The numbers of the last events of levels (ids of streams).
+// returns: stream string, level string, last integer
+MATCH (t:Stream)
+WHERE t.id IN $ids AND toString(t.ns) = $ns
+RETURN t.id AS stream, t.level AS level, t.last AS last
+ORDER BY stream;

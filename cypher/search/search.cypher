@@ -123,3 +123,55 @@ WITH collect(vector) AS vectors
 MATCH (n:{Label})
 WHERE n.id IN $ids AND toString(n.ns) = $ns AND size(n.embedding) = $dimensions
 RETURN n.id AS id, [vector IN vectors | cosine_of(n.embedding, vector)] AS cosines;
+
+// name: search.lacking_entries
+// engine: neo4j
+// doc: The entries of levels that have no vector of their present words by an embedder.
+// param: levels list, embedder string
+// returns: id string, text string, seq integer
+MATCH (l:Level)
+WHERE l.id IN $levels AND toString(l.ns) = $ns
+MATCH (l)<-[:IN]-(e:Entry)
+WHERE e.embedded IS NULL OR e.embedded <> $embedder + ':' + toString(e.seq)
+RETURN e.id AS id, e.text AS text, e.seq AS seq
+ORDER BY id;
+
+// name: search.put_entries
+// mode: write
+// engine: neo4j
+// doc: Writes the vectors of entries. Rows: {id, seq, vector}.
+// param: embedder string
+// returns: written integer
+UNWIND $rows AS row
+MATCH (e:Entry {id: row.id})
+WITH row, e, e.ns AS ns, e.seq AS seq WHERE ns = $ns AND seq = row.seq
+SET e.embedded = $embedder + ':' + toString(row.seq)
+WITH e, row
+CALL db.create.setNodeVectorProperty(e, 'embedding', row.vector)
+RETURN count(*) AS written;
+
+// name: search.nearest_entries
+// engine: neo4j
+// doc: Entries that fit a question, the nearest to a vector first, of all that fit. The options are those of entries.matching.
+// option: tagged  with one of some sets of tags, as JSON
+// option: keyed  whose key matches a pattern
+// option: since  from a time on
+// option: until  before a time
+// option: relevant  of some relevance at least
+// option: living  that have not expired
+// param: vector list, levels list, tagsets list, pattern string, since integer, until integer, at_least float
+// returns: similarity float, entry_columns
+MATCH (l:Level)
+WHERE l.id IN $levels AND toString(l.ns) = $ns
+MATCH (l)<-[:IN]-(e:Entry)
+WHERE e.embedding IS NOT NULL
+  AND e.tagset IN $tagsets                                           //? tagged
+  AND e.key =~ $pattern                                              //? keyed
+  AND e.at >= $since                                                 //? since
+  AND e.at < $until                                                  //? until
+  AND relevance(e.base, e.at, e.reads, $now, l.decay) >= $at_least   //? relevant
+  AND (living(e.expires_at, $now))                                   //? living
+WITH e, l, round(cosine_of(e.embedding, $vector), 6) AS similarity
+RETURN similarity, entry_columns(e, l)
+ORDER BY similarity DESC, relevance DESC, at DESC, id
+LIMIT $limit;

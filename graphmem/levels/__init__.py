@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from graphmem.levels.entries import Entries
+from graphmem.levels.queries import Queries
 from graphmem.levels.topology import Topology
 
 __all__ = ["Levels"]
 
 
-class Levels(Topology, Entries):
+class Levels(Topology, Entries, Queries):
     """The levels of one namespace, and what is in them: ``memory.levels``."""

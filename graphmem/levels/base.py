@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 from graphmem.errors import NotFoundError, ScopeError, ValidationError
 from graphmem.graph.access import View, read_view
 from graphmem.graph.graph import Graph, Reader
 from graphmem.ids import from_millis, level_id
 from graphmem.models.levels import Level, LevelName
-from graphmem.store.port import Row
+from graphmem.store.port import Question, Row
+
+
+class Search(Protocol):
+    """What searches entries by meaning."""
+
+    def nearest(
+        self, text: str, asked: Question, levels: Mapping[str, str], limit: int
+    ) -> list[Row]:
+        """Return the entries of levels (streams by ids) that fit, the nearest first."""
+        ...
 
 
 class Base:
     """Finds the levels of one namespace."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, search: Search) -> None:
         self._graph = graph
+        self._search = search
 
     def _find(
         self, reader: Reader, names: Iterable[LevelName], view: View, field: str = "name"

@@ -194,11 +194,15 @@ def _is_same(row: Row, old: Row, now: int) -> bool:
     return all(row[name] == old[name] for name in _COMPARED)
 
 
-def entry_of(row: Row) -> Entry:
-    """Return the entry of a row with ``entry_columns``."""
+def entry_fields(row: Row) -> dict[str, Any]:
+    """Return the fields of an :class:`Entry` from a row with ``entry_columns``."""
     fields: dict[str, Any] = {name: row[name] for name in Entry.model_fields}
     if row["format"] == "json":
         fields["content"] = json.loads(row["content"])
     fields["metadata"] = json.loads(row["metadata"])
-    fields |= {name: from_millis(row[name]) for name in ("at", "expires_at")}
-    return Entry(**fields)
+    return fields | {name: from_millis(row[name]) for name in ("at", "expires_at")}
+
+
+def entry_of(row: Row) -> Entry:
+    """Return the entry of a row with ``entry_columns``."""
+    return Entry(**entry_fields(row))

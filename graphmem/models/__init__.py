@@ -57,7 +57,7 @@ from graphmem.models.lessons import (
     TaskScore,
     Wording,
 )
-from graphmem.models.levels import Added, Entry, Level, LevelInfo, LevelUpkeep
+from graphmem.models.levels import Added, Entry, Found, Level, LevelInfo, LevelUpkeep, Tags
 from graphmem.models.policies import (
     Candidate,
     CrystallizeReport,
@@ -126,6 +126,7 @@ __all__ = [
     "Explanation",
     "ExportReport",
     "ForgetReport",
+    "Found",
     "Heuristic",
     "ImportReport",
     "Knowledge",
@@ -179,6 +180,7 @@ __all__ = [
     "StrategyRow",
     "StrategyUse",
     "TDUpdate",
+    "Tags",
     "TaskBasis",
     "TaskScore",
     "Transition",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple
@@ -244,6 +244,13 @@ class Entry(Output):
     reads: int
 
 
+class Found(Entry):
+    """An entry that fits a question."""
+
+    similarity: float | None = None
+    """Cosine of its words and the text that was asked for; None where none was."""
+
+
 class Added(Output):
     """What ``add`` did."""
 
@@ -266,6 +273,78 @@ class NewEntry(Input):
     ttl: Seconds | None = None
     at: Moment | None = None
     relevance: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 1.0
+
+
+class Tags(Input):
+    """What the tags of an entry must be like; combine them with ``&``, ``|`` and ``~``.
+
+    ``Tags(any_of={"kind:plan", "kind:goal"}) & ~Tags(all_of={"done", "old"})``. What is left out,
+    or empty, asks for nothing.
+    """
+
+    any_of: TagSet = ()
+    """It has at least one of these."""
+    all_of: TagSet = ()
+    """It has all of these."""
+    none_of: TagSet = ()
+    """It has none of these."""
+    parts: tuple[Tags, ...] = ()
+    """Others that it is combined with."""
+    join: Literal["and", "or"] = "and"
+    """Whether all of the parts must fit, or one."""
+    negated: bool = False
+    """Whether it fits where all that does not."""
+
+    def __init__(self, /, **data: Any) -> None:
+        super().__init__(**data)
+
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    def __and__(self, other: Tags) -> Tags:
+        return _joined("and", self, other)
+
+    def __or__(self, other: Tags) -> Tags:
+        return _joined("or", self, other)
+
+    def __invert__(self) -> Tags:
+        return self.model_copy(update={"negated": not self.negated})
+
+    def fits(self, tags: Collection[str]) -> bool:
+        """Return whether an entry with these tags fits."""
+        fits = (
+            (not self.any_of or any(tag in tags for tag in self.any_of))
+            and all(tag in tags for tag in self.all_of)
+            and not any(tag in tags for tag in self.none_of)
+        )
+        if fits and self.parts:
+            join = all if self.join == "and" else any
+            fits = join(part.fits(tags) for part in self.parts)
+        return fits is not self.negated
+
+
+def _joined(join: Literal["and", "or"], *tags: object) -> Tags:
+    """Return tags combined; those that are combined in the same way lie side by side."""
+    parts: list[Tags] = []
+    for one in tags:
+        if not isinstance(one, Tags):
+            raise ValidationError("tags", one, "is not a Tags", "combine Tags(...) with Tags(...)")
+        flat = one.join == join and one.parts and not one.negated
+        bare = not (one.any_of or one.all_of or one.none_of)
+        parts += one.parts if flat and bare else (one,)
+    return Tags(parts=tuple(parts), join=join)
+
+
+class Asked(Input):
+    """The validated arguments of ``recall``."""
+
+    text: str | None = None
+    tags: Tags | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+    key: Annotated[str, Field(min_length=1, max_length=MAX_NAME)] | None = None
+    max_age: Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)] | None = None
+    min_relevance: Unit = 0.0
+    include_expired: bool = False
 
 
 def said(content: JsonValue) -> str:

@@ -343,6 +343,20 @@ class Similarity:
             self._index = index
             return index
 
+    def adopted(self) -> Embedder:
+        """Return the embedder in force, which the memory keeps from now on.
+
+        Raises:
+            SettingsError: the memory was built with another one.
+        """
+        with self._lock:
+            stored = self._edges.state()
+            self._check(self.embedder, stored)
+            if stored is None and self._graph.store.try_writing():
+                with self._stored_if_possible():
+                    self._adopt(self.embedder)
+            return self.embedder
+
     def _looks(self) -> bool:
         """Return whether to look for lost vectors now."""
         now = time.monotonic()

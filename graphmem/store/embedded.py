@@ -51,6 +51,7 @@ from graphmem.store.port import (
 from graphmem.store.queries import Query
 
 if TYPE_CHECKING:
+    from graphmem.store.embedded_entries import EmbeddedEntries
     from graphmem.store.embedded_search import EmbeddedIndex
 
 T = TypeVar("T")
@@ -381,6 +382,10 @@ class EmbeddedStore:
             # Another thread, or another handle, may have been quicker.
             index = source.indexes.setdefault(namespace, index)
         return index
+
+    def entries(self, namespace: str) -> EmbeddedEntries:
+        """Return the index of the entries of a namespace's levels."""
+        return self.index(namespace).entries
 
     def close(self) -> None:
         """Close the handle after its running transaction; the last one writes a checkpoint.

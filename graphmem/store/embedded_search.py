@@ -18,6 +18,7 @@ import tantivy
 
 from graphmem.arrays import NDArray, np, product
 from graphmem.errors import StorageError, StoreError
+from graphmem.store.embedded_entries import EmbeddedEntries
 from graphmem.store.port import CLOSED, TEXTS, Hits, Near, Row
 from graphmem.store.queries import procedure
 from graphmem.store.vectors import Matrix, VectorTable, digest
@@ -184,6 +185,10 @@ class EmbeddedIndex:
         self._nodes: dict[str, _Nodes] = {}
         nothing: Matrix = np.empty(0, np.float32)
         self._scored = nothing, nothing
+        self.entries = EmbeddedEntries(
+            read, self._folder, namespace, writable=writable, durable=durable
+        )
+        """The index of the entries of levels, which has vectors of its own."""
 
     def open(self, embedder: str, dimensions: int) -> None:
         """Open the vector table of an embedder, and read the texts of the graph."""
@@ -215,6 +220,7 @@ class EmbeddedIndex:
         """Release vectors and words; every later call is an error."""
         with self._lock:
             self._closed, self._opened, self._table = True, None, None
+            self.entries.close()
             self._read = _nothing  # it holds the graph
             self._scored = self._scored[1][:0], self._scored[1][:0]
             nodes, self._nodes = self._nodes, {}
@@ -334,6 +340,7 @@ class EmbeddedIndex:
     def tidy(self) -> None:
         """Read the texts again, and keep only their vectors, if there is a table."""
         with self._lock:
+            self.entries.tidy()
             if self._opened is None:
                 return
             self._fill()

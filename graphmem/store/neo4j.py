@@ -48,7 +48,7 @@ from graphmem.store.port import (
 from graphmem.store.queries import Query, procedure
 
 if TYPE_CHECKING:
-    from graphmem.store.neo4j_search import Neo4jIndex
+    from graphmem.store.neo4j_search import Neo4jEntries, Neo4jIndex
 
 T = TypeVar("T")
 
@@ -347,6 +347,12 @@ class Neo4jStore:
         from graphmem.store.neo4j_search import Neo4jIndex
 
         return Neo4jIndex(self._search, self.write, namespace)
+
+    def entries(self, namespace: str) -> Neo4jEntries:
+        """Return the server's index of the entries of a namespace's levels."""
+        from graphmem.store.neo4j_search import Neo4jEntries
+
+        return Neo4jEntries(self.read, self.write, namespace)
 
     def _search(self, query: Query, /, **params: Any) -> list[Row]:
         """Run a reading statement; make a search index anew where somebody dropped it."""

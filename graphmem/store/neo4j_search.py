@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from graphmem.arrays import NDArray, np, product
 from graphmem.store.paging import pages
-from graphmem.store.port import TEXTS, Hits, Near, Row
+from graphmem.store.port import TEXTS, Hits, Near, Question, Row
 from graphmem.store.queries import procedure
 from graphmem.store.vectors import digest
 from graphmem.text.words import words
@@ -178,3 +178,57 @@ class Neo4jIndex:
             if len(own) >= limit or len(rows) < size or size >= MOST or enough(rows[-1]):
                 return own
             size = min(size * MORE, MOST)
+
+
+class Neo4jEntries:
+    """The search index of the entries of one namespace's levels: vectors lie on their nodes."""
+
+    def __init__(
+        self,
+        read: Callable[..., list[Row]],
+        write: Callable[..., list[Row]],
+        namespace: str,
+    ) -> None:
+        self._read = read
+        self._write = write
+        self._namespace = namespace
+        self._embedder = ""
+
+    def open(self, embedder: str, dimensions: int) -> None:
+        """Set the embedder whose vectors count."""
+        self._embedder = f"{embedder}:{dimensions}"
+
+    def lacking(self, levels: Mapping[str, str]) -> list[Row]:
+        """Return the entries of levels whose words have no vector: rows {id, text, seq}."""
+        query = procedure("search.lacking_entries")
+        return self._read(query, ns=self._namespace, levels=sorted(levels), embedder=self._embedder)
+
+    def put(self, rows: Sequence[Row], vectors: Mapping[str, NDArray[np.float32]]) -> None:
+        """Store the vectors of entries, by text."""
+        query = procedure("search.put_entries")
+        new = [
+            {"id": row["id"], "seq": row["seq"], "vector": vectors[row["text"]].tolist()}
+            for row in rows
+        ]
+        for page in pages(new, PAGE):
+            self._write(query, ns=self._namespace, rows=page, embedder=self._embedder)
+
+    def nearest(
+        self,
+        vector: NDArray[np.float32],
+        asked: Question,
+        levels: Mapping[str, str],
+        limit: int,
+    ) -> list[Row]:
+        """Return the nearest of the entries that fit a question: the server looks at all."""
+        common = {"ns": self._namespace, "levels": sorted(levels), "limit": limit}
+        options, params = asked.options, {**asked.params, **common}
+        if asked.fits is not None:
+            rows = self._read(procedure("entries.tagsets"), ns=self._namespace, levels=[*levels])
+            params["tagsets"] = [row["tagset"] for row in rows if asked.fits(row["tagset"])]
+            options = (*options, "tagged")
+        query = procedure("search.nearest_entries").wanting(*options)
+        return self._read(query, vector=vector.tolist(), **params)
+
+    def tidy(self) -> None:
+        """Do nothing: vectors are removed with their node."""

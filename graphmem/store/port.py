@@ -264,6 +264,10 @@ class Store(Protocol):
         """Return the search index of a namespace's strategies and tasks."""
         ...
 
+    def entries(self, namespace: str) -> EntryIndex:
+        """Return the search index of the entries of a namespace's levels."""
+        ...
+
     def close(self) -> None:
         """Release the engine. Reading and writing afterwards is an error."""
         ...
@@ -354,3 +358,46 @@ class SearchIndex(Protocol):
     def tidy(self) -> None:
         """Drop the texts and vectors of removed nodes, on disk as well."""
         ...
+
+
+class EntryIndex(Protocol):
+    """The search index of the entries of one namespace's levels, by meaning.
+
+    Levels are given as the ids of their streams, by their own ids.
+    """
+
+    def open(self, embedder: str, dimensions: int) -> None:
+        """Prepare for the vectors of an embedder; vectors of others are ignored."""
+        ...
+
+    def lacking(self, levels: Mapping[str, str]) -> list[Row]:
+        """Return the entries of levels whose words have no vector: rows {id, text, seq}."""
+        ...
+
+    def put(self, rows: Sequence[Row], vectors: Mapping[str, Vector]) -> None:
+        """Store the vectors of entries (rows of :meth:`lacking`), by text."""
+        ...
+
+    def nearest(
+        self, vector: Vector, asked: Question, levels: Mapping[str, str], limit: int
+    ) -> list[Row]:
+        """Return the nearest of the entries that fit a question, exactly, the nearest first.
+
+        Rows have the columns of ``entries.matching``, and their similarity, rounded to six places.
+        Equally near ones follow by relevance, then the latest, then by id.
+        """
+        ...
+
+    def tidy(self) -> None:
+        """Drop the vectors of removed entries, on disk as well."""
+        ...
+
+
+@dataclass(frozen=True)
+class Question:
+    """What entries must be like: the optional lines of ``entries.matching``, and their values."""
+
+    options: tuple[str, ...]
+    params: Mapping[str, Any]
+    fits: Callable[[str], bool] | None = None
+    """Whether a set of tags, as JSON, fits; None: all do."""

@@ -461,6 +461,9 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
             {"id": low, "source": high} for low, high in pairwise(ids(target, "Level"))
         ],
         "entries.add": [{"id": f"entry of {ns}", "at": 7}],
+        "search.put_entries": [
+            {"id": i, "seq": 1, "vector": [1.0, 0.0]} for i in ids(target, "Entry")
+        ],
         "entries.replace": [{"id": i, "at": 7} for i in ids(target, "Entry")],
         "entries.touch": [{"id": i, "reads": 7, "at": 7} for i in ids(target, "Entry")],
         "entries.derive": [
@@ -520,7 +523,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "scopes.put": ids(target, "LearningScope")[0],
         "preferences.open_user": ids(target, "User")[0],
         "preferences.prefer": f"preference of {ns}",
-        **dict.fromkeys(("levels.clear", "levels.drop"), held["level"]),
+        **dict.fromkeys(("levels.clear", "levels.drop", "entries.held"), held["level"]),
         "knowledge.open": ids(target, "Knowledge")[0],
         "knowledge.state": f"statement of {ns}",
     }
@@ -570,6 +573,11 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "refuted": 0.4,
         "stream": held["stream"] if query.name.startswith(("levels.", "entries.")) else decided[0],
         "level": held["level"],
+        "levels": [held["level"]],
+        "tagsets": ['["shared"]'],
+        "pattern": ".*",
+        "since": 0,
+        "until": 2**60,
         "owner_kind": None,
         "owner": None,
         "stream_id": streams[0],

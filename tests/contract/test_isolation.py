@@ -153,6 +153,11 @@ READS: dict[str, Callable[[Memory, str, Asked], Any]] = {
         said(m.levels.info, f"agent:{owner}:working", agent=a)
         for owner in (READER, FRIEND, HIDDEN, "nobody")
     ],
+    "levels.recall": lambda m, a, names: [
+        m.levels.recall("did it", agent=a),
+        m.levels.recall(agent=a),
+        said(m.levels.recall, "did it", levels=f"agent:{HIDDEN}:working", agent=a),
+    ],
     "levels.entries": lambda m, a, names: asked_of(
         names, lambda name: said(m.levels.entries, name, agent=a)
     ),

@@ -38,6 +38,7 @@ WHOLE = {
     "preferences.users",
     "knowledge.list",
     "levels.list",
+    "entries.texts",
     "scopes.list",
     "exchange.episodes",
     "exchange.documents",

@@ -1,0 +1,311 @@
+"""Search by meaning among the entries of levels, in the embedded engine.
+
+Their vectors have a file of their own, so that searches of strategies and tasks do not look at
+them. What is in a level is read when it is asked first, and then as its stream of events goes on;
+entries that were removed since are noticed when what was found is looked up in the graph.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from graphmem.arrays import NDArray, np, product
+from graphmem.errors import StorageError, StoreError
+from graphmem.store.paging import pages
+from graphmem.store.port import CLOSED, Question, Row
+from graphmem.store.queries import procedure
+from graphmem.store.vectors import ENDING, Matrix, VectorTable, digest
+
+_FIRST = 64
+"""How many of the nearest are looked up first, at least."""
+_MORE = 4
+"""Factor by which more are looked up where too few fit."""
+_PAGE = 1_000
+_CLOSE = 1e-6
+"""Similarities are rounded to six places: nearer ones may tie."""
+
+Places = NDArray[np.int64]
+
+_log = logging.getLogger(__name__)
+
+
+class _Held:
+    """The entries of one level: the rows of their vectors, and their sets of tags."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+        """Number of the last event of its stream that was looked at."""
+        self.ids: list[str] = []
+        self.places: dict[str, int] = {}
+        self.seqs: list[int] = []
+        self.keys: list[bytes] = []
+        self.texts: dict[int, str] = {}
+        """By place: the words of entries without a vector."""
+        self.rows: Places = np.empty(0, np.int64)
+        self.tags: Places = np.empty(0, np.int64)
+
+    def put(self, rows: Iterable[Row], row_of: Callable[[bytes], int], tags: _Tags) -> None:
+        """Add entries, or replace them."""
+        first = len(self.ids)
+        new_tags: list[int] = []
+        for row in rows:
+            identity = row["id"]
+            if (place := self.places.get(identity)) is not None:
+                if self.seqs[place] == row["seq"]:
+                    continue
+                self.drop(identity)
+            place = self.places[identity] = len(self.ids)
+            key = digest(row["text"])
+            self.ids.append(identity)
+            self.seqs.append(row["seq"])
+            self.keys.append(key)
+            if row_of(key) < 0:
+                self.texts[place] = row["text"]
+            new_tags.append(tags.code(row["tagset"]))
+        new_rows = [row_of(key) for key in self.keys[first:]]
+        self.rows = np.concatenate([self.rows, np.array(new_rows, np.int64)])
+        self.tags = np.concatenate([self.tags, np.array(new_tags, np.int64)])
+
+    def drop(self, identity: str) -> None:
+        """Leave the place of an entry empty."""
+        place = self.places.pop(identity, None)
+        if place is not None:
+            self.ids[place] = ""
+            self.texts.pop(place, None)
+            if place < len(self.rows):
+                self.rows[place] = -1
+
+    def embedded(self, row_of: Callable[[bytes], int]) -> None:
+        """Look up the rows of vectors that were missing."""
+        for place in [*self.texts]:
+            row = row_of(self.keys[place])
+            if row >= 0 and place < len(self.rows):
+                self.rows[place] = row
+                del self.texts[place]
+
+
+class _Tags:
+    """The sets of tags of entries, as JSON, numbered."""
+
+    def __init__(self) -> None:
+        self.codes: dict[str, int] = {}
+
+    def code(self, tagset: str) -> int:
+        """Return the number of a set."""
+        return self.codes.setdefault(tagset, len(self.codes))
+
+    def fitting(self, fits: Callable[[str], bool]) -> NDArray[np.bool_]:
+        """Return which sets fit, by number."""
+        return np.fromiter(map(fits, self.codes), np.bool_, len(self.codes))
+
+
+class EmbeddedEntries:
+    """The search index of the entries of one namespace's levels; thread-safe."""
+
+    def __init__(
+        self,
+        read: Callable[..., list[Row]],
+        folder: Path | None,
+        namespace: str,
+        *,
+        writable: bool,
+        durable: bool,
+    ) -> None:
+        self._read = read
+        self._folder = folder
+        self._namespace = namespace
+        self._writable = writable
+        self._durable = durable
+        self._lock = threading.RLock()
+        self._closed = False
+        self._opened: tuple[str, int] | None = None
+        self._table: VectorTable | None = None
+        self._levels: dict[str, _Held] = {}
+        self._tags = _Tags()
+
+    def open(self, embedder: str, dimensions: int) -> None:
+        """Open the vectors of an embedder."""
+        with self._lock:
+            self._check()
+            if self._opened == (embedder, dimensions):
+                return
+            self._forget()
+            self._table = VectorTable(
+                self._folder,
+                self._name,
+                embedder,
+                dimensions,
+                writable=self._writable,
+                durable=self._durable,
+            )
+            self._opened = embedder, dimensions
+            self._keep()  # a crash may have left vectors of removed texts
+
+    def close(self) -> None:
+        """Release vectors; every later call is an error."""
+        with self._lock:
+            self._closed = True
+            self._forget()
+
+    def lacking(self, levels: Mapping[str, str]) -> list[Row]:
+        """Return the entries of levels whose words have no vector: rows {id, text, seq}."""
+        with self._lock:
+            self._look(levels)
+            return [
+                {"id": held.ids[place], "text": text, "seq": held.seqs[place]}
+                for held in map(self._levels.__getitem__, levels)
+                for place, text in held.texts.items()
+            ]
+
+    def put(self, rows: Sequence[Row], vectors: Mapping[str, Matrix]) -> None:
+        """Store the vectors of entries, by text."""
+        with self._lock:
+            table = self._opened_table()
+            new = {
+                key: vectors[row["text"]]
+                for row in rows
+                if table.row(key := digest(row["text"])) < 0
+            }
+            if new:
+                table.add(list(new), np.stack(list(new.values())))
+            for held in self._levels.values():
+                held.embedded(table.row)
+
+    def nearest(
+        self, vector: Matrix, asked: Question, levels: Mapping[str, str], limit: int
+    ) -> list[Row]:
+        """Return the nearest of the entries that fit a question, exactly, the nearest first."""
+        with self._lock:
+            self._look(levels)
+            found: list[Row] = []
+            for similar in self._ranked(vector, asked, levels, limit):
+                rows = self._fitting([*similar], asked, levels)
+                found += [row | {"similarity": similar[row["id"]]} for row in rows]
+                if len(found) >= limit:
+                    break
+        order = sorted(
+            found, key=lambda row: (-row["similarity"], -row["relevance"], -row["at"], row["id"])
+        )
+        return order[:limit]
+
+    def tidy(self) -> None:
+        """Forget what was read, and keep only the vectors of entries that are there."""
+        with self._lock:
+            if self._table is not None:
+                self._levels, self._tags = {}, _Tags()
+                self._keep(strict=True)
+            elif self._folder is not None and self._writable:
+                # Not opened: they are made again where they are wanted.
+                (self._folder / f"{self._name}{ENDING}").unlink(missing_ok=True)
+
+    def _ranked(
+        self, vector: Matrix, asked: Question, levels: Mapping[str, str], limit: int
+    ) -> Iterator[dict[str, float]]:
+        """Yield entries with fitting tags and their similarities: the nearest, then more and more.
+
+        Those that may tie with the last one come with it.
+        """
+        held = [self._levels[level] for level in levels]
+        rows = np.concatenate([one.rows for one in held])
+        chosen = rows >= 0
+        if asked.fits is not None:
+            fitting = self._tags.fitting(asked.fits)
+            chosen &= fitting[np.concatenate([one.tags for one in held])]
+        there = np.flatnonzero(chosen)
+        if not len(there):
+            return
+        matrix, rows = self._opened_table().matrix, rows[there]
+        few = len(rows) * _MORE < len(matrix)
+        scores = product(matrix[rows], vector) if few else product(matrix, vector)[rows]
+        ends = np.cumsum([len(one.ids) for one in held])
+        size, least = max(_FIRST, _MORE * limit), np.inf
+        while least > -np.inf:
+            edge = -np.inf
+            if size < len(scores):
+                edge = np.partition(scores, len(scores) - size)[len(scores) - size] - _CLOSE
+            some: dict[str, float] = {}
+            for place in np.flatnonzero((scores >= edge) & (scores < least)).tolist():
+                where = int(there[place])
+                level = int(np.searchsorted(ends, where, side="right"))
+                own = where - (int(ends[level - 1]) if level else 0)
+                some[held[level].ids[own]] = round(float(scores[place]), 6)
+            yield some
+            size, least = size * _MORE, edge
+
+    def _fitting(self, ids: Sequence[str], asked: Question, levels: Mapping[str, str]) -> list[Row]:
+        """Return which entries are there and fit a question."""
+        query = procedure("entries.matching").wanting("within", *asked.options)
+        common = {"ns": self._namespace, "levels": sorted(levels), "limit": len(ids)}
+        return [
+            row
+            for page in pages(ids, _PAGE)
+            for row in self._read(query, ids=page, **{**asked.params, **common})
+        ]
+
+    def _look(self, levels: Mapping[str, str]) -> None:
+        """Take over what was stored in levels since the last look."""
+        self._check()
+        table = self._opened_table()
+        query = procedure("levels.ends")
+        for row in self._read(query, ns=self._namespace, ids=sorted(levels.values())):
+            level, last = row["level"], row["last"]
+            held = self._levels.get(level)
+            if held is not None and held.seen == last:
+                continue
+            new = None if held is None else self._new(row["stream"], held, last)
+            if held is None or new is None:
+                held = self._levels[level] = _Held()
+                new = self._read(procedure("entries.held"), ns=self._namespace, id=level)
+            held.put(new, table.row, self._tags)
+            held.seen = last
+        for level in levels:
+            self._levels.setdefault(level, _Held())  # it was closed meanwhile
+
+    def _new(self, stream: str, held: _Held, last: int) -> list[Row] | None:
+        """Return the entries that were stored since; None where it is better to read them all."""
+        if last - held.seen > max(_PAGE, len(held.places)):
+            return None
+        rows: list[Row] = []
+        events = [f"{stream}:{seq}" for seq in range(held.seen + 1, last + 1)]
+        for page in pages(events, _PAGE):
+            found = self._read(procedure("events.read"), ns=self._namespace, ids=page)
+            if any(event["kind"] != "entry" for event in found):
+                return None  # entries may have been removed
+            rows += self._read(procedure("entries.stored_by"), ns=self._namespace, ids=page)
+        return rows
+
+    def _keep(self, *, strict: bool = False) -> None:
+        """Keep only the vectors of words of entries that are there."""
+        table = self._opened_table()
+        if not len(table.matrix):
+            return
+        rows = self._read(procedure("entries.texts"), ns=self._namespace)
+        try:
+            table.keep({digest(row["text"]) for row in rows})
+        except StorageError as error:
+            if strict:
+                raise
+            _log.warning("%s", error)
+
+    def _forget(self) -> None:
+        self._levels, self._tags = {}, _Tags()
+        self._table, self._opened = None, None
+
+    @property
+    def _name(self) -> str:
+        digested = hashlib.blake2b(self._namespace.encode(), digest_size=8)
+        return f"{digested.hexdigest()}-entries"
+
+    def _check(self) -> None:
+        if self._closed:
+            raise StoreError(CLOSED)
+
+    def _opened_table(self) -> VectorTable:
+        self._check()
+        if self._table is None:
+            raise RuntimeError("the index was not opened")
+        return self._table

@@ -1,0 +1,341 @@
+"""Levels: what they hold, for how long, who may read it, and what questions find."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import hypothesis
+import hypothesis.strategies as st
+import pytest
+from pydantic import JsonValue
+
+from graphmem import Memory
+from graphmem.errors import NotFoundError, ScopeError, ValidationError
+from graphmem.models import LevelUpkeep, Tags
+from graphmem.models.levels import LevelName
+from graphmem.search.embedding import Hashing
+from tests.conftest import Clock, Opener
+
+SENSORY, WORKING = "agent:ada:sensory", "agent:ada:working"
+SHARED = "task:deploy:shared"
+NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
+MILLIS = int(NOON.timestamp()) * 1_000
+
+
+def nodes(memory: Memory) -> dict[str, int]:
+    text = "MATCH (n) WHERE n.ns = $ns RETURN labels(n)[0] AS label, count(*) AS nodes"
+    return {row["label"]: row["nodes"] for row in memory.query(text)}
+
+
+class TestMaking:
+    def test_the_default_levels_are_made_once_and_keep_their_settings(self, memory: Memory) -> None:
+        levels = memory.levels.default("ada")
+        assert [(level.kind, level.ttl, level.capacity, level.holds) for level in levels] == [
+            ("sensory", 60, None, "entries"),
+            ("working", 3_600, None, "entries"),
+            ("stm", 86_400, 500, "entries"),
+            ("ltm:episodic", None, None, "episodes"),
+            ("ltm:semantic", None, None, "knowledge"),
+            ("ltm:procedural", None, None, "strategies"),
+        ]
+        assert memory.levels.info(WORKING).subscribed_to == (SENSORY,)
+        assert memory.levels.info("agent:ada:ltm:semantic").subscribed_to == ("agent:ada:stm",)
+        changed = memory.levels.put(WORKING, ttl=5, upkeep=LevelUpkeep(decay=0.5))
+        before = nodes(memory)
+        assert memory.levels.default("ada")[1] == changed
+        assert (changed.ttl, changed.decay, changed.purpose) == (5, 0.5, levels[1].purpose)
+        assert nodes(memory) == before
+
+    def test_putting_a_level_again_replaces_its_settings_and_keeps_its_entries(
+        self, memory: Memory
+    ) -> None:
+        memory.levels.put(SHARED, ttl=60, capacity=2, purpose="old")
+        memory.levels.add(SHARED, "kept")
+        memory.levels.put(SHARED, purpose="new")
+        memory.levels.put(SHARED, purpose="new")
+        info = memory.levels.info(SHARED)
+        assert (info.ttl, info.capacity, info.purpose, info.entries) == (None, None, "new", 1)
+        kinds = [event.kind for event in memory.events.tail(agent=SHARED)]
+        assert kinds == ["entry", "level"]
+
+    @pytest.mark.parametrize(
+        ("name", "owner", "kind"),
+        [
+            ("agent:ada:ltm:episodic", "ada", "ltm:episodic"),
+            ("agent:a:b:working", "a:b", "working"),
+            ("agent:ada:my:notes", "ada", "my:notes"),
+            ("task:deploy:shared", "deploy", "shared"),
+            ("collective:team:facts", "team", "facts"),
+            ("system:facts", None, "facts"),
+        ],
+    )
+    def test_a_name_says_who_owns_it(self, name: str, owner: str | None, kind: str) -> None:
+        level = LevelName.of(name)
+        assert (level.owner, level.kind, level.owner_kind) == (owner, kind, name.partition(":")[0])
+
+    def test_what_is_no_name_is_refused(self) -> None:
+        for name in ("", "notes", "agent:ada", "task::a", "robot:a:b", "agent:"):
+            with pytest.raises(ValidationError, match="name:"):
+                LevelName.of(name)
+
+
+class TestAdding:
+    def test_an_entry_is_what_was_given(self, memory: Memory, clock: Clock) -> None:
+        clock.now = MILLIS
+        memory.levels.default("ada")
+        content: JsonValue = {"saw": ["order 17", 1.5, None, True]}
+        added = memory.levels.add(
+            SENSORY, content, tags=["b", "a", "b"], key="order/17", metadata={"x": 1}, relevance=0.5
+        )
+        assert (added.created, added.replaced) == (True, False)
+        [entry] = memory.levels.entries(added.id)
+        assert (entry.content, entry.tags, entry.key) == (content, ("a", "b"), "order/17")
+        assert (entry.metadata, entry.base, entry.relevance, entry.reads) == ({"x": 1}, 0.5, 0.5, 0)
+        assert (entry.at, entry.expires_at) == (NOON, NOON + timedelta(seconds=60))
+        clock.now = MILLIS + 10 * 60_000
+        assert memory.levels.entries(added.id)[0].relevance == pytest.approx(0.5 * 0.99**10)
+
+    def test_a_level_has_one_entry_under_a_key(self, memory: Memory) -> None:
+        memory.levels.put(SHARED)
+        first = memory.levels.add(SHARED, "one", key="k")
+        assert not memory.levels.add(SHARED, "one", key="k").created
+        second = memory.levels.add(SHARED, "two", key="k", tags=["new"])
+        assert (second.id, second.created, second.replaced) == (first.id, True, True)
+        assert memory.levels.entries(first.id)[0].content == "two"
+        assert memory.levels.add(SHARED, "one").id != memory.levels.add(SHARED, "one").id
+        assert memory.levels.info(SHARED).entries == 3
+        assert [event.subject for event in memory.events.tail(agent=SHARED)][:2] == [first.id] * 2
+
+    def test_what_expired_lives_again_where_it_is_added_again(
+        self, memory: Memory, clock: Clock
+    ) -> None:
+        clock.now = MILLIS
+        memory.levels.put(SHARED, ttl=60)
+        added = memory.levels.add(SHARED, "one", key="k")
+        clock.now += 60_000
+        info = memory.levels.info(SHARED)
+        assert (info.entries, info.expired, info.tags) == (0, 1, ())
+        assert memory.levels.recall(levels=SHARED) == []
+        assert len(memory.levels.recall(levels=SHARED, include_expired=True)) == 1
+        assert memory.levels.add(SHARED, "one", key="k").replaced
+        assert [entry.id for entry in memory.levels.recall(levels=SHARED)] == [added.id]
+
+    def test_what_is_wrong_is_named_and_nothing_is_written(self, memory: Memory) -> None:
+        memory.levels.put(SHARED)
+        wrong: list[dict[str, Any]] = [
+            *({"content": content} for content in (None, "", "x" * 1_000_001, float("nan"), {1})),
+            *({"tags": tags} for tags in ("text", [1], [""], 7)),
+            *({"ttl": ttl} for ttl in (0, -1.0, float("nan"), "1")),
+            *({"relevance": relevance} for relevance in (0.0, 2.0)),
+            {"content": "\ud800"},
+            {"key": ""},
+            {"metadata": {"a": {1}}},
+            {"at": datetime(2026, 1, 1)},
+        ]
+        for given in wrong:
+            with pytest.raises(ValidationError, match=next(iter(given))):
+                memory.levels.add(SHARED, **{"content": "good", **given})
+        assert memory.levels.info(SHARED).entries == 0
+
+    def test_a_level_that_is_a_view_or_is_not_there_takes_none(self, memory: Memory) -> None:
+        memory.levels.default("ada")
+        with pytest.raises(ValidationError, match="takes no entries"):
+            memory.levels.add("agent:ada:ltm:semantic", "x")
+        for call in (memory.levels.info, lambda name: memory.levels.add(name, "x")):
+            with pytest.raises(NotFoundError, match="'task:deploy:shared'"):
+                call(SHARED)
+        for wrong in ({"ttl": 0}, {"capacity": 0}, {"ttl": float("inf")}):
+            with pytest.raises(ValidationError, match=next(iter(wrong))):
+                memory.levels.put(SHARED, **wrong)
+
+
+def test_closing_leaves_nothing(memory: Memory) -> None:
+    memory.levels.put(SHARED)
+    before = nodes(memory)
+    memory.levels.default("ada")
+    for number in range(3):
+        memory.levels.add(WORKING, f"note {number}", tags=["t"])
+    memory.levels.recall("note")
+    list(memory.events.consume("group", "consumer", agent=WORKING))
+    assert memory.levels.close(WORKING) == 3
+    with pytest.raises(NotFoundError, match="closed"):
+        memory.levels.recall("note", levels=WORKING)
+    for name in memory.levels.names("ada"):
+        memory.levels.close(name)
+    assert nodes(memory) == before | {"Embedder": 1}
+    assert memory.levels.recall("note") == []
+
+
+class TestRights:
+    def test_the_levels_of_an_agent_are_private_until_it_shares(self, memory: Memory) -> None:
+        levels = memory.levels
+        levels.default("ada")
+        levels.put(SHARED)
+        added = levels.add(WORKING, "secret", agent="ada")
+        refused: list[Callable[[], Any]] = [
+            lambda: levels.info(WORKING, agent="bob"),
+            lambda: levels.recall("secret", levels=[WORKING], agent="bob"),
+            lambda: levels.add(WORKING, "x", agent="bob"),
+            lambda: levels.put(WORKING, agent="bob"),
+            lambda: levels.close(WORKING, agent="bob"),
+        ]
+        for call in refused:
+            with pytest.raises(ScopeError, match="private level of agent 'ada'"):
+                call()
+        with pytest.raises(NotFoundError, match="that agent 'bob' may read"):
+            levels.entries(added.id, agent="bob")
+        assert levels.names(agent="bob") == [SHARED]
+        assert levels.recall("secret", agent="bob") == []
+        memory.scopes.set("ada", share_with=["bob"])
+        memory.scopes.set("bob", inherit_from=["ada"])
+        assert [entry.content for entry in levels.recall("secret", agent="bob")] == ["secret"]
+        with pytest.raises(ScopeError, match="may not write"):
+            levels.add(WORKING, "x", agent="bob")
+        assert levels.add(SHARED, "x", agent="bob").created
+
+
+TAGS = ("a", "b", "c")
+SOME = st.sets(st.sampled_from(TAGS), max_size=2)
+PLAIN = st.builds(Tags, any_of=SOME, all_of=SOME, none_of=SOME)
+NESTED = st.recursive(
+    PLAIN,
+    lambda parts: st.one_of(
+        st.builds(lambda a, b: a & b, parts, parts),
+        st.builds(lambda a, b: a | b, parts, parts),
+        st.builds(lambda a: ~a, parts),
+    ),
+    max_leaves=5,
+)
+WORDS = ("late order", "an order", "cake", "bake a cake", "deploy")
+ENTRY = st.fixed_dictionaries(
+    {
+        "level": st.sampled_from([WORKING, SHARED]),
+        "text": st.sampled_from(WORDS),
+        "tags": SOME,
+        "key": st.sampled_from(["order/", "task."]),
+        "minute": st.integers(0, 30),
+        "ttl": st.none() | st.sampled_from([60.0, 1_200.0]),
+        "relevance": st.sampled_from([0.3, 1.0]),
+    }
+)
+QUESTION = st.fixed_dictionaries(
+    {},
+    optional={
+        "text": st.sampled_from(WORDS),
+        "tags": NESTED,
+        "key": st.sampled_from(["order/*", "task.?", "*1*", "[a]*"]),
+        "since": st.integers(0, 30).map(lambda minute: NOON + timedelta(minutes=minute)),
+        "until": st.integers(0, 30).map(lambda minute: NOON + timedelta(minutes=minute)),
+        "max_age": st.sampled_from([300.0, 1_500.0]),
+        "min_relevance": st.sampled_from([0.25, 0.8]),
+        "include_expired": st.booleans(),
+        "limit": st.integers(1, 20),
+        "levels": st.sampled_from([WORKING, [SHARED, WORKING]]),
+    },
+)
+
+
+def combined(tags: Tags, have: set[str]) -> bool:
+    """What Tags mean, said in another way."""
+    clauses = [have.issuperset(tags.all_of), have.isdisjoint(tags.none_of)]
+    if tags.any_of:
+        clauses.append(not have.isdisjoint(tags.any_of))
+    parts = [combined(part, have) for part in tags.parts]
+    if parts:
+        clauses.append(any(parts) if tags.join == "or" else all(parts))
+    return all(clauses) != tags.negated
+
+
+def expected(
+    entries: list[dict[str, Any]], question: dict[str, Any], now: datetime
+) -> list[tuple[int, float | None]]:
+    """Answer a question in plain Python: numbers of entries and similarities, in order."""
+    found = []
+    embed = Hashing().embed
+    for number, entry in enumerate(entries):
+        at = NOON + timedelta(minutes=entry["minute"])
+        age = (now - at).total_seconds()
+        relevance = entry["relevance"] * 0.99 ** (max(age, 0) / 60)
+        wanted = question.get("levels", [WORKING, SHARED])
+        key = re.compile(fnmatch.translate(question.get("key", "*").replace("[", "[[]")))
+        if (
+            entry["level"] in wanted
+            and combined(question.get("tags", Tags()), entry["tags"])
+            and key.match(f"{entry['key']}{number}")
+            and at >= question.get("since", at)
+            and (question.get("until") is None or at < question["until"])
+            and age <= question.get("max_age", age)
+            and relevance >= question.get("min_relevance", 0)
+            and (question.get("include_expired") or entry["ttl"] is None or age < entry["ttl"])
+        ):
+            text = question.get("text")
+            near = None
+            if text is not None:
+                near = round(float(embed([entry["text"]])[0] @ embed([text])[0]), 6)
+            found.append((-(near or 0.0), -relevance, -entry["minute"], number, near))
+    ordered = sorted(found, key=lambda one: one[:3])
+    return [(number, near) for *_, number, near in ordered]
+
+
+@hypothesis.settings(max_examples=10)
+@hypothesis.given(
+    entries=st.lists(ENTRY, max_size=12), questions=st.lists(QUESTION, min_size=4, max_size=8)
+)
+def test_a_question_finds_what_a_plain_model_finds(
+    opened: Opener, clock: Clock, entries: list[dict[str, Any]], questions: list[dict[str, Any]]
+) -> None:
+    """In its order; where a limit cuts between equal ones, any of these will do."""
+    memory = opened(f"levels-{uuid4().hex[:12]}", embedder="hashing")
+    clock.now = MILLIS
+    memory.levels.default("ada")
+    memory.levels.put(SHARED)
+    ids = []
+    for number, entry in enumerate(entries):
+        added = memory.levels.add(
+            entry["level"],
+            entry["text"],
+            tags=entry["tags"],
+            key=f"{entry['key']}{number}",
+            ttl=entry["ttl"] or 1e6,
+            at=NOON + timedelta(minutes=entry["minute"]),
+            relevance=entry["relevance"],
+        )
+        ids.append(added.id)
+    clock.now += 30 * 60_000
+    for question in questions:
+        wanted = expected(entries, question, NOON + timedelta(minutes=30))
+        found = memory.levels.recall(**question)
+        limit = question.get("limit", 10)
+        assert len(found) == min(limit, len(wanted))
+        numbers = [ids.index(entry.id) for entry in found]
+        assert {*numbers} <= {number for number, _ in wanted}
+        for one, (_, near) in zip(found, wanted, strict=False):
+            assert one.similarity == (near if near is None else pytest.approx(near, abs=2e-6))
+        order = [
+            (-(one.similarity or 0.0), -round(one.relevance, 9), -one.at.timestamp())
+            for one in found
+        ]
+        assert order == sorted(order)
+    memory.close()
+
+
+def test_few_that_fit_are_found_among_many(memory: Memory) -> None:
+    """Also where the nearest ones do not fit, and after more were stored, or removed."""
+    memory.levels.put(SHARED)
+    for number in range(150):
+        memory.levels.add(SHARED, f"late order {number}", tags=["many"])
+    memory.levels.add(SHARED, "a cake", tags=["few"], key="cake")
+    few = Tags(all_of=["few"])
+    [cake] = memory.levels.recall("late order", tags=few)
+    [same] = memory.levels.recall("late order", key="ca*")
+    assert cake.content == same.content == "a cake"
+    memory.levels.add(SHARED, "another late order", tags=["few"])
+    memory.levels.add(SHARED, "no cake", tags=["few"], key="cake")
+    found = memory.levels.recall("late order", tags=few)
+    assert [entry.content for entry in found] == ["another late order", "no cake"]
+    assert len(memory.levels.recall("late order", limit=200)) == 152

@@ -109,15 +109,11 @@ internal.dbms.bolt.netty_server_shutdown_quiet_period=0
 internal.server.bolt.thread_pool_shutdown_wait_time=1s
 """
 
-# For a server that ends with a run of tests. With the second compiler of Java, compiling would be
-# half of its work. What the first compiler makes does not fit into the 48 MB that it has by itself.
-QUICK_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
-
 # A statement would be planned again for each order of magnitude in length of each of its lists and
-# texts, and again after a thousand others. Its numbers change all the time: it is planned once.
-QUICK_CONF = """\
+# texts, a quarter of what a server does in tests, and again after a thousand others.
+PLAN_ONCE = """\
 internal.cypher.use_parameter_size=false
-server.memory.query_cache.per_db_cache_num_entries=4000
+server.memory.query_cache.per_db_cache_num_entries=2000
 """
 
 # APOC looks for newly installed procedures once a minute unless told otherwise.
@@ -139,7 +135,7 @@ class Neo4jServer:
     Without `home` the data is in a temporary folder that `close()` (or the end of this process)
     removes. Without ports, free ones are chosen at the first start and kept from then on. The
     server dies with the process that started it, also when that is killed. One that is
-    `short_lived` has less work with statements that it runs a few times, and more with others.
+    `short_lived` starts sooner. `conf` is added to its configuration.
     """
 
     def __init__(
@@ -151,6 +147,7 @@ class Neo4jServer:
         http_port: int = 0,
         jvm_options: tuple[str, ...] = (),
         short_lived: bool = False,
+        conf: str = "",
     ) -> None:
         self.user = USER
         self.password = password
@@ -159,7 +156,9 @@ class Neo4jServer:
         self.http_port = http_port
         self._temporary = home is None
         self._jvm_options = jvm_options
-        self._short_lived = short_lived
+        # Without its second compiler Java needs half the time to start, but stays slower.
+        self._compiler = ("-XX:TieredStopAtLevel=1",) if short_lived else ()
+        self._conf = conf
         self._owner = os.getpid()
         self._process: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
@@ -295,7 +294,7 @@ class Neo4jServer:
                 [
                     str(java),
                     *JVM_OPTIONS,
-                    *(QUICK_OPTIONS if self._short_lived else ()),
+                    *self._compiler,
                     f"-Djava.io.tmpdir={self.home / 'tmp'}",
                     *options,
                     "org.neo4j.server.CommunityEntryPoint",
@@ -327,8 +326,7 @@ class Neo4jServer:
         for jar in jars.glob("apoc-*.jar"):
             (self.home / "plugins" / jar.name).symlink_to(jar)
         conf = NEO4J_CONF.format(host=HOST, bolt_port=self.bolt_port, http_port=self.http_port)
-        conf += QUICK_CONF if self._short_lived else ""
-        (self.home / "conf" / "neo4j.conf").write_text(conf)
+        (self.home / "conf" / "neo4j.conf").write_text(conf + self._conf)
         (self.home / "conf" / "apoc.conf").write_text(APOC_CONF)
         # One log a start, so that its tail is never about an earlier one.
         log = self.home / "logs" / "neo4j.log"
@@ -418,12 +416,12 @@ class Found:
         self.close()
 
 
-def find_or_start(*, short_lived: bool = False) -> Found:
+def find_or_start(*, conf: str = "") -> Found:
     """The first of: the server that ``NEO4J_URI`` names, a container, Maven's jars.
 
     Raises Neo4jUnavailable with the reason why each was not possible. A server that ``NEO4J_URI``
     names but that does not answer is an error: tests on another one than asked for would mislead.
-    Only one from Maven's jars can be `short_lived`, as a Neo4jServer is.
+    `conf` is for one from Maven's jars.
     """
     if os.environ.get("NEO4J_URI"):
         return _from_environment(os.environ)
@@ -433,7 +431,7 @@ def find_or_start(*, short_lived: bool = False) -> Found:
     except Neo4jUnavailable as error:
         reasons.extend(error.reasons)
     try:
-        return _from_maven(tuple(reasons), short_lived)
+        return _from_maven(tuple(reasons), conf)
     except Neo4jUnavailable as error:
         raise Neo4jUnavailable(*reasons, *error.reasons) from error
 
@@ -447,11 +445,11 @@ def shared(folder: Path) -> Iterator[Found]:
     """
     starting, told = folder / "neo4j.lock", folder / "neo4j.json"
     if fcntl is None:  # Windows has no such locks: there everybody has a server of its own
-        with find_or_start(short_lived=True) as found:
+        with find_or_start(conf=PLAN_ONCE) as found:
             yield found
         return
     with locked(starting):
-        mine = None if told.exists() else find_or_start(short_lived=True)
+        mine = None if told.exists() else find_or_start(conf=PLAN_ONCE)
         if mine:
             told.write_text(
                 json.dumps([mine.uri, mine.user, mine.password, mine.source, mine.browser_url])
@@ -557,8 +555,8 @@ def _wait_for_container(container: Any, uri: str) -> None:
             time.sleep(0.5)
 
 
-def _from_maven(passed_over: tuple[str, ...], short_lived: bool) -> Found:
-    server = Neo4jServer(short_lived=short_lived)
+def _from_maven(passed_over: tuple[str, ...], conf: str) -> Found:
+    server = Neo4jServer(conf=conf)
     try:
         server.start()
     except Neo4jUnavailable:

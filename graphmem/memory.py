@@ -82,7 +82,9 @@ class Memory:
         self._reads = reads = Reads(graph)
         self._similarity = similarity = Similarity(graph, embedder)
         self._learner = learner = Learner(graph)
-        self._context = ContextWriter(graph, similarity)
+        strengths = Strengths(graph)
+        estimator = Estimator(graph, strengths)
+        self._context = ContextWriter(graph, similarity, estimator.each)
         self.lessons = Lessons(graph, similarity.fresh)
         """Heuristics, anti-patterns, rules, mistakes: see :class:`graphmem.lessons.Lessons`."""
         self.policies = Policies(graph, reads)
@@ -100,8 +102,6 @@ class Memory:
         self.cycles = Cycles(graph)
         """Cycles in time: see :class:`graphmem.policies.cycles.Cycles`."""
         self._explainer = Explainer(graph, self.lessons)
-        strengths = Strengths(graph)
-        estimator = Estimator(graph, strengths)
         self._recaller = Recaller(graph, similarity, estimator)
         self._forecaster = Forecaster(graph, strengths, estimator)
         self._chooser = Chooser(graph, similarity, estimator, self._recaller)

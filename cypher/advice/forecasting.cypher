@@ -120,13 +120,13 @@ RETURN 'weights' AS part, collect({weight: weight}) AS rows;
 // doc: that of near tasks (by weight), of its type, of all; that of a strategy on the type to that on other types, of similar strategies
 // doc: (by weight), of all. Task and strategy add up as logits; the outcomes of the strategy on near tasks, then on the task itself,
 // doc: update this prior. Several strategies give the mean of their logits, weighted by 1/(trials + 1)². The concentration is what the
-// doc: rate on this task is worth in trials; worth leaves out what no trial elsewhere tells, that tasks differ. Rows: {place, trials,
-// doc: successes, type_trials, type_successes, near_weight, near_won, cell_trials, cell_successes, borrowed [{weight, trials, successes}]};
-// doc: the last like `task_borrowed`.
+// doc: rate on this task is worth in trials; worth leaves out what no trial elsewhere tells, that tasks differ; lower is the Wilson bound
+// doc: of that. Rows: {place, trials, successes, type_trials, type_successes, near_weight, near_won, cell_trials, cell_successes, borrowed
+// doc: [{weight, trials, successes}]}; the last like `task_borrowed`.
 // param: trials integer, successes integer, type_trials integer = 0, type_successes integer = 0, task_trials integer
 // param: task_successes integer, task_borrowed list, rows, prior_successes
 // param: prior_failures, task_strength float = 2.0, strategy_strength float = 2.0, cell_strength float = 2.0, near_strength float = 2.0
-// param: task_slope float = 1.0, strategy_slope float = 1.0
+// param: task_slope float = 1.0, strategy_slope float = 1.0, z float = 1.0
 // returns: probability float, concentration float, parts list
 WITH posterior_mean($successes, $trials, $prior_successes, $prior_failures) AS rate
 WITH rate, shrunk($type_successes, $type_trials, rate, $task_strength) AS type_rate,
@@ -166,7 +166,7 @@ ORDER BY row.place
 WITH sum(weight * logit(probability)) AS position, sum(weight * concentration) AS concentrations, sum(weight) AS weights,
   collect({rate: rate, type_rate: type_rate, near_rate: near_rate, task_rate: task_rate, lent_rate: lent_rate, other_rate: other_rate,
   strategy_rate: strategy_rate, prior: prior, near: near, probability: probability, concentration: concentration, worth: worth,
-  weight: weight}) AS parts
+  weight: weight, lower: wilson_lower(probability * worth, worth, $z)}) AS parts
 WITH position, concentrations, CASE WHEN weights > 0.0 THEN weights ELSE null END AS weights, parts
 RETURN CASE WHEN size(parts) = 1 THEN parts[0].probability WHEN weights IS NULL THEN null
   ELSE logistic(position / weights) END AS probability, concentrations / weights AS concentration, parts;

@@ -26,6 +26,10 @@ _NOTHING = {
 }
 
 
+Count = tuple[int, int]
+"""Successes, trials."""
+
+
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """What is to be expected of one strategy on a task.
@@ -62,8 +66,17 @@ class Estimate:
     """How many trials on this task the estimate is worth; it makes the interval."""
     worth: float
     """The same where tasks that look the same are the same."""
+    lower: float
+    """The Wilson bound of the estimate at the setting ``recall_z``, with that worth."""
     weight: float
     """Its weight among several that are used together."""
+
+    @property
+    def seen(self) -> Count:
+        """Its outcomes on the task and those near it, or on the type if there are more."""
+        won = self.here_successes + self.near_successes
+        near = won, self.here_trials + self.near_trials
+        return max(near, (self.type_successes, self.type_trials), key=lambda count: count[1])
 
     @property
     def said(self) -> str:
@@ -76,26 +89,18 @@ class Estimate:
         )
 
 
-Count = tuple[int, int]
-"""Successes, trials."""
-
-
 def said(here: Count, near: Count, typed: Count, everywhere: Count) -> str:
     """Return counts in words, from the task itself to all tasks, without those that add nothing."""
-    parts = []
-    beyond = 0
-    for (won, trials), where in (
-        (here, "here"),
-        (near, "on tasks like it"),
-        (typed, "on its type"),
-        (everywhere, "in all"),
-    ):
-        if trials > beyond:
+    parts = [
+        f"{won} of {trials} {where}"
+        for (won, trials), where in ((here, "here"), (near, "on tasks like it"))
+        if trials
+    ]
+    told = here[1] + near[1]
+    for (won, trials), where in ((typed, "on its type"), (everywhere, "in all")):
+        if trials > told:
             parts.append(f"{won} of {trials} {where}")
-        if where in ("here", "on tasks like it"):
-            beyond += trials
-        else:
-            beyond = max(beyond, trials)
+            told = trials
     return "; ".join(parts) or "never tried"
 
 
@@ -194,6 +199,7 @@ class Estimator:
                 for place, row in enumerate(rows)
             ],
             **parameters(strengths),
+            z=self._graph.settings.recall_z,
         )[0]
         parts = answer["parts"]
         return Estimates(
@@ -216,6 +222,12 @@ class Estimator:
             strengths=strengths,
             agents=view.agents,
         )
+
+    def each(
+        self, question: Question, strategies: Sequence[str], view: View
+    ) -> tuple[Estimate, ...]:
+        """Return what is to be expected of known strategies on a task that was found."""
+        return self.expected(question, strategies, view).strategies
 
     def _links(self, strategies: Iterable[str]) -> dict[str, dict[str, float]]:
         """Return what is similar to strategies, by their wholes."""
@@ -392,7 +404,16 @@ _SHOWN = (
 
 
 def _estimate(row: Row, part: Row) -> Estimate:
-    names = ("strategy_rate", "prior", "near", "probability", "concentration", "worth", "weight")
+    names = (
+        "strategy_rate",
+        "prior",
+        "near",
+        "probability",
+        "concentration",
+        "worth",
+        "weight",
+        "lower",
+    )
     values = {name: row[name] for name in _SHOWN} | {name: part[name] for name in names}
     return Estimate(
         **values,

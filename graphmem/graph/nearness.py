@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -59,6 +59,39 @@ class Question:
     def tasks(self) -> list[str]:
         """The ids of the tasks that it names."""
         return [row["id"] for row in self.known]
+
+
+class Expected(Protocol):
+    """What is to be expected of a strategy on a task, from its outcomes there and elsewhere."""
+
+    @property
+    def text(self) -> str:
+        """What it is."""
+        ...
+
+    @property
+    def probability(self) -> float:
+        """That it works."""
+        ...
+
+    @property
+    def lower(self) -> float:
+        """A lower bound of that."""
+        ...
+
+    @property
+    def said(self) -> str:
+        """The counts that moved it, in words."""
+        ...
+
+    @property
+    def seen(self) -> tuple[int, int]:
+        """Its successes and trials on the task and those near it, or on the type of the task."""
+        ...
+
+
+Expect = Callable[[Question, Sequence[str], View], Sequence[Expected]]
+"""Tells what is to be expected of strategies (texts), without those that count as another one."""
 
 
 def understood(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import unicodedata
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -31,6 +32,9 @@ from graphmem.text.fencing import CLOSE, OPEN
 from graphmem.text.tokens import Counter, count_tokens
 from tests.conftest import Opener
 
+AGENT = "agent 1"
+LINE = re.compile(r"- .*\d+ of \d+ .*, expected (?P<expected>\d+%): (?P<strategy>.*)")
+"""A line on a strategy."""
 DAY = datetime(2026, 5, 1, tzinfo=UTC)
 TASK = "find the root cause"
 
@@ -90,9 +94,9 @@ mistakes made before:
   instead: ask for the log
   lesson: a guess costs an hour
 works on such tasks:
-- 6 of 6: read the log first
+- 3 of 3 here; 3 of 3 on tasks like it, expected 99%: read the log first
 fails on such tasks:
-- 3x: restart everything
+- 0 of 1 here; 0 of 2 on tasks like it, expected 11%: restart everything
   error: timeout after <number> s
   instead: read the log first
 last episodes:
@@ -110,8 +114,10 @@ class TestSections:
     def test_a_task_that_is_not_known_has_what_is_known_of_its_type(self, memory: Memory) -> None:
         fill(memory, task_type="debugging")
         assert memory.context("debug zzz", max_tokens=1_000).splitlines()[2:-1] == [
-            *("works on such tasks:", "- 6 of 6: read the log first"),
-            *("fails on such tasks:", "- 3x: restart everything"),
+            "works on such tasks:",
+            "- 6 of 6 on its type, expected 92%: read the log first",
+            "fails on such tasks:",
+            "- 0 of 3 on its type, expected 26%: restart everything",
             *("  error: timeout after <number> s", "  instead: read the log first"),
             *("general rules:", "- WORKS, 6 of 6: compared with the last good run"),
             "- AVOID, 3 of 3: did not look at the log",
@@ -122,8 +128,10 @@ class TestSections:
         fill(memory)
         shown = memory.context("find the root causes", max_tokens=1_000).splitlines()[2:-1]
         assert shown[:4] == [
-            *("works on such tasks:", "- 6 of 6 on tasks like it: read the log first"),
-            *("fails on such tasks:", "- 3x: restart everything"),
+            "works on such tasks:",
+            "- 6 of 6 on tasks like it, expected 97%: read the log first",
+            "fails on such tasks:",
+            "- 0 of 3 on tasks like it, expected 14%: restart everything",
         ]
 
     def test_a_task_has_the_type_of_the_nearest_one(self, opened: Opener) -> None:
@@ -132,14 +140,15 @@ class TestSections:
         fill(memory)
         fill(memory, "quite another matter", strategy=["ask around"])
         shown = memory.context("find the root causes", max_tokens=1_000)
-        assert "- 6 of 6 on tasks like it: read the log first" in shown
-        assert "- 9 of 18: ask around" not in shown
+        assert "- 6 of 6 on tasks like it" in shown
         memory.learn_many(
             {"task": "x", "task_type": "diagnosis", "strategy": "look twice", "success": True}
             | {"source_key": f"x {number}"}
             for number in range(3)
         )
-        assert "- 3 of 3: look twice" in memory.context("find the root causes", max_tokens=1_000)
+        shown = memory.context("find the root causes", max_tokens=1_000)
+        assert "- 3 of 3 on its type, expected" in shown
+        assert ": look twice" in shown
         assert "look twice" not in memory.context("find something", max_tokens=1_000)
 
     def test_a_task_is_known_by_its_wording_too(self, memory: Memory) -> None:
@@ -172,7 +181,7 @@ class TestSections:
         shown = memory.context("walk home", max_tokens=500)
         assert "mean score 0.50 (4 episodes)" in shown
         assert "- 2 of 2: took a map" in shown
-        assert "- 2x: run\n  error: out of breath" in shown
+        assert "- 0 of 2 here, expected " in shown
         assert memory.predict("walk home", "walk").trials == 2
 
     def test_an_empty_memory_has_nothing_to_say(self, memory: Memory) -> None:
@@ -190,13 +199,14 @@ class TestSections:
         whole = memory.context(TASK, max_tokens=1_000)
         found = memory.lessons.anti_patterns("diagnosis")
         assert [row.strategy for row in found] == ["restart everything"]
-        assert f"- {found[0].occurrences}x: restart everything" in whole
+        assert "; 6 of 12 on its type, expected" in whole
         assert "restart it all" not in whole
         memory.lessons.unmerge("restart everything")
         assert memory.context(TASK, max_tokens=1_000) == plain
 
-    def test_the_best_are_those_of_all_lessons(self, memory: Memory) -> None:
-        """They are ranked by procedures of their own."""
+    def test_what_works_and_what_fails_is_what_predict_expects(self, opened: Opener) -> None:
+        """The best and the worst of what was tried on such tasks, whatever their type says."""
+        memory = opened(embedder="hashing")
         memory.learn_many(
             {
                 "task": f"{TASK} {number % 3}",
@@ -210,18 +220,33 @@ class TestSections:
             }
             for number in range(200)
         )
-        lines = memory.context(f"{TASK} 1", max_tokens=5_000).splitlines()
-        worst = memory.lessons.anti_patterns("diagnosis")[:3]
-        assert [line for line in lines if "x: " in line] == [
-            f"- {row.occurrences}x: {row.strategy}" for row in worst
-        ]
-        best = {
-            row.strategy: row for row in reversed(memory.lessons.heuristics("diagnosis"))
-        }.values()
-        ranked = sorted(best, key=lambda row: -row.lower)[:5]
-        held = [f"- {row.successes} of {row.trials}: {row.strategy}" for row in ranked]
-        assert held
-        assert set(held) <= set(lines)
+        for task, agent in ((f"{TASK} 1", None), ("find root causes", None), (f"{TASK} 2", AGENT)):
+            shown = memory.context(task, max_tokens=5_000, agent=agent)
+            told = [line for line in map(LINE.fullmatch, shown.splitlines()) if line]
+            assert len(told) >= 3
+            for line in told:
+                found = memory.predict(task, line["strategy"], agent=agent).probability
+                assert line["expected"] == f"{found:.0%}"
+            fails = shown.partition(ANTI_PATTERNS.heading)[2].splitlines()
+            worst = [int(line["expected"][:-1]) for line in map(LINE.fullmatch, fails) if line]
+            assert worst == sorted(worst)
+
+    def test_what_failed_elsewhere_and_works_here_is_said_with_both(self, opened: Opener) -> None:
+        memory = opened(embedder="hashing")
+        for task, wins, losses in (("walk up a hill", 8, 1), ("cross the sea", 0, 12)):
+            for number in range(wins + losses):
+                memory.learn(
+                    task,
+                    "go by foot",
+                    success=number < wins,
+                    error=None if number < wins else "out of reach",
+                    task_type="travel",
+                )
+        shown = memory.context("walk up a hill", max_tokens=500)
+        assert "- 8 of 9 here; 8 of 21 on its type, expected" in shown
+        assert "  but: failed 13x with out of reach" in shown
+        assert ANTI_PATTERNS.heading not in shown
+        assert ANTI_PATTERNS.heading in memory.context("cross the sea", max_tokens=500)
 
     def test_what_is_not_dated_or_summed_up(self, memory: Memory) -> None:
         memory.learn(TASK, [], score=0.5)
@@ -565,6 +590,11 @@ class TestTasksWithoutType:
                 shown = lived.context(asked, max_tokens=500)
                 first = shown.partition("works on such tasks:\n")[2].splitlines()[0]
                 assert first.endswith(f": {tool}"), (asked, shown)
+                choice = lived.choose(asked, explore="greedy", seed=1)
+                assert choice.text == tool
+                assert f", expected {choice.probability:.0%}: " in first
+                assert choice.probability == lived.predict(asked, tool).probability
+                assert lived.recall(asked).items[0].text == tool
                 assert " of 10 " in first, "of the ten trials on this task, not of thirty"
                 assert f"instead: {tool}" in shown
 
@@ -572,8 +602,7 @@ class TestTasksWithoutType:
         asked = SAID["bake a loaf of rye bread"]
         lived.learn(asked, "weigh the flour", success=True)
         shown = lived.context(asked, max_tokens=500)
-        assert "1 of 1 here; " in shown
-        assert " of 10 on tasks like it: weigh the flour" in shown
+        assert "1 of 1 here; 9 of 10 on tasks like it" in shown
 
     @pytest.mark.parametrize("asked", ["quantum physics", "the plot of Hamlet"])
     def test_what_is_unlike_all_of_them_has_nothing(self, lived: Memory, asked: str) -> None:

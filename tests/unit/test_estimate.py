@@ -12,4 +12,7 @@ def test_the_counts_are_said_from_the_task_itself_outwards() -> None:
 
 def test_counts_that_add_nothing_are_left_out() -> None:
     assert said((2, 3), (0, 0), (2, 3), (2, 3)) == "2 of 3 here"
+    assert said((2, 3), (1, 2), (3, 5), (3, 6)) == (
+        "2 of 3 here; 1 of 2 on tasks like it; 3 of 6 in all"
+    )
     assert said((0, 0), (0, 0), (0, 0), (0, 0)) == "never tried"

@@ -45,7 +45,7 @@ from graphmem.models.choices import Choice, Explore
 from graphmem.models.evaluations import Evaluation, OwnWay
 from graphmem.models.explanations import Explanation
 from graphmem.models.forecasts import Calibration, CalibrationOrder, OutcomePrediction
-from graphmem.models.recall import Recall
+from graphmem.models.recall import Kind, Recall
 from graphmem.models.similarity import SimilarStrategy
 from graphmem.people import People
 from graphmem.people.scopes import LearningScopes
@@ -406,6 +406,7 @@ class Memory:
         max_hops: int = HOPS,
         *,
         at: datetime | None = None,
+        kinds: Sequence[Kind] | None = None,
     ) -> Recall:
         """Return strategies that worked on similar tasks, and strategies to avoid.
 
@@ -422,13 +423,16 @@ class Memory:
                 tried on the nearest tasks; from 2 on, where these are few, also their neighbours by
                 SIMILAR_TO and CO_OCCURS_WITH, one step each.
             at: the time for computing freshness; default: now.
+            kinds: of "strategy", "rule", "heuristic" and "policy", those to return; default: all.
+                Rules, heuristics and policies come after the strategies, at most 3 of each.
 
         Raises:
             ValidationError: an argument is wrong; the text is empty, or contains a lone surrogate.
             SettingsError: the memory was built with another embedder.
         """
-        recalled = self._recaller.recall(text, limit, agent, max_hops, at=at)
-        self._reads.note_all("Strategy", [item.id for item in recalled.items])
+        recalled = self._recaller.recall(text, limit, agent, max_hops, at=at, kinds=kinds)
+        for kind, label in (("strategy", "Strategy"), ("policy", "Policy")):
+            self._reads.note_all(label, [item.id for item in recalled.items if item.kind == kind])
         return recalled
 
     def choose(

@@ -22,19 +22,20 @@ RETURN c.at AS at, c.episodes AS before, CASE WHEN c.method = 2 THEN c.stamp ELS
        c.renewals AS renewals, episodes;
 
 // name: consolidation.quantile
-// doc: The quantile of the bounds of general rules, and whether some are from summaries (no row: there was no consolidation).
-// returns: z float, told boolean
+// doc: The quantile of the bounds of general rules, whether some are from summaries, when they were derived, and how often anew since
+// doc: (no row: there was no consolidation).
+// returns: z float, told boolean, at integer, renewals integer
 MATCH (c:Consolidation {id: $id})
 WITH c, c.ns AS ns WHERE ns = $ns AND c.z IS NOT NULL
 OPTIONAL MATCH (c)-[:HAS_RULE]->(r:Rule {source: 'summaries'})
 WITH c, count(r) AS rules
-RETURN c.z AS z, rules > 0 AS told;
+RETURN c.z AS z, rules > 0 AS told, c.at AS at, c.renewals AS renewals;
 
 // name: consolidation.likely_strategies
 // doc: Strategies with at least three praised episodes, whose share among praised and blamed episodes has a lower bound over a half; all,
 // doc: or those with the given texts. Only episodes of tasks with a type count.
-// option: agents  by the episodes of given agents, on given types of tasks, alone
-// param: texts list = null, types list = null
+// option: agents  by the episodes of given agents, on given types of tasks, recorded until a time, alone
+// param: texts list = null, types list = null, until integer = null
 // returns: id string
 MATCH (s:Strategy)                                                                                                  //? !agents
 WHERE s.ns = $ns AND s.trials >= 3 AND ($texts IS NULL OR s.text IN $texts)                                         //? !agents
@@ -44,6 +45,7 @@ MATCH (a:Agent)                                                                 
 WHERE a.ns = $ns AND a.name IN $agents                                                                              //? agents
 MATCH (a)-[:RAN]->(e:Episode)                                                                                       //? agents
 WHERE ($types IS NULL OR e.type IN $types) AND (praised(e.score) OR blamed(e.score))                                //? agents
+  AND ($until IS NULL OR e.recorded_at <= $until)                                                                   //? agents
 MATCH (e)-[u:USED]->(s:Strategy)                                                                                    //? agents
 WHERE u.applied AND e.type <> 'general'                                                                             //? agents
 WITH s.id AS id, count(*) AS counted, sum(CASE WHEN praised(e.score) THEN 1 ELSE 0 END) AS worked
@@ -54,8 +56,8 @@ ORDER BY id;
 
 // name: consolidation.repeated_strategies
 // doc: The given strategies that were applied in praised episodes of at least two tasks with a type.
-// option: agents  by the episodes of given agents, on given types of tasks, alone
-// param: types list = null
+// option: agents  by the episodes of given agents, on given types of tasks, recorded until a time, alone
+// param: types list = null, until integer = null
 // returns: text string, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer, last_at integer
 // returns: worked_at integer, failed_at integer, created_at integer, agents list, task_types list, supporting list, opposing list
 MATCH (s:Strategy)
@@ -65,6 +67,7 @@ WHERE u.applied AND e.type <> 'general' AND (praised(e.score) OR blamed(e.score)
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 MATCH (a:Agent)-[:RAN]->(e)
 WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)                                                    //? agents
+  AND ($until IS NULL OR e.recorded_at <= $until)                                                                   //? agents
 WITH s.text AS text, t.id AS task, a.name AS agent, e.id AS episode, e.type AS task_type, e.recorded_at AS recorded_at,
      coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,
      CASE WHEN praised(e.score) THEN 1 ELSE 0 END AS good
@@ -82,8 +85,8 @@ ORDER BY text;
 
 // name: consolidation.sentences
 // doc: The sentences that episodes list about tasks.
-// option: agents  by the episodes of given agents, on given types of tasks, alone
-// param: types list = null
+// option: agents  by the episodes of given agents, on given types of tasks, recorded until a time, alone
+// param: types list = null, until integer = null
 // returns: id string, text string, task string, worked integer, failed integer
 MATCH (r:Rule)                                                                                                      //? !agents
 WHERE r.ns = $ns AND r.task IS NOT NULL                                                                             //? !agents
@@ -92,6 +95,7 @@ MATCH (a:Agent)                                                                 
 WHERE a.ns = $ns AND a.name IN $agents                                                                              //? agents
 MATCH (a)-[:RAN]->(e:Episode)                                                                                       //? agents
 WHERE ($types IS NULL OR e.type IN $types) AND (praised(e.score) OR blamed(e.score))                                //? agents
+  AND ($until IS NULL OR e.recorded_at <= $until)                                                                   //? agents
 MATCH (e)-[l:LISTED]->(r:Rule)                                                                                      //? agents
 WITH r, sum(CASE WHEN l.as_success AND praised(e.score) THEN 1 ELSE 0 END) AS worked,                               //? agents
      sum(CASE WHEN NOT l.as_success AND blamed(e.score) THEN 1 ELSE 0 END) AS failed                                //? agents
@@ -101,8 +105,8 @@ ORDER BY id;
 // name: consolidation.repeated_sentences
 // doc: The sentences that hold on at least two tasks: praised episodes of these tasks list them as successes, or blamed ones as mistakes.
 // doc: Rows: {text, rules: ids of the rules with the same sentence}.
-// option: agents  by the episodes of given agents, on given types of tasks, alone
-// param: types list = null
+// option: agents  by the episodes of given agents, on given types of tasks, recorded until a time, alone
+// param: types list = null, until integer = null
 // returns: text string, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer, last_at integer
 // returns: worked_at integer, failed_at integer, created_at integer, agents list, task_types list, supporting list, opposing list
 UNWIND $rows AS row
@@ -114,6 +118,7 @@ WHERE praised(e.score) OR blamed(e.score)
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 MATCH (a:Agent)-[:RAN]->(e)
 WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)                                                    //? agents
+  AND ($until IS NULL OR e.recorded_at <= $until)                                                                   //? agents
 WITH row.text AS text, t.id AS task, a.name AS agent, e.id AS episode, e.type AS task_type, e.recorded_at AS recorded_at,
      coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,
      CASE WHEN praised(e.score) THEN 1 ELSE 0 END AS good, max(CASE WHEN l.as_success THEN 1 ELSE 0 END) AS success,
@@ -140,8 +145,8 @@ ORDER BY text;
 
 // name: consolidation.summaries
 // doc: The summaries (4,000 characters at most) of praised and blamed episodes that have no strategies and list no sentences, by id.
-// option: agents  by the episodes of given agents, on given types of tasks, alone
-// param: types list = null
+// option: agents  by the episodes of given agents, on given types of tasks, recorded until a time, alone
+// param: types list = null, until integer = null
 // returns: id string, task string, good boolean, summary string
 MATCH (e:Episode)                                                                                                   //? !agents
 WHERE e.ns = $ns AND e.summary IS NOT NULL AND e.use_count = 0                                                      //? !agents
@@ -150,6 +155,7 @@ MATCH (a:Agent)                                                                 
 WHERE a.ns = $ns AND a.name IN $agents                                                                              //? agents
 MATCH (a)-[:RAN]->(e:Episode)                                                                                       //? agents
 WHERE ($types IS NULL OR e.type IN $types) AND e.summary IS NOT NULL AND e.use_count = 0                            //? agents
+  AND ($until IS NULL OR e.recorded_at <= $until)                                                                   //? agents
   AND (praised(e.score) OR blamed(e.score)) AND NOT (e)-[:LISTED]->()                                               //? agents
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 RETURN e.id AS id, t.id AS task, praised(e.score) AS good, left(e.summary, 4000) AS summary

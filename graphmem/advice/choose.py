@@ -143,7 +143,7 @@ class Chooser:
         Raises:
             NotFoundError: the memory has no strategy that was tried and may be read.
         """
-        recalled = self._recaller.recall(task, RECALLED, agent)
+        recalled = self._recaller.recall(task, RECALLED, agent, kinds=("strategy",))
         texts = [item.text for item in recalled.items]
         if view.agents is None:
             best = self._graph.read("choosing.best", limit=FOUND)

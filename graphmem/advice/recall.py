@@ -16,6 +16,7 @@ from datetime import datetime
 from typing import Any
 
 from graphmem.advice.estimate import Estimate, Estimator
+from graphmem.advice.recall_kinds import About, Beside, checked_kinds
 from graphmem.errors import ValidationError
 from graphmem.graph.access import View, read_view
 from graphmem.graph.arguments import check_limit
@@ -107,6 +108,7 @@ class Recaller:
         self._read = graph.read
         self._similarity = similarity
         self._estimator = estimator
+        self._beside = Beside(graph)
 
     def recall(
         self,
@@ -116,6 +118,7 @@ class Recaller:
         max_hops: int = HOPS,
         *,
         at: datetime | None = None,
+        kinds: Iterable[str] | None = None,
     ) -> Recall:
         """Return strategies that worked on tasks similar to a text, and strategies to avoid."""
         asked = searched("text", text)
@@ -124,6 +127,7 @@ class Recaller:
             raise ValidationError("limit", limit, f"must be at most {MOST}")
         if type(max_hops) is not int or not 0 <= max_hops <= MOST_HOPS:
             raise ValidationError("max_hops", max_hops, f"must be from 0 to {MOST_HOPS}")
+        wanted = checked_kinds(kinds)
         now = self._graph.now() if at is None else to_millis(_Asked(at=at).at)
         view = read_view(self._graph, agent)
         found = self._similarity.search(asked, SEEDS, view)
@@ -148,12 +152,19 @@ class Recaller:
         near = [_near_task(row, similarity) for row in tasks.values()]
         near.sort(key=lambda task: (-task.relevance, task.text))
         nearest = near[0] if near else self._nearest(found, similarity, view)
+        items: list[RecallItem] = []
+        if "strategy" in wanted:
+            items += self._items(chosen, reached, walk, tasks, view)
+        if found:
+            lends = self._similarity.embedder.thresholds.near
+            about = About(near, question.task_type, question.type_rule, lends, view, now)
+            items += self._beside.items(about, wanted, items)
         return Recall(
             text=asked,
             task_type=question.task_type,
             type_rule=question.type_rule,
             embedder=self._similarity.searched_with if found else None,
-            items=tuple(self._items(chosen, reached, walk, tasks, view)),
+            items=tuple(items),
             warnings=tuple(self._warnings(reached, tasks, view)),
             tasks=tuple(near[:EVIDENCE]),
             nearest=nearest,

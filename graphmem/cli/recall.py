@@ -12,7 +12,7 @@ from graphmem.cli.similar import searchable
 
 if TYPE_CHECKING:
     from graphmem.models.lessons import AntiPattern
-    from graphmem.models.recall import Recall, RecallItem
+    from graphmem.models.recall import Kind, Recall, RecallItem
 
 ITEM_COLUMNS = (
     ("score", "right"),
@@ -21,6 +21,13 @@ ITEM_COLUMNS = (
     ("worked", "left"),
     ("found by", "left"),
 )
+BESIDE_COLUMNS = (
+    ("score", "right"),
+    ("{kind}", "left"),
+    ("what speaks for it", "left"),
+    ("found by", "left"),
+)
+"""Those of rules, heuristics and policies."""
 WARNING_COLUMNS = (
     ("avoid", "left"),
     ("it fails with", "left"),
@@ -44,16 +51,35 @@ TEXT = 60
     help="0: only strategies whose own text matches; 1: also strategies tried on similar tasks; "
     "2 to 4: also their neighbours, where these are few.",
 )
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    metavar="KIND",
+    help="Show only this: strategy, rule, heuristic or policy; can be repeated.",
+)
 @click.pass_obj
-def recall(options: Options, text: str, limit: int, agent: str | None, max_hops: int) -> None:
-    """Show strategies that worked on tasks like TEXT, and strategies to avoid.
+def recall(
+    options: Options,
+    text: str,
+    limit: int,
+    agent: str | None,
+    max_hops: int,
+    kinds: tuple[Kind, ...],
+) -> None:
+    """Show strategies that worked on tasks like TEXT, what fits beside, and what to avoid.
+
+    At most 3 rules, heuristics and policies each come after the strategies, of which there are
+    --limit at most.
 
     \b
     Examples:
       graphmem --url ./airline.graph recall "customer wants a refund for a cancelled flight"
       graphmem --url ./airline.graph --json recall "change a seat" --limit 3 --agent ada
+      graphmem --url ./airline.graph recall "change a seat" --kind rule --kind policy
     """
-    recalled = searchable(options, for_text=True).recall(text, limit, agent, max_hops)
+    memory = searchable(options, for_text=True)
+    recalled = memory.recall(text, limit, agent, max_hops, kinds=kinds or None)
     options.show(recalled, lambda: _print(recalled))
 
 
@@ -63,7 +89,15 @@ def _print(recalled: Recall) -> None:
         return
     if recalled.embedder == "hashing":
         click.echo("compared by words alone: the embedder `hashing` is not a model")
-    print_table(None, ITEM_COLUMNS, map(_item, recalled.items))
+    by_kind: dict[str, list[RecallItem]] = {}
+    for item in recalled.items:
+        by_kind.setdefault(item.kind, []).append(item)
+    for kind, items in by_kind.items():
+        if kind == "strategy":
+            print_table(None, ITEM_COLUMNS, map(_item, items))
+        else:
+            columns = [(name.format(kind=kind), side) for name, side in BESIDE_COLUMNS]
+            print_table(None, columns, map(_beside, items))
     if recalled.warnings:
         print_table(None, WARNING_COLUMNS, map(_warning, recalled.warnings))
 
@@ -86,6 +120,10 @@ def _item(row: RecallItem) -> tuple[Any, ...]:
         row.said,
         cell(row.path[-3] if len(row.path) > 2 else "its text", TEXT),
     )
+
+
+def _beside(row: RecallItem) -> tuple[Any, ...]:
+    return (row.score, cell(row.text, TEXT), cell(row.said, TEXT), cell(row.path[1], TEXT))
 
 
 def _warning(row: AntiPattern) -> tuple[Any, ...]:

@@ -470,21 +470,23 @@ def _replace(tx: Transaction, before: set[str], rows: list[Row]) -> tuple[int, i
     return len(after - before), len(gone)
 
 
-def general_rules_of(reader: Reader, view: View) -> list[Row]:
+def general_rules_of(reader: Reader, view: View, until: int | None = None) -> list[Row]:
     """Return the general rules of one who may not read everything, best supported first.
 
-    They are derived from the episodes that it may read, since a consolidation was done; those of
-    models stand beside them where the model was sent nothing else. Rows are those of
-    :func:`stored`, with ``source``, and ``supporting`` and ``opposing`` as counts, ``episodes``
-    and ``against`` as samples {episode, at}.
+    They are derived from the episodes that it may read, those recorded ``until`` a time in
+    milliseconds (None: all), since a consolidation was done; those of models stand beside them
+    where the model was sent nothing else. Rows are those of :func:`stored`, with ``source``, and
+    ``supporting`` and ``opposing`` as counts, ``episodes`` and ``against`` as samples
+    {episode, at}.
     """
     identity = consolidation_id(reader.ns)
     known = reader.read("consolidation.quantile", id=identity)
     if not known:
         return []
     seen = view.filters(reader)
-    clauses = rules_of_summaries(reader, seen) if known[0]["told"] else []
-    rows = _derive(reader, known[0]["z"], clauses, seen=seen)
+    counted = {**seen, "until": until}
+    clauses = rules_of_summaries(reader, counted) if known[0]["told"] else []
+    rows = _derive(reader, known[0]["z"], clauses, seen=counted)
     said = [
         row for row in reader.read("consolidation.stored", id=identity) if row["source"] == MODEL
     ]

@@ -1,4 +1,4 @@
-"""The answer of ``recall``: strategies for a task, with warnings."""
+"""The answer of ``recall``: strategies for a task, what fits beside them, and warnings."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from datetime import datetime
 from typing import Literal
 
 from graphmem.models.fields import Output
-from graphmem.models.lessons import AntiPattern
+from graphmem.models.lessons import AntiPattern, Verdict
+
+Kind = Literal["strategy", "rule", "heuristic", "policy"]
 
 
 class RecallItem(Output):
-    """A recalled strategy, its expected success rate, and why it was recalled.
+    """A recalled strategy (or rule, heuristic or policy), what is expected of it, and why.
 
     ``score`` is ``relevance * lower * freshness``, all in [0, 1]; but what failed wherever it was
     tried on tasks like this has at most that of the best one that is expected to do better.
@@ -18,7 +20,7 @@ class RecallItem(Output):
     lower bound. ``freshness`` halves every half-life since the last trial (1 without dates).
     """
 
-    kind: Literal["strategy"] = "strategy"
+    kind: Kind = "strategy"
     id: str
     text: str
     score: float
@@ -27,21 +29,25 @@ class RecallItem(Output):
     lower: float
     freshness: float
     said: str
-    """The counts that moved ``mean``, in words: ``26 of 30 here; 37 of 60 on tasks like it``."""
-    here_trials: int
-    """Trials on this very task, by the agents that the caller may read."""
-    here_successes: int
-    near_trials: int
-    """Trials on tasks near it."""
-    near_successes: int
-    type_trials: int
-    """Trials on tasks of its type."""
-    type_successes: int
+    """The counts that speak for it, in words: ``26 of 30 here; 37 of 60 on tasks like it``."""
+    here_trials: int = 0
+    """Of a strategy: trials on this very task, by the agents that the caller may read."""
+    here_successes: int = 0
+    near_trials: int = 0
+    """Of a strategy: trials on tasks near it."""
+    near_successes: int = 0
+    type_trials: int = 0
+    """Of a strategy: trials on tasks of its type."""
+    type_successes: int = 0
     trials: int
-    """Trials on all tasks."""
+    """All that count; of a rule, the episodes that speak for or against it."""
     successes: int
     last_at: datetime | None
     """The time of the last dated trial."""
+    agent: str | None = None
+    """Whose heuristic or policy it is."""
+    verdict: Verdict | None = None
+    """What a rule says of its text."""
     path: tuple[str, ...]
     """The path in the graph from the text to the strategy, in words."""
     evidence: tuple[str, ...]

@@ -52,6 +52,20 @@ def test_as_json(asked: str) -> None:
     assert all(len(item["path"]) == 2 for item in text["items"])
 
 
+def test_kinds_stand_in_tables_of_their_own(url: str) -> None:
+    with Memory.open(url, settings=Settings(embedder="hashing")) as memory:
+        given = {"agent": "ada", "score": 0.9, "successes": ["read the fare rules"]}
+        memory.learn_many([{"task": "refund a cancelled flight", "strategy": "ask first", **given}])
+    shown = good("--url", url, "recall", "refund of a flight", **HASHING).out
+    rule = shown.index("[WORKS] read the fare rules")
+    assert shown.index("ask first") < shown.index("what speaks for it") < rule
+    assert shown.index("holds in 1 of 1 on tasks like it") > rule
+    rules = ("--url", url, "--json", "recall", "refund of a flight", "--kind", "rule")
+    [item] = good(*rules, **HASHING).json["items"]
+    assert (item["kind"], item["verdict"]) == ("rule", "WORKS")
+    assert not good(*rules, "--kind", "policy", "--agent", "bob", **HASHING).json["items"]
+
+
 def test_an_empty_memory_loads_no_model(url: str) -> None:
     good("--url", url, "init")
     code = (
@@ -87,6 +101,7 @@ def test_what_is_unlike_all_that_is_known_is_told_so(asked: str) -> None:
         (["recall", "x", "--max-hops", "9"], "max_hops"),
         (["recall", "x", "--limit", "101"], "limit"),
         (["recall", "x", "--limit", "0"], "--limit"),
+        (["recall", "x", "--kind", "rules"], "strategy, rule, heuristic, policy"),
         (["recall"], "TEXT"),
     ],
 )

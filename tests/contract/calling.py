@@ -93,6 +93,7 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
             "limit": 5,
             "agent": "shared agent",
             "max_hops": 2,
+            "kinds": ["strategy", "rule"],
             **dated,
         },
         "choose": lambda: {

@@ -483,6 +483,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
             {"place": 0, "text": "x", "relevance": 0.7, "freshness": 1.0}
             | {"mean": 0.5, "concentration": 4.0, "failed": False}
         ],
+        "recall_kinds.told": [{"id": i, "relevance": 0.7} for i in ids(target, "Task")],
         "recall.episodes": [
             {"id": s, "task": t} for s in ids(target, "Strategy") for t in ids(target, "Task")
         ],

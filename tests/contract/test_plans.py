@@ -82,13 +82,14 @@ BY_ID = [
         *("exchange", "preferences", "knowledge", "scopes", "consolidation", "context"),
         *("lessons", "lessons_maintenance", "erasing", "recall", "explaining", "similarity"),
         "shares",
+        "recall_kinds",
         *("forecasting", "calibration", "evaluation", "lookup", "choosing"),
     )
 ]
 
 
 BY_OTHER_THAN_ID = {
-    *("context.parts", "learning.best_of_merged", "similarity.state"),
+    *("context.parts", "learning.best_of_merged", "similarity.state", "recall_kinds.told"),
     *("maintenance.drop_stream", "lookup.described_tasks"),
 }
 """These find a part of their nodes by their types, task, text or stream in a namespace."""

@@ -1,0 +1,265 @@
+"""What ``recall`` tells beside strategies: rules, heuristics and policies that fit a text.
+
+A rule fits where it is of a near task, or a general one on the type of the text; a heuristic where
+it is of that type; a policy where the latest episodes on near tasks took it, and it is the best of
+its state or crystallized. Near tasks count by their relevance. What is said of a type has that of
+the nearest task of the type, at least that of a task near enough to lend its type. What a strategy
+that is shown says already is not told again. ``cypher/advice/recall_kinds.cypher`` finds and scores
+them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from graphmem.errors import ValidationError
+from graphmem.graph.access import View
+from graphmem.graph.arguments import check_choice, checked_items
+from graphmem.graph.graph import Graph
+from graphmem.ids import from_millis
+from graphmem.lessons.general_rules import MODEL, consolidation_id, general_rules_of
+from graphmem.models.recall import Kind, NearTask, RecallItem
+from graphmem.store.port import Row
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+MOST = 3
+"""Most items of each kind beside strategies."""
+TASKS = 5
+"""The nearest tasks, whose rules and policies count."""
+EVIDENCE = 5
+"""Most episodes of an item."""
+
+
+def checked_kinds(kinds: Iterable[str] | None) -> frozenset[str]:
+    """Return the kinds of items that are asked for; None: all.
+
+    Raises:
+        ValidationError: one is unknown, or there is none.
+    """
+    if kinds is None:
+        return frozenset(KINDS)
+    wanted = list(checked_items("kinds", kinds))
+    for kind in wanted:
+        check_choice("kinds", kind, KINDS)
+    if not wanted:
+        raise ValidationError("kinds", kinds, "names no kind", f"name some of {', '.join(KINDS)}")
+    return frozenset(wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What is known of a text when its strategies were found."""
+
+    near: Sequence[NearTask]
+    """The relevant tasks that the reader may read, the nearest first."""
+    task_type: str | None
+    type_rule: str | None
+    lends: float
+    """The similarity from which a task lends its type."""
+    view: View
+    now: int
+
+    @property
+    def fits(self) -> float:
+        """The relevance of what is said of the type."""
+        same = (task.relevance for task in self.near if task.task_type == self.task_type)
+        return max([max(0.0, self.lends) ** 2, *same])
+
+    def to_type(self) -> tuple[str, ...]:
+        """Return the path to the type."""
+        rule = self.type_rule or ""
+        lender = rule.removeprefix("near: ") if rule.startswith("near: ") else None
+        if rule == "given" and self.near:
+            lender = self.near[0].id
+        via = [f"task: {task.text}" for task in self.near if task.id == lender]
+        return ("text", *via, f"type: {self.task_type}")
+
+
+class Beside:
+    """Finds what fits beside strategies in one namespace."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._general: tuple[tuple[object, ...], list[Row]] = (), []
+        """The general rules of the agent that asked last, and what they follow from."""
+
+    def items(
+        self, asked: About, kinds: frozenset[str], shown: Sequence[RecallItem]
+    ) -> Iterator[RecallItem]:
+        """Yield rules, then heuristics, then policies: of each the best three that fit."""
+        typed = asked.task_type is not None and asked.view.allows(asked.task_type)
+        if not kinds - {"strategy"} or not (asked.near or typed):
+            return
+        told = self._told(asked, kinds, shown, typed=typed)
+        if "heuristic" in kinds:  # what it says of the type, a general rule says of several
+            known = {row["row"]["text"] for row in told.get("heuristics", ())}
+            rules = told.get("general rules", ())
+            told["general rules"] = [row for row in rules if row["row"]["text"] not in known]
+        parts: dict[str, tuple[tuple[str, Callable[[Row, About], RecallItem]], ...]] = {
+            "rule": (("rules of tasks", _rule), ("general rules", _general_rule)),
+            "heuristic": (("heuristics", _heuristic),),
+            "policy": (("policies", _policy),),
+        }
+        for kind in KINDS:
+            if kind not in kinds or kind not in parts:
+                continue
+            found = [make(row, asked) for part, make in parts[kind] for row in told.get(part, ())]
+            once: dict[str, RecallItem] = {}
+            for item in sorted(found, key=lambda item: (-item.score, item.text, item.id)):
+                once.setdefault(item.text, item)
+            yield from list(once.values())[:MOST]
+
+    def _told(
+        self, asked: About, kinds: frozenset[str], shown: Sequence[RecallItem], *, typed: bool
+    ) -> dict[str, list[Row]]:
+        settings, view = self._graph.settings, asked.view
+        typed = typed and not kinds.isdisjoint({"rule", "heuristic"})
+        seen = view.filters(self._graph)
+        options = [] if typed else ["untyped"]
+        if view.agents is not None:
+            options += ["agents"] if seen["types"] is None else ["agents", "limited"]
+        near = [{"id": task.id, "relevance": task.relevance} for task in asked.near[:TASKS]]
+        query: dict[str, Any] = {
+            "rows": near,
+            "task_type": asked.task_type,
+            "fits": asked.fits,
+            "consolidation": consolidation_id(self._graph.ns),
+            "general": self._rules_of(view) if typed and view.agents and "rule" in kinds else [],
+            "shown": [item.id for item in shown],
+            "texts": [item.text for item in shown],
+            "at_least": view.trials(settings),
+            "above": settings.heuristic_above,
+            "half_life": settings.recall_half_life_days * 86_400_000.0,
+            "z": settings.recall_z,
+            "bounds": settings.z,
+            "limit": MOST,
+            "now": asked.now,
+            **seen,
+        }
+        rows = self._graph.read("recall_kinds.told", *options, **query)
+        told = {row["kind"]: row["rows"] for row in rows}
+        if any(row["row"]["merged"] for row in told.get("heuristics", ())):
+            rows = self._graph.read("recall_kinds.told", *options, "merged", **query)
+            told = {row["kind"]: row["rows"] for row in rows}
+        return told
+
+    def _rules_of(self, view: View) -> list[Row]:
+        """Return the general rules of an agent, as of the last consolidation."""
+        known = self._graph.read("consolidation.quantile", id=consolidation_id(self._graph.ns))
+        if not known:
+            return []
+        basis = *known[0].values(), *map(str, view.filters(self._graph).values())
+        held = self._general  # another thread may put those of another agent there
+        if held[0] != basis:
+            rules = general_rules_of(self._graph, view, until=known[0]["at"])
+            self._general = held = basis, [_given(rule) for rule in rules]
+        return held[1]
+
+
+_GIVEN = ("id", "text", "verdict", "source", "supporting", "opposing", "last_at", "task_types")
+
+
+def _given(rule: Row) -> Row:
+    """Return what is sent of a general rule."""
+    latest = [{"id": one["episode"], "at": one["at"]} for one in rule["episodes"]]
+    return {**{name: rule[name] for name in _GIVEN}, "latest": latest}
+
+
+def _rule(told: Row, asked: About) -> RecallItem:
+    row = told["row"]
+    first = row["each"][0]
+    task = next(task for task in asked.near if task.id == first["task"])
+    text, counts = f"[{row['verdict']}] {row['text']}", _counts(row)
+    here = len(row["each"]) == 1 and task.relevance == 1.0
+    return _item(
+        told,
+        kind="rule",
+        id=first["id"],
+        text=text,
+        said=f"holds in {counts} {'here' if here else 'on tasks like it'}",
+        verdict=row["verdict"],
+        path=("text", f"task: {task.text}", f"HAS_RULE {counts}", f"rule: {text}"),
+    )
+
+
+def _general_rule(told: Row, asked: About) -> RecallItem:
+    row = told["row"]
+    text, counts = f"[{row['verdict']}] {row['text']}", _counts(row)
+    source = ", says a model" if row["source"] == MODEL else ""
+    return _item(
+        told,
+        kind="rule",
+        id=row["id"],
+        text=text,
+        said=f"holds in {counts} on several tasks{source}",
+        verdict=row["verdict"],
+        path=(*asked.to_type(), f"HAS_RULE {counts}", f"rule: {text}"),
+    )
+
+
+def _heuristic(told: Row, asked: About) -> RecallItem:
+    row = told["row"]
+    text, counts = f"for {asked.task_type} tasks: {row['text']}", _counts(row)
+    status = "established" if told["established"] else "tentative"
+    return _item(
+        told,
+        kind="heuristic",
+        id=row["members"][0],
+        text=text,
+        said=f"{counts} on tasks of its type by {row['agent']}, {status}",
+        agent=row["agent"],
+        path=(
+            *asked.to_type(),
+            f"heuristic: {text}",
+            f"RECOMMENDS {counts}",
+            f"strategy: {row['text']}",
+        ),
+    )
+
+
+def _policy(told: Row, asked: About) -> RecallItem:
+    task = next(task for task in asked.near if task.id == told["row"]["task"])
+    features = json.loads(told["features"]) if told["features"] else None
+    place = ", ".join(f"{name}={_plain(value)}" for name, value in (features or {}).items())
+    spec = "" if told["spec"] is None else f" {_plain(json.loads(told['spec']))}"
+    text = f"in {place or told['state']}: {told['action']}{spec}"
+    held = ", crystallized" if told["crystallized"] else ""
+    row = {**told["row"], **{name: told[name] for name in ("trials", "successes", "last_at")}}
+    return _item(
+        {"row": row, "latest": told["latest"]},
+        kind="policy",
+        id=told["id"],
+        text=text,
+        said=f"{_counts(row)} by {told['agent']}, value {told['q']:.2f}{held}",
+        agent=told["agent"],
+        path=("text", f"task: {task.text}", f"TOOK in {len(_latest(told))}", f"policy: {text}"),
+    )
+
+
+def _item(told: Row, **shown: Any) -> RecallItem:
+    row = told["row"]
+    names = ("relevance", "mean", "lower", "freshness", "trials", "successes")
+    return RecallItem(
+        **{name: row[name] for name in names},
+        **shown,
+        score=row["relevance"] * row["lower"] * row["freshness"],
+        last_at=from_millis(row["last_at"]),
+        evidence=_latest(told)[:EVIDENCE],
+    )
+
+
+def _latest(told: Row) -> tuple[str, ...]:
+    """Return the ids of the episodes that speak for an item, the latest first."""
+    episodes = {one["id"]: one["at"] for one in told["latest"]}
+    return tuple(sorted(episodes, key=lambda id_: (episodes[id_], id_), reverse=True))
+
+
+def _counts(row: Row) -> str:
+    return f"{row['successes']} of {row['trials']}"
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

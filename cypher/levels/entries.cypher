@@ -162,3 +162,50 @@ RETURN DISTINCT e.id AS id, e.text AS text, e.tagset AS tagset, e.seq AS seq;
 MATCH (e:Entry)
 WHERE e.ns = $ns
 RETURN DISTINCT e.text AS text;
+
+// name: entries.astray
+// doc: Entries that do not lie in their level alone.
+// returns: id string, level string, homes list
+MATCH (e:Entry)
+WHERE e.ns = $ns
+OPTIONAL MATCH (e)-[:IN]->(l:Level)
+WITH e, l ORDER BY l.id
+WITH e.id AS id, e.level AS level, collect(l.id) AS homes
+WHERE size(homes) <> 1 OR homes[0] <> level
+RETURN id, level, homes
+ORDER BY id;
+
+// name: entries.unwritten
+// doc: Entries without their event in the stream of their level, with what is there instead.
+// returns: id string, seq integer, subject string, last integer
+MATCH (l:Level)
+WHERE l.ns = $ns
+MATCH (l)-[:WRITES]->(t:Stream)
+MATCH (e:Entry)-[:IN]->(l)
+WITH e, t.last AS last, t.id + ':' + toString(e.seq) AS event
+OPTIONAL MATCH (x:Event {id: event})
+WITH e.id AS id, e.seq AS seq, x.subject AS subject, last
+WHERE subject IS NULL OR subject <> id OR seq > last
+RETURN id, seq, subject, last
+ORDER BY id;
+
+// name: entries.count
+// doc: The number of entries.
+// returns: entries integer
+MATCH (e:Entry)
+WHERE e.ns = $ns
+RETURN count(e) AS entries;
+
+// name: entries.all
+// doc: The entries of a level, in order, with what they were made from.
+// returns: id string, key string, content string, format string, tags list, metadata string, base float, at integer, expires_at integer
+// returns: reads integer, last_read_at integer, made_from list
+MATCH (l:Level {id: $id})
+WITH l, l.ns AS ns WHERE ns = $ns
+MATCH (e:Entry)-[:IN]->(l)
+OPTIONAL MATCH (e)-[:MADE_FROM]->(s:Entry)
+WITH e, s ORDER BY s.id
+WITH e, collect(s.id) AS made_from
+RETURN e.id AS id, e.key AS key, e.content AS content, e.format AS format, e.tags AS tags, e.metadata AS metadata, e.base AS base,
+  e.at AS at, e.expires_at AS expires_at, e.reads AS reads, e.last_read_at AS last_read_at, made_from
+ORDER BY e.seq;

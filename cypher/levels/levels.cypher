@@ -160,3 +160,12 @@ MATCH (t:Stream)
 WHERE t.id IN $ids AND toString(t.ns) = $ns
 RETURN t.id AS stream, t.level AS level, t.last AS last
 ORDER BY stream;
+
+// name: levels.streams
+// doc: The levels of a namespace, and the streams that they write (none: null).
+// returns: id string, name string, stream string, level string, last integer
+MATCH (l:Level)
+WHERE l.ns = $ns
+OPTIONAL MATCH (l)-[:WRITES]->(t:Stream)
+RETURN l.id AS id, l.name AS name, t.id AS stream, t.level AS level, t.last AS last
+ORDER BY name;

@@ -105,6 +105,8 @@ def _erased(report: EraseReport) -> str:
         return f"erased {report.episode_id} with {report.steps} step(s){gone}"
     if report.abandoned:
         gone += f", and {report.abandoned:,} attempt(s) without an outcome"
+    if report.entries:
+        gone += f", and {report.entries:,} entries of its levels"
     return (
         f"erased agent {cell(report.agent, 60)} with {report.episodes:,} episode(s), "
         f"{report.steps:,} step(s) and {report.predictions:,} prediction(s){gone}"
@@ -233,6 +235,8 @@ def export(options: Options, file: str, format_name: FileFormat, document: str |
         click.echo(f"{report.episodes:,} episodes written to {file}")
         if report.abandoned:
             click.echo(f"{report.abandoned:,} attempts without an outcome written to it")
+        if report.levels:
+            click.echo(f"{report.levels:,} levels with {report.entries:,} entries written to it")
         if report.derived:
             click.echo(f"derived from them: {', '.join(report.derived)}")
         if report.kept:
@@ -264,6 +268,8 @@ def import_(options: Options, file: str, format_name: FileFormat, document: str 
         click.echo(f"{report.created:,} episodes learned, {report.skipped:,} known already")
         if report.abandoned:
             click.echo(f"{report.abandoned:,} attempts without an outcome stored")
+        if report.levels or report.entries:
+            click.echo(f"{report.levels:,} levels made, {report.entries:,} entries stored")
         if report.kept:
             click.echo(f"kept as they are, not learned: {', '.join(report.kept)}")
         if report.refused:

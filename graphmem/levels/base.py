@@ -22,6 +22,10 @@ class Search(Protocol):
         """Return the entries of levels (streams by ids) that fit, the nearest first."""
         ...
 
+    def tidy(self) -> None:
+        """Let nothing be left of the words of removed entries."""
+        ...
+
 
 class Base:
     """Finds the levels of one namespace."""

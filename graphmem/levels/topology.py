@@ -75,7 +75,7 @@ class Topology(Base):
             purpose=purpose,
             upkeep=LevelUpkeep() if upkeep is None else upkeep,
         )
-        row = _row(self._graph.ns, level, settings)
+        row = level_row(self._graph.ns, level, settings)
         if row["holds"] != "entries":
             for field, value in (("ttl", ttl), ("capacity", capacity)):
                 if value is not None:
@@ -112,7 +112,7 @@ class Topology(Base):
         ns = self._graph.ns
         names = {kind: LevelName.of(default_name(owner, kind), "agent") for kind in PRESETS}
         rows = {
-            level_id(ns, names[kind].name): _row(
+            level_id(ns, names[kind].name): level_row(
                 ns,
                 names[kind],
                 LevelSettings(ttl=preset.ttl, capacity=preset.capacity, purpose=preset.purpose),
@@ -196,7 +196,9 @@ class Topology(Base):
         removed = 0
         while (gone := self._clear(row["id"])) == PAGE:
             removed += gone
-        return removed + gone + self._graph.transact(lambda tx: drop(tx, level.name))
+        removed += gone + self._graph.transact(lambda tx: drop(tx, level.name))
+        self._search.tidy()
+        return removed
 
     def _clear(self, identity: str) -> int:
         return int(self._graph.write("levels.clear", id=identity, limit=PAGE)[0]["removed"])
@@ -205,7 +207,7 @@ class Topology(Base):
 _SETTINGS = ("purpose", "ttl", "capacity", "decay", "prune", "dedup", "reindex")
 
 
-def _row(namespace: str, level: LevelName, settings: LevelSettings) -> Row:
+def level_row(namespace: str, level: LevelName, settings: LevelSettings) -> Row:
     """Return the row of ``levels.put`` for a level."""
     preset = PRESETS.get(level.kind) if level.owner_kind == "agent" else None
     return {
@@ -252,6 +254,12 @@ def drop(tx: Transaction, name: str) -> int:
         tx.run("levels.drop_events", ids=[f"{stream}:{seq}" for seq in page])
     tx.run("levels.drop", id=identity, stream=stream)
     return removed
+
+
+def owned(tx: Transaction, agent: str) -> list[str]:
+    """Return the names of the levels of an agent."""
+    rows = tx.run("levels.list", owner_kind="agent", owner=agent)
+    return [row["name"] for row in rows]
 
 
 def infos(tx: Transaction, rows: Iterable[Row]) -> list[LevelInfo]:

@@ -26,6 +26,10 @@ class ImportReport(Output):
     refused: tuple[Rejection, ...] = ()
     abandoned: int = 0
     """New attempts without an outcome."""
+    levels: int = 0
+    """New levels."""
+    entries: int = 0
+    """New entries of levels."""
 
 
 class ExportReport(Output):
@@ -42,3 +46,6 @@ class ExportReport(Output):
     kept: tuple[str, ...] = ()
     abandoned: int = 0
     """Attempts without an outcome, which only JSON lines can hold."""
+    levels: int = 0
+    entries: int = 0
+    """Levels and their entries, which only JSON lines can hold."""

@@ -140,6 +140,8 @@ class EraseReport(Output):
     """Facts that only the erased user stated."""
     abandoned: int = 0
     """Attempts without an outcome."""
+    entries: int = 0
+    """Entries of the levels of an erased agent."""
     removed: tuple[str, ...] = ()
     """Removed nodes that nothing else supported, by label."""
     compacted: bool = False

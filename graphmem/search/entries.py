@@ -40,6 +40,15 @@ class EntrySearch:
         index = self.fresh(levels)
         return index.nearest(self._similarity.vector(wanted), asked, levels, limit)
 
+    def tidy(self) -> None:
+        """Let nothing be left of the words of removed entries."""
+        stored = self._similarity.state()
+        if stored is not None:
+            with self._lock:
+                index = self._graph.store.entries(self._graph.ns)
+                index.open(stored["name"], stored["dimensions"])
+                index.tidy()
+
     def fresh(self, levels: Mapping[str, str]) -> EntryIndex:
         """Return the index with all entries of levels in it; embed those that have no vector."""
         with self._lock:

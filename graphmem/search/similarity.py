@@ -343,6 +343,10 @@ class Similarity:
             self._index = index
             return index
 
+    def state(self) -> Row | None:
+        """Return what vectors are made with (``similarity.state``), if any are."""
+        return self._edges.state()
+
     def adopted(self) -> Embedder:
         """Return the embedder in force, which the memory keeps from now on.
 

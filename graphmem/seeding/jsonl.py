@@ -1,6 +1,7 @@
 """graphmem's own format: JSON lines, one episode a line, fields as in :class:`Episode`.
 
-An export also has lines of abandoned attempts, which an import stores; they are no episodes.
+An export also has lines of abandoned attempts, of levels and of their entries, which an import
+stores; they are no episodes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, BinaryIO
 from graphmem.errors import ValidationError
 from graphmem.ids import from_millis
 from graphmem.models import AbandonedAttempt, Episode
+from graphmem.models.held import EntryRecord, HeldRecord, LevelRecord
 from graphmem.seeding.formats import Format, Origin, Record, Refused
 from graphmem.seeding.reading import BOM, lines
 
@@ -31,37 +33,47 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
             yield item
         elif isinstance(item[1], Episode):
             yield item[0], item[1]
-        else:
+        elif isinstance(item[1], AbandonedAttempt):
             reason = "is an attempt without an outcome; `graphmem upkeep import` stores it"
             yield Refused(item[0], "abandoned", reason)
+        else:
+            reason = "is of a level, and no episode; `graphmem upkeep import` stores it"
+            yield Refused(item[0], "held", reason)
 
 
 def read_all(
     stream: BinaryIO, origin: Origin
-) -> Iterator[tuple[int, Episode | AbandonedAttempt] | Refused]:
-    """Yield the episodes and abandoned attempts of a file; blank lines are skipped."""
+) -> Iterator[tuple[int, Episode | AbandonedAttempt | HeldRecord] | Refused]:
+    """Yield the episodes, abandoned attempts, levels and entries of a file.
+
+    Blank lines are skipped.
+    """
     for number, line in lines(stream, origin.limits):
         try:
             if isinstance(line, ValidationError):
                 raise line
-            kind = AbandonedAttempt if _is_abandoned(line) else Episode
-            item = kind.from_json(line)
+            item = _kind(line).from_json(line)
         except ValidationError as error:
             yield Refused(number, error.field, str(error))
             continue
-        if origin.agent:
+        if origin.agent and isinstance(item, Episode | AbandonedAttempt):
             item = item.model_copy(update={"agent": origin.agent})
         yield number, item
 
 
-def _is_abandoned(line: bytes) -> bool:
-    if b'"abandoned"' not in line:
-        return False
+def _kind(line: bytes) -> type[Episode | AbandonedAttempt | HeldRecord]:
+    if b'"abandoned"' not in line and b'"held"' not in line:
+        return Episode
     try:
         value = json.loads(line)
     except ValueError:
-        return False  # an episode's error says what is wrong
-    return isinstance(value, dict) and value.get("abandoned") is True
+        return Episode  # its error says what is wrong
+    if not isinstance(value, dict):
+        return Episode
+    if value.get("abandoned") is True:
+        return AbandonedAttempt
+    held = value.get("held")
+    return LevelRecord if held == "level" else EntryRecord if held == "entry" else Episode
 
 
 def record(

@@ -18,7 +18,7 @@ from graphmem.errors import StorageError, StoreError
 from graphmem.store.paging import pages
 from graphmem.store.port import CLOSED, Question, Row
 from graphmem.store.queries import procedure
-from graphmem.store.vectors import ENDING, Matrix, VectorTable, digest
+from graphmem.store.vectors import Matrix, VectorTable, digest
 
 _FIRST = 64
 """How many of the nearest are looked up first, at least."""
@@ -198,9 +198,6 @@ class EmbeddedEntries:
             if self._table is not None:
                 self._levels, self._tags = {}, _Tags()
                 self._keep(strict=True)
-            elif self._folder is not None and self._writable:
-                # Not opened: they are made again where they are wanted.
-                (self._folder / f"{self._name}{ENDING}").unlink(missing_ok=True)
 
     def _ranked(
         self, vector: Matrix, asked: Question, levels: Mapping[str, str], limit: int

@@ -340,9 +340,10 @@ class EmbeddedIndex:
     def tidy(self) -> None:
         """Read the texts again, and keep only their vectors, if there is a table."""
         with self._lock:
-            self.entries.tidy()
             if self._opened is None:
                 return
+            self.entries.open(*self._opened)
+            self.entries.tidy()
             self._fill()
             self._keep()
 

@@ -18,6 +18,7 @@ from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import EARLIEST, from_millis, node_id, state_id, stream_id, to_millis
 from graphmem.lessons import general_rules as consolidation
 from graphmem.lessons.general_rules import Consolidated
+from graphmem.levels.topology import drop, owned
 from graphmem.models import EraseReport, ForgetReport
 from graphmem.people.preferences import erase_user
 from graphmem.people.scopes import erase_agents
@@ -91,7 +92,7 @@ class Eraser:
         return report
 
     def erase_agent(self, agent: str) -> EraseReport:
-        """Remove an agent with its episodes, policies, events, predictions and scope.
+        """Remove an agent with its episodes, policies, events, predictions, levels and scope.
 
         Raises:
             NotFoundError: there is no such agent in this namespace.
@@ -109,7 +110,8 @@ class Eraser:
         row = lock(tx, [stream]).get(stream)
         scopes = erase_agents(tx, [name])
         abandoned = [found["id"] for found in tx.run("attempts.aged", agent=name)]
-        if row is None and not ids and not scopes and not abandoned:
+        levels = owned(tx, name)
+        if row is None and not ids and not scopes and not abandoned and not levels:
             raise NotFoundError(f"no agent {name!r} in namespace {ns!r}")
         # First, so that predictions about its own policies are counted, too.
         predictions = tx.run("erasing.drop_predictions", agent=name)
@@ -124,6 +126,7 @@ class Eraser:
         known = ids or row is not None or scopes
         labels = {*removed.labels} | ({"Agent"} if known else set())
         labels |= {"Policy"} if policies else set()
+        labels |= {"Level"} if levels else set()
         return EraseReport(
             agent=name,
             episodes=removed.episodes,
@@ -131,6 +134,7 @@ class Eraser:
             policies=policies,
             predictions=int(predictions[0]["removed"]),
             abandoned=_drop_abandoned(tx, abandoned),
+            entries=sum(drop(tx, level) for level in levels),
             removed=tuple(sorted(labels)),
         )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -26,8 +27,10 @@ from graphmem.graph.arguments import check_choice, checked_path
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import canonical_json, node_id
 from graphmem.lessons.general_rules import consolidation_id
+from graphmem.levels import exchange as held
 from graphmem.models import AbandonedAttempt, Episode, Rejection, content, resolve
 from graphmem.models.exchange import ExportReport, ImportReport
+from graphmem.models.held import HeldRecord
 from graphmem.seeding import jsonl, sentinel
 from graphmem.seeding.formats import Origin, Refused
 from graphmem.seeding.reading import Limits
@@ -141,6 +144,10 @@ class Exchange:
         abandoned, refused = self._abandon(
             item for item in _lines(source, self._limits) if isinstance(item, AbandonedAttempt)
         )
+        levels, entries = held.take(
+            self._graph,
+            (item for item in _lines(source, self._limits) if isinstance(item, HeldRecord)),
+        )
         return ImportReport(
             file=source.name,
             format="jsonl",
@@ -148,6 +155,8 @@ class Exchange:
             skipped=report.skipped,
             refused=(*report.rejected, *refused),
             abandoned=abandoned,
+            levels=levels,
+            entries=entries,
         )
 
     def _abandon(self, attempts: Iterable[AbandonedAttempt]) -> tuple[int, list[Rejection]]:
@@ -171,9 +180,9 @@ class Exchange:
         return created, refused
 
     def _export_jsonl(self, path: str | Path) -> ExportReport:
-        """Write the episodes of the namespace as JSON lines, the earliest first."""
+        """Write the episodes of the namespace as JSON lines, the earliest first, and its levels."""
 
-        def work(tx: Transaction, open_file: Callable[[], TextIO]) -> tuple[int, int]:
+        def work(tx: Transaction, open_file: Callable[[], TextIO]) -> ExportReport:
             file = open_file()
             count = 0
             listed = tx.run("exchange.episodes")
@@ -186,11 +195,21 @@ class Exchange:
                 count += 1
             abandoned = tx.run("attempts.records")
             file.writelines(f"{row['record']}\n" for row in abandoned)
-            return count, len(abandoned)
+            kinds = Counter[str]()
+            for line in held.records(tx):
+                file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
+                kinds[line["held"]] += 1
+            return ExportReport(
+                file=str(path),
+                format="jsonl",
+                episodes=count,
+                abandoned=len(abandoned),
+                levels=kinds["level"],
+                entries=kinds["entry"],
+            )
 
         with _writing(path) as open_file:
-            count, abandoned = self._graph.view(lambda tx: work(tx, open_file))
-        return ExportReport(file=str(path), format="jsonl", episodes=count, abandoned=abandoned)
+            return self._graph.view(lambda tx: work(tx, open_file))
 
     def _sentinel(
         self, tx: Transaction, open_file: Callable[[], TextIO], path: str, name: str | None
@@ -412,7 +431,9 @@ def _source(path: str | Path) -> Source:
     return source
 
 
-def _lines(source: Source, limits: Limits) -> Iterator[Episode | AbandonedAttempt | Refused]:
+def _lines(
+    source: Source, limits: Limits
+) -> Iterator[Episode | AbandonedAttempt | HeldRecord | Refused]:
     with source.open(limits) as (_, stream):
         number = 0
         for item in jsonl.read_all(stream, Origin(source.name, source.stem, limits=limits)):

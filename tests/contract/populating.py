@@ -524,7 +524,9 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "scopes.put": ids(target, "LearningScope")[0],
         "preferences.open_user": ids(target, "User")[0],
         "preferences.prefer": f"preference of {ns}",
-        **dict.fromkeys(("levels.clear", "levels.drop", "entries.held"), held["level"]),
+        **dict.fromkeys(
+            ("levels.clear", "levels.drop", "entries.held", "entries.all"), held["level"]
+        ),
         "knowledge.open": ids(target, "Knowledge")[0],
         "knowledge.state": f"statement of {ns}",
     }

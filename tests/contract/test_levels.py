@@ -6,6 +6,7 @@ import fnmatch
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -19,6 +20,7 @@ from graphmem.errors import NotFoundError, ScopeError, ValidationError
 from graphmem.models import LevelUpkeep, Tags
 from graphmem.models.levels import LevelName
 from graphmem.search.embedding import Hashing
+from graphmem.store.queries import adhoc
 from tests.conftest import Clock, Opener
 
 SENSORY, WORKING = "agent:ada:sensory", "agent:ada:working"
@@ -339,3 +341,70 @@ def test_few_that_fit_are_found_among_many(memory: Memory) -> None:
     found = memory.levels.recall("late order", tags=few)
     assert [entry.content for entry in found] == ["another late order", "no cake"]
     assert len(memory.levels.recall("late order", limit=200)) == 152
+
+
+class TestUpkeep:
+    def test_erasing_an_agent_takes_its_levels_with_every_trace(self, memory: Memory) -> None:
+        memory.levels.put(SHARED)
+        memory.levels.add(SHARED, "stays")
+        memory.levels.recall("stays")
+        before = nodes(memory)
+        memory.levels.default("ada")
+        memory.levels.add(WORKING, "goes")
+        memory.levels.recall("goes")
+        report = memory.upkeep.erase(agent="ada")
+        assert (report.entries, report.removed) == (1, ("Level",))
+        assert nodes(memory) == before | {"Lock": 1}  # of the scopes
+        assert [entry.content for entry in memory.levels.recall("goes")] == ["stays"]
+        assert memory.verify().ok
+
+    def test_verifying_finds_what_is_astray_and_rebuilding_leaves_entries(
+        self, memory: Memory
+    ) -> None:
+        memory.levels.default("ada")
+        added = memory.levels.add(WORKING, "held", tags=["t"])
+        checked = memory.verify().checked
+        assert (checked["levels"], checked["entries"]) == (6, 1)
+        before = nodes(memory)
+        memory.upkeep.rebuild()
+        assert nodes(memory) == before
+        cut = "MATCH (e:Entry)-[r:IN]->(:Level) WHERE e.ns = $ns DELETE r RETURN count(*) AS n"
+        memory.store.write(adhoc(cut, "write"), ns=memory.namespace)
+        [found] = memory.verify().differences
+        assert (found.kind, found.key, found.field, found.stored) == (
+            *("entries", added.id, "level"),
+            [],
+        )
+
+    def test_an_export_has_levels_and_entries_and_an_import_adds_what_is_missing(
+        self, opened: Opener, tmp_path: Path, clock: Clock
+    ) -> None:
+        clock.now = MILLIS
+        memory, other = opened(), opened(f"other-{uuid4().hex[:12]}")
+        memory.levels.default("ada")
+        memory.levels.put(SHARED, ttl=60, capacity=3, upkeep=LevelUpkeep(decay=0.1))
+        memory.levels.add(
+            SENSORY, {"a": [1]}, key="k", tags=["t"], metadata={"m": 1}, relevance=0.5
+        )
+        memory.levels.add(SHARED, "text", ttl=5)
+        memory.levels.put("collective:facts")
+        memory.levels.add("collective:facts", "for good")
+        file = tmp_path / "all.jsonl"
+        report = memory.upkeep.export(file, "jsonl")
+        assert (report.levels, report.entries) == (8, 3)
+        taken = other.upkeep.import_(file, "jsonl")
+        assert (taken.levels, taken.entries) == (8, 3)
+        for one in (memory, other):
+            again = one.upkeep.import_(file, "jsonl")
+            assert (again.levels, again.entries) == (0, 0)
+            assert one.verify().ok
+
+        def held(one: Memory) -> list[Any]:
+            entries = sorted(one.levels.recall(), key=lambda entry: entry.level)
+            infos = [one.levels.info(name) for name in one.levels.names()]
+            return [
+                *(entry.model_dump(exclude={"id"}) for entry in entries),
+                *(info.model_dump(exclude={"id", "created_at"}) for info in infos),
+            ]
+
+        assert held(memory) == held(other)

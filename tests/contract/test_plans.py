@@ -38,7 +38,7 @@ WHOLE = {
     "preferences.users",
     "knowledge.list",
     "levels.list",
-    "entries.texts",
+    *("levels.streams", "entries.texts", "entries.astray", "entries.unwritten", "entries.count"),
     "scopes.list",
     "exchange.episodes",
     "exchange.documents",

@@ -1,0 +1,171 @@
+"""Levels and entries in exports and imports: one line each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+from graphmem.graph.graph import Graph, Transaction
+from graphmem.ids import canonical_json, entry_id, from_millis, level_id, node_id, to_millis
+from graphmem.levels.entries import row_of, store
+from graphmem.levels.topology import level_row
+from graphmem.models.held import EntryRecord, HeldRecord, LevelRecord
+from graphmem.models.levels import MAX_SECONDS, LevelName
+from graphmem.store.paging import pages
+from graphmem.store.port import Row
+
+PAGE = 500
+
+
+def records(tx: Transaction) -> Iterator[dict[str, Any]]:
+    """Yield the lines of all levels, then those of their entries."""
+    levels = tx.run("levels.list")
+    pulls: dict[str, list[Row]] = {}
+    for row in tx.run("levels.flow", ids=[row["id"] for row in levels]):
+        pulls.setdefault(row["id"], []).append(
+            {
+                "source": row["source"],
+                "transformer": row["transformer"],
+                "arguments": json.loads(row["arguments"]),
+            }
+        )
+    for row in levels:
+        upkeep = {name: row[name] for name in ("decay", "prune", "dedup", "reindex")}
+        ttl = None if row["ttl"] is None else row["ttl"] / 1_000
+        settings = {"ttl": ttl, "capacity": row["capacity"], "purpose": row["purpose"]}
+        yield {
+            "held": "level",
+            "name": row["name"],
+            "settings": {**settings, "upkeep": upkeep},
+            "pulls": pulls.get(row["id"], []),
+        }
+    for level in levels:
+        for row in tx.run("entries.all", id=level["id"]):
+            json_held = row["format"] == "json"
+            line = {
+                "held": "entry",
+                "id": row["id"],
+                "level": level["name"],
+                "key": row["key"],
+                "content": json.loads(row["content"]) if json_held else row["content"],
+                "tags": row["tags"],
+                "metadata": json.loads(row["metadata"]),
+                "relevance": row["base"],
+                **{name: _moment(row[name]) for name in ("at", "expires_at", "last_read_at")},
+                "reads": row["reads"],
+                "made_from": row["made_from"],
+            }
+            yield {name: value for name, value in line.items() if value not in (None, [], {})}
+
+
+def take(graph: Graph, lines: Iterable[HeldRecord]) -> tuple[int, int]:
+    """Store levels and entries that are not there; return how many of each are new.
+
+    A level that is there keeps its settings, and an entry that is there stays as it is.
+    """
+    levels: list[LevelRecord] = []
+    entries: list[EntryRecord] = []
+    for line in lines:
+        if isinstance(line, LevelRecord):
+            levels.append(line)
+        else:
+            entries.append(line)
+    made = graph.transact(lambda tx: _make(tx, levels)) if levels else 0
+    known = _known(graph, entries)
+    created = 0
+    for name, held in groupby(sorted(entries, key=lambda one: one.level), lambda one: one.level):
+        for page in pages(list(held), PAGE):
+
+            def work(tx: Transaction, name: str = name, page: Sequence[EntryRecord] = page) -> int:
+                return _fill(tx, name, page, known)
+
+            created += graph.transact(work)
+    edges = [
+        {"id": known[entry.id], "source": known.get(source, source)}
+        for entry in entries
+        for source in entry.made_from
+    ]
+    for rows in pages(edges, PAGE):
+        graph.write("entries.derive", rows=rows)
+    return made, created
+
+
+def _make(tx: Transaction, levels: Sequence[LevelRecord]) -> int:
+    """Make missing levels, and say from which they pull."""
+    rows = {
+        row["id"]: row
+        for level in levels
+        for row in [level_row(tx.ns, LevelName.of(level.name), level.settings)]
+    }
+    there = {row["id"] for row in tx.run("levels.get", ids=sorted(rows))}
+    missing = [row for key, row in rows.items() if key not in there]
+    if missing:
+        tx.run("levels.put", rows=missing)
+    pulls = [
+        {
+            "id": level_id(tx.ns, level.name),
+            "source": level_id(tx.ns, pull.source),
+            "transformer": pull.transformer,
+            "arguments": canonical_json(pull.arguments),
+        }
+        for level in levels
+        for pull in level.pulls
+        if level_id(tx.ns, level.name) not in there
+    ]
+    if pulls:
+        tx.run("levels.subscribe", rows=pulls)
+    return len(missing)
+
+
+def _known(graph: Graph, entries: Sequence[EntryRecord]) -> dict[str, str]:
+    """Return the ids of entries here, by those that they had: the same, where they are there."""
+    there: set[str] = set()
+    for page in pages([entry.id for entry in entries], PAGE):
+        there |= {row["id"] for row in graph.read("entries.stored", ids=page)}
+    ns = graph.ns
+    return {
+        entry.id: entry_id(ns, entry.level, entry.key)
+        if entry.key is not None
+        else entry.id
+        if entry.id in there
+        else node_id(ns, "Entry", entry.level, "", entry.id)
+        for entry in entries
+    }
+
+
+def _fill(tx: Transaction, level: str, page: Sequence[EntryRecord], known: dict[str, str]) -> int:
+    """Store the entries of a level that are not there; return how many."""
+    ids = [known[entry.id] for entry in page]
+    there = {row["id"] for row in tx.run("entries.stored", ids=ids)}
+    new = [entry for entry in page if known[entry.id] not in there]
+    levels = tx.run("levels.get", ids=[level_id(tx.ns, level)])
+    for_good = None if not levels or levels[0]["ttl"] is None else int(MAX_SECONDS) * 1_000
+    rows = []
+    for entry in new:
+        at = to_millis(entry.at)
+        end = for_good
+        if entry.expires_at is not None:
+            end = max(1, to_millis(entry.expires_at) - at)
+        row = row_of(tx.ns, level, entry.new(), at)
+        rows.append({**row, "id": known[entry.id], "ttl": end})
+    if rows:
+        store(tx, level, rows)
+    read = [
+        {
+            "id": known[entry.id],
+            "reads": entry.reads,
+            "at": None if entry.last_read_at is None else to_millis(entry.last_read_at),
+        }
+        for entry in new
+        if entry.reads
+    ]
+    if read:
+        tx.run("entries.touch", rows=read)
+    return len(rows)
+
+
+def _moment(millis: int | None) -> str | None:
+    moment = from_millis(millis)
+    return None if moment is None else moment.isoformat()

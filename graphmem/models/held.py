@@ -1,0 +1,71 @@
+"""Lines of an export about levels and their entries."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
+
+from graphmem.models.fields import Input, JsonObject, Line, Moment, Name
+from graphmem.models.levels import (
+    MAX_NAME,
+    LevelName,
+    LevelSettings,
+    NewEntry,
+    TagSet,
+)
+
+
+def _tuple(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _known(name: str) -> str:
+    return LevelName.of(name, "level").name
+
+
+Known = Annotated[Name, AfterValidator(_known)]
+
+
+class PullRecord(Input):
+    """A level from which another pulls."""
+
+    source: Known
+    transformer: Annotated[Name, Field(max_length=MAX_NAME)] | None = None
+    arguments: JsonObject = Field(default_factory=dict)
+
+
+class LevelRecord(Line):
+    """The line of a level."""
+
+    held: Literal["level"]
+    name: Known
+    settings: LevelSettings
+    pulls: Annotated[tuple[PullRecord, ...], BeforeValidator(_tuple)] = ()
+
+
+class EntryRecord(Line):
+    """The line of an entry; ``id`` is its id in the memory that was exported."""
+
+    held: Literal["entry"]
+    id: Name
+    level: Known
+    content: JsonValue
+    tags: TagSet = ()
+    key: Name | None = None
+    metadata: JsonObject = Field(default_factory=dict)
+    relevance: float = 1.0
+    at: Moment
+    expires_at: Moment | None = None
+    reads: Annotated[int, Field(ge=0)] = 0
+    last_read_at: Moment | None = None
+    made_from: Annotated[tuple[Name, ...], BeforeValidator(_tuple)] = ()
+
+    def new(self) -> NewEntry:
+        """Return it as what is added."""
+        names = ("content", "tags", "key", "metadata", "relevance", "at")
+        fields: dict[str, Any] = {name: getattr(self, name) for name in names}
+        return NewEntry(**fields)
+
+
+HeldRecord = LevelRecord | EntryRecord

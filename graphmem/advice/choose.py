@@ -165,8 +165,8 @@ class Chooser:
     def _warnings(self, found: Estimates, view: View) -> dict[str, tuple[AntiPattern, ...]]:
         """Return the anti-patterns of candidates on the type of the task, by id.
 
-        Without a type: those on any type, and those on tasks without a type of what failed more
-        often than it worked on this task and those near it.
+        Without a type: those on any type, and those on tasks without a type of what is expected to
+        fail on this task.
         """
         ids = sorted(one.id for one in found.strategies if one.id is not None)
         warned = self._graph.read("choosing.warned", ids=ids, agents=view.agents) if ids else []
@@ -174,9 +174,7 @@ class Chooser:
             return {}
         settings = self._graph.settings
         failing = {
-            one.id
-            for one in found.strategies
-            if 2 * (one.here_successes + one.near_successes) < one.here_trials + one.near_trials
+            one.id for one in found.strategies if one.probability <= settings.heuristic_above
         }
         rows = self._graph.read(
             "recall.warnings",
@@ -190,11 +188,13 @@ class Chooser:
             above=settings.heuristic_above,
         )
         rows = [row for row in rows if view.allows(*row["task_types"])]
-        told: dict[str, tuple[AntiPattern, ...]] = {}
-        wholes = [row["strategy_id"] for row in rows]
-        for id_, one in zip(wholes, described(self._graph, rows, view, by_type=False), strict=True):
-            told[id_] = (*told.get(id_, ()), one)
-        return told
+        told = {one.id: (one.probability, one.said) for one in found.strategies if one.id}
+        warnings: dict[str, tuple[AntiPattern, ...]] = {}
+        wholes = {row["id"]: row["strategy_id"] for row in rows}
+        for one in described(self._graph, rows, view, by_type=False, told=told):
+            whole = wholes[one.id]
+            warnings[whole] = (*warnings.get(whole, ()), one)
+        return warnings
 
 
 _COUNTS = (

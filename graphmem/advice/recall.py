@@ -165,7 +165,7 @@ class Recaller:
             type_rule=question.type_rule,
             embedder=self._similarity.searched_with if found else None,
             items=tuple(items),
-            warnings=tuple(self._warnings(reached, tasks, view)),
+            warnings=tuple(self._warnings(question, reached, ranked, tasks, view)),
             tasks=tuple(near[:EVIDENCE]),
             nearest=nearest,
             floor=least["Task"] if found else None,
@@ -371,13 +371,20 @@ class Recaller:
         return {id_: episodes[:EVIDENCE] for id_, episodes in by_strategy.items()}
 
     def _warnings(
-        self, ranked: Sequence[Row], tasks: Mapping[str, Row], view: View
+        self,
+        question: Question,
+        reached: Sequence[Row],
+        ranked: Sequence[Row],
+        tasks: Mapping[str, Row],
+        view: View,
     ) -> list[AntiPattern]:
-        """Return the anti-patterns on these types of tasks, by relevance and certainty.
+        """Return the anti-patterns on these types of tasks, the most relevant and certain ones.
+
+        Those of strategies that are expected to fail on this task come first.
 
         Tasks without a type have no lessons in common: there, what fails on the near tasks counts.
         """
-        near = sorted(ranked, key=lambda row: (-row["relevance"], row["id"]))[:POOL]
+        near = sorted(reached, key=lambda row: (-row["relevance"], row["id"]))[:POOL]
         if not near or not tasks:
             return []
         settings = self._graph.settings
@@ -399,7 +406,12 @@ class Recaller:
         first: dict[tuple[str, str], Row] = {}
         for row in rows:  # of equal failures of several agents, the most certain one
             first.setdefault((row["strategy_id"], row["error_class"]), row)
-        return described(self._graph, list(first.values())[:WARNINGS], view, by_type=False)
+        rows = list(first.values())[:WARNINGS]
+        told = {row["id"]: (row["mean"], row["said"]) for row in ranked}
+        if rest := sorted({row["strategy_id"] for row in rows} - told.keys()):
+            estimates = self._estimator.each(question, rest, view)
+            told |= {one.id: (one.probability, one.said) for one in estimates if one.id}
+        return described(self._graph, rows, view, by_type=False, told=told)
 
 
 _ROOT = {"SIMILAR_TO": 0.5, "CO_OCCURS_WITH": 1.0}

@@ -32,6 +32,7 @@ WARNING_COLUMNS = (
     ("avoid", "left"),
     ("it fails with", "left"),
     ("failed", "right"),
+    ("expected here", "right"),
     ("instead", "left"),
 )
 TEXT = 60
@@ -132,5 +133,6 @@ def _warning(row: AntiPattern) -> tuple[Any, ...]:
         cell(row.strategy, TEXT),
         cell(row.error_class, TEXT),
         f"{row.occurrences} of {row.occurrences + row.successes}",
+        "" if row.expected is None else f"{row.expected:.0%}",
         "" if better is None else cell(better.strategy, TEXT),
     )

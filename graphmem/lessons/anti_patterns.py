@@ -19,10 +19,21 @@ SAMPLE = 5
 _UNSHOWN = ("strategy_id", "members", "first_at", "last_at")
 
 
+Told = Mapping[str, tuple[float, str]]
+"""What is expected of strategies (ids) on a task, and the counts that moved it, in words."""
+
+
 def described(
-    graph: Graph, rows: list[Row], view: View, *, by_type: bool = True
+    graph: Graph,
+    rows: list[Row],
+    view: View,
+    *,
+    by_type: bool = True,
+    told: Told | None = None,
 ) -> list[AntiPattern]:
     """Return the readable anti-patterns of rows, with better alternatives.
+
+    With ``told`` they are warnings before a task: what is expected to fail there comes first.
 
     Without ``by_type`` only strategies tried on the tasks of the failures are considered; the time
     then does not grow with the memory.
@@ -30,6 +41,8 @@ def described(
     for row in rows:
         row["task_types"] = tuple(sorted(row["task_types"]))
     rows = [row for row in rows if view.allows(*row["task_types"])]
+    known = {row["id"]: (told or {}).get(row["strategy_id"], (None, None)) for row in rows}
+    rows.sort(key=lambda row: known[row["id"]][0] or 0.0)
     failures = _failures(graph, rows)
     better = _alternatives(graph, rows, failures, view.agents, by_type=by_type)
     examples = _examples(graph, failures)
@@ -41,6 +54,8 @@ def described(
             example=examples.get(row["id"]),
             evidence=tuple(failure["episode"] for failure in failures[row["id"]]),
             better_alternative=better[row["id"]][1] if row["id"] in better else None,
+            expected=known[row["id"]][0],
+            said=known[row["id"]][1],
         )
         for row in rows
     ]

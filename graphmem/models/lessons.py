@@ -7,6 +7,7 @@ from typing import Literal
 
 from graphmem.models.fields import Output
 from graphmem.models.reports import Status
+from graphmem.text.task_types import GENERAL
 
 Verdict = Literal["WORKS", "AVOID"]
 
@@ -77,7 +78,8 @@ class AntiPattern(Output):
     same agent on the types of tasks of these failures. ``confidence`` is the posterior mean of the
     share of occurrences in both, ``lower`` and ``upper`` its Wilson bounds; ``status`` follows from
     them. ``example`` is the latest error, unmasked; ``evidence`` holds the ids of the latest 5
-    failures.
+    failures. As a warning before a task it also says what is ``expected`` of the strategy there,
+    and the counts that moved that (``said``): failures elsewhere may not tell of this task.
     """
 
     id: str
@@ -96,6 +98,21 @@ class AntiPattern(Output):
     last_at: datetime | None
     evidence: tuple[str, ...]
     better_alternative: Alternative | None
+    expected: float | None = None
+    """The probability that it works on the task that was asked about; None: none was."""
+    said: str | None = None
+    """The counts that moved it, in words."""
+
+    @property
+    def sentence(self) -> str:
+        """Its numbers, and what is expected here: ``failed 7 of 9 on web with ...``."""
+        types = ", ".join(name for name in self.task_types if name != GENERAL)
+        trials = self.occurrences + self.successes
+        where = f" on {types}" if types else ""
+        sentence = f"failed {self.occurrences} of {trials}{where} with {self.error_class!r}"
+        if self.expected is None:
+            return sentence
+        return f"{sentence}; expected {self.expected:.0%} here ({self.said})"
 
 
 class Rule(Output):

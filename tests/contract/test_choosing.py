@@ -225,11 +225,18 @@ def test_an_anti_pattern_is_shown_and_removes_nothing(memory: Memory) -> None:
     [other] = choice.others
     [warning] = other.warnings
     assert (warning.strategy, warning.occurrences) == ("hurry", 3)
+    assert (warning.expected, warning.said) == (other.probability, "0 of 3 here")
+    assert warning.sentence == (
+        f"failed 3 of 3 on web with {warning.error_class!r}; "
+        f"expected {other.probability:.0%} here (0 of 3 here)"
+    )
     assert warning.better_alternative is not None
     assert 0 < other.probability < choice.probability
     assert memory.choose(TASK, ["hurry"]).warnings == (warning,)
     assert memory.choose(TASK, ["hurry"], task_type="sql").warnings == ()
-    assert memory.choose("an unknown thing", ["hurry"]).warnings == (warning,)
+    [elsewhere] = memory.choose("an unknown thing", ["hurry"]).warnings
+    assert elsewhere.id == warning.id
+    assert elsewhere.said == "0 of 3 in all"
     tried(memory, TASK, "rush", "f", task_type="web")
     memory.lessons.merge("rush", "hurry")
     [of_merged] = memory.choose(TASK, ["hurry", "ask"], explore="greedy").others[0].warnings

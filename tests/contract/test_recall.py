@@ -356,6 +356,9 @@ def test_warnings_come_with_what_did_better(compass: Memory) -> None:
     learn(compass, REFUND, "hurry", False, True, True, True, error="late")
     [warning] = compass.recall("refund a cancelled flight").warnings
     assert (warning.strategy, warning.occurrences, warning.successes) == ("guess", 3, 0)
+    expected = compass.predict("refund a cancelled flight", "guess").probability
+    assert warning.expected == pytest.approx(expected, rel=1e-12)
+    assert warning.sentence.startswith("failed 3 of 3")
     assert warning.better_alternative is not None
     assert warning.better_alternative.strategy == "ask first"
 

@@ -197,6 +197,12 @@ def agent_id(namespace: str, agent: str) -> str:
 
 
 @lru_cache(maxsize=4_096)
+def tally_id(namespace: str, agent: str, task_type: str) -> str:
+    """Return the id of the Tally node of an agent and type of task."""
+    return node_id(namespace, "Tally", agent, task_type)
+
+
+@lru_cache(maxsize=4_096)
 def stream_id(namespace: str, agent: str) -> str:
     """Return the id of an agent's stream."""
     return node_id(namespace, "Stream", agent)

@@ -49,30 +49,34 @@ ORDER BY id, similar;
 
 // name: forecasting.counts
 // doc: The counts of an estimate. Parts: types (of uses of strategies, by type of task), tasks (the given ones), near (of nearby, rows
-// doc: {id, similarity}, those that have trials), strategies (ids; with what they count as), typed (these by type of task), outcomes (of
-// doc: these on the tasks, and on near ones, also by weight), weights (of similar strategies, by similarities, in order). least
-// doc: is the cosine of the farthest of many that are near, else 0.
-// param: tasks list, nearby list, least float = 0.0, similarities list, types list = null
+// doc: {id, similarity}), strategies (ids; with what they count as), typed (own ones by type of task), outcomes (of own ones on the tasks,
+// doc: and on near ones, also by weight), weights (of similar strategies, by similarities, in order). least is the cosine of the farthest
+// doc: of many that are near, else 0.
+// option: some  only episodes of some agents (and types) count, so those of tasks are counted one by one
+// param: own list, tasks list, nearby list, least float = 0.0, similarities list, types list = null
 // returns: part string, rows list
-MATCH (h:Heuristic)
-WHERE h.ns = $ns AND ($agents IS NULL OR h.agent IN $agents) AND ($types IS NULL OR h.type IN $types)
-WITH h.type AS type, sum(h.trials) AS trials, sum(h.successes) AS successes
+MATCH (y:Tally)
+WHERE y.ns = $ns
+  AND y.agent IN $agents AND ($types IS NULL OR y.type IN $types)                                               //? some
+WITH y.type AS type, sum(y.trials) AS trials, sum(y.successes) AS successes
 RETURN 'types' AS part, collect({type: type, trials: trials, successes: successes}) AS rows
 UNION ALL
 MATCH (t:Task)
 WHERE t.id IN $tasks AND toString(t.ns) = $ns
-OPTIONAL MATCH (t)<-[:ATTEMPTED]-(e:Episode)<-[:RAN]-(a:Agent)
-WITH t, CASE WHEN ($agents IS NULL OR a.name IN $agents) AND ($types IS NULL OR e.type IN $types) THEN e END AS e
-WITH t, count(e) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes
+WITH t, t.episodes AS trials, t.successes AS successes                                                          //? !some
+OPTIONAL MATCH (t)<-[:ATTEMPTED]-(e:Episode)<-[:RAN]-(a:Agent)                                                  //? some
+WITH t, CASE WHEN a.name IN $agents AND ($types IS NULL OR e.type IN $types) THEN e END AS e                    //? some
+WITH t, count(e) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes                             //? some
 RETURN 'tasks' AS part, collect({id: t.id, type: t.type, trials: trials, successes: successes}) AS rows
 UNION ALL
 MATCH (v:Embedder {id: $id})
 UNWIND $nearby AS row
 MATCH (t:Task {id: row.id})
 WITH row.similarity AS similarity, edge_of($least, coalesce(v.floor, v.near)) AS edge, t, t.ns AS ns WHERE ns = $ns
-MATCH (t)<-[:ATTEMPTED]-(e:Episode)<-[:RAN]-(a:Agent)
-WHERE ($agents IS NULL OR a.name IN $agents) AND ($types IS NULL OR e.type IN $types)
-WITH t, similarity, edge, count(e) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes
+WITH t, similarity, edge, t.episodes AS trials, t.successes AS successes                                        //? !some
+MATCH (t)<-[:ATTEMPTED]-(e:Episode)<-[:RAN]-(a:Agent)                                                           //? some
+WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)                                                //? some
+WITH t, similarity, edge, count(e) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes           //? some
 RETURN 'near' AS part, collect({id: t.id, text: t.description, similarity: similarity, weight: nearness(similarity, edge),
   trials: trials, successes: successes}) AS rows
 UNION ALL
@@ -84,16 +88,16 @@ WITH id, text, whole, sum(m.trials) AS trials, sum(m.successes) AS successes
 RETURN 'strategies' AS part, collect({id: id, whole: whole, text: text, trials: trials, successes: successes}) AS rows
 UNION ALL
 MATCH (s:Strategy)
-WHERE s.id IN $ids AND toString(s.ns) = $ns
+WHERE s.id IN $own AND toString(s.ns) = $ns
 WITH DISTINCT whole(s) AS whole
 MATCH (:Strategy {id: whole})<-[:MERGED_INTO*0..1]-(m:Strategy)
 MATCH (m)<-[:RECOMMENDS]-(h:Heuristic)
-WHERE ($agents IS NULL OR h.agent IN $agents) AND ($types IS NULL OR h.type IN $types)
+WHERE h.agent IN $agents AND ($types IS NULL OR h.type IN $types)                                               //? some
 WITH whole, h.type AS type, sum(h.trials) AS trials, sum(h.successes) AS successes
 RETURN 'typed' AS part, collect({whole: whole, type: type, trials: trials, successes: successes}) AS rows
 UNION ALL
 MATCH (s:Strategy)
-WHERE s.id IN $ids AND toString(s.ns) = $ns
+WHERE s.id IN $own AND toString(s.ns) = $ns
 WITH collect(DISTINCT whole(s)) AS wholes
 OPTIONAL MATCH (v:Embedder {id: $id})
 WITH wholes, edge_of($least, coalesce(v.floor, v.near, 1.0)) AS edge
@@ -101,7 +105,8 @@ UNWIND [task IN $tasks | {id: task, similarity: null}] + $nearby AS row
 MATCH (t:Task {id: row.id})
 WITH wholes, row.similarity IS NULL AS own, nearness(coalesce(row.similarity, 0.0), edge) AS weight, t, t.ns AS ns WHERE ns = $ns
 MATCH (t)<-[o:OUTCOME]-(s:Strategy)
-WHERE whole(s) IN wholes AND ($agents IS NULL OR o.agent IN $agents)
+WHERE whole(s) IN wholes
+  AND o.agent IN $agents                                                                                        //? some
 WITH whole(s) AS whole, sum(CASE WHEN own THEN o.trials ELSE 0 END) AS trials,
   sum(CASE WHEN own THEN o.successes ELSE 0 END) AS successes, sum(CASE WHEN own THEN 0 ELSE o.trials END) AS near_trials,
   sum(CASE WHEN own THEN 0 ELSE o.successes END) AS near_successes, sum(CASE WHEN own THEN 0.0 ELSE weight * o.trials END) AS near_weight,

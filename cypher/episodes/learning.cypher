@@ -40,7 +40,7 @@ RETURN e.id AS id, e.content_hash AS content_hash;
 // option: chosen  it is known how one of them was chosen
 // option: sourced  it has a source key, else an occurrence, which tells it from equal ones
 // option: locked  other processes may write: nodes are locked before they are read
-// param: agent string, agent_name string, task string, stream string, scope string, namespace string, half_life_days float
+// param: agent string, agent_name string, task string, stream string, tally string, scope string, namespace string, half_life_days float
 // param: half_life float, heuristics list, anti_patterns list, used integer, uses list, pairs list, steps list, at integer
 // param: used_at integer, supports boolean, content_hash string, description string, keyed boolean, task_type string, success integer
 // param: score float, reward float, error string, feedback string, summary string, started_at integer, ended_at integer
@@ -56,14 +56,16 @@ WHERE known = $used
 MATCH (t:Task {id: $task})
 MATCH (a:Agent {id: $agent})
 MATCH (m:Stream {id: $stream})
+MATCH (y:Tally {id: $tally})
 WHERE toString(t.ns) = $ns
 SET m.ns = $ns, t.ns = $ns                                                                                      //? locked
-WITH t, a, m WHERE t.ns = $ns                                                                                   //? locked
+WITH t, a, m, y WHERE t.ns = $ns                                                                                 //? locked
   AND t.description = $description AND t.created_at <= $now
   AND t.type = $task_type AND t.typed_at IS NOT NULL                                                            //? typed
   AND EXISTS { MATCH (n:Namespace {id: $namespace}) WHERE n.co_occurrence_half_life_days = $half_life_days }    //? together
   AND NOT EXISTS { MATCH (:Episode {id: $id}) } AND NOT EXISTS { MATCH (:LearningScope {id: $scope}) }
-SET m.last = m.last + 1, t.episodes = t.episodes + 1, t.score_sum = t.score_sum + $score
+SET m.last = m.last + 1, t.episodes = t.episodes + 1, t.score_sum = t.score_sum + $score,
+  t.successes = t.successes + $success, y.trials = y.trials + $used, y.successes = y.successes + $used * $success
 SET t.described_by = CASE WHEN $at > t.described_at OR ($at = t.described_at AND $id > t.described_by) THEN $id ELSE t.described_by END
   , t.typed_by = CASE WHEN $at > t.typed_at OR ($at = t.typed_at AND $id > t.typed_by) THEN $id ELSE t.typed_by END  //? typed
 SET t.described_at = CASE WHEN $at > t.described_at THEN $at ELSE t.described_at END
@@ -134,7 +136,7 @@ RETURN t.episodes AS episodes, h.id AS heuristic, h.trials AS trials, h.successe
 // name: learning.look_at
 // doc: What is known of what new episodes are about: the hashes of episodes, when nodes were created, and how many successes and failures
 // doc: (or episodes) lessons and tasks have.
-// param: episodes list, agents list, streams list, tasks list, strategies list, heuristics list, anti_patterns list
+// param: episodes list, agents list, streams list, tallies list, tasks list, strategies list, heuristics list, anti_patterns list
 // returns: label string, id string, content_hash string, created_at integer, won integer, lost integer
 MATCH (n:Episode)
 WHERE n.id IN $episodes AND toString(n.ns) = $ns
@@ -147,6 +149,10 @@ UNION ALL
 MATCH (n:Stream)
 WHERE n.id IN $streams AND toString(n.ns) = $ns
 RETURN 'Stream' AS label, n.id AS id, null AS content_hash, n.created_at AS created_at, null AS won, null AS lost
+UNION ALL
+MATCH (n:Tally)
+WHERE n.id IN $tallies AND toString(n.ns) = $ns
+RETURN 'Tally' AS label, n.id AS id, null AS content_hash, n.created_at AS created_at, null AS won, null AS lost
 UNION ALL
 MATCH (n:Task)
 WHERE n.id IN $tasks AND toString(n.ns) = $ns
@@ -172,7 +178,9 @@ RETURN 'AntiPattern' AS label, n.id AS id, null AS content_hash, n.created_at AS
 // option: new  agents, streams, tasks and strategies that are not there yet, with what they begin with; texts wait for their vectors
 // option: advanced  the numbers of streams: {id, episodes}
 // option: older  agents that have an episode before what was their first
-// option: tasks  what tasks say of themselves, and their scores: {id, latest and typed (episodes), episodes, score_sum}
+// option: new_tallies  tallies that are not there yet, with what they begin with
+// option: tallies  the uses of strategies of an agent on a type of tasks
+// option: tasks  what tasks say of themselves, and their scores: {id, latest and typed (episodes), episodes, successes, score_sum}
 // option: strategies  the counts of strategies over all tasks and agents
 // option: recorded  the episodes with their steps and events, and their places among the latest of a task
 // option: used  the strategies that they used
@@ -192,6 +200,7 @@ RETURN 'AntiPattern' AS label, n.id AS id, null AS content_hash, n.created_at AS
 // option: carded  who made them
 // option: mistakes  how often they were made, with evidence and lesson of the latest card
 // param: half_life float, new_agents list, new_streams list, new_tasks list, new_strategies list, advanced list, older list
+// param: new_tallies list, tallies list
 // param: tasks list, strategies list, recorded list, used list, chosen list, outcomes list, together list, new_heuristics list
 // param: heuristics list, new_anti_patterns list, anti_patterns list, evidence list, failures list, new_rules list, listed list, rules list
 // param: new_mistakes list, carded list, mistakes list
@@ -203,7 +212,7 @@ FOREACH (row IN $new_streams |
 FOREACH (row IN $new_tasks |
   CREATE (:Task {id: row.id, ns: $ns, key: row.key, description: row.latest.description, described_at: row.latest.at,
     described_by: row.latest.id, type: row.type, type_rule: row.type_rule, typed_at: row.typed.at, typed_by: row.typed.id, created_at: $now,
-    episodes: row.episodes, score_sum: row.score_sum})
+    episodes: row.episodes, successes: row.successes, score_sum: row.score_sum})
   CREATE (:Pending {id: row.id, ns: $ns, kind: 'Task', created_at: $now}))
 FOREACH (row IN $new_strategies |
   CREATE (:Strategy {id: row.id, ns: $ns, text: row.text, created_at: $now, trials: row.trials, successes: row.successes,
@@ -222,23 +231,36 @@ MATCH (a:Agent)
 WHERE a.id IN $older AND a.created_at > $now
 SET a.created_at = $now
 WITH count(*) AS done
+//? new_tallies
+UNWIND $new_tallies AS row
+MATCH (a:Agent {id: row.home})
+CREATE (:Tally {id: row.id, ns: $ns, created_at: $now, agent: row.agent, type: row.type, trials: row.trials,
+  successes: row.successes})-[:COUNTS]->(a)
+WITH count(*) AS done
+//? tallies
+UNWIND $tallies AS row
+MATCH (y:Tally {id: row.id})
+WITH y, y.trials + row.trials AS trials, y.successes + row.successes AS successes, earlier(y.created_at, $now) AS created_at
+SET y.trials = trials, y.successes = successes, y.created_at = created_at
+WITH count(*) AS done
 //? tasks
 UNWIND $tasks AS row
 MATCH (t:Task {id: row.id})
 SET t.ns = $ns
 WITH t, row.latest AS latest, row.typed AS typed, coalesce(t.episodes, 0) + row.episodes AS episodes,
+     coalesce(t.successes, 0) + row.successes AS successes,
      coalesce(t.score_sum, 0.0) + row.score_sum AS score_sum, earlier(t.created_at, $now) AS created_at,
      row.latest.at > t.described_at OR (row.latest.at = t.described_at AND row.latest.id > t.described_by) AS describes,
      row.typed IS NOT NULL
        AND (t.typed_at IS NULL OR row.typed.at > t.typed_at OR (row.typed.at = t.typed_at AND row.typed.id > t.typed_by)) AS types
-WITH t, created_at, episodes, score_sum, describes AND typed IS NULL AND t.typed_at IS NULL AS infers, latest,
+WITH t, created_at, episodes, successes, score_sum, describes AND typed IS NULL AND t.typed_at IS NULL AS infers, latest,
      CASE WHEN describes THEN latest.description ELSE t.description END AS description,
      CASE WHEN describes THEN latest.at ELSE t.described_at END AS described_at,
      CASE WHEN describes THEN latest.id ELSE t.described_by END AS described_by,
      CASE WHEN types THEN typed.task_type ELSE t.type END AS type, CASE WHEN types THEN 'given' ELSE t.type_rule END AS type_rule,
      CASE WHEN types THEN typed.at ELSE t.typed_at END AS typed_at,
      CASE WHEN types THEN typed.id ELSE t.typed_by END AS typed_by
-WITH t, created_at, episodes, score_sum, description, described_at, described_by, typed_at, typed_by,
+WITH t, created_at, episodes, successes, score_sum, description, described_at, described_by, typed_at, typed_by,
      CASE WHEN infers THEN latest.inferred ELSE type END AS type,
      CASE WHEN infers THEN latest.inferred_rule ELSE type_rule END AS type_rule,
      CASE WHEN description <> t.description THEN [t.id] ELSE [] END AS reworded
@@ -246,7 +268,8 @@ FOREACH (id IN reworded |
   MERGE (waiting:Pending {id: id})
   ON CREATE SET waiting.ns = $ns, waiting.kind = 'Task', waiting.created_at = $now)
 SET t.created_at = created_at, t.description = description, t.described_at = described_at, t.described_by = described_by,
-    t.type = type, t.type_rule = type_rule, t.typed_at = typed_at, t.typed_by = typed_by, t.episodes = episodes, t.score_sum = score_sum
+    t.type = type, t.type_rule = type_rule, t.typed_at = typed_at, t.typed_by = typed_by, t.episodes = episodes, t.successes = successes,
+    t.score_sum = score_sum
 WITH count(*) AS done
 //? strategies
 UNWIND $strategies AS row

@@ -88,7 +88,7 @@ ORDER BY low, high;
 // doc: Description, given type, scores and date of tasks, derived from the facts.
 // option: share  derived from episodes (ids) alone: their share
 // returns: id string, uses integer, description string, described_at integer, described_by string, type string, typed_at integer
-// returns: typed_by string, created_at integer, episodes integer, score_sum float
+// returns: typed_by string, created_at integer, episodes integer, successes integer, score_sum float
 MATCH (t:Task)                                                                                                  //? !share
 WHERE t.id IN $ids AND toString(t.ns) = $ns                                                                     //? !share
 OPTIONAL MATCH (e:Episode)-[:ATTEMPTED]->(t)                                                                    //? !share
@@ -96,13 +96,14 @@ MATCH (e:Episode)                                                               
 WHERE e.id IN $ids AND toString(e.ns) = $ns                                                                     //? share
 MATCH (e)-[:ATTEMPTED]->(t:Task)                                                                                //? share
 WITH t.id AS id, e.id AS episode, e.task AS description, e.task_type AS type, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,
-  e.recorded_at AS recorded_at, e.score AS score
+  e.recorded_at AS recorded_at, e.score AS score, e.success AS success
 ORDER BY id, at DESC, episode DESC
 WITH id, count(episode) AS uses, min(recorded_at) AS created_at, sum(score) AS score_sum,
-     collect({id: episode, at: at, text: description})[0] AS latest,
+     sum(CASE WHEN success THEN 1 ELSE 0 END) AS successes, collect({id: episode, at: at, text: description})[0] AS latest,
      collect(CASE WHEN type IS NULL THEN null ELSE {id: episode, at: at, text: type} END)[0] AS typed
 RETURN id, uses, latest.text AS description, latest.at AS described_at, latest.id AS described_by,
-       typed.text AS type, typed.at AS typed_at, typed.id AS typed_by, created_at, uses AS episodes, toFloat(score_sum) AS score_sum
+       typed.text AS type, typed.at AS typed_at, typed.id AS typed_by, created_at, uses AS episodes, successes,
+       toFloat(score_sum) AS score_sum
 ORDER BY id;
 
 // name: maintenance.derive_agents
@@ -117,6 +118,23 @@ WHERE e.id IN $ids AND toString(e.ns) = $ns                                     
 MATCH (a:Agent)-[:RAN]->(e)                                                                                     //? share
 RETURN a.id AS id, count(e) AS uses, min(e.recorded_at) AS created_at
 ORDER BY id;
+
+// name: maintenance.derive_tallies
+// doc: How often agents used strategies on types of tasks, derived from the facts; on all types, or on given ones.
+// option: share  derived from episodes (ids) alone: their share
+// param: types list = null
+// returns: home string, agent string, type string, trials integer, successes integer, created_at integer
+MATCH (a:Agent)                                                                                                 //? !share
+WHERE a.id IN $ids AND toString(a.ns) = $ns                                                                     //? !share
+MATCH (a)-[:RAN]->(e:Episode)-[u:USED]->(:Strategy)                                                             //? !share
+MATCH (e:Episode)                                                                                               //? share
+WHERE e.id IN $ids AND toString(e.ns) = $ns                                                                     //? share
+MATCH (e)-[u:USED]->(:Strategy)                                                                                 //? share
+MATCH (a:Agent)-[:RAN]->(e)                                                                                     //? share
+WHERE u.applied AND e.type IS NOT NULL AND ($types IS NULL OR e.type IN $types)
+RETURN a.id AS home, a.name AS agent, e.type AS type, count(*) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes,
+       min(e.recorded_at) AS created_at
+ORDER BY home, type;
 
 // name: maintenance.stored_strategies
 // doc: The counts of strategies, as stored.
@@ -150,12 +168,12 @@ ORDER BY low, high;
 // name: maintenance.stored_tasks
 // doc: Description, type, scores and date of tasks, as stored.
 // returns: id string, description string, described_at integer, described_by string, type string, type_rule string, typed_at integer
-// returns: typed_by string, created_at integer, episodes integer, score_sum float
+// returns: typed_by string, created_at integer, episodes integer, successes integer, score_sum float
 MATCH (t:Task)
 WHERE t.id IN $ids AND toString(t.ns) = $ns
 RETURN t.id AS id, t.description AS description, t.described_at AS described_at, t.described_by AS described_by,
        t.type AS type, t.type_rule AS type_rule, t.typed_at AS typed_at, t.typed_by AS typed_by, t.created_at AS created_at,
-       t.episodes AS episodes, t.score_sum AS score_sum
+       t.episodes AS episodes, t.successes AS successes, t.score_sum AS score_sum
 ORDER BY id;
 
 // name: maintenance.stored_agents
@@ -165,6 +183,24 @@ MATCH (a:Agent)
 WHERE a.id IN $ids AND toString(a.ns) = $ns
 RETURN a.id AS id, a.created_at AS created_at
 ORDER BY id;
+
+// name: maintenance.stored_tallies
+// doc: How often agents used strategies on types of tasks, as stored.
+// returns: id string, home string, agent string, type string, trials integer, successes integer, created_at integer
+MATCH (a:Agent)
+WHERE a.id IN $ids AND toString(a.ns) = $ns
+MATCH (a)<-[:COUNTS]-(y:Tally)
+RETURN y.id AS id, a.id AS home, y.agent AS agent, y.type AS type, y.trials AS trials, y.successes AS successes,
+       y.created_at AS created_at
+ORDER BY id;
+
+// name: maintenance.names_of_agents
+// doc: The names of agents.
+// returns: name string
+MATCH (a:Agent)
+WHERE a.id IN $ids AND toString(a.ns) = $ns
+RETURN a.name AS name
+ORDER BY name;
 
 // name: maintenance.put_strategies
 // mode: write
@@ -230,7 +266,7 @@ MATCH (t:Task {id: row.id})
 WITH row, t, t.ns AS ns WHERE ns = $ns
 SET t.description = row.description, t.described_at = row.described_at, t.described_by = row.described_by,
     t.type = row.type, t.type_rule = row.type_rule, t.typed_at = row.typed_at, t.typed_by = row.typed_by, t.created_at = row.created_at,
-    t.episodes = row.episodes, t.score_sum = row.score_sum
+    t.episodes = row.episodes, t.successes = row.successes, t.score_sum = row.score_sum
 RETURN count(t) AS written;
 
 // name: maintenance.put_agents
@@ -242,6 +278,27 @@ MATCH (a:Agent {id: row.id})
 WITH row, a, a.ns AS ns WHERE ns = $ns
 SET a.created_at = row.created_at
 RETURN count(a) AS written;
+
+// name: maintenance.clear_tallies
+// mode: write
+// doc: Removes the tallies of agents.
+// returns: removed integer
+MATCH (a:Agent)
+WHERE a.id IN $ids AND toString(a.ns) = $ns
+MATCH (a)<-[:COUNTS]-(y:Tally)
+DETACH DELETE y
+RETURN count(*) AS removed;
+
+// name: maintenance.put_tallies
+// mode: write
+// doc: Writes derived tallies of agents; there must be none.
+// returns: written integer
+UNWIND $rows AS row
+MATCH (a:Agent {id: row.home})
+WITH row, a, a.ns AS ns WHERE ns = $ns
+CREATE (:Tally {id: row.id, ns: $ns, created_at: row.created_at, agent: row.agent, type: row.type, trials: row.trials,
+  successes: row.successes})-[:COUNTS]->(a)
+RETURN count(*) AS written;
 
 // each: Label kind edge = Strategy strategies USED, Task tasks ATTEMPTED
 // name: maintenance.drop_{kind}
@@ -255,10 +312,13 @@ RETURN count(*) AS removed;
 
 // name: maintenance.drop_agents
 // mode: write
-// doc: Removes the given agents that ran no episode.
+// doc: Removes the given agents that ran no episode, with their tallies.
 // returns: removed integer
 MATCH (n:Agent)
 WHERE n.id IN $ids AND toString(n.ns) = $ns AND NOT (n)-[:RAN]->()
+OPTIONAL MATCH (n)<-[:COUNTS]-(y:Tally)
+WITH n, collect(y) AS tallies
+FOREACH (gone IN tallies | DETACH DELETE gone)
 DETACH DELETE n
 RETURN count(*) AS removed;
 

@@ -147,10 +147,12 @@ RETURN row.id AS id, type;
 UNWIND $rows AS row
 MATCH (t:Task {id: row.id})
 WITH row, t, t.ns AS ns WHERE ns = $ns
-WITH row, t, t.episodes - row.episodes AS episodes, t.score_sum - row.score_sum AS score_sum, predated(row.created_at, t.created_at)
+WITH row, t, t.episodes - row.episodes AS episodes, t.successes - row.successes AS successes,
+     t.score_sum - row.score_sum AS score_sum, predated(row.created_at, t.created_at)
      AND t.described_by <> row.described_by AND (row.typed_by IS NULL OR t.typed_by <> row.typed_by)
      AND reducible(t.score_sum, row.score_sum) AS exact
-FOREACH (left IN CASE WHEN exact THEN [t] ELSE [] END | SET left.episodes = episodes, left.score_sum = score_sum)
+FOREACH (left IN CASE WHEN exact THEN [t] ELSE [] END |
+  SET left.episodes = episodes, left.successes = successes, left.score_sum = score_sum)
 RETURN row.id AS id, exact;
 
 // name: shares.lacking_recent
@@ -162,6 +164,20 @@ OPTIONAL MATCH (t)-[d:RECENT]->(:Episode)
 WITH t.id AS id, t.episodes AS episodes, count(d) AS kept
 WHERE kept < 20 AND kept < episodes
 RETURN id;
+
+// name: shares.take_tallies
+// mode: write
+// doc: Takes the shares of erased episodes from the tallies of agents; removes those of which nothing is left.
+// returns: id string, exact boolean
+UNWIND $rows AS row
+MATCH (y:Tally {id: row.id})
+WITH row, y, y.ns AS ns WHERE ns = $ns
+WITH row.id AS id, y, y.trials - row.trials AS trials, y.successes - row.successes AS successes,
+     predated(row.created_at, y.created_at) AS exact
+WITH id, y, trials, successes, trials <= 0 AS gone, exact
+FOREACH (node IN CASE WHEN gone THEN [y] ELSE [] END | DETACH DELETE node)
+FOREACH (left IN CASE WHEN exact AND NOT gone THEN [y] ELSE [] END | SET left.trials = trials, left.successes = successes)
+RETURN id, gone OR exact AS exact;
 
 // name: shares.take_agents
 // doc: Whether the dates of agents stay when episodes are erased.
@@ -181,6 +197,16 @@ MATCH (s:Strategy {id: row.strategy})
 WITH row, s, t, s.ns AS ns WHERE ns = $ns
 MATCH (t)<-[o:OUTCOME {agent: row.agent}]-(s)
 SET o.trials = row.trials, o.successes = row.successes, o.credit_sum = row.credit_sum, o.score_sum = row.score_sum, o.last_at = row.last_at
+RETURN count(*) AS written;
+
+// name: shares.set_tallies
+// mode: write
+// doc: Writes derived numbers of tallies that are there.
+// returns: written integer
+UNWIND $rows AS row
+MATCH (y:Tally {id: row.id})
+WITH row, y, y.ns AS ns WHERE ns = $ns
+SET y.created_at = row.created_at, y.trials = row.trials, y.successes = row.successes
 RETURN count(*) AS written;
 
 // name: shares.set_co_occurrences

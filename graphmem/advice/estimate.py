@@ -180,7 +180,8 @@ class Estimator:
             strengths = self._strengths.in_force(totals["trials"])
         else:  # strengths are fitted to the outcomes of all agents
             strengths = undecided()
-        rows = self._rows(ids, counts, kind, links, near, view)
+        lent = self._lent(ids, counts, near, view)
+        rows = self._rows(ids, counts, kind, links, lent)
         task_row = _sum(counts.tasks)
         answer = self._read(
             "forecasting.pool",
@@ -246,14 +247,19 @@ class Estimator:
         view: View,
     ) -> _Counts:
         """Return all counts that one statement gives."""
+        own_ones = sorted(strategies)
         others = {other for near in links.values() for other in near}
+        ids = sorted({*own_ones, *others})
         values = sorted({value for near in links.values() for value in near.values()})
         answer = self._read(
             "forecasting.counts",
+            *(() if view.agents is None else ("some",)),
             id=self._embedder,
             tasks=own,
             nearby=[{"id": key, "similarity": similar[key]} for key in sorted(similar)],
-            ids=sorted({*strategies, *others}),
+            # Of what is similar, the counts by type are needed where only some agents' count.
+            own=own_ones if view.agents is None else ids,
+            ids=ids,
             least=_least(similar),
             similarities=values,
             **view.filters(self._graph),
@@ -290,17 +296,16 @@ class Estimator:
         counts: _Counts,
         kind: str | None,
         links: Mapping[str, Mapping[str, float]],
-        near: Near | None,
-        view: View,
+        lent: Mapping[str, list[Borrowed]],
     ) -> list[Row]:
         """Return the counts of strategies, in order; those that count as one are one."""
         answer = []
         counted = set()
         for text, identity in ids.items():
-            row = counts.strategies.get(identity, counts.strategies.get(text))
+            row = counts.of(text, identity)
             if row is None:
                 nothing = {**_NOTHING, "id": None, "text": text}
-                answer.append(nothing | {"borrowed": self._unknown(text, near, view)})
+                answer.append(nothing | {"borrowed": lent.get(text, [])})
                 continue
             whole = row["whole"]
             if whole in counted:
@@ -324,13 +329,20 @@ class Estimator:
             )
         return answer
 
-    def _unknown(self, text: str, near: Near | None, view: View) -> list[Borrowed]:
-        """Return the strategies similar to one that the memory does not have."""
-        similar = _nearest(near.near_strategies(text, view), []) if near else {}
-        if not similar:
-            return []
-        counts = self._counts([], {}, (), {"": similar}, view)
-        return _lent(similar, counts.strategies, counts.weights)
+    def _lent(
+        self, ids: Mapping[str, str], counts: _Counts, near: Near | None, view: View
+    ) -> dict[str, list[Borrowed]]:
+        """Return what is similar to the strategies that the memory does not have, by their text."""
+        if near is None:
+            return {}
+        unknown = [text for text, identity in ids.items() if counts.of(text, identity) is None]
+        similar = {text: _nearest(near.near_strategies(text, view), []) for text in unknown}
+        if not any(similar.values()):
+            return {}
+        found = self._counts([], {}, (), similar, view)
+        return {
+            text: _lent(others, found.strategies, found.weights) for text, others in similar.items()
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,6 +357,10 @@ class _Counts:
     outcomes: Mapping[str, Row]
     weights: Mapping[float, float]
     """Of similar strategies, by their similarity."""
+
+    def of(self, text: str, identity: str) -> Row | None:
+        """Return the counts of a strategy by the id that its text has, or that its text is."""
+        return self.strategies.get(identity, self.strategies.get(text))
 
 
 def _lent(

@@ -21,7 +21,8 @@ KEPT = 2
 
 _TOLD = ("error", "feedback", "summary", "duration", "source", "extra", "error_class")
 _ADDED = (
-    *("id", "agent", "agent_name", "task", "stream", "scope", "content_hash", "description"),
+    *("id", "agent", "agent_name", "task", "stream", "tally", "scope", "content_hash"),
+    "description",
     *("keyed", "task_type", "success", "score", "reward", "started_at", "ended_at", "used_at"),
     *("steps", "step_count", "source_key", "occurrence", "type", "type_rule"),
     *_TOLD,
@@ -129,7 +130,7 @@ def asked(rows: Iterable[Row]) -> dict[str, list[str]]:
     ids: dict[str, set[str]] = {
         name: set()
         for name in (
-            *("episodes", "agents", "streams", "tasks", "strategies"),
+            *("episodes", "agents", "streams", "tallies", "tasks", "strategies"),
             *("heuristics", "anti_patterns"),
         )
     }
@@ -141,6 +142,7 @@ def asked(rows: Iterable[Row]) -> dict[str, list[str]]:
         for use in row["uses"]:
             ids["strategies"].add(use["strategy"])
             if use["applied"]:
+                ids["tallies"].add(row["tally"])
                 ids["heuristics"].add(use["heuristic"])
                 if use["anti_pattern"] is not None:
                     ids["anti_patterns"].add(use["anti_pattern"])
@@ -174,6 +176,7 @@ def parts(rows: list[Row], now: int, found: Found) -> tuple[Parts, Crowded]:
     given = {
         **_streams(rows, found),
         **_tasks(rows, found, crowded),
+        **_tallies(rows, found),
         **_uses(rows, found, crowded),
         **_sentences(rows),
         **_cards(rows),
@@ -232,6 +235,7 @@ def _tasks(rows: Iterable[Row], found: Found, crowded: Crowded) -> dict[str, lis
             "latest": {name: latest[name] for name in _LATEST},
             "typed": typed and {name: typed[name] for name in ("at", "id", "task_type")},
             "episodes": len(group),
+            "successes": sum(row["success"] for row in group),
             "score_sum": sum(row["score"] for row in group),
         }
         before = (found["Task"].get(task) or _NOTHING)["won"] or 0
@@ -266,6 +270,19 @@ def _tally(tallies: dict[Any, Row], key: Any, row: Row, use: Row | None, **names
 
 def _other(choose: Callable[[int, int], int], held: int | None, dated: int) -> int:
     return dated if held is None else choose(held, dated)
+
+
+def _tallies(rows: Iterable[Row], found: Found) -> dict[str, list[Any]]:
+    """Return how often agents used strategies on types of tasks."""
+    tallies: dict[str, Row] = {}
+    for row in rows:
+        key = row["tally"]
+        names = {"id": key, "home": row["agent"], "agent": row["agent_name"], "type": row["type"]}
+        for use in row["uses"]:
+            if use["applied"]:
+                _tally(tallies, key, row, use, **names)
+    new, growing = _split(found["Tally"], tallies)
+    return {"new_tallies": new, "tallies": growing}
 
 
 def _uses(rows: Iterable[Row], found: Found, crowded: Crowded) -> dict[str, list[Any]]:

@@ -60,7 +60,7 @@ DAY = 86_400_000.0
 """Milliseconds in a day."""
 _WHOLE = {
     *("advanced", "tasks", "strategies", "recorded", "used", "chosen", "outcomes", "together"),
-    *("new_heuristics", "heuristics", "evidence", "failures"),
+    *("new_tallies", "tallies", "new_heuristics", "heuristics", "evidence", "failures"),
     *("listed", "carded", "mistakes"),
 }
 """Parts of ``learning.add_many`` that are done for each of their rows, unless something is gone."""
@@ -340,7 +340,7 @@ class Learner:
         found: dict[str, dict[str, Row]] = {
             label: {}
             for label in (
-                *("Episode", "Agent", "Stream", "Task", "Strategy"),
+                *("Episode", "Agent", "Stream", "Tally", "Task", "Strategy"),
                 *("Heuristic", "AntiPattern"),
             )
         }

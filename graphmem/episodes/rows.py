@@ -23,6 +23,7 @@ from graphmem.ids import (
     scope_id,
     strategy_id,
     stream_id,
+    tally_id,
     task_id,
 )
 from graphmem.models import Episode, MistakeCard, Step, StrategyUse, content, resolve
@@ -120,6 +121,7 @@ def episode_row(
             for rank, card in enumerate(episode.mistake_cards)
         ],
         "stream": stream_id(namespace, agent),
+        "tally": tally_id(namespace, agent, str(classes["type"])),
         "scope": scope_id(namespace, agent),
         "_took": took(
             namespace,

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from graphmem.graph.graph import Graph, Transaction
-from graphmem.ids import anti_pattern_id, heuristic_id
+from graphmem.ids import anti_pattern_id, heuristic_id, tally_id
 from graphmem.models import Difference
 from graphmem.store.port import Row
 from graphmem.text.task_types import infer_task_type
@@ -108,6 +108,10 @@ def _heuristic(ns: str, row: Row) -> Row:
     return {"id": heuristic_id(ns, row["agent"], row["type"], row["text"]), **row}
 
 
+def _tally(ns: str, row: Row) -> Row:
+    return {"id": tally_id(ns, row["agent"], row["type"]), **row}
+
+
 def _anti_pattern(ns: str, row: Row) -> Row:
     agent, text = row["agent"], row["text"]
     return {
@@ -164,9 +168,18 @@ RECENT = Kind("recent", "Task", ("id",), edges=True, file=FILE)
 RULES = Kind("rules", "Rule", ("id",), file=FILE)
 MISTAKES = Kind("mistakes", "Mistake", ("id",), file=FILE)
 AGENTS = Kind("agents", "Agent", ("id",))
+TALLIES = Kind(
+    "tallies",
+    "Agent",
+    ("id",),
+    edges=True,
+    complete=_tally,
+    home="home",
+    narrowed={"types": "type"},
+)
 KINDS = (
     *(STRATEGIES, OUTCOMES, CO_OCCURRENCES, HEURISTICS, ANTI_PATTERNS),
-    *(TASKS, RECENT, RULES, MISTAKES, AGENTS),
+    *(TASKS, RECENT, RULES, MISTAKES, AGENTS, TALLIES),
 )
 LABELS = ("Mistake", "Rule", "Strategy", "Task", "Agent")
 """Labels with derived items, in order of deriving; locks are taken in reverse order."""

@@ -12,6 +12,7 @@ from graphmem.episodes.learning import settled_half_life
 from graphmem.graph.derived import (
     KINDS,
     LABELS,
+    TALLIES,
     Page,
     Paged,
     Rebuilt,
@@ -21,8 +22,9 @@ from graphmem.graph.derived import (
     upkeep,
 )
 from graphmem.graph.graph import Reader, Transaction
-from graphmem.ids import node_id
+from graphmem.ids import node_id, stream_id
 from graphmem.models import Difference
+from graphmem.policies.streams import lock
 from graphmem.search.queue import Loosened
 from graphmem.store.paging import pages
 from graphmem.store.port import TEXTS
@@ -47,7 +49,7 @@ class Counts(Paged):
         """Compare the derived items of nodes with the facts."""
         label, ids = page.items
         if self._graph.must_lock:  # lock this page against writers
-            tx.run(upkeep("lock", label), ids=ids)
+            _lock(tx, label, ids)
         differences: list[Difference] = []
         counted = {}
         half_life = half_life_of(tx)
@@ -74,7 +76,7 @@ class Counts(Paged):
 def derive(tx: Transaction, label: str, ids: Sequence[str]) -> Rebuilt:
     """Write what the facts say of some nodes, and drop those that nothing speaks of."""
     ids = list(ids)
-    tx.run(upkeep("lock", label), ids=ids)
+    _lock(tx, label, ids)
     for kind in KINDS:
         if kind.label == label and kind.linked:
             kind.clear(tx, ids)
@@ -89,6 +91,14 @@ def derive(tx: Transaction, label: str, ids: Sequence[str]) -> Rebuilt:
     if texts:
         texts.mark()
     return Rebuilt(written, int(dropped[0]["removed"]) if dropped else 0)
+
+
+def _lock(tx: Transaction, label: str, ids: list[str]) -> None:
+    """Lock nodes, and what learning locks before it changes what is derived of them."""
+    if label == TALLIES.label and tx.graph.must_lock:
+        names = [row["name"] for row in tx.run("maintenance.names_of_agents", ids=ids)]
+        lock(tx, [stream_id(tx.ns, name) for name in names])
+    tx.run(upkeep("lock", label), ids=ids)
 
 
 def half_life_of(reader: Reader) -> float:

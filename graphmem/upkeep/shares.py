@@ -16,6 +16,7 @@ from graphmem.graph.derived import (
     OUTCOMES,
     RECENT,
     STRATEGIES,
+    TALLIES,
     TASKS,
     Kind,
     upkeep,
@@ -26,7 +27,7 @@ from graphmem.store.paging import pages
 from graphmem.store.port import TEXTS, Row
 from graphmem.upkeep.counts import half_life_of
 
-SHARED = (STRATEGIES, OUTCOMES, CO_OCCURRENCES, HEURISTICS, ANTI_PATTERNS, TASKS, AGENTS)
+SHARED = (STRATEGIES, OUTCOMES, CO_OCCURRENCES, HEURISTICS, ANTI_PATTERNS, TASKS, AGENTS, TALLIES)
 """Kinds of which shares are taken, in this order."""
 LABELS = ("Strategy", "Task", "Agent")
 _FEW = 50

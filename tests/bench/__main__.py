@@ -21,6 +21,7 @@ from tests.bench import (
     lessons,
     lessons_server,
     loop,
+    loop_scale,
     loop_speed,
     loop_value,
     policies,
@@ -43,6 +44,7 @@ EMBEDDED = (
     *embedding.BENCHMARKS,
     *forecasting.BENCHMARKS,
     *loop.BENCHMARKS,
+    *loop_scale.BENCHMARKS,
     *loop_speed.BENCHMARKS,
     *loop_value.BENCHMARKS,
 )

@@ -16,6 +16,7 @@ from tests.bench import (
     lessons,
     lessons_server,
     loop,
+    loop_scale,
     loop_speed,
     loop_value,
     policies,
@@ -46,6 +47,7 @@ def main() -> None:
         erasing,
         forecasting,
         loop,
+        loop_scale,
         loop_speed,
         loop_value,
     )

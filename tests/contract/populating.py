@@ -240,7 +240,10 @@ def batch(ns: str, target: Asked) -> dict[str, Any]:
         rows.append({**row, "at": row["used_at"], "_place": place})
     there: dict[str, dict[str, Any]] = {
         label: {key: {"created_at": 2, "won": 9, "lost": 9} for key in ids(target, label)}
-        for label in ("Agent", "Stream", "Task", "Strategy", "Heuristic", "AntiPattern")
+        for label in (
+            *("Agent", "Stream", "Tally", "Task", "Strategy"),
+            *("Heuristic", "AntiPattern"),
+        )
     }
     added, _ = parts(sorted(rows, key=lambda row: str(row["id"])), 1, there)
     return {name: found for given in added.values() for name, found in given.items()}
@@ -264,6 +267,10 @@ def lesson_rows(query: Query, ns: str, target: Asked) -> dict[str, list[dict[str
         ],
         "lessons_maintenance.put_heuristics": [
             {"id": f"heuristic of {ns} {s}", "strategy": s, **numbers} for s in strategies
+        ],
+        "maintenance.put_tallies": [
+            {"id": f"tally of {ns} {i}", "home": i, "type": "x", **numbers}
+            for i in ids(target, "Agent")
         ],
         "lessons_maintenance.put_anti_patterns": [
             {"id": f"anti-pattern of {ns} {s}", "strategy": s, "types": ["x"], **numbers}
@@ -319,6 +326,8 @@ def share_rows(target: Asked) -> dict[str, list[dict[str, Any]]]:
             {"id": i, "episodes": 0, "described_by": "x", "typed_by": None, **share}
             for i in ids(target, "Task")
         ],
+        "shares.take_tallies": [{"id": i, **share, "trials": 1} for i in ids(target, "Tally")],
+        "shares.set_tallies": [{"id": i, **held} for i in ids(target, "Tally")],
         "shares.take_agents": [{"id": i, **late} for i in ids(target, "Agent")],
         "shares.set_outcomes": [{**row, **held} for row in outcomes],
         "shares.set_co_occurrences": [{**row, **pair, "count": 77} for row in pairs],
@@ -498,6 +507,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
             *("Transition", "Prediction", "Cycle", "Cursor", "Claim"),
             *("Document", "User", "Preference", "Knowledge", "Statement", "LearningScope"),
             *("Rule", "Consolidation", "Pending", "Pooling", "Abandoned", "Level", "Entry"),
+            "Tally",
         )
         for i in ids(target, label)
     ]
@@ -606,6 +616,8 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "probability": 0.5,
         "z": 1.96,
         "episodes": ids(target, "Episode") if query.name == "learning.look_at" else 7,
+        "tallies": ids(target, "Tally"),
+        "own": ids(target, "Strategy"),
         "heuristics": ids(target, "Heuristic"),
         "anti_patterns": ids(target, "AntiPattern"),
         "stamp": 7,

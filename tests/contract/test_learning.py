@@ -581,6 +581,9 @@ def test_verify_finds_and_rebuild_mends_what_was_tampered_with(memory: Memory) -
         "MATCH (s:Strategy {text: 'b'})-[o:OUTCOME]->() WHERE s.ns = $ns SET o.successes = 5",
         "MATCH (s:Strategy)-[c:CO_OCCURS_WITH]->() WHERE s.ns = $ns SET c.weight = c.count * 2.0",
         "MATCH (t:Task) WHERE t.ns = $ns SET t.description = 'other'",
+        "MATCH (t:Task) WHERE t.ns = $ns SET t.successes = 9",
+        "MATCH (y:Tally) WHERE y.ns = $ns SET y.trials = 99",
+        "MATCH (y:Tally) WHERE y.ns = $ns DETACH DELETE y",
         "MATCH (s:Strategy {text: 'a'})-[o:OUTCOME]->() WHERE s.ns = $ns DELETE o",
     ):
         query = adhoc(damage, "write")

@@ -47,7 +47,7 @@ PAGES = [
 ]
 ENGINES_OWN = {"title", "type"}
 """Properties that the embedded engine adds to every node."""
-TYPED = {"Task", "Episode", "Heuristic", "Mistake"}
+TYPED = {"Task", "Episode", "Heuristic", "Mistake", "Tally"}
 """Labels with a property `type` of graphmem's own."""
 MEMBERS = {
     "memory.lessons": Lessons,

@@ -146,6 +146,11 @@ own * (own / (own + against));
 // doc: The rate of k successes in n trials, shrunk toward another rate that counts as `strength` trials.
 (k + strength * rate) / (n + strength);
 
+// formula: lasting(worth, met, candidates, strength)
+// doc: What is known of a strategy from other tasks, in trials, for choosing on a task that was met so often. One that came often will come
+// doc: again, so that it pays to find out how it differs; that takes several trials of each candidate.
+(worth) / (1.0 + (worth) * met / ((met + 4.0 * candidates) * strength));
+
 // formula: logit(p)
 // doc: The log odds of a probability.
 log(p / (1.0 - p));

@@ -1,14 +1,17 @@
 // Choosing a strategy: the posteriors of candidates, and the probabilities with which ways to choose take them.
 
 // name: choosing.weigh
-// doc: What ways to choose need of candidates, rows {place, mean, concentration}. alpha and beta are the parameters of the Beta posterior
-// doc: with its pseudo-counts times sharpness, from which Thompson sampling draws. ucb_bound is the mean plus width standard deviations of
-// doc: the posterior. greedy, ucb and epsilon are the probabilities of the candidate under these ways; equal ones share.
-// param: sharpness float = 4.0, width float = 1.0, epsilon float = 0.1
+// doc: What ways to choose need of candidates, rows {place, mean, concentration, here}; here are the trials of the candidate on the task,
+// doc: of which there were `met` in all. The more, the less is what is known from elsewhere worth: at last at most `strength` trials. alpha
+// doc: and beta are the parameters of the Beta posterior with its pseudo-counts times sharpness, from which Thompson sampling draws.
+// doc: ucb_bound is the mean plus width standard deviations of the posterior. greedy, ucb and epsilon are the probabilities of the
+// doc: candidate under these ways; equal ones share.
+// param: sharpness float = 4.0, width float = 1.0, epsilon float = 0.1, met integer = 0, strength float = 2.0
 // returns: place integer, alpha float, beta float, ucb_bound float, greedy float, ucb float, epsilon float
 UNWIND $rows AS row
-WITH row.place AS place, row.mean AS mean, row.concentration AS concentration,
-     row.mean + $width * sqrt(row.mean * (1.0 - row.mean) / (row.concentration + 1.0)) AS bound
+WITH row.place AS place, row.mean AS mean,
+     row.here + lasting(row.concentration - row.here, $met, size($rows), $strength) AS concentration
+WITH place, mean, concentration, mean + $width * sqrt(mean * (1.0 - mean) / (concentration + 1.0)) AS bound
 WITH max(mean) AS highest, max(bound) AS farthest,
      collect({place: place, mean: mean, concentration: concentration, bound: bound}) AS candidates
 WITH candidates, toFloat(size(candidates)) AS n,

@@ -87,9 +87,16 @@ class Chooser:
         odds = self._graph.read(
             "choosing.weigh",
             rows=[
-                {"place": place, "mean": one.probability, "concentration": one.worth}
+                {
+                    "place": place,
+                    "mean": one.probability,
+                    "concentration": one.worth,
+                    "here": one.here_trials,
+                }
                 for place, one in enumerate(found.strategies)
             ],
+            met=found.task_trials,
+            strength=found.strengths.cell,
             sharpness=self._graph.settings.choice_sharpness,
             **chances,
         )
@@ -231,21 +238,15 @@ def _check_seed(seed: object) -> None:
 
 
 def _taken(explore: Explore, odds: Sequence[Row], seed: int | None) -> tuple[list[float], int]:
-    """Return the probabilities with which a way takes the candidates, and which one it takes.
-
-    Thompson sampling draws a rate for each candidate :data:`DRAWS` times. One of these times,
-    taken by chance, decides; so the share of the times in which a candidate has the highest rate is
-    exactly the probability with which it is taken, and never 0 for the one that is.
-    """
+    """Return the probabilities with which a way takes the candidates, and which one it takes."""
+    from graphmem.advice.ways import drawn
     from graphmem.arrays import np
 
     rng = np.random.default_rng(seed)
-    if explore != "thompson":
+    if explore == "thompson":
+        alpha, beta = (np.array([row[name] for row in odds]) for name in ("alpha", "beta"))
+        chances = drawn(alpha, beta, DRAWS, rng)
+    else:
         chances = np.array([row[explore] for row in odds])
-        place = int(np.searchsorted(np.cumsum(chances), rng.random() * chances.sum(), "right"))
-        return chances.tolist(), min(place, len(odds) - 1)
-    order = rng.permutation(len(odds))  # so that equal rates do not always go to the first
-    alpha, beta = (np.array([odds[at][name] for at in order]) for name in ("alpha", "beta"))
-    winners = order[rng.beta(alpha, beta, (DRAWS, len(odds))).argmax(axis=1)]
-    shares = np.bincount(winners, minlength=len(odds)) / DRAWS
-    return shares.tolist(), int(winners[0])
+    place = int(np.searchsorted(np.cumsum(chances), rng.random() * chances.sum(), "right"))
+    return chances.tolist(), min(place, len(odds) - 1)

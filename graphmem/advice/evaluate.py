@@ -23,7 +23,7 @@ from math import fsum
 from graphmem.advice.calibrate import GROWTH, Calibrator, History, Progress, Trial
 from graphmem.advice.choose import DRAWS, WAYS
 from graphmem.advice.pooling import DEFAULTS, LEAST, Floats, Strengths
-from graphmem.advice.ways import Chances, probabilities
+from graphmem.advice.ways import Chances, lasting, probabilities
 from graphmem.arrays import np, product
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.arguments import check_choice
@@ -38,6 +38,7 @@ from graphmem.store.paging import pages
 FEWEST = 10
 """Fewest episodes for an estimate: resamples of fewer say too little."""
 MAX_RESAMPLES = 100_000
+_NOTHING = (0, 0)
 _INSIDE = (0.025, 0.975)
 _SPARE = 0.01
 """How far probabilities of a function may be from 1 in sum."""
@@ -197,7 +198,10 @@ class _Replay:
             return
         wholes = [self._whole(text) for text in texts]
         posteriors = [history.posterior(trial, whole, strengths) for whole in wholes]
-        means, worth = (np.array(part) for part in zip(*posteriors, strict=True))
+        means, known = (np.array(part) for part in zip(*posteriors, strict=True))
+        here = [history.cells.get((trial.task, whole), _NOTHING)[0] for whole in wholes]
+        met = history.tasks.get(trial.task, _NOTHING)[0]
+        worth = lasting(known, np.array(here), met, strengths.cell)
         taken = self._taken(chosen.task, texts, means, worth)
         mine = np.array([whole == chosen.whole for whole in wholes])
         weight = float(taken[mine].sum()) / self._propensity(chosen)

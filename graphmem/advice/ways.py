@@ -42,9 +42,7 @@ def probabilities(
     """
     if way == "thompson":
         known = concentrations * chances.sharpness
-        rates = rng.beta(means * known, (1.0 - means) * known, (chances.draws, len(means)))
-        won: Floats = np.bincount(rates.argmax(axis=1), minlength=len(means)) / chances.draws
-        return won
+        return drawn(means * known, (1.0 - means) * known, chances.draws, rng)
     if way == "ucb":
         means = means + chances.width * np.sqrt(means * (1.0 - means) / (concentrations + 1.0))
     best = means >= means.max() - _EQUAL
@@ -52,3 +50,37 @@ def probabilities(
     if way == "epsilon":
         return chances.epsilon / len(means) + (1.0 - chances.epsilon) * greedy
     return greedy
+
+
+def lasting(worth: Floats, here: Floats, met: int, strength: float) -> Floats:
+    """Return what candidates are worth for choosing, in trials; the formula of that name.
+
+    Args:
+        worth: what is known of them, of shape [candidates].
+        here: their trials on the task.
+        met: all trials of the task.
+        strength: what is known of other tasks at last at most.
+    """
+    known = worth - here
+    lasts: Floats = here + known / (1.0 + known * met / ((met + 4.0 * len(worth)) * strength))
+    return lasts
+
+
+def drawn(alpha: Floats, beta: Floats, draws: int, rng: np.random.Generator) -> Floats:
+    """Return the probabilities with which Thompson sampling takes candidates.
+
+    Rates are drawn for all candidates ``draws`` times, and one of these times is taken by chance.
+    Once more there is no rate, and each candidate has the same chance: so none is ever given up,
+    and what any other way would have got can be estimated from what was chosen.
+
+    Args:
+        alpha: the first parameters of their Beta distributions, of shape [candidates].
+        beta: the second ones.
+        draws: how often.
+        rng: where chance comes from.
+    """
+    order = rng.permutation(len(alpha))  # so that equal rates do not always go to the first
+    rates = rng.beta(alpha[order], beta[order], (draws, len(order)))
+    won = np.bincount(order[rates.argmax(axis=1)], minlength=len(order))
+    chances: Floats = (won + 1.0 / len(order)) / (draws + 1)
+    return chances

@@ -1,15 +1,14 @@
-"""What choosing is worth: an agent that asks, acts and learns, on outcomes that a log has for all.
+"""What choosing is worth: an agent that asks, acts and learns, where each outcome is known.
 
-Each question of InterCode was tried with 15 set-ups, so that the outcome of whatever is chosen is
-known. A question comes once (400 of them), or comes back (100, four times each), in random order.
-The baselines see the same questions in the same order: drawing at random, Thompson sampling that
-knows no tasks (Thompson 1933), the best set-up in hindsight, and the best one for each question.
+The baselines meet the same tasks in the same order, with the same outcomes: drawing at random,
+Thompson sampling that knows no tasks, Thompson sampling for each task by itself (Thompson 1933),
+the best way in hindsight, and the best one for each task.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -17,94 +16,96 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphmem import Memory, Settings
-from graphmem.seeding import intercode
-from tests.bench.forecasting import SHARED, read
+from graphmem.search.embedding import Embedder, open_embedder
+from tests.bench.loop_worlds import WORLDS, Numbers, World
 from tests.bench.report import Result
 
 SEEDS = 20
 PARTS = 4
-Outcomes = NDArray[np.float64]
+_KEPT: dict[str, NDArray[np.float32]] = {}
 
 
-def outcomes() -> tuple[list[str], list[str], Outcomes]:
-    """Return questions, set-ups, and whether each set-up answered each: [questions, set-ups]."""
-    table: dict[str, dict[str, float]] = {}
-    for one in read(intercode.FORMAT, list(SHARED.glob("intercode_sql/*.json.gz"))):
-        if "refine" not in one.strategy[0].text:  # it has few of the questions
-            table.setdefault(one.task, {})[one.strategy[0].text] = float(bool(one.success))
-    ways = sorted({way for row in table.values() for way in row})
-    asked = [task for task, row in table.items() if len(row) == len(ways)]
-    return asked, ways, np.array([[table[task][way] for way in ways] for task in asked])
+class Once:
+    """An embedder that makes the vector of a text once for all runs."""
+
+    def __init__(self, of: Embedder) -> None:
+        self._of = of
+        self.name, self.dimensions, self.thresholds = of.name, of.dimensions, of.thresholds
+
+    def embed(self, texts: Sequence[str], /) -> NDArray[np.float32]:
+        for text in texts:
+            if text not in _KEPT:
+                _KEPT[text] = self._of.embed([text])[0]
+        return np.stack([_KEPT[text] for text in texts])
 
 
-def chosen(
-    asked: list[str], ways: list[str], came: Outcomes, order: list[int], **more: str
-) -> list[float]:
+def chosen(found: World, came: Numbers, embedder: Embedder, **more: str) -> list[float]:
     """Return the outcomes of an agent that chooses with a memory."""
     got = []
-    with Memory.open("memory:", settings=Settings(count_reads=False)) as memory:
-        for step, place in enumerate(order):
-            choice = memory.choose(asked[place], ways, seed=step, **more)  # type: ignore[arg-type]
-            got.append(float(came[place, ways.index(choice.text)]))
-            memory.learn(asked[place], choice, success=bool(got[-1]))
+    settings = Settings(count_reads=False)
+    with Memory.open("memory:", settings=settings, embedder=embedder) as memory:
+        for step, place in enumerate(found.order):
+            ways = [way for way, here in zip(found.ways, came[step], strict=True) if here >= 0]
+            task = found.tasks[place]
+            choice = memory.choose(task, ways, seed=step, **more)  # type: ignore[arg-type]
+            got.append(float(came[step, found.ways.index(choice.text)]))
+            memory.learn(task, choice, success=bool(got[-1]))
     return got
 
 
-def thompson(came: Outcomes, order: list[int], draw: np.random.Generator) -> list[float]:
-    """Return the outcomes of Thompson sampling with one Beta(1, 1) a set-up, whatever the task."""
-    won, lost = np.ones(came.shape[1]), np.ones(came.shape[1])
-    got = []
-    for place in order:
-        way = int(np.argmax(draw.beta(won, lost)))
-        got.append(float(came[place, way]))
-        won[way] += got[-1]
-        lost[way] += 1 - got[-1]
-    return got
-
-
-def orders(questions: int, visits: int, count: int, seed: int) -> list[int]:
-    """Return places of questions in random order, each as often as it comes."""
+def thompson(found: World, came: Numbers, seed: int, *, by_task: bool) -> list[float]:
+    """Return the outcomes of Thompson sampling with one Beta(1, 1) a way, or a task and way."""
     draw = np.random.default_rng(seed)
-    some = draw.permutation(count)[:questions]
-    return [int(place) for _ in range(visits) for place in draw.permutation(some)]
+    won, lost = np.ones(found.won.shape), np.ones(found.won.shape)
+    got = []
+    for row, place in zip(came, found.order, strict=True):
+        at = place if by_task else 0
+        rates = np.where(row >= 0, draw.beta(won[at], lost[at]), -1.0)
+        way = int(rates.argmax())
+        got.append(float(row[way]))
+        won[at, way] += got[-1]
+        lost[at, way] += 1 - got[-1]
+    return got
 
 
-def intercode_loop(folder: Path, scale: float) -> list[Result]:
-    """Return the mean success of choosing, with its curve, beside the baselines."""
-    del folder
-    asked, ways, came = outcomes()
-    seeds = range(max(2, round(SEEDS * scale)))
-    results: list[Result] = []
-    for name, questions, visits, least in (
-        ("each new", 400, 1, "at least .67"),
-        ("each four times", 100, 4, ""),
-    ):
+def loop(name: str) -> Callable[[Path, float], list[Result]]:
+    """Return the benchmark of one world."""
+
+    def measured(folder: Path, scale: float) -> list[Result]:
+        """Return the mean success of choosing, with its curve, beside the baselines."""
+        del folder
+        made = WORLDS[name]()
+        count = max(2, round(SEEDS * scale))
         runs: dict[str, list[list[float]]] = {}
-        seconds = 0.0
-        for seed in seeds:
-            order = orders(questions, visits, len(asked), seed)
-            began = time.perf_counter()
-            runs.setdefault("choose", []).append(chosen(asked, ways, came, order))
-            seconds += time.perf_counter() - began
-            runs.setdefault("greedy", []).append(
-                chosen(asked, ways, came, order, explore="greedy")
-            ) if seed < len(seeds) // 4 + 1 else None
-            draw = np.random.default_rng(seed)
-            runs.setdefault("plain Thompson", []).append(thompson(came, order, draw))
-            runs.setdefault("random", []).append([float(came[place].mean()) for place in order])
-            best = int(np.argmax(came[order].mean(axis=0)))
-            runs.setdefault("best set-up", []).append([float(x) for x in came[order, best]])
-            runs.setdefault("best for each", []).append([float(x) for x in came[order].max(axis=1)])
-        what = f"InterCode, {questions * visits} questions, {name}, {len(seeds)} seed(s)"
-        results += list(rows(what, runs, least))
-        results.append(
-            Result(
-                f"{what}: a choice and its episode",
-                f"{1000 * seconds / (len(seeds) * questions * visits):.1f} ms",
-                *("", "", ""),
-            )
-        )
-    return results
+        minilm = open_embedder("minilm")
+        for seed in range(count):
+            found = made(seed)
+            came = found.came(seed)
+            began = time.process_time()
+            embedder = Once(minilm) if seed else minilm
+            runs.setdefault("choose", []).append(chosen(found, came, embedder))
+            if not seed:
+                took = 1000 * (time.process_time() - began) / len(found.order)
+            if seed < count // 4 + 1:
+                greedy = chosen(found, came, Once(minilm), explore="greedy")
+                runs.setdefault("greedy", []).append(greedy)
+            runs.setdefault("random", []).append(list(np.nanmean(came, axis=1)))
+            for who, by_task in (("Thompson", False), ("Thompson by task", True)):
+                got = thompson(found, came, seed, by_task=by_task)
+                runs.setdefault(who, []).append(got)
+            if not np.isnan(came).any():
+                best = came[:, came.mean(axis=0).argmax()]
+                runs.setdefault("best way", []).append(list(best))
+            shares = found.won[found.order]
+            best = came[np.arange(len(came)), np.nanargmax(shares, axis=1)]
+            runs.setdefault("best for each task", []).append(list(best))
+        what = f"{found.name}, {len(found.order)} tasks met, {count} seeds"
+        return [
+            *rows(what, runs, "at least .67" if name == "new" else ""),
+            Result(f"{what}: a choice and its episode", f"processor {took:.1f} ms", "", "", ""),
+        ]
+
+    return measured
 
 
 def rows(what: str, runs: dict[str, list[list[float]]], least: str) -> Iterator[Result]:
@@ -112,14 +113,18 @@ def rows(what: str, runs: dict[str, list[list[float]]], least: str) -> Iterator[
     means = {name: [mean(run) for run in its] for name, its in runs.items()}
     own = means.pop("choose")
     others = ", ".join(f"{name} {mean(its):.3f}" for name, its in means.items())
-    ratio = f"{mean(own) / mean(means['plain Thompson']):.2f}"
+    ratio = f"{mean(own) / mean(means['Thompson']):.2f}"
     yield Result(what, f"success {mean(own):.3f} ± {stdev(own):.3f}", others, ratio, least)
-    curve = np.array(runs["choose"]).mean(axis=0)
-    parts = [f"{part.mean():.3f}" for part in np.array_split(curve, PARTS)]
-    plain = np.array(runs["plain Thompson"]).mean(axis=0)
-    beside = [f"{part.mean():.3f}" for part in np.array_split(plain, PARTS)]
-    quarters = ", ".join(parts)
-    yield Result(f"{what}: by quarters", quarters, f"plain Thompson {', '.join(beside)}", "", "")
+    plain = f"Thompson {curve(runs['Thompson'])}"
+    yield Result(f"{what}: by quarters", curve(runs["choose"]), plain, "", "")
 
 
-BENCHMARKS: dict[str, Callable[[Path, float], list[Result]]] = {"loop_intercode": intercode_loop}
+def curve(runs: list[list[float]]) -> str:
+    """Return the mean success in each part of the runs."""
+    parts = np.array_split(np.array(runs).mean(axis=0), PARTS)
+    return ", ".join(f"{part.mean():.3f}" for part in parts)
+
+
+BENCHMARKS: dict[str, Callable[[Path, float], list[Result]]] = {
+    f"loop_{name}": loop(name) for name in WORLDS
+}

@@ -485,7 +485,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
             | {"type_trials": 0, "type_successes": 0, "near_weight": 0.5, "near_won": 0.5}
             | {"cell_trials": 0, "cell_successes": 0}
         ],
-        "choosing.weigh": [{"place": 0, "mean": 0.5, "concentration": 4.0}],
+        "choosing.weigh": [{"place": 0, "mean": 0.5, "concentration": 4.0, "here": 1}],
         "rates.weigh": [{"trials": 4, "successes": 3}],
         "rates.more": [{"trials": 4, "successes": 3}],
         "recall.scored": [

@@ -51,8 +51,9 @@ def all_of(choice: Choice) -> tuple[Considered, ...]:
 
 def test_the_loop_finds_what_works_on_each_task(memory: Memory) -> None:
     works = {TASK: "ask", "rebook a seat": "wait", "upgrade a seat": "look"}
-    for task in list(works) * 25:
+    for task in list(works) * 40:
         choice = memory.choose(task, ["ask", "wait", "look"], seed=len(memory.query(COUNT)))
+        assert min(choice.candidates.values()) > 0.0  # none is given up
         memory.learn(task, choice, success=choice.text == works[task])
     for task, best in works.items():
         choice = memory.choose(task, ["ask", "wait", "look"], seed=1)
@@ -102,7 +103,9 @@ def test_thompson_draws_from_the_sharpened_posterior(learned: Memory) -> None:
     parts = {}
     for one in all_of(choice):
         assert one.probability == learned.predict(TASK, one.text).probability
-        worth = one.worth * counts
+        elsewhere = one.worth - one.here_trials
+        rest = elsewhere / (1 + elsewhere * 16 / ((16 + 4 * 2) * 2))  # 16 trials, 2 candidates
+        worth = (one.here_trials + rest) * counts
         parts[one.text] = beta(one.probability * worth, (1 - one.probability) * worth)
     grid = [(number + 0.5) / 4_000 for number in range(4_000)]
     wins = parts["wait"].pdf(grid) * parts["guess"].cdf(grid)

@@ -12,7 +12,7 @@ import pytest
 from graphmem import Memory, StrategyUse
 from graphmem.advice.calibrate import Calibrator
 from graphmem.advice.pooling import DEFAULTS
-from graphmem.advice.ways import Chances, probabilities
+from graphmem.advice.ways import Chances, lasting, probabilities
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.models import Estimate, Evaluation
 from tests.contract.teaching import graph_of
@@ -20,9 +20,9 @@ from tests.contract.teaching import graph_of
 CHANCES = {"ask": 0.5, "wait": 0.3, "guess": 0.2}
 RATES = {
     **{("refund", text): rate for text, rate in zip(CHANCES, (0.9, 0.6, 0.3), strict=True)},
-    **{("rebook", text): rate for text, rate in zip(CHANCES, (0.2, 0.5, 0.7), strict=True)},
+    **{("bake bread", text): rate for text, rate in zip(CHANCES, (0.2, 0.5, 0.7), strict=True)},
 }
-TASKS = ("refund", "rebook")
+TASKS = ("refund", "bake bread")
 
 
 def log(count: int, seed: int, chances: dict[str, float] = CHANCES) -> list[dict[str, Any]]:
@@ -54,7 +54,7 @@ def test_the_value_of_another_way_is_within_the_intervals(memory: Memory) -> Non
     for text in CHANCES:
         found = memory.evaluate(strategies=text)
         assert covers(found, sum(RATES[task, text] for task in TASKS) / 2), text
-    best = {"refund": "ask", "rebook": "guess"}
+    best = {"refund": "ask", "bake bread": "guess"}
     found = memory.evaluate(lambda task, candidates: {best[task]: 1.0})
     assert covers(found, 0.8)
     assert found.doubly_robust.gain_low > 0.1
@@ -283,12 +283,23 @@ def test_ways_take_what_choosing_takes(memory: Memory) -> None:
     names = ("sharpness", "epsilon", "width")
     for size in (1, 2, 5, 15):
         rows: list[Any] = [
-            {"place": place, "mean": draw.choice([0.2, 0.7, draw.random()]), "concentration": 2.0}
+            {
+                "place": place,
+                "mean": draw.choice([0.2, 0.7, draw.random()]),
+                "concentration": 4.0,
+                "here": draw.randrange(4),
+            }
             for place in range(size)
         ]
-        given = {name: getattr(chances, name) for name in names}
+        given = {name: getattr(chances, name) for name in names} | {"met": 7, "strength": 3.0}
         odds = memory.query("choosing.weigh", {"rows": rows, **given})
-        means, known = (np.array([row[name] for row in rows]) for name in ("mean", "concentration"))
+        means, worth, here = (
+            np.array([row[name] for row in rows]) for name in ("mean", "concentration", "here")
+        )
+        known = lasting(worth, here, 7, 3.0)
+        for row, mean, trials in zip(odds, means, known, strict=True):
+            counts = [3.0 * mean * trials, 3.0 * (1.0 - mean) * trials]
+            assert [row["alpha"], row["beta"]] == pytest.approx(counts)
         for way in ("greedy", "ucb", "epsilon"):
             taken = probabilities(means, known, way, chances, np.random.default_rng(1))
             assert taken.tolist() == pytest.approx([row[way] for row in odds])

@@ -3,30 +3,24 @@
 
 // name: entries.add
 // mode: write
-// doc: Stores new entries in a level, each with an event in its stream. Rows: {id, key, content, format, text, tags, tagset, metadata,
-// doc: base, at, ttl (milliseconds)}. No row: there is no such level that takes entries, or (with `keyed`) all of them are there.
-// option: keyed  leaves out those that are there
+// doc: Stores new entries in a level, each with an event in its stream. Rows: {id, place (from 1), key, content, format, text, tags,
+// doc: tagset, metadata, base, at, ttl (milliseconds)}. No row: there is no such level that takes entries, or (with `keyed`) the entry is
+// doc: there.
+// option: keyed  where an entry (id) is not there yet
 // param: level string, stream string
 // returns: id string, seq integer
 MATCH (l:Level {id: $level})
 MATCH (t:Stream {id: $stream})
 WITH l, t, l.ns AS ns, l.holds AS holds WHERE ns = $ns AND holds = 'entries'
 SET t.ns = $ns
-//? keyed
 WITH l, t
-UNWIND $rows AS row
-OPTIONAL MATCH (o:Entry {id: row.id})
-WITH l, t, row, o WHERE o IS NULL
-WITH l, t, collect(row) AS rows
-//? !keyed
-WITH l, t, $rows AS rows
-//?
-WITH l, t, t.last AS last, rows
-WITH l, t, last, rows, last + size(rows) AS upto
+OPTIONAL MATCH (o:Entry {id: $id})        //? keyed
+WITH l, t, o WHERE o IS NULL              //? keyed
+WITH l, t, t.last AS last, t.last + size($rows) AS upto
 SET t.last = upto
-WITH l, last, rows
-UNWIND range(1, size(rows)) AS place
-WITH l, last + place AS seq, rows[place - 1] AS row
+WITH l, last
+UNWIND $rows AS row
+WITH l, row, last + row.place AS seq
 CREATE (e:Entry {id: row.id, ns: $ns, created_at: $now, level: $level, key: row.key, content: row.content, format: row.format,
   text: row.text, tags: row.tags, tagset: row.tagset, metadata: row.metadata, base: row.base, at: row.at,
   expires_at: row.at + coalesce(row.ttl, l.ttl), reads: 0, last_read_at: null, seq: seq})-[:IN]->(l)
@@ -43,12 +37,11 @@ ORDER BY seq;
 MATCH (l:Level {id: $level})
 MATCH (t:Stream {id: $stream})
 WITH l, t, l.ns AS ns WHERE ns = $ns
-WITH l, t, t.last AS last
-WITH l, t, last, last + size($rows) AS upto
+WITH l, t, t.last AS last, t.last + size($rows) AS upto
 SET t.last = upto
 WITH l, last
-UNWIND range(1, size($rows)) AS place
-WITH l, last + place AS seq, $rows[place - 1] AS row
+UNWIND $rows AS row
+WITH l, row, last + row.place AS seq
 MATCH (e:Entry {id: row.id})
 WITH e, row, seq, row.at + coalesce(row.ttl, l.ttl) AS expires_at
 SET e.content = row.content, e.format = row.format, e.text = row.text, e.tags = row.tags, e.tagset = row.tagset, e.metadata = row.metadata,

@@ -87,7 +87,7 @@ class Entries(Base):
         if self._graph.store.writing or new.key is None or not self._same(row):
             where = _where(self._graph.ns, level.name)
             written = self._graph.transact(
-                lambda tx: tx.finish("entries.add", *options, rows=[row], **where)
+                lambda tx: tx.finish("entries.add", *options, id=row["id"], rows=[row], **where)
             )
             if written:
                 return Added(id=row["id"], level=level.name, key=new.key, created=True)
@@ -132,6 +132,7 @@ def row_of(namespace: str, level: str, new: NewEntry, now: int) -> Row:
         "id": node_id(namespace, "Entry", level, "", uuid4().hex)
         if new.key is None
         else entry_id(namespace, level, new.key),
+        "place": 1,
         "key": new.key,
         "content": new.content if text else canonical_json(new.content),
         "format": "text" if text else "json",
@@ -167,9 +168,9 @@ def store(tx: Transaction, level: str, rows: Sequence[Row]) -> list[Added]:
         row for key, row in last.items() if key in old and not _is_same(row, old[key], tx.now)
     ]
     if new:
-        tx.run("entries.add", rows=new, **where)
+        tx.run("entries.add", rows=_placed(new), **where)
     if changed:
-        tx.run("entries.replace", rows=changed, **where)
+        tx.run("entries.replace", rows=_placed(changed), **where)
     made, replaced = {row["id"] for row in new}, {row["id"] for row in changed}
     return [
         Added(
@@ -181,6 +182,11 @@ def store(tx: Transaction, level: str, rows: Sequence[Row]) -> list[Added]:
         )
         for row in rows
     ]
+
+
+def _placed(rows: Sequence[Row]) -> list[Row]:
+    """Return rows with their places, which give the numbers of their events."""
+    return [row | {"place": place} for place, row in enumerate(rows, 1)]
 
 
 def _where(namespace: str, level: str) -> Row:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -76,30 +77,37 @@ class LevelName(NamedTuple):
         Raises:
             ValidationError: it is not the name of a level.
         """
-        text = _Named.checked(name, field)
-        owner_kind, _, rest = text.partition(":")
-        parts = rest.split(":")
-        if owner_kind not in _OWNERS or not all(part and part == part.strip() for part in parts):
-            raise ValidationError(
-                field,
-                name,
-                "is not the name of a level",
-                "give agent:WHO:WHAT, capability:WHO:WHAT, task:WHICH:WHAT, collective:WHAT, or "
-                "system:WHAT",
-            )
-        kind: OwnerKind = owner_kind
-        if kind == "agent":
-            for preset in sorted(PRESETS, key=len, reverse=True):
-                owner = rest.removesuffix(f":{preset}")
-                if owner != rest:  # the name of an agent may have colons
-                    return cls(text, kind, owner, preset)
-        if len(parts) == 1 and kind not in _SHARED:
-            raise ValidationError(
-                field, name, "does not say what it is for", f"give {kind}:{rest}:WHAT"
-            )
-        if len(parts) == 1:
-            return cls(text, kind, None, rest)
-        return cls(text, kind, parts[0], ":".join(parts[1:]))
+        return _known(name, field) if type(name) is str else _parts(name, field)
+
+
+def _parts(name: object, field: str) -> LevelName:
+    text = _Named.checked(name, field)
+    owner_kind, _, rest = text.partition(":")
+    parts = rest.split(":")
+    if owner_kind not in _OWNERS or not all(part and part == part.strip() for part in parts):
+        raise ValidationError(
+            field,
+            name,
+            "is not the name of a level",
+            "give agent:WHO:WHAT, capability:WHO:WHAT, task:WHICH:WHAT, collective:WHAT, or "
+            "system:WHAT",
+        )
+    kind: OwnerKind = owner_kind
+    if kind == "agent":
+        for preset in sorted(PRESETS, key=len, reverse=True):
+            owner = rest.removesuffix(f":{preset}")
+            if owner != rest:  # the name of an agent may have colons
+                return LevelName(text, kind, owner, preset)
+    if len(parts) == 1 and kind not in _SHARED:
+        raise ValidationError(
+            field, name, "does not say what it is for", f"give {kind}:{rest}:WHAT"
+        )
+    if len(parts) == 1:
+        return LevelName(text, kind, None, rest)
+    return LevelName(text, kind, parts[0], ":".join(parts[1:]))
+
+
+_known = lru_cache(maxsize=4_096)(_parts)
 
 
 def default_name(agent: str, kind: str) -> str:

@@ -469,11 +469,13 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "levels.subscribe": [
             {"id": low, "source": high} for low, high in pairwise(ids(target, "Level"))
         ],
-        "entries.add": [{"id": f"entry of {ns}", "at": 7}],
+        "entries.add": [{"id": f"entry of {ns}", "place": 1, "at": 7}],
         "search.put_entries": [
             {"id": i, "seq": 1, "vector": [1.0, 0.0]} for i in ids(target, "Entry")
         ],
-        "entries.replace": [{"id": i, "at": 7} for i in ids(target, "Entry")],
+        "entries.replace": [
+            {"id": i, "place": place, "at": 7} for place, i in enumerate(ids(target, "Entry"), 1)
+        ],
         "entries.touch": [{"id": i, "reads": 7, "at": 7} for i in ids(target, "Entry")],
         "entries.derive": [
             {"id": low, "source": high} for low, high in pairwise(ids(target, "Entry"))

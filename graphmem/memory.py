@@ -101,9 +101,9 @@ class Memory:
         """The ledger of predictions: see :class:`graphmem.policies.ledger.Predictions`."""
         self.cycles = Cycles(graph)
         """Cycles in time: see :class:`graphmem.policies.cycles.Cycles`."""
-        self._explainer = Explainer(graph, self.lessons)
         self._recaller = Recaller(graph, similarity, estimator)
         self._forecaster = Forecaster(graph, strengths, estimator)
+        self._explainer = Explainer(graph, self.lessons, self._forecaster, similarity)
         self._chooser = Chooser(graph, similarity, estimator, self._recaller)
         self._maintainer = Maintainer(graph, similarity, strengths)
         self.upkeep = Upkeep(graph, self._maintainer, similarity, learner, reads)
@@ -512,7 +512,12 @@ class Memory:
         return self._forecaster.predict(task, strategy, agent, self._similarity)
 
     def explain(
-        self, item: HasId | str, *, kind: str | None = None, agent: str | None = None
+        self,
+        item: HasId | str,
+        *,
+        kind: str | None = None,
+        agent: str | None = None,
+        task: str | None = None,
     ) -> Explanation:
         """Return the evidence for a belief: ``print(memory.explain("refund"))``.
 
@@ -527,13 +532,15 @@ class Memory:
             kind: "strategy", "heuristic", "anti-pattern", "rule" or "policy", if a text belongs to
                 several kinds.
             agent: use only episodes that this agent may read; None: all.
+            task: its key, id or wording; of a strategy, heuristic or anti-pattern the answer then
+                also has what :meth:`predict` expects of the strategy there, and why.
 
         Raises:
             NotFoundError: there is no such item, or the agent may not read its evidence.
             ValidationError: an argument is wrong, or a text matches several items; the error lists
                 them.
         """
-        return self._explainer.explain(item, kind=kind, agent=agent)
+        return self._explainer.explain(item, kind=kind, agent=agent, task=task)
 
     def strategies(
         self,

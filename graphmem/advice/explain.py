@@ -12,9 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from graphmem.advice.predict import Forecaster
+from graphmem.errors import ValidationError
 from graphmem.graph.access import View, read_view
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import HasId, Items
+from graphmem.graph.nearness import Near
 from graphmem.ids import from_millis, rule_id, state_id
 from graphmem.lessons.general_rules import general_rules_of
 from graphmem.lessons.reading import LessonReader
@@ -73,25 +76,43 @@ class _Evidence:
 class Explainer:
     """Explains the beliefs of one namespace."""
 
-    def __init__(self, graph: Graph, lessons: LessonReader) -> None:
+    def __init__(
+        self, graph: Graph, lessons: LessonReader, forecaster: Forecaster, near: Near
+    ) -> None:
         self._graph = graph
         self._lessons = lessons
+        self._forecaster = forecaster
+        self._near_of = near
         self._items = Items(graph)
 
     def explain(
-        self, item: HasId | str, *, kind: str | None = None, agent: str | None = None
+        self,
+        item: HasId | str,
+        *,
+        kind: str | None = None,
+        agent: str | None = None,
+        task: str | None = None,
     ) -> Explanation:
         """Return the evidence for a belief; see :meth:`Memory.explain`."""
         view = read_view(self._graph, agent)
         read = view.filters(self._graph)
         for row in self._items.find(item, kind, view):
             if (explained := self._explained(row, view, read)) is not None:
-                return explained
+                return explained if task is None else self._on(task, explained, row, agent)
         if view.agents is not None and kind in (None, "rule"):
             given = item if isinstance(item, str) else item.id
             if (explained := self._general_rule(given, view)) is not None:
-                return explained
+                return explained if task is None else self._on(task, explained, {}, agent)
         raise self._items.missing(item, kind, view)
+
+    def _on(self, task: str, explained: Explanation, item: Row, agent: str | None) -> Explanation:
+        """Return an explanation with what is expected of its strategy on a task."""
+        if item.get("whole") is None:
+            raise ValidationError(
+                "task", task, f"tells nothing of a {explained.kind}", "explain a strategy for it"
+            )
+        expected = self._forecaster.predict(task, item["whole"], agent, self._near_of)
+        return explained.model_copy(update={"on_task": task, "expected": expected})
 
     def _explained(self, item: Row, view: View, read: dict[str, Any]) -> Explanation | None:
         """Return the explanation of an item; None where its evidence may not be read."""

@@ -23,11 +23,18 @@ _BLUE, _GREY = "#3b6ea5", "#333333"
 @click.argument("item")
 @click.option("--kind", type=click.Choice(KINDS), help="Kind of ITEM, if a text matches several.")
 @click.option("--agent", help="Use only episodes that this agent may read.")
+@click.option("--task", help="Say also what is expected of the strategy on this task, and why.")
 @click.option("--cypher", is_flag=True, help="Print a query that Neo4j Browser shows as a graph.")
 @plotting.option("the rate over time")
 @click.pass_obj
 def explain(
-    options: Options, item: str, kind: str | None, agent: str | None, cypher: bool, plot: str | None
+    options: Options,
+    item: str,
+    kind: str | None,
+    agent: str | None,
+    task: str | None,
+    cypher: bool,
+    plot: str | None,
 ) -> None:
     """Show the evidence for ITEM: an id, or the text of a strategy, anti-pattern or rule.
 
@@ -39,7 +46,7 @@ def explain(
     """
     if plot is not None:
         plotting.check(plot)
-    explanation = options.memory().explain(item, kind=kind, agent=agent)
+    explanation = options.memory().explain(item, kind=kind, agent=agent, task=task)
     if plot is not None:
         draw(explanation, Path(plot))
 

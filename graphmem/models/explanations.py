@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Literal
 
 from graphmem.models.fields import Output
+from graphmem.models.forecasts import OutcomePrediction
 from graphmem.models.lessons import Alternative, Verdict
 from graphmem.models.reports import Status
 from graphmem.text.fencing import fenced
@@ -22,6 +23,8 @@ Relation = Literal[
     "linked",
 ]
 _SHOWN = 100
+_LINE = 1_000
+"""Characters of a sentence on what an estimate rests on."""
 """Most characters of one text of an episode in printed explanations."""
 
 
@@ -205,6 +208,10 @@ class Explanation(Output):
     policy: PolicyFacts | None
     what_would_change: tuple[Turn, ...]
     cypher: str
+    on_task: str | None = None
+    """The task that it is explained for."""
+    expected: OutcomePrediction | None = None
+    """What is expected of its strategy on that task, and what that rests on."""
 
     def __str__(self) -> str:
         return self.to_text()
@@ -240,6 +247,13 @@ class Explanation(Output):
             better = self.better_alternative
             worked = f"{better.successes:,} of {better.trials:,} on the same {better.ground}"
             yield f"  better: {_quoted(better.strategy)} ({worked}, {better.lift:+.2f})"
+        if self.on_task is not None and self.expected is not None:
+            one = self.expected
+            yield (
+                f"  on {_quoted(self.on_task)}: expected {one.probability:.0%} "
+                f"({one.low:.0%} to {one.high:.0%})"
+            )
+            yield from (f"    {fenced(line, _LINE)}" for line in one.basis.lines)
         if self.what_would_change:
             yield "  what would change this:"
             yield from (f"    {turn.sentence}" for turn in self.what_would_change)

@@ -111,7 +111,12 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
             "strategy": ["shared a", "shared b"],
             "agent": "shared agent",
         },
-        "explain": lambda: {"item": "shared a", "kind": "strategy", "agent": "shared agent"},
+        "explain": lambda: {
+            "item": "shared a",
+            "kind": "strategy",
+            "agent": "shared agent",
+            "task": "shared task",
+        },
         "strategies": lambda: {
             "task": "shared task",
             "task_type": "shared",

@@ -81,6 +81,16 @@ class TestStrategies:
         assert [point.trials for point in course] == list(range(1, 14))
         assert (course[-1].successes, course[-1].at) == (7, day(12))
 
+    def test_for_a_task_it_says_what_predict_expects_there(self, memory: Memory) -> None:
+        for success in (True, True, False):
+            memory.learn("refund a flight", "ask", success=success)
+        told = memory.explain("ask", task="refund a flight")
+        assert told.expected == memory.predict("refund a flight", "ask")
+        assert f'on "refund a flight": expected {told.expected.probability:.0%} (' in str(told)
+        assert "on this task: 2 of 3 worked" in str(told)
+        with pytest.raises(ValidationError, match="task"):
+            memory.explain("ask", task="")
+
     def test_without_dates_there_is_no_since_and_no_trend(self, memory: Memory) -> None:
         outcomes = [True, True, True, False, False]
         memory.learn_many([{"task": "deploy", "strategy": "ask", "success": o} for o in outcomes])

@@ -63,7 +63,7 @@ MATCH (t)<-[:ATTEMPTED]-(e:Episode)<-[:RAN]-(a:Agent)                           
 WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)                                                    //? agents
 WITH near, e, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at                                               //? agents
 ORDER BY near.relevance DESC, at DESC, e.id DESC
-LIMIT 10
+LIMIT 5
 MATCH (e)-[:TOOK]->(p:Policy)
 WHERE p.active AND p.trials >= $at_least AND posterior_mean(p.successes, p.trials, $prior_successes, $prior_failures) > $above
 WITH p, near, {id: e.id, at: at} AS one

@@ -54,7 +54,7 @@ def run(options: Options, questions: int, plot: str | None) -> None:
     best = {row["type"]: memory.strategies(task_type=row["type"], limit=1) for row in kinds}
     failing = [row for row in memory.strategies(limit=100) if row.status == "refuted"][::-1]
     policies = memory.policies.top(limit=3)
-    recalled = memory.recall(ASKED, limit=3)
+    recalled = memory.recall(ASKED, limit=3, kinds=["strategy"])
     checked = memory.verify()
     if options.as_json:
         shown = {"seeded": report, "best": best, "refuted": failing, "policies": policies}

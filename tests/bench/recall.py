@@ -101,10 +101,10 @@ def recalled(
     memory: Memory, key: Callable[[RecallItem], float] | None, text: str, *, hops: int = 1
 ) -> Answer:
     """Ask the memory; with a key, all that it has in the order of the key."""
-    found = memory.recall(text, MOST, max_hops=hops).items
+    found = memory.recall(text, MOST, max_hops=hops, kinds=["strategy"]).items
     means = {item.text: item.mean for item in found}
     if key is None:
-        found = memory.recall(text, max_hops=hops).items + found
+        found = memory.recall(text, max_hops=hops, kinds=["strategy"]).items + found
         return list(dict.fromkeys(item.text for item in found)), means
     ranked = sorted(found, key=lambda item: (-key(item), item.text))
     return [item.text for item in ranked], means

@@ -85,12 +85,12 @@ def test_it_says_why_with_its_numbers(learned: Memory) -> None:
 
 @pytest.mark.parametrize("explore", WAYS)
 def test_propensities_are_the_shares_in_which_each_is_taken(
-    learned: Memory, explore: Explore
+    learned: Memory, engine: str, explore: Explore
 ) -> None:
     asked: Any = {"candidates": ["ask", "wait", "guess"], "explore": explore, "epsilon": 0.3}
     told = learned.choose(TASK, **asked, seed=0).candidates
     assert sum(told.values()) == pytest.approx(1.0, rel=1e-12)
-    times = 150
+    times = 150 if engine == "embedded" else 30  # Python draws, whoever holds the numbers
     taken = Counter(learned.choose(TASK, **asked, seed=seed).text for seed in range(times))
     for text, share in told.items():
         spread = 4 * (share * (1 - share) * (1 / times + 1 / DRAWS)) ** 0.5 + 0.01

@@ -361,6 +361,7 @@ def test_tau_bench_airline_seeds_as_its_readme_counts(memory: Memory, shared_dat
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("engine", ["embedded"])
 def test_intercode_seeds_as_its_readme_counts(memory: Memory, shared_data: Path) -> None:
     report = seeded(memory, shared_data / "intercode_sql")
     assert (report.created, report.skipped, report.refused) == (15_552, 0, 0)
@@ -379,3 +380,21 @@ def test_intercode_seeds_as_its_readme_counts(memory: Memory, shared_data: Path)
     assert rates["multiturn vicuna, 10 turns"] == pytest.approx(0.063, abs=0.001)
     assert rates["multiturn gpt-4, 10 turns"] == pytest.approx(0.737, abs=0.001)
     assert memory.verify().ok
+
+
+@pytest.mark.neo4j
+@pytest.mark.parametrize("engine", ["neo4j"])
+def test_intercode_seeds_into_a_server_as_into_a_file(memory: Memory, shared_data: Path) -> None:
+    """The first hundred of each file of the log."""
+    with Memory.open("memory:") as file:
+        for one in (memory, file):
+            report = seeded(one, shared_data / "intercode_sql", limit=100)
+            assert report.created >= 1_500
+            assert (report.skipped, report.refused) == (0, 0)
+            assert one.verify().ok
+        here, there = memory.stats(), file.stats()
+        for name in ("episodes", "successes", "tasks", "strategies", "steps"):
+            assert getattr(here, name) == getattr(there, name)
+        assert {(row.text, row.trials, row.successes) for row in memory.strategies()} == {
+            (row.text, row.trials, row.successes) for row in file.strategies()
+        }

@@ -41,7 +41,8 @@ class Queries(Base):
 
         What does not fit is left out before the others are ranked, so that few that fit are found
         among many. Ties go by relevance, then the latest. Nothing is written, but vectors of what
-        is new: reading does not make an entry more relevant.
+        is new: reading does not make an entry more relevant. A long-term level of an agent has no
+        entries of its own, and gives none.
 
         Args:
             text: what it is about, in words; None: ranked by relevance alone.

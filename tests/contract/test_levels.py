@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -341,6 +341,38 @@ def test_few_that_fit_are_found_among_many(memory: Memory) -> None:
     found = memory.levels.recall("late order", tags=few)
     assert [entry.content for entry in found] == ["another late order", "no cake"]
     assert len(memory.levels.recall("late order", limit=200)) == 152
+
+
+class Counting(Hashing):
+    """An embedder that counts the texts that it is given."""
+
+    texts = 0
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        self.texts += len(texts)
+        return super().embed(texts)
+
+
+def test_what_was_embedded_stays_so_until_its_level_ends(tmp_path: Path) -> None:
+    """In a file of its own, of which nothing is left of an entry that is gone."""
+    for question in ("first", "second", "third"):
+        counting = Counting()
+        with Memory.open(tmp_path / "here", embedder=counting) as memory:
+            counting.texts = 0  # opening tries it out
+            if question == "first":
+                memory.levels.put(SHARED)
+                memory.levels.put("collective:facts")
+                memory.levels.add("collective:facts", "kept")
+                for number in range(3):
+                    memory.levels.add(SHARED, f"note {number}")
+            assert len(memory.levels.recall(question)) == 4
+            assert counting.texts == (5 if question == "first" else 1)
+            if question == "third":
+                memory.levels.close(SHARED)
+    [file] = (tmp_path / "here").rglob("*-entries.vectors")
+    assert file.stat().st_size < 2 * 4 * Hashing().dimensions
+    with Memory.open(tmp_path / "here", embedder=Counting()) as memory:
+        assert [entry.content for entry in memory.levels.recall("kept")] == ["kept"]
 
 
 class TestUpkeep:

@@ -31,7 +31,7 @@ from graphmem.search.similarity import Hit, Similarity, searched
 from graphmem.store.port import Row
 from graphmem.text.task_types import GENERAL
 
-SEEDS = 20
+SEEDS = 12
 """Most tasks, and strategies, from the search."""
 HOPS = 2
 """Default number of steps: from tasks to the strategies tried on them, and to their neighbours."""
@@ -39,14 +39,15 @@ MOST_HOPS = 4
 FAN_OUT = 32
 """Most strategies of a task, companions of a strategy, and nodes of a further step."""
 REST = {
-    ("Task", "SIMILAR_TO"): 0.5,
-    ("Strategy", "SIMILAR_TO"): 0.5,
-    ("Strategy", "CO_OCCURS_WITH"): 0.5,
+    ("Task", "SIMILAR_TO"): 0.2,
+    ("Strategy", "SIMILAR_TO"): 0.2,
+    ("Strategy", "CO_OCCURS_WITH"): 0.2,
 }
-"""Factor of relevance for a further step, besides the strength of its edge."""
+"""Factor of relevance for a further step, besides the strength of its edge: so small that what it
+finds hardly ever comes before what was tried on a near task."""
 FAILED = 0.5
 """The same for a task on which a strategy never worked."""
-ESTIMATED, BESIDE = 16, 3
+ESTIMATED, BESIDE = 12, 2
 """Fewest strategies of which the outcome is estimated, and how many for each item."""
 POOL = 64
 """Number of the most relevant strategies for looking up warnings."""
@@ -274,18 +275,20 @@ class Recaller:
         """Return strategies with what is expected of them on the task, the best first."""
         if not reached:
             return []
-
         estimates = self._estimator.expected(question, [row["id"] for row in reached], view)
         expected = {one.id: one for one in estimates.strategies}
-        rows = [row | _counts(expected[row["id"]]) for row in reached if row["id"] in expected]
+        rows = [row | {"estimate": expected[row["id"]]} for row in reached if row["id"] in expected]
         scores = self._read(
             "recall.scored",
             rows=[
                 {
                     "place": place,
-                    **{name: row[name] for name in ("text", "relevance", "freshness", "mean")},
-                    "concentration": expected[row["id"]].worth,
-                    "failed": _failed(expected[row["id"]]),
+                    "text": row["text"],
+                    "relevance": row["relevance"],
+                    "freshness": row["freshness"],
+                    "mean": row["estimate"].probability,
+                    "concentration": row["estimate"].worth,
+                    "failed": _failed(row["estimate"]),
                 }
                 for place, row in enumerate(rows)
             ],
@@ -345,9 +348,12 @@ class Recaller:
         texts |= {id_: row["text"] for row in ranked for id_ in _members(row)}
         evidence = self._evidence(ways, {row["id"]: row["first"] for row in chosen}, view)
         for row in chosen:
-            shown = {name: row[name] for name in RecallItem.model_fields if name in row}
+            one = row["estimate"]
             yield RecallItem(
-                **shown | {"last_at": from_millis(row["last_at"])},
+                **{name: row[name] for name in _OF_WALK},
+                **{name: getattr(one, name) for name in _OF_ESTIMATE},
+                mean=one.probability,
+                last_at=from_millis(row["last_at"]),
                 path=("text", *(_said(step, texts) for step in ways[row["id"]])),
                 evidence=tuple(evidence.get(row["id"], ())),
             )
@@ -407,7 +413,8 @@ class Recaller:
         for row in rows:  # of equal failures of several agents, the most certain one
             first.setdefault((row["strategy_id"], row["error_class"]), row)
         rows = list(first.values())[:WARNINGS]
-        told = {row["id"]: (row["mean"], row["said"]) for row in ranked}
+        known = [row["estimate"] for row in ranked]
+        told = {one.id: (one.probability, one.said) for one in known}
         if rest := sorted({row["strategy_id"] for row in rows} - told.keys()):
             estimates = self._estimator.each(question, rest, view)
             told |= {one.id: (one.probability, one.said) for one in estimates if one.id}
@@ -432,11 +439,11 @@ def _most_relevant(reached: Mapping[str, _Reached], limit: int = FAN_OUT) -> lis
     return sorted(reached, key=lambda id_: (-reached[id_].relevance, id_))[:limit]
 
 
-def _counts(one: Estimate) -> Row:
-    """Return what an item shows of an estimate."""
-    names = [name for name in Estimate.__slots__ if name in RecallItem.model_fields]
-    values = {name: getattr(one, name) for name in names if name not in ("id", "text")}
-    return values | {"mean": one.probability, "said": one.said}
+_OF_WALK = ("id", "text", "score", "relevance", "lower", "freshness")
+_OF_ESTIMATE = (
+    *("said", "here_trials", "here_successes", "near_trials", "near_successes"),
+    *("type_trials", "type_successes", "trials", "successes"),
+)
 
 
 def _failed(one: Estimate) -> bool:

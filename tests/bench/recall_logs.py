@@ -18,12 +18,13 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from graphmem import Episode
 from graphmem.search.embedding import Embedder
-from graphmem.seeding import intercode, tau_bench
+from graphmem.seeding import intercode, jsonl, tau_bench
 from graphmem.seeding.formats import Origin
 
 Numbers = NDArray[np.float64]
 Strategies = Callable[[Episode], list[str]]
 
+ROOT = Path(__file__).resolve().parents[2]
 NEAREST = 20
 """Tasks that the baselines look at, as recall does."""
 STRENGTH = 2.0
@@ -53,6 +54,8 @@ class Log:
     episodes: Sequence[Episode]
     folds: int
     seeds: tuple[int, ...]
+    share: float = 1.0
+    """Of the episodes of the other tasks so many are learned."""
 
     def splits(self) -> Iterator[tuple[list[Episode], list[Episode]]]:
         """Yield what is learned and what is held out; all episodes of a task stay together."""
@@ -61,29 +64,31 @@ class Log:
             random.Random(seed).shuffle(tasks)
             for fold in range(self.folds):
                 out = set(tasks[fold :: self.folds])
-                yield (
-                    [episode for episode in self.episodes if episode.task_key not in out],
-                    [episode for episode in self.episodes if episode.task_key in out],
-                )
+                learned = [episode for episode in self.episodes if episode.task_key not in out]
+                held_out = [episode for episode in self.episodes if episode.task_key in out]
+                some = random.Random(seed).sample(learned, int(self.share * len(learned)))
+                yield (learned if self.share == 1.0 else some), held_out
 
 
 def logs(folder: Path, scale: float) -> Iterator[Log]:
     """Yield the logs; with a scale under 1 only so many of the tasks of InterCode."""
-    tau = list(_read(folder / "tau_airline", tau_bench))
-    sql = list(_read(folder / "intercode_sql", intercode))
+    tau = list(_read(sorted((folder / "tau_airline").glob("*.json.gz")), tau_bench))
+    sql = list(_read(sorted((folder / "intercode_sql").glob("*.json.gz")), intercode))
+    seeds = list(_read([ROOT / "seeds" / "logs" / "sql.jsonl.gz"], jsonl))
     tasks = sorted({str(episode.task_key) for episode in sql})
     kept = set(random.Random(1).sample(tasks, max(50, int(len(tasks) * min(1.0, scale)))))
     sql = [episode for episode in sql if episode.task_key in kept]
-    for name, found, read, folds, seeds in (
+    for name, found, read, folds, orders in (
         ("tau-bench airline, tools", tau, parsed, 10, (0, 1, 2)),
         ("tau-bench airline, sequence of tools", tau, sequence, 10, (0, 1, 2)),
         ("InterCode SQL, set-up and kinds", sql, parsed, 5, (0,)),
         ("InterCode SQL, sequence of kinds", sql, kinds, 5, (0,)),
+        ("seeds/, SQL", seeds, parsed, 5, (0, 1, 2)),
     ):
         episodes = [
             Episode(
                 task=episode.task,
-                task_key=episode.task_key,
+                task_key=episode.task_key or episode.task,
                 task_type=episode.task_type,
                 agent=episode.agent,
                 strategy=read(episode),
@@ -92,12 +97,13 @@ def logs(folder: Path, scale: float) -> Iterator[Log]:
             )
             for episode in found
         ]
-        yield Log(name, episodes, folds, seeds)
+        yield Log(name, episodes, folds, orders)
+        yield Log(f"{name}, a tenth of the episodes", episodes, folds, orders, 0.1)
 
 
-def _read(folder: Path, form: Any) -> Iterator[Episode]:
-    for path in sorted(folder.glob("*.json.gz")):
-        stem = path.name.removesuffix(".json.gz")
+def _read(files: Sequence[Path], form: Any) -> Iterator[Episode]:
+    for path in files:
+        stem = path.name.split(".json")[0]
         stream = io.BufferedReader(io.BytesIO(gzip.decompress(path.read_bytes())))
         for _, record in form.read(stream, Origin(path.name, stem)):
             assert isinstance(record, Episode), record

@@ -275,7 +275,7 @@ def test_further_steps_lead_to_what_is_linked(compass: Memory) -> None:
     two = compass.recall("refund a cancelled flight", limit=50)
     far, near = item(two, "look it up again"), item(two, "hurry")
     assert far.path == (*near.path, "CO_OCCURS_WITH 0.50", "strategy: look it up again")
-    assert far.relevance == pytest.approx(near.relevance * 0.5 * 0.5)
+    assert far.relevance == pytest.approx(near.relevance * 0.2 * 0.5)
     assert set(texts(one)) <= set(texts(two))
 
 

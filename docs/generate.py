@@ -40,7 +40,7 @@ DOCS = Path(__file__).resolve().parent
 INPUT: tuple[type, ...] = (
     *(models.Episode, models.StrategyUse, models.Step, models.MistakeCard),
     *(models.Transition, models.Observation, models.ModelSettings, models.AbandonedAttempt),
-    *(models.LevelUpkeep, models.Tags),
+    *(models.LevelUpkeep, models.Tags, models.Made),
 )
 OUTPUT: tuple[type, ...] = (
     *(models.Learned, models.LearnReport, models.Rejection, models.StrategyRow, models.Stats),
@@ -64,6 +64,7 @@ OUTPUT: tuple[type, ...] = (
     *(models.Evaluation, models.Estimate, models.LeftOut),
     *(models.Preference, models.Knowledge, models.KnowledgeRef, models.Statement, models.Scope),
     *(models.Level, models.LevelInfo, models.Entry, models.Found, models.Added),
+    *(models.Subscription, models.TickReport, models.Pulled),
     *(models.Recall, models.RecallItem, models.NearTask, models.SimilarStrategy),
     *(models.RelinkReport, models.EmbedderInfo),
 )

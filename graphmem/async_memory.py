@@ -190,6 +190,8 @@ class AsyncLevels(_Awaited[Levels]):
     info = _in_thread(Levels.info)
     close = _in_thread(Levels.close, writes=True)
     add = _in_thread(Levels.add, writes=True)
+    pull = _in_thread(Levels.pull, writes=True)
+    tick = _in_thread(Levels.tick, writes=True)
     entries = _in_thread(Levels.entries)
     recall = _in_thread(Levels.recall)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -25,9 +26,9 @@ from graphmem.graph.arguments import check_function, check_text, listed
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import HasId
 from graphmem.graph.reads import Reads
-from graphmem.lessons import Lessons
+from graphmem.lessons import Lessons, answering
 from graphmem.lessons.prompt import ContextWriter
-from graphmem.levels import Levels
+from graphmem.levels import Levels, Outlets
 from graphmem.models import (
     Episode,
     Evidence,
@@ -89,10 +90,15 @@ class Memory:
         """Heuristics, anti-patterns, rules, mistakes: see :class:`graphmem.lessons.Lessons`."""
         self.policies = Policies(graph, reads)
         """The best actions in states: see :class:`graphmem.policies.Policies`."""
-        self.levels = Levels(graph, EntrySearch(graph, similarity))
-        """What agents hold for a time: see :class:`graphmem.levels.Levels`."""
         self.people = People(graph)
         """Preferences and knowledge: see :class:`graphmem.people.People`."""
+        chat = partial(answering.answer, graph)
+        self.levels = Levels(
+            graph,
+            EntrySearch(graph, similarity),
+            Outlets(learner.learn_many, self.people.know, chat),
+        )
+        """What agents hold for a time: see :class:`graphmem.levels.Levels`."""
         self.scopes = LearningScopes(graph)
         """What agents may learn and read: see :class:`graphmem.people.scopes.LearningScopes`."""
         self.events = Events(graph)

@@ -48,6 +48,7 @@ MATCH (l:Level {id: row.id})
 MATCH (s:Level {id: row.source})
 WITH row, l, s, l.ns AS ns, s.ns AS other WHERE ns = $ns AND other = $ns
 MERGE (l)-[p:PULLS]->(s)
+ON CREATE SET p.at = $now
 SET p.transformer = row.transformer, p.arguments = row.arguments
 RETURN count(*) AS subscriptions;
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from graphmem.levels.becoming import Outlets
 from graphmem.levels.entries import Entries
+from graphmem.levels.flow import Flow
 from graphmem.levels.queries import Queries
 from graphmem.levels.topology import Topology
 
-__all__ = ["Levels"]
+__all__ = ["Levels", "Outlets"]
 
 
-class Levels(Topology, Entries, Queries):
+class Levels(Flow, Topology, Entries, Queries):
     """The levels of one namespace, and what is in them: ``memory.levels``."""

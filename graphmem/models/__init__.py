@@ -34,6 +34,7 @@ from graphmem.models.explanations import (
     Why,
 )
 from graphmem.models.fields import MAX_KEY, MAX_STEPS, MAX_STRATEGIES, MAX_TEXT, explain, millis
+from graphmem.models.flow import Made, Pulled, Subscription, TickReport
 from graphmem.models.forecasts import (
     Baseline,
     Borrowed,
@@ -140,6 +141,7 @@ __all__ = [
     "LevelUpkeep",
     "LinkedPolicy",
     "LossReport",
+    "Made",
     "MemorySummary",
     "Mistake",
     "MistakeCard",
@@ -158,6 +160,7 @@ __all__ = [
     "PredictionBasis",
     "Preference",
     "PreferenceSource",
+    "Pulled",
     "RebuildReport",
     "Recall",
     "RecallItem",
@@ -179,10 +182,12 @@ __all__ = [
     "StrategyBasis",
     "StrategyRow",
     "StrategyUse",
+    "Subscription",
     "TDUpdate",
     "Tags",
     "TaskBasis",
     "TaskScore",
+    "TickReport",
     "Transition",
     "Trend",
     "Turn",

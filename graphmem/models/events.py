@@ -24,6 +24,7 @@ EventKind = Literal[
     "unlinked",
     "entry",
     "level",
+    "pull",
     "maintained",
 ]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from graphmem import Episode, Memory
+from graphmem.models.levels import Tags
 from graphmem.store.queries import adhoc
 from tests.contract.populating import DAY, HERE, THERE
 
@@ -259,6 +260,15 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
             "relevance": 0.5,
             "agent": "shared agent",
         },
+        "levels.pull": lambda: {
+            "target": "task:shared task:spare",
+            "source": "task:shared task:shared",
+            "transformer": "summarise",
+            "arguments": {"most": 3},
+            "where": Tags(any_of=["shared"]),
+            "agent": "shared agent",
+        },
+        "levels.tick": lambda: {"agent": "shared agent"},
         "levels.entries": lambda: {"ids": first("Entry"), "agent": "shared agent"},
         "levels.recall": lambda: {
             "text": "shared entry",

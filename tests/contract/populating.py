@@ -480,6 +480,15 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "entries.derive": [
             {"id": low, "source": high} for low, high in pairwise(ids(target, "Entry"))
         ],
+        "flow.derive": [
+            {"id": high, "source": low} for low, high in pairwise(ids(target, "Entry"))
+        ],
+        "flow.became_episodes": [
+            {"id": i, "target": ids(target, "Episode")[0]} for i in ids(target, "Entry")
+        ],
+        "flow.became_knowledge": [
+            {"id": i, "target": ids(target, "Knowledge")[0]} for i in ids(target, "Entry")
+        ],
         "exchange.hold": [{"episode": i, "position": 7} for i in ids(target, "Episode")],
         "events.append": [{"id": f"{ns}:{i}", "subject": i, "kind": "set"} for i in policies],
         "forecasting.pool": [
@@ -537,8 +546,10 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "preferences.open_user": ids(target, "User")[0],
         "preferences.prefer": f"preference of {ns}",
         **dict.fromkeys(
-            ("levels.clear", "levels.drop", "entries.held", "entries.all"), held["level"]
+            ("levels.clear", "levels.drop", "entries.held", "entries.all", "flow.miss"),
+            held["level"],
         ),
+        "flow.take": ids(target, "Cursor")[0],
         "knowledge.open": ids(target, "Knowledge")[0],
         "knowledge.state": f"statement of {ns}",
     }
@@ -593,6 +604,9 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "pattern": ".*",
         "since": 0,
         "until": 2**60,
+        "contents": ["shared entry"],
+        "decay": 0.01,
+        "missed": 7,
         "owner_kind": None,
         "owner": None,
         "stream_id": streams[0],

@@ -62,6 +62,7 @@ EXEMPT = {
             *("policies.learn_episodes", "policies.crystallize"),
             *("people.prefer", "people.know", "scopes.set", "scopes.remove"),
             *("levels.put", "levels.default", "levels.close", "levels.add"),
+            *("levels.pull", "levels.tick"),
             *("predictions.expect", "predictions.resolve", "predictions.feedback"),
             "predictions.expire",
             *("upkeep.initialize", "upkeep.rebuild", "upkeep.erase", "upkeep.forget"),

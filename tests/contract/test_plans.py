@@ -39,6 +39,7 @@ WHOLE = {
     "knowledge.list",
     "levels.list",
     *("levels.streams", "entries.texts", "entries.astray", "entries.unwritten", "entries.count"),
+    "flow.subscriptions",
     "scopes.list",
     "exchange.episodes",
     "exchange.documents",

@@ -16,7 +16,7 @@ from typing import Any
 import click
 import jsonschema
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, JsonValue
 
 import graphmem
 from graphmem import AsyncMemory, Episode, Memory, Settings, Step, StrategyUse, errors, models
@@ -145,6 +145,10 @@ def hold(memory: Memory, moment: datetime) -> None:
     memory.levels.put("task:t:shared", ttl=2, capacity=1, purpose="p")
     memory.levels.add("task:t:shared", {"a": 1}, tags=["t"], key="k", metadata={"a": 1}, at=moment)
     memory.levels.add("agent:agent:sensory", "text")
+    record: JsonValue = {"task": "t", "task_type": "type", "success": True}
+    memory.levels.add("agent:agent:sensory", record)
+    memory.levels.add("agent:agent:sensory", {"fact": "f", "domain": "d"})
+    memory.levels.tick()
 
 
 def find_similar(memory: Memory) -> None:

@@ -1,0 +1,89 @@
+// The dataflow: levels pull what others got. What is made of it, its evidence and the move of the cursor
+// are written in one transaction, which takes the cursor first.
+
+// name: flow.subscriptions
+// doc: What pulls from what: a row for each level and source, in a namespace or for the levels of an agent, with the last event of the
+// doc: source and the position of the level there.
+// param: agent string = null
+// returns: id string, level string, holds string, owner_kind string, owner string, dedup float, source_id string, source string
+// returns: source_kind string, source_owner string, decay float, transformer string, arguments string, since integer, stream string
+// returns: last integer, position integer
+MATCH (l:Level)
+WHERE l.ns = $ns AND ($agent IS NULL OR (l.owner_kind = 'agent' AND l.owner = $agent))
+MATCH (l)-[p:PULLS]->(s:Level)
+MATCH (s)-[:WRITES]->(t:Stream)
+OPTIONAL MATCH (c:Cursor {group: 'pull:' + l.name})-[:READS]->(t)
+RETURN l.id AS id, l.name AS level, l.holds AS holds, l.owner_kind AS owner_kind, l.owner AS owner, l.dedup AS dedup, s.id AS source_id,
+  s.name AS source, s.owner_kind AS source_kind, s.owner AS source_owner, s.decay AS decay, p.transformer AS transformer,
+  p.arguments AS arguments, p.at AS since, t.id AS stream, t.last AS last, coalesce(c.position, 0) AS position
+ORDER BY level, source;
+
+// name: flow.pending
+// doc: The entries that events (ids) of a level stored, as they are now; without columns of an entry where it is gone.
+// param: decay float
+// returns: number integer, subject string, stored_at integer, seq integer, id string, key string, content string, format string
+// returns: text string, tags list, tagset string, metadata string, base float, relevance float, at integer, expires_at integer
+// returns: reads integer
+MATCH (x:Event)
+WHERE x.id IN $ids AND toString(x.ns) = $ns AND x.kind = 'entry'
+OPTIONAL MATCH (e:Entry {id: x.subject})
+RETURN x.seq AS number, x.subject AS subject, x.created_at AS stored_at, e.seq AS seq, e.id AS id, e.key AS key, e.content AS content,
+  e.format AS format, e.text AS text, e.tags AS tags, e.tagset AS tagset, e.metadata AS metadata, e.base AS base,
+  relevance(e.base, e.at, e.reads, $now, $decay) AS relevance, e.at AS at, e.expires_at AS expires_at, e.reads AS reads
+ORDER BY number;
+
+// name: flow.take
+// mode: write
+// doc: Locks a cursor until the transaction ends.
+// returns: position integer
+MATCH (c:Cursor {id: $id})
+WITH c, c.ns AS ns WHERE ns = $ns
+SET c.ns = $ns
+WITH c
+RETURN c.position AS position;
+
+// name: flow.alike
+// doc: The entries of a level with one of some contents that have not expired, the oldest first.
+// param: level string, contents list
+// returns: id string, content string, format string
+MATCH (l:Level {id: $level})
+WITH l, l.ns AS ns WHERE ns = $ns
+MATCH (l)<-[:IN]-(e:Entry)
+WHERE e.content IN $contents AND (living(e.expires_at, $now))
+RETURN e.id AS id, e.content AS content, e.format AS format
+ORDER BY e.at, id;
+
+// name: flow.derive
+// mode: write
+// doc: Notes what entries were made from, where it is not noted yet. Rows: {id, source}.
+// returns: edges integer
+UNWIND $rows AS row
+MATCH (e:Entry {id: row.id})
+MATCH (s:Entry {id: row.source})
+WITH e, s, e.ns AS ns, s.ns AS other WHERE ns = $ns AND other = $ns
+CREATE (e)-[m:MADE_FROM]->(s)
+RETURN count(m) AS edges;
+
+// name: flow.miss
+// mode: write
+// doc: Counts entries of a level that expired, or were removed, before they were pulled.
+// param: missed integer
+// returns: missed integer
+MATCH (l:Level {id: $id})
+WITH l, l.ns AS ns WHERE ns = $ns
+SET l.ns = $ns
+WITH l, l.missed + $missed AS missed
+SET l.missed = missed
+RETURN missed;
+
+// name: flow.became_{kind}
+// each: Label kind = Episode episodes, Knowledge knowledge
+// mode: write
+// doc: Notes which {kind} entries became. Rows: {id, target}.
+// returns: edges integer
+UNWIND $rows AS row
+MATCH (e:Entry {id: row.id})
+MATCH (n:{Label} {id: row.target})
+WITH e, n, e.ns AS ns, n.ns AS other WHERE ns = $ns AND other = $ns
+MERGE (e)-[b:BECAME]->(n)
+RETURN count(b) AS edges;

@@ -1,0 +1,403 @@
+"""The dataflow: levels that pull from others, in the order in which what they hold flows."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pydantic import JsonValue
+
+from graphmem.errors import GraphMemError, NotFoundError, StoreError, ValidationError
+from graphmem.graph.arguments import checked_agent
+from graphmem.graph.graph import Graph, Transaction
+from graphmem.ids import canonical_json, from_millis, level_id, level_stream_id, node_id
+from graphmem.levels import becoming, transformers
+from graphmem.levels.base import Base, Search, check_readable, check_writable
+from graphmem.levels.becoming import Became, Outlets
+from graphmem.levels.entries import store
+from graphmem.levels.topology import PULL, note
+from graphmem.levels.transformers import Draft, Function, Page, Transformer
+from graphmem.models.fields import Input, JsonObject
+from graphmem.models.flow import Pulled, Subscription, TickReport
+from graphmem.models.levels import LevelName, Tags
+from graphmem.store.port import Row
+
+PAGE = 2_000
+"""Events that are pulled in one transaction."""
+_REASONS = 5
+"""Most reasons that a report tells of one subscription."""
+_log = logging.getLogger(__name__)
+
+
+class _Arguments(Input):
+    arguments: JsonObject
+
+
+class _Read(NamedTuple):
+    """A page of a source that was read, and what was made of it."""
+
+    after: int
+    """The position of the cursor before it."""
+    upto: int
+    pulled: list[Row]
+    left_out: int
+    missed: int
+    drafts: list[Draft]
+
+
+class Flow(Base):
+    """Lets the levels of one namespace pull from each other."""
+
+    def __init__(self, graph: Graph, search: Search, outlets: Outlets) -> None:
+        super().__init__(graph, search)
+        self._outlets = outlets
+        self._functions: dict[tuple[str, str], tuple[str, Function]] = {}
+
+    def pull(
+        self,
+        target: str,
+        source: str,
+        *,
+        transformer: str | Function | None = None,
+        arguments: Mapping[str, JsonValue] | None = None,
+        where: Tags | None = None,
+        agent: str | None = None,
+    ) -> Subscription:
+        """Let a level pull from another at each tick; a repeated call changes nothing.
+
+        Another transformer, or other arguments, take the place of what was there: the level goes
+        on where it was. It begins with what the source holds.
+
+        Args:
+            target: the level that pulls.
+            source: the level from which it pulls.
+            transformer: what makes its entries. None: they are taken as they are, under their
+                keys. ``dedup``: as they are, but one entry of those with the same content.
+                ``count``: one entry of each content, with how often it came as ``count`` in its
+                metadata. ``summarise``: one entry of all that are pulled at a time: what the model
+                of the settings says, else the ``most`` relevant ones (10); records of attempts and
+                facts stay as they are. Others are those of installed packages, and a function of
+                the entries that returns entries, texts, JSON or
+                :class:`~graphmem.models.flow.Made`; a function has to be given again in each
+                process that ticks.
+            arguments: arguments of the transformer.
+            where: what the tags of the entries that it pulls must be like; None: all are pulled.
+            agent: who asks: it can only let its own levels and shared ones pull, from levels that
+                it may read; None: anybody.
+
+        Raises:
+            NotFoundError: there is no such level.
+            ValidationError: an argument is wrong, the transformer is unknown, the source is a view,
+                or the level would feed itself; the error names the circle.
+            ScopeError: the level is another agent's, or the source may not be read.
+        """
+        puller, fed = LevelName.of(target, "target"), LevelName.of(source, "source")
+        asking = checked_agent(agent)
+        check_writable(puller, asking, "target")
+        if where is not None and not isinstance(where, Tags):
+            raise ValidationError("where", where, "is not a Tags", "give Tags(any_of=...)")
+        given = _Arguments(arguments={} if arguments is None else arguments).arguments  # type: ignore[arg-type]
+        function = transformer if callable(transformer) else None
+        if function is None:
+            if transformer is not None and not isinstance(transformer, str):
+                raise ValidationError("transformer", transformer, "is no name and no function")
+            name = transformer
+            _, takes = transformers.named(transformer)
+        else:
+            name, takes = _name_of(function), function
+        transformers.check_arguments(takes, given)
+        row = {
+            "id": level_id(self._graph.ns, puller.name),
+            "source": level_id(self._graph.ns, fed.name),
+            "transformer": name,
+            "arguments": canonical_json({"arguments": given} | _where(where)),
+        }
+        own, reader = self._view(None), self._view(asking)
+
+        def work(tx: Transaction) -> bool:
+            self._find(tx, [puller], own, "target")
+            there = self._find(tx, [fed], reader, "source")[0]
+            if there["holds"] != "entries":
+                raise ValidationError(
+                    "source", fed.name, f"shows {there['holds']}, and has nothing to pull"
+                )
+            flow = self._locked(tx, puller, fed)
+            pair = (puller.name, fed.name)
+            old = [each for each in flow if (each["level"], each["source"]) == pair]
+            if not old:
+                _check_no_circle([*_edges(flow), (fed.name, puller.name)])
+            if not old or any(old[0][part] != row[part] for part in ("transformer", "arguments")):
+                tx.run("levels.subscribe", rows=[row])
+                told = {"source": fed.name, "transformer": name, "arguments": row["arguments"]}
+                note(tx, puller.name, "pull", told)
+            return not old
+
+        created = self._graph.transact(work)
+        if function is not None and name is not None:
+            self._functions[puller.name, fed.name] = (name, function)
+        return Subscription(
+            target=puller.name,
+            source=fed.name,
+            transformer=name,
+            arguments=given,
+            where=where,
+            created=created,
+        )
+
+    def tick(self, agent: str | None = None) -> TickReport:
+        """Let levels pull what is pending, in the order of the dataflow; return what was done.
+
+        Each entry is ingested once for each subscription, also after a crash: what is made of it
+        and the position are written together. What expired before is counted as missed. Where the
+        target is a view, an entry becomes what the view shows: an episode, if it is a dict with the
+        fields of one (at least ``task``, and ``success``, ``score`` or ``outcome``), or knowledge,
+        if it has a ``fact`` and a ``domain`` (a field, or a tag ``domain:...``). Others are skipped
+        there, and the report says why. A transformer that fails stops its subscription alone.
+
+        Args:
+            agent: only the levels of this agent pull; None: all.
+
+        Raises:
+            ValidationError: it is not the name of an agent, or the dataflow has a circle.
+            StoreError: the engine failed; what was reported before is written.
+        """
+        owner = checked_agent(agent)
+        now = from_millis(self._graph.now())
+        flow = self._graph.read("flow.subscriptions", agent=owner)
+        if all(row["last"] == row["position"] for row in flow):
+            return TickReport(at=now)
+        fed: dict[str, int] = {}
+        done: list[Pulled] = []
+        for row in _ordered(flow):
+            if row["last"] > row["position"] or row["source"] in fed:
+                pulled = self._ingest(row)
+                if pulled != Pulled(**{name: row[_FIELDS[name]] for name in _FIELDS}):
+                    done.append(pulled)
+                if pulled.made:
+                    fed[row["level"]] = fed.get(row["level"], 0) + pulled.made
+        return TickReport(at=now, subscriptions=tuple(done), levels=fed)
+
+    def _locked(self, tx: Transaction, *names: LevelName) -> list[Row]:
+        """Lock the streams of all levels with subscriptions, and of some; return the former."""
+        levels = {name.name for name in names}
+        for level, source in _edges(tx.run("flow.subscriptions")):
+            levels |= {level, source}
+        tx.run("levels.lock", ids=sorted(level_stream_id(tx.ns, level) for level in levels))
+        return tx.run("flow.subscriptions")
+
+    def _ingest(self, row: Row) -> Pulled:
+        """Pull all that is pending of one subscription."""
+        told: dict[str, Any] = {name: row[_FIELDS[name]] for name in _FIELDS}
+        counts = dict.fromkeys(("ingested", "made", "became", "missed", "left_out", "skipped"), 0)
+        reasons: list[str] = []
+        try:
+            self._check_still_readable(row)
+            transformer, arguments, where = self._way(row)
+            for read in self._pages(row, transformer, arguments, where):
+                became = self._become(row, read)
+                made = self._graph.transact(
+                    lambda tx, read=read, became=became: self._write(  # type: ignore[misc]
+                        tx, row, transformer, read, became
+                    )
+                )
+                if made is None:  # another tick was here first
+                    continue
+                counts["ingested"] += len(read.pulled)
+                counts["made"] += made
+                counts["missed"] += read.missed
+                counts["left_out"] += read.left_out
+                counts["became"] += len(became.rows)
+                counts["skipped"] += became.skipped
+                reasons += [reason for reason in became.reasons if reason not in reasons]
+        except StoreError:
+            raise
+        except NotFoundError:  # one of the levels was closed meanwhile
+            pass
+        except Exception as error:  # noqa: BLE001 - whatever a transformer raises
+            kind = "" if isinstance(error, GraphMemError) else f"{type(error).__name__}: "
+            told["error"] = f"{kind}{error}"[:1_000]
+            _log.warning("%s cannot pull from %s: %s", row["level"], row["source"], told["error"])
+        return Pulled(**told, **counts, reasons=tuple(reasons[:_REASONS]))
+
+    def _check_still_readable(self, row: Row) -> None:
+        """Check that the owner of a level may still read what it pulls from."""
+        source = LevelName.of(row["source"])
+        if row["owner_kind"] == "agent" and source.owner != row["owner"]:
+            check_readable(source, self._view(row["owner"]), "source")
+
+    def _way(self, row: Row) -> tuple[Transformer, Mapping[str, JsonValue], Tags | None]:
+        """Return the transformer of a subscription, its arguments, and the tags that it wants."""
+        held = json.loads(row["arguments"])
+        where = held.get("where")
+        tags = None if where is None else Tags.model_validate_json(json.dumps(where))
+        name, function = self._functions.get((row["level"], row["source"]), (None, None))
+        if function is not None and name == row["transformer"]:
+            transformer, _ = transformers.of_function(function)
+        elif (row["transformer"] or "").startswith(_CODE):
+            raise ValidationError(
+                "transformer",
+                row["transformer"],
+                "is a function that this process was not given",
+                "call levels.pull with it here, too, before the tick",
+            )
+        else:
+            transformer, _ = transformers.named(row["transformer"])
+        return transformer, held.get("arguments", {}), tags
+
+    def _pages(
+        self,
+        row: Row,
+        transformer: Transformer,
+        arguments: Mapping[str, JsonValue],
+        where: Tags | None,
+    ) -> Iterable[_Read]:
+        """Read what is pending, a page at a time, up to what there is at the beginning."""
+        end = None
+        while True:
+            flow = self._graph.read("levels.flow", ids=[row["id"]])
+            here = [each for each in flow if each["source_id"] == row["source_id"]]
+            end = here[0]["last"] if here and end is None else end
+            if not here or end is None or here[0]["position"] >= end:
+                return
+            after = here[0]["position"]
+            upto = min(end, after + PAGE)
+            ids = [f"{row['stream']}:{number}" for number in range(after + 1, upto + 1)]
+            rows = self._graph.read("flow.pending", ids=ids, decay=row["decay"])
+            living, missed = _living(rows, row["since"], self._graph.now())
+            fits = [each for each in living if where is None or where.fits(each["tags"])]
+            page = Page(
+                self._graph.ns,
+                row["level"],
+                row["source"],
+                fits,
+                self._graph.now(),
+                arguments,
+                self._outlets.chat,
+            )
+            drafts = transformer.make(page) if fits else []
+            yield _Read(after, upto, fits, len(living) - len(fits), missed, drafts)
+
+    def _become(self, row: Row, read: _Read) -> Became:
+        """Let entries become what the target shows, where it is a view."""
+        if row["holds"] == "entries" or not read.drafts:
+            return Became()
+        return becoming.become(
+            self._graph.ns, row["holds"], row["owner"], read.drafts, self._outlets
+        )
+
+    def _write(
+        self, tx: Transaction, row: Row, transformer: Transformer, read: _Read, became: Became
+    ) -> int | None:
+        """Write what was made of a page, and move the cursor; None: another was here first."""
+        group = PULL + row["level"]
+        cursor = node_id(tx.ns, "Cursor", group, row["stream"])
+        tx.run("events.open_cursor", id=cursor, group=group, stream=row["stream"])
+        taken = tx.run("flow.take", id=cursor)
+        if not taken or taken[0]["position"] != read.after:
+            return None
+        made = 0
+        if read.drafts and row["holds"] == "entries":
+            made = _stored(tx, row["level"], transformer, read.drafts)
+        for kind, rows in became.by_kind().items():
+            tx.run(f"flow.became_{kind}", rows=rows)
+        if read.pulled:
+            touched = [{"id": each["id"], "reads": 1, "at": tx.now} for each in read.pulled]
+            tx.run("entries.touch", rows=touched)
+        if read.missed:
+            tx.run("flow.miss", id=row["source_id"], missed=read.missed)
+        tx.run("events.move_cursor", id=cursor, position=read.upto)
+        return made
+
+
+_FIELDS = {"target": "level", "source": "source", "transformer": "transformer"}
+_CODE = "function "
+"""What the names of functions begin with."""
+
+
+def _name_of(function: Function) -> str:
+    module = getattr(function, "__module__", None) or type(function).__module__
+    name = getattr(function, "__qualname__", None) or type(function).__qualname__
+    return f"{_CODE}{module}.{name}"
+
+
+def _where(where: Tags | None) -> dict[str, Any]:
+    return {} if where is None else {"where": where.model_dump(mode="json", exclude_defaults=True)}
+
+
+def _living(rows: Sequence[Row], since: int | None, now: int) -> tuple[list[Row], int]:
+    """Return the entries that events stored and that live, once each, and how many are missed.
+
+    What was changed again comes with a later event.
+    """
+    living: list[Row] = []
+    missed: set[str] = set()
+    for row in rows:
+        if row["id"] is None or (row["expires_at"] is not None and row["expires_at"] <= now):
+            if since is None or row["stored_at"] >= since:
+                missed.add(row["subject"])
+        elif row["seq"] == row["number"]:
+            living.append(row)
+    return living, len(missed)
+
+
+def _stored(tx: Transaction, level: str, transformer: Transformer, drafts: list[Draft]) -> int:
+    """Store drafts with what they were made from; return how many entries are new or changed."""
+    known: list[Draft] = []
+    if transformer.settle is not None:
+        tx.run("levels.lock", ids=[level_stream_id(tx.ns, level)])
+        drafts, known = transformer.settle(tx, level, drafts)
+    added = store(tx, level, [draft.row for draft in drafts])
+    again = {one.id for one in added if one.replaced or not one.created}
+    new: list[Row] = []
+    old: list[Row] = []
+    for draft in (*drafts, *known):
+        for source in draft.sources:
+            # Without a key an entry is stored once, so that its edge cannot be there yet.
+            edges = old if source["key"] is not None and draft.row["id"] in again else new
+            edges.append({"id": draft.row["id"], "source": source["id"]})
+    if new:
+        tx.run("flow.derive", rows=new)
+    if old:
+        tx.run("entries.derive", rows=old)
+    return len({one.id for one in added if one.created})
+
+
+def _edges(flow: Iterable[Row]) -> list[tuple[str, str]]:
+    """Return the edges of the dataflow: from each source to the level that pulls."""
+    return [(row["source"], row["level"]) for row in flow]
+
+
+def _check_no_circle(edges: Iterable[tuple[str, str]]) -> None:
+    """Check that no level feeds itself.
+
+    Raises:
+        ValidationError: one does; the error names the circle.
+    """
+    import networkx as nx
+
+    graph = nx.DiGraph(sorted(edges))
+    try:
+        circle = [source for source, _ in nx.find_cycle(graph)]
+    except nx.NetworkXNoCycle:
+        return
+    first = circle.index(min(circle))
+    around = [*circle[first:], *circle[: first + 1]]
+    raise ValidationError(
+        "source",
+        " -> ".join(around),
+        "is a circle: a level would feed itself",
+        "leave one of these subscriptions out",
+    )
+
+
+def _ordered(flow: Sequence[Row]) -> list[Row]:
+    """Return subscriptions so that a level pulls before others pull from it."""
+    import networkx as nx
+
+    edges = _edges(flow)
+    _check_no_circle(edges)
+    order = nx.lexicographical_topological_sort(nx.DiGraph(edges))
+    place = {level: number for number, level in enumerate(order)}
+    return sorted(flow, key=lambda row: (place[row["level"]], place[row["source"]]))

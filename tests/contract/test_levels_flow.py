@@ -1,0 +1,372 @@
+"""Levels that pull from each other: what a tick makes, once, and of what."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import hypothesis
+import hypothesis.strategies as st
+import pytest
+from pydantic import JsonValue
+
+from graphmem import Memory, Settings
+from graphmem.errors import NotFoundError, ScopeError, ValidationError
+from graphmem.levels import transformers
+from graphmem.models import Made, Tags, TickReport
+from tests.conftest import Clock, Opener
+
+SENSORY, WORKING, SHORT = (f"agent:ada:{kind}" for kind in ("sensory", "working", "stm"))
+RECORD: dict[str, JsonValue] = {
+    "task": "deliver order 17",
+    "strategy": "call the driver",
+    "outcome": "success",
+}
+FACT: dict[str, JsonValue] = {"domain": "roads", "fact": "the bridge is closed"}
+
+
+def contents(memory: Memory, level: str) -> list[Any]:
+    """The contents of the entries of a level, in order."""
+    rows = memory.query(
+        "MATCH (e:Entry)-[:IN]->(l:Level {name: $level}) WHERE l.ns = $ns RETURN e.id AS id",
+        level=level,
+    )
+    held = memory.levels.entries([row["id"] for row in rows])
+    return sorted((entry.content for entry in held), key=str)
+
+
+def edges(memory: Memory, kind: str) -> int:
+    """How many edges of a kind begin at entries."""
+    rows = memory.query(
+        "MATCH (e:Entry)-[r]->() WHERE e.ns = $ns AND type(r) = $kind RETURN count(r) AS edges",
+        kind=kind,
+    )
+    return int(rows[0]["edges"])
+
+
+def counts(report: TickReport) -> dict[tuple[str, str], tuple[int, int]]:
+    """What each subscription ingested and made."""
+    return {(one.target, one.source): (one.ingested, one.made) for one in report.subscriptions}
+
+
+def test_what_happens_flows_through_the_levels_of_an_agent_into_its_memory(memory: Memory) -> None:
+    """Attempts become episodes, facts become knowledge, the rest a summary, each once."""
+    levels = memory.levels
+    levels.default("ada")
+    for _ in range(3):
+        levels.add(SENSORY, "the truck is stuck", tags=["kind:seen"])
+    late: JsonValue = {"saw": "order 17 is late"}
+    levels.add(SENSORY, late, tags=["kind:seen"], key="order/17", relevance=0.5)
+    levels.add(SENSORY, {**RECORD, "truck": 7})
+    levels.add(SENSORY, FACT)
+
+    report = levels.tick("ada")
+    views = [f"agent:ada:ltm:{kind}" for kind in ("episodic", "procedural", "semantic")]
+    assert counts(report) == {
+        (WORKING, SENSORY): (6, 4),
+        (SHORT, WORKING): (4, 3),
+        **dict.fromkeys(((view, SHORT) for view in views), (3, 0)),
+    }
+    assert report.levels == {WORKING: 4, SHORT: 3}
+    assert [(one.became, one.skipped) for one in report.subscriptions[2:]] == [
+        (1, 2),
+        (0, 3),
+        (1, 2),
+    ]
+    assert "needs a task" in report.subscriptions[2].reasons[0]
+    summary = contents(memory, SHORT)[0]
+    assert summary.splitlines() == ["the truck is stuck", "saw: order 17 is late"]
+    assert edges(memory, "MADE_FROM") == 6 + 4
+    assert edges(memory, "BECAME") == 2
+
+    entry = levels.entries(
+        memory.query("MATCH (e:Entry)-[:BECAME]->(:Episode) WHERE e.ns = $ns RETURN e.id AS id")[0][
+            "id"
+        ]
+    )[0]
+    held = memory.query(
+        "MATCH (e:Episode) WHERE e.ns = $ns "
+        "RETURN e.source_key AS key, e.success AS success, e.ended_at AS at, e.extra AS extra"
+    )
+    assert held == [
+        {
+            "key": entry.id,
+            "success": True,
+            "at": round(entry.at.timestamp() * 1_000),
+            "extra": '{"truck":7}',
+        }
+    ]
+    assert [row.agents for row in memory.strategies()] == [("ada",)]
+    assert [fact.fact for fact in memory.people.knowledge("roads")] == [FACT["fact"]]
+
+    assert levels.tick("ada").subscriptions == levels.tick().subscriptions == ()
+    levels.add(SENSORY, "the truck is stuck")  # it lies in the working level
+    assert counts(levels.tick()) == {(WORKING, SENSORY): (1, 0)}
+    assert edges(memory, "MADE_FROM") == 11
+    assert levels.info(WORKING).pending == levels.info(SENSORY).missed == 0
+    assert memory.verify().ok
+
+
+def test_a_key_names_one_entry_and_counts_go_on(memory: Memory, clock: Clock) -> None:
+    levels = memory.levels
+    for name in ("source", "same", "count"):
+        levels.put(f"task:t:{name}", ttl=60 if name == "count" else None)
+    levels.pull("task:t:same", "task:t:source", where=Tags(none_of=["secret"]))
+    levels.pull("task:t:count", "task:t:source", transformer="count")
+    for content, tags in (("late", ["a"]), ("later", ["b"]), ("later", ["secret"])):
+        levels.add("task:t:source", content, key="order/17", tags=tags)
+        levels.add("task:t:source", "again", tags=tags)
+        report = levels.tick()
+    assert [(one.ingested, one.made, one.left_out) for one in report.subscriptions] == [
+        (2, 2, 0),
+        (0, 0, 2),
+    ]
+    assert contents(memory, "task:t:same") == ["again", "again", "later"]
+    ids = memory.query(
+        "MATCH (e:Entry)-[:IN]->(:Level {name: 'task:t:count'}) WHERE e.ns = $ns RETURN e.id AS id"
+    )
+    held = levels.entries([row["id"] for row in ids])
+    assert {entry.content: entry.metadata["count"] for entry in held} == {
+        "again": 3,
+        "late": 1,
+        "later": 2,
+    }
+    assert {entry.content: entry.tags for entry in held}["again"] == ("a", "b", "secret")
+    clock.now = memory._graph.now() + 61_000
+    levels.add("task:t:source", "again")
+    levels.tick()
+    held = levels.entries([row["id"] for row in ids])
+    assert {entry.content: entry.metadata["count"] for entry in held}["again"] == 1
+
+
+def test_what_expired_or_went_before_it_was_pulled_is_missed(memory: Memory, clock: Clock) -> None:
+    levels = memory.levels
+    levels.put("task:t:source", ttl=10)
+    levels.put("task:t:target")
+    start = memory._graph.now()
+    levels.add("task:t:source", "before")
+    clock.now = start + 11_000
+    levels.pull("task:t:target", "task:t:source")
+    levels.add("task:t:source", "first")
+    clock.now = start + 22_000
+    levels.add("task:t:source", "second")
+    report = levels.tick()
+    assert [(one.missed, one.ingested) for one in report.subscriptions] == [(1, 1)]
+    assert levels.info("task:t:source").missed == 1
+    assert contents(memory, "task:t:target") == ["second"]
+
+
+def test_functions_make_entries_and_a_failure_stops_one_subscription(
+    memory: Memory, opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    levels = memory.levels
+    for name in ("source", "by_function", "failing", "packaged"):
+        levels.put(f"task:t:{name}")
+    first = levels.add("task:t:source", {"n": 1}, tags=["x"])
+    levels.add("task:t:source", {"n": 2})
+
+    def make(entries: list[Any], most: int) -> Iterator[Any]:
+        yield {"sum": sum(entry.content["n"] for entry in entries)}
+        yield Made(content="one", sources=(first.id,), tags=("made",), relevance=0.5)
+        yield from entries[:most]
+
+    def fail(_: list[Any]) -> list[Any]:
+        raise RuntimeError("no")
+
+    class Package:
+        @staticmethod
+        def load() -> Any:
+            return lambda entries: [f"{len(entries)} entries"]
+
+    monkeypatch.setattr(transformers, "_offered", lambda: {"packaged": Package})
+    subscribed = levels.pull(
+        "task:t:by_function", "task:t:source", transformer=make, arguments={"most": 1}
+    )
+    assert subscribed.created
+    levels.pull("task:t:failing", "task:t:source", transformer=fail)
+    levels.pull("task:t:packaged", "task:t:source", transformer="packaged")
+
+    report = levels.tick()
+    assert contents(memory, "task:t:by_function") == ["one", {"n": 1}, {"sum": 3}]
+    assert contents(memory, "task:t:packaged") == ["2 entries"]
+    assert edges(memory, "MADE_FROM") == 2 + 1 + 1 + 2
+    assert [one.error for one in report.subscriptions] == [None, "RuntimeError: no", None]
+    assert levels.info("task:t:failing").pending == 2
+
+    other = opened(memory.namespace)  # which was not given the function
+    assert "not given" in str(other.levels.tick().subscriptions[0].error)
+    levels.pull("task:t:failing", "task:t:source", transformer="dedup")
+    assert counts(levels.tick()) == {("task:t:failing", "task:t:source"): (2, 2)}
+
+
+def test_only_what_an_agent_may_read_is_pulled(memory: Memory) -> None:
+    levels = memory.levels
+    levels.default("ada")
+    levels.default("bob")
+    for agent in ("ada", "eve"):
+        with pytest.raises(ScopeError, match="private"):
+            levels.pull("agent:bob:working", SENSORY, agent=agent)
+    with pytest.raises(ScopeError, match="may not read"):
+        levels.pull("agent:bob:working", SENSORY, agent="bob")
+    memory.scopes.set("ada", share_with=["bob"])
+    memory.scopes.set("bob", inherit_from=["ada"])
+    assert levels.pull("agent:bob:working", SENSORY, agent="bob").created
+    assert not levels.pull("agent:bob:working", SENSORY, agent="bob").created
+    levels.add(SENSORY, "for both")
+    assert levels.tick("bob").levels == {"agent:bob:working": 1, "agent:bob:stm": 1}
+    memory.scopes.set("ada", share_with=[])
+    levels.add(SENSORY, "not any more")
+    report = levels.tick("bob")
+    assert [(one.ingested, one.error is None) for one in report.subscriptions] == [(0, False)]
+    assert contents(memory, "agent:bob:working") == ["for both"]
+    levels.add("agent:bob:stm", {**RECORD, "agent": "ada"})
+    skipped = next(one for one in levels.tick("bob").subscriptions if "episodic" in one.target)
+    assert (skipped.became, skipped.skipped) == (0, 1)
+    assert "does not own" in skipped.reasons[0]
+
+
+def test_a_wrong_subscription_is_refused_and_leaves_nothing(memory: Memory) -> None:
+    levels = memory.levels
+    levels.default("ada")
+    levels.put("task:t:a")
+    with pytest.raises(ValidationError, match="sensory -> agent:ada:working -> agent:ada:stm -> "):
+        levels.pull(SENSORY, SHORT)
+    with pytest.raises(ValidationError, match="'task:t:a -> task:t:a'"):
+        levels.pull("task:t:a", "task:t:a")
+    with pytest.raises(ValidationError, match="give one of dedup, count, summarise"):
+        levels.pull("task:t:a", SHORT, transformer="nothing")
+    wrong: Any
+    for wrong in (
+        {"transformer": 7},
+        {"transformer": "summarise", "arguments": {"most": 0}},
+        {"transformer": "summarise", "arguments": {"least": 1}},
+        {"arguments": {"most": 1}},
+        {"arguments": []},
+        {"where": {"any_of": ["x"]}},
+    ):
+        with pytest.raises(ValidationError):
+            levels.pull("task:t:a", SHORT, **wrong)
+    with pytest.raises(NotFoundError, match="no level 'task:t:gone'"):
+        levels.pull("task:t:gone", SHORT)
+    with pytest.raises(ValidationError, match="nothing to pull"):
+        levels.pull("task:t:a", "agent:ada:ltm:episodic")
+    with pytest.raises(ValidationError):
+        levels.tick(7)  # type: ignore[arg-type]
+    assert levels.info("task:t:a").subscribed_to == ()
+
+
+class Plan(NamedTuple):
+    """A dataflow among five levels, and what happens to it."""
+
+    flow: dict[tuple[int, int], str | None]
+    events: list[tuple[str, int, int]]
+
+
+TRANSFORMERS = st.sampled_from([None, "dedup", "count"])
+PLANS = st.builds(
+    Plan,
+    st.dictionaries(
+        st.tuples(st.integers(0, 4), st.integers(0, 4)).filter(lambda pair: pair[0] < pair[1]),
+        TRANSFORMERS,
+        max_size=7,
+    ),
+    st.lists(
+        st.tuples(st.sampled_from(["add", "key", "tick"]), st.integers(0, 4), st.integers(0, 3)),
+        max_size=15,
+    ),
+)
+
+
+class Model:
+    """Levels as lists of what happened in them, pulled in the order of their numbers."""
+
+    def __init__(self, flow: dict[tuple[int, int], str | None]) -> None:
+        self.flow = flow
+        self.held: list[dict[str, tuple[str, int]]] = [{} for _ in range(5)]
+        self.stored: list[list[str]] = [[] for _ in range(5)]
+        self.position = dict.fromkeys(flow, 0)
+        self.ingested: Counter[tuple[int, int]] = Counter()
+
+    def add(self, level: int, key: str, content: str, count: int = 0) -> None:
+        if self.held[level].get(key) != (content, count):
+            self.held[level][key] = (content, count)
+            self.stored[level].append(key)
+
+    def tick(self) -> None:
+        for source, target in sorted(self.flow, key=lambda pair: (pair[1], pair[0])):
+            events = self.stored[source][self.position[source, target] :]
+            self.position[source, target] += len(events)
+            keys = [key for at, key in enumerate(events) if key not in events[at + 1 :]]
+            self.ingested[source, target] += len(keys)
+            self._pull(
+                target, self.flow[source, target], [(k, *self.held[source][k]) for k in keys]
+            )
+
+    def _pull(self, target: int, how: str | None, came: list[tuple[str, str, int]]) -> None:
+        if how == "count":
+            for content, times in Counter(content for _, content, _ in came).items():
+                before = self.held[target].get(f"count {content}", ("", 0))[1]
+                self.add(target, f"count {content}", content, before + times)
+            return
+        for key, content, count in sorted(came, key=lambda each: not _named(each[0])):
+            alike = content in {held for held, _ in self.held[target].values()}
+            if how == "dedup" and not _named(key) and alike:
+                continue
+            self.add(target, key if _named(key) else uuid4().hex, content, count)
+
+
+def _named(key: str) -> bool:
+    """Whether it stands for a key of an entry."""
+    return key.startswith(("key ", "count "))
+
+
+@pytest.mark.parametrize("engine", ["embedded"], indirect=True)
+@hypothesis.settings(max_examples=60)
+@hypothesis.given(plan=PLANS)
+def test_any_dataflow_ingests_what_a_plain_model_does(
+    settings: Settings, store_of_all: Memory, plan: Plan
+) -> None:
+    """Every entry is ingested once for each subscription, whatever the topology and schedule."""
+    memory = Memory(store_of_all.store, f"flow-{uuid4().hex}", settings)
+    names = [f"task:t:{number}" for number in range(5)]
+    model, ingested = Model(plan.flow), Counter[tuple[int, int]]()
+    for name in names:
+        memory.levels.put(name)
+    for (source, target), how in plan.flow.items():
+        memory.levels.pull(names[target], names[source], transformer=how)
+    for what, level, number in [*plan.events, ("tick", 0, 0)]:
+        if what == "tick":
+            model.tick()
+            for one in memory.levels.tick().subscriptions:
+                ingested[names.index(one.source), names.index(one.target)] += one.ingested
+        elif what == "key":
+            memory.levels.add(names[level], f"content {number}", key=f"key {number % 2}")
+            model.add(level, f"key {number % 2}", f"content {number}")
+        else:
+            memory.levels.add(names[level], f"content {number}")
+            model.add(level, uuid4().hex, f"content {number}")
+    assert +ingested == +model.ingested
+    for level, name in enumerate(names):
+        rows = memory.query(
+            "MATCH (e:Entry)-[:IN]->(l:Level {name: $name}) WHERE l.ns = $ns "
+            "RETURN e.content AS content, e.metadata AS metadata",
+            name=name,
+        )
+        told = sorted((row["content"], _count(row["metadata"])) for row in rows)
+        assert told == sorted(model.held[level].values()), name
+    assert not memory.levels.tick().subscriptions
+
+
+def _count(metadata: str) -> int:
+    return (
+        int(metadata.removeprefix('{"count":').removesuffix("}") or 0) if "count" in metadata else 0
+    )
+
+
+@pytest.fixture(scope="module")
+def store_of_all() -> Iterator[Memory]:
+    """An embedded memory of which each example takes a namespace."""
+    with Memory.open("memory:") as memory:
+        yield memory

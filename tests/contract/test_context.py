@@ -594,7 +594,9 @@ class TestTasksWithoutType:
                 assert choice.text == tool
                 assert f", expected {choice.probability:.0%}: " in first
                 assert choice.probability == lived.predict(asked, tool).probability
-                assert lived.recall(asked).items[0].text == tool
+                recalled = lived.recall(asked).items[0]
+                assert recalled.text == tool
+                assert recalled.mean == pytest.approx(choice.probability, rel=1e-9)
                 assert " of 10 " in first, "of the ten trials on this task, not of thirty"
                 assert f"instead: {tool}" in shown
 

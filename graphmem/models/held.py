@@ -33,6 +33,8 @@ class PullRecord(Input):
     source: Known
     transformer: Annotated[Name, Field(max_length=MAX_NAME)] | None = None
     arguments: JsonObject = Field(default_factory=dict)
+    pulled: Annotated[int, Field(ge=0)] = 0
+    """How many of the entries of the source, in order, it has pulled already."""
 
 
 class LevelRecord(Line):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -199,6 +200,23 @@ def test_functions_make_entries_and_a_failure_stops_one_subscription(
     assert "not given" in str(other.levels.tick().subscriptions[0].error)
     levels.pull("task:t:failing", "task:t:source", transformer="dedup")
     assert counts(levels.tick()) == {("task:t:failing", "task:t:source"): (2, 2)}
+
+
+def test_an_import_goes_on_where_the_export_was(
+    memory: Memory, opened: Opener, tmp_path: Path
+) -> None:
+    memory.levels.put("task:t:source")
+    memory.levels.put("task:t:target")
+    memory.levels.pull("task:t:target", "task:t:source")
+    memory.levels.add("task:t:source", "pulled")
+    memory.levels.tick()
+    memory.levels.add("task:t:source", "pending")
+    memory.upkeep.export(tmp_path / "held.jsonl", "jsonl")
+    other = opened(f"{memory.namespace}-other")
+    other.upkeep.import_(tmp_path / "held.jsonl", "jsonl")
+    assert contents(other, "task:t:target") == ["pulled"]
+    assert other.levels.tick().levels == {"task:t:target": 1}
+    assert contents(other, "task:t:target") == ["pending", "pulled"]
 
 
 def test_only_what_an_agent_may_read_is_pulled(memory: Memory) -> None:

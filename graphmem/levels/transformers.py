@@ -353,6 +353,8 @@ def check_arguments(function: Function | None, arguments: Mapping[str, JsonValue
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # of something built in
         return
+    except Exception as error:  # whatever an object of somebody raises there
+        raise ValidationError("transformer", None, f"cannot be looked at: {error}") from error
     try:
         signature.bind([], **arguments)
     except TypeError as error:

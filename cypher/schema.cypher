@@ -52,6 +52,38 @@ WITH s, CASE WHEN s.version > $version THEN s.version ELSE $version END AS versi
 SET s.version = version
 RETURN version;
 
+// name: schema.count_successes
+// mode: write
+// doc: Counts the successes of tasks that a graphmem before schema version 5 wrote.
+// returns: tasks integer
+MATCH (t:Task)
+WHERE t.successes IS NULL
+OPTIONAL MATCH (t)<-[:ATTEMPTED]-(e:Episode)
+WITH t, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes
+SET t.successes = successes
+RETURN count(*) AS tasks;
+
+// name: schema.uses
+// doc: How often agents used strategies on types of tasks, in all namespaces.
+// returns: ns string, home string, agent string, type string, trials integer, successes integer, created_at integer
+MATCH (a:Agent)-[:RAN]->(e:Episode)-[u:USED]->(:Strategy)
+WHERE u.applied AND e.type IS NOT NULL
+RETURN a.ns AS ns, a.id AS home, a.name AS agent, e.type AS type, count(*) AS trials,
+  sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes, min(e.recorded_at) AS created_at
+ORDER BY home, type;
+
+// name: schema.tally
+// mode: write
+// doc: Writes those tallies that are not there (a graphmem before schema version 5 kept none): rows of schema.uses, with their ids.
+// returns: tallies integer
+UNWIND $rows AS row
+MATCH (a:Agent {id: row.home})
+OPTIONAL MATCH (y:Tally {id: row.id})
+WITH row, a, y WHERE y IS NULL
+CREATE (:Tally {id: row.id, ns: row.ns, created_at: row.created_at, agent: row.agent, type: row.type, trials: row.trials,
+  successes: row.successes})-[:COUNTS]->(a)
+RETURN count(*) AS tallies;
+
 // name: schema.namespace
 // doc: The settings that a namespace keeps (no row: nothing was written in it; null: written before that was kept).
 // returns: success_threshold float, z float, prior_successes float, prior_failures float, established_above float, refuted_below float

@@ -29,6 +29,7 @@ PAGE = 2_000
 _REASONS = 5
 """Most reasons that a report tells of one subscription."""
 _log = logging.getLogger(__name__)
+_BECAME = {"episodes": "flow.became_episodes", "knowledge": "flow.became_knowledge"}
 
 
 class _Arguments(Input):
@@ -301,7 +302,7 @@ class Flow(Base):
         if read.drafts and row["holds"] == "entries":
             made = _stored(tx, row["level"], transformer, read.drafts)
         for kind, rows in became.by_kind().items():
-            tx.run(f"flow.became_{kind}", rows=rows)
+            tx.run(_BECAME[kind], rows=rows)
         if read.pulled:
             touched = [{"id": each["id"], "reads": 1, "at": tx.now} for each in read.pulled]
             tx.run("entries.touch", rows=touched)

@@ -130,7 +130,8 @@ class _Reader:
         self.session = self.snapshot.session
         self.indexes: dict[str, EmbeddedIndex] = {}
         try:
-            schema.check(lambda query, **params: _run(self.session.cypher, query, params))
+            version = schema.check(lambda query, **params: _run(self.session.cypher, query, params))
+            self.outdated = schema.outdated(version)
         except BaseException:
             self.close()
             raise
@@ -478,8 +479,12 @@ class EmbeddedStore:
                 if same or time.monotonic() - reader.at < self._settings.snapshot_seconds:
                     return reader
             self._drop_reader()
-            self._reader = reader = _Reader(self.folder)
-            return reader
+            reader = _Reader(self.folder)
+            if not reader.outdated:
+                self._reader = reader
+                return reader
+            reader.close()
+        return self._writable()  # which brings it to the present version
 
     def _drop_reader(self) -> None:
         reader, self._reader = self._reader, None

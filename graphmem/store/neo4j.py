@@ -129,6 +129,7 @@ class Neo4jStore:
         self._grace = settings.connect_timeout + GRACE
         self._shared = threading.local()
         self._schema: int | None = None
+        self._looked = False
         self._applying = threading.Lock()
         logging.getLogger("neo4j.notifications").setLevel(logging.ERROR)
         logging.getLogger("neo4j.pool").setLevel(logging.CRITICAL)
@@ -173,6 +174,8 @@ class Neo4jStore:
 
     def read(self, query: Query, /, **params: Any) -> list[Row]:
         """Run a reading statement; the server refuses one that writes."""
+        if not self._looked:
+            self._look()
         return self._again(lambda _: self._alone(query, params, neo4j.RoutingControl.READ, _rows))
 
     def ask(self, query: Query, limits: Limits, /, **params: Any) -> Rows:
@@ -222,6 +225,16 @@ class Neo4jStore:
             yield
         finally:
             del self._shared.deadline
+
+    def _look(self) -> None:
+        """Bring what an older graphmem wrote to the present version before it is first read."""
+        self._looked = True  # what follows reads, too
+        try:
+            if schema.outdated(schema.check(self.read)):
+                self.apply_schema()
+        except BaseException:
+            self._looked = False
+            raise
 
     def _ready(self) -> None:
         """Have the schema there before anything is written."""

@@ -54,7 +54,8 @@ class Upkeep:
     def initialize(self) -> int:
         """Create missing constraints and indexes; return the schema version.
 
-        Other writing methods do this automatically at their first call.
+        Counts that an older graphmem did not keep are derived. Other methods do this automatically
+        at their first call, where the memory is new or of an older version.
         """
         return self._graph.store.apply_schema(repair=True)
 

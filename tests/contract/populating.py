@@ -34,8 +34,11 @@ STRENGTHS: dict[str, JsonValue] = {
     "score": 4.0,
     "fitted": True,
 }
-STORE_WIDE = {"schema.version", "schema.stamp", "schema.indexes", "maintenance.namespaces"}
-"""These concern the store, not a namespace; they hold no data of anybody."""
+STORE_WIDE = {
+    *("schema.version", "schema.stamp", "schema.indexes", "maintenance.namespaces"),
+    *("schema.count_successes", "schema.uses", "schema.tally"),
+}
+"""These concern the store, not a namespace: nobody calls them with what is not theirs."""
 
 
 def populate(memory: Memory, tag: str) -> None:

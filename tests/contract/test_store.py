@@ -13,6 +13,11 @@ from graphmem.store.queries import adhoc, catalog
 from tests.contract.populating import learned, populate
 
 CREATE = adhoc("CREATE (a:Agent {id: $id, ns: $ns}) RETURN a.id AS id", "write")
+FORGET = (
+    adhoc("MATCH (y:Tally) WHERE y.ns = $ns DETACH DELETE y", "write"),
+    adhoc("MATCH (t:Task) WHERE t.ns = $ns REMOVE t.successes", "write"),
+)
+"""What a graphmem before schema version 5 did not keep."""
 AGENTS = adhoc("MATCH (a:Agent) WHERE a.ns = $ns RETURN a.id AS id ORDER BY id")
 
 
@@ -80,3 +85,16 @@ def test_every_choice_of_optional_lines_is_a_statement() -> None:
                     "used": -1,
                 }  # so that it writes nothing
                 assert memory.store.write(variant, **given) == []
+
+
+def test_counts_that_an_older_version_did_not_keep_are_derived(memory: Memory) -> None:
+    populate(memory, "older")
+    expected = memory.predict("shared task", "shared a")
+    for forget in FORGET:
+        memory.store.write(forget, ns=memory.namespace)
+    assert memory.verify().differences
+
+    memory.upkeep.initialize()
+
+    assert not memory.verify().differences
+    assert memory.predict("shared task", "shared a") == expected

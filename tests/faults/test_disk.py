@@ -182,6 +182,29 @@ def test_a_memory_of_a_newer_version_is_refused_with_the_remedy(closed: Path) ->
             assert not caught.value.retryable
 
 
+@pytest.mark.parametrize("first", ["read", "write"])
+def test_a_memory_of_an_older_version_is_brought_up_to_date(closed: Path, first: str) -> None:
+    task, strategy = "task 1", "ask first"
+    with Memory.open(closed) as memory:
+        expected = memory.predict(task, strategy)
+    session = kglite.open_session(str(closed / "graph.kgl"), durable="normal")
+    session.execute("MATCH (y:Tally) DETACH DELETE y")
+    session.execute("MATCH (t:Task) REMOVE t.successes")
+    session.execute("MATCH (s:Schema) SET s.version = 4")
+    session.close()
+    (closed / "graph.kgl-manifest").unlink()  # it is of the file before
+
+    with Memory.open(closed) as memory:
+        if first == "write":
+            memory.learn("another task", "another strategy", success=True)
+            assert memory.verify().ok
+        else:
+            assert memory.predict(task, strategy) == expected
+            assert memory.recall(task).items
+    with Memory.open(closed) as memory:
+        assert memory.verify().ok
+
+
 def test_what_is_no_memory_is_refused_and_left_alone(tmp_path: Path) -> None:
     (file := tmp_path / "notes.txt").write_text("dear diary")
     with pytest.raises(NotAMemoryError, match="is a file"):

@@ -4,12 +4,12 @@
 // SIMILAR_TO and CO_OCCURS_WITH, reduces it. Merged strategies count as one.
 
 // name: recall.reached
-// doc: Strategies with what leads to them, the most promising first. They come from seeds: rows {task, strategy, relevance, weight}, each with
-// doc: the id of a task, whose strategies (those with most trials there) have its relevance, or with the id of a strategy. A task on which
-// doc: a strategy never worked lends it a part of its relevance, and leads to it only where nothing else does. own is the most relevant of
-// doc: the strategies, [strategy, relevance]; first the most relevant of the tasks, [task, trials, successes]; near are its outcomes on all
-// doc: of these. The order is only for preselection: relevance and freshness times a rate, which is drawn from that on all tasks to that on
-// doc: these, by weight. Without merged, merged strategies count separately.
+// doc: Strategies with what leads to them, the most promising first. They come from seeds: rows {task, strategy, relevance, weight}, each
+// doc: with the id of a task, whose strategies (those with most trials there) have its relevance, or with the id of a strategy. A task
+// doc: on which a strategy never worked lends it a part of its relevance, and leads to it only where nothing else does. own is the most
+// doc: relevant of the strategies, [strategy, relevance]; first the most relevant of the tasks, [task, trials, successes]; near are its
+// doc: outcomes on all of these. The order is only for preselection: relevance and freshness times a rate, which is drawn from that on
+// doc: all tasks to that on these, by weight. Without merged, merged strategies count separately.
 // option: agents  the outcomes of some agents alone, on some types of tasks
 // option: merged  strategies that were merged count as one, of all the members
 // param: seeds list, types list = null, fan_out integer = 32, half_life float = 7776000000.0, failed float = 0.5
@@ -63,10 +63,11 @@ WITH row, lower, row.relevance * row.freshness * lower AS score
 WITH collect({place: row.place, text: row.text, mean: row.mean, failed: row.failed, lower: lower, score: score}) AS rows
 WITH rows, [row IN rows WHERE NOT row.failed] AS others
 UNWIND rows AS row
-WITH row, CASE WHEN row.failed THEN reduce(best = null, o IN others | CASE WHEN o.mean > row.mean AND (best IS NULL OR o.score > best)
-  THEN o.score ELSE best END) END AS best
-RETURN row.place AS place, CASE WHEN best < row.score THEN best ELSE row.score END AS score, row.lower AS lower
-ORDER BY score DESC, row.mean DESC, row.text, place;
+UNWIND [o IN others WHERE row.failed AND o.mean > row.mean | o.score] + [null] AS better
+WITH row.place AS place, row.text AS text, row.mean AS mean, row.lower AS lower, row.score AS own, max(better) AS best
+WITH place, text, mean, lower, CASE WHEN best < own THEN best ELSE own END AS score
+RETURN place, score, lower
+ORDER BY score DESC, mean DESC, text, place;
 
 // name: recall.beside
 // doc: The neighbours of strategies, and of tasks: similar ones (strength: the square of the similarity), and strategies that were used in

@@ -29,7 +29,8 @@ _SECTIONS = {
         *("similar", "calibrate", "evaluate", "query", "stats", "verify"),
     ),
     "Parts of a memory": (
-        *("lessons", "policies", "people", "scopes", "events", "predictions", "cycles", "upkeep"),
+        *("lessons", "policies", "people", "levels", "scopes", "events", "predictions", "cycles"),
+        "upkeep",
     ),
     "Setting up": (
         *("init", "demo", "doctor", "backup", "restore", "config", "formats", "embedders"),

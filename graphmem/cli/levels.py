@@ -1,0 +1,370 @@
+"""The commands of memory.levels: what agents hold now, for an hour, or for good."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from graphmem.cli.options import Options, json_object, moment
+from graphmem.cli.printing import cell, print_table
+from graphmem.cli.similar import searchable
+
+if TYPE_CHECKING:
+    from graphmem.models import Tags
+    from graphmem.models.flow import TickReport
+    from graphmem.models.levels import Entry, Found, Level, LevelInfo
+
+TEXT = 60
+"""Characters of a text in a table; --json has all of it."""
+LEVEL_COLUMNS = (
+    ("level", "left"),
+    ("holds", "left"),
+    ("stays", "left"),
+    ("at most", "right"),
+    ("purpose", "left"),
+)
+ENTRY_COLUMNS = (
+    ("level", "left"),
+    ("key", "left"),
+    ("content", "left"),
+    ("tags", "left"),
+    ("relevance", "right"),
+)
+FOUND_COLUMNS = (*ENTRY_COLUMNS, ("similarity", "right"))
+TICK_COLUMNS = (
+    ("level", "left"),
+    ("pulled from", "left"),
+    ("ingested", "right"),
+    ("made", "right"),
+    ("became", "right"),
+    ("missed", "right"),
+    ("left out", "right"),
+    ("skipped", "right"),
+)
+_AGENT = click.option("--agent", help="Act as this agent; default: anybody.")
+_LIMIT = click.option("--limit", type=click.IntRange(1), default=10, show_default=True)
+
+
+@click.group()
+def levels() -> None:
+    """What agents hold now, for an hour, or for good, and what pulls from what."""
+
+
+@levels.command()
+@click.argument("name")
+@click.option("--ttl", type=float, metavar="SECONDS", help="How long an entry stays.")
+@click.option("--capacity", type=int, metavar="NUMBER", help="Most entries that are left.")
+@click.option("--purpose", default="", help="What it holds, and why.")
+@_AGENT
+@click.pass_obj
+def put(options: Options, /, name: str, **settings: Any) -> None:
+    """Make the level NAME, or replace its settings.
+
+    \b
+    Example:
+      graphmem --url ./ops.graph levels put task:deploy:shared --ttl 3600 --capacity 200
+    """
+    made = options.memory(must_exist=False).levels.put(name, **settings)
+    options.show(made, lambda: _levels([made]))
+
+
+@levels.command()
+@click.argument("agent")
+@click.pass_obj
+def default(options: Options, agent: str) -> None:
+    """Make the six levels of AGENT that are missing, and who pulls from whom.
+
+    \b
+    Example:
+      graphmem --url ./ops.graph levels default ada
+    """
+    made = options.memory(must_exist=False).levels.default(agent)
+    options.show(made, lambda: _levels(made))
+
+
+@levels.command()
+@click.argument("name")
+@click.argument("content")
+@click.option("--parse", is_flag=True, help="CONTENT is JSON; default: a text.")
+@click.option("--tag", "tags", multiple=True, help="What it is found by; can be repeated.")
+@click.option("--key", help="What it is about; a level has one entry under a key.")
+@click.option("--metadata", callback=json_object, metavar="JSON", help="Other data: an object.")
+@click.option("--ttl", type=float, metavar="SECONDS", help="How long it stays [the level's].")
+@click.option("--at", callback=moment, help="When it happened: ISO 8601 with time zone [now].")
+@click.option(
+    "--relevance", type=float, default=1.0, show_default=True, help="How much it counts at first."
+)
+@_AGENT
+@click.pass_obj
+def add(options: Options, /, name: str, content: str, parse: bool, **given: Any) -> None:
+    """Add an entry with CONTENT to the level NAME.
+
+    \b
+    Examples:
+      graphmem --url ./ops.graph levels add agent:ada:sensory "order 17 is late" --tag kind:fact
+      graphmem --url ./ops.graph levels add agent:ada:working '{"step": 2}' --parse --key plan
+    """
+    value: Any = content
+    if parse:
+        try:
+            value = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise click.BadParameter(f"{content!r:.100} is not JSON ({error})") from error
+    added = options.memory().levels.add(name, value, **given)
+
+    def line() -> None:
+        done = "replaced" if added.replaced else "added" if added.created else "there already:"
+        click.echo(f"{done} entry {added.id} in {added.level}")
+
+    options.show(added, line)
+
+
+@levels.command("list")
+@click.option("--owner", help="Only the levels of this agent, capability, task or collective.")
+@_AGENT
+@click.pass_obj
+def list_(options: Options, owner: str | None, agent: str | None) -> None:
+    """Print the names of the levels, one on a line.
+
+    \b
+    Example:
+      graphmem --url ./ops.graph levels list --owner ada
+    """
+    names = options.memory().levels.names(owner, agent=agent)
+
+    def lines() -> None:
+        for name in names or ("there are no levels",):
+            click.echo(cell(name))
+
+    options.show([{"name": name} for name in names], lines)
+
+
+@levels.command()
+@click.argument("name")
+@_AGENT
+@click.pass_obj
+def info(options: Options, name: str, agent: str | None) -> None:
+    """Show the level NAME, its settings, and what is in it now.
+
+    \b
+    Example:
+      graphmem --url ./ops.graph levels info agent:ada:working
+    """
+    found = options.memory().levels.info(name, agent=agent)
+    options.show(found, lambda: _info(found))
+
+
+@levels.command()
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@_AGENT
+@click.pass_obj
+def entries(options: Options, ids: tuple[str, ...], agent: str | None) -> None:
+    """Show entries by ID, also expired ones.
+
+    \b
+    Example:
+      graphmem --url ./ops.graph levels entries 3d6c9d1f5d6d8a8f6f2b4d3a1c0e7b52
+    """
+    rows = options.memory().levels.entries(ids, agent=agent)
+    options.show(rows, lambda: print_table(None, ENTRY_COLUMNS, map(_entry, rows)))
+
+
+@levels.command()
+@click.argument("text", required=False)
+@click.option("--level", "names", multiple=True, help="Only this level; can be repeated.")
+@click.option("--tag", "any_of", multiple=True, help="At least one of these; can be repeated.")
+@click.option("--all-of", multiple=True, metavar="TAG", help="All of these; can be repeated.")
+@click.option("--none-of", multiple=True, metavar="TAG", help="None of these; can be repeated.")
+@click.option("--key", metavar="PATTERN", help="Keys like this: * is any text, ? any character.")
+@click.option("--since", callback=moment, help="From this time on: ISO 8601 with time zone.")
+@click.option("--until", callback=moment, help="Before this time: ISO 8601 with time zone.")
+@click.option("--max-age", type=float, metavar="SECONDS", help="Not older than this.")
+@click.option("--min-relevance", type=float, default=0.0, help="Relevance now, at least.")
+@click.option("--include-expired", is_flag=True, help="Also what expired and is still there.")
+@_LIMIT
+@_AGENT
+@click.pass_obj
+def recall(
+    options: Options,
+    /,
+    text: str | None,
+    names: tuple[str, ...],
+    any_of: tuple[str, ...],
+    all_of: tuple[str, ...],
+    none_of: tuple[str, ...],
+    **asked: Any,
+) -> None:
+    """Show the entries that fit, the nearest to TEXT first; without it the most relevant.
+
+    \b
+    Examples:
+      graphmem --url ./ops.graph levels recall "late orders" --tag kind:fact --tag kind:plan
+      graphmem --url ./ops.graph levels recall --level agent:ada:working --key "order/*"
+    """
+    memory = options.memory() if text is None else searchable(options, for_text=True)
+    tags = _tags(any_of, all_of, none_of)
+    found = memory.levels.recall(text, levels=names or None, tags=tags, **asked)
+
+    def table() -> None:
+        if found:
+            print_table(None, FOUND_COLUMNS, map(_found, found))
+        else:
+            click.echo("no entries fit")
+
+    options.show(found, table)
+
+
+@levels.command()
+@click.argument("target")
+@click.argument("source")
+@click.option("--transformer", help="What makes the entries: dedup, count, summarise ...")
+@click.option("--arguments", callback=json_object, metavar="JSON", help="Those of the transformer.")
+@click.option("--tag", "any_of", multiple=True, help="At least one of these; can be repeated.")
+@click.option("--all-of", multiple=True, metavar="TAG", help="All of these; can be repeated.")
+@click.option("--none-of", multiple=True, metavar="TAG", help="None of these; can be repeated.")
+@_AGENT
+@click.pass_obj
+def pull(
+    options: Options,
+    /,
+    target: str,
+    source: str,
+    any_of: tuple[str, ...],
+    all_of: tuple[str, ...],
+    none_of: tuple[str, ...],
+    **given: Any,
+) -> None:
+    """Let the level TARGET pull from the level SOURCE at each tick.
+
+    \b
+    Example:
+      graphmem --url ./ops.graph levels pull agent:ada:working agent:ada:sensory \\
+          --transformer dedup --tag kind:fact
+    """
+    where = _tags(any_of, all_of, none_of)
+    made = options.memory().levels.pull(target, source, where=where, **given)
+
+    def line() -> None:
+        way = "" if made.transformer is None else f" with {made.transformer}"
+        click.echo(f"{made.target} pulls from {made.source}{way}")
+
+    options.show(made, line)
+
+
+@levels.command()
+@click.option("--agent", help="Only the levels of this agent pull; default: all.")
+@click.pass_obj
+def tick(options: Options, agent: str | None) -> None:
+    """Let levels pull what is pending, in the order of the dataflow.
+
+    \b
+    Example:
+      graphmem --url ./ops.graph levels tick --agent ada
+    """
+    report = options.memory().levels.tick(agent)
+    options.show(report, lambda: _ticked(report))
+    failed = [each for each in report.subscriptions if each.error is not None]
+    if failed:
+        raise click.ClickException(
+            "; ".join(f"{each.target} cannot pull from {each.source}" for each in failed)
+        )
+
+
+@levels.command()
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Needed: what is in it cannot be brought back.")
+@_AGENT
+@click.pass_obj
+def close(options: Options, name: str, yes: bool, agent: str | None) -> None:
+    """End the level NAME: erase it with its entries.
+
+    \b
+    Example:
+      graphmem --url ./ops.graph levels close task:deploy:shared --yes
+    """
+    if not yes:
+        raise click.UsageError(f"this erases {name} and its entries for good; add --yes")
+    removed = options.memory().levels.close(name, agent=agent)
+
+    def line() -> None:
+        click.echo(f"closed {cell(name)}; entries that it had: {removed:,}")
+
+    options.show([{"name": name, "removed": removed}], line)
+
+
+def _tags(
+    any_of: tuple[str, ...], all_of: tuple[str, ...], none_of: tuple[str, ...]
+) -> Tags | None:
+    if not (any_of or all_of or none_of):
+        return None
+    from graphmem.models import Tags
+
+    return Tags(any_of=any_of, all_of=all_of, none_of=none_of)
+
+
+def _levels(rows: list[Level]) -> None:
+    print_table(None, LEVEL_COLUMNS, map(_level, rows))
+
+
+def _level(row: Level) -> tuple[Any, ...]:
+    return row.name, row.holds, _span(row.ttl), row.capacity, cell(row.purpose, TEXT)
+
+
+def _span(seconds: float | None) -> str:
+    return "for good" if seconds is None else f"{seconds:,.6g} s"
+
+
+def _entry(row: Entry) -> tuple[Any, ...]:
+    content, tags = cell(row.content, TEXT), cell(", ".join(row.tags), TEXT)
+    return row.level, row.key, content, tags, row.relevance
+
+
+def _found(row: Found) -> tuple[Any, ...]:
+    return *_entry(row), row.similarity
+
+
+def _info(row: LevelInfo) -> None:
+    facts: dict[str, Any] = {
+        "level": row.name,
+        "purpose": row.purpose,
+        "holds": row.holds,
+        "stays": _span(row.ttl),
+        "at most": row.capacity,
+        "entries": row.entries,
+        "expired": row.expired,
+        "missed": row.missed,
+        "pending": row.pending,
+        "pulls from": ", ".join(row.subscribed_to),
+        "tags": ", ".join(row.tags),
+        "oldest": row.oldest_at,
+        "newest": row.newest_at,
+    }
+    for name, value in facts.items():
+        if value not in (None, ""):
+            click.echo(f"{name:<12}{cell(value)}")
+
+
+def _ticked(report: TickReport) -> None:
+    if not report.subscriptions:
+        click.echo("nothing was pending")
+        return
+    rows = [
+        (
+            each.target,
+            each.source,
+            each.ingested,
+            each.made,
+            each.became,
+            each.missed,
+            each.left_out,
+            each.skipped,
+        )
+        for each in report.subscriptions
+    ]
+    print_table(None, TICK_COLUMNS, rows)
+    for each in report.subscriptions:
+        for reason in (*each.reasons, each.error):
+            if reason is not None:
+                click.echo(f"{each.target} from {each.source}: {cell(reason)}")

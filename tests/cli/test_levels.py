@@ -1,0 +1,76 @@
+"""The commands of memory.levels: add, ingest, ask, close."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.running import good, run
+
+
+@pytest.fixture
+def url(url: str) -> str:
+    good("--url", url, "levels", "default", "ada")
+    good("--url", url, "levels", "put", "task:deploy:shared", "--ttl", "3600")
+    return url
+
+
+def test_an_entry_goes_from_level_to_level_and_is_found(url: str) -> None:
+    where = ("--tag", "kind:fact", "--none-of", "old")
+    pulled = good(
+        *("--url", url, "--json", "levels", "pull", "task:deploy:shared", "agent:ada:working"),
+        *("--transformer", "count", *where),
+    ).json
+    assert (pulled["transformer"], pulled["created"]) == ("count", True)
+    add = ("--url", url, "levels", "add", "agent:ada:working")
+    said = ("order 17 is late", "--key", "order/17", "--tag", "kind:fact")
+    assert "added entry" in good(*add, *said).out
+    assert "there already" in good(*add, *said).out
+    assert "replaced" in good(*add, '{"late": 18}', "--parse", *said[1:]).out
+    good(*add, "an old plan", "--tag", "old", "--tag", "kind:fact")
+
+    report = good("--url", url, "--json", "levels", "tick").json
+    assert report["levels"] == {"task:deploy:shared": 1, "agent:ada:stm": 1}
+    assert "nothing was pending" in good("--url", url, "levels", "tick").out
+
+    recall = ("--url", url, "--json", "levels", "recall")
+    [found] = good(*recall, "--level", "task:deploy:shared", *where).json
+    assert (found["content"], found["metadata"], found["similarity"]) == (
+        {"late": 18},
+        {"count": 1},
+        None,
+    )
+    by_id = good("--url", url, "levels", "entries", found["id"]).out
+    assert '{"late": 18}' in by_id
+    near = good(*recall, "late", "--limit", "1", "--all-of", "kind:fact", "--key", "order/*").json
+    assert near[0]["similarity"] is not None
+    nothing = ("levels", "recall", "--since", "2100-01-01T00:00:00Z")
+    assert "no entries fit" in good("--url", url, *nothing).out
+
+    assert "task:deploy:shared" in good("--url", url, "levels", "list", "--owner", "deploy").out
+    assert good("--url", url, "--json", "levels", "info", "task:deploy:shared").json["entries"] == 1
+    close = ("--url", url, "levels", "close", "task:deploy:shared")
+    assert run(*close).code == 2
+    assert "entries that it had: 1" in good(*close, "--yes").out
+    assert "no levels" in good("--url", url, "levels", "list", "--owner", "deploy").out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("put", "nonsense"),
+        ("put", "task:deploy:new", "--ttl", "0"),
+        ("add", "agent:ada:nothing", "text"),
+        ("add", "agent:ada:working", "{", "--parse"),
+        ("add", "agent:ada:working", "text", "--agent", "bob"),
+        ("recall", "--level", "agent:ada:working", "--agent", "bob"),
+        ("pull", "agent:ada:sensory", "agent:ada:working"),  # a circle
+        ("pull", "task:deploy:shared", "agent:ada:working", "--transformer", "nothing"),
+        ("close", "task:deploy:other", "--yes"),
+    ],
+    ids=" ".join,
+)
+def test_what_is_wrong_is_told_and_nothing_is_written(url: str, arguments: tuple[str, ...]) -> None:
+    done = run("--url", url, "levels", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert "Error" in done.err
+    assert "nothing was pending" in good("--url", url, "levels", "tick").out

@@ -108,7 +108,8 @@ RETURN 'sentences' AS part, collect({text: text, supporting: supporting, opposin
 // doc: The lessons for tasks of a type: one row for each part that is not empty. Parts: rules (those of the tasks that hold, latest first),
 // doc: mistakes (on the tasks with the keys, most frequent first), heuristics and anti-patterns (of the type, best and most certain first,
 // doc: ignoring merging), general rules (best supported first; those of models last), episodes (of the tasks, latest first), merged (a
-// doc: merged strategy, if any), others (an agent besides the given ones, if any). The parameters most_... limit the numbers of rows.
+// doc: merged strategy, if any: the strategies are looked through only where the store has links of merged ones, whose number it knows),
+// doc: others (an agent besides the given ones, if any). The parameters most_... limit the numbers of rows.
 // param: tasks list, keys list, task_type string, consolidation string, at_least integer, at_least_failures integer, above float = 0.5
 // param: most_rules integer, most_mistakes integer, most_heuristics integer, most_anti_patterns integer, most_general_rules integer
 // param: most_episodes integer
@@ -180,6 +181,9 @@ ORDER BY at DESC, e.id DESC
 LIMIT $most_episodes
 RETURN 'episodes' AS part, collect({score: e.score, task_type: e.type, summary: e.summary}) AS rows
 UNION ALL
+CALL { MATCH ()-[l:MERGED_INTO]->() RETURN count(l) AS links }
+WITH links
+WHERE links > 0
 MATCH (s:Strategy)
 WHERE s.ns = $ns AND s.merged_into IS NOT NULL
 RETURN 'merged' AS part, collect({id: s.id})[..1] AS rows

@@ -5,7 +5,7 @@
 // doc: The rules, heuristics and policies that fit a text, by kind: rules of tasks near it, rows {id, relevance}; policies that the latest
 // doc: episodes on these took, the best of their states and those that crystallized; general rules on its type; heuristics of its type.
 // doc: What is said of the type has the relevance fits. Strategies that are shown already are left out (their ids, and their texts).
-// doc: Without merged, merged strategies count separately.
+// doc: Without the option merged, merged strategies count separately, and there is a row of that kind where any are.
 // option: agents  by the episodes of given agents, on given types of tasks, alone; general are the rules that follow from these
 // option: limited  of policies those alone that were never taken on other types of tasks
 // option: untyped  nothing that is said of a type
@@ -112,17 +112,27 @@ OPTIONAL MATCH (:Rule {id: row.id})-[d:DERIVED_FROM]->(e:Episode)               
 WHERE d.supports                                                                                                    //? !agents
 WITH row, collect(CASE WHEN e IS NULL THEN null ELSE {id: e.id, at: d.at} END) AS latest                            //? !agents
 RETURN 'general rules' AS kind, collect({row: row, latest: latest}) AS rows
+//? !untyped !merged
+UNION ALL
+CALL { MATCH ()-[l:MERGED_INTO]->() RETURN count(l) AS links }
+WITH links
+WHERE links > 0
+MATCH (s:Strategy)
+WHERE s.ns = $ns AND s.merged_into IS NOT NULL
+RETURN 'merged' AS kind, collect({id: s.id})[..1] AS rows
+//? !untyped
 UNION ALL
 MATCH (h:Heuristic)
 WHERE h.type = $task_type AND h.ns = $ns
+  AND h.trials >= $at_least                                                                                         //? !merged
   AND h.agent IN $agents                                                                                            //? agents
 WITH h.id AS id, posterior_mean(h.successes, h.trials, $prior_successes, $prior_failures) AS mean
 ORDER BY mean DESC, id
 LIMIT 32
 MATCH (h:Heuristic {id: id})-[:RECOMMENDS]->(s:Strategy)
-WITH h, whole(s) AS strategy, s.merged_into IS NOT NULL AS merged
+WITH h, whole(s) AS strategy
 WHERE NOT strategy IN $shown
-WITH h.agent AS agent, strategy, h.text AS text, merged, [h.id] AS members, h.trials AS trials,                     //? !merged
+WITH h.agent AS agent, strategy, h.text AS text, [h.id] AS members, h.trials AS trials,                             //? !merged
      h.successes AS successes, h.last_at AS last_at                                                                 //? !merged
 //? !untyped merged
 WITH DISTINCT h.agent AS agent, strategy
@@ -130,13 +140,13 @@ MATCH (w:Strategy {id: strategy})<-[:MERGED_INTO*0..1]-(p:Strategy)<-[:RECOMMEND
 WHERE h.type = $task_type AND h.agent = agent
 WITH agent, strategy, w.text AS text, h, p.id = strategy AS itself
 ORDER BY itself DESC, h.id
-WITH agent, strategy, text, false AS merged, collect(h.id) AS members, sum(h.trials) AS trials, sum(h.successes) AS successes,
+WITH agent, strategy, text, collect(h.id) AS members, sum(h.trials) AS trials, sum(h.successes) AS successes,
      max(h.last_at) AS last_at
 //? !untyped
-WHERE merged OR (trials >= $at_least AND posterior_mean(successes, trials, $prior_successes, $prior_failures) > $above)
-WITH agent, strategy, text, merged, members, trials, successes, last_at, $fits * successes + $prior_successes AS k,
+WHERE trials >= $at_least AND posterior_mean(successes, trials, $prior_successes, $prior_failures) > $above
+WITH agent, strategy, text, members, trials, successes, last_at, $fits * successes + $prior_successes AS k,
      $fits * trials + $prior_successes + $prior_failures AS n
-WITH strategy, {agent: agent, text: text, merged: merged, members: members, relevance: $fits, successes: successes, trials: trials,
+WITH strategy, {agent: agent, text: text, members: members, relevance: $fits, successes: successes, trials: trials,
        last_at: last_at, mean: k / n, lower: wilson_lower(k, n, $z), freshness: freshness(last_at, $now, $half_life)} AS row
 ORDER BY row.lower * row.freshness DESC, row.members[0]
 WITH strategy, collect(row)[0] AS row

@@ -141,7 +141,7 @@ class Beside:
         }
         rows = self._graph.read("recall_kinds.told", *options, **query)
         told = {row["kind"]: row["rows"] for row in rows}
-        if any(row["row"]["merged"] for row in told.get("heuristics", ())):
+        if "merged" in told:
             rows = self._graph.read("recall_kinds.told", *options, "merged", **query)
             told = {row["kind"]: row["rows"] for row in rows}
         return told

@@ -133,6 +133,14 @@ def test_a_type_by_wording_is_enough_for_its_heuristics(opened: Opener) -> None:
     [item] = memory.recall("debug everything else there may be").items
     assert (item.kind, item.relevance) == ("heuristic", 0.25)  # a task lends its type from .5 on
     assert item.path[:2] == ("text", "type: debugging")
+    # What was tried too seldom leaves no less room for it, however well it did.
+    memory.learn_many(
+        {"task": "debug the parser", "strategy": f"luck {number // 2}", "success": True}
+        for number in range(66)
+    )
+    learn(memory, 0, task="debug the parser", task_type=None, **more | {"score": 0.1})
+    [item] = memory.recall("debug everything else there may be").items
+    assert item.text.endswith("bisect")
 
 
 def test_an_agent_is_told_what_it_may_read(orders: Memory) -> None:

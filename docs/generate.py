@@ -65,6 +65,7 @@ OUTPUT: tuple[type, ...] = (
     *(models.Preference, models.Knowledge, models.KnowledgeRef, models.Statement, models.Scope),
     *(models.Level, models.LevelInfo, models.Entry, models.Found, models.Added),
     *(models.Subscription, models.TickReport, models.Pulled),
+    *(models.MemoryMap, models.LevelEdge, models.LevelStatistics),
     *(models.Recall, models.RecallItem, models.NearTask, models.SimilarStrategy),
     *(models.RelinkReport, models.EmbedderInfo),
 )

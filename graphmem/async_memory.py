@@ -194,6 +194,9 @@ class AsyncLevels(_Awaited[Levels]):
     tick = _in_thread(Levels.tick, writes=True)
     entries = _in_thread(Levels.entries)
     recall = _in_thread(Levels.recall)
+    map = _in_thread(Levels.map)
+    statistics = _in_thread(Levels.statistics)
+    tags = _in_thread(Levels.tags)
 
 
 class AsyncPeople(_Awaited[People]):

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from graphmem.cli import plotting
 from graphmem.cli.options import Options, json_object, moment
-from graphmem.cli.printing import cell, print_table
+from graphmem.cli.printing import cell, listed, print_table
 from graphmem.cli.similar import searchable
 
 if TYPE_CHECKING:
@@ -154,6 +155,74 @@ def info(options: Options, name: str, agent: str | None) -> None:
     """
     found = options.memory().levels.info(name, agent=agent)
     options.show(found, lambda: _info(found))
+
+
+@levels.command("map")
+@_AGENT
+@click.option("--mermaid", is_flag=True, help="Print a flow chart in Mermaid.")
+@plotting.option("the map")
+@click.pass_obj
+def map_(options: Options, agent: str | None, mermaid: bool, plot: str | None) -> None:
+    """Show the levels as a tree: under each level those that pull from it.
+
+    What is more than 300 tokens is left out; --json shows all.
+
+    \b
+    Examples:
+      graphmem --url ./ops.graph levels map --agent ada
+      graphmem --url ./ops.graph levels map --plot levels.svg
+    """
+    if mermaid and options.as_json:
+        raise click.UsageError("give --json or --mermaid")
+    if plot is not None:
+        plotting.check(plot)
+    shown = options.memory().levels.map(agent)
+    options.show(shown, lambda: click.echo((shown.mermaid() if mermaid else str(shown)).rstrip()))
+    if plot is not None:
+        shown.plot(plot)
+        click.echo(f"drawn in {plot}", err=options.as_json)
+
+
+@levels.command()
+@_AGENT
+@click.pass_obj
+def statistics(options: Options, agent: str | None) -> None:
+    """Show what is in the levels in sum: entries, what is pending, what was missed.
+
+    \b
+    Example:
+      graphmem --url ./ops.graph levels statistics
+    """
+    found = options.memory().levels.statistics(agent)
+
+    def lines() -> None:
+        for name, value in found:
+            _fact(name.replace("_", " "), listed(value) if name == "kinds" else value)
+
+    options.show(found, lines)
+
+
+@levels.command()
+@click.argument("name")
+@_AGENT
+@click.pass_obj
+def tags(options: Options, name: str, agent: str | None) -> None:
+    """Show the tags in the level NAME, with how many entries have each.
+
+    \b
+    Example:
+      graphmem --url ./ops.graph levels tags agent:ada:working
+    """
+    found = options.memory().levels.tags(name, agent=agent)
+    rows = [{"tag": tag, "entries": number} for tag, number in found.items()]
+
+    def table() -> None:
+        if rows:
+            print_table(None, (("tag", "left"), ("entries", "right")), found.items())
+        else:
+            click.echo("no entry has a tag")
+
+    options.show(rows, table)
 
 
 @levels.command()
@@ -342,8 +411,12 @@ def _info(row: LevelInfo) -> None:
         "newest": row.newest_at,
     }
     for name, value in facts.items():
-        if value not in (None, ""):
-            click.echo(f"{name:<12}{cell(value)}")
+        _fact(name, value)
+
+
+def _fact(name: str, value: Any) -> None:
+    if value not in (None, "", ()):
+        click.echo(f"{name:<15}{cell(value)}")
 
 
 def _ticked(report: TickReport) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from graphmem.errors import ValidationError
+from graphmem.graph.access import View
 from graphmem.graph.arguments import checked_agent
 from graphmem.graph.graph import Transaction
 from graphmem.ids import canonical_json, from_millis, level_id, level_stream_id, node_id
@@ -172,7 +173,7 @@ class Topology(Base):
 
         def work(tx: Transaction) -> LevelInfo:
             row = self._find(tx, [level], view)[0]
-            return infos(tx, [row])[0]
+            return infos(tx, [row], view)[0][0]
 
         return self._graph.view(work)
 
@@ -262,17 +263,21 @@ def owned(tx: Transaction, agent: str) -> list[str]:
     return [row["name"] for row in rows]
 
 
-def infos(tx: Transaction, rows: Iterable[Row]) -> list[LevelInfo]:
-    """Return what is in levels (rows of ``levels.get``), in their order."""
-    rows = list(rows)
+def infos(tx: Transaction, rows: Sequence[Row], view: View) -> tuple[list[LevelInfo], list[Row]]:
+    """Return what is in levels (rows of ``levels.get``), in their order, and what they pull from.
+
+    Sources that a reader may not read are left out.
+    """
     ids = [row["id"] for row in rows]
     held: dict[str, list[Row]] = {identity: [] for identity in ids}
     for row in tx.run("levels.holdings", ids=ids):
         held[row["id"]].append(row)
+    found = tx.run("levels.flow", ids=ids)
+    flow = [row for row in found if readable(LevelName.of(row["source"]), view)]
     sources: dict[str, list[Row]] = {identity: [] for identity in ids}
-    for row in tx.run("levels.flow", ids=ids):
+    for row in flow:
         sources[row["id"]].append(row)
-    return [_info(row, held[row["id"]], sources[row["id"]]) for row in rows]
+    return [_info(row, held[row["id"]], sources[row["id"]]) for row in rows], flow
 
 
 def _info(row: Row, held: list[Row], sources: list[Row]) -> LevelInfo:

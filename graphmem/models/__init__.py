@@ -59,6 +59,7 @@ from graphmem.models.lessons import (
     Wording,
 )
 from graphmem.models.levels import Added, Entry, Found, Level, LevelInfo, LevelUpkeep, Tags
+from graphmem.models.maps import LevelEdge, LevelStatistics, MemoryMap
 from graphmem.models.policies import (
     Candidate,
     CrystallizeReport,
@@ -137,11 +138,14 @@ __all__ = [
     "Learned",
     "LeftOut",
     "Level",
+    "LevelEdge",
     "LevelInfo",
+    "LevelStatistics",
     "LevelUpkeep",
     "LinkedPolicy",
     "LossReport",
     "Made",
+    "MemoryMap",
     "MemorySummary",
     "Mistake",
     "MistakeCard",

@@ -48,6 +48,14 @@ def test_an_entry_goes_from_level_to_level_and_is_found(url: str) -> None:
 
     assert "task:deploy:shared" in good("--url", url, "levels", "list", "--owner", "deploy").out
     assert good("--url", url, "--json", "levels", "info", "task:deploy:shared").json["entries"] == 1
+    seen = good("--url", url, "levels", "map").out
+    assert "  └ task:deploy:shared (count): 1 entries, for 3600 s" in seen
+    assert good("--url", url, "levels", "map", "--mermaid").out.startswith("flowchart LR")
+    assert good("--url", url, "--json", "levels", "map").json["edges"][0]["pending"] == 0
+    assert "entries        4" in good("--url", url, "levels", "statistics").out
+    assert good("--url", url, "--json", "levels", "tags", "task:deploy:shared").json == [
+        {"tag": "kind:fact", "entries": 1}
+    ]
     close = ("--url", url, "levels", "close", "task:deploy:shared")
     assert run(*close).code == 2
     assert "entries that it had: 1" in good(*close, "--yes").out
@@ -65,6 +73,8 @@ def test_an_entry_goes_from_level_to_level_and_is_found(url: str) -> None:
         ("recall", "--level", "agent:ada:working", "--agent", "bob"),
         ("pull", "agent:ada:sensory", "agent:ada:working"),  # a circle
         ("pull", "task:deploy:shared", "agent:ada:working", "--transformer", "nothing"),
+        ("map", "--plot", "levels.gif"),
+        ("tags", "agent:ada:working", "--agent", "bob"),
         ("close", "task:deploy:other", "--yes"),
     ],
     ids=" ".join,

@@ -268,6 +268,9 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
             "where": Tags(any_of=["shared"]),
             "agent": "shared agent",
         },
+        "levels.map": lambda: {"agent": "shared agent"},
+        "levels.statistics": lambda: {"agent": "shared agent"},
+        "levels.tags": lambda: {"name": "task:shared task:shared", "agent": "shared agent"},
         "levels.tick": lambda: {"agent": "shared agent"},
         "levels.entries": lambda: {"ids": first("Entry"), "agent": "shared agent"},
         "levels.recall": lambda: {

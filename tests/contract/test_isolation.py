@@ -154,6 +154,11 @@ READS: dict[str, Callable[[Memory, str, Asked], Any]] = {
         said(m.levels.info, f"agent:{owner}:working", agent=a)
         for owner in (READER, FRIEND, HIDDEN, "nobody")
     ],
+    "levels.map": lambda m, a, names: (m.levels.map(a).levels, m.levels.map(a).edges),
+    "levels.statistics": lambda m, a, names: m.levels.statistics(a).kinds,
+    "levels.tags": lambda m, a, names: [
+        said(m.levels.tags, f"agent:{owner}:working", agent=a) for owner in (READER, FRIEND, HIDDEN)
+    ],
     "levels.recall": lambda m, a, names: [
         m.levels.recall("did it", agent=a),
         m.levels.recall(agent=a),

@@ -1,0 +1,254 @@
+"""How the levels lie: a map that an agent, or a person, can look at."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from graphmem.errors import SettingsError, ValidationError
+from graphmem.files import writing
+from graphmem.models.fields import Output
+from graphmem.models.levels import LevelInfo
+from graphmem.text.tokens import count_tokens
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TOKENS = 300
+"""Most tokens of a map as text."""
+NAME = 80
+"""Most characters of a name in a map that is drawn or printed."""
+_ENDINGS = (".png", ".svg")
+
+
+class LevelEdge(Output):
+    """A level that pulls from another, in a map."""
+
+    source: str
+    target: str
+    """The level that pulls."""
+    transformer: str | None
+    pending: int
+    """Changes of the source that the target has not ingested yet."""
+
+
+class LevelStatistics(Output):
+    """What is in levels, in sum."""
+
+    at: datetime
+    levels: int
+    subscriptions: int
+    entries: int
+    """Entries that have not expired."""
+    expired: int
+    """Entries that expired, and that maintenance has not removed yet."""
+    missed: int
+    """Entries that expired, or were removed, before a subscriber ingested them."""
+    pending: int
+    """Changes that levels have not ingested yet, summed over what pulls from what."""
+    kinds: dict[str, int]
+    """Entries by kind of level: ``sensory``, ``working`` ..."""
+    over_capacity: tuple[str, ...]
+    """The levels that hold more than they should, by name."""
+    oldest_at: datetime | None
+    newest_at: datetime | None
+
+
+class MemoryMap(Output):
+    """The levels that a reader may read, what is in them, and what pulls from what.
+
+    ``str`` of it is a tree of at most 300 tokens, for a prompt.
+    """
+
+    agent: str | None
+    """Who reads; None: anybody."""
+    at: datetime
+    levels: tuple[LevelInfo, ...]
+    """Those of the reader first, then by name."""
+    edges: tuple[LevelEdge, ...]
+
+    @property
+    def entries(self) -> int:
+        """Entries that have not expired."""
+        return sum(level.entries for level in self.levels)
+
+    @property
+    def pending(self) -> int:
+        """Changes that levels have not ingested yet."""
+        return sum(edge.pending for edge in self.edges)
+
+    def to_json(self) -> str:
+        """Return the map as JSON."""
+        return self.model_dump_json(indent=2)
+
+    def __str__(self) -> str:
+        return self.tree()
+
+    def tree(self, max_tokens: int = TOKENS) -> str:
+        """Return the map as text: under each level those that pull from it.
+
+        Args:
+            max_tokens: most tokens of the text; what does not fit is counted in its last line.
+
+        Raises:
+            ValidationError: ``max_tokens`` is below 50.
+        """
+        if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 50:
+            raise ValidationError("max_tokens", max_tokens, "is no number from 50 on")
+        whose = "" if self.agent is None else f" that {_short(self.agent)} may read"
+        head = f"{len(self.levels)} levels{whose}: {self.entries} entries, {self.pending} pending"
+        lines, left, shown = [head], max_tokens - count_tokens(head), 0
+        for line, new in self._lines():
+            left -= count_tokens(line)
+            if left < 0:
+                break
+            lines.append(line)
+            shown += new
+        # What is left out is told in the place of the last lines.
+        while shown < len(self.levels):
+            more = f"and {len(self.levels) - shown} more levels"
+            if count_tokens("\n".join([*lines, more])) <= max_tokens:
+                return "\n".join([*lines, more])
+            shown -= not lines.pop().endswith(_AGAIN)
+        return "\n".join(lines)
+
+    def _lines(self) -> Iterator[tuple[str, bool]]:
+        """Yield the lines of the tree, and whether each shows a level for the first time."""
+        by_name = {level.name: level for level in self.levels}
+        above: dict[str, list[LevelEdge]] = {}
+        for edge in self.edges:
+            above.setdefault(edge.source, []).append(edge)
+        fed = {edge.target for edge in self.edges}
+        seen: set[str] = set()
+        for root in self.levels:
+            waiting: list[tuple[int, str, str]] = [] if root.name in fed else [(0, root.name, "")]
+            while waiting:
+                depth, name, way = waiting.pop()
+                start = f"{'  ' * (depth - 1)}└ " if depth else ""
+                if name in seen:
+                    yield f"{start}{_short(name)}{way}{_AGAIN}", False
+                    continue
+                seen.add(name)
+                yield f"{start}{_short(name)}{way}: {_held(by_name[name])}", True
+                waiting += [
+                    (depth + 1, edge.target, f" ({edge.transformer})" if edge.transformer else "")
+                    for edge in reversed(above.get(name, ()))
+                ]
+
+    def mermaid(self) -> str:
+        """Return the map as a flow chart in Mermaid."""
+        ids = {level.name: f"l{number}" for number, level in enumerate(self.levels)}
+        lines = ["flowchart LR"]
+        for level in self.levels:
+            label = f"{_escaped(_short(level.name))}<br/>{_held(level)}"
+            lines.append(f'  {ids[level.name]}["{label}"]')
+        for edge in self.edges:
+            words = _way(edge)
+            arrow = f'-->|"{_escaped(words)}"|' if words else "-->"
+            lines.append(f"  {ids[edge.source]} {arrow} {ids[edge.target]}")
+        return "\n".join(lines) + "\n"
+
+    def plot(self, file: str | Path | None = None) -> Figure:
+        """Draw the map, from the left to the right as entries flow; return the figure.
+
+        Args:
+            file: a .png or .svg to write; None: none.
+
+        Raises:
+            ValidationError: the name of the file has another ending.
+            SettingsError: matplotlib is not installed.
+            StorageError: the file cannot be written.
+        """
+        if file is not None and Path(file).suffix.lower() not in _ENDINGS:
+            raise ValidationError("file", str(file), "is no .png or .svg")
+        figure = _drawn(self)
+        if file is not None:
+            with writing(file) as picture, warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a font that lacks a letter
+                figure.savefig(picture, format=Path(file).suffix[1:].lower())
+        return figure
+
+
+_AGAIN = " (above)"
+
+
+def _held(level: LevelInfo) -> str:
+    """Return what is in a level in words."""
+    if level.view:
+        return f"shows {level.holds}"
+    parts = [f"{level.entries} entries"]
+    numbers = {"expired": level.expired, "pending": level.pending, "missed": level.missed}
+    parts += [f"{number} {word}" for word, number in numbers.items() if number]
+    if level.ttl is not None:
+        parts.append(f"for {level.ttl:.6g} s")
+    if level.capacity is not None:
+        parts.append(f"at most {level.capacity}")
+    return ", ".join(parts)
+
+
+def _way(edge: LevelEdge) -> str:
+    words = [_short(edge.transformer)] if edge.transformer else []
+    if edge.pending:
+        words.append(f"{edge.pending} pending")
+    return ", ".join(words)
+
+
+def _short(text: str) -> str:
+    """Return a name on one line, of a length that fits."""
+    shown = "".join(char if char.isprintable() else " " for char in text)
+    return shown if len(shown) <= NAME else f"{shown[: NAME - 1]}…"
+
+
+def _escaped(text: str) -> str:
+    """Return text as a label of Mermaid."""
+    return "".join(f"#{ord(char)};" if char in '"#&<>|;`\\' else char for char in text)
+
+
+def _drawn(memory: MemoryMap) -> Figure:
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise SettingsError("plot needs matplotlib; pip install matplotlib") from None
+    import networkx as nx
+
+    graph = nx.DiGraph()
+    graph.add_nodes_from(level.name for level in memory.levels)
+    graph.add_edges_from((edge.source, edge.target) for edge in memory.edges)
+    columns: list[list[str]] = [sorted(names) for names in nx.topological_generations(graph)]
+    place: Mapping[str, tuple[float, float]] = {
+        name: (x, -(y + 0.5) / len(names))
+        for x, names in enumerate(columns)
+        for y, name in enumerate(names)
+    }
+    tallest = max(map(len, columns), default=1)
+    height = min(0.5 + 0.8 * tallest, 300)  # inches; pictures have a largest size
+    figure = Figure(figsize=(3.4 * max(1, min(len(columns), 80)), height))
+    FigureCanvasAgg(figure)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    axes.set_xlim(-0.5, max(1, len(columns)) - 0.5)
+    axes.set_ylim(-1, 0)
+    boxes: dict[str, object] = {}
+    for level in memory.levels:
+        text = f"{_short(level.name)}\n{_held(level)}".replace("$", r"\$")
+        box = {"boxstyle": "round", "facecolor": "#e8f1fa" if level.view else "white"}
+        at = place[level.name]
+        shown = axes.text(*at, text, ha="center", va="center", fontsize=7, bbox=box)
+        boxes[level.name] = shown.get_bbox_patch()
+    for edge in memory.edges:
+        axes.annotate(
+            "",
+            xy=place[edge.target],
+            xytext=place[edge.source],
+            arrowprops={
+                "arrowstyle": "->",
+                "color": "#888888",
+                "patchA": boxes[edge.source],
+                "patchB": boxes[edge.target],
+            },
+        )
+    return figure

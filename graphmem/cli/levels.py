@@ -137,7 +137,7 @@ def list_(options: Options, owner: str | None, agent: str | None) -> None:
 
     def lines() -> None:
         for name in names or ("there are no levels",):
-            click.echo(cell(name))
+            click.echo(cell(name, 1_000))
 
     options.show([{"name": name} for name in names], lines)
 

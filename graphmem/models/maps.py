@@ -123,8 +123,9 @@ class MemoryMap(Output):
             above.setdefault(edge.source, []).append(edge)
         fed = {edge.target for edge in self.edges}
         seen: set[str] = set()
-        for root in self.levels:
-            waiting: list[tuple[int, str, str]] = [] if root.name in fed else [(0, root.name, "")]
+        roots = [level.name for level in self.levels if level.name not in fed]
+        for root in (*roots, *by_name):  # a circle, which an import can close, has no root
+            waiting = [] if root in seen else [(0, root, "")]
             while waiting:
                 depth, name, way = waiting.pop()
                 start = f"{'  ' * (depth - 1)}└ " if depth else ""
@@ -134,7 +135,11 @@ class MemoryMap(Output):
                 seen.add(name)
                 yield f"{start}{_short(name)}{way}: {_held(by_name[name])}", True
                 waiting += [
-                    (depth + 1, edge.target, f" ({edge.transformer})" if edge.transformer else "")
+                    (
+                        depth + 1,
+                        edge.target,
+                        f" ({_short(edge.transformer)})" if edge.transformer else "",
+                    )
                     for edge in reversed(above.get(name, ()))
                 ]
 
@@ -218,7 +223,11 @@ def _drawn(memory: MemoryMap) -> Figure:
     graph = nx.DiGraph()
     graph.add_nodes_from(level.name for level in memory.levels)
     graph.add_edges_from((edge.source, edge.target) for edge in memory.edges)
-    columns: list[list[str]] = [sorted(names) for names in nx.topological_generations(graph)]
+    whole = nx.condensation(graph)  # a circle, which an import can close, is in one column
+    columns = [
+        sorted(name for part in parts for name in whole.nodes[part]["members"])
+        for parts in nx.topological_generations(whole)
+    ]
     place: Mapping[str, tuple[float, float]] = {
         name: (x, -(y + 0.5) / len(names))
         for x, names in enumerate(columns)

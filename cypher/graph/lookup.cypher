@@ -20,11 +20,11 @@ RETURN t.id AS id, t.key AS key, t.description AS text, t.type AS task_type, t.t
 ORDER BY id;
 
 // name: lookup.described_tasks
-// doc: The tasks with a description.
+// doc: The tasks with a description. With `t.ns = $ns` the embedded engine collects all tasks of the namespace before it compares.
 // param: text string
 // returns: id string, key string, text string, task_type string, type_rule string, episodes integer, score_sum float
 MATCH (t:Task)
-WHERE t.description = $text AND t.ns = $ns
+WHERE t.description = $text AND t.ns IN [$ns]
 RETURN t.id AS id, t.key AS key, t.description AS text, t.type AS task_type, t.type_rule AS type_rule, t.episodes AS episodes,
   t.score_sum AS score_sum
 ORDER BY id;

@@ -14,9 +14,8 @@
 // name: consolidation.state
 // doc: The consolidation of a namespace (no row: none yet), and the present number of episodes.
 // returns: at integer, before integer, stamp integer, z float, renewals integer, episodes integer
-MATCH (t:Task)
-WHERE t.ns = $ns
-WITH sum(t.episodes) AS episodes
+CALL { MATCH (t:Task) WHERE t.ns = $ns RETURN sum(t.episodes) AS episodes }
+WITH episodes
 OPTIONAL MATCH (c:Consolidation {id: $id})
 RETURN c.at AS at, c.episodes AS before, CASE WHEN c.method = 2 THEN c.stamp ELSE null END AS stamp, c.z AS z,
        c.renewals AS renewals, episodes;

@@ -389,11 +389,7 @@ def _least(similar: Mapping[str, float]) -> float:
 
 def _sorted(rows: Iterable[Row]) -> list[Borrowed]:
     """Return what has trials, the nearest first."""
-    lent = [
-        Borrowed(**{name: row[name] for name in Borrowed.model_fields})
-        for row in rows
-        if row["trials"]
-    ]
+    lent = [Borrowed(**{name: row[name] for name in _LENT}) for row in rows if row["trials"]]
     return sorted(lent, key=lambda one: (-one.similarity, one.text, one.id))
 
 
@@ -407,6 +403,7 @@ def _pick(row: Mapping[str, Any]) -> dict[str, int]:
     return {"trials": row["trials"], "successes": row["successes"]}
 
 
+_LENT = tuple(Borrowed.model_fields)
 _NEAR = ("near_trials", "near_successes", "near_weight", "near_won")
 _POOLED = (
     *("trials", "successes", "type_trials", "type_successes", "near_weight", "near_won"),

@@ -167,6 +167,11 @@ CASE WHEN at IS NULL THEN 1.0 WHEN at > now THEN 1.0 ELSE 2.0 ^ ((at - now) / ha
 // doc: The relevance of an entry at a time: it loses the share `decay` a minute since `at` (milliseconds), and more slowly what was read.
 base * (1.0 - decay) ^ (CASE WHEN now > at THEN (now - at) / 60000.0 ELSE 0.0 END / (1.0 + log(1.0 + reads)));
 
+// formula: fades_at(base, at, reads, decay, prune)
+// doc: When the relevance of an entry falls under what its level prunes (milliseconds); null if it never does.
+CASE WHEN prune <= 0.0 THEN null WHEN base < prune THEN 1.0 * at WHEN decay <= 0.0 THEN null
+  ELSE at + 60000.0 * (1.0 + log(1.0 + reads)) * log(prune / base) / log(1.0 - decay) END;
+
 // formula: living(expires_at, now)
 // doc: Whether an entry has not expired at a time (milliseconds).
 expires_at IS NULL OR expires_at > now;
@@ -181,11 +186,11 @@ e.id AS id, l.name AS level, e.key AS key, e.content AS content, e.format AS for
 // columns: level_columns(l)
 // doc: The output columns of a level; `ttl` in milliseconds.
 // returns: id string, name string, kind string, owner_kind string, owner string, purpose string, holds string, ttl integer
-// returns: capacity integer, decay float, prune float, dedup float, reindex float, missed integer, maintained_at integer
+// returns: capacity integer, decay float, prune float, dedup float, reindex float, missed integer, reindexed_at integer
 // returns: created_at integer
 l.id AS id, l.name AS name, l.kind AS kind, l.owner_kind AS owner_kind, l.owner AS owner, l.purpose AS purpose, l.holds AS holds, l.ttl AS
   ttl, l.capacity AS capacity, l.decay AS decay, l.prune AS prune, l.dedup AS dedup, l.reindex AS reindex, l.missed AS missed,
-  l.maintained_at AS maintained_at, l.created_at AS created_at;
+  l.reindexed_at AS reindexed_at, l.created_at AS created_at;
 
 // columns: policy_columns(p, s, lower, upper)
 // doc: The output columns of a policy in a state.

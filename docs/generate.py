@@ -66,6 +66,7 @@ OUTPUT: tuple[type, ...] = (
     *(models.Level, models.LevelInfo, models.Entry, models.Found, models.Added),
     *(models.Subscription, models.TickReport, models.Pulled),
     *(models.MemoryMap, models.LevelEdge, models.LevelStatistics),
+    *(models.MaintainReport, models.LevelMaintained),
     *(models.Recall, models.RecallItem, models.NearTask, models.SimilarStrategy),
     *(models.RelinkReport, models.EmbedderInfo),
 )

@@ -159,6 +159,7 @@ class Memory:
 
     def close(self) -> None:
         """Close the engine; everything learned is stored."""
+        self.levels.stop()
         self._attempts.close()
         self._reads.close()
         self.store.close()

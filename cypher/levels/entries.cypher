@@ -135,19 +135,19 @@ ORDER BY tagset;
 
 // name: entries.held
 // doc: What is searched of the entries of a level.
-// returns: id string, text string, tagset string, seq integer
+// returns: id string, key string, text string, tagset string, seq integer
 MATCH (l:Level {id: $id})
 WITH l, l.ns AS ns WHERE ns = $ns
 MATCH (l)<-[:IN]-(e:Entry)
-RETURN e.id AS id, e.text AS text, e.tagset AS tagset, e.seq AS seq;
+RETURN e.id AS id, e.key AS key, e.text AS text, e.tagset AS tagset, e.seq AS seq;
 
 // name: entries.stored_by
 // doc: What is searched of the entries that events (ids) stored, and that are there.
-// returns: id string, text string, tagset string, seq integer
+// returns: id string, key string, text string, tagset string, seq integer
 MATCH (x:Event)
 WHERE x.id IN $ids AND toString(x.ns) = $ns AND x.kind = 'entry'
 MATCH (e:Entry {id: x.subject})
-RETURN DISTINCT e.id AS id, e.text AS text, e.tagset AS tagset, e.seq AS seq;
+RETURN DISTINCT e.id AS id, e.key AS key, e.text AS text, e.tagset AS tagset, e.seq AS seq;
 
 // name: entries.texts
 // doc: The words of all entries.

@@ -150,6 +150,20 @@ WITH e, row
 CALL db.create.setNodeVectorProperty(e, 'embedding', row.vector)
 RETURN count(*) AS written;
 
+// name: search.twin_entries
+// engine: neo4j
+// doc: Pairs of entries of a level without a key that are as near to each other as asked, where the later one was stored after a number.
+// param: level string, embedder string, compared integer, near float
+// returns: id string, seq integer, twin string, twin_seq integer
+MATCH (l:Level {id: $level})
+WITH l, l.ns AS ns WHERE ns = $ns
+MATCH (l)<-[:IN]-(e:Entry)
+WHERE e.seq > $compared AND e.key IS NULL AND e.embedded = $embedder + ':' + toString(e.seq)
+MATCH (l)<-[:IN]-(o:Entry)
+WHERE o.seq < e.seq AND o.key IS NULL AND o.embedded = $embedder + ':' + toString(o.seq) AND cosine_of(e.embedding, o.embedding) >= $near - 0.000001
+RETURN e.id AS id, e.seq AS seq, o.id AS twin, o.seq AS twin_seq
+ORDER BY seq, twin_seq;
+
 // name: search.nearest_entries
 // engine: neo4j
 // doc: Entries that fit a question, the nearest to a vector first, of all that fit. The options are those of entries.matching.

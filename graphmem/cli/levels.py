@@ -13,8 +13,10 @@ from graphmem.cli.printing import cell, listed, print_table
 from graphmem.cli.similar import searchable
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from graphmem.models import Tags
-    from graphmem.models.flow import TickReport
+    from graphmem.models.flow import LevelMaintained, TickReport
     from graphmem.models.levels import Entry, Found, Level, LevelInfo
 
 TEXT = 60
@@ -43,6 +45,14 @@ TICK_COLUMNS = (
     ("missed", "right"),
     ("left out", "right"),
     ("skipped", "right"),
+)
+MAINTAIN_COLUMNS = (
+    ("level", "left"),
+    ("expired", "right"),
+    ("pruned", "right"),
+    ("merged", "right"),
+    ("over capacity", "right"),
+    ("embedded", "right"),
 )
 _AGENT = click.option("--agent", help="Act as this agent; default: anybody.")
 _LIMIT = click.option("--limit", type=click.IntRange(1), default=10, show_default=True)
@@ -326,7 +336,7 @@ def pull(
 @click.option("--agent", help="Only the levels of this agent pull; default: all.")
 @click.pass_obj
 def tick(options: Options, agent: str | None) -> None:
-    """Let levels pull what is pending, in the order of the dataflow.
+    """Let levels pull what is pending, in the order of the dataflow, and maintain them.
 
     \b
     Example:
@@ -339,6 +349,31 @@ def tick(options: Options, agent: str | None) -> None:
         raise click.ClickException(
             "; ".join(f"{each.target} cannot pull from {each.source}" for each in failed)
         )
+
+
+@levels.command()
+@click.argument("name", required=False)
+@click.option("--at", callback=moment, help="The instant: ISO 8601 with time zone [now].")
+@_AGENT
+@click.pass_obj
+def maintain(options: Options, /, name: str | None, at: datetime | None, agent: str | None) -> None:
+    """Maintain the level NAME, or all: those of an agent with --agent.
+
+    What expired or is hardly relevant any more goes, what says the same becomes one, levels keep
+    to their capacity, and texts without vectors are embedded.
+
+    \b
+    Example:
+      graphmem --url ./ops.graph levels maintain
+    """
+    report = options.memory().levels.maintain(name, agent=agent, at=at)
+
+    def lines() -> None:
+        if not report.levels:
+            click.echo("nothing was to do")
+        _maintained(report.levels)
+
+    options.show(report, lines)
 
 
 @levels.command()
@@ -422,6 +457,7 @@ def _fact(name: str, value: Any) -> None:
 def _ticked(report: TickReport) -> None:
     if not report.subscriptions:
         click.echo("nothing was pending")
+        _maintained(report.maintained)
         return
     rows = [
         (
@@ -441,3 +477,17 @@ def _ticked(report: TickReport) -> None:
         for reason in (*each.reasons, each.error):
             if reason is not None:
                 click.echo(f"{each.target} from {each.source}: {cell(reason)}")
+    _maintained(report.maintained)
+
+
+def _maintained(levels: tuple[LevelMaintained, ...]) -> None:
+    if not levels:
+        return
+    rows = [
+        (each.level, each.expired, each.pruned, each.merged, each.over_capacity, each.reindexed)
+        for each in levels
+    ]
+    print_table(None, MAINTAIN_COLUMNS, rows)
+    for each in levels:
+        if each.error is not None:
+            click.echo(f"{each.level}: {cell(each.error)}")

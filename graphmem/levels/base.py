@@ -22,6 +22,16 @@ class Search(Protocol):
         """Return the entries of levels (streams by ids) that fit, the nearest first."""
         ...
 
+    def embed(self, levels: Mapping[str, str]) -> int:
+        """Embed the entries of levels that have no vector; return how many."""
+        ...
+
+    def twins(
+        self, level: str, stream: str, compared: tuple[int, str], near: float
+    ) -> tuple[list[Row], tuple[int, str]]:
+        """Return pairs of near entries {id, seq, twin, twin_seq}, and what is compared then."""
+        ...
+
     def tidy(self) -> None:
         """Let nothing be left of the words of removed entries."""
         ...

@@ -14,11 +14,12 @@ from graphmem.graph.arguments import checked_agent
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import canonical_json, from_millis, level_id, level_stream_id, node_id
 from graphmem.levels import becoming, transformers
-from graphmem.levels.base import Base, Search, check_readable, check_writable
+from graphmem.levels.base import Search, check_readable, check_writable
 from graphmem.levels.becoming import Became, Outlets
 from graphmem.levels.entries import store
 from graphmem.levels.topology import PULL, note
 from graphmem.levels.transformers import Draft, Function, Page, Transformer
+from graphmem.levels.upkeep import Maintenance
 from graphmem.models.fields import Input, JsonObject
 from graphmem.models.flow import Pulled, Subscription, TickReport
 from graphmem.models.levels import LevelName, Tags
@@ -48,7 +49,7 @@ class _Read(NamedTuple):
     drafts: list[Draft]
 
 
-class Flow(Base):
+class Flow(Maintenance):
     """Lets the levels of one namespace pull from each other."""
 
     def __init__(self, graph: Graph, search: Search, outlets: Outlets) -> None:
@@ -148,7 +149,7 @@ class Flow(Base):
         )
 
     def tick(self, agent: str | None = None) -> TickReport:
-        """Let levels pull what is pending, in the order of the dataflow; return what was done.
+        """Let levels pull what is pending, in the order of the dataflow, and maintain them.
 
         Each entry is ingested once for each subscription, also after a crash: what is made of it
         and the position are written together. What expired before is counted as missed. Where the
@@ -156,9 +157,10 @@ class Flow(Base):
         fields of one (at least ``task``, and ``success``, ``score`` or ``outcome``), or knowledge,
         if it has a ``fact`` and a ``domain`` (a field, or a tag ``domain:...``). Others are skipped
         there, and the report says why. A transformer that fails stops its subscription alone.
+        At the end, levels are maintained as by :meth:`maintain`.
 
         Args:
-            agent: only the levels of this agent pull; None: all.
+            agent: only the levels of this agent pull, and are maintained; None: all.
 
         Raises:
             ValidationError: it is not the name of an agent, or the dataflow has a circle.
@@ -167,18 +169,18 @@ class Flow(Base):
         owner = checked_agent(agent)
         now = from_millis(self._graph.now())
         flow = self._graph.read("flow.subscriptions", agent=owner)
-        if all(row["last"] == row["position"] for row in flow):
-            return TickReport(at=now)
         fed: dict[str, int] = {}
         done: list[Pulled] = []
-        for row in _ordered(flow):
+        pending = any(row["last"] > row["position"] for row in flow)
+        for row in _ordered(flow) if pending else ():
             if row["last"] > row["position"] or row["source"] in fed:
                 pulled = self._ingest(row)
                 if pulled != Pulled(**{name: row[_FIELDS[name]] for name in _FIELDS}):
                     done.append(pulled)
                 if pulled.made:
                     fed[row["level"]] = fed.get(row["level"], 0) + pulled.made
-        return TickReport(at=now, subscriptions=tuple(done), levels=fed)
+        kept = self._due(owner).levels
+        return TickReport(at=now, subscriptions=tuple(done), levels=fed, maintained=kept)
 
     def _locked(self, tx: Transaction, *names: LevelName) -> list[Row]:
         """Lock the streams of all levels with subscriptions, and of some; return the former."""

@@ -34,7 +34,14 @@ from graphmem.models.explanations import (
     Why,
 )
 from graphmem.models.fields import MAX_KEY, MAX_STEPS, MAX_STRATEGIES, MAX_TEXT, explain, millis
-from graphmem.models.flow import Made, Pulled, Subscription, TickReport
+from graphmem.models.flow import (
+    LevelMaintained,
+    Made,
+    MaintainReport,
+    Pulled,
+    Subscription,
+    TickReport,
+)
 from graphmem.models.forecasts import (
     Baseline,
     Borrowed,
@@ -140,11 +147,13 @@ __all__ = [
     "Level",
     "LevelEdge",
     "LevelInfo",
+    "LevelMaintained",
     "LevelStatistics",
     "LevelUpkeep",
     "LinkedPolicy",
     "LossReport",
     "Made",
+    "MaintainReport",
     "MemoryMap",
     "MemorySummary",
     "Mistake",

@@ -62,6 +62,48 @@ class Pulled(Output):
     """Why it could not go on; what it did not pull is still pending."""
 
 
+class LevelMaintained(Output):
+    """What maintenance did in one level."""
+
+    level: str
+    expired: int = 0
+    """Entries that were removed because their time was over."""
+    pruned: int = 0
+    """Entries that were removed because they were hardly relevant any more."""
+    merged: int = 0
+    """Entries that became one with an older one that says the same."""
+    over_capacity: int = 0
+    """Entries that were removed because there were too many: the least relevant."""
+    reindexed: int = 0
+    """Entries that were embedded."""
+    error: str | None = None
+    """Why nothing could be embedded."""
+
+    @property
+    def removed(self) -> int:
+        """Entries that are not there any more."""
+        return self.expired + self.pruned + self.merged + self.over_capacity
+
+    @property
+    def changed(self) -> bool:
+        """Whether it did anything."""
+        return bool(self.removed or self.reindexed)
+
+
+class MaintainReport(Output):
+    """What maintenance did."""
+
+    at: datetime
+    """The instant as of which it was done."""
+    levels: tuple[LevelMaintained, ...] = ()
+    """Those that changed, by name."""
+
+    @property
+    def removed(self) -> int:
+        """Entries that are not there any more."""
+        return sum(one.removed for one in self.levels)
+
+
 class TickReport(Output):
     """What a tick did."""
 
@@ -70,6 +112,8 @@ class TickReport(Output):
     """Those that had something to pull, in the order of the dataflow."""
     levels: dict[str, int] = Field(default_factory=dict)
     """How many entries are new, or changed, in which level."""
+    maintained: tuple[LevelMaintained, ...] = ()
+    """What maintenance did at the end, in the levels that it changed."""
 
     @property
     def ingested(self) -> int:

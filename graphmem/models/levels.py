@@ -168,10 +168,10 @@ class LevelUpkeep(Input):
     """Share of its relevance that an entry loses in a minute."""
     prune: Unit = 0.1
     """Relevance below which an entry is removed."""
-    dedup: Unit = 0.95
-    """Similarity from which on two entries are one."""
+    dedup: Unit | None = 0.95
+    """Similarity from which on two entries without keys are one; None: they never are."""
     reindex: Seconds = 300.0
-    """Seconds after which texts are embedded anew."""
+    """Seconds after which texts without vectors are embedded."""
 
 
 class LevelSettings(Input):
@@ -204,7 +204,7 @@ class Level(Output):
     owner, and has no entries of its own."""
     decay: float
     prune: float
-    dedup: float
+    dedup: float | None
     reindex: float
     created_at: datetime
 

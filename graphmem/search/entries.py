@@ -51,11 +51,41 @@ class EntrySearch:
 
     def fresh(self, levels: Mapping[str, str]) -> EntryIndex:
         """Return the index with all entries of levels in it; embed those that have no vector."""
+        return self._embedded(levels)[0]
+
+    def embed(self, levels: Mapping[str, str]) -> int:
+        """Embed the entries of levels that have no vector; return how many."""
+        return self._embedded(levels)[1]
+
+    def twins(
+        self, level: str, stream: str, compared: tuple[int, str], near: float
+    ) -> tuple[list[Row], tuple[int, str]]:
+        """Return pairs of near entries of a level, and what is compared then.
+
+        See :meth:`EntryIndex.twins`. Compared are the entries up to a number of the stream, with
+        an embedder and threshold; entries without a vector are for later.
+        """
+        stored = self._similarity.state()
+        if stored is None:
+            return [], (0, "")
+        with self._lock:
+            index = self._graph.store.entries(self._graph.ns)
+            index.open(stored["name"], stored["dimensions"])
+            way = f"{stored['name']}:{stored['dimensions']}:{near}"
+            last = self._graph.read("levels.ends", ids=[stream])
+            upto = last[0]["last"] if last else 0
+            for row in index.lacking({level: stream}):
+                upto = min(upto, row["seq"] - 1)
+            after = compared[0] if compared[1] == way else 0
+            return index.twins(level, stream, after, near), (max(after, upto), way)
+
+    def _embedded(self, levels: Mapping[str, str]) -> tuple[EntryIndex, int]:
         with self._lock:
             embedder = self._similarity.adopted()
             index = self._graph.store.entries(self._graph.ns)
             index.open(embedder.name, embedder.dimensions)
-            for page in pages(index.lacking(levels), PAGE):
+            lacking = index.lacking(levels)
+            for page in pages(lacking, PAGE):
                 texts = sorted({row["text"] for row in page})
                 index.put(page, dict(zip(texts, embedder.embed(texts), strict=True)))
-            return index
+            return index, len(lacking)

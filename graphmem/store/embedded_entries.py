@@ -43,6 +43,8 @@ class _Held:
         self.places: dict[str, int] = {}
         self.seqs: list[int] = []
         self.keys: list[bytes] = []
+        self.named: list[bool] = []
+        """Whether they have a key."""
         self.texts: dict[int, str] = {}
         """By place: the words of entries without a vector."""
         self.rows: Places = np.empty(0, np.int64)
@@ -62,6 +64,7 @@ class _Held:
             key = digest(row["text"])
             self.ids.append(identity)
             self.seqs.append(row["seq"])
+            self.named.append(row["key"] is not None)
             self.keys.append(key)
             if row_of(key) < 0:
                 self.texts[place] = row["text"]
@@ -191,6 +194,43 @@ class EmbeddedEntries:
             found, key=lambda row: (-row["similarity"], -row["relevance"], -row["at"], row["id"])
         )
         return order[:limit]
+
+    def twins(self, level: str, stream: str, compared: int, near: float) -> list[Row]:
+        """Return pairs of entries that are near to each other; see :meth:`EntryIndex.twins`."""
+        with self._lock:
+            self._look({level: stream})
+            held, matrix = self._levels[level], self._opened_table().matrix
+            seqs = np.array(held.seqs, np.int64)
+            places = np.flatnonzero((held.rows >= 0) & ~np.array(held.named, np.bool_))
+            places = places[np.argsort(seqs[places])]
+            # Those with the same words have one vector: the first of them stands for all.
+            _, firsts, same = np.unique(held.rows[places], return_index=True, return_inverse=True)
+            pairs = [
+                (place, int(firsts[group]))
+                for place, group in enumerate(same.tolist())
+                if firsts[group] != place and seqs[places[place]] > compared
+            ]
+            few = np.sort(firsts)
+            vectors = matrix[held.rows[places[few]]]
+            begin = int(np.searchsorted(seqs[places[few]], compared, side="right"))
+            for start in range(begin, len(few), _PAGE):
+                end = min(start + _PAGE, len(few))
+                scores = product(vectors[start:end], vectors[:end].T)
+                pairs += [
+                    (int(few[start + later]), int(few[earlier]))
+                    for later, earlier in np.argwhere(scores >= near - _CLOSE).tolist()
+                    if earlier < start + later
+                ]
+            named = [(held.ids[place], held.seqs[place]) for place in places.tolist()]
+            return [
+                {
+                    "id": named[later][0],
+                    "seq": named[later][1],
+                    "twin": named[earlier][0],
+                    "twin_seq": named[earlier][1],
+                }
+                for later, earlier in sorted(pairs)
+            ]
 
     def tidy(self) -> None:
         """Forget what was read, and keep only the vectors of entries that are there."""

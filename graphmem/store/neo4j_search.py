@@ -230,5 +230,17 @@ class Neo4jEntries:
         query = procedure("search.nearest_entries").wanting(*options)
         return self._read(query, vector=vector.tolist(), **params)
 
+    def twins(
+        self,
+        level: str,
+        stream: str,  # noqa: ARG002
+        compared: int,
+        near: float,
+    ) -> list[Row]:
+        """Return pairs of entries that are near to each other; see :meth:`EntryIndex.twins`."""
+        query = procedure("search.twin_entries")
+        asked = {"level": level, "compared": compared, "near": near, "embedder": self._embedder}
+        return self._read(query, ns=self._namespace, **asked)
+
     def tidy(self) -> None:
         """Do nothing: vectors are removed with their node."""

@@ -388,6 +388,14 @@ class EntryIndex(Protocol):
         """
         ...
 
+    def twins(self, level: str, stream: str, compared: int, near: float) -> list[Row]:
+        """Return pairs of entries of a level (without keys) with at least a cosine of ``near``.
+
+        The later one of each was stored after the number ``compared`` of the level's stream. Rows
+        {id, seq, twin, twin_seq}, in order of the later one.
+        """
+        ...
+
     def tidy(self) -> None:
         """Drop the vectors of removed entries, on disk as well."""
         ...

@@ -56,9 +56,12 @@ def test_an_entry_goes_from_level_to_level_and_is_found(url: str) -> None:
     assert good("--url", url, "--json", "levels", "tags", "task:deploy:shared").json == [
         {"tag": "kind:fact", "entries": 1}
     ]
+    maintain = ("--url", url, "levels", "maintain", "task:deploy:shared")
+    assert "nothing was to do" in good(*maintain).out
+    assert "task:deploy:shared" in good(*maintain, "--at", "2100-01-01T00:00:00Z").out
     close = ("--url", url, "levels", "close", "task:deploy:shared")
     assert run(*close).code == 2
-    assert "entries that it had: 1" in good(*close, "--yes").out
+    assert "entries that it had: 0" in good(*close, "--yes").out
     assert "no levels" in good("--url", url, "levels", "list", "--owner", "deploy").out
 
 

@@ -272,6 +272,13 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
         "levels.statistics": lambda: {"agent": "shared agent"},
         "levels.tags": lambda: {"name": "task:shared task:shared", "agent": "shared agent"},
         "levels.tick": lambda: {"agent": "shared agent"},
+        "levels.maintain": lambda: {
+            "name": "task:shared task:spare",
+            "agent": "shared agent",
+            "at": SOON,
+        },
+        "levels.start": lambda: {"every": 1e9},
+        "levels.stop": dict,
         "levels.entries": lambda: {"ids": first("Entry"), "agent": "shared agent"},
         "levels.recall": lambda: {
             "text": "shared entry",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
+from itertools import pairwise, permutations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -486,6 +486,15 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "flow.derive": [
             {"id": high, "source": low} for low, high in pairwise(ids(target, "Entry"))
         ],
+        "upkeep.absorb": [
+            {"id": i, "tags": ["77"], "tagset": "77", "at": 77} for i in ids(target, "Entry")
+        ],
+        **{
+            f"upkeep.{name}": [
+                {"id": one, "twin": twin} for one, twin in permutations(ids(target, "Entry"), 2)
+            ]
+            for name in ("inherit", "bequeath", "became_episodes", "became_knowledge")
+        },
         "flow.became_episodes": [
             {"id": i, "target": ids(target, "Episode")[0]} for i in ids(target, "Entry")
         ],
@@ -549,7 +558,10 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "preferences.open_user": ids(target, "User")[0],
         "preferences.prefer": f"preference of {ns}",
         **dict.fromkeys(
-            ("levels.clear", "levels.drop", "entries.held", "entries.all", "flow.miss"),
+            (
+                *("levels.clear", "levels.drop", "entries.held", "entries.all", "flow.miss"),
+                *(f"upkeep.{name}" for name in ("look", "fade", "same", "shrink", "mark")),
+            ),
             held["level"],
         ),
         "flow.take": ids(target, "Cursor")[0],
@@ -600,7 +612,9 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         **{f"most_{part}": 50 for part in PARTS},
         "established": 0.6,
         "refuted": 0.4,
-        "stream": held["stream"] if query.name.startswith(("levels.", "entries.")) else decided[0],
+        "stream": held["stream"]
+        if query.name.startswith(("levels.", "entries.", "upkeep."))
+        else decided[0],
         "level": held["level"],
         "levels": [held["level"]],
         "tagsets": ['["shared"]'],
@@ -610,6 +624,9 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "contents": ["shared entry"],
         "decay": 0.01,
         "missed": 7,
+        "embedded_at": 7,
+        "compared": 7 if query.name == "upkeep.mark" else 0,
+        "compared_with": "hashing",
         "owner_kind": None,
         "owner": None,
         "stream_id": streams[0],

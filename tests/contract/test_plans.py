@@ -39,7 +39,7 @@ WHOLE = {
     "knowledge.list",
     "levels.list",
     *("levels.streams", "entries.texts", "entries.astray", "entries.unwritten", "entries.count"),
-    "flow.subscriptions",
+    *("flow.subscriptions", "upkeep.levels"),
     "scopes.list",
     "exchange.episodes",
     "exchange.documents",

@@ -149,6 +149,8 @@ def hold(memory: Memory, moment: datetime) -> None:
     memory.levels.add("agent:agent:sensory", record)
     memory.levels.add("agent:agent:sensory", {"fact": "f", "domain": "d"})
     memory.levels.tick()
+    memory.levels.maintain(at=datetime.now(UTC) + timedelta(minutes=10))
+    memory.levels.add("task:t:shared", {"a": 1}, tags=["t"], key="k", metadata={"a": 1}, at=moment)
 
 
 def find_similar(memory: Memory) -> None:

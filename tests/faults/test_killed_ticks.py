@@ -14,6 +14,7 @@ import pytest
 from pydantic import JsonValue
 
 from graphmem import Memory, Settings
+from graphmem.models import LevelUpkeep
 from tests.faults.attack import rounds
 from tests.faults.learner import REPOSITORY, environment
 
@@ -27,7 +28,7 @@ def fill(memory: Memory) -> None:
     levels = memory.levels
     levels.default("ada")
     for name in ("seen", "same", "often"):
-        levels.put(f"task:t:{name}")
+        levels.put(f"task:t:{name}", upkeep=LevelUpkeep(dedup=None))
     levels.pull("task:t:same", "task:t:seen")
     levels.pull("task:t:often", "task:t:same", transformer="count")
     levels.pull("agent:ada:ltm:episodic", "task:t:same")

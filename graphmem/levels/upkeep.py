@@ -1,0 +1,235 @@
+"""Maintenance of levels: what expired or faded goes, twins become one, new words are embedded."""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from graphmem.errors import GraphMemError, StoreError
+from graphmem.graph.arguments import checked_agent
+from graphmem.graph.graph import Graph, Transaction
+from graphmem.ids import canonical_json, from_millis, to_millis
+from graphmem.levels.base import Base, Search, check_own, check_writable
+from graphmem.levels.topology import note
+from graphmem.models.fields import Input, Moment
+from graphmem.models.flow import LevelMaintained, MaintainReport
+from graphmem.models.levels import MAX_TAGS, LevelName
+from graphmem.store.port import Row
+
+_NUMBERS = re.compile(r"\d+")
+_log = logging.getLogger(__name__)
+
+
+class _Instant(Input):
+    at: Moment | None = None
+
+
+class Maintenance(Base):
+    """Maintains the levels of one namespace."""
+
+    def __init__(self, graph: Graph, search: Search) -> None:
+        super().__init__(graph, search)
+        self._quiet: dict[str, tuple[int, float]] = {}
+        """By level: the end of its stream when there was nothing to do, and when there will be."""
+        self._stale = False
+        """Whether entries were removed since vectors were tidied."""
+
+    def maintain(
+        self, name: str | None = None, *, agent: str | None = None, at: datetime | None = None
+    ) -> MaintainReport:
+        """Maintain levels as of an instant, and tell what changed; again then changes nothing.
+
+        In each level, what expired is removed, then what is less relevant than its ``prune``. Of
+        entries without a key that say the same, the one that was stored first stays: those with
+        the same content, and those whose vectors have a cosine of ``dedup`` at least, unless
+        their numbers differ. It keeps the tags, reads and edges of all, and lives as long as any of
+        them. Then the least relevant are removed down to the ``capacity``. Texts without vectors
+        are embedded, before they are compared, where ``reindex`` seconds have passed since the
+        last time. Each level that changed has an event ``maintained``. An entry that is removed
+        before a level ingested it counts as missed there.
+
+        Args:
+            name: only this level; None: all.
+            agent: with a name, who asks: its own levels and shared ones; else, only the levels of
+                this agent.
+            at: the instant; None: now. What expires or fades up to then goes.
+
+        Raises:
+            NotFoundError: there is no such level.
+            ValidationError: an argument is wrong, or the level is a view.
+            ScopeError: it is the level of another agent.
+        """
+        asking = checked_agent(agent)
+        given = _Instant(at=at).at
+        now = self._graph.now() if given is None else to_millis(given)
+        if name is None:
+            rows = self._graph.read("upkeep.levels", agent=asking)
+        else:
+            level = LevelName.of(name)
+            check_writable(level, asking, "name")
+            check_own(self._find(self._graph, [level], self._view(None))[0])
+            rows = self._graph.read("upkeep.levels", name=level.name)
+        return self._maintained(rows, now)
+
+    def _due(self, agent: str | None) -> MaintainReport:
+        """Maintain the levels where something can have changed since this memory looked."""
+        now = self._graph.now()
+        rows = self._graph.read("upkeep.levels", agent=agent)
+        return self._maintained([row for row in rows if not self._is_quiet(row, now)], now)
+
+    def _is_quiet(self, row: Row, now: int) -> bool:
+        last, due = self._quiet.get(row["id"], (None, 0))
+        return last == row["last"] and now < due
+
+    def _maintained(self, rows: Iterable[Row], now: int) -> MaintainReport:
+        levels = [done for row in rows if (done := self._maintain(row, now)) is not None]
+        if self._stale and any(one.reindexed for one in levels):
+            self._search.tidy()
+            self._stale = False
+        at = from_millis(now)
+        return MaintainReport(at=at, levels=tuple(levels))
+
+    def _maintain(self, row: Row, now: int) -> LevelMaintained | None:
+        """Maintain a level (a row of ``upkeep.levels``); return what changed, if anything did."""
+        look = self._graph.read("upkeep.look", id=row["id"], now=now)[0]
+        reindex_at = row["embedded_at"] + row["reindex"] * 1_000
+        done: dict[str, Any] = {"level": row["name"]}
+        if look["entries"] > look["going"] and now >= reindex_at:
+            done |= self._reindexed(row)
+            reindex_at = math.inf
+        same: list[Row] = []
+        pairs: list[Row] = []
+        before = compared = (row["compared"], row["compared_with"] or "")
+        if row["dedup"] is not None and look["entries"] > 1:
+            same = self._graph.read("upkeep.same", id=row["id"])
+            pairs, compared = self._search.twins(row["id"], row["stream"], before, row["dedup"])
+        over = row["capacity"] is not None and look["entries"] > row["capacity"]
+        if not (look["going"] or over or same or pairs or done.get("reindexed")):
+            ends = (look["expires_at"], look["fades_at"], reindex_at if look["entries"] else None)
+            due = min((end for end in ends if end is not None), default=math.inf)
+            self._quiet[row["id"]] = (row["last"], due)
+            return LevelMaintained(**done) if "error" in done else None
+
+        def work(tx: Transaction) -> LevelMaintained | None:
+            if not tx.run("levels.lock", ids=[row["stream"]]):
+                return None  # it was closed meanwhile
+            counts = tx.run("upkeep.fade", id=row["id"], now=now)[0]
+            told = {**done, "expired": counts["expired"], "pruned": counts["pruned"]}
+            if row["dedup"] is not None:
+                told["merged"] = _merge(tx, row["id"], pairs, now)
+            if over:
+                gone = tx.run("upkeep.shrink", id=row["id"], limit=row["capacity"], now=now)
+                told["over_capacity"] = gone[0]["removed"]
+            embedded_at = now if done.get("reindexed") else row["embedded_at"]
+            if (embedded_at, *compared) != (row["embedded_at"], *before):
+                tx.run(
+                    "upkeep.mark",
+                    id=row["id"],
+                    embedded_at=embedded_at,
+                    compared=compared[0],
+                    compared_with=compared[1],
+                )
+            report = LevelMaintained(**told)
+            if report.changed:
+                note(tx, row["name"], "maintained", report.model_dump(exclude={"level", "error"}))
+                tx.run("upkeep.pass", stream=row["stream"])
+            return report if report.changed or report.error else None
+
+        report = self._graph.transact(work)
+        self._stale |= report is not None and report.removed > 0
+        return report
+
+    def _reindexed(self, row: Row) -> dict[str, Any]:
+        """Embed what has no vector in a level; return how many, or why it cannot be done."""
+        try:
+            return {"reindexed": self._search.embed({row["id"]: row["stream"]})}
+        except StoreError:
+            raise
+        except GraphMemError as error:
+            _log.warning("%s cannot be embedded: %s", row["name"], error)
+            return {"error": str(error)[:1_000]}
+
+
+def _merge(tx: Transaction, level: str, pairs: list[Row], now: int) -> int:
+    """Merge what says the same in a level that is locked; return how many entries went.
+
+    ``pairs`` are near to each other. Each entry, in the order of storing, goes to the first one
+    that stays and is near to it: so no two that stay are near to each other.
+    """
+    near: dict[str, list[str]] = defaultdict(list)
+    for row in tx.run("upkeep.same", id=level):
+        for identity in row["ids"][1:]:
+            near[identity].append(row["ids"][0])
+    for pair in pairs:
+        near[pair["id"]].append(pair["twin"])
+    wanted = sorted({*near, *(twin for twins in near.values() for twin in twins)})
+    if not wanted:
+        return 0
+    seqs = {pair["id"]: pair["seq"] for pair in pairs}
+    seqs |= {pair["twin"]: pair["twin_seq"] for pair in pairs}
+    rows = [
+        row
+        for row in tx.run("upkeep.twins", ids=wanted, now=now)
+        if row["key"] is None and seqs.get(row["id"], row["seq"]) == row["seq"]
+    ]
+    held = {row["id"]: row for row in rows}
+    order = {row["id"]: place for place, row in enumerate(rows)}
+    goes: dict[str, str] = {}
+    heirs: set[str] = set()
+    for row in rows:
+        homes = {
+            # What says the very same as one that went belongs to where that one went.
+            goes.get(twin, twin) if held[twin]["text"] == row["text"] else twin
+            for twin in near[row["id"]]
+            if twin in held
+        }
+        for home in sorted(homes - goes.keys(), key=order.__getitem__):
+            if _fit(held[home], row):
+                held[home] = _united(held[home], row)
+                goes[row["id"]] = home
+                heirs.add(home)
+                break
+    if not goes:
+        return 0
+    columns = ("id", "tags", "base", "at", "expires_at", "reads", "last_read_at")
+    tx.run(
+        "upkeep.absorb",
+        rows=[
+            {name: held[home][name] for name in columns}
+            | {"tagset": canonical_json(held[home]["tags"])}
+            for home in sorted(heirs)
+        ],
+    )
+    left = [{"id": home, "twin": gone} for gone, home in sorted(goes.items())]
+    for name in ("inherit", "bequeath", "became_episodes", "became_knowledge"):
+        tx.run(f"upkeep.{name}", rows=left)
+    tx.run("upkeep.remove", ids=sorted(goes))
+    return len(goes)
+
+
+def _fit(one: Row, other: Row) -> bool:
+    """Return whether near entries are one: where numbers differ, they speak of different things."""
+    tags = {*one["tags"], *other["tags"]}
+    numbers = (_NUMBERS.findall(each["text"]) for each in (one, other))
+    return len(tags) <= MAX_TAGS and next(numbers) == next(numbers)
+
+
+def _united(home: Row, gone: Row) -> Row:
+    """Return an entry with what its twin had: at no time is it less relevant than either."""
+    later = home if home["relevance"] >= gone["relevance"] else gone
+    ends = (home["expires_at"], gone["expires_at"])
+    reads = [each["last_read_at"] for each in (home, gone) if each["last_read_at"] is not None]
+    return home | {
+        "tags": sorted({*home["tags"], *gone["tags"]}),
+        "base": later["base"],
+        "at": later["at"],
+        "relevance": later["relevance"],
+        "expires_at": None if None in ends else max(ends),
+        "reads": home["reads"] + gone["reads"],
+        "last_read_at": max(reads, default=None),
+    }

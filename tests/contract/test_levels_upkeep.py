@@ -1,0 +1,292 @@
+"""Maintenance of levels: what goes at an instant, what becomes one, and what is left alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import hypothesis
+import hypothesis.strategies as st
+import pytest
+
+from graphmem import Memory, Settings
+from graphmem.errors import NotFoundError, ScopeError, ValidationError
+from graphmem.models import LevelMaintained, LevelUpkeep, MaintainReport
+from graphmem.models.levels import Entry
+from tests.conftest import Clock, Opener
+
+SOURCE, TARGET = "task:t:source", "task:t:target"
+MINUTE = 60_000
+
+
+def held(memory: Memory, level: str) -> list[Entry]:
+    """The entries of a level, in the order of storing."""
+    rows = memory.query(
+        "MATCH (e:Entry)-[:IN]->(l:Level {name: $level}) WHERE l.ns = $ns "
+        "RETURN e.id AS id ORDER BY e.seq",
+        level=level,
+    )
+    found = {entry.id: entry for entry in memory.levels.entries([row["id"] for row in rows])}
+    return [found[row["id"]] for row in rows]
+
+
+def done(report: MaintainReport) -> dict[str, dict[str, Any]]:
+    """What maintenance did, by level, without what it did not do."""
+    return {
+        one.level: one.model_dump(exclude_defaults=True, exclude={"level"}) for one in report.levels
+    }
+
+
+def told(memory: Memory) -> list[dict[str, Any]]:
+    """What the events of maintenance say."""
+    rows = memory.query(
+        "MATCH (x:Event {kind: 'maintained'}) WHERE x.ns = $ns RETURN x.data AS data ORDER BY x.seq"
+    )
+    return [{key: value for key, value in json.loads(row["data"]).items() if value} for row in rows]
+
+
+def test_what_expired_faded_or_is_too_much_goes(memory: Memory, clock: Clock) -> None:
+    levels = memory.levels
+    clock.now = start = memory._graph.now()
+    levels.put(SOURCE, ttl=10 * 60, capacity=3)
+    levels.put(TARGET)
+    levels.pull(TARGET, SOURCE)
+    for content, relevance in (("a", 0.9), ("b", 0.11), ("c", 0.8), ("d", 0.7), ("e", 0.6)):
+        levels.add(SOURCE, content, relevance=relevance, ttl=60 if content == "a" else None)
+
+    assert done(levels.maintain()) == {SOURCE: {"over_capacity": 2}}
+    assert [entry.content for entry in held(memory, SOURCE)] == ["a", "c", "d"]
+    levels.add(SOURCE, "f", relevance=0.102)
+    clock.now = start + MINUTE
+    assert done(levels.maintain()) == {SOURCE: {"expired": 1}}
+    clock.now = start + 2 * MINUTE
+    report = levels.tick()
+    assert [(one.ingested, one.missed) for one in report.subscriptions] == [(3, 3)]
+    assert done(MaintainReport(at=report.at, levels=report.maintained)) == {
+        TARGET: {"pruned": 1}  # in the source it was read, and fades more slowly
+    }
+    assert levels.info(SOURCE).missed == 3
+    assert levels.info(TARGET).pending == 0
+    assert levels.tick().maintained == ()
+    assert levels.maintain().levels == levels.maintain(SOURCE, agent="ada").levels == ()
+
+    later = datetime.fromtimestamp((start + 10 * MINUTE) / 1_000, UTC)
+    assert done(levels.maintain(TARGET, at=later)) == {TARGET: {"reindexed": 2}}
+    assert done(levels.maintain(at=later)) == {SOURCE: {"expired": 3}}
+    assert levels.maintain(at=later).levels == ()
+    clock.now = start + 10 * MINUTE
+    assert levels.tick().maintained == ()
+    assert told(memory).count({"pruned": 1}) == 1
+    assert memory.verify().ok
+
+
+def test_entries_that_say_the_same_become_the_first_with_the_evidence_of_all(
+    memory: Memory, clock: Clock
+) -> None:
+    """Before they have vectors, the same content; then also what is near, but other numbers."""
+    levels = memory.levels
+    clock.now = start = memory._graph.now()
+    levels.put(SOURCE, ttl=3_600)
+    levels.put(TARGET)
+    levels.pull(TARGET, SOURCE, where=None)
+    first = levels.add(SOURCE, "the truck to Rome is late", tags=["a"], relevance=0.3).id
+    for key in ("order/17", "order/18"):
+        levels.add(SOURCE, "the truck to Rome is late", key=key)
+    clock.now = start + MINUTE
+    second = levels.add(SOURCE, "the truck to Rome is late", tags=["b"]).id
+    report = levels.tick()
+    assert done(MaintainReport(at=report.at, levels=report.maintained)) == {
+        SOURCE: {"merged": 1},
+        TARGET: {"merged": 1},
+    }
+    kept = {entry.id: entry for entry in held(memory, SOURCE)}
+    assert len(kept) == 3
+    assert second not in kept
+    assert kept[first].tags == ("a", "b")
+    assert kept[first].reads == 2
+    assert kept[first].relevance == 1.0
+    assert kept[first].expires_at == datetime.fromtimestamp((start + MINUTE) / 1_000 + 3_600, UTC)
+    rows = memory.query(
+        "MATCH (e:Entry)-[m:MADE_FROM]->(s:Entry) WHERE e.ns = $ns "
+        "RETURN s.id AS source, count(m) AS edges ORDER BY source"
+    )
+    assert {row["source"]: row["edges"] for row in rows} == dict.fromkeys(kept, 1)
+
+    levels.add(SOURCE, "The truck to Rome is late", tags=["c"])
+    for number in (17, 18):
+        levels.add(SOURCE, f"order {number} is not there yet")
+    assert levels.maintain().levels == ()
+    clock.now = start + 5 * MINUTE
+    assert done(levels.maintain(SOURCE)) == {SOURCE: {"merged": 1, "reindexed": 6}}
+    levels.maintain()
+    assert levels.maintain().levels == levels.tick().maintained == ()
+    assert [entry.content for entry in held(memory, SOURCE) if entry.key is None] == [
+        "the truck to Rome is late",
+        "order 17 is not there yet",
+        "order 18 is not there yet",
+    ]
+    assert held(memory, SOURCE)[0].tags == ("a", "b", "c")
+    assert [found.id for found in levels.recall("the truck to Rome", levels=SOURCE, limit=3)][
+        -1
+    ] in kept
+    levels.add(SOURCE, "THE truck to Rome is late")
+    levels.recall("late", levels=SOURCE)  # it has a vector from now on
+    assert done(levels.maintain()) == {SOURCE: {"merged": 1}}
+    assert memory.verify().ok
+
+
+def test_who_may_maintain_what(memory: Memory) -> None:
+    levels = memory.levels
+    for agent in ("ada", "bob"):
+        levels.default(agent)
+        levels.add(f"agent:{agent}:working", "short", relevance=0.05)
+    assert done(levels.maintain(agent="ada")) == {"agent:ada:working": {"pruned": 1}}
+    with pytest.raises(ScopeError, match="private level"):
+        levels.maintain("agent:bob:working", agent="ada")
+    with pytest.raises(ValidationError, match="episodes"):
+        levels.maintain("agent:bob:ltm:episodic")
+    with pytest.raises(NotFoundError, match="no level"):
+        levels.maintain("task:t:nowhere")
+    for every in (0, -1, float("nan"), "often"):
+        with pytest.raises(ValidationError):
+            levels.start(every)  # type: ignore[arg-type]
+    assert done(levels.maintain()) == {"agent:bob:working": {"pruned": 1}}
+
+
+@pytest.mark.parametrize("engine", ["embedded"], indirect=True)
+def test_a_thread_ticks_until_the_memory_ends(opened: Opener, monkeypatch: Any) -> None:
+    memory = opened()
+    memory.levels.put(SOURCE)
+    ticked = threading.Event()
+    tick = type(memory.levels).tick
+
+    def failing(levels: Any, agent: str | None = None) -> Any:
+        report = tick(levels, agent)
+        if report.maintained:
+            ticked.set()
+        raise ValueError("the thread goes on")
+
+    monkeypatch.setattr(type(memory.levels), "tick", failing)
+    memory.levels.start(every=0.01)
+    memory.levels.start(every=0.02)
+    thread = memory.levels._thread
+    memory.levels.add(SOURCE, "short", relevance=0.05)
+    assert ticked.wait(30)
+    if hasattr(os, "fork") and (child := os.fork()) == 0:
+        os._exit(0 if memory.levels._thread is None else 1)
+    elif hasattr(os, "fork"):
+        assert os.waitpid(child, 0)[1] == 0
+    memory.close()
+    assert thread is not None
+    assert not thread.is_alive()
+    memory.levels.stop()
+
+
+class Plan(NamedTuple):
+    """A level, and what happens to it: minutes after the last (what, how relevant, ttl)."""
+
+    capacity: int | None
+    events: list[tuple[int, str, float, int | None]]
+
+
+PLANS = st.builds(
+    Plan,
+    st.sampled_from([None, 1, 3]),
+    st.lists(
+        st.tuples(
+            st.integers(0, 90),
+            st.sampled_from(["maintain", "tick", "a", "b", "key", "pulled"]),
+            st.sampled_from([1.0, 0.5, 0.11]),
+            st.sampled_from([None, 1, 60]),
+        ),
+        max_size=15,
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def one_store() -> Iterator[Memory]:
+    """An embedded memory of which each example takes a namespace."""
+    with Memory.open("memory:") as memory:
+        yield memory
+
+
+@pytest.mark.parametrize("engine", ["embedded"], indirect=True)
+@hypothesis.given(plan=PLANS)
+@hypothesis.settings(
+    max_examples=40, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture]
+)
+def test_nothing_goes_before_its_time_or_stays_after(
+    settings: Settings, one_store: Memory, clock: Clock, plan: Plan
+) -> None:
+    """And what was made from an entry can be traced as long as anything stands for it."""
+    memory = Memory(one_store.store, namespace=f"plan-{uuid4().hex}", settings=settings)
+    levels = memory.levels
+    clock.now = 1_800_000_000_000
+    reindex = LevelUpkeep(reindex=1e9)  # no vectors here
+    levels.put(SOURCE, capacity=plan.capacity, upkeep=reindex)
+    levels.put(TARGET, upkeep=reindex)
+    levels.pull(TARGET, SOURCE)
+    for minutes, what, relevance, ttl in plan.events:
+        clock.now += minutes * MINUTE
+        if what not in ("maintain", "tick"):
+            level = TARGET if what == "pulled" else SOURCE
+            key = "key" if what == "key" else None
+            levels.add(
+                level, what, key=key, relevance=relevance, ttl=ttl and ttl * 60, tags=[str(minutes)]
+            )
+            continue
+        if what == "tick":
+            levels.tick()
+            assert levels.info(TARGET).pending == 0
+        before = {level: held(memory, level) for level in (SOURCE, TARGET)}
+        traced = _traced(memory)
+        report = levels.maintain()
+        if what == "tick":
+            assert not report.levels  # the tick had done it
+        for level, capacity in ((SOURCE, plan.capacity), (TARGET, None)):
+            due = [each for each in before[level] if _lives(each, clock.now)]
+            after = held(memory, level)
+            words = {(each.key, each.content) for each in due}
+            assert len(after) == min(len(words), capacity or len(words))
+            assert {(each.key, each.content) for each in after} <= words
+            for each in after:
+                twins = [one for one in due if (one.key, one.content) == (each.key, each.content)]
+                assert each.id == twins[0].id
+                assert set(each.tags) == {tag for one in twins for tag in one.tags}
+                assert each.relevance >= max(one.relevance for one in twins)
+                ends = [one.expires_at for one in twins]
+                assert each.expires_at == (None if None in ends else max(filter(None, ends)))
+        said = {level: {each.content for each in held(memory, level)} for level in before}
+        assert _traced(memory) == {
+            (made, source)
+            for made, source in traced
+            if made in said[TARGET] and source in said[SOURCE]
+        }
+        assert levels.maintain().levels == ()
+    assert memory.verify().ok
+
+
+def _lives(entry: Entry, now: int) -> bool:
+    expired = entry.expires_at is not None and entry.expires_at.timestamp() * 1_000 <= now
+    return not expired and entry.relevance >= LevelUpkeep().prune
+
+
+def _traced(memory: Memory) -> set[tuple[str, str]]:
+    """What was made from what, in words."""
+    rows = memory.query(
+        "MATCH (e:Entry)-[:MADE_FROM]->(s:Entry) WHERE e.ns = $ns "
+        "RETURN e.content AS made, s.content AS source"
+    )
+    return {(row["made"], row["source"]) for row in rows}
+
+
+def test_a_report_counts() -> None:
+    one = LevelMaintained(level=SOURCE, expired=1, pruned=2, merged=3, over_capacity=4)
+    assert one.removed == MaintainReport(at=datetime.now(UTC), levels=(one,)).removed == 10
+    assert not LevelMaintained(level=SOURCE).changed

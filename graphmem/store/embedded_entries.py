@@ -33,6 +33,11 @@ Places = NDArray[np.int64]
 _log = logging.getLogger(__name__)
 
 
+def closed(*_: object, **__: object) -> list[Row]:
+    """Stand for the graph after it was closed, which then can be freed."""
+    raise StoreError(CLOSED)
+
+
 class _Held:
     """The entries of one level: the rows of their vectors, and their sets of tags."""
 
@@ -152,6 +157,7 @@ class EmbeddedEntries:
         """Release vectors; every later call is an error."""
         with self._lock:
             self._closed = True
+            self._read = closed  # it holds the graph
             self._forget()
 
     def lacking(self, levels: Mapping[str, str]) -> list[Row]:

@@ -18,7 +18,7 @@ import tantivy
 
 from graphmem.arrays import NDArray, np, product
 from graphmem.errors import StorageError, StoreError
-from graphmem.store.embedded_entries import EmbeddedEntries
+from graphmem.store.embedded_entries import EmbeddedEntries, closed
 from graphmem.store.port import CLOSED, TEXTS, Hits, Near, Row
 from graphmem.store.queries import procedure
 from graphmem.store.vectors import Matrix, VectorTable, digest
@@ -157,10 +157,6 @@ class _Words:
         ]
 
 
-def _nothing(*_: object, **__: object) -> list[Row]:
-    raise StoreError(CLOSED)
-
-
 class EmbeddedIndex:
     """The search index of one namespace's strategies and tasks; thread-safe."""
 
@@ -221,7 +217,7 @@ class EmbeddedIndex:
         with self._lock:
             self._closed, self._opened, self._table = True, None, None
             self.entries.close()
-            self._read = _nothing  # it holds the graph
+            self._read = closed  # it holds the graph
             self._scored = self._scored[1][:0], self._scored[1][:0]
             nodes, self._nodes = self._nodes, {}
             for of_label in nodes.values():

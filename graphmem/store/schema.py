@@ -42,8 +42,8 @@ def apply(engine: str, read: Run, execute: Run, *, repair: bool = False) -> int:
         return version
     for query in schema_of(engine):
         execute(query)
-    if version:
-        _upgrade(read, execute)
+    if outdated(version):
+        upgrade(read, execute)
     now = int(time.time() * 1000)
     rows = execute(procedure("schema.stamp"), version=SCHEMA_VERSION, now=now)
     return int(rows[0]["version"])
@@ -54,7 +54,7 @@ def outdated(version: int) -> bool:
     return 0 < version < SCHEMA_VERSION
 
 
-def _upgrade(read: Run, execute: Run) -> None:
+def upgrade(read: Run, execute: Run) -> None:
     """Derive the counts that older versions did not keep; a repeated call changes nothing."""
     execute(procedure("schema.count_successes"))
     rows = read(procedure("schema.uses"))

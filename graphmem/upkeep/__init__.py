@@ -54,8 +54,8 @@ class Upkeep:
     def initialize(self) -> int:
         """Create missing constraints and indexes; return the schema version.
 
-        Counts that an older graphmem did not keep are derived. Other methods do this automatically
-        at their first call, where the memory is new or of an older version.
+        Other methods do this automatically at their first call, where the memory is new or of an
+        older version; counts that an older graphmem did not keep are derived then.
         """
         return self._graph.store.apply_schema(repair=True)
 

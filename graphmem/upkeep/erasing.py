@@ -105,9 +105,9 @@ class Eraser:
     def _erase_agent(self, tx: Transaction, name: str) -> EraseReport:
         ns = self._graph.ns
         identity, stream = node_id(ns, "Agent", name), stream_id(ns, name)
+        row = lock(tx, [stream]).get(stream)  # first, as learning does
         tx.run(upkeep("lock", "Agent"), ids=[identity])
         ids = [row["id"] for row in tx.run("erasing.episodes_of", agent=identity)]
-        row = lock(tx, [stream]).get(stream)
         scopes = erase_agents(tx, [name])
         abandoned = [found["id"] for found in tx.run("attempts.aged", agent=name)]
         levels = owned(tx, name)
@@ -256,6 +256,8 @@ class Eraser:
         sentences = self._gather(tx, "erasing.sentences", ids)
         pages["Rule"] = sorted({name for row in sentences for name in row["rules"]})
         pages["Mistake"] = sorted({name for row in sentences for name in row["mistakes"]})
+        # In the order of learning, which locks the stream of an agent first.
+        lock(tx, sorted({stream_id(ns, row["agent_name"]) for row in touched}))
         for label in reversed(LABELS):
             for page in paged(pages[label]):
                 tx.run(upkeep("lock", label), ids=page)
@@ -268,7 +270,6 @@ class Eraser:
         there = [row["id"] for row in touched]
         names = {stream_id(ns, row["agent_name"]): row["agent"] for row in touched}
         stream_of = {row["id"]: stream_id(ns, row["agent_name"]) for row in touched}
-        lock(tx, sorted(names))
         experience = self._gather(tx, "erasing.experience", there)
         shares = Shares(tx, there)
         general = consolidation.drop(tx, there)

@@ -8,6 +8,7 @@ import pytest
 
 from graphmem import Memory
 from graphmem.errors import StoreError
+from graphmem.store import schema
 from graphmem.store.port import Row, Transaction
 from graphmem.store.queries import adhoc, catalog
 from tests.contract.populating import learned, populate
@@ -94,7 +95,7 @@ def test_counts_that_an_older_version_did_not_keep_are_derived(memory: Memory) -
         memory.store.write(forget, ns=memory.namespace)
     assert memory.verify().differences
 
-    memory.upkeep.initialize()
+    schema.upgrade(memory.store.read, memory.store.write)
 
     assert not memory.verify().differences
     assert memory.predict("shared task", "shared a") == expected

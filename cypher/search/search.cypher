@@ -160,7 +160,8 @@ WITH l, l.ns AS ns WHERE ns = $ns
 MATCH (l)<-[:IN]-(e:Entry)
 WHERE e.seq > $compared AND e.key IS NULL AND e.embedded = $embedder + ':' + toString(e.seq)
 MATCH (l)<-[:IN]-(o:Entry)
-WHERE o.seq < e.seq AND o.key IS NULL AND o.embedded = $embedder + ':' + toString(o.seq) AND cosine_of(e.embedding, o.embedding) >= $near - 0.000001
+WHERE o.seq < e.seq AND o.key IS NULL AND o.embedded = $embedder + ':' + toString(o.seq)
+  AND cosine_of(e.embedding, o.embedding) >= $near - 0.000001
 RETURN e.id AS id, e.seq AS seq, o.id AS twin, o.seq AS twin_seq
 ORDER BY seq, twin_seq;
 

@@ -22,6 +22,11 @@ from graphmem.models.levels import MAX_TAGS, LevelName
 from graphmem.store.port import Row
 
 _NUMBERS = re.compile(r"\d+")
+_HANDED_ON = (
+    *("upkeep.inherit", "upkeep.bequeath"),
+    *("upkeep.became_episodes", "upkeep.became_knowledge"),
+)
+"""Move the edges of entries that go."""
 _log = logging.getLogger(__name__)
 
 
@@ -206,8 +211,8 @@ def _merge(tx: Transaction, level: str, pairs: list[Row], now: int) -> int:
         ],
     )
     left = [{"id": home, "twin": gone} for gone, home in sorted(goes.items())]
-    for name in ("inherit", "bequeath", "became_episodes", "became_knowledge"):
-        tx.run(f"upkeep.{name}", rows=left)
+    for name in _HANDED_ON:
+        tx.run(name, rows=left)
     tx.run("upkeep.remove", ids=sorted(goes))
     return len(goes)
 

@@ -50,8 +50,10 @@ def test_a_map_shows_levels_what_is_in_them_and_what_is_pending(memory: Memory) 
     memory.levels.tick()
     found = memory.levels.statistics()
     assert (found.levels, found.subscriptions, found.pending, found.missed) == (8, 7, 0, 0)
-    assert found.kinds == {"notes": 0, "sensory": 1, "shared": 3, "stm": 1, "working": 2}
-    assert found.over_capacity == (SHARED,)
+    assert found.kinds == {"notes": 0, "sensory": 1, "shared": 1, "stm": 1, "working": 2}
+    assert found.over_capacity == ()  # a tick maintains
+    memory.levels.add(SHARED, "one too many")
+    assert memory.levels.statistics().over_capacity == (SHARED,)
     assert memory.levels.tags(WORKING) == {"order": 2, "late": 1}
     with pytest.raises(NotFoundError):
         memory.levels.tags("task:deploy:nothing")

@@ -40,7 +40,7 @@ memories = [opened(number, 1_100 if number == 1 else 5) for number in range(1, i
 assert memories[0].similar("s 1")
 for memory in memories:
     memory.close()
-for _ in range(100):
+for _ in range(600):
     after = held()
     if all(after[name] <= before[name] for name in before):
         break  # some that were counted before may be gone

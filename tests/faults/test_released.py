@@ -34,7 +34,9 @@ def opened(number, count):
     assert memory.recall("task 3").items
     return memory
 
-opened(0, 30).close()
+first = opened(0, 1_100)  # which also starts the threads of a multiplication, which stay
+assert first.similar("s 1")
+first.close()
 before = held()
 memories = [opened(number, 1_100 if number == 1 else 5) for number in range(1, int(sys.argv[2]))]
 assert memories[0].similar("s 1")

@@ -219,6 +219,7 @@ def explain(
     kind, value = first["type"], first["input"]
     problem = first["msg"].removeprefix("Value error, ")
     problem = problem[:1].lower() + problem[1:]
+    problem = _PROBLEMS.get(first["type"], problem)
     if kind in {"missing", "missing_argument"}:
         return ValidationError(where, None, "is missing", "this field is required")
     if kind == "extra_forbidden":
@@ -229,7 +230,7 @@ def explain(
         problem = "contains a lone surrogate, which is not text"
     remedy = _REMEDIES.get(kind, "")
     if kind == "bool_type" or where == "success":
-        remedy = "give True or False, or a score in [0, 1]"
+        remedy = "give true or false, or a score in [0, 1]"
     more = error.error_count() - 1
     if more:
         remedy = f"{remedy}; {more} more problem(s)" if remedy else f"{more} more problem(s)"
@@ -253,9 +254,13 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     return next(filter(None, map(_model_in, get_args(annotation))), None)
 
 
+_PROBLEMS = {
+    "datetime_type": "must be a date and time",
+    "model_type": "must be an object",
+}
 _REMEDIES = {
     "timezone_aware": "give a time zone, for instance datetime.now(timezone.utc)",
-    "datetime_type": "give a datetime with a time zone",
+    "datetime_type": "give a date and time with a time zone",
     "finite_number": "give a finite number",
     "string_too_long": "shorten it",
     "tuple_too_long": "split the episode",
@@ -264,7 +269,7 @@ _REMEDIES = {
     "greater_than_equal": "scale it",
     "less_than_equal": "scale it",
     "string_type": "give a text",
-    "model_type": "give a text, a StrategyUse or a Step",
+    "model_type": "give an object with its fields, or a text where that will do",
 }
 
 

@@ -14,6 +14,7 @@ from graphmem.seeding.formats import (
     detect,
     formats,
     mapped,
+    read_as,
 )
 from graphmem.seeding.reading import DamagedError, Limits, Values, lines
 from graphmem.seeding.run import Progress, Refusal, SeedReport, seed
@@ -36,6 +37,7 @@ __all__ = [
     "formats",
     "lines",
     "mapped",
+    "read_as",
     "seed",
     "sources",
 ]

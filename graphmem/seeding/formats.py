@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,8 +11,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from graphmem.errors import NotFoundError, SeedingError, ValidationError, shown
+from graphmem.errors import NotFoundError, SeedingError, ValidationError
 from graphmem.models import Episode
+from graphmem.seeding import places
 from graphmem.seeding.reading import Limits
 
 HEAD = 65_536
@@ -77,15 +79,36 @@ Record = tuple[int, Episode] | Unsettled | Refused
 is open, or a refusal."""
 
 
-def mapped(number: int, what: str, make: Callable[[], Episode | Unsettled]) -> Record:
-    """Return what ``make`` makes of a record, or a refusal where it is no ``what``."""
+def mapped(
+    number: int, what: str, record: Any, make: Callable[[Any], Episode | Unsettled]
+) -> Record:
+    """Return what ``make`` makes of a record.
+
+    Where it is no ``what``, that is a refusal, which names what is wrong as the record does.
+    """
     try:
-        made = make()
+        made = make(record)
+    except ValidationError as error:
+        wrong = places.renamed(error, record)
+        return Refused(number, wrong.field, str(wrong))
+    except places.FAILURES:
+        wrong = places.wrong(record, what, make)
+        return Refused(number, wrong.field, str(wrong))
+    return made if isinstance(made, Unsettled) else (number, made)
+
+
+def read_as(
+    number: int, what: str, read: Callable[[], Any], make: Callable[[Any], Episode | Unsettled]
+) -> Record:
+    """Return what ``make`` makes of the record that ``read`` returns, as :func:`mapped` does."""
+    try:
+        record = read()
     except ValidationError as error:
         return Refused(number, error.field, str(error))
-    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
-        return Refused(number, "record", f"is no {what}: {shown(error, 200)}")
-    return made if isinstance(made, Unsettled) else (number, made)
+    except places.FAILURES as error:
+        reason = f": {error}" if isinstance(error, json.JSONDecodeError) else ""
+        return Refused(number, "record", f"record: is damaged, or no {what}{reason}")
+    return mapped(number, what, record, make)
 
 
 def moment(told: Any) -> datetime | None:

@@ -86,7 +86,7 @@ class _Run:
         """Return the episode of the run, or why there is none."""
         if self._excess is not None:
             return Refused(self._number, "run", f"run: {self._excess} (got {self.name!r:.80})")
-        return mapped(self._number, "run", partial(episode, self._number, self._lines))
+        return mapped(self._number, "run", self._lines, partial(episode, self._number))
 
 
 def _line(line: bytes | ValidationError) -> dict[str, Any]:

@@ -16,8 +16,9 @@ from typing import Any, BinaryIO
 
 from graphmem.errors import SeedingError, ValidationError
 from graphmem.models import Step
+from graphmem.seeding import places
 from graphmem.seeding.chats import REPLY, as_task, cut, text
-from graphmem.seeding.formats import HEAD, Format, Origin, Record, Unsettled, mapped, moment
+from graphmem.seeding.formats import HEAD, Format, Origin, Record, Unsettled, moment, read_as
 from graphmem.seeding.reading import Values
 from graphmem.seeding.sources import Source
 
@@ -69,15 +70,15 @@ def _trial(folder: Path) -> Path | None:
 def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     """Yield the one trial of a file."""
     values = Values(stream, origin.limits)
-    yield mapped(1, "Harbor trial", partial(_read, values, origin))
+    yield read_as(1, "Harbor trial", values.value, partial(_made, origin=origin))
     values.end()
 
 
-def _read(values: Values, origin: Origin) -> Unsettled:
-    first = values.value()
+def _made(first: dict[str, Any], origin: Origin) -> Unsettled:
     if "schema_version" not in first:
         beside = origin.path.parent / TRAJECTORY if origin.path else None
-        return run(first, _file(beside, origin), origin)
+        found = _file(beside, origin)
+        return run(first, found and places.beside(first, found, TRAJECTORY.name), origin)
     above = origin.path.absolute().parent.parent / RESULT if origin.path else None
     result = _file(above, origin) if above and _trial(above.parent) == above else None
     return run(result or {}, first, origin)

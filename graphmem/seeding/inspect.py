@@ -14,13 +14,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Container, Iterator, Mapping
+from functools import partial
 from typing import Any, BinaryIO
 
 from graphmem.errors import SeedingError, ValidationError
 from graphmem.ids import canonical_json
 from graphmem.models import MAX_TEXT, Step
 from graphmem.seeding import chats
-from graphmem.seeding.formats import Format, Origin, Record, Refused, Unsettled, mapped
+from graphmem.seeding.formats import Format, Origin, Record, Refused, Unsettled, read_as
 from graphmem.seeding.reading import BOM, BYTES_A_VALUE, DamagedError, Limits, Values
 from graphmem.seeding.zips import MAGIC, Members
 
@@ -101,15 +102,15 @@ def _member(
 ) -> Record:
     """Return the sample in a member, or in those beside it."""
 
-    def made() -> Unsettled:
+    def sample() -> Any:
         with members.open(name) as content:
             reduced = _Reduced(Values(content, limits), limits)
             if _CHUNKED.fullmatch(name):
-                return _episode(number, _put_together(reduced, members, name, limits), run)
-            return _episode(number, reduced.read(_Rest()), run)
+                return _put_together(reduced, members, name, limits)
+            return reduced.read(_Rest())
 
     try:
-        return mapped(number, "sample", made)
+        return read_as(number, "sample", sample, partial(_episode, number, run=run))
     except DamagedError as error:  # the other members can be read
         return Refused(number, "sample", f"{name}: {error}")
 
@@ -123,17 +124,12 @@ def _of_object(values: Values, origin: Origin) -> Iterator[Record]:
         elif name == "samples" and values.peek() == b"[":
             run = _run(seen.get("eval"), seen.get("plan"))
             for number in values.items():
-                yield _mapped(number, values, run, origin.limits)
+                reduced = _Reduced(values, origin.limits)
+                make = partial(_episode, number, run=run)
+                yield read_as(number, "sample", partial(reduced.read, _Rest()), make)
         else:
             values.skip()
     values.end()
-
-
-def _mapped(number: int, values: Values, run: Mapping[str, Any], limits: Limits) -> Record:
-    def made() -> Unsettled:
-        return _episode(number, _Reduced(values, limits).read(_Rest()), run)
-
-    return mapped(number, "sample", made)
 
 
 def _value(values: Values) -> Any:
@@ -310,8 +306,8 @@ def _episode(number: int, sample: dict[str, Any], run: Mapping[str, Any]) -> Uns
     """Return the episode of a sample, whose outcome is as its scorers say."""
     attached = sample.get("attachments") or {}
     if attached:
-        parts = ("input", "messages", "events")
-        sample |= {name: _resolved(sample.get(name), attached) for name in parts}
+        for name in ("input", "messages", "events"):
+            sample[name] = _resolved(sample.get(name), attached)
     given = sample["input"]
     task = given if isinstance(given, str) else _asked(given)
     if sample.get("invalidation"):

@@ -95,7 +95,7 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
             if isinstance(rows, ValidationError):
                 yield Refused(first, rows.field, str(rows))
             else:
-                yield mapped(first, "trace of Langfuse", partial(episode, first, rows))
+                yield mapped(first, "trace of Langfuse", rows, partial(episode, first))
 
 
 def episode(number: int, rows: Sequence[Mapping[str, Any]]) -> Unsettled:

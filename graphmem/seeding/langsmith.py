@@ -67,7 +67,7 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
             if isinstance(found, ValidationError):
                 yield Refused(first, found.field, str(found))
             else:
-                yield mapped(first, "trace of LangSmith", partial(episode, first, found))
+                yield mapped(first, "trace of LangSmith", found, partial(episode, first))
 
 
 def episode(number: int, found: Sequence[Mapping[str, Any]]) -> Unsettled:

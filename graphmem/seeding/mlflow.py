@@ -63,7 +63,7 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
         if isinstance(record, ValidationError):
             yield Refused(number, record.field, str(record))
         else:
-            yield mapped(number, "trace of MLflow", partial(episode, number, record))
+            yield mapped(number, "trace of MLflow", record, partial(episode, number))
 
 
 def episode(number: int, record: Mapping[str, Any]) -> Unsettled:

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from graphmem.errors import ValidationError
 from graphmem.models import Step
 from graphmem.seeding.chats import REPLY, as_task, cut, text
-from graphmem.seeding.formats import Format, Origin, Record, Refused, Unsettled, mapped
+from graphmem.seeding.formats import Format, Origin, Record, Refused, Unsettled, read_as
 from graphmem.seeding.reading import lines
 
 FILE = "output.jsonl"
@@ -46,11 +46,8 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
         if isinstance(line, ValidationError):
             yield Refused(number, line.field, str(line))
         else:
-            yield mapped(number, "OpenHands run", partial(_read, line, origin, number))
-
-
-def _read(line: bytes, origin: Origin, number: int) -> Unsettled:
-    return run(json.loads(line), origin, number)
+            make = partial(run, origin=origin, number=number)
+            yield read_as(number, "OpenHands run", partial(json.loads, line), make)
 
 
 def run(told: dict[str, Any], origin: Origin, number: int) -> Unsettled:

@@ -325,9 +325,12 @@ def _attributes(item: Object) -> Object:
     if not found:
         return {}
     try:
-        return {pair["key"]: pair.get("value") for pair in found}
+        given = {pair["key"]: pair.get("value") for pair in found}
+        if not all(isinstance(name, str) for name in given):
+            raise TypeError
     except (TypeError, KeyError, AttributeError):
         raise ValidationError("attributes", found, "is not a list of keys and values") from None
+    return given
 
 
 def _decoded(given: Object) -> Object:
@@ -395,8 +398,9 @@ def _id(item: Object, name: str, size: int, *, empty: bool = False) -> bytes | N
             raise ValueError
         made = bytes.fromhex(given)
     except ValueError:
-        near = (one for one in item if one.replace("_", "").lower() == name.lower())
-        hint = f"{name} is meant by {next(near, None)}" if given is None else ""
+        names = (one for one in item if one != name)
+        near = next((one for one in names if one.replace("_", "").lower() == name.lower()), None)
+        hint = f"{name} is meant by {near}" if near and given is None else ""
         if given:
             hint = "base64, as protobuf writes ids in JSON, is not OTLP"
         raise ValidationError(name, given, f"is not {2 * size} hexadecimal digits", hint) from None

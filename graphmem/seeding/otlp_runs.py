@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -274,7 +275,7 @@ class _Trace:
         only = len(runs) == 1
         for root, members in runs.items():
             line = self._spans[root].line
-            yield mapped(line, "run", lambda r=root, m=members: self._run(r, m, only=only))  # type: ignore[misc]
+            yield mapped(line, "run", root, partial(self._run, members=members, only=only))
 
     def _stray(self, light: _Light) -> str:
         what = (

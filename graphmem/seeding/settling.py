@@ -11,6 +11,7 @@ from graphmem.models import Episode
 from graphmem.seeding.chats import tools
 from graphmem.seeding.formats import Record, Refused, Unsettled
 from graphmem.seeding.outcomes import Joined, Outcomes
+from graphmem.seeding.places import renamed
 
 UNKNOWN = "join one with --outcomes"
 
@@ -60,7 +61,8 @@ class Settling:
                 else:
                     yield number, self._checked(item[1])
             except ValidationError as error:
-                yield Refused(number, error.field, str(error))
+                wrong = renamed(error, item.record) if isinstance(item, Unsettled) else error
+                yield Refused(number, wrong.field, str(wrong))
 
     def _episode(self, item: Unsettled) -> Episode:
         fields = {name: value for name, value in item.fields.items() if value is not None}

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from graphmem.errors import ValidationError
 from graphmem.models import Step
 from graphmem.seeding.chats import REPLY, arguments, as_task, cut, question
-from graphmem.seeding.formats import Format, Origin, Record, Unsettled, mapped
+from graphmem.seeding.formats import Format, Origin, Record, Unsettled, read_as
 from graphmem.seeding.reading import Values
 
 ENDING = ".traj"
@@ -44,12 +44,8 @@ def logs(folder: Path) -> Sequence[Path] | None:
 def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     """Yield the one run of a file."""
     values = Values(stream, origin.limits)
-    yield mapped(1, "SWE-agent trajectory", partial(_read, values, origin))
+    yield read_as(1, "SWE-agent trajectory", values.value, partial(run, origin=origin))
     values.end()
-
-
-def _read(values: Values, origin: Origin) -> Unsettled:
-    return run(values.value(), origin)
 
 
 def run(told: dict[str, Any], origin: Origin) -> Unsettled:

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import groupby
 from typing import Any, BinaryIO
 
 from graphmem.models import Episode
 from graphmem.seeding import chats
-from graphmem.seeding.formats import Format, Origin, Record, mapped
+from graphmem.seeding.formats import Format, Origin, Record, read_as
 from graphmem.seeding.reading import Values
 
 WRITING = ("book_", "cancel_", "update_", "send_", "transfer_")
@@ -33,7 +34,7 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     """Yield the runs of a file."""
     values = Values(stream, origin.limits)
     for number in values.items():
-        yield mapped(number, "tau-bench run", lambda: episode(values.value(), origin))
+        yield read_as(number, "tau-bench run", values.value, partial(episode, origin=origin))
     values.end()
 
 

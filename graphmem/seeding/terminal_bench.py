@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from graphmem.errors import GraphMemError, ValidationError
 from graphmem.seeding.chats import as_task
-from graphmem.seeding.formats import Format, Origin, Record, Unsettled, mapped, moment
+from graphmem.seeding.formats import Format, Origin, Record, Unsettled, mapped, moment, read_as
 from graphmem.seeding.reading import Values
 from graphmem.seeding.sources import Source
 
@@ -42,14 +42,14 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     values = Values(stream, origin.limits)
     setup = metadata(origin)
     trial: dict[str, Any] = {}
-    number = 0
+    listed = False
     for name in values.members():
         if name == "results":
+            listed = True
             for number in values.items():
-                yield mapped(
-                    number, "terminal-bench trial", partial(_next, values, origin, setup, number)
-                )
-        elif number:
+                make = partial(run, origin=origin, setup=setup, number=number)
+                yield read_as(number, "terminal-bench trial", values.value, make)
+        elif listed:
             values.skip()
         else:
             try:
@@ -57,12 +57,9 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
             except ValidationError:
                 trial[name] = None
     values.end()
-    if not number and "task_id" in trial:
-        yield mapped(1, "terminal-bench trial", partial(run, trial, origin, setup, 1))
-
-
-def _next(values: Values, origin: Origin, setup: dict[str, Any], number: int) -> Unsettled:
-    return run(values.value(), origin, setup, number)
+    if not listed:
+        make = partial(run, origin=origin, setup=setup, number=1)
+        yield mapped(1, "terminal-bench trial", trial, make)
 
 
 def run(trial: dict[str, Any], origin: Origin, setup: dict[str, Any], number: int) -> Unsettled:

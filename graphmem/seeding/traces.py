@@ -214,10 +214,16 @@ def judged(value: Any) -> bool | float | None:
 def split(
     judgements: Mapping[str, Any],
 ) -> tuple[dict[str, bool | float], dict[str, Any]]:
-    """Return the judgements that are an outcome, and those that are unclear."""
+    """Return the judgements that are an outcome, and those that are unclear.
+
+    Raises:
+        ValidationError: who judged is not told by a text.
+    """
     outcomes: dict[str, bool | float] = {}
     unclear: dict[str, Any] = {}
     for name, value in judgements.items():
+        if not isinstance(name, str):
+            raise ValidationError("name", name, "of a judgement must be a text")
         outcome = judged(value)
         if outcome is None:
             unclear[name] = value

@@ -163,6 +163,29 @@ b,t,a,TOOL,f,"one,
 two",
 """
 
+OTLP = {"resourceSpans": [{
+    "resource": {"attributes": [{"key": "service.name", "value": {"stringValue": "shop"}}]},
+    "scopeSpans": [{"spans": [
+        {"traceId": "1" * 32, "spanId": "a" * 16, "name": "invoke_agent ada",
+         "startTimeUnixNano": "1000", "endTimeUnixNano": "5000", "status": {"code": 1},
+         "attributes": [
+             {"key": "gen_ai.operation.name", "value": {"stringValue": "invoke_agent"}},
+             {"key": "gen_ai.agent.name", "value": {"stringValue": "ada"}},
+             {"key": "gen_ai.input.messages", "value": {"stringValue":
+                 "[{\"role\": \"user\", \"parts\":"
+                 " [{\"type\": \"text\", \"content\": \"hi\"}]}]"}}],
+         "events": [{"name": "gen_ai.evaluation.result", "attributes": [
+             {"key": "gen_ai.evaluation.name", "value": {"stringValue": "correct"}},
+             {"key": "gen_ai.evaluation.score.value", "value": {"doubleValue": 1}}]}]},
+        {"traceId": "1" * 32, "spanId": "b" * 16, "parentSpanId": "a" * 16, "name": "look_up",
+         "startTimeUnixNano": 2000, "status": {"code": 2, "message": "gone"},
+         "attributes": [
+             {"key": "gen_ai.operation.name", "value": {"stringValue": "execute_tool"}},
+             {"key": "gen_ai.tool.call.arguments", "value": {"kvlistValue": {"values": [
+                 {"key": "n", "value": {"intValue": "3"}}]}}}]},
+    ]}],
+}]}  # fmt: skip
+
 SHAPES: dict[str, list[Any]] = {
     "jsonl": [EPISODE],
     "tau-bench": [[TAU]],
@@ -177,6 +200,7 @@ SHAPES: dict[str, list[Any]] = {
     "mlflow": [MLFLOW, {"traces": [MLFLOW]}],
     "langsmith": [LANGSMITH, [LANGSMITH]],
     "langfuse": [LANGFUSE],
+    "otlp": [OTLP],
 }
 """The JSON values that logs of formats hold."""
 TEXTS = {"reflexion": REFLEXION}

@@ -231,7 +231,7 @@ def test_swe_agent_outcomes_are_joined(memory: Memory, tmp_path: Path) -> None:
     )
     found, report = learned(folder, outcomes=folder / "results.csv")
     assert [item.reason for item in report.refusals] == [
-        "is no SWE-agent trajectory: KeyError('action')",
+        "trajectory.0.action: is missing in this SWE-agent trajectory",
         "outcome: is unknown; join one with --outcomes",
     ]
     assert report.unmatched_keys == ("x",)

@@ -268,7 +268,7 @@ def test_a_format_finds_its_logs_in_a_folder(
         return [folder / "run.log"] if (folder / "run.log").exists() else None
 
     def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
-        yield mapped(1, "run", lambda: json.loads(stream.read())["nothing"])
+        yield mapped(1, "run", json.loads(stream.read()), lambda run: run["nothing"])
 
     mine = Format("mine", "", lambda head: head.startswith(b"{}"), read, logs)
     module = sys.modules["graphmem.seeding.sources"]  # the package has a function of that name
@@ -284,7 +284,7 @@ def test_a_format_finds_its_logs_in_a_folder(
     }  # fmt: skip
     [refused] = mine.read(io.BytesIO(b"{}"), Origin("x", "x"))
     assert isinstance(refused, Refused)
-    assert refused.reason == "is no run: KeyError('nothing')"
+    assert refused.reason == "nothing: is missing in this run"
 
 
 @pytest.mark.parametrize(

@@ -17,5 +17,3 @@ def test_every_extra_that_is_named_is_there() -> None:
         for path in [ROOT / "README.md", *(ROOT / folder).rglob(kind)]:
             for named in EXTRA.findall(path.read_text(encoding="utf-8")):
                 assert set(named.split(",")) <= extras, f"{path.name}: {named}"
-    listed = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    assert {name for name in extras if f"| `{name}` |" in listed} == extras

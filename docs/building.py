@@ -1,0 +1,234 @@
+"""What the pages are built with, beside the tools for it: parts that follow from the code.
+
+A line ``<!-- generated: NAME -->`` of a page becomes the part of that name. The tool that builds
+the pages takes this module as an extension of Markdown and, for docstrings, as one of Griffe.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import tomllib
+import types
+import typing
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+import griffe
+from markdown import Extension, Markdown
+from markdown.preprocessors import Preprocessor
+from pydantic import BaseModel
+
+from graphmem import Settings, errors
+from graphmem.cli.main import cli
+from graphmem.models.fields import Output
+from graphmem.store import installing
+from graphmem.store.queries import catalog
+
+DOCS = Path(__file__).resolve().parent
+MARK = re.compile(r"<!-- generated: ([\w -]+) -->")
+BAR = "\\|"
+_SHORT = {"NoneType": "None", "Ellipsis": "...", "SecretStr": "str", "AwareDatetime": "datetime"}
+_ROLE = re.compile(r":(?:class|meth|mod|func):`[~.]?([\w.]+)`")
+_EXTRA_PAGES = {
+    "neo4j-rust": "how-to/neo4j.md",
+    "plots": "tutorial/grid-world.md",
+    "sentence-transformers": "how-to/embedders.md",
+}
+
+
+class Docstrings(griffe.Extension):
+    """Read docstrings as Markdown, and the fields of a model as a table."""
+
+    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        """Write names as code."""
+        if obj.docstring:
+            obj.docstring.value = _ROLE.sub(r"`\1`", obj.docstring.value)
+
+    def on_class_members(self, *, cls: griffe.Class, **_: Any) -> None:
+        """Let the docstring of a model list its fields, with their types and defaults."""
+        kind = getattr(import_module(cls.module.path), cls.name, None)
+        if not isinstance(kind, type) or not cls.docstring:
+            return
+        lines = []
+        for name, annotation, default in fields(kind):
+            said = cls.members.pop(name).docstring if name in cls.members else None
+            what = " ".join([*([said.value] if said else []), default]).strip()
+            lines.append(f"    {name} ({_plain(annotation)}): {' '.join(what.split())}")
+        if lines:
+            cls.docstring.value += "\n".join(["\n\nAttributes:", *lines])
+
+
+class Generated(Extension):
+    """Markdown with the parts that follow from the code."""
+
+    def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802 - a name of Markdown
+        """Let parts take the place of their marks before anything else is read."""
+        md.preprocessors.register(_Parts(md), "graphmem", 200)
+
+
+makeExtension = Generated  # noqa: N816 - a name of Markdown
+
+
+class _Parts(Preprocessor):
+    def run(self, lines: list[str]) -> list[str]:
+        return MARK.sub(lambda mark: part(mark[1]), "\n".join(lines)).split("\n")
+
+
+def part(name: str) -> str:
+    """Return a generated part as Markdown."""
+    words = name.split(" ")
+    return command(words[1:]) if words[0] == "graphmem" else PARTS[name]()
+
+
+def command(path: list[str]) -> str:
+    """Return how a command is called, its options, and the commands in it."""
+    found: click.Command = cli
+    context = click.Context(cli, info_name="graphmem", terminal_width=200)
+    for name in path:
+        found = typing.cast(click.Group, found).commands[name]
+        context = click.Context(found, context, info_name=name)
+    usage = " ".join([context.command_path, *found.collect_usage_pieces(context)])
+    lines = ["```text", usage, "```"]
+    options = [option for option in found.params if isinstance(option, click.Option)]
+    if rows := [row for option in options if (row := option.get_help_record(context))]:
+        lines += ["", "| option | what |", "|---|---|"]
+        lines += [f"| `{names.replace('|', BAR)}` | {_cell(what)} |" for names, what in rows]
+    if isinstance(found, click.Group) and path:
+        lines += ["", "| command | what |", "|---|---|"]
+        for name, inner in found.commands.items():
+            anchor = "-".join([*context.command_path.split(" "), name])
+            lines.append(f"| [`{name}`](#{anchor}) | {_cell(inner.get_short_help_str(200))} |")
+    return "\n".join(lines)
+
+
+def settings() -> str:
+    """Return the table of settings."""
+    lines = ["| variable | type | default | what |", "|---|---|---|---|"]
+    for name, field in Settings.model_fields.items():
+        default = "none" if field.default is None else f"`{field.default}`"
+        what = _cell(field.description or "")
+        lines.append(
+            f"| `GRAPHMEM_{name.upper()}` | {_type(field.annotation)} | {default} | {what} |"
+        )
+    return "\n".join(lines)
+
+
+def extras() -> str:
+    """Return the table of extras, and the page of each that has one."""
+    project = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = ["| extra | installs | see |", "|---|---|---|"]
+    for name, needed in sorted(project["optional-dependencies"].items()):
+        page = _EXTRA_PAGES.get(name, f"how-to/{name}.md")
+        see = f"[{page}]({page})" if (DOCS / page).exists() else ""
+        lines.append(f"| `{name}` | {', '.join(f'`{one}`' for one in needed)} | {see} |")
+    return "\n".join(lines)
+
+
+def error_tree() -> str:
+    """Return the tree of errors, and what each says of itself."""
+    tree = inspect.cleandoc(errors.__doc__ or "").split("\n\n")[1]
+    lines = ["```text", inspect.cleandoc("\n" + tree), "```", ""]
+    lines += ["| error | retryable | what |", "|---|---|---|"]
+    for name, value in vars(errors).items():
+        if inspect.isclass(value) and issubclass(value, errors.GraphMemError):
+            first = inspect.cleandoc(value.__doc__ or "").split("\n\n")[0]
+            lines.append(f"| `{name}` | {'yes' if value.retryable else 'no'} | {_cell(first)} |")
+    return "\n".join(lines)
+
+
+def procedures() -> str:
+    """Return all procedures, by subject."""
+    lines: list[str] = []
+    subject = ""
+    for query in sorted(catalog(), key=lambda query: query.name.partition(".")[0]):
+        if query.name.partition(".")[0] != subject:
+            subject = query.name.partition(".")[0]
+            lines += ["", f"### {subject}"] if lines else [f"### {subject}"]
+        mode = f"{query.mode}, only {query.engine}" if query.engine else query.mode
+        lines += ["", f"`{query.name}` ({mode})", f":   {query.doc}"]
+        params = [
+            f"`{param.name}` {param.type}"
+            + ("" if param.default is ... else f" = {json.dumps(param.default)}")
+            for param in query.params.values()
+        ]
+        returns = [f"`{name}` {kind}" for name, kind in query.returns.items()]
+        options = [f"`{name}` ({what})" for name, what in query.options.items()]
+        if options:
+            lines += ["", f"    Optional lines: {', '.join(options)}."]
+        if params:
+            lines += ["", f"    Parameters: {', '.join(params)}."]
+        if returns:
+            lines += ["", f"    Returns: {', '.join(returns)}."]
+        if called := installing.called(query):
+            renamed = [f"`{old}` is `{new}`" for old, new in installing.renames(query).items()]
+            there = f"; there {', '.join(renamed)}" if renamed else ""
+            lines += ["", f"    On a server: `{called}`{there}."]
+    return "\n".join(lines)
+
+
+def formulas() -> str:
+    """Return the formulas that procedures share."""
+    text = (catalog().folder / "formulas.cypher").read_text(encoding="utf-8")
+    found = re.findall(r"// formula: (.+)\n((?:// doc: .+\n)+)", text)
+    return "\n".join(
+        [
+            "| formula | what |",
+            "|---|---|",
+            *(
+                f"| `{call}` | {_cell(' '.join(doc.replace('// doc: ', '').split()))} |"
+                for call, doc in found
+            ),
+        ]
+    )
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "settings": settings,
+    "extras": extras,
+    "errors": error_tree,
+    "procedures": procedures,
+    "formulas": formulas,
+}
+
+
+def fields(kind: type) -> Iterator[tuple[str, Any, str]]:
+    """Yield name, type and default of each field of a model or a named tuple."""
+    if issubclass(kind, BaseModel):
+        for name, field in kind.model_fields.items():
+            missing = field.is_required() or issubclass(kind, Output)
+            yield name, field.annotation, "" if missing else f"Default: `{field.default!r}`."
+    elif issubclass(kind, tuple):
+        for name, annotation in typing.get_type_hints(kind).items():
+            yield name, annotation, ""
+
+
+def _type(annotation: Any) -> str:
+    return f"`{_plain(annotation)}`".replace("|", "\\|")
+
+
+def _plain(annotation: Any) -> str:
+    """Return a type without the checks that hang on it."""
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Annotated:
+        return _plain(args[0])
+    if origin in (typing.Union, types.UnionType):
+        return " | ".join(map(_plain, args))
+    if origin is typing.Literal:
+        return " | ".join(json.dumps(arg) for arg in args)
+    name = getattr(origin or annotation, "__name__", str(annotation))
+    name = _SHORT.get(name, name)
+    return f"{name}[{', '.join(map(_plain, args))}]" if args else name
+
+
+def _marked(text: str) -> str:
+    """Return the text of a docstring with its marks as those of Markdown."""
+    return re.sub(r":(?:class|meth|mod|func):`[~.]?([\w.]+)`", r"`\1`", text).replace("``", "`")
+
+
+def _cell(text: str) -> str:
+    return " ".join(_marked(text).split()).replace("|", "\\|")

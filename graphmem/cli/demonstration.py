@@ -44,10 +44,7 @@ def run(options: Options, questions: int, plot: str | None) -> None:
     """
     memory = options.memory(must_exist=False)
     started = time.perf_counter()
-    report = seed(
-        lambda episodes: memory.learn_many(episodes, on_error="collect"),
-        sources(map(str, logs())),
-    )
+    report = seed(memory, sources(map(str, logs())))
     seconds = time.perf_counter() - started
     studied = memory.policies.learn_episodes()
     kinds = memory.query("analysis.task_types")

@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 @click.option("--batch-size", type=click.IntRange(1, 100_000), default=100, show_default=True)
 @click.option("--limit", type=click.IntRange(1), help="Most records of each file.")
 @click.option(
+    "--workers",
+    type=click.IntRange(1, 1_000),
+    metavar="N",
+    help="Read the logs in N more processes; the graph is the same.",
+)
+@click.option(
     "--outcomes",
     metavar="FILE",
     help="Outcomes by key, for records without one: CSV (key, success or score), or a JSON report.",
@@ -57,6 +63,7 @@ def seed(
     agent: str | None,
     batch_size: int,
     limit: int | None,
+    workers: int | None,
     outcomes: str | None,
     strategy_from: str | None,
     evaluator: str | None,
@@ -73,6 +80,7 @@ def seed(
     Example:
       graphmem --url ./airline.graph seed logs/gpt-4o-airline.json --format tau-bench
       graphmem --url ./fixes.graph seed output.jsonl --outcomes report.json --strategy-from model
+      graphmem --url ./sql.graph seed logs/ --workers 4
     """
     from graphmem import seeding
 
@@ -87,7 +95,7 @@ def seed(
     with ExitStack() as stack:
         sink = _sink(stack, refused)
         report = seeding.seed(
-            lambda episodes: memory.learn_many(episodes, batch_size=batch_size, on_error="collect"),
+            memory,
             sources,
             format_name=format_name,
             agent=agent,
@@ -96,6 +104,7 @@ def seed(
             evaluator=evaluator,
             batch_size=batch_size,
             limit=limit,
+            workers=workers,
             progress=stack.enter_context(_Bar(sources)) if _wants_bar(options) else None,
             on_refusal=(lambda refusal: _write_line(sink, refusal)) if sink else None,
         )

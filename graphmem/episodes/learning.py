@@ -24,7 +24,14 @@ from graphmem.episodes.counting import (
     parts,
 )
 from graphmem.episodes.occurrences import Occurrences
-from graphmem.episodes.rows import agrees, compared, episode_row, read_contents
+from graphmem.episodes.rows import (
+    Prepared,
+    agrees,
+    compared,
+    content_of,
+    episode_row,
+    read_contents,
+)
 from graphmem.errors import (
     ConflictError,
     SettingsError,
@@ -259,8 +266,13 @@ class Learner:
         rows = self._graph.read("learning.find_tasks", task_type=task_type)
         return [row["id"] for row in rows]
 
-    def _row(self, episode: Episode, counted: Occurrences | None = None) -> Row:
+    def _row(self, episode: Episode | Prepared, counted: Occurrences | None = None) -> Row:
         threshold = self._graph.settings.success_threshold
+        if isinstance(episode, Prepared):
+            made, here = (episode.namespace, episode.threshold), (self._graph.ns, threshold)
+            if made != here:
+                raise ValidationError("episode", made, f"was not prepared for {here}")
+            return episode
         return episode_row(episode, self._graph.ns, threshold, counted)
 
     def _add(self, row: Row) -> bool:
@@ -452,10 +464,10 @@ def _once(rows: list[Row], on_error: OnError) -> tuple[list[Row], dict[int, Conf
     for row in rows:
         first.setdefault(row["id"], row)
     twins = {
-        index: _conflict(row, first[row["id"]]["_content"])
+        index: _conflict(row, content_of(first[row["id"]]))
         for index, row in enumerate(rows)
         if row["content_hash"] != first[row["id"]]["content_hash"]
-        and not agrees(row, first[row["id"]]["_content"])
+        and not agrees(row, content_of(first[row["id"]]))
     }
     if on_error == "raise" and twins:
         raise next(iter(twins.values()))
@@ -508,8 +520,8 @@ class _Report:
         return LearnReport(created=self._created, skipped=self._skipped, rejected=rejected)
 
 
-def _episode(given: Episode | Mapping[str, Any]) -> Episode:
-    if isinstance(given, Episode):
+def _episode(given: Episode | Mapping[str, Any]) -> Episode | Prepared:
+    if isinstance(given, Episode | Prepared):
         return given
     if isinstance(given, Mapping):
         for name in given:

@@ -7,8 +7,9 @@ is a pure function of the episode, so that `verify` and `rebuild` can ask for it
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from graphmem.episodes.occurrences import FIRST, Occurrences
 from graphmem.graph.graph import Reader
@@ -34,6 +35,39 @@ from graphmem.text.error_classes import error_class
 from graphmem.text.task_types import infer_task_type
 
 
+class Prepared(dict[str, Any]):
+    """The row of an episode that was made beforehand, perhaps by another process.
+
+    ``occurrence`` is what was given to tell it from equal ones.
+    """
+
+    namespace: str
+    threshold: float
+    occurrence: str | None
+
+    @classmethod
+    def of(cls, row: Row, namespace: str, threshold: float, occurrence: str | None) -> Self:
+        """Return a row with what it was made for."""
+        prepared = cls(row)
+        prepared.namespace, prepared.threshold = namespace, threshold
+        prepared.occurrence = occurrence
+        return prepared
+
+    def pack(self) -> None:
+        """Make it quick to unpickle: its content is looked at only where it conflicts."""
+        self["_content"] = pickle.dumps(self["_content"], pickle.HIGHEST_PROTOCOL)
+
+    def numbered(self, occurrence: str) -> None:
+        """Tell it from equal ones."""
+        mark = None if occurrence == FIRST else occurrence
+        if mark == self["occurrence"]:
+            return
+        identity = _episode_id(self.namespace, self["content_hash"], mark)
+        self.update(id=identity, occurrence=mark)
+        for step in self["steps"]:
+            step["id"] = node_id(self.namespace, "Step", identity, str(step["index"]))
+
+
 def episode_row(
     episode: Episode, namespace: str, threshold: float, counted: Occurrences | None = None
 ) -> Row:
@@ -49,10 +83,9 @@ def episode_row(
     content_hash = digest(written)
     occurrence = _occurrence(episode, content_hash, counted)
     if episode.source_key:
-        key = ("key", episode.source_key)
+        episode_id = node_id(namespace, "Episode", "key", episode.source_key)
     else:
-        key = ("content", content_hash, *(() if occurrence is None else (occurrence,)))
-    episode_id = node_id(namespace, "Episode", *key)
+        episode_id = _episode_id(namespace, content_hash, occurrence)
     task_key = episode.task_key or episode.task
     started, ended = held.get("started_at"), held.get("ended_at")
     used_at = ended if ended is not None else started
@@ -134,6 +167,12 @@ def episode_row(
     }
 
 
+def _episode_id(namespace: str, content_hash: str, occurrence: str | None) -> str:
+    """Return the id of an episode without a source key."""
+    key = ("content", content_hash, *(() if occurrence is None else (occurrence,)))
+    return node_id(namespace, "Episode", *key)
+
+
 def _chosen(use: StrategyUse) -> Row:
     """Return how a strategy was chosen, as far as that is known."""
     if use.propensity is None and use.explore is None:
@@ -152,6 +191,13 @@ def _occurrence(episode: Episode, content_hash: str, counted: Occurrences | None
     return None if occurrence == FIRST else occurrence
 
 
+def content_of(row: Row) -> dict[str, Any]:
+    """Return the content of the episode of a row."""
+    held = row["_content"]
+    found: dict[str, Any] = pickle.loads(held) if isinstance(held, bytes) else held  # noqa: S301
+    return found
+
+
 def agrees(row: Row, stored: Mapping[str, Any]) -> bool:
     """Return whether an episode says what is stored under its source key.
 
@@ -166,7 +212,7 @@ def compared(row: Row, stored: Mapping[str, Any]) -> tuple[dict[str, Any], dict[
     ignored = ("started_at", "ended_at") if row["_timeless"] else ()
     known, given = (
         {name: held[name] for name in held if name not in ignored}
-        for held in (stored, row["_content"])
+        for held in (stored, content_of(row))
     )
     return known, given
 

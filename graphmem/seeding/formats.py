@@ -130,6 +130,9 @@ class Format:
 
     ``logs`` is for formats whose logs are folders: it returns the files in a folder to read, or
     None where the folder is not of this format; other files of such a folder are left alone.
+
+    ``lines`` says that each line is a record, whatever stands in other lines, and that its number
+    is that of the line: then several workers can read one file.
     """
 
     name: str
@@ -137,6 +140,7 @@ class Format:
     detect: Callable[[bytes], bool]
     read: Callable[[BinaryIO, Origin], Iterator[Record]]
     logs: Callable[[Path], Sequence[Path] | None] | None = None
+    lines: bool = False
 
 
 @cache

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Any, Literal, Protocol, cast
 
 from graphmem.config import Settings
 from graphmem.episodes.occurrences import Occurrences
-from graphmem.errors import SeedingError, ValidationError
-from graphmem.ids import canonical_json, digest
-from graphmem.models import Episode, LearnReport, content, resolve
-from graphmem.models.episodes import hashed
+from graphmem.episodes.rows import Prepared
+from graphmem.errors import ValidationError
+from graphmem.graph.graph import Graph
+from graphmem.models import Episode, LearnReport
 from graphmem.models.fields import Output
-from graphmem.seeding.formats import Format, Origin, Record, Refused, detect, find
+from graphmem.seeding.formats import Refused, find
 from graphmem.seeding.outcomes import EXAMPLES, Outcomes
-from graphmem.seeding.reading import DamagedError, Limits
-from graphmem.seeding.settling import Settling
-from graphmem.seeding.sources import Source, count, damage
+from graphmem.seeding.parts import Began, Ended, Item, Read, Terms, read_all
+from graphmem.seeding.reading import Limits
+from graphmem.seeding.sources import Source
+from graphmem.seeding.workers import Workers, reading
+from graphmem.store import Store
 
 BATCH = 100
 """Records in a transaction; more are hardly faster, and need more memory."""
-BATCH_BYTES = 4_000_000
-"""A batch ends when so much of a file was read for it, so that memory stays bounded."""
+BATCH_SIZE = 4_000_000
+"""A batch ends when it has so many characters, so that memory stays bounded."""
 KEPT = 1_000
 """Most refusals in a report; ``on_refusal`` receives all."""
-Settled = tuple[int, Episode] | Refused
+Learnable = tuple[int, Episode | Prepared] | Refused
+Settled = tuple[Learnable, int]
+"""A record, with its number in the log, and about how many characters it has."""
 
 
 class Refusal(Output):
@@ -67,11 +72,25 @@ class Progress(Protocol):
         """The file ended."""
 
 
-LearnMany = Callable[[Sequence[Episode]], LearnReport]
+LearnMany = Callable[[Sequence[Any]], LearnReport]
+
+
+class Learns(Protocol):
+    """What is needed of a memory; :class:`graphmem.Memory` has it."""
+
+    store: Store
+    namespace: str
+    settings: Settings
+
+    def learn_many(
+        self, episodes: Iterable[Any], *, batch_size: int, on_error: Literal["collect"]
+    ) -> LearnReport:
+        """Learn a batch, and report the refused records."""
+        ...
 
 
 def seed(
-    learn_many: LearnMany,
+    memory: Learns | LearnMany,
     logs: Sequence[Source],
     *,
     format_name: str | None = None,
@@ -82,6 +101,7 @@ def seed(
     batch_size: int = BATCH,
     limit: int | None = None,
     limits: Limits | None = None,
+    workers: Workers | None = None,
     progress: Progress | None = None,
     on_refusal: Callable[[Refusal], None] | None = None,
 ) -> SeedReport:
@@ -92,7 +112,8 @@ def seed(
     is the same.
 
     Args:
-        learn_many: learns a batch and returns a report that includes the refused records.
+        memory: what learns; or a function that learns a batch of episodes, and returns a report
+            that includes the refused ones.
         logs: what to read, see :func:`graphmem.seeding.sources.sources`.
         format_name: None recognises the format from each file's content.
         agent: overrides the agent that the format names.
@@ -104,36 +125,49 @@ def seed(
         batch_size: records in a transaction.
         limit: most records of each file.
         limits: how much a file may hold; default: what the settings have.
+        workers: how many processes read the logs while this one writes, or an executor that does
+            (``concurrent.futures.Executor``; of dask: ``client.get_executor()``), whose processes
+            must find the logs under the same paths. The graph is the same. None: this process.
         progress: called as batches become durable.
         on_refusal: called for every refused record.
 
     Raises:
-        SeedingError: a log cannot be opened or its format is unknown; records learned before stay.
-            Or the outcomes cannot be read; then nothing is learned.
+        SeedingError: a log cannot be opened or its format is unknown, or a worker died; records
+            learned before stay. Or the outcomes cannot be read; then nothing is learned.
+        ValidationError: ``workers`` are none, or a function does not say for which memory they
+            work.
     """
-    chosen = find(format_name) if format_name else None
+    if format_name:
+        find(format_name)
     if agent is not None:  # the same check as in an episode, before anything is read
         agent = Episode(task="-", strategy="-", success=True, agent=agent).agent
-    settings = Settings()
-    limits, threshold = limits or Limits.of(settings), settings.success_threshold
+    learn_many, namespace, settings = _learning(memory, batch_size)
+    limits = limits or Limits.of(settings)
     joined = None if outcomes is None else Outcomes.of(_given(outcomes), limits)
-    settling = Settling(agent, strategy_from, evaluator, joined, threshold)
+    terms = Terms(
+        limits=limits,
+        threshold=settings.success_threshold,
+        format_name=format_name,
+        agent=agent,
+        outcomes=joined,
+        strategy_from=strategy_from,
+        evaluator=evaluator,
+        limit=limit,
+        namespace=namespace,
+    )
+    terms.settling()
+    if workers is None:
+        found: AbstractContextManager[Iterator[Item]] = nullcontext(read_all(logs, terms))
+    elif namespace is None:
+        raise ValidationError("workers", workers, "need a memory", "give it instead of a function")
+    else:
+        found = reading(workers, logs, terms)
     tally = _Tally(on_refusal)
-    for source in logs:
-        with source.open(limits) as (head, stream):
-            if not head.strip():
-                tally.refuse(source, Refused(1, "file", "is empty"))
-                continue
-            found = find(source.format) if source.format else None
-            format_ = chosen or found or detect(head, source.name)
-            if progress:
-                progress.start(source, format_.name)
-            path = None if source.path == "-" else Path(source.path)
-            origin = Origin(source.name, source.stem, agent, limits, path, strategy_from)
+    with found as items:
+        for source in logs:
             with Occurrences() as counted:
-                records = settling.settled(_guarded(format_, stream, origin))
-                read = _numbered(records, counted, threshold)
-                for batch in _batches(islice(read, limit), batch_size, stream):
+                records = _records(items, source, counted, joined, progress)
+                for batch in _batches(records, batch_size):
                     tally.learn(learn_many, source, batch)
                     if progress:
                         progress.advance(len(batch))
@@ -142,33 +176,81 @@ def seed(
     return tally.report(len(logs), list(joined.without_record()) if joined else [])
 
 
+def _learning(
+    memory: Learns | LearnMany, batch_size: int
+) -> tuple[LearnMany, str | None, Settings]:
+    """Return what learns a batch, the namespace if it is known, and the settings in force."""
+    if not hasattr(memory, "learn_many"):
+        return memory, None, Settings()
+    known = cast(Learns, memory)
+
+    def learn_many(episodes: Sequence[Any]) -> LearnReport:
+        return known.learn_many(episodes, batch_size=batch_size, on_error="collect")
+
+    graph = Graph(known.store, known.namespace, known.settings)
+    return learn_many, known.namespace, graph.settings
+
+
 def _given(
     outcomes: str | Path | Mapping[str, bool | float],
 ) -> str | Mapping[str, bool | float]:
     return str(outcomes) if isinstance(outcomes, Path) else outcomes
 
 
-def _batches(records: Iterator[Settled], size: int, stream: BinaryIO) -> Iterator[list[Settled]]:
-    """Yield batches of at most ``size`` records, each from about ``BATCH_BYTES`` at most."""
-    batch: list[Settled] = []
-    before, held = count(stream), 0
-    for record in records:
+def _records(
+    items: Iterator[Item],
+    source: Source,
+    counted: Occurrences,
+    outcomes: Outcomes | None,
+    progress: Progress | None,
+) -> Iterator[Settled]:
+    """Yield the records of the next log, of which those without a key are numbered where equal."""
+    before = 0
+    for item in items:
+        if isinstance(item, Began):
+            if progress:
+                progress.start(source, item.format)
+        elif isinstance(item, Ended):
+            if item.last:
+                return
+            before += item.lines
+        else:
+            yield _settled(item, item.number + before, counted, outcomes)
+
+
+def _settled(item: Read, number: int, counted: Occurrences, outcomes: Outcomes | None) -> Settled:
+    record = item.record
+    if item.claim and outcomes:
+        try:
+            outcomes.find(*item.claim)  # a worker does not know what others read
+        except ValidationError as error:
+            record = Refused(number, error.field, str(error))
+    if isinstance(record, Refused):
+        return replace(record, number=number), 0
+    if item.content is not None:
+        occurrence = counted.of(item.content, record.occurrence)
+        if isinstance(record, Prepared):
+            record.numbered(occurrence)
+        else:
+            record = record.model_copy(update={"occurrence": occurrence})
+    return (number, record), item.size
+
+
+def _batches(records: Iterator[Settled], size: int) -> Iterator[list[Learnable]]:
+    """Yield batches of at most ``size`` records, and with few more than ``BATCH_SIZE`` characters.
+
+    They depend on the records alone, not on who read them.
+    """
+    batch: list[Learnable] = []
+    held = 0
+    for record, length in records:
         batch.append(record)
-        held += _length(record)
-        if len(batch) == size or max(held, count(stream) - before) >= BATCH_BYTES:
+        held += length
+        if len(batch) == size or held >= BATCH_SIZE:
             yield batch
-            batch, before, held = [], count(stream), 0
+            batch, held = [], 0
     if batch:
         yield batch
-
-
-def _length(record: Settled) -> int:
-    """Return about how long the steps of a record are: some logs are read before any is yielded."""
-    if isinstance(record, Refused):
-        return 0
-    texts = (text for step in record[1].steps for text in (step.observation, step.error))
-    actions = (len(str(step.action)) for step in record[1].steps)
-    return sum(len(text) for text in texts if text) + sum(actions)
 
 
 class _Tally:
@@ -179,8 +261,8 @@ class _Tally:
         self._created = self._skipped = self._refused = 0
         self._kept: list[Refusal] = []
 
-    def learn(self, learn_many: LearnMany, source: Source, batch: Sequence[Settled]) -> None:
-        episodes: list[Episode] = []
+    def learn(self, learn_many: LearnMany, source: Source, batch: Sequence[Learnable]) -> None:
+        episodes: list[Episode | Prepared] = []
         numbers: list[int] = []
         for item in batch:
             if isinstance(item, Refused):
@@ -214,35 +296,3 @@ class _Tally:
             unmatched=len(unmatched),
             unmatched_keys=tuple(unmatched[:EXAMPLES]),
         )
-
-
-def _numbered(
-    records: Iterator[Settled], counted: Occurrences, threshold: float
-) -> Iterator[Settled]:
-    """Yield records, of which those without a key are numbered where they are equal."""
-    for item in records:
-        if isinstance(item, Refused) or item[1].source_key is not None:
-            yield item
-            continue
-        number, episode = item
-        try:
-            held = hashed(content(episode, resolve(episode, threshold)))
-        except ValidationError:  # it contradicts itself, so it is refused when it is learned
-            yield item
-            continue
-        occurrence = counted.of(digest(canonical_json(held)), episode.occurrence)
-        yield number, episode.model_copy(update={"occurrence": occurrence})
-
-
-def _guarded(format_: Format, stream: BinaryIO, origin: Origin) -> Iterator[Record]:
-    """Yield the records; the damaged rest of a file becomes one more refusal."""
-    number = 0
-    try:
-        for item in format_.read(stream, origin):
-            number = item[0] if isinstance(item, tuple) else item.number
-            yield item
-    except SeedingError as error:
-        if not (isinstance(error, DamagedError) and damage(stream)):
-            yield Refused(number + 1, "file", str(error))
-    if (ended := damage(stream)) is not None:
-        yield Refused(number + 1, "file", str(ended))

@@ -18,7 +18,7 @@ from graphmem.seeding.formats import HEAD, formats
 from graphmem.seeding.reading import Limits
 
 ENDINGS = (".json", ".jsonl", ".ndjson", ".eval", ".traj")
-_GZIP = b"\x1f\x8b"
+GZIP = b"\x1f\x8b"
 _DEFAULT = Limits()
 _SMALL = 10_000_000
 """Bytes that any packed file may become."""
@@ -74,11 +74,6 @@ class _Rewound(io.RawIOBase):
         ):
             return limits.too_packed
         return None
-
-
-def count(stream: BinaryIO) -> int:
-    """Return how many bytes of a source were read, unpacked."""
-    return int(getattr(getattr(stream, "raw", None), "count", 0))
 
 
 def damage(stream: BinaryIO) -> SeedingError | None:
@@ -148,7 +143,7 @@ class Source:
             head = _fill(raw, HEAD)
             whole = _Rewound(head, raw, limits)
             stream: BinaryIO = io.BufferedReader(whole, HEAD)
-            if head.startswith(_GZIP):
+            if head.startswith(GZIP):
                 packed = cast(BinaryIO, gzip.GzipFile(fileobj=stream))
                 try:
                     head = _fill(packed, HEAD)

@@ -1,0 +1,232 @@
+"""What logs say, record by record: as episodes, or as the rows that a worker makes of them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from graphmem.episodes.rows import Prepared, episode_row
+from graphmem.errors import SeedingError, ValidationError
+from graphmem.ids import canonical_json, digest
+from graphmem.models import Episode, content, resolve
+from graphmem.models.episodes import hashed
+from graphmem.seeding.formats import Format, Origin, Record, Refused, detect, find
+from graphmem.seeding.outcomes import Claim, Outcomes
+from graphmem.seeding.reading import DamagedError, Limits
+from graphmem.seeding.settling import Settling
+from graphmem.seeding.sources import Source, damage
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What the caller says of the logs."""
+
+    limits: Limits
+    threshold: float
+    """The least score of a success."""
+    format_name: str | None = None
+    agent: str | None = None
+    outcomes: Outcomes | None = None
+    strategy_from: str | None = None
+    evaluator: str | None = None
+    limit: int | None = None
+    namespace: str | None = None
+    """Where rows are made of episodes: for this namespace."""
+
+    def settling(self) -> Settling:
+        """Return what settles records.
+
+        Raises:
+            ValidationError: a name is none.
+        """
+        return Settling(
+            self.agent, self.strategy_from, self.evaluator, self.outcomes, self.threshold
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A log, or the lines of it that begin within a range of bytes; then its format is named."""
+
+    source: Source
+    format: str | None = None
+    start: int = 0
+    stop: int | None = None
+
+    @property
+    def last(self) -> bool:
+        """Whether the log ends with it."""
+        return self.stop is None
+
+
+class Began(NamedTuple):
+    """A log begins."""
+
+    format: str
+
+
+class Ended(NamedTuple):
+    """A part ended; ``lines`` is what to add to the numbers of the next part."""
+
+    last: bool
+    lines: int = 0
+
+
+class Read(NamedTuple):
+    """A record; ``number`` counts from 1 within its part."""
+
+    number: int
+    record: Episode | Prepared | Refused
+    content: str | None = None
+    """The hash by which equal records without a key are counted."""
+    size: int = 0
+    """About how many characters it has."""
+    claim: Claim | None = None
+    """The outcome that it asked for."""
+
+
+Item = Began | Read | Ended
+
+
+def read_all(logs: Iterable[Source], terms: Terms) -> Iterator[Item]:
+    """Yield what logs say, one after the other."""
+    for source in logs:
+        yield from read(Part(source), terms)
+
+
+def read(part: Part, terms: Terms) -> Iterator[Item]:
+    """Yield what a part says, in constant memory.
+
+    Raises:
+        SeedingError: it cannot be opened or its format is unknown.
+    """
+    if part.format is not None:
+        with Path(part.source.path).open("rb") as file:
+            lines = Lines(file, part)
+            if part.start == 0:
+                yield Began(part.format)
+            yield from _records(find(part.format), io.BufferedReader(lines), part.source, terms)
+            yield Ended(part.last, lines.count - (part.start == 0))
+        return
+    with part.source.open(terms.limits) as (head, stream):
+        if not head.strip():
+            yield Read(1, Refused(1, "file", "is empty"))
+        else:
+            format_ = format_of(part.source, head, terms)
+            yield Began(format_.name)
+            yield from islice(_records(format_, stream, part.source, terms), terms.limit)
+        yield Ended(last=True)
+
+
+def format_of(source: Source, head: bytes, terms: Terms) -> Format:
+    """Return the format of a log that begins with ``head``.
+
+    Raises:
+        SeedingError: it is unknown.
+    """
+    named = terms.format_name or source.format
+    return find(named) if named else detect(head, source.name)
+
+
+def _records(format_: Format, stream: BinaryIO, source: Source, terms: Terms) -> Iterator[Read]:
+    path = None if source.path == "-" else Path(source.path)
+    origin = Origin(source.name, source.stem, terms.agent, terms.limits, path, terms.strategy_from)
+    asking = terms.outcomes
+    for item in terms.settling().settled(_guarded(format_, stream, origin)):
+        claim = asking.taken() if asking else None
+        if isinstance(item, Refused):
+            yield Read(item.number, item, claim=claim)
+            continue
+        number, episode = item
+        try:
+            record, counted = _prepared(episode, terms)
+        except ValidationError as error:  # it contradicts itself
+            yield Read(number, Refused(number, error.field, str(error)), claim=claim)
+        else:
+            yield Read(number, record, counted, _length(episode), claim)
+
+
+def _prepared(episode: Episode, terms: Terms) -> tuple[Episode | Prepared, str | None]:
+    """Return what is to be learned, and the hash by which equal ones without a key are counted."""
+    if terms.namespace is not None:
+        row = episode_row(episode, terms.namespace, terms.threshold)
+        return (
+            Prepared.of(row, terms.namespace, terms.threshold, episode.occurrence),
+            None if episode.source_key else row["content_hash"],
+        )
+    if episode.source_key is not None:
+        return episode, None
+    try:
+        held = hashed(content(episode, resolve(episode, terms.threshold)))
+    except ValidationError:  # it contradicts itself, so it is refused when it is learned
+        return episode, None
+    return episode, digest(canonical_json(held))
+
+
+def _length(episode: Episode) -> int:
+    """Return about how long a record is in memory, beyond what each has."""
+    texts = (text for step in episode.steps for text in (step.observation, step.error))
+    actions = sum(len(str(step.action)) for step in episode.steps)
+    extra = len(str(episode.extra)) if episode.extra else 0
+    return sum(len(text) for text in texts if text) + actions + extra
+
+
+def _guarded(format_: Format, stream: BinaryIO, origin: Origin) -> Iterator[Record]:
+    """Yield the records; the damaged rest of a file becomes one more refusal."""
+    number = 0
+    try:
+        for item in format_.read(stream, origin):
+            number = item[0] if isinstance(item, tuple) else item.number
+            yield item
+    except SeedingError as error:
+        if not (isinstance(error, DamagedError) and damage(stream)):
+            yield Refused(number + 1, "file", str(error))
+    if (ended := damage(stream)) is not None:
+        yield Refused(number + 1, "file", str(ended))
+
+
+class Lines(io.RawIOBase):
+    """The lines of a file that begin within the range of a part.
+
+    Those of a later part come after the end of the line before, so that nothing takes them for the
+    beginning of a file. ``count`` is how many ends of lines were read.
+    """
+
+    def __init__(self, file: BinaryIO, part: Part) -> None:
+        self._file = file
+        size = file.seek(0, io.SEEK_END)
+        begin = _next_line(file, part.start)
+        end = size if part.stop is None else _next_line(file, part.stop)
+        before = 1 if part.start and begin < end else 0
+        self.count = -before
+        self._left = max(0, end - begin) + before
+        file.seek(begin - before)
+
+    def readable(self) -> bool:
+        """Return that it can be read."""
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        """Read the next bytes into a buffer."""
+        target = memoryview(buffer)  # type: ignore[arg-type]
+        data = self._file.read(min(len(target), self._left))
+        self._left -= len(data)
+        self.count += data.count(b"\n")
+        target[: len(data)] = data
+        return len(data)
+
+
+def _next_line(file: BinaryIO, at: int) -> int:
+    """Return where the first line begins that does so at a place or behind it."""
+    if at == 0:
+        return 0
+    file.seek(at - 1)
+    while chunk := file.read(io.DEFAULT_BUFFER_SIZE):
+        found = chunk.find(b"\n")
+        if found >= 0:
+            return file.tell() - len(chunk) + found + 1
+    return file.tell()

@@ -1,0 +1,159 @@
+"""Seeding by several workers: the same graph and the same report as by one process."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+
+from graphmem import Memory
+from graphmem.errors import SeedingError, ValidationError
+from graphmem.seeding import SeedReport, seed, sources, workers
+from tests.conftest import Clock, Opener
+from tests.contract.teaching import dump
+
+STATE = {"state": {"at": 1}, "action_type": "go", "action": {"to": 2}, "reward": 0.1}
+
+
+def line(**fields: Any) -> str:
+    return json.dumps({"task": "t", "strategy": "s", "success": True, **fields})
+
+
+RECORDS = st.one_of(
+    st.builds(
+        line,
+        task=st.sampled_from(("find a flight", "refund a ticket")),
+        strategy=st.sampled_from(("ask", ["ask", "search"], ["search", "pay"])),
+        agent=st.sampled_from(("ada", "bob")),
+        success=st.none(),
+        score=st.sampled_from((0.1, 0.2, 0.3, 0.7, 0.9)),
+        source_key=st.sampled_from((None, None, "a", "b", "c", "d")),
+        error=st.sampled_from((None, "timeout after 30 s", "no such file: /a/b")),
+        steps=st.sampled_from(([], [STATE], [{"action": "x" * 60}])),
+        ended_at=st.sampled_from((None, "2026-01-01T00:00:00Z", "2026-03-01T00:00:00Z")),
+        successes=st.sampled_from(([], ["ask for the id first"])),
+    ),
+    st.sampled_from((line(), line(success=False), line(success=True, score=0.1), "", "{broken")),
+    st.just(line(success=None, source_key="joined")),
+)
+
+
+def everything(memory: Memory) -> list[str]:
+    """Every node and every edge, with all their properties."""
+    nodes = memory.query("MATCH (n) WHERE n.ns = $ns RETURN labels(n) AS a, properties(n) AS held")
+    edges = memory.query(
+        "MATCH (n)-[r]->(m) WHERE n.ns = $ns "
+        "RETURN n.id AS a, type(r) AS b, m.id AS c, properties(r) AS held"
+    )
+    return sorted(json.dumps(row, sort_keys=True) for row in (*nodes, *edges))
+
+
+def told(report: SeedReport) -> dict[str, Any]:
+    return report.model_dump()
+
+
+@given(
+    st.lists(st.lists(RECORDS, max_size=12), min_size=1, max_size=4),
+    st.integers(40, 2_000),
+    st.integers(1, 3),
+    st.integers(1, 9),
+)
+@settings(max_examples=25)
+def test_the_graph_does_not_depend_on_who_reads_the_logs(
+    tmp_path_factory: pytest.TempPathFactory,
+    clock: Clock,
+    logs: list[list[str]],
+    bytes_in_a_part: int,
+    readers: int,
+    batch_size: int,
+) -> None:
+    folder = tmp_path_factory.mktemp("logs")
+    clock.now = 1_780_000_000_000
+    for number, log in enumerate(logs):
+        (folder / f"{number}.jsonl").write_text("\n".join(log))
+    found = []
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(readers) as executor:
+        patch.setattr(workers, "RANGE", bytes_in_a_part)
+        patch.setattr(workers, "TOGETHER", bytes_in_a_part)
+        for who in (None, executor):
+            with Memory.open("memory:") as memory:
+                report = seed(
+                    memory,
+                    sources([str(folder)]),
+                    format_name="jsonl",
+                    outcomes={"joined": 0.6, "nobody": True},
+                    batch_size=batch_size,
+                    workers=who,
+                )
+                found.append((told(report), everything(memory)))
+                assert memory.verify().ok
+                again = seed(memory, sources([str(folder)]), format_name="jsonl", workers=who)
+                assert again.created == 0
+    assert found[0] == found[1]
+
+
+def test_processes_give_the_same_graph(
+    opened: Opener, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "RANGE", 1_000)
+    clock.now = 1_780_000_000_000
+    log = tmp_path / "log.jsonl"
+    log.write_text(
+        "\n".join(line(strategy=f"s{n % 7}", score=0.1, success=None) for n in range(60))
+    )
+    memory = opened()
+    report = seed(memory, sources([str(log)]), batch_size=7, workers=2)
+    assert (report.created, report.refused) == (60, 0)
+    assert memory.verify().ok
+    with Memory.open("memory:", namespace=memory.namespace) as alone:
+        seed(alone, sources([str(log)]), batch_size=7)
+        assert dump(memory) == dump(alone)
+    assert seed(memory, sources([str(log)]), batch_size=7) == report.model_copy(
+        update={"created": 0, "skipped": 60}
+    )
+
+
+def test_a_worker_that_dies_is_told_and_seeding_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "RANGE", 2_000)
+    log = tmp_path / "log.jsonl"
+    log.write_text("\n".join(line(source_key=str(number)) for number in range(2_000)))
+
+    class Killer:
+        def start(self, *_: object) -> None: ...
+        def finish(self) -> None: ...
+        def advance(self, _: int) -> None:
+            for child in multiprocessing.active_children():
+                os.kill(child.pid or 0, signal.SIGKILL)
+
+    with Memory.open(tmp_path / "g") as memory:
+        with pytest.raises(SeedingError, match=r"a worker failed.*log\.jsonl.*seeding again"):
+            seed(memory, sources([str(log)]), workers=2, progress=Killer())
+        assert 0 < memory.stats().episodes < 2_000
+        assert memory.verify().ok
+        report = seed(memory, sources([str(log)]), workers=2)
+        assert report.created + report.skipped == 2_000
+        assert memory.stats().episodes == 2_000
+
+
+def test_what_workers_cannot_read_is_told_as_by_one_process(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(line())
+    (tmp_path / "b.jsonl").write_text("what is this?")
+    with Memory.open("memory:") as memory, ThreadPoolExecutor(1) as executor:
+        with pytest.raises(SeedingError, match=r"b\.jsonl: no known format"):
+            seed(memory, sources([str(tmp_path)]), workers=executor)
+        assert memory.stats().episodes == 1
+        for wrong in (0, True, "two", 1_001):
+            with pytest.raises(ValidationError, match="workers"):
+                seed(memory, sources([str(tmp_path)]), workers=wrong)  # type: ignore[arg-type]
+        with pytest.raises(ValidationError, match="need a memory"):
+            seed(memory.learn_many, sources([str(tmp_path)]), workers=2)

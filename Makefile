@@ -43,7 +43,7 @@ neo4j: $(STAMP)-test
 	@$(BIN)/python -m tests.neo4j $(ARGS)
 
 docs: $(STAMP)-docs
-	$(BIN)/python -m zensical build --clean --strict -f mkdocs.yml
+	$(BIN)/python -m docs.building
 
 clean:
 	rm -rf learning-curve.png $(VENV) $(EXTRAS) site dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

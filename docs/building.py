@@ -1,4 +1,4 @@
-"""What the pages are built with, beside the tools for it: parts that follow from the code.
+"""Build the pages: ``python -m docs.building`` writes them to ``site``, or to a folder it gets.
 
 A line ``<!-- generated: NAME -->`` of a page becomes the part of that name. The tool that builds
 the pages takes this module as an extension of Markdown and, for docstrings, as one of Griffe.
@@ -9,6 +9,10 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import shutil
+import subprocess
+import sys
+import tempfile
 import tomllib
 import types
 import typing
@@ -30,6 +34,7 @@ from graphmem.store import installing
 from graphmem.store.queries import catalog
 
 DOCS = Path(__file__).resolve().parent
+ROOT = DOCS.parent
 MARK = re.compile(r"<!-- generated: ([\w -]+) -->")
 BAR = "\\|"
 _SHORT = {"NoneType": "None", "Ellipsis": "...", "SecretStr": "str", "AwareDatetime": "datetime"}
@@ -39,6 +44,20 @@ _EXTRA_PAGES = {
     "plots": "tutorial/grid-world.md",
     "sentence-transformers": "how-to/embedders.md",
 }
+
+
+def main(site: Path) -> int:
+    """Build the pages in a copy of their folder: Zensical empties ``.cache`` beside its file."""
+    with tempfile.TemporaryDirectory() as folder:
+        there = Path(folder)
+        shutil.copy(ROOT / "mkdocs.yml", there)
+        shutil.copytree(DOCS, there / "docs", ignore=shutil.ignore_patterns("__pycache__"))
+        command = [sys.executable, "-m", "zensical", "build", "--strict", "-f"]
+        done = subprocess.run([*command, there / "mkdocs.yml"], cwd=ROOT, check=False)
+        if done.returncode == 0:
+            shutil.rmtree(site, ignore_errors=True)
+            shutil.copytree(there / "site", site)
+    return done.returncode
 
 
 class Docstrings(griffe.Extension):
@@ -120,7 +139,7 @@ def settings() -> str:
 
 def extras() -> str:
     """Return the table of extras, and the page of each that has one."""
-    project = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     lines = ["| extra | installs | see |", "|---|---|---|"]
     for name, needed in sorted(project["optional-dependencies"].items()):
         page = _EXTRA_PAGES.get(name, f"how-to/{name}.md")
@@ -232,3 +251,7 @@ def _marked(text: str) -> str:
 
 def _cell(text: str) -> str:
     return " ".join(_marked(text).split()).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(*sys.argv[1:] or [ROOT / "site"])))

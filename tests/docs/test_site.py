@@ -39,7 +39,6 @@ from graphmem.store.queries import catalog
 from graphmem.upkeep import Upkeep
 
 ROOT = Path(__file__).resolve().parents[2]
-SITE = ROOT / "site"
 MEMBERS: dict[str, type] = {
     "memory": Memory,
     "memory.lessons": Lessons,
@@ -62,14 +61,15 @@ INTERNAL = {"renew"}
 
 
 @pytest.fixture(scope="module")
-def pages() -> dict[str, str]:
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The HTML of all pages, by their paths in the site."""
     if not importlib.util.find_spec("zensical"):
         if os.environ.get("GRAPHMEM_REQUIRE_DOCS"):
             pytest.fail("the tools of the group docs are not installed: make .venv/.stamp-docs")
         pytest.skip("the tools of the group docs are not installed")
+    site = tmp_path_factory.mktemp("docs") / "site"
     done = subprocess.run(
-        [sys.executable, "-m", "zensical", "build", "--clean", "--strict", "-f", "mkdocs.yml"],
+        [sys.executable, "-m", "docs.building", site],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -77,8 +77,8 @@ def pages() -> dict[str, str]:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return {
-        str(path.parent.relative_to(SITE)): path.read_text(encoding="utf-8")
-        for path in sorted(SITE.rglob("index.html"))
+        str(path.parent.relative_to(site)): path.read_text(encoding="utf-8")
+        for path in sorted(site.rglob("index.html"))
     }
 
 

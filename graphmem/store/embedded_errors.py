@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -37,6 +39,11 @@ def translated(query: Query | None = None, path: Path | None = None) -> Iterator
     except (kglite.FileFormatError, kglite.FileError) as error:
         raise StorageError(f"{path or 'the graph file'} is damaged: {error}") from error
     except (kglite.FileIoError, OSError) as error:
+        if _full(error):
+            raise StorageError(
+                f"{name}the disk is full: this was not written, what was written before is kept; "
+                f"make room and try again ({error})"
+            ) from error
         raise StorageError(f"{name}cannot write or read the memory: {error}") from error
     except kglite.CypherError as error:
         raise QueryError(f"{name}{error}") from error
@@ -44,6 +51,13 @@ def translated(query: Query | None = None, path: Path | None = None) -> Iterator
         if path is not None:
             raise StorageError(f"{path} and its log do not fit together: {error}") from error
         raise StoreError(f"{name}{error}") from error
+
+
+def _full(error: Exception) -> bool:
+    """Return whether there is no room, or no right to more of it."""
+    told = re.search(r"\(os error (\d+)\)", str(error))
+    number = int(told[1]) if told else getattr(error, "errno", None)
+    return number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def locked(holder: Mapping[str, Any]) -> LockedError:

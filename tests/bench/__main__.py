@@ -1,8 +1,10 @@
 """Run the benchmarks, each in a process of its own, and print a Markdown table.
 
 python -m tests.bench [NAME ...] [--scale 0.1] [--all-sizes] [--json FILE]
+                      [--keep FOLDER] [--steps N]
 
 NAME may also be the first word of the names of several: ``loop`` runs all ``loop_*``.
+Without names all are run but ``scale``, which takes as long as all others.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from tests.bench import (
     recall_scale,
     recall_server,
     relevance,
+    scale,
     writers,
 )
 from tests.bench.report import Result, table
@@ -55,6 +58,7 @@ EMBEDDED = (
     *loop_speed.BENCHMARKS,
     *loop_value.BENCHMARKS,
     *otlp.BENCHMARKS,
+    *scale.BENCHMARKS,
     *writers.BENCHMARKS,
     *mcp.BENCHMARKS,
 )
@@ -99,11 +103,17 @@ def main() -> None:
         help="also build 100,000 policies in popoto, which takes minutes",
     )
     parser.add_argument("--json", type=Path, help="also write the results to a file")
+    parser.add_argument("--keep", type=Path, help="the folder in which scale keeps what it learned")
+    parser.add_argument("--steps", type=int, default=5, help="steps of an episode of scale")
     options = parser.parse_args()
-    names = [one for name in options.names for one in group(name)] or [*EMBEDDED, *SERVER]
+    names = [one for name in options.names for one in group(name)]
+    names = names or [name for name in (*EMBEDDED, *SERVER) if name not in scale.BENCHMARKS]
     environment = dict(os.environ)
     if options.all_sizes:
         environment[policies.ALL_SIZES] = "1"
+    if options.keep:
+        environment[scale.KEEP] = str(options.keep.resolve())
+    environment[scale.STEPS] = str(options.steps)
     results: list[Result] = []
     found = None
     if any(name in SERVER for name in names):

@@ -29,6 +29,7 @@ from tests.bench import (
     recall_scale,
     recall_server,
     relevance,
+    scale,
     server,
     writers,
 )
@@ -36,7 +37,7 @@ from tests.bench import (
 
 def main() -> None:
     """Run the benchmark that the arguments name."""
-    name, scale = sys.argv[1], float(sys.argv[2])
+    name, share = sys.argv[1], float(sys.argv[2])
     modules = (
         embedded,
         server,
@@ -58,12 +59,13 @@ def main() -> None:
         loop_speed,
         loop_value,
         otlp,
+        scale,
         writers,
         mcp,
     )
     benchmark = next(m.BENCHMARKS[name] for m in modules if name in m.BENCHMARKS)
     with tempfile.TemporaryDirectory(prefix="graphmem-bench-") as folder:
-        results = benchmark(Path(folder), scale)
+        results = benchmark(Path(folder), share)
     print(json.dumps([asdict(result) for result in results]))
 
 

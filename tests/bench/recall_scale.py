@@ -7,13 +7,11 @@ strategy. The vectors are random ones around centres, one a text, of as many num
 
 from __future__ import annotations
 
-import multiprocessing
 import random
 import statistics
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +24,7 @@ from graphmem.ids import heuristic_id, node_id
 from graphmem.search.embedding import Thresholds
 from graphmem.store.queries import Query
 from tests.bench.policies import millis
-from tests.bench.report import Result
+from tests.bench.report import Result, apart
 from tests.faults.attack import peak
 
 SIZES = (1_000, 10_000, 100_000)
@@ -70,15 +68,9 @@ def scale(folder: Path, scale: float) -> list[Result]:
     """Single recalls at each size."""
     results = []
     for size in (max(200, int(size * scale)) for size in SIZES):
-        _apart(_filled, folder / str(size), size)
-        results += _apart(_measured, folder / str(size), size)
+        apart(_filled, folder / str(size), size)
+        results += apart(_measured, folder / str(size), size)
     return results
-
-
-def _apart(work: Callable[[Path, int], list[Result]], folder: Path, size: int) -> list[Result]:
-    """Work in a process of its own, so that what it takes is in no other's peak."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(work, folder, size).result()
 
 
 def _measured(folder: Path, size: int) -> list[Result]:

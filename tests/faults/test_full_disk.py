@@ -1,4 +1,7 @@
-"""A search on a full disk goes on with vectors in memory; what it cannot store is made later.
+"""Searches and imports on a full disk.
+
+A search goes on with vectors in memory; what it cannot store is made later. An import says that the
+disk is full and leaves nothing half-written; there is no difference once it goes on.
 
 The disk is a real one of two megabytes where the tests may mount it, and in any case there is a run
 with a limit on the size of each file.
@@ -13,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from graphmem import Memory, Settings
+from graphmem import Episode, Memory, Settings
+from graphmem.upkeep.exchange import FileFormat
 from tests.faults.learner import REPOSITORY, environment
 
 SEARCHING = """
@@ -66,6 +70,38 @@ print("pending", memory.upkeep.pending(), flush=True)
 memory.close()
 """
 
+IMPORTING = """
+import resource, signal, subprocess, sys
+from graphmem import Memory
+from graphmem.errors import StorageError
+
+how, disk, path, form = sys.argv[1:]
+if how == "limited":
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, before[1]))
+try:
+    with Memory.open() as memory:
+        try:
+            memory.upkeep.import_(path, form)
+        except StorageError as error:
+            assert "the disk is full" in str(error) and "make room" in str(error), error
+            print("full", flush=True)
+        print("there", memory.stats().episodes, memory.verify().ok, flush=True)
+except StorageError as error:  # there is no room for a checkpoint either; the log has it all
+    assert "the disk is full" in str(error), error
+
+if how == "limited":
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+else:
+    subprocess.run(["mount", "-o", "remount,size=64m", disk], check=True)
+with Memory.open() as memory:
+    print("there", memory.stats().episodes, memory.verify().ok, flush=True)
+    report = memory.upkeep.import_(path, form)
+    print("imported", report.created, report.skipped, memory.stats().episodes, flush=True)
+    print("verified", memory.verify().ok, flush=True)
+"""
+
 
 @pytest.fixture(params=["mounted", "limited"])
 def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
@@ -115,3 +151,42 @@ def test_a_search_goes_on_where_the_disk_is_full(disk: str, tmp_path: Path) -> N
         assert memory.upkeep.pending() == {"Strategy": 0, "Task": 0}
         assert memory.upkeep.relink().embedded == 0  # what was in memory is in the file
         assert memory.verify().ok
+
+
+@pytest.mark.parametrize("form", ["jsonl", "sentinel"])
+def test_an_import_stops_where_the_disk_is_full_and_goes_on(
+    disk: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, form: FileFormat
+) -> None:
+    path, episodes = tmp_path_factory.mktemp("elsewhere") / "exported", 700
+    with Memory.open("memory:") as memory:
+        memory.learn_many(
+            Episode(
+                task=f"task {number} of many",
+                strategy=f"strategy {number % 9}",
+                success=number % 3 > 0,
+                source_key=str(number),
+                summary=f"{number:2000}",
+            )
+            for number in range(episodes)
+        )
+        memory.upkeep.export(path, form)
+    answer = subprocess.run(
+        [sys.executable, "-c", IMPORTING, disk, str(tmp_path), str(path), form],
+        cwd=REPOSITORY,
+        env=environment(str(tmp_path / "memory.graph"), "default", Settings()),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+    full, there, *rest = answer.stdout.splitlines()
+    kept = int(there.split()[1])
+    # JSON lines are learned batch by batch, a Sentinel file in one transaction.
+    assert 0 < kept < episodes and kept % 500 == 0 if form == "jsonl" else kept == 0
+    assert (full, there) == ("full", f"there {kept} True")
+    assert rest == [
+        there,  # opened again
+        f"imported {episodes - kept} {kept} {episodes}",
+        "verified True",
+    ]

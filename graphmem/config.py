@@ -63,6 +63,9 @@ class Settings(BaseSettings):
     user: str = Field("neo4j", description="user name on a server")
     password: SecretStr | None = Field(None, description="password on a server")
     database: str | None = Field(None, description="database on a server (default: its own)")
+    impersonated_user: str | None = Field(
+        None, min_length=1, description="server: user in whose place statements run (Enterprise)"
+    )
 
     success_threshold: float = Field(
         0.5, ge=0, le=1, description="a score of at least this is a success where none is given"

@@ -63,6 +63,8 @@ _CHANGED = {"DeadlockDetected", "EntityNotFound"}
 """Codes of errors that another writer causes, besides violated constraints."""
 _OVER = ("TransactionTimedOut", "Terminated", "LockClientStopped")
 """How the code of an error begins with which a server ends a transaction whose time is over."""
+_PER_TRANSACTION = "db.memory.transaction.max"
+"""The setting of a server that limits the memory of a transaction."""
 _SOON, _LATER = (0.01, 0.25), (0.1, 1.0)
 """Seconds to wait before the second attempt, and at most: for another writer, for the server."""
 _CLOSING = 10.0
@@ -101,8 +103,9 @@ class Neo4jStore:
 
     Transactions are run again after errors that this can help with, until ``retry_seconds`` after
     the call: by this class and not by the driver, whose time begins at the first error and whose
-    pauses grow to many seconds. They are chained by bookmarks, so that later reads see earlier
-    writes.
+    pauses grow to many seconds. Which errors these are, the driver says; it also chooses the member
+    of a cluster, a reader for what only reads. Transactions are chained by bookmarks, so that later
+    reads see earlier writes.
     """
 
     def __init__(self, url: str, settings: Settings) -> None:
@@ -120,6 +123,7 @@ class Neo4jStore:
                 f"no password for {self.url}; set GRAPHMEM_PASSWORD (and GRAPHMEM_USER)"
             )
         self._database = settings.database
+        self._impersonated = settings.impersonated_user
         self._closed = False
         self._pid = os.getpid()
         self._calls = threading.Condition()
@@ -299,6 +303,7 @@ class Neo4jStore:
                 bound,
                 routing,
                 self._database,
+                impersonated_user_=self._impersonated,
                 bookmark_manager_=self._bookmarks,
                 result_transformer_=take,
             )
@@ -438,6 +443,7 @@ class Neo4jStore:
             self._translated(),
             self._driver.session(
                 database=database or self._database,
+                impersonated_user=self._impersonated,
                 default_access_mode=access,
                 bookmark_manager=self._bookmarks,
             ) as session,
@@ -480,8 +486,8 @@ class Neo4jStore:
         said, code = error.message or str(error), (error.code or "").rpartition(".")[2]
         if code in _CHANGED or isinstance(error, exceptions.ConstraintError):
             return (_DeadlockError if code == "DeadlockDetected" else ChangedError)(said)
-        if code == "AccessMode":
-            return ReadOnlyError(f"only reading is allowed here: {said}")
+        if refusal := _refusal(code, said):
+            return refusal
         late = code.startswith(_OVER)
         if late or isinstance(error, exceptions.TransientError):
             return UnavailableError(f"{self.url} could not finish this now; try again ({said})")
@@ -496,6 +502,22 @@ class Neo4jStore:
         return UnavailableError(
             f"{self.url} cannot be reached; is the server running? ({_first_line(error)})"
         )
+
+
+def _refusal(code: str, said: str) -> GraphMemError | None:
+    """Return our error for what a server refuses however often it is tried."""
+    if code == "DatabaseNotFound":
+        return SettingsError(f"{said}; check GRAPHMEM_DATABASE")
+    if said.startswith("Impersonation"):
+        return SettingsError(f"{said.rstrip('.')}; check GRAPHMEM_IMPERSONATED_USER")
+    if code.endswith("OutOfMemoryError") and _PER_TRANSACTION in said:
+        return StoreError(
+            f"this needs more memory than the server gives to a transaction ({_PER_TRANSACTION}); "
+            f"give it more, or do less at once ({said})"
+        )
+    if code == "AccessMode":
+        return ReadOnlyError(f"only reading is allowed here: {said}")
+    return None
 
 
 def _parts(url: str) -> SplitResult:

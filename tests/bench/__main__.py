@@ -38,6 +38,7 @@ from tests.bench import (
     relevance,
     scale,
     writers,
+    writers_server,
 )
 from tests.bench.report import Result, table
 
@@ -63,10 +64,11 @@ EMBEDDED = (
     *mcp.BENCHMARKS,
 )
 SERVER = (
-    *("neo4j_learn", "neo4j_learn_at_once", "neo4j_learn_many", "neo4j_erase"),
+    *("neo4j_learn", "neo4j_learn_many", "neo4j_erase"),
     *policies_server.BENCHMARKS,
     *lessons_server.BENCHMARKS,
     *recall_server.BENCHMARKS,
+    *writers_server.BENCHMARKS,
 )
 
 

@@ -32,6 +32,7 @@ from tests.bench import (
     scale,
     server,
     writers,
+    writers_server,
 )
 
 
@@ -61,6 +62,7 @@ def main() -> None:
         otlp,
         scale,
         writers,
+        writers_server,
         mcp,
     )
     benchmark = next(m.BENCHMARKS[name] for m in modules if name in m.BENCHMARKS)

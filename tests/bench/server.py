@@ -7,7 +7,6 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,11 +16,10 @@ from graphmem import Memory, Settings
 from graphmem.store.port import Row, Transaction
 from graphmem.store.queries import Query, adhoc
 from tests.bench.report import Result
-from tests.bench.workload import BARE, KINDS, bare, episodes, nodes, single
+from tests.bench.workload import BARE, KINDS, bare, episodes, nodes
 
 NAMESPACE = "bench"
 BARE_NAMESPACE = "bare"
-CLIENTS = 16
 ROUNDS = 5
 Statement = tuple[str, dict[str, Any]]
 
@@ -155,58 +153,6 @@ def neo4j_learn(_: Path, scale: float) -> list[Result]:
     ]
 
 
-def neo4j_learn_at_once(_: Path, scale: float) -> list[Result]:
-    """Sixteen clients that share strategies and tasks, against one."""
-    calls = max(20, int(100 * scale))
-    results = []
-    with opened() as memory, contextlib.ExitStack() as stack:
-        memory.learn_many(episodes(0, 1_000))
-        clients = [
-            stack.enter_context(Memory.open(os.environ["NEO4J_URI"], namespace=NAMESPACE))
-            for _ in range(CLIENTS)
-        ]
-        shared = dict.fromkeys(("an agent each", "five agents"), calls)
-        at_once(clients, calls, "warm", own=True)
-        alone = at_once(clients[:1], calls * 4, "alone", own=False)
-        slow = calls * 4 / sum(alone)
-        for what in shared:
-            started = time.perf_counter()
-            waits = at_once(clients, calls, what, own=what == "an agent each")
-            rate = len(waits) / (time.perf_counter() - started)
-            late = statistics.quantiles(waits, n=100)[-1]
-            results.append(
-                Result(
-                    f"Neo4j: `learn`, {CLIENTS} clients on the same strategies, {what}",
-                    f"{rate:,.0f}/s, p99 {late * 1000:,.0f} ms",
-                    f"one client: {slow:,.0f}/s",
-                    f"{rate / slow:.1f}",
-                    "4; p99 2 s",
-                )
-            )
-        learned = memory.stats().episodes
-        assert learned == 1_000 + calls * (3 * CLIENTS + 4), f"{learned}: an update was lost"
-        assert memory.verify().ok
-    return results
-
-
-def at_once(clients: list[Memory], calls: int, tag: str, *, own: bool) -> list[float]:
-    """Learn by threads, one a client; return the seconds of each call."""
-
-    def work(place: int) -> list[float]:
-        waits = []
-        for number in range(calls):
-            call = single(number * 7 + place, f"{tag} {place}")
-            if own:
-                call["agent"] = f"agent of {place}"
-            started = time.perf_counter()
-            clients[place].learn(**call)  # type: ignore[arg-type]
-            waits.append(time.perf_counter() - started)
-        return waits
-
-    with ThreadPoolExecutor(len(clients)) as pool:
-        return [wait for waits in pool.map(work, range(len(clients))) for wait in waits]
-
-
 @contextlib.contextmanager
 def cleared(memory: Memory, namespace: str) -> Iterator[None]:
     """Empty a namespace before and after."""
@@ -225,6 +171,5 @@ def neo4j_learn_many(_: Path, scale: float) -> list[Result]:
 
 BENCHMARKS: dict[str, Callable[[Path, float], list[Result]]] = {
     "neo4j_learn": neo4j_learn,
-    "neo4j_learn_at_once": neo4j_learn_at_once,
     "neo4j_learn_many": neo4j_learn_many,
 }

@@ -35,7 +35,7 @@ def _alone(folder: Path, count: int, **more: str) -> list[float]:
     return sharer.took[count // 10 :]
 
 
-def writers(folder: Path, scale: float) -> list[Result]:
+def writers_folder(folder: Path, scale: float) -> list[Result]:
     """Learn in several processes at once, in one alone, and in one that keeps the lease."""
     each = max(int(EACH * scale), 20)
     kept: list[float] = []
@@ -88,4 +88,4 @@ def _at(took: Sequence[float], part: float) -> float:
     return 1000 * sorted(took)[int(part * (len(took) - 1))]
 
 
-BENCHMARKS: dict[str, Callable[[Path, float], list[Result]]] = {"writers": writers}
+BENCHMARKS: dict[str, Callable[[Path, float], list[Result]]] = {"writers_folder": writers_folder}

@@ -1,0 +1,50 @@
+"""What the driver looks after: the database, the user, where reads go, and that writes are seen."""
+
+from __future__ import annotations
+
+import logging
+import re
+from uuid import uuid4
+
+import pytest
+
+from graphmem import Memory, Settings
+from graphmem.errors import SettingsError
+from tests.neo4j.server import Found
+
+BEGIN = re.compile(r"C: BEGIN (\{.*\})")
+
+
+@pytest.mark.neo4j
+@pytest.mark.parametrize(
+    "given",
+    [{"database": "nowhere"}, {"impersonated_user": "ada"}],
+    ids=lambda given: next(iter(given)),
+)
+def test_settings_that_the_server_refuses_are_named(neo4j: Found, given: dict[str, str]) -> None:
+    """Community has no impersonation, so its refusal shows that the setting arrives there."""
+    settings = Settings(user=neo4j.user, password=neo4j.password, **given)
+    variable = f"GRAPHMEM_{next(iter(given)).upper()}"
+    with Memory.open(neo4j.uri, settings=settings) as memory:
+        for ask in (memory.stats, lambda: memory.learn("sort", "quicksort", success=True)):
+            with pytest.raises(SettingsError, match=f"check {variable}"):
+                ask()
+
+
+@pytest.mark.neo4j
+def test_reads_go_to_readers_and_wait_for_what_was_written(
+    neo4j: Found, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = Settings(user=neo4j.user, password=neo4j.password, count_reads=False)
+    with Memory.open(neo4j.uri, namespace=f"test-{uuid4().hex}", settings=settings) as memory:
+        memory.learn("sort a list", "quicksort", success=True, agent="ada")
+        memory.recall("sort a list")  # embeds what is new, and writes that
+        with caplog.at_level(logging.DEBUG, "neo4j.io"):
+            memory.recall("sort a list")
+            memory.context("sort a list")
+            memory.strategies()
+            memory.choose("sort a list", ["quicksort", "bubble sort"])
+        begun = BEGIN.findall(caplog.text)
+        assert begun
+        assert not [options for options in begun if "'mode': 'r'" not in options]
+        assert not [options for options in begun if "'bookmarks': [" not in options]

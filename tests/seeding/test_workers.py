@@ -12,11 +12,13 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
+from distributed import LocalCluster
 from hypothesis import given, settings
 
 from graphmem import Memory
 from graphmem.errors import SeedingError, ValidationError
-from graphmem.seeding import SeedReport, seed, sources, workers
+from graphmem.seeding import SeedReport, Source, seed, sources, workers
+from tests.cli.running import good
 from tests.conftest import Clock, Opener
 from tests.contract.teaching import dump
 
@@ -44,6 +46,9 @@ RECORDS = st.one_of(
     st.sampled_from((line(), line(success=False), line(success=True, score=0.1), "", "{broken")),
     st.just(line(success=None, source_key="joined")),
 )
+
+
+LINES = [line(strategy=f"s{n % 7}", score=0.1, success=None) for n in range(60)]
 
 
 def everything(memory: Memory) -> list[str]:
@@ -105,10 +110,7 @@ def test_processes_give_the_same_graph(
 ) -> None:
     monkeypatch.setattr(workers, "RANGE", 1_000)
     clock.now = 1_780_000_000_000
-    log = tmp_path / "log.jsonl"
-    log.write_text(
-        "\n".join(line(strategy=f"s{n % 7}", score=0.1, success=None) for n in range(60))
-    )
+    (log := tmp_path / "log.jsonl").write_text("\n".join(LINES))
     memory = opened()
     report = seed(memory, sources([str(log)]), batch_size=7, workers=2)
     assert (report.created, report.refused) == (60, 0)
@@ -119,6 +121,30 @@ def test_processes_give_the_same_graph(
     assert seed(memory, sources([str(log)]), batch_size=7) == report.model_copy(
         update={"created": 0, "skipped": 60}
     )
+
+
+def test_a_cluster_gives_the_same_graph(clock: Clock, tmp_path: Path) -> None:
+    clock.now = 1_780_000_000_000
+    (log := tmp_path / "log.jsonl").write_text("\n".join(LINES))
+    found = []
+    with (
+        LocalCluster(  # type: ignore[no-untyped-call]
+            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs="CRITICAL"
+        ) as cluster,
+        cluster.get_client() as client,
+    ):
+        for who in (None, client.get_executor()):
+            with Memory.open("memory:") as memory:
+                report = seed(memory, sources([str(log)]), batch_size=7, workers=who)
+                found.append((told(report), everything(memory)))
+        url = str(tmp_path / "g")
+        address = cluster.scheduler_address
+        assert (
+            good("--url", url, "--json", "seed", str(log), "--dask", address).json["created"] == 60
+        )
+        with pytest.raises(SeedingError, match=r"gone\.jsonl"), Memory.open("memory:") as memory:
+            seed(memory, [Source(str(tmp_path / "gone.jsonl"))], workers=client.get_executor())
+    assert found[0] == found[1]
 
 
 def test_a_worker_that_dies_is_told_and_seeding_goes_on(

@@ -40,14 +40,14 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 THREADS = 8
-"""Most calls of one memory that read at once; and most that write."""
+"""Most calls of one memory that read at the same time, and most that write."""
 
 
 class _Threads:
     """The worker threads of one memory.
 
-    Calls that write have threads of their own: they may all wait for another process, and what
-    reads goes on.
+    Calls that write have threads of their own, so that calls that read go on while all writers wait
+    for another process.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class _Threads:
         self._pid = os.getpid()
 
     async def run(self, threads: ThreadPoolExecutor, call: Callable[[], R]) -> R:
-        """Return what ``call`` returns in a thread; a cancelled one does not wait for the lease."""
+        """Return what ``call`` returns in a thread; if cancelled, stop waiting for the lease."""
         self._check()
         context, cancelled = copy_context(), Event()
         context.run(given_up.set, cancelled)
@@ -72,7 +72,7 @@ class _Threads:
         return await self.run(self.reading, call)
 
     async def finish(self, call: Callable[[], R]) -> R:
-        """Return what ``call``, which writes, returns in a thread; it is done even if cancelled."""
+        """Return what ``call``, which writes, returns in a thread; it ends even if cancelled."""
         self._check()
         future = asyncio.wrap_future(self.writing.submit(copy_context().run, call))
         cancelled: asyncio.CancelledError | None = None
@@ -99,7 +99,7 @@ class _Threads:
             raise StoreError(CLOSED)
 
     def close(self) -> None:
-        """Start no more calls; threads end when they are done with theirs."""
+        """Start no more calls. Threads end when their calls are done."""
         self._closed = True
         self.reading.shutdown(wait=False)
         self.writing.shutdown(wait=False)
@@ -142,7 +142,7 @@ def _as_async(
 def _at_once(
     method: Callable[Concatenate[T, P], R],
 ) -> Callable[Concatenate[_Awaited[T], P], R]:
-    """Return a method that is not awaited, since it only makes an object."""
+    """Return a method that is not awaited, because it only makes an object."""
 
     @functools.wraps(method)
     def call(self: _Awaited[T], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -155,7 +155,7 @@ def _in_the_loop(
     method: Callable[Concatenate[T, P], R],
     awaited: Callable[Concatenate[T, P], Coroutine[Any, Any, R]],
 ) -> Callable[Concatenate[_Awaited[T], P], Coroutine[Any, Any, R]]:
-    """Return the twin of a method that has one for event loops."""
+    """Return the asynchronous twin of a method."""
 
     @functools.wraps(method)
     async def call(self: _Awaited[T], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -270,7 +270,7 @@ class AsyncLens(_Awaited[Lens]):
 
     @property
     def info(self) -> LensInfo:
-        """At what it looked when it was asked for."""
+        """The lens as it was when it was asked for."""
         return self._awaited.info
 
 
@@ -355,8 +355,8 @@ class AsyncMemory(_Awaited[Memory]):
 
     A memory has at most eight threads for calls that read, and eight for calls that write, so that
     writers that wait for another process keep no reader waiting. A call runs in a copy of the
-    caller's context. One that is cancelled before it began does nothing, and waits no longer for
-    another process; once it writes it finishes.
+    caller's context. A call that is cancelled before it began does nothing, and stops waiting for
+    another process. Once it writes, it finishes.
     """
 
     def __new__(cls, *given: object, **named: object) -> Self:
@@ -416,8 +416,8 @@ class AsyncMemory(_Awaited[Memory]):
             threads.close()
 
     async def close(self) -> None:
-        """Close the engine; everything learned is stored."""
-        # Not in one of the other threads: all of them may be waiting, and closing ends that.
+        """Close the engine. Everything learned is stored."""
+        # In a thread of its own: all others may be waiting, and closing ends that.
         thread = ThreadPoolExecutor(1, "graphmem-close")
         try:
             await asyncio.wrap_future(thread.submit(self.memory.close))

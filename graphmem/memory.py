@@ -1,4 +1,4 @@
-"""Memory: the entry point of the library. It only delegates."""
+"""Memory, the entry point of the library. It only delegates."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Memory(Parts):
         self._producers = Producers(self.levels)
 
     def close(self) -> None:
-        """Close the engine; everything learned is stored."""
+        """Close the engine. Everything learned is stored."""
         self._attempts.close()
         super().close()
 
@@ -96,8 +96,8 @@ class Memory(Parts):
     ) -> Learned:
         """Learn one episode that just happened, in one durable transaction.
 
-        Every call is an outcome: equal calls are as many episodes. With a ``source_key`` it is
-        learned once; the same key with the same content again changes nothing and returns
+        Every call is an outcome: equal calls are as many episodes. An episode with a ``source_key``
+        is learned once; the same key with the same content changes nothing and returns
         ``created=False``. An episode without a time ended now.
 
         Args:
@@ -115,14 +115,14 @@ class Memory(Parts):
             error: the error that ended it.
             feedback: the comment of a person or a judge.
             summary: a short summary.
-            successes: sentences about what went well, at most 200; rules come out of them.
+            successes: sentences about what went well, at most 200. Rules come from them.
             mistakes: sentences about what went badly, at most 200.
             mistake_cards: mistakes, described so that a repetition is recognised; at most 200.
             started_at: with time zone.
             ended_at: with time zone; default: now, unless ``started_at`` is given.
-            duration: seconds; where it ended now, it started so long before.
-            source_key: a key of the episode, unique in the namespace. A call with a known key and
-                without a time agrees with the stored time.
+            duration: seconds. If the episode ended now, it started this long before.
+            source_key: a key of the episode, unique in the namespace. A call without a time, and
+                with a known key, takes the stored time.
             source: its origin, as information for people; not part of the content.
             extra: any other data, as JSON.
 
@@ -172,11 +172,11 @@ class Memory(Parts):
     ) -> Attempt:
         """Return an attempt at a task, for a ``with`` block or as a decorator of functions.
 
-        One episode is learned at its end, with its times, steps and strategies. Its outcome is what
-        ``succeed`` or ``fail`` said, else the judge; else an exception makes it a failure, and goes
-        on. An attempt without any outcome is stored as abandoned, and counts nowhere. So is one
-        that was interrupted (cancelled, Ctrl-C, a generator that was closed), and one that an error
-        of graphmem ended.
+        At its end one episode is learned, with its times, steps and strategies. ``succeed``,
+        ``fail`` or the judge says the outcome. If none does, an exception makes it a failure, and
+        goes on. An attempt without any outcome is stored as abandoned, and counts nowhere. So is an
+        attempt that was interrupted (cancelled, Ctrl-C, a closed generator), or that an error of
+        graphmem ended.
 
         A decorator takes functions, coroutine functions, generators and asynchronous generators.
         Each call is an attempt of its own; :meth:`current_attempt` returns it within the function.
@@ -184,8 +184,8 @@ class Memory(Parts):
         Args:
             task: the task in words; for a decorator also a function that takes the arguments of
                 the call and returns it.
-            agent: name of the agent, whose access rights the context has; None: the episode is of
-                "default", and the context has everything.
+            agent: name of the agent; the context has its access rights. None: the episode belongs
+                to "default", and the context has everything.
             task_type: a class of tasks, as in :meth:`learn`.
             task_key: a stable key for a task whose wording varies.
             source: its origin, as information for people.
@@ -193,9 +193,9 @@ class Memory(Parts):
             max_tokens: length limit of the context, at least 1.
             judge: for a decorator: takes what the function returned (None for an asynchronous
                 generator), and returns True, False, a score in [0, 1], or None: no outcome.
-            strict: an attempt that ends without an outcome raises, and is not stored.
-            started_at: when it began, with time zone, where that was before the block; default:
-                when the block is entered.
+            strict: raise if an attempt ends without an outcome, and do not store it.
+            started_at: when it began, with time zone, if that was before the block; default: when
+                the block is entered.
 
         Raises:
             ValidationError: an argument is wrong; at the end: there is no outcome (``strict``).
@@ -240,9 +240,9 @@ class Memory(Parts):
     ) -> LearnReport:
         """Learn many episodes, ``batch_size`` in a transaction.
 
-        They are taken from a record, not as happening now: one without a time stays without. Equal
-        ones without a ``source_key`` count each, told apart by how many of them came before in this
-        call; so the same ones in another call, for instance after a crash, add nothing.
+        They come from a record, not from now: an episode without a time stays without one. Equal
+        episodes without a ``source_key`` all count; how many came before in this call tells them
+        apart. So the same call again, for instance after a crash, adds nothing.
 
         Args:
             episodes: any iterable; it is read lazily, a batch at a time.
@@ -267,14 +267,14 @@ class Memory(Parts):
     def record_episode(self, form: Mapping[str, Any]) -> Learned:
         """Learn an episode in the Sentinel form, in one durable transaction.
 
-        A form has ``task_id``, ``score`` in [0, 1], and may have ``trajectory_summary``,
+        A form has ``task_id`` and ``score`` in [0, 1], and may have ``trajectory_summary``,
         ``successes``, ``mistakes`` and ``mistake_cards``; see the format ``sentinel``. ``steps``
         and all unknown fields are stored in ``extra``. An ``episode_id`` (or ``id``) identifies the
-        episode, and the same id with other content is an error; without an id, every call is an
-        outcome. Without a ``timestamp`` it ended now.
+        episode; the same id with other content is an error. Without an id, every call is an
+        outcome. Without a ``timestamp`` the episode ended now.
 
         Raises:
-            ValidationError: a field is wrong; the error has its name in the form.
+            ValidationError: a field is wrong; the error names it as the form does.
             ConflictError: the id was learned with other content.
             StoreError: the engine failed; nothing was written.
         """
@@ -292,14 +292,14 @@ class Memory(Parts):
         errors: bool = False,
         agent: str | None = None,
     ) -> Callable[[F], F]:
-        """Return a decorator: each call of the function becomes an entry of a level, at its end.
+        """Return a decorator: at its end, each call of the function becomes an entry of a level.
 
         It takes functions, coroutine functions, generators, asynchronous generators, methods, and
         static and class methods. The result of a generator is the list of what it yielded (at most
-        10,000 items); one that is left early is not remembered, as a call that is cancelled.
+        10,000 items). A generator that is left early, and a cancelled call, is not remembered.
 
-        What goes wrong with the entry never breaks the call: it is logged without contents, and
-        counted at the level (``levels.statistics().failed``).
+        An error with the entry never breaks the call. It is logged without contents, and counted at
+        the level (``levels.statistics().failed``).
 
         Args:
             level: the name of the level.
@@ -307,16 +307,15 @@ class Memory(Parts):
                 ``error``) and the result. It returns a content, a tuple of content, tags and
                 metadata, a ``NewEntry``, or None: nothing is remembered. Default: the name, the
                 arguments and the result, with the tag ``call:NAME``.
-            ttl: seconds that entries stay, where the extractor does not say it; default: the
-                level's.
-            errors: whether calls that raise are remembered, too: then the result is None, and the
-                call has the ``error``. It goes on.
-            agent: who writes: its own levels, and shared ones; None: anybody.
+            ttl: seconds that entries stay, unless the extractor says it; default: the level's.
+            errors: also remember calls that raise, with the ``error`` and the result None. The
+                error goes on.
+            agent: the writer, for its own and shared levels; None: anybody.
 
         Raises:
             NotFoundError: there is no such level.
-            ValidationError: an argument is wrong, the level is a view, or what is decorated is no
-                function, or a builtin.
+            ValidationError: an argument is wrong, the level is a view, or the decorated object is
+                no function, or a builtin.
             ScopeError: it is the level of another agent.
         """
         return self._producers.remember(level, extract=extract, ttl=ttl, errors=errors, agent=agent)
@@ -334,14 +333,15 @@ class Memory(Parts):
     ) -> Watch:
         """Remember the calls of methods as :meth:`remember` does; return what undoes it.
 
-        Undo it by a call, or use it in a ``with`` block. Then everything is as it was before, in
-        whatever order several are undone.
+        Call the result, or use it in a ``with`` block, to undo it. Several can be undone in any
+        order; then everything is as it was before.
 
         Args:
-            target: an object, whose methods are watched; a class: those of all its objects; or a
-                module, for its functions.
-            pattern: the names of the methods, where ``*`` stands for any letters. Names that begin
-                with ``_`` only fit a pattern that does; those of Python, as ``__init__``, never.
+            target: an object, to watch its methods; a class, to watch those of all its objects; or
+                a module, to watch its functions.
+            pattern: the names of the methods; ``*`` stands for any letters. Names that begin with
+                ``_`` fit only a pattern that does. Names of Python, such as ``__init__``, never
+                fit.
             level: the name of the level.
             extract: as in :meth:`remember`.
             ttl: as in :meth:`remember`.
@@ -369,27 +369,27 @@ class Memory(Parts):
         """Return the lessons for a task as text for a system prompt.
 
         The text has rules of the task, general rules, mistakes, what works and what fails on its
-        type (without one: on itself, and on similar tasks), the latest episodes and their mean
-        score. The most valuable lines per token come first
-        (:mod:`graphmem.lessons.prompt`). Texts of episodes are inside a fence that they cannot
-        close, without invisible characters. The text is "" if nothing is known, or nothing fits.
+        type (without a type: on the task and on similar ones), the latest episodes and their mean
+        score. The most valuable lines per token come first (:mod:`graphmem.lessons.prompt`). A
+        fence that texts of episodes cannot close surrounds them, without invisible characters. The
+        text is "" if nothing is known, or nothing fits.
 
         Args:
             task: its key or wording. An unknown task gets what is known of similar tasks, and the
-                lessons of its type: that of its wording, else of the nearest task if that is near.
+                lessons of its type: the type of its wording, else that of the nearest task.
             max_tokens: length limit of the text, at least 1; never exceeded.
             agent: apply the access rights of this agent; None reads everything.
             count: a function that counts the tokens of a text; default:
                 :func:`graphmem.text.tokens.count_tokens`.
-            lens: a lens of the levels (``levels.lens``), for instance ``planning``: what it shows
-                is in the text, too, as far as it is relevant to the task.
+            lens: a lens of the levels (``levels.lens``), such as ``planning``: the text also has
+                what it shows, if that is relevant to the task.
 
         Raises:
             NotFoundError: there is no such lens, or none of the levels that it looks at.
             ScopeError: the agent may not look through the lens.
             ValidationError: an argument is wrong.
-            SettingsError: similar tasks cannot be found: the memory was built with another embedder
-                than the one in force.
+            SettingsError: similar tasks cannot be found, because the memory was built with another
+                embedder.
         """
         return self._context.write(task, max_tokens=max_tokens, agent=agent, count=count, lens=lens)
 
@@ -405,20 +405,20 @@ class Memory(Parts):
     ) -> Recall:
         """Return strategies that worked on similar tasks, and strategies to avoid.
 
-        A search by meaning and words gives the nearest known tasks and strategies. Strategies tried
-        on these tasks are ranked by relevance, the lower bound of what :meth:`predict` expects of
-        them, and freshness; similar ones rank lower (:mod:`graphmem.advice.recall`). New texts are
-        embedded first. An empty memory gives an empty answer without loading a model.
+        A search by meaning and words finds the nearest known tasks and strategies. Strategies tried
+        on these tasks rank by relevance, the lower bound of what :meth:`predict` expects of them,
+        and freshness; similar strategies rank lower (:mod:`graphmem.advice.recall`). New texts are
+        embedded first. An empty memory answers without loading a model.
 
         Args:
             text: the task in words; at most 100,000 characters.
             limit: most items, from 1 to 100; there are at most 5 warnings.
             agent: use only outcomes that this agent may read; None: all.
             max_hops: from 0 to 4. 0: only strategies whose own text matches; 1: also strategies
-                tried on the nearest tasks; from 2 on, where these are few, also their neighbours by
+                tried on the nearest tasks; 2 and more: if these are few, also their neighbours by
                 SIMILAR_TO and CO_OCCURS_WITH, one step each.
             at: the time for computing freshness; default: now.
-            kinds: of "strategy", "rule", "heuristic" and "policy", those to return; default: all.
+            kinds: which of "strategy", "rule", "heuristic" and "policy" to return; default: all.
                 Rules, heuristics and policies come after the strategies, at most 3 of each.
 
         Raises:
@@ -444,33 +444,32 @@ class Memory(Parts):
     ) -> Choice:
         """Return the strategy to try now: mostly what works, at times what may work better.
 
-        What is expected of each candidate is what :meth:`predict` says. Thompson sampling draws a
-        success rate for each from its posterior, with the counts times the setting
-        ``choice_sharpness``, and takes the highest. So what is known to work is taken mostly, and
-        what is not known well is tried from time to time. Nothing is written; pass the choice on:
+        :meth:`predict` says what to expect of each candidate. Thompson sampling draws a success
+        rate for each from its posterior, with the counts times the setting ``choice_sharpness``,
+        and takes the highest. So it mostly takes what is known to work, and from time to time tries
+        what is not known well. It writes nothing; pass the choice on:
         ``memory.learn(task, choice, success=True)``.
 
         Args:
             task: its key, id or wording.
-            candidates: texts or ids of strategies, at most 200, tried or not; those that count as
-                one are one candidate. Default: what :meth:`recall` finds, and what worked best
-                anywhere, 15 together.
+            candidates: texts or ids of strategies, at most 200, tried or not; merged ones are one
+                candidate. Default: 15 that :meth:`recall` finds, or that worked best anywhere.
             agent: use only episodes that this agent may read; None: all.
             task_type: the type of the task; default: the known one, else that of the wording, else
                 that of the nearest known task if that is near.
-            explore: "thompson"; "greedy" takes the highest expected rate; "ucb" the highest bound,
-                ``width`` standard deviations over it; "epsilon" a random one with probability
-                ``epsilon``, else as "greedy". Equal ones share.
+            explore: "thompson"; "greedy" takes the highest expected rate; "ucb" takes the highest
+                bound, ``width`` standard deviations over it; "epsilon" takes a random candidate
+                with probability ``epsilon``, else it is "greedy". Equal candidates share.
             epsilon: in [0, 1].
             width: from 0.
-            seed: a whole number from 0 repeats a choice, as long as the memory stays as it is;
-                None: fresh chance.
+            seed: a whole number from 0 repeats a choice while the memory stays the same; None:
+                fresh chance.
 
         Raises:
             NotFoundError: no candidates are given, and the memory has none.
             ValidationError: an argument is wrong.
-            SettingsError: a search for similar ones is needed, and the memory was built with
-                another embedder.
+            SettingsError: it must search for similar ones, and the memory was built with another
+                embedder.
         """
         return self._chooser.choose(
             task,
@@ -501,8 +500,8 @@ class Memory(Parts):
 
         Raises:
             ValidationError: an argument is wrong.
-            SettingsError: a search for similar ones is needed, and the memory was built with
-                another embedder.
+            SettingsError: it must search for similar ones, and the memory was built with another
+                embedder.
         """
         return self._forecaster.predict(task, strategy, agent, self._similarity)
 
@@ -514,7 +513,7 @@ class Memory(Parts):
         agent: str | None = None,
         task: str | None = None,
     ) -> Explanation:
-        """Return the evidence for a belief: ``print(memory.explain("refund"))``.
+        """Return why the memory believes something: ``print(memory.explain("refund"))``.
 
         The answer has counts and bounds, dates, the trend, the latest episodes for and against, the
         tasks where it works and fails, its neighbours, and the number of trials in a row that would
@@ -522,13 +521,13 @@ class Memory(Parts):
 
         Args:
             item: an object that the memory returned (a strategy, heuristic, anti-pattern, rule,
-                policy or recalled item), its id, or a text: of a strategy, else of the only
-                heuristic, anti-pattern or rule with it.
+                policy or recalled item), its id, or a text. The text is that of a strategy, else of
+                the only heuristic, anti-pattern or rule that has it.
             kind: "strategy", "heuristic", "anti-pattern", "rule" or "policy", if a text belongs to
                 several kinds.
             agent: use only episodes that this agent may read; None: all.
-            task: its key, id or wording; of a strategy, heuristic or anti-pattern the answer then
-                also has what :meth:`predict` expects of the strategy there, and why.
+            task: its key, id or wording. For a strategy, heuristic or anti-pattern the answer then
+                also says what :meth:`predict` expects of the strategy there, and why.
 
         Raises:
             NotFoundError: there is no such item, or the agent may not read its evidence.
@@ -545,7 +544,7 @@ class Memory(Parts):
         agent: str | None = None,
         limit: int = 10,
     ) -> Listed[StrategyRow]:
-        """Return strategies, best lower bound of the success rate first.
+        """Return strategies, the best lower bound of the success rate first.
 
         Args:
             task: the key or the wording of a task; None: over all tasks.
@@ -581,12 +580,12 @@ class Memory(Parts):
 
         Args:
             task: the key, id or wording of a task; None: of all tasks.
-            task_type: only those on tasks of this type.
-            agent: only those that this agent may read; None: all.
-            strategy: only those in which this strategy (its text or id) was applied.
-            success: only those that worked (True), or that did not (False).
-            since: only those that ended at this time (with time zone) or later; one without a time
-                counts as of when it was recorded.
+            task_type: only episodes on tasks of this type.
+            agent: only episodes that this agent may read; None: all.
+            strategy: only episodes that applied this strategy (its text or id).
+            success: only episodes that worked (True), or that did not (False).
+            since: only episodes that ended at this time (with time zone) or later. An episode
+                without a time counts from its recording.
             limit: most episodes to return.
 
         Raises:
@@ -615,9 +614,9 @@ class Memory(Parts):
 
         Args:
             task_type: only tasks of this type.
-            agent: only what episodes say that this agent may read; None: all.
-            sort: "trials" has the most episodes first, "best" the highest lower bound of the
-                success rate, "worst" the lowest upper bound, "latest" the latest episode.
+            agent: count only episodes that this agent may read; None: all.
+            sort: "trials": the most episodes first; "best": the highest lower bound of the success
+                rate; "worst": the lowest upper bound; "latest": the latest episode.
             limit: most tasks to return.
 
         Raises:
@@ -627,14 +626,14 @@ class Memory(Parts):
         return Listed(rows)
 
     def show(self, item: HasId | str) -> Item:
-        """Return anything that has an id: its kind, its fields, and what it is linked with.
+        """Return anything that has an id: its kind, its fields, and its links.
 
         Args:
             item: an id that graphmem gave, its first 6 letters or more, or an object with an id.
 
         Raises:
             NotFoundError: nothing has this id.
-            ValidationError: it is no id, or several begin so; the error lists them.
+            ValidationError: it is no id, or several ids begin like it; the error lists them.
         """
         return self._looking.show(item)
 
@@ -665,9 +664,9 @@ class Memory(Parts):
     ) -> Calibration:
         """Return how well past outcomes are predicted, compared with simple predictors.
 
-        Every episode is predicted from earlier ones, as :meth:`predict` would have done at that
-        time with all its strategies. At the end, the strengths of pooling are fitted to the whole
-        history and stored.
+        It predicts every episode from earlier ones, as :meth:`predict` would have done at that time
+        with all its strategies. At the end it fits the strengths of pooling to the whole history,
+        and stores them.
 
         Args:
             by: "order" of recording, or "time" of the end (else the start, else the recording);
@@ -694,23 +693,23 @@ class Memory(Parts):
         resamples: int = 1_000,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> Evaluation:
-        """Return what another way to choose would have got, estimated from past episodes.
+        """Estimate from past episodes what another way to choose would have got.
 
-        It needs episodes of which one strategy says with which probability it was chosen
-        (``propensity``), best with the probabilities of all ``candidates``; there are at least 10.
-        At each of them, the way chooses by what was known before it, in the order of recording.
+        It needs at least 10 episodes that say with which probability a strategy was chosen
+        (``propensity``), best with the probabilities of all ``candidates``. For each of them, the
+        way chooses by what was known before the episode, in the order of recording.
 
         Args:
-            explore: the way to choose among the candidates that were there: "thompson", "greedy",
+            explore: the way to choose among the candidates of each episode: "thompson", "greedy",
                 "ucb", "epsilon", or a function of the task and the texts of the candidates that
                 returns a dict with the probability of each. None: each of ``strategies`` alike.
-            strategies: a strategy that is always taken, or several to which choosing is restricted.
-                Episodes that had none of them are left out; those of which the candidates are not
-                known count as if they had had all of them. None: all candidates.
+            strategies: a strategy that is always taken, or several to choose from. Episodes without
+                any of them are left out; episodes with unknown candidates count as if they had had
+                all. None: all candidates.
             epsilon: in [0, 1], how often "epsilon" takes any candidate.
             width: from 0, how many standard deviations "ucb" adds.
-            clip: the largest weight of an episode, from 1 (None: any); estimates vary less, and are
-                biased toward 0 (toward the prediction where they are doubly robust).
+            clip: the largest weight of an episode, from 1 (None: any). It makes estimates vary
+                less, and biases them toward 0 (if doubly robust: toward the prediction).
             seed: from 0; the same seed gives the same answer.
             resamples: resamples for the intervals, from 100 to 100,000.
             on_progress: called with the number of replayed episodes, and of all episodes.

@@ -1,6 +1,6 @@
-"""Choosing a strategy: by what is expected of each, and by chance where little is known.
+"""Choosing a strategy: by what is expected of each, with more chance where little is known.
 
-``choosing.weigh`` computes the posteriors, and the probabilities of the ways without draws;
+``choosing.weigh`` computes the posteriors, and the probabilities of the ways without draws.
 Thompson sampling draws from the posteriors here. ``docs/explanation/choosing.md`` has the formulas.
 """
 
@@ -30,9 +30,9 @@ WAYS: tuple[Explore, ...] = get_args(Explore)
 DRAWS = 1_000
 """Draws for Thompson sampling."""
 FOUND = 15
-"""Most candidates where the caller gives none."""
+"""Most candidates if the caller gives none."""
 RECALLED = 10
-"""Most of these that come from recall."""
+"""Most of these that recall finds."""
 
 
 def _tuple(value: object) -> object:
@@ -172,8 +172,8 @@ class Chooser:
     def _warnings(self, found: Estimates, view: View) -> dict[str, tuple[AntiPattern, ...]]:
         """Return the anti-patterns of candidates on the type of the task, by id.
 
-        Without a type: those on any type, and those on tasks without a type of what is expected to
-        fail on this task.
+        Without a type: those on any type, and those on tasks without a type of strategies that are
+        expected to fail on this task.
         """
         ids = sorted(one.id for one in found.strategies if one.id is not None)
         warned = self._graph.read("choosing.warned", ids=ids, agents=view.agents) if ids else []
@@ -237,7 +237,7 @@ def _check_seed(seed: object) -> None:
 
 
 def _taken(explore: Explore, odds: Sequence[Row], seed: int | None) -> tuple[list[float], int]:
-    """Return the probabilities with which a way takes the candidates, and which one it takes."""
+    """Return the probabilities with which a way takes candidates, and the one that it takes."""
     from graphmem.advice.ways import drawn
     from graphmem.arrays import np
 

@@ -1,7 +1,7 @@
-"""The one estimate: what is to be expected of strategies on a task, from counts in the graph.
+"""The one estimate: what to expect of strategies on a task, from counts in the graph.
 
-Every rate is shrunk toward the next wider one: of the task toward that of tasks near it, of its
-type, of all; of a strategy likewise. ``forecasting.pool`` computes it; its counts come from here.
+Every rate is shrunk toward the next wider one. For a task: that of near tasks, of its type, of all
+tasks; for a strategy likewise. ``forecasting.pool`` computes it from the counts that are read here.
 """
 
 from __future__ import annotations
@@ -26,42 +26,42 @@ _NOT_LENT = {"known": 0, "won": 0, "trials": 0, "successes": 0, "each": ()}
 
 
 COSTLY = 16
-"""A walk passes the edges of so many uses in the time that it takes to look one node up."""
+"""A walk passes so many edges of uses in the time of one look-up of a node."""
 Count = tuple[int, int]
 """Successes, trials."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What is to be expected of one strategy on a task.
+    """What to expect of one strategy on a task.
 
-    Rates are in (0, 1); each is the one before it, moved by more outcomes.
+    Rates are in (0, 1). Each is the one before it, moved by more outcomes.
     """
 
     id: str | None
-    """Of the strategy, or of what it is merged into; None where the memory does not have it."""
+    """Id of the strategy, or of what it is merged into; None if the memory does not have it."""
     text: str
     trials: int
-    """Over all tasks."""
+    """Outcomes over all tasks."""
     successes: int
     type_trials: int
-    """On tasks of the same type."""
+    """Outcomes on tasks of the same type."""
     type_successes: int
     near_trials: int
-    """On tasks near this one."""
+    """Outcomes on near tasks."""
     near_successes: int
     here_trials: int
-    """On this task."""
+    """Outcomes on this task."""
     here_successes: int
     lent_trials: int
-    """Of similar strategies."""
+    """Outcomes of similar strategies."""
     lent_successes: int
     lenders: tuple[Row, ...]
-    """These strategies, the most similar first, where that was asked for."""
+    """These strategies, the most similar first, if asked for."""
     strategy_rate: float
-    """Of the strategy over all tasks, or on the type of this one."""
+    """Rate of the strategy over all tasks, or on the type of this one."""
     prior: float
-    """On this task, from the rate of the task and that of the strategy."""
+    """Rate on this task, from the rates of the task and of the strategy."""
     near: float
     """The same, moved by its outcomes on near tasks."""
     probability: float
@@ -69,20 +69,20 @@ class Estimate:
     concentration: float
     """How many trials on this task the estimate is worth; it makes the interval."""
     worth: float
-    """The same where tasks that look the same are the same."""
+    """The same worth, with tasks that look alike counted as one."""
     lower: float
     """The Wilson bound of the estimate at the setting ``recall_z``, with that worth."""
     weight: float
-    """Its weight among several that are used together."""
+    """Its weight among several strategies that are used together."""
 
     @property
     def borrowed(self) -> tuple[Borrowed, ...]:
-        """Similar strategies, the most similar first, where that was asked for."""
+        """Similar strategies, the most similar first, if asked for."""
         return tuple(map(_borrowed, self.lenders))
 
     @property
     def seen(self) -> Count:
-        """Its outcomes on the task and those near it, or on the type if there are more."""
+        """Its outcomes on the task and near ones, or on the type if there are more."""
         won = self.here_successes + self.near_successes
         near = won, self.here_trials + self.near_trials
         return max(near, (self.type_successes, self.type_trials), key=lambda count: count[1])
@@ -115,10 +115,10 @@ def said(here: Count, near: Count, typed: Count, everywhere: Count) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
-    """What is to be expected of strategies on a task, and the rates that all of them share."""
+    """What to expect of strategies on a task, and the rates that all of them share."""
 
     tasks: tuple[str, ...]
-    """Ids of the task; none where the memory does not have it."""
+    """Ids of the task; none if the memory does not have it."""
     task_type: str | None
     type_rule: str | None
     """What decided the type; see :class:`graphmem.graph.nearness.Question`."""
@@ -134,11 +134,11 @@ class Estimates:
     task_successes: int
     task_rate: float
     lenders: tuple[Row, ...]
-    """Tasks near this one, the nearest first."""
+    """Near tasks, the nearest first."""
     strategies: tuple[Estimate, ...]
-    """As they were given, without those that count as an earlier one."""
+    """The strategies as they were given, without those that count as an earlier one."""
     probability: float
-    """Of all of them used together."""
+    """What to expect of all of them used together."""
     concentration: float
     strengths: PoolingStrengths
     agents: tuple[str, ...] | None
@@ -146,12 +146,12 @@ class Estimates:
 
     @property
     def near(self) -> tuple[Borrowed, ...]:
-        """Tasks near this one, the nearest first."""
+        """Near tasks, the nearest first."""
         return tuple(map(_borrowed, self.lenders))
 
 
 class Estimator:
-    """Estimates what strategies do on tasks, in one namespace."""
+    """Estimates the outcomes of strategies on tasks, in one namespace."""
 
     def __init__(self, graph: Graph, strengths: Strengths) -> None:
         self._graph = graph
@@ -159,8 +159,8 @@ class Estimator:
         self._strengths = strengths
         self._embedder = node_id(graph.ns, "Embedder", graph.ns)
         self._merged = False
-        """Whether strategies are merged: the counts are then asked for in the longer way at once,
-        which gives the same where none are."""
+        """Whether strategies are merged. If so, the longer query for counts is used at once; it
+        gives the same counts if none are merged."""
 
     def estimates(
         self,
@@ -172,12 +172,12 @@ class Estimator:
         *,
         each: bool = False,
     ) -> Estimates:
-        """Return what is to be expected of strategies (texts or ids) on a task.
+        """Return what to expect of strategies (texts or ids) on a task.
 
         Args:
             task: its key, id or wording.
             strategies: at least one.
-            view: what is read of the memory.
+            view: what the reader may read.
             near: finds what is near an unknown task or strategy.
             task_type: the type of the task; None: see :func:`graphmem.graph.nearness.understood`.
             each: whether to tell what each similar strategy lends.
@@ -194,7 +194,7 @@ class Estimator:
         *,
         each: bool = False,
     ) -> Estimates:
-        """Return what is to be expected of strategies (texts or ids) on a task that was found."""
+        """Return what to expect of strategies (texts or ids) on a task that was found."""
         ids = {text: strategy_id(self._graph.ns, text) for text in strategies}
         own = sorted({*ids, *ids.values()})
         counts = self._counts(question, own, view)
@@ -253,7 +253,7 @@ class Estimator:
     def each(
         self, question: Question, strategies: Sequence[str], view: View
     ) -> tuple[Estimate, ...]:
-        """Return what is to be expected of known strategies on a task that was found."""
+        """Return what to expect of known strategies on a task that was found."""
         return self.expected(question, strategies, view).strategies
 
     def _counts(self, question: Question, own: Sequence[str], view: View) -> _Counts:
@@ -303,7 +303,7 @@ class Estimator:
     ) -> dict[str, Row]:
         """Return the uses of strategies on a type, by what each counts as.
 
-        They are those of their heuristics, of which there is at most one to each tally.
+        They are read from heuristics, because each tally has at most one.
         """
         asked: dict[str, Any] = {"type": kind, **view.filters(self._graph)}
         options = ["some"] if view.agents is not None else []
@@ -325,7 +325,7 @@ class Estimator:
         return {row["whole"]: row for row in rows}
 
     def _lent(self, view: View, *options: str, each: bool, **of: Any) -> dict[str, Row]:
-        """Return what is lent by similar strategies, by what each that borrows counts as."""
+        """Return what similar strategies lend, by what each borrower counts as."""
         asked = {"id": self._embedder, **of, **view.filters(self._graph)}
         if each:
             options = (*options, "each")

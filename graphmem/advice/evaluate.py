@@ -1,7 +1,7 @@
 """Evaluates other ways to choose, from episodes that say how their strategies were chosen.
 
-For each episode: *r* is 1 for a success, else 0; *p* the probability with which its strategy *a*
-was chosen; *t(b)* the probability with which the way in question takes a candidate *b*; *w* is
+For each episode: *r* is 1 for a success, else 0; *p* is the probability with which its strategy *a*
+was chosen; *t(b)* the probability with which the other way takes a candidate *b*; *w* is
 *t(a) / p*; *q(b)* is the probability that *b* succeeds, predicted from the episodes before this
 one. The mean over episodes of
 
@@ -10,7 +10,7 @@ one. The mean over episodes of
 - *sum of t(b) q(b) + w (r - q(a))* the doubly robust one (Dudik, Langford and Li 2011).
 
 The effective number of episodes is *(sum of w)² / sum of w²* (Kish 1965). Intervals are percentiles
-of the estimates on episodes that are drawn with replacement (Efron 1979).
+of the estimates on episodes drawn with replacement (Efron 1979).
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ MAX_RESAMPLES = 100_000
 _NOTHING = (0, 0)
 _INSIDE = (0.025, 0.975)
 _SPARE = 0.01
-"""How far probabilities of a function may be from 1 in sum."""
+"""How far the sum of a function's probabilities may be from 1."""
 _PAGE = 2_000
 _ALIKE = 500_000
-"""About so many episodes are drawn at a time, so that memory stays bounded."""
+"""About so many episodes are drawn at a time, to bound memory."""
 _REMEDY = (
     "choose with `choose` or `attempt`, or learn strategies with the probability with which they "
     "were chosen: StrategyUse(text, propensity=..., candidates={...})"

@@ -1,8 +1,8 @@
 """Explanations: the evidence for a belief, its dates, and what would change it.
 
-Counts, bounds, trends and the numbers of trials that would change a verdict are computed by the
-procedures of ``cypher/advice/explaining.cypher``; the query for Neo4j Browser is one of them, with
-its parameters inserted.
+Procedures of ``cypher/advice/explaining.cypher`` compute counts, bounds, trends and the numbers of
+trials that would change a verdict. The query for Neo4j Browser is one of them, with its parameters
+inserted.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Explainer:
         return explained.model_copy(update={"on_task": task, "expected": expected})
 
     def _explained(self, item: Row, view: View, read: dict[str, Any]) -> Explanation | None:
-        """Return the explanation of an item; None where its evidence may not be read."""
+        """Return the explanation of an item; None if its evidence may not be read."""
         if item["kind"] == "policy":
             return self._policy(item, view, read)
         if item["kind"] != "rule":
@@ -261,9 +261,9 @@ class Explainer:
         )
 
     def _general_rule(self, given: str, view: View, item: Row | None = None) -> Explanation | None:
-        """Return the explanation of a general rule, by id or text; None where there is none.
+        """Return the explanation of a general rule, by id or text; None if there is none.
 
-        Every consolidation derives it again, so that nothing is said of what would change it.
+        It says nothing of what would change the rule, because every consolidation derives it again.
         """
         if view.agents is None and item is not None:
             row = self._one("explaining.general_rule", id=item["id"], sample=SAMPLE)

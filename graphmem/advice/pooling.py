@@ -1,13 +1,11 @@
 """Partial pooling: the formula of a prediction, and fitting its strengths to a history.
 
-The formula is that of the procedure ``forecasting.pool``; a test compares the two. Strengths are
-fitted by empirical Bayes: each outcome of the history is predicted from all others (leave one out),
-and the strengths with the least log loss are chosen, under a weak prior around the defaults (the
-logarithm of a strength has a standard deviation of 1, that of a slope 1/2). The defaults stay in
-force until the gain in log loss is over :data:`CERTAIN` standard errors. Tasks are the independent
-units, because episodes of one task are not independent.
-
-The result does not depend on the order of episodes, tasks or strategies.
+The formula is that of the procedure ``forecasting.pool``; a test compares the two. Empirical Bayes
+fits the strengths: each outcome of the history is predicted from all others (leave one out), and
+the strengths with the least log loss win, under a weak prior around the defaults (the logarithm of
+a strength has a standard deviation of 1, that of a slope 1/2). The defaults stay in force until the
+gain in log loss is over :data:`CERTAIN` standard errors. The independent units are tasks, because
+episodes of one task are not independent.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ LEAST = 100
 """Fewest trials for fitting."""
 _SPREAD = np.array([1.0, 1.0, 1.0, 0.5, 0.5])
 _LOW, _HIGH = np.log([0.05, 0.05, 0.5, 0.05, 0.05]), math.log(500.0)
-"""Bounds of the fit. A rate on a task is never said to be all or nothing: half a trial is left."""
+"""Bounds of the fit. No rate on a task is said to be all or nothing: half a trial is left."""
 _EDGE = 20.7
 
 
@@ -50,7 +48,7 @@ DEFAULTS = Strengths()
 NEAR = 2.0
 """The weight of the expected rate of a strategy beside its outcomes on near tasks, in trials."""
 BLUR = 8.0
-"""The variance at which distances in log odds count for 0.7 of what they are."""
+"""The variance at which a distance in log odds counts for 0.7 of itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +71,8 @@ class Cells:
 class Fitted:
     """Fitted strengths, and their gain over the defaults.
 
-    ``gain`` is the gain in log loss over the defaults, summed over the trials, ``score`` the same
-    in standard errors; ``accepted`` says whether that is enough.
+    ``gain`` is the gain in log loss over the defaults, summed over the trials. ``score`` is the
+    same in standard errors. ``accepted`` says whether that is enough.
     """
 
     strengths: Strengths
@@ -96,7 +94,7 @@ def logistic(x: float) -> float:
 
 
 def blurred(slope: float, n: float, rate: float, strength: float, wider: float) -> float:
-    """Return how far off the log odds of a rate may be, times a slope: their variance.
+    """Return the variance of the log odds of a rate, times the square of a slope.
 
     Args:
         slope: of the rate.
@@ -114,7 +112,7 @@ def prior_mean(
     """Return the expected success rate of a strategy on a task before its first trial there.
 
     The less the two rates are known (``blur`` is the sum of their variances), the nearer it is to
-    the wider rate: the mean of a rate is not the rate of the mean log odds.
+    the wider rate: the mean of rates is not the rate of the mean log odds.
     """
     middle = logit(rate)
     distance = strengths.task_slope * (logit(task_rate) - middle)
@@ -130,9 +128,9 @@ def shrunk(k: float, n: float, rate: float, strength: float) -> float:
 def interval(probability: float, concentration: float, level: float = 0.95) -> tuple[float, float]:
     """Return the central credible interval of an expected rate, around it.
 
-    It is that of a Beta distribution whose parameters sum up to the concentration, with half a
-    success and half a failure more (Jeffreys 1946, Proc. R. Soc. A 186:453-461): else few outcomes
-    that agree would leave nothing between the bounds.
+    The interval is that of a Beta distribution whose parameters sum up to the concentration, with
+    half a success and half a failure more (Jeffreys 1946, Proc. R. Soc. A 186:453-461). Without
+    these, few outcomes that agree would leave nothing between the bounds.
 
     Args:
         probability: the expected rate, in (0, 1).

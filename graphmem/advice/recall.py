@@ -1,11 +1,10 @@
 """Recall: strategies that worked on similar tasks, with their evidence.
 
-A search by meaning and words gives tasks and strategies to start from; those that are less similar
-than unrelated texts can be are not relevant, whatever words they share. OUTCOME edges lead to the
-strategies tried on these tasks, which are ranked by ``relevance * lower * freshness``; a strategy
-that is similar to an earlier one is moved down. ``docs/explanation/recall.md`` has the formulas, a
-worked example, and the measured benefit of each part; ``cypher/advice/recall.cypher`` computes
-them.
+A search by meaning and words finds tasks and strategies to start from. Those that are no more
+similar than unrelated texts are not relevant, whatever words they share. OUTCOME edges lead to the
+strategies tried on these tasks, which rank by ``relevance * lower * freshness``; a strategy that is
+similar to an earlier one moves down. ``docs/explanation/recall.md`` has the formulas, a worked
+example, and the measured benefit of each part. ``cypher/advice/recall.cypher`` computes them.
 """
 
 from __future__ import annotations
@@ -43,12 +42,12 @@ REST = {
     ("Strategy", "SIMILAR_TO"): 0.2,
     ("Strategy", "CO_OCCURS_WITH"): 0.2,
 }
-"""Factor of relevance for a further step, besides the strength of its edge: so small that what it
-finds hardly ever comes before what was tried on a near task."""
+"""Factor of relevance for a further step, besides the strength of its edge. It is so small that
+such finds hardly ever come before strategies tried on a near task."""
 FAILED = 0.5
 """The same for a task on which a strategy never worked."""
 ESTIMATED, BESIDE = 12, 2
-"""Fewest strategies of which the outcome is estimated, and how many for each item."""
+"""Fewest strategies whose outcome is estimated, and how many for each item."""
 POOL = 64
 """Number of the most relevant strategies for looking up warnings."""
 MOST = 100
@@ -58,7 +57,7 @@ WARNINGS = 5
 EVIDENCE = 5
 """Most episodes of an item, and tasks of an answer."""
 _ROUNDED = 1e-6
-"""What the cosine of a text with itself may lack of 1."""
+"""How far the cosine of a text with itself may be from 1."""
 
 
 class _Asked(Input):
@@ -78,7 +77,7 @@ class _Reached:
 
 
 Nodes = dict[str, _Reached]
-"""What was reached, by id."""
+"""The nodes that were reached, by id."""
 
 
 @dataclass(slots=True)
@@ -92,7 +91,7 @@ class _Walk:
     """By the id of what the strategy counts as, the most promising first."""
 
     def way(self, row: Row) -> tuple[Step, ...]:
-        """Return the most relevant way to a strategy: to what worked, if anything did."""
+        """Return the most relevant way to a strategy; ways to successes go first."""
         own, first = row["own"], row["first"]
         if own and (not first or not first[2] or own[1] >= row["relevance"]):
             return self.strategies[own[0]].way
@@ -188,7 +187,7 @@ class Recaller:
     def _walk(self, walk: _Walk, view: View, max_hops: int, now: int, most: int) -> None:
         """Go from what was found to strategies, step by step, until there are enough of them.
 
-        A strategy is reached by the fewest steps. What a further step finds comes behind.
+        Each strategy is reached by the fewest steps. What a further step finds comes after.
         """
         tasks, strategies = walk.tasks, walk.strategies
         rows = self._reached(tasks, strategies, view, now, by_task=max_hops > 0)
@@ -272,7 +271,7 @@ class Recaller:
     # The order
 
     def _ranked(self, question: Question, reached: Sequence[Row], view: View) -> list[Row]:
-        """Return strategies with what is expected of them on the task, the best first."""
+        """Return strategies with what to expect of them on the task, the best first."""
         if not reached:
             return []
         estimates = self._estimator.expected(question, [row["id"] for row in reached], view)
@@ -344,7 +343,7 @@ class Recaller:
         texts = {id_: row["text"] for id_, row in tasks.items()}
         missing = {id_ for way in ways.values() for kind, id_ in way if kind == "task"} - set(texts)
         texts |= {id_: row["text"] for id_, row in view.tasks(self._graph, sorted(missing)).items()}
-        # Of merged strategies that of what they count as; of those that may not be read none.
+        # Merged strategies have that of their whole; unreadable ones have none.
         texts |= {id_: row["text"] for row in ranked for id_ in _members(row)}
         evidence = self._evidence(ways, {row["id"]: row["first"] for row in chosen}, view)
         for row in chosen:
@@ -386,9 +385,8 @@ class Recaller:
     ) -> list[AntiPattern]:
         """Return the anti-patterns on these types of tasks, the most relevant and certain ones.
 
-        Those of strategies that are expected to fail on this task come first.
-
-        Tasks without a type have no lessons in common: there, what fails on the near tasks counts.
+        Those of strategies that are expected to fail on this task come first. Tasks without a type
+        share no lessons: for them, what fails on the near tasks counts.
         """
         near = sorted(reached, key=lambda row: (-row["relevance"], row["id"]))[:POOL]
         if not near or not tasks:
@@ -459,7 +457,7 @@ def _failing(row: Row) -> float:
 
 
 def _members(row: Row) -> tuple[str, ...]:
-    """Return the ids of all that counts as a ranked strategy, itself among them."""
+    """Return the ids of all strategies that count as a ranked one, with its own."""
     return (row["id"], *(row["members"] or ()))
 
 

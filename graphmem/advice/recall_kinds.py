@@ -1,11 +1,10 @@
-"""What ``recall`` tells beside strategies: rules, heuristics and policies that fit a text.
+"""What ``recall`` tells besides strategies: rules, heuristics and policies that fit a text.
 
-A rule fits where it is of a near task, or a general one on the type of the text; a heuristic where
-it is of that type; a policy where the latest episodes on near tasks took it, and it is the best of
-its state or crystallized. Near tasks count by their relevance. What is said of a type has that of
-the nearest task of the type, at least that of a task near enough to lend its type. What a strategy
-that is shown says already is not told again. ``cypher/advice/recall_kinds.cypher`` finds and scores
-them.
+A rule fits if it is one of a near task, or a general one on the type of the text. A heuristic fits
+if it is on that type. A policy fits if the latest episodes on near tasks took it, and it is the
+best of its state or crystallized. Near tasks count by their relevance; a type has the relevance of
+its nearest task, but at least that of a task near enough to lend its type. An item that repeats a
+shown strategy is left out. ``cypher/advice/recall_kinds.cypher`` finds and scores the items.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from graphmem.store.port import Row
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 MOST = 3
-"""Most items of each kind beside strategies."""
+"""Most items of each kind besides strategies."""
 TASKS = 5
 """The nearest tasks, whose rules and policies count."""
 EVIDENCE = 5
@@ -35,7 +34,7 @@ EVIDENCE = 5
 
 
 def checked_kinds(kinds: Iterable[str] | None) -> frozenset[str]:
-    """Return the kinds of items that are asked for; None: all.
+    """Return the kinds of items to return; None: all.
 
     Raises:
         ValidationError: one is unknown, or there is none.
@@ -65,7 +64,7 @@ class About:
 
     @property
     def fits(self) -> float:
-        """The relevance of what is said of the type."""
+        """The relevance of items of the type."""
         same = (task.relevance for task in self.near if task.task_type == self.task_type)
         return max([max(0.0, self.lends) ** 2, *same])
 
@@ -80,12 +79,12 @@ class About:
 
 
 class Beside:
-    """Finds what fits beside strategies in one namespace."""
+    """Finds what fits besides strategies in one namespace."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._general: tuple[tuple[object, ...], list[Row]] = (), []
-        """The general rules of the agent that asked last, and what they follow from."""
+        """The general rules of the latest asking agent, and what they follow from."""
 
     def items(
         self, asked: About, kinds: frozenset[str], shown: Sequence[RecallItem]
@@ -95,7 +94,7 @@ class Beside:
         if not kinds - {"strategy"} or not (asked.near or typed):
             return
         told = self._told(asked, kinds, shown, typed=typed)
-        if "heuristic" in kinds:  # what it says of the type, a general rule says of several
+        if "heuristic" in kinds:  # a general rule says the same of several types
             known = {row["row"]["text"] for row in told.get("heuristics", ())}
             rules = told.get("general rules", ())
             told["general rules"] = [row for row in rules if row["row"]["text"] not in known]

@@ -1,7 +1,7 @@
 """The strengths of pooling of a namespace: fitted to its history, and kept in the graph.
 
-They lie on a node ``Pooling``, with the number of trials that they were fitted to
-(:mod:`graphmem.advice.pooling`), and are fitted again when that has changed by a tenth.
+They are on a node ``Pooling``, with the number of trials that they were fitted to
+(:mod:`graphmem.advice.pooling`). When that has changed by a tenth, they are fitted again.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Strengths:
     def refit(self) -> PoolingStrengths:
         """Fit the strengths to the whole history now, store them, and return them.
 
-        If another process writes the memory, they are only kept in this process.
+        If another process writes the memory, only this process keeps them.
         """
         fitted = self._fit()
         stored = self._stored()
@@ -84,9 +84,8 @@ class Strengths:
     def in_force(self, trials: int, stored: Row | None) -> PoolingStrengths:
         """Return the strengths in force; fit them if the trials changed by a tenth.
 
-        ``stored`` is what the graph holds of them.
-
-        They are stored only if that needs no lock, so that a reader does not block writers.
+        ``stored`` is what the graph holds of them. They are stored only if that needs no lock, so
+        that a reader does not block writers.
         """
         for known in (_strengths(stored) if stored else None, self._unsaved):
             if known is not None and abs(trials - known.trials) * 10 <= known.trials:

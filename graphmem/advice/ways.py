@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 _EQUAL = 1e-12
-"""Rates that are no further apart are equal."""
+"""Rates that are no further apart count as equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +53,13 @@ def probabilities(
 
 
 def lasting(worth: Floats, here: Floats, met: int, strength: float) -> Floats:
-    """Return what candidates are worth for choosing, in trials; the formula of that name.
+    """Return the worth of candidates for choosing, in trials; the formula of that name.
 
     Args:
         worth: what is known of them, of shape [candidates].
         here: their trials on the task.
         met: all trials of the task.
-        strength: what is known of other tasks at last at most.
+        strength: the most that knowledge of other tasks counts for in the end.
     """
     known = worth - here
     lasts: Floats = here + known / (1.0 + known * met / ((met + 4.0 * len(worth)) * strength))
@@ -69,15 +69,15 @@ def lasting(worth: Floats, here: Floats, met: int, strength: float) -> Floats:
 def drawn(alpha: Floats, beta: Floats, draws: int, rng: np.random.Generator) -> Floats:
     """Return the probabilities with which Thompson sampling takes candidates.
 
-    Rates are drawn for all candidates ``draws`` times, and one of these times is taken by chance.
-    Once more there is no rate, and each candidate has the same chance: so none is ever given up,
-    and what any other way would have got can be estimated from what was chosen.
+    It draws rates for all candidates ``draws`` times, and takes one of these draws by chance. One
+    more draw gives each candidate the same chance. So no candidate is ever given up, and the
+    choices can show what any other way would have got.
 
     Args:
         alpha: the first parameters of their Beta distributions, of shape [candidates].
         beta: the second ones.
         draws: how often.
-        rng: where chance comes from.
+        rng: the source of chance.
     """
     order = rng.permutation(len(alpha))  # so that equal rates do not always go to the first
     rates = rng.beta(alpha[order], beta[order], (draws, len(order)))

@@ -23,7 +23,7 @@ COLUMNS = (
     ("it fails with", "left"),
 )
 TEXT = 60
-"""Characters of a text in a table; --json has all of it."""
+"""Characters of a text in a table; --json has all."""
 
 
 @click.command()
@@ -49,9 +49,9 @@ TEXT = 60
 def choose(options: Options, /, task: str, candidates: tuple[str, ...], **how: Any) -> None:
     """Choose the strategy to try now on TASK.
 
-    It is one of CANDIDATES, or else of what the memory has.
+    It is one of CANDIDATES; without any, one of the memory.
 
-    What works is taken mostly, and what is not known well from time to time.
+    Mostly it is what works; from time to time it is one that is not known well.
 
     \b
     Examples:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 def config(options: Options) -> None:
     """Show every setting, its value, and where it came from.
 
-    That is the environment, a file, or the default.
+    That is the environment, a file, the memory, or the default.
 
-    Settings that shape learning are kept in a memory: where none is given, those of the memory in
-    the folder hold. Of a memory on a server `graphmem query schema.namespace` shows them.
+    A memory keeps the settings that shape learning: those that you do not set come from the memory
+    in the folder. For a memory on a server, see `graphmem query schema.namespace`.
 
     \b
     Example:
@@ -72,7 +72,7 @@ def _settings(options: Options, settings: Settings) -> Iterator[dict[str, Any]]:
 
 
 def _kept(options: Options, settings: Settings) -> dict[str, Any]:
-    """Return the settings that the memory in a folder keeps, if there is one that can be read."""
+    """Return the settings that the memory in a folder keeps; none if it cannot be read."""
     from graphmem.errors import GraphMemError
     from graphmem.ids import node_id
     from graphmem.store import SERVER_SCHEMES

@@ -1,4 +1,4 @@
-"""The command that looks for cycles, and the picture of what it counted."""
+"""The command that finds cycles, and the picture of what it counted."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ from graphmem.cli.options import Options
 def demo(options: Options, /, questions: int, plot: str | None) -> None:
     """Learn the logs that come with graphmem, and show what works.
 
-    At the end an agent answers questions to a database, and learns while it acts. The logs go into
-    a temporary memory without disk, unless --url names one; the agent always has one of its own.
+    At the end an agent answers questions to a database, and learns while it acts. Without --url the
+    logs go into a temporary memory without disk. The agent always has a memory of its own.
 
     \b
     Examples:

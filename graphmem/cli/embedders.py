@@ -22,7 +22,7 @@ COLUMNS = (
 def embedders(options: Options) -> None:
     """List the embedders, and which is in force.
 
-    It also says which the memory uses, and what others lack.
+    It also says which one the memory uses, and what others lack.
 
     No model is loaded. GRAPHMEM_EMBEDDER names the one to use.
 

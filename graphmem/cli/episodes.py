@@ -25,7 +25,7 @@ TEXT = 60
 def episodes(options: Options, /, **asked: Any) -> None:
     """Show episodes, the latest first.
 
-    `graphmem show ID` has all of one, with its steps.
+    `graphmem show ID` shows all of one, with its steps.
 
     \b
     Examples:

@@ -78,9 +78,7 @@ def evaluate(
 ) -> None:
     """Estimate what another way to choose would have got.
 
-    It takes past episodes of which it is known how they were chosen.
-
-    It needs episodes that say with which probability their strategy was chosen.
+    It needs past episodes that say with which probability their strategy was chosen.
 
     \b
     Examples:
@@ -125,7 +123,7 @@ def _shown(value: float, low: float, high: float, sign: str = "") -> tuple[str, 
 
 
 def draw(found: Evaluation, file: str) -> None:
-    """Draw the estimates with their intervals, and what was got.
+    """Draw the estimates with their intervals, and the actual result.
 
     Raises:
         StorageError: the file cannot be written.

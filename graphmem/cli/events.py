@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from graphmem.models import Event
 
 SECONDS = 0.5
-"""Between two looks at what is new."""
+"""Time between two looks for new events."""
 PAGE = 1_000
 MAX_LIMIT = 10_000
 _WORDS = {
@@ -113,8 +113,8 @@ def consume(
 ) -> None:
     """Print the next events of a group, and acknowledge them. Each is a line of JSON.
 
-    They are acknowledged together, after all were written. If that fails, all stay pending, until
-    a consumer of the group takes them over with --reclaim.
+    It acknowledges them together, after all were written. If that fails, all stay pending until a
+    consumer of the group takes them over with --reclaim.
 
     \b
     Example:
@@ -153,8 +153,8 @@ def listen(
 ) -> None:
     """Print the events of a group as they come, until Ctrl-C. Each is a line of JSON.
 
-    Each is acknowledged when it was written. What a listener of this name wrote last before it was
-    killed may come again; nothing is lost.
+    It acknowledges each event after writing it. After a kill the last one may come again; nothing
+    is lost.
 
     \b
     Example:
@@ -173,7 +173,7 @@ def listen(
 
 
 class _Lines:
-    """Prints events, with the names of the policies that they are about."""
+    """Prints events, with the names of their policies."""
 
     def __init__(self, options: Options, memory: Memory) -> None:
         self._as_json = options.as_json

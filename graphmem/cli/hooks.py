@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from graphmem.memory import Memory
 
 LONGEST = 50_000_000
-"""Most bytes of what a hook is given."""
+"""Most bytes of a hook's input."""
 PATIENCE = {"wait": 1.0, "connect_timeout": 3.0, "retry_seconds": 2.0}
-"""Seconds that a prompt waits at most, for each of these settings."""
+"""Most seconds that a prompt waits, for each of these settings."""
 
 for_program = click.argument("program", type=click.Choice(["claude-code"]))
 
 
 def _terms(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that say what hooks learn and give."""
+    """Give a command the options about what hooks learn and give."""
     for option in (
         click.option(
             "--max-tokens",
@@ -58,7 +58,7 @@ def _terms(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _place(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that say which file of settings is meant."""
+    """Give a command the options about the file of settings."""
     for option in (
         click.option("--dry-run", is_flag=True, help="Show the change; make none."),
         click.option("--yes", is_flag=True, help="Do not ask."),
@@ -71,7 +71,7 @@ def _place(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.group()
 def hooks() -> None:
-    """Let programs that agents run in ask the memory, and learn."""
+    """Let programs that run agents ask the memory, and learn."""
 
 
 @hooks.command()
@@ -91,9 +91,9 @@ def install(
 ) -> None:
     """Write the hooks into the settings of PROGRAM.
 
-    By default these are those of the project here.
+    By default these are the settings of the project here.
 
-    The change is shown first. Each prompt then gets its context, and at its end a session is
+    The change is shown first. Each prompt then gets its context, and the end of a session is
     learned.
 
     \b
@@ -116,7 +116,7 @@ def install(
 def uninstall(
     options: Options, program: str, user: bool, local: bool, yes: bool, dry_run: bool
 ) -> None:
-    """Take the hooks out of the settings of PROGRAM. Everything else stays as it is.
+    """Take the hooks out of the settings of PROGRAM. Nothing else changes.
 
     \b
     Example:
@@ -155,7 +155,7 @@ def _answer(options: Options, terms: dict[str, Any]) -> None:
         raise TypeError("the input of a hook is a JSON object")
     folder = os.environ.get("CLAUDE_PROJECT_DIR") or given.get("cwd")
     if isinstance(folder, str) and Path(folder).is_dir():
-        os.chdir(folder)  # from where folders and the file of settings are seen
+        os.chdir(folder)  # folders and the file of settings are relative to it
     from graphmem.integrations.claude_code.hooks import Learning, Terms, answer
 
     answered = answer(given, Terms(**terms), lambda asking: _memory(options, asking=asking))
@@ -168,7 +168,7 @@ def _answer(options: Options, terms: dict[str, Any]) -> None:
 
 
 def _memory(options: Options, *, asking: bool) -> Memory | None:
-    """Open the memory; for a prompt one that waits for little, None where there is none."""
+    """Open the memory; for a prompt wait only briefly, and return None if there is none."""
     from graphmem.config import default_folder
 
     settings = options.settings()
@@ -187,7 +187,7 @@ def _memory(options: Options, *, asking: bool) -> Memory | None:
 
 
 def _load_model_beside(embedder: str) -> None:
-    """Load the model of the default embedder while all else is imported: a fifth less to wait."""
+    """Load the model of the default embedder beside the imports: a fifth less to wait."""
     from graphmem.search.embedding import minilm
 
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # to start its threads takes time
@@ -196,7 +196,7 @@ def _load_model_beside(embedder: str) -> None:
 
 
 def _check(terms: dict[str, Any]) -> None:
-    """Refuse what the hooks could not do, before they are written."""
+    """Refuse hooks that could not work, before they are written."""
     from graphmem.integrations.outcomes import judge_of
 
     if terms["outcome"] and terms["test_command"]:
@@ -214,7 +214,7 @@ def _check(terms: dict[str, Any]) -> None:
 def _program(options: Options, *, shared: bool) -> list[str]:
     """Return the beginning of the command that hooks run.
 
-    In settings that others share it is found on their path; a folder is as seen from the project.
+    In settings that others share, it is found on their path; a folder is relative to the project.
     """
     from graphmem.config import Settings
     from graphmem.printable import without_password

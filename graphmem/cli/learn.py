@@ -47,7 +47,7 @@ def learn(
 ) -> None:
     """Learn one episode: an attempt at TASK by STRATEGY.
 
-    Of several strategies the main one comes first.
+    With several strategies, give the main one first.
 
     Every call counts, unless it has a known source key. --worked, --mistake and --mistake-card can
     be repeated.

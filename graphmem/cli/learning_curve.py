@@ -22,7 +22,7 @@ SCRIPT = "choosing_agent"
 FIRST = 10
 """Questions before the curve begins."""
 WINDOW = 50
-"""Questions, the one itself and those before it, of which a point of the curve is the share."""
+"""A point of the curve is the share among so many latest questions."""
 BARS = "▁▂▃▄▅▆▇█"
 WIDTH = 24
 """Bars of a curve in a terminal."""
@@ -63,13 +63,13 @@ class Line:
 
 @dataclass(frozen=True)
 class Learned:
-    """How agents did that met the same questions, and what is chosen for the last one now."""
+    """How agents did on the same questions, and the choice for the last one now."""
 
     ways: int
     asked: int
-    """Different questions among those that were met."""
+    """Different questions among those met."""
     best: str
-    """The way that is right most often, where one way is taken for all questions."""
+    """The way that is right most often, if one way is taken for all questions."""
     lines: dict[str, Line]
     choice: Choice
     seconds: float
@@ -108,7 +108,7 @@ def _agent() -> Any:
 
 
 def learn(questions: int, plot: str | None) -> Learned:
-    """Let each agent meet the same questions, the one with a memory in one of its own.
+    """Let each agent meet the same questions; the one with a memory has its own.
 
     Raises:
         NotFoundError: the script of the agents is missing.
@@ -141,7 +141,7 @@ def learn(questions: int, plot: str | None) -> Learned:
 
 
 def show(learned: Learned) -> None:
-    """Print the curves, and what is chosen now."""
+    """Print the curves, and the choice now."""
     memory, fixed = learned.lines["memory"], learned.lines["fixed"]
     met = len(memory.right)
     print_table(
@@ -166,7 +166,7 @@ def show(learned: Learned) -> None:
 
 
 def draw(learned: Learned, file: str) -> None:
-    """Draw the curves, with the share of all answers that are right beside.
+    """Draw the curves, beside the share of all right answers.
 
     Raises:
         StorageError: the file cannot be written.

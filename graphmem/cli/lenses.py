@@ -23,9 +23,9 @@ COLUMNS = (
 
 @click.group()
 def lens() -> None:
-    """Name views of levels that only read. `levels recall --lens NAME` looks through one.
+    """Name read-only views of levels. `levels recall --lens NAME` looks through one.
 
-    Every agent has planning, reflection and skill, without putting them.
+    Every agent has planning, reflection and skill.
     """
 
 
@@ -39,7 +39,7 @@ def lens() -> None:
 @as_agent
 @click.pass_obj
 def put(options: Options, /, name: str, levels: tuple[str, ...], **settings: Any) -> None:
-    """Make the lens NAME on LEVELs, or replace what it looks at.
+    """Make the lens NAME on LEVELs, or replace its settings.
 
     \b
     Example:
@@ -55,7 +55,7 @@ def put(options: Options, /, name: str, levels: tuple[str, ...], **settings: Any
 @as_agent
 @click.pass_obj
 def list_(options: Options, owner: str | None, agent: str | None) -> None:
-    """Show the lenses that were put.
+    """Show the lenses that somebody put.
 
     \b
     Example:
@@ -77,7 +77,7 @@ def list_(options: Options, owner: str | None, agent: str | None) -> None:
 @as_agent
 @click.pass_obj
 def info(options: Options, name: str, agent: str | None) -> None:
-    """Show at what the lens NAME looks.
+    """Show what the lens NAME looks at.
 
     \b
     Example:
@@ -103,7 +103,7 @@ def info(options: Options, name: str, agent: str | None) -> None:
 @as_agent
 @click.pass_obj
 def remove(options: Options, name: str, agent: str | None) -> None:
-    """Remove the lens NAME; what it looks at stays.
+    """Remove the lens NAME; its levels stay.
 
     \b
     Example:

@@ -89,7 +89,7 @@ def lessons() -> None:
 def heuristics(options: Options, /, limit: int, **asked: Any) -> None:
     """Show what works for agents on types of tasks.
 
-    These are the heuristics, best lower bound first.
+    These are the heuristics, the best lower bound first.
 
     \b
     Examples:
@@ -147,7 +147,7 @@ def _pooled(row: Heuristic) -> str:
 def anti_patterns(options: Options, /, limit: int, **asked: Any) -> None:
     """Show what fails with which errors, and what did better.
 
-    These are the anti-patterns, most certain first.
+    These are the anti-patterns, the most certain first.
 
     \b
     Example:
@@ -183,7 +183,7 @@ def _anti_pattern(row: AntiPattern) -> tuple[Any, ...]:
 @click.option("--limit", type=click.IntRange(1), help="Rows at most [10 of a TASK; else all].")
 @click.pass_obj
 def rules(options: Options, task: str | None, agent: str | None, limit: int | None) -> None:
-    """Show the rules of TASK, or all rules. TASK is its key or wording, and the newest come first.
+    """Show the rules of TASK, or all rules. TASK is its key or wording; the newest come first.
 
     \b
     Examples:
@@ -219,7 +219,7 @@ def _rule(row: Rule) -> tuple[Any, ...]:
 @click.option("--limit", type=click.IntRange(1), default=30, show_default=True)
 @click.pass_obj
 def mistakes(options: Options, /, **asked: Any) -> None:
-    """Show the mistakes of mistake cards, most frequent first.
+    """Show the mistakes of mistake cards, the most frequent first.
 
     \b
     Example:
@@ -354,7 +354,7 @@ def merge(options: Options, strategy: str, other: str) -> None:
 @click.argument("strategy")
 @click.pass_obj
 def unmerge(options: Options, strategy: str) -> None:
-    """Undo merging: all that is in STRATEGY counts separately. STRATEGY is its text or id.
+    """Undo merging: the strategies in STRATEGY count separately. STRATEGY is its text or id.
 
     \b
     Example:
@@ -414,6 +414,6 @@ def _curves(axes: Axes, scores: Sequence[float], worked: Sequence[bool]) -> None
 
 
 def running_mean(scores: Sequence[float]) -> list[float]:
-    """Return after each score the mean of the latest ten, of fewer at the beginning."""
+    """Return after each score the mean of the latest ten, or of fewer at the beginning."""
     windows = (scores[max(0, end - WINDOW) : end] for end in range(1, len(scores) + 1))
     return [sum(window) / len(window) for window in windows]

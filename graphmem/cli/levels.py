@@ -77,7 +77,7 @@ def put(options: Options, /, name: str, **settings: Any) -> None:
 @click.option("--agent", required=True, help="Whose levels they are.")
 @click.pass_obj
 def default(options: Options, agent: str) -> None:
-    """Make those of the six levels of an agent that are missing.
+    """Make the missing ones of the six levels of an agent.
 
     It also lets them pull from each other.
 
@@ -151,7 +151,7 @@ def list_(options: Options, owner: str | None, agent: str | None) -> None:
 @as_agent
 @click.pass_obj
 def info(options: Options, name: str, agent: str | None) -> None:
-    """Show the level NAME, its settings, and what is in it now.
+    """Show the level NAME, its settings, and its contents now.
 
     \b
     Example:
@@ -169,7 +169,7 @@ def info(options: Options, name: str, agent: str | None) -> None:
 def map_(options: Options, agent: str | None, mermaid: bool, plot: str | None) -> None:
     """Show the levels as a tree. Under each level are those that pull from it.
 
-    What is more than 300 tokens is left out; --json shows all.
+    It prints at most 300 tokens; --json shows all.
 
     \b
     Examples:
@@ -191,7 +191,7 @@ def map_(options: Options, agent: str | None, mermaid: bool, plot: str | None) -
 @as_agent
 @click.pass_obj
 def statistics(options: Options, agent: str | None) -> None:
-    """Show what is in the levels in sum. It has the entries, what is pending, and what was missed.
+    """Show totals of the levels: entries, pending ones, missed ones.
 
     \b
     Example:
@@ -211,7 +211,7 @@ def statistics(options: Options, agent: str | None) -> None:
 @as_agent
 @click.pass_obj
 def tags(options: Options, name: str, agent: str | None) -> None:
-    """Show the tags in the level NAME, and how often each is there.
+    """Show the tags in the level NAME, with their numbers.
 
     \b
     Example:
@@ -305,9 +305,9 @@ def recall(
     agent: str | None,
     **asked: Any,
 ) -> None:
-    """Show the entries that fit, the nearest to TEXT first.
+    """Show the entries that match, the nearest to TEXT first.
 
-    Without a text the most relevant come first.
+    Without a text, the most relevant come first.
 
     \b
     Examples:
@@ -390,7 +390,7 @@ def unpull(options: Options, /, target: str, source: str, agent: str | None) -> 
 @click.option("--agent", help="Only the levels of this agent pull; default: all.")
 @click.pass_obj
 def tick(options: Options, agent: str | None) -> None:
-    """Let levels pull what is pending, and maintain them. They do so in the order of the dataflow.
+    """Let levels pull what is pending, in the order of the dataflow, and maintain them.
 
     \b
     Example:

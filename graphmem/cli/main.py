@@ -32,9 +32,9 @@ _SECTIONS = {
         *("embedders", "procedures"),
     ),
 }
-"""What the help lists, in its order; each is in a module of its name, in :mod:`graphmem.cli`."""
+"""What the help lists, in order; each is in the module of its name in :mod:`graphmem.cli`."""
 _HOOK = ["hooks", "run", "claude-code"]
-"""What fails here must not stop the session of an agent: an exit code of 2 refuses its prompt."""
+"""A failure here must not stop the session of an agent: an exit code of 2 refuses its prompt."""
 _COMMANDS = tuple(name for names in _SECTIONS.values() for name in names)
 
 
@@ -65,7 +65,7 @@ _GENERAL: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     ),
     (("--debug",), {"is_flag": True, "help": "Show the traceback of an error."}),
 )
-"""Options of all commands: they stand before a command, or after it."""
+"""Options of all commands; they stand before or after a command."""
 
 
 def _set(ctx: click.Context, option: click.Parameter, value: Any) -> None:
@@ -75,7 +75,7 @@ def _set(ctx: click.Context, option: click.Parameter, value: Any) -> None:
 
 
 def _add_general(command: click.Command) -> None:
-    """Let a command, and those in it, take the general options, but for names that it has."""
+    """Let a command and its subcommands take the general options, except names that it has."""
     taken = {name for option in command.params for name in option.opts}
     command.params += [
         click.Option(names, **given, callback=_set, expose_value=False, hidden=True)
@@ -95,7 +95,7 @@ def _general(command: click.decorators.FC) -> click.decorators.FC:
 
 
 class _Commands(Mapping[str, click.Command]):
-    """The commands by name; importing all of them would take longer than most of them do."""
+    """The commands by name; to import all of them would take longer than most of them run."""
 
     def __getitem__(self, name: str) -> click.Command:
         if name not in _COMMANDS:
@@ -160,7 +160,7 @@ def main(arguments: list[str] | None = None) -> None:
         ValidationError,
     )
 
-    # By default garbage is looked for so often that it takes a tenth of the time of a command.
+    # By default the garbage collector runs so often that it takes a tenth of a command's time.
     gc.set_threshold(100_000)
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in arguments
@@ -189,7 +189,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _tell(error: Exception, *, debug: bool) -> None:
-    """Print an error, with ``debug`` its traceback."""
+    """Print an error; with ``debug`` its traceback."""
     if debug:
         import traceback
 

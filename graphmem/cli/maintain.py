@@ -1,4 +1,4 @@
-"""The command maintain, and how what maintenance did is shown."""
+"""The command maintain, and how its results are shown."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ COLUMNS = (
 def maintain(options: Options, /, name: str | None, at: datetime | None, agent: str | None) -> None:
     """Maintain all levels, those of an agent, or the level NAME.
 
-    What expired or is hardly relevant any more goes, what says the same becomes one, levels keep
-    to their capacity, and texts without vectors are embedded. Again at the same instant, nothing
-    is left to do.
+    It removes what expired or is hardly relevant, merges entries that say the same, keeps levels to
+    their capacity, and embeds texts without vectors. Run again for the same instant, it changes
+    nothing.
 
     \b
     Examples:

@@ -11,7 +11,7 @@ from graphmem.cli.options import Options
 
 
 class Brief(logging.Formatter):
-    """Says what failed without a traceback, in one line."""
+    """Says in one line what failed, without a traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line for a record."""
@@ -49,8 +49,8 @@ def mcp(
 ) -> None:
     """Serve the memory to agents by the Model Context Protocol.
 
-    An agent that speaks it starts this command itself; docs/how-to/mcp.md has its lines. The memory
-    is opened when the first tool needs it.
+    An agent starts this command itself; docs/how-to/mcp.md shows its settings. The first tool that
+    needs the memory opens it.
 
     \b
     Examples:

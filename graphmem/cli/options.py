@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 NAMES = 20
-"""Most namespaces in the error for one that is not there."""
+"""Most namespaces in the error for one that does not exist."""
 
 as_agent = click.option("--agent", help="Act as this agent; default: anybody.")
 
@@ -76,7 +76,7 @@ class Options:
         """Open the memory that the options name.
 
         Raises:
-            NotFoundError: there is none and ``must_exist``.
+            NotFoundError: there is none, and ``must_exist``.
         """
         from graphmem.config import DEFAULT_NAMESPACE
         from graphmem.errors import NotFoundError
@@ -109,7 +109,7 @@ class Options:
             memory.close()
 
     def note_snapshot(self) -> None:
-        """Tell on stderr that what was shown may be older than what a writer has."""
+        """Tell on stderr that the result may be older than what a writer has."""
         age = self._memory.store.snapshot_age if self._memory else None
         if age is not None:
             click.echo(f"(a snapshot, {age:.1f} s old: another process may be writing)", err=True)
@@ -117,7 +117,7 @@ class Options:
     def show(
         self, data: BaseModel | Sequence[BaseModel | Mapping[str, Any]], table: Callable[[], None]
     ) -> None:
-        """Print ``data`` as JSON where that was asked for, else call ``table``."""
+        """Print ``data`` as JSON if that was asked for, else call ``table``."""
         if self.as_json:
             print_json(data)
         else:
@@ -126,7 +126,7 @@ class Options:
 
 
 def _check_namespace(memory: Memory) -> None:
-    """Close the memory and raise where its namespace is empty, and others are not."""
+    """Close the memory and raise if its namespace is empty, and others are not."""
     from graphmem.errors import NotFoundError
 
     try:
@@ -155,7 +155,7 @@ def moment(_: click.Context, parameter: click.Parameter, value: str | None) -> A
 
 
 def json_object(_: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """Return the JSON object of an option, or the list of those of one that can be repeated."""
+    """Return the JSON object of an option, or the list of objects of a repeatable one."""
     if isinstance(value, tuple):
         return [json_object(_, parameter, text) for text in value]
     if value is None:

@@ -51,7 +51,7 @@ def people() -> None:
 @click.option("--at", callback=moment, help="When it was said: ISO 8601 with time zone.")
 @click.pass_obj
 def prefer(options: Options, /, user: str, category: str, text: str, **said: Any) -> None:
-    """Store that USER wants TEXT in a CATEGORY. It supersedes the preference before.
+    """Store that USER wants TEXT in a CATEGORY. It supersedes the earlier preference.
 
     \b
     Examples:
@@ -141,7 +141,7 @@ def know(
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
 @click.pass_obj
 def knowledge(options: Options, domain: str | None, limit: int) -> None:
-    """Show known facts, and what contradicts them. The highest confidence comes first.
+    """Show known facts and their contradictions, the highest confidence first.
 
     \b
     Example:
@@ -162,7 +162,7 @@ def _knowledge(row: Knowledge) -> tuple[Any, ...]:
     sources = dict.fromkeys(said.user or said.source for said in row.statements)
     against: Sequence[KnowledgeRef] = (*row.contradicts, *row.contradicted_by)
     facts = dict.fromkeys(cell(other.fact, 25) for other in against)
-    # Short, so that the id, which one copies, stays on a line.
+    # Short, so that the id, which people copy, stays on a line.
     return (
         row.id,
         cell(row.domain, 15),

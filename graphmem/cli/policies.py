@@ -39,7 +39,7 @@ def policies() -> None:
     """Learn from rewards and outcomes what to do in a state.
 
     STATE is JSON ('{"task": "deploy"}'), a fingerprint (16 hex digits), or NAME=VALUE for each
-    feature (task=deploy replicas=3); values are JSON where they parse as JSON, else text.
+    feature (task=deploy replicas=3). A value is JSON if it parses as JSON, else text.
     """
 
 
@@ -236,7 +236,7 @@ def observe(
 ) -> None:
     """Record that ACTION worked in STATE, or did not. The value stays as it is.
 
-    `graphmem policies crystallize` makes policies of what worked often enough.
+    `graphmem policies crystallize` makes policies of actions that worked often enough.
 
     \b
     Example:
@@ -262,7 +262,7 @@ def observe(
 def learn(options: Options, agent: str | None, alpha: float | None, gamma: float | None) -> None:
     """Learn from the steps of recorded episodes, by TD(0).
 
-    It takes steps that have a state, and each episode once.
+    It takes each episode once, and only steps that have a state.
 
     \b
     Example:
@@ -299,7 +299,7 @@ def crystallize(
     threshold: float | None,
     z: float | None,
 ) -> None:
-    """Crystallize actions that worked often enough. It takes back those that no longer do.
+    """Crystallize actions that worked often enough, and take back those that no longer do.
 
     \b
     Example:
@@ -329,7 +329,7 @@ def _crystallized(memory: Memory, report: CrystallizeReport) -> None:
 def _candidates(
     memory: Memory, title: str, candidates: Sequence[Candidate], *, short: bool
 ) -> None:
-    """Print candidates; ``short`` of the threshold: also how far."""
+    """Print candidates; those ``short`` of the threshold with how far."""
     if not candidates:
         return
     columns = [("state", "left"), ("action", "left"), ("agent", "left"), ("worked", "right")]
@@ -348,7 +348,7 @@ def _candidates(
 
 
 def _needs(report: CrystallizeReport) -> str:
-    """Say what these thresholds ask for: "6 of 6 at z 1.96 is the least that passes 0.6"."""
+    """Say what these thresholds need: "6 of 6 at z 1.96 is the least that passes 0.6"."""
     text = (
         f"{report.needed} of {report.needed} at z {report.z:g} is the least that passes "
         f"{report.threshold:g}"
@@ -418,7 +418,7 @@ def print_policies(
 ) -> None:
     """Print a table of policies; either with their states, or with confidence and dates.
 
-    Where ``at`` is given, their values at that time are beside the stored ones.
+    With ``at``, their values at that time are beside the stored ones.
     """
     columns = [("action", "left"), ("agent", "left"), ("q", "right"), ("updates", "right")]
     columns += [("worked", "right"), ("bounds", "right"), ("status", "left")]

@@ -54,7 +54,7 @@ def predictions() -> None:
 def expect(options: Options, /, subject: str, **expected: Any) -> None:
     """Store a prediction about SUBJECT.
 
-    It is the id of a policy, the id or text of a strategy, or any text.
+    SUBJECT is the id of a policy, the id or text of a strategy, or any text.
 
     \b
     Examples:
@@ -135,7 +135,7 @@ def _cells(row: Prediction) -> tuple[Any, ...]:
     expected = [] if row.probability is None else [f"{row.probability:g}"]
     if row.outcome is not None:
         expected.append(cell(row.outcome))
-    # Short, so that the id, which one copies, stays on a line.
+    # Short, so that the id, which people copy, stays on a line.
     return row.id, cell(row.text, 25), cell(", ".join(expected), 25), _status(row), row.error
 
 

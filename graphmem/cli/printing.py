@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 WHOLE = 16
-"""Characters of a cell that is not broken over lines, where there is room."""
+"""Characters of a cell that are not broken over lines, if there is room."""
 LEAST = 9
-"""Room that is left for every other column then."""
+"""Room that this leaves for every other column."""
 
 
 def plain(value: Any) -> Any:
@@ -47,7 +47,7 @@ def print_json(data: Any) -> None:
 def console(*, stderr: bool = False) -> Console:
     """Return a rich console; without a terminal it is 120 wide, or as ``COLUMNS`` says.
 
-    On a terminal it writes what styles; texts must be ``Text`` of printable characters then.
+    On a terminal it writes what styles; texts must then be ``Text`` of printable characters.
     """
     from rich.console import Console
 
@@ -114,7 +114,7 @@ def cell(value: Any, limit: int = 400) -> str:
 
 
 def fact(name: str, value: Any) -> None:
-    """Print a name and a value on a line, where there is one."""
+    """Print a name and a value on a line, if there is a value."""
     if value not in (None, "", ()):
         click.echo(f"{name:<15}{cell(value)}")
 

@@ -1,4 +1,4 @@
-"""Commands on the procedures: list and show them, install them into a server."""
+"""Commands on the procedures: list, show and install them."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def procedures() -> None:
 def list_(options: Options, subject: str | None) -> None:
     """List the procedures.
 
-    The column custom.graphmem. has their names after `procedures install`; names in brackets are
-    those of their parameters there.
+    The column custom.graphmem. has their names on a server; names in brackets are those of their
+    parameters there.
 
     \b
     Example:
@@ -86,7 +86,7 @@ def _renamed(name: str, others: dict[str, str]) -> str:
 def show(options: Options, name: str, wanted: tuple[str, ...]) -> None:
     """Print a procedure as Cypher for Neo4j Browser.
 
-    Some have optional lines: without --with all are shown, with their marks.
+    Some have optional lines. Without --with, all lines are shown, with their marks.
 
     \b
     Example:
@@ -122,8 +122,8 @@ def install(options: Options, print_: bool, timeout: float | None) -> None:
     """Install procedures into a Neo4j server, for Cypher users.
 
     The server needs APOC Extended, and the user the right to administer it. Each procedure becomes
-    custom.graphmem.NAME; `graphmem procedures list` shows which and how. Run it again after
-    upgrading graphmem: what changed is replaced, the rest left alone.
+    custom.graphmem.NAME; see `graphmem procedures list`. Run it again after you upgrade graphmem:
+    it replaces what changed, and leaves the rest alone.
 
     \b
     Example:
@@ -155,7 +155,7 @@ def install(options: Options, print_: bool, timeout: float | None) -> None:
 )
 @click.pass_obj
 def uninstall(options: Options, timeout: float | None) -> None:
-    """Drop those procedures that graphmem installed on a server.
+    """Drop the procedures that graphmem installed on a server.
 
     \b
     Example:
@@ -172,7 +172,7 @@ def uninstall(options: Options, timeout: float | None) -> None:
 
 
 def _progress(what: str) -> Callable[[int, int], None]:
-    """Return what tells, on standard error, how far it is, whenever that changes."""
+    """Return a function that tells the progress on standard error, whenever it changes."""
     told: list[int] = []
 
     def tell(done: int, total: int) -> None:

@@ -27,7 +27,7 @@ BESIDE_COLUMNS = (
     ("what speaks for it", "left"),
     ("found by", "left"),
 )
-"""Those of rules, heuristics and policies."""
+"""Titles of rules, heuristics and policies."""
 WARNING_COLUMNS = (
     ("avoid", "left"),
     ("it fails with", "left"),
@@ -36,7 +36,7 @@ WARNING_COLUMNS = (
     ("instead", "left"),
 )
 TEXT = 60
-"""Characters of a text in a table; --json has all of it."""
+"""Characters of a text in a table; --json has all."""
 
 
 @click.command()
@@ -70,10 +70,9 @@ def recall(
 ) -> None:
     """Show strategies that worked on tasks like TEXT.
 
-    It also shows what fits beside, and what to avoid.
+    It also shows other items that fit, and what to avoid.
 
-    At most 3 rules, heuristics and policies each come after the strategies, of which there are
-    --limit at most.
+    At most --limit strategies come first, then at most 3 rules, 3 heuristics and 3 policies.
 
     \b
     Examples:

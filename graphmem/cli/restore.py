@@ -12,7 +12,7 @@ from graphmem.cli.printing import cell
 @click.argument("folder", metavar="DIR")
 @click.pass_obj
 def restore(options: Options, folder: str) -> None:
-    """Fill a memory that is not there yet from the backup DIR.
+    """Fill a new memory from the backup DIR.
 
     \b
     Example:

@@ -79,11 +79,11 @@ def seed(
     on_error: str,
     refused: str | None,
 ) -> None:
-    """Learn from LOGs: files, folders, patterns, or standard input.
+    """Learn from LOGs: files, folders, patterns, or - for standard input.
 
-    It is named -, and files can end in .gz.
+    Files can be gzipped.
 
-    Known records are skipped, so an interrupted seeding can be run again.
+    Known records are skipped, so you can run an interrupted seeding again.
 
     \b
     Example:

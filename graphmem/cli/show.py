@@ -30,7 +30,7 @@ MORE = {
     "mistake": "lessons mistakes",
     "event": "show {subject}",
 }
-"""The command that tells more of a kind; fields stand in braces."""
+"""The command that tells more of each kind; fields are in braces."""
 WIDTH = 17
 
 
@@ -40,8 +40,8 @@ WIDTH = 17
 def show(options: Options, identity: str) -> None:
     """Show anything that has an ID: its kind, fields and links.
 
-    ID is one that graphmem printed, of an episode, task, strategy, policy or anything else, or its
-    first six letters or more. Of an episode the steps are there, too.
+    ID is one that graphmem printed, of an episode, task, strategy, policy or anything else, or at
+    least its first six letters. For an episode it also shows the steps.
 
     \b
     Example:

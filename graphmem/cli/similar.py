@@ -1,4 +1,4 @@
-"""The command similar, and how a memory is opened for a search."""
+"""The command similar, and how to open a memory for a search."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ MANY = 200
 
 
 def searchable(options: Options, *, for_text: bool = False) -> Memory:
-    """Return the memory; show a progress bar if many texts must be embedded.
+    """Return the memory; show a progress bar if it must embed many texts.
 
     Args:
         options: the options of all commands.
-        for_text: a text will be searched for: load what that needs side by side.
+        for_text: the command searches for a text: load what that needs in parallel.
     """
     memory = options.memory()
     if for_text:
@@ -65,9 +65,9 @@ def _load_beside(memory: Memory) -> None:
         try:
             return memory.upkeep.embedded_with() == name
         except GraphMemError:
-            return False  # the command meets it as well, and tells
+            return False  # the command meets it as well, and says so
 
-    # Its threads are of use for linking many texts, but it takes time to start them.
+    # Its threads help to link many texts, but it takes time to start them.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if memory.settings.embedder == name:
         minilm.load_beside(needed)
@@ -78,7 +78,7 @@ def _load_beside(memory: Memory) -> None:
 @click.option("--limit", type=click.IntRange(1), default=10, show_default=True)
 @click.pass_obj
 def similar(options: Options, strategy: str, limit: int) -> None:
-    """Show the strategies whose texts are most like STRATEGY. STRATEGY is its id or text.
+    """Show the strategies with the texts most like STRATEGY. STRATEGY is its id or text.
 
     \b
     Example:

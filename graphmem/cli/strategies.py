@@ -1,4 +1,4 @@
-"""The command strategies, and how strategies are shown."""
+"""The command strategies, and its tables."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STRATEGY_COLUMNS = (
 def strategies(
     options: Options, task: str | None, task_type: str | None, agent: str | None, limit: int
 ) -> None:
-    """Show strategies, best lower bound of the success rate first.
+    """Show strategies, the best lower bound of the success rate first.
 
     \b
     Example:

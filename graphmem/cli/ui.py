@@ -25,7 +25,7 @@ from graphmem.cli.options import Options
 def ui(options: Options, host: str, port: int, no_open: bool, write: bool, anyone: bool) -> None:
     """Show the memory on a page in a browser.
 
-    It has what works, why, and what is around it. The page is for this machine alone, and its
+    The page shows what works, why, and what is around it. It is for this machine alone; its
     address has a token that is new each time. It runs until Ctrl-C.
 
     \b

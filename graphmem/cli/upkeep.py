@@ -26,7 +26,7 @@ FORMAT = click.option(
 
 @click.group()
 def upkeep() -> None:
-    """Mend what is derived, take things out, export and import."""
+    """Repair derived data, remove episodes, export and import."""
 
 
 @upkeep.command()
@@ -61,7 +61,7 @@ def erase(
 ) -> None:
     """Remove EPISODEs, an agent or a user, and all their traces.
 
-    Every number loses their exact share. EPISODE is an id.
+    Every number loses its exact share. EPISODE is an id.
 
     \b
     Examples:
@@ -116,7 +116,7 @@ def _erased(report: EraseReport) -> str:
 
 
 def _say_what_is_left(compacted: bool, read_by: tuple[str, ...]) -> None:
-    """Tell whether anything is left on disk, or with others."""
+    """Tell whether anything is left on disk, or in other processes."""
     if compacted:
         click.echo("the files were written anew; nothing of it is left in them")
     else:
@@ -143,11 +143,9 @@ def _say_what_is_left(compacted: bool, read_by: tuple[str, ...]) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
 def forget(options: Options, /, dry_run: bool, yes: bool, **asked: Any) -> None:
-    """Erase episodes that are old, or taught nothing, or both.
+    """Erase episodes that are old, or whose strategies have low confidence, or both.
 
-    An episode taught nothing if no belief comes from it.
-
-    Give --older-than, --below-confidence, or both.
+    Give --older-than, --below-confidence, or both. An episode must meet all that you give.
 
     \b
     Examples:
@@ -156,7 +154,7 @@ def forget(options: Options, /, dry_run: bool, yes: bool, **asked: Any) -> None:
     """
     upkeep = options.memory().upkeep
     if not dry_run and not yes:
-        # Counted only where there is somebody to read it.
+        # Counted only if somebody reads it.
         _ask(
             options,
             "forgetting",
@@ -181,7 +179,7 @@ def forget(options: Options, /, dry_run: bool, yes: bool, **asked: Any) -> None:
 
 
 def _ask(options: Options, what: str, question: Callable[[], str]) -> None:
-    """Ask before what cannot be undone; where nobody can answer, --yes is needed."""
+    """Ask before what cannot be undone; if nobody can answer, --yes is needed."""
     if options.as_json or not sys.stdin.isatty():
         raise click.UsageError(f"{what} cannot be undone; confirm with --yes")
     click.confirm(question(), abort=True)
@@ -197,8 +195,8 @@ def _ask(options: Options, what: str, question: Callable[[], str]) -> None:
 def relink(options: Options, embedder: str | None) -> None:
     """Embed texts without vectors, and link similar ones anew.
 
-    What is new is embedded at the next recall by itself: this does it beforehand, mends vectors
-    that were damaged, and changes the embedder.
+    The next recall embeds new texts by itself. This command does it earlier, repairs damaged
+    vectors, and can change the embedder.
 
     \b
     Examples:
@@ -227,7 +225,7 @@ def relink(options: Options, embedder: str | None) -> None:
 )
 @click.pass_obj
 def export(options: Options, file: str, format_name: FileFormat, document: str | None) -> None:
-    """Write all episodes to FILE, in place of what is there.
+    """Write all episodes to FILE, which it replaces.
 
     \b
     Example:
@@ -259,7 +257,7 @@ def export(options: Options, file: str, format_name: FileFormat, document: str |
 )
 @click.pass_obj
 def import_(options: Options, file: str, format_name: FileFormat, document: str | None) -> None:
-    """Learn all episodes of FILE, or none of a file that is damaged.
+    """Learn all episodes of FILE, or none if the file is damaged.
 
     \b
     Example:

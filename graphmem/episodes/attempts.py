@@ -1,7 +1,7 @@
-"""Attempts: what an agent does from the beginning of a task to its end becomes one episode.
+"""Attempts: the work of an agent on a task, from beginning to end, becomes one episode.
 
-An attempt is kept in memory while it runs, and written once, at its end. What it needs of other
-parts (the context of a task, a choice) is passed in.
+An attempt is in memory while it runs, and is written once, at its end. Other parts (the context of
+a task, a choice) are passed in.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Attempts:
         return abandoned_id(self.graph.ns, ended.key)
 
     def store_later(self, ended: Ended, state: State) -> None:
-        """Do as :meth:`store` in a thread of its own, for which :meth:`close` waits."""
+        """Do as :meth:`store` in a separate thread, for which :meth:`close` waits."""
 
         def store() -> None:
             state.episode_id = self.store(ended)
@@ -107,7 +107,7 @@ class Attempts:
 
 
 class _Attempt(Recording):
-    """What attempts of both kinds of memories have."""
+    """What attempts of both kinds of memories share."""
 
     def __init__(self, home: Attempts, terms: Terms, state: State | None = None) -> None:
         super().__init__(home.graph, terms, state or State())
@@ -129,7 +129,7 @@ class _Attempt(Recording):
 
 
 class Attempt(_Attempt):
-    """An attempt at a task, of which one episode is learned at its end.
+    """An attempt at a task; at its end one episode is learned.
 
     Use it in a ``with`` (or ``async with``) block, or as a decorator. All threads may use it.
     """
@@ -150,8 +150,8 @@ class Attempt(_Attempt):
     ) -> Choice:
         """Choose the strategy to try, as :meth:`Memory.choose` does, and note it as used.
 
-        The episode keeps with which probability and in which way it was chosen. If another one is
-        used after all, say so: ``attempt.used(StrategyUse(choice.text, applied=False), "other")``.
+        The episode keeps the probability and the way of the choice. If you use another strategy
+        after all, say so: ``attempt.used(StrategyUse(choice.text, applied=False), "other")``.
 
         Args:
             candidates: texts or ids of strategies; default: what the memory finds.
@@ -208,14 +208,14 @@ class Awaiting(Protocol):
     """Runs calls in other threads."""
 
     async def read(self, call: Callable[[], R]) -> R:
-        """Return what a call returns that reads."""
+        """Return what a reading call returns."""
 
     async def finish(self, call: Callable[[], R]) -> R:
-        """Return what a call returns, which is done whatever is cancelled meanwhile."""
+        """Return what a call returns; it is done even if somebody cancels meanwhile."""
 
 
 class AsyncAttempt(_Attempt):
-    """An attempt of an :class:`AsyncMemory`, of which one episode is learned at its end.
+    """An attempt of an :class:`AsyncMemory`; at its end one episode is learned.
 
     Use it in an ``async with`` block, or as a decorator of coroutine functions and asynchronous
     generators. What reads or writes is awaited: ``await attempt.context``.
@@ -248,8 +248,8 @@ class AsyncAttempt(_Attempt):
     ) -> Choice:
         """Choose the strategy to try, as :meth:`Memory.choose` does, and note it as used.
 
-        The episode keeps with which probability and in which way it was chosen. If another one is
-        used after all, say so: ``attempt.used(StrategyUse(choice.text, applied=False), "other")``.
+        The episode keeps the probability and the way of the choice. If you use another strategy
+        after all, say so: ``attempt.used(StrategyUse(choice.text, applied=False), "other")``.
 
         Args:
             candidates: texts or ids of strategies; default: what the memory finds.
@@ -343,7 +343,7 @@ def _checked(function: F) -> F:
 
 @contextmanager
 def _winning(error: BaseException | None) -> Iterator[None]:
-    """Let the error of a block win: what goes wrong at its end becomes a note on it."""
+    """Let the error of a block win: an error at its end becomes a note on it."""
     try:
         yield
     except Exception as problem:
@@ -356,7 +356,7 @@ def _winning(error: BaseException | None) -> Iterator[None]:
 def _within_store() -> bool:
     """Return whether this thread is in a call of an engine.
 
-    A generator can end in the midst of one, when it is collected as garbage.
+    A generator can end within one, when it is collected as garbage.
     """
     frame = sys._getframe()
     while frame is not None:

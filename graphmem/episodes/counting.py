@@ -2,8 +2,8 @@
 
 Rows are those of :func:`graphmem.episodes.rows.episode_row`, with ``at``, which orders episodes
 (ended, else started, else recorded). Each part is a list of rows, one for each node or edge that
-grows, in the order of their ids: so writers of a server seldom wait for each other crosswise, and
-the order in which episodes are given does not matter.
+grows, in the order of their ids. So writers of a server seldom wait for each other crosswise, and
+the order of the given episodes does not matter.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from graphmem.lessons.reading import RECENT
 from graphmem.store.port import Row
 
 KEPT = 2
-"""So many times as many are kept before what is beyond the sample is cut off."""
+"""So many times the sample is kept before the rest is cut off."""
 
 _TOLD = ("error", "feedback", "summary", "duration", "source", "extra", "error_class")
 _ADDED = (
@@ -57,10 +57,9 @@ Parts = dict[str, dict[str, list[Any]]]
 
 
 def is_full(before: int, after: int, keep: int) -> bool:
-    """Return whether what is beyond a sample is to be cut off, now that there is more evidence.
+    """Return whether to cut off what is beyond a sample, now that there is more evidence.
 
-    That is each time that another ``keep`` came, so that no more than :data:`KEPT` times as many
-    are there.
+    That is when another ``keep`` have come, so that there are at most :data:`KEPT` times as many.
     """
     return after >= KEPT * keep and after // keep > before // keep
 
@@ -68,7 +67,7 @@ def is_full(before: int, after: int, keep: int) -> bool:
 def is_plain(row: Row) -> bool:
     """Return whether ``learning.add`` can learn an episode.
 
-    It can where all strategies were applied, no step has a state, and nothing is said in words.
+    It can if all strategies were applied, no step has a state, and nothing is said in words.
     """
     uses = row["uses"]
     said = row["listed"] or row["made"] or row["_took"]
@@ -78,7 +77,7 @@ def is_plain(row: Row) -> bool:
 def addition(row: Row, now: int) -> tuple[list[str], Row]:
     """Return the options of ``learning.add`` for an episode, and its parameters.
 
-    Left out are those that are the same for all episodes of a namespace.
+    Parameters that are the same for all episodes of a namespace are left out.
     """
     uses, dated = row["uses"], row["used_at"]
     failed = row["error_class"] is not None and not row["success"]
@@ -110,7 +109,7 @@ def addition(row: Row, now: int) -> tuple[list[str], Row]:
 
 
 def overgrown(row: Row, grown: list[Row]) -> Crowded:
-    """Return what has too much evidence after an episode, by what ``learning.add`` returned."""
+    """Return what has too much evidence after an episode, from the answer of ``learning.add``."""
     crowded = Crowded()
     if is_full(grown[0]["episodes"] - 1, grown[0]["episodes"], RECENT):
         crowded.tasks.add(row["task"])
@@ -165,12 +164,12 @@ class Crowded:
 
 
 def parts(rows: list[Row], now: int, found: Found) -> tuple[Parts, Crowded]:
-    """Return what new episodes add, and what has too much evidence then.
+    """Return what new episodes add, and what then has too much evidence.
 
     Args:
         rows: in the order of their ids; ``_place`` says in which order they were given.
         now: milliseconds since the epoch.
-        found: what is there of what they are about.
+        found: the existing nodes that they are about.
     """
     crowded = Crowded()
     given = {
@@ -199,7 +198,7 @@ def _split(there: Collection[str], rows: Mapping[str, Row]) -> tuple[list[Row], 
 
 
 def _streams(rows: Iterable[Row], found: Found) -> dict[str, list[Any]]:
-    """Return who has how many new episodes; these are numbered from the last one."""
+    """Return how many new episodes each agent has; these are numbered from the last one."""
     agents: dict[str, Row] = {}
     streams: dict[str, Row] = {}
     for row in sorted(rows, key=lambda row: int(row["_place"]), reverse=True):
@@ -251,7 +250,7 @@ def _tasks(rows: Iterable[Row], found: Found, crowded: Crowded) -> dict[str, lis
 
 
 def _tally(tallies: dict[Any, Row], key: Any, row: Row, use: Row | None, **names: Any) -> Row:
-    """Count a use of a strategy (None: none) under a key; return what is counted there."""
+    """Count a use of a strategy (None: none) under a key; return the count there."""
     tally = tallies.get(key)
     if tally is None:
         tally = tallies[key] = {**names, **_EMPTY}
@@ -382,7 +381,7 @@ def _pairs(rows: Iterable[Row]) -> list[Row]:
 
 
 def _sentences(rows: Iterable[Row]) -> dict[str, list[Any]]:
-    """Return what episodes list as successes and mistakes, and what that says of each rule."""
+    """Return what episodes list as successes and mistakes, and what each list says of each rule."""
     new: dict[str, Row] = {}
     listed: list[Row] = []
     rules: list[Row] = []

@@ -1,4 +1,4 @@
-"""Learning from episodes, and the strategies that come out of it.
+"""Learning from episodes, and the strategies that they teach.
 
 Facts (episode, steps, who used what) and the counts that follow from them are written in one
 transaction by the procedures of ``cypher/episodes/learning.cypher``. The time of one call does not
@@ -60,9 +60,9 @@ STEPS_IN_A_BATCH = 20_000
 SIZE_OF_A_BATCH = 4_000_000
 """A batch is also written when its episodes have this many characters."""
 SEEN = 65_536
-"""Ids of which it is remembered that they were there."""
+"""Ids that are remembered as present."""
 WORTH_TRYING = 0.25
-"""How likely things must be known for the short way: where they are not, it is a fourth longer."""
+"""The short way is tried if things are known at least this likely: a failed try costs a fourth."""
 DAY = 86_400_000.0
 """Milliseconds in a day."""
 _WHOLE = {
@@ -70,14 +70,14 @@ _WHOLE = {
     *("new_tallies", "tallies", "new_heuristics", "heuristics", "evidence", "failures"),
     *("listed", "carded", "mistakes"),
 }
-"""Parts of ``learning.add_many`` that are done for each of their rows, unless something is gone."""
+"""Parts of ``learning.add_many`` that handle all of their rows, unless something is gone."""
 
 
 class _Written(NamedTuple):
-    """What came of a batch."""
+    """The result of a batch."""
 
     answers: dict[str, bool | ValidationError]
-    """For each episode whether it was new, or what it conflicts with."""
+    """For each episode whether it was new, or its conflict."""
     crowded: Crowded
     found: Found
 
@@ -88,17 +88,17 @@ class Learner:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._namespace_id = node_id(graph.ns, "Namespace")
-        # Guesses about which way to try first: what was there before, how often episodes were about
-        # nothing but known things, and the half-life.
+        # Guesses about which way to try first: what was there before, how often episodes were only
+        # about known things, and the half-life.
         self._seen: set[str] = set()
         self._likely = 0.5
         self._half_life_days = graph.given.co_occurrence_half_life_days
 
     def learn(self, episode: Episode, *, dated: bool = True) -> Learned:
-        """Learn one episode that happened just now, durably, or find that it is known.
+        """Learn one episode that just happened, durably, or find that it is known.
 
-        It ended now where it has no time (``dated=False``: then it stays without one). Where it has
-        neither a source key nor an occurrence, it gets an occurrence of its own.
+        An episode without a time ended now (with ``dated=False`` it stays without a time). One with
+        neither a source key nor an occurrence gets an occurrence of its own.
 
         Raises:
             ValidationError: success and score contradict each other.
@@ -110,7 +110,7 @@ class Learner:
         row = self._row(_live(episode, self._graph.now(), own=own, dated=dated))
         row["_timeless"] = episode.started_at is None and episode.ended_at is None
         with self._graph.store.one_call():
-            # What is known of its own was written by an attempt of which nothing was heard.
+            # An attempt whose answer was lost wrote it.
             created = self._add(row) or self._write([row], "raise")[0] is True or own
         return Learned.model_construct(episode_id=row["id"], created=created)
 
@@ -123,10 +123,10 @@ class Learner:
         on_progress: Callable[[int], None] | None = None,
         on_reject: Callable[[Rejection], None] | None = None,
     ) -> LearnReport:
-        """Learn episodes in transactions of ``batch_size`` (fewer where they have many steps).
+        """Learn episodes in transactions of ``batch_size`` (fewer if they have many steps).
 
-        Equal ones without a source key are numbered, so that each counts; the same ones again give
-        nothing new.
+        Equal ones without a source key are numbered, so that each counts; the same call again
+        learns nothing new.
 
         With ``on_error="collect"`` a bad record is reported and the others are learned; with
         ``"raise"`` the first bad record raises, and its batch is not written. Batches before it
@@ -182,11 +182,11 @@ class Learner:
         begin: Callable[[Transaction], None],
         also: Callable[[Transaction, list[Row]], None],
     ) -> tuple[int, int]:
-        """Learn batches of episodes in one transaction, and write in it what others write.
+        """Learn batches of episodes in one transaction, together with other writes.
 
-        ``begin`` gets the transaction, ``also`` the rows of each batch as well, in their order. All
-        are called again where the transaction is. Returns how many episodes there were, and how
-        many new ones.
+        ``begin`` gets the transaction; ``also`` gets it with the rows of each batch, in their
+        order. If the transaction is repeated, all are called again. Return how many episodes there
+        were, and how many new ones.
 
         Raises:
             ValidationError, ConflictError, ScopeError: an episode is refused; nothing was written.
@@ -251,7 +251,7 @@ class Learner:
     def _tasks(self, text: str | None, task_type: str | None, agent: str | None) -> list[str]:
         """Return the ids of the task with a key or wording, or else of the tasks of a type.
 
-        For an agent only tasks that it attempted, which are of the type that it took them for.
+        For an agent only tasks that it attempted, with the type that it took them for.
         """
         if agent is not None:
             view = View(agents=(agent,), scope=None)
@@ -278,8 +278,8 @@ class Learner:
     def _add(self, row: Row) -> bool:
         """Learn an episode by one statement, if all that it is about is known; return whether.
 
-        Where it is not, nothing was written. What is known is only a guess beforehand: where it
-        is unlikely, the statement is not tried.
+        If something is not known, nothing is written. Beforehand that is only a guess: if it is
+        unlikely, the statement is not tried.
         """
         about = _about(row)
         if not is_plain(row) or not (about <= self._seen or self._likely > WORTH_TRYING):
@@ -306,7 +306,7 @@ class Learner:
     def _cut(self, crowded: Crowded) -> None:
         """Cut off evidence beyond the sample, after the episodes that made it too much.
 
-        They are learned by then, whatever happens here; what is left is cut off the next time.
+        The episodes are learned, whatever happens here; the next time cuts off what is left.
         """
         for name, ids in (
             ("lessons.trim_heuristic_evidence", crowded.heuristics),
@@ -318,7 +318,7 @@ class Learner:
                     self._graph.write(name, ids=sorted(ids))
 
     def _write(self, rows: list[Row], on_error: OnError) -> list[bool | ValidationError]:
-        """Write a batch in one transaction: per row whether it was new, or what it conflicts with.
+        """Write a batch in one transaction: per row whether it was new, or its conflict.
 
         Rows go to the procedures in the order of their ids, so that concurrent writers seldom
         wait for each other crosswise.
@@ -340,7 +340,7 @@ class Learner:
         ]
 
     def _remember(self, row: Row, *, known: bool) -> None:
-        """Take what an episode is about for known, as far as that speeds up what comes next."""
+        """Remember what an episode is about as known, as far as that speeds up the next ones."""
         self._likely += (known - self._likely) / 8
         if len(self._seen) > SEEN:
             self._seen.clear()
@@ -348,7 +348,7 @@ class Learner:
 
     def _work(self, tx: Transaction, rows: list[Row], on_error: OnError, *, last: bool) -> _Written:
         """Write what is new; ``last``: nothing else is written in the transaction."""
-        if self._graph.must_lock:  # what is of these agents stays as it is seen here
+        if self._graph.must_lock:  # the data of these agents stays as it is seen here
             lock(tx, {row["stream"] for row in rows})
         found: dict[str, dict[str, Row]] = {
             label: {}
@@ -481,13 +481,13 @@ def _live(episode: Episode, now: int, *, own: bool, dated: bool) -> Episode:
     if dated and episode.started_at is None and episode.ended_at is None:
         told["ended_at"] = ended = from_millis(now)
         if ended is not None and episode.duration is not None:
-            with contextlib.suppress(OverflowError):  # it would have begun before the year 1
+            with contextlib.suppress(OverflowError):  # it would begin before the year 1
                 told["started_at"] = ended - timedelta(seconds=episode.duration)
     return episode.model_copy(update=told) if told else episode
 
 
 def _about(row: Row) -> set[str]:
-    """Return ids that stand for what an episode is about: where they are there, the rest is."""
+    """Return ids that stand for what an episode is about: if they exist, the rest does, too."""
     lessons = (use[name] for use in row["uses"] for name in ("heuristic", "anti_pattern"))
     return {row["task"], *(lesson for lesson in lessons if lesson is not None)}
 
@@ -532,7 +532,7 @@ def _episode(given: Episode | Mapping[str, Any]) -> Episode | Prepared:
 
 
 def _key_of(given: object) -> str | None:
-    """Return the source key of a refused record, where it is a key at all."""
+    """Return the source key of a refused record, if it is a key at all."""
     key = (
         given.get("source_key")
         if isinstance(given, Mapping)

@@ -19,13 +19,13 @@ from graphmem.store.port import Row
 
 Sort = Literal["trials", "best", "worst", "latest"]
 STEPS = 100
-"""Most steps of an episode that are shown."""
+"""Most steps of an episode to show."""
 PREFIX = 6
-"""Fewest characters of an id that stand for all of it."""
+"""Fewest characters of an id that stand for the whole id."""
 
 
 class Looking:
-    """Shows what is in one namespace."""
+    """Shows the contents of one namespace."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -102,14 +102,14 @@ class Looking:
         return {row["task"]: row for row in rows}
 
     def _tasks_by(self, view: View, task_type: str | None) -> list[Row]:
-        """Return the tasks that are in a view, as they are there."""
+        """Return the tasks in a view, as they are there."""
         rows = self._graph.read("looking.tasks_by", **view.filters(self._graph))
         seen = view.tasks(self._graph, [row["id"] for row in rows], untried=True)
         rows = [{**row, **seen[row["id"]]} for row in rows if row["id"] in seen]
         return [row for row in rows if task_type in (None, row["task_type"])]
 
     def show(self, item: HasId | str) -> Item:
-        """Return what has an id, or the beginning of one; see :meth:`Memory.show`."""
+        """Return anything with an id, or the beginning of one; see :meth:`Memory.show`."""
         given = item if isinstance(item, str) else getattr(item, "id", None)
         if not isinstance(given, str):
             raise ValidationError("item", item, "has no id", "give an id that graphmem printed")
@@ -174,7 +174,7 @@ def _task_row(row: Row, best: Row | None) -> TaskRow:
 
 
 def _fields(stored: Row) -> Any:
-    """Yield the fields that are there, times as texts."""
+    """Yield the fields that exist, with times as texts."""
     for name, value in sorted(stored.items()):
         if value is None or value in ("", []):
             continue

@@ -1,7 +1,7 @@
-"""What counts as the strategy of a run that names none, as logs and frameworks tell of it.
+"""What counts as the strategy of a run that names none, for logs and frameworks.
 
-Tools are the default: what an agent called is what it did. Everybody who maps runs to episodes
-names strategies here, so that a log and the agent that wrote it speak of the same ones.
+By default these are the tools: what an agent called is what it did. Everything that maps runs to
+episodes names strategies here, so that a log and the agent that wrote it name the same ones.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Strategies = str | Callable[[Any], Sequence[str]]
 def of_tools(tools: Sequence[str]) -> list[str]:
     """Return the strategies of a run from its tool calls in order.
 
-    The first is which tools were used, in the order of their first use (``a > b``); the others are
-    these tools, one by one.
+    The first is the sequence of the tools in the order of their first use (``a > b``); the others
+    are these tools, one by one.
     """
     used = list(dict.fromkeys(tools))
     if not used:

@@ -9,7 +9,7 @@ from typing import Self
 from graphmem.errors import StorageError
 
 FIRST = "1"
-"""The occurrence of an episode that no equal one came before: it needs no mark in its id."""
+"""The occurrence of the first of equal episodes: its id needs no mark."""
 IN_MEMORY = 100_000
 """Contents that are counted in memory; a longer log has its counts in a temporary file."""
 
@@ -63,7 +63,7 @@ class Occurrences:
             self._file.execute("INSERT OR REPLACE INTO counts VALUES (?, ?)", (key, count))
 
     def _spill(self) -> None:
-        # "" is a file without a name, which is gone when it is closed; nobody else reads it.
+        # "" is a file without a name. It is gone when it is closed, and nobody else can read it.
         self._file = sqlite3.connect("", isolation_level=None, check_same_thread=False)
         self._file.execute("PRAGMA synchronous = OFF")
         self._file.execute("PRAGMA journal_mode = OFF")

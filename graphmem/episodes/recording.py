@@ -1,4 +1,4 @@
-"""What is recorded of an attempt while it runs, and what it comes to at its end."""
+"""The record of an attempt while it runs, and its result at the end."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Terms:
     """When it began; None: when the block is entered."""
 
     def common(self) -> dict[str, Any]:
-        """Return the fields that the episode has from the beginning, as far as they are given."""
+        """Return the given fields of the episode that are known from the beginning."""
         names = ("task", "agent", "task_type", "task_key", "source", "extra")
         given = {name: getattr(self, name) for name in names}
         return {name: value for name, value in given.items() if value is not None}
@@ -63,7 +63,7 @@ class State:
         self.reading = threading.Lock()
         """Held while the context is read."""
         self.pid = 0
-        """The process that began it; 0: none did."""
+        """The process that began it; 0: not begun."""
         self.started_at = 0
         self.ended = False
         self.outcome: dict[str, Any] | None = None
@@ -125,8 +125,8 @@ class Recording:
     def used(self, *strategies: str | StrategyUse | Choice) -> None:
         """Name strategies that the attempt uses, the main one first.
 
-        A text that was named before changes nothing; a StrategyUse replaces the one of its text,
-        and how that was chosen stays. Without any strategy the episode counts for its task alone.
+        A text that was named before changes nothing. A StrategyUse replaces the one with its text,
+        and keeps how that was chosen. Without any strategy the episode counts only for its task.
 
         Raises:
             ValidationError: a strategy is wrong, there are 200, or the attempt does not run.
@@ -167,8 +167,8 @@ class Recording:
             mistake_cards: descriptions of mistakes.
 
         Raises:
-            ValidationError: a field is wrong, the score is that of a failure, the attempt has its
-                outcome, or it does not run.
+            ValidationError: a field is wrong, the score is that of a failure, or the attempt has an
+                outcome already, or does not run.
         """
         self._tell(
             "succeed",
@@ -207,8 +207,8 @@ class Recording:
             mistake_cards: descriptions of mistakes.
 
         Raises:
-            ValidationError: a field is wrong, the score is that of a success, the attempt has its
-                outcome, or it does not run.
+            ValidationError: a field is wrong, the score is that of a success, or the attempt has an
+                outcome already, or does not run.
         """
         self._tell(
             "fail",
@@ -258,7 +258,7 @@ class Recording:
 
     @contextmanager
     def _open(self, doing: str) -> Iterator[None]:
-        """Hold the lock of an attempt that runs.
+        """Hold the lock of a running attempt.
 
         Raises:
             ForkedError: it was begun in another process.
@@ -269,7 +269,7 @@ class Recording:
             raise ValidationError(
                 doing, task, "the attempt has not begun", "call it within the with block"
             )
-        if state.pid != os.getpid():  # whose threads may hold the lock
+        if state.pid != os.getpid():  # its threads may hold the lock
             raise ForkedError(
                 f"{doing}: the attempt was begun in process {state.pid}, this is its child "
                 f"{os.getpid()}, where nothing is learned of it; begin another one here"
@@ -282,7 +282,7 @@ class Recording:
             yield
 
     def _end(self, raised: BaseException | None) -> Ended:
-        """End it; return what is to be stored.
+        """End it; return what to store.
 
         Raises:
             ForkedError: it was begun in another process.
@@ -320,7 +320,7 @@ class Recording:
         judge, state = self._terms.judge, self._state
         if judge is None or state.outcome is not None:
             return
-        state.unjudged = True  # what goes wrong from here on says nothing of what was tried
+        state.unjudged = True  # an error from here on says nothing of the strategies
         verdict = judge(result)
         if verdict is None:
             return
@@ -333,7 +333,7 @@ class Recording:
 
 
 def _replaced(before: StrategyUse, use: StrategyUse) -> StrategyUse:
-    """Return a use in place of another one of its text; how that was chosen first stays."""
+    """Return a use in place of an earlier one with its text; keep how that was first chosen."""
     if before.propensity is None:
         return use
     names = ("propensity", "explore", "candidates")

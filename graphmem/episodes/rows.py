@@ -1,7 +1,7 @@
 """How an episode lies in the graph: its rows for the procedures, and its content read back.
 
 What a row says beyond the episode itself (its type of task, the class of its error, what it lists)
-is a pure function of the episode, so that `verify` and `rebuild` can ask for it again.
+is a pure function of the episode, so `verify` and `rebuild` can compute it again.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def episode_row(
     """Return what the procedures need of an episode; a score of ``threshold`` is a success.
 
     ``counted`` numbers equal episodes that have neither a source key nor an occurrence; without it
-    they are one. ``_size`` is the number of characters of the content, as JSON; ``_timeless`` says
+    they are one. ``_size`` is the number of characters of the content as JSON; ``_timeless`` says
     that no time is given.
     """
     outcome = resolve(episode, threshold)
@@ -174,7 +174,7 @@ def _episode_id(namespace: str, content_hash: str, occurrence: str | None) -> st
 
 
 def _chosen(use: StrategyUse) -> Row:
-    """Return how a strategy was chosen, as far as that is known."""
+    """Return how a strategy was chosen, if known."""
     if use.propensity is None and use.explore is None:
         return {}
     candidates = None if use.candidates is None else canonical_json(use.candidates)
@@ -182,7 +182,7 @@ def _chosen(use: StrategyUse) -> Row:
 
 
 def _occurrence(episode: Episode, content_hash: str, counted: Occurrences | None) -> str | None:
-    """Return what tells an episode from equal ones, if anything has to."""
+    """Return what tells an episode from equal ones, if something must."""
     if episode.source_key:
         return None
     occurrence = episode.occurrence
@@ -199,16 +199,16 @@ def content_of(row: Row) -> dict[str, Any]:
 
 
 def agrees(row: Row, stored: Mapping[str, Any]) -> bool:
-    """Return whether an episode says what is stored under its source key.
+    """Return whether an episode equals what is stored under its source key.
 
-    One without a time agrees with any: that of a live call is its clock's.
+    One without a time agrees with any, because a live call has the time of its clock.
     """
     known, given = compared(row, stored)
     return canonical_json(hashed(known)) == canonical_json(hashed(given))
 
 
 def compared(row: Row, stored: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the stored content and that of an episode, as far as they have to be the same."""
+    """Return the stored content and that of an episode, as far as they must be equal."""
     ignored = ("started_at", "ended_at") if row["_timeless"] else ()
     known, given = (
         {name: held[name] for name in held if name not in ignored}
@@ -218,7 +218,7 @@ def compared(row: Row, stored: Mapping[str, Any]) -> tuple[dict[str, Any], dict[
 
 
 def classify(held: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return what an episode counts under, from its content.
+    """Return the classes under which an episode counts, from its content.
 
     ``type`` is the type of task that was given, else ``inferred``, that of the wording;
     ``type_rule`` and ``inferred_rule`` name what decided; ``error_class`` is the class of its

@@ -8,7 +8,7 @@ from graphmem.models.consolidation import ModelSettings
 
 
 def answer(graph: Graph, system: str, user: str) -> tuple[str | None, str]:
-    """Return the answer of the model and its name; without one None and why ("": none is set)."""
+    """Return the answer of the model and its name; or None and why ("" if no model is set)."""
     if graph.settings.model_base_url is None or graph.settings.model_name is None:
         return None, ""
     from graphmem.lessons import chat  # imports httpx, which is only needed for a model

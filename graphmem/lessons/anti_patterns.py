@@ -20,7 +20,7 @@ _UNSHOWN = ("strategy_id", "members", "first_at", "last_at")
 
 
 Told = Mapping[str, tuple[float, str]]
-"""What is expected of strategies (ids) on a task, and the counts that moved it, in words."""
+"""What to expect of strategies (ids) on a task, and the counts that moved it, in words."""
 
 
 def described(
@@ -33,9 +33,9 @@ def described(
 ) -> list[AntiPattern]:
     """Return the readable anti-patterns of rows, with better alternatives.
 
-    With ``told`` they are warnings before a task: what is expected to fail there comes first.
+    With ``told`` they are warnings before a task: those that are expected to fail there come first.
 
-    Without ``by_type`` only strategies tried on the tasks of the failures are considered; the time
+    Without ``by_type`` only strategies tried on the tasks of the failures are considered. The time
     then does not grow with the memory.
     """
     for row in rows:
@@ -96,8 +96,8 @@ def _alternatives(
 ) -> dict[str, tuple[str, Alternative]]:
     """Return the alternatives that did better than the strategies of anti-patterns (rows).
 
-    First on the tasks of their latest failures, then on all tasks of the types of these; tasks
-    without a type have none in common. An alternative's lower bound must be over the mean of the
+    It looks on the tasks of their latest failures first, then on all tasks of the types of these.
+    Tasks without a type share none. An alternative's lower bound must be over the mean of the
     failing strategy there.
     """
     if not rows:

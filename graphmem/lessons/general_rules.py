@@ -3,19 +3,19 @@
 Without a model a general rule is a finding that episodes of several tasks share:
 
 - a strategy that was applied in at least three praised episodes (score of .85 or more) of at least
-  two tasks with a type (what worked on unlike tasks says nothing of all), and whose share of
+  two tasks with a type (successes on unlike tasks say nothing in general), and whose share of
   praised among praised and blamed episodes (score under .5) has a Wilson lower bound over one half;
-- a sentence that praised episodes of at least two tasks list as a success, and that fewer blamed
-  episodes list at all; or one that blamed episodes of at least two tasks list as a mistake, and
-  fewer praised ones at all. Sentences are equal if they differ only in case, punctuation and
-  spaces; a number is part of what is said;
-- of episodes without strategies that list no sentence, a sentence or clause of the summaries: one
-  that at least three praised episodes say, more than blamed ones, and a greater share of the
-  praised than of the blamed ones on the tasks where it is said; or one to avoid, likewise. It need
-  not be said on two tasks.
+- a sentence that praised episodes of at least two tasks list as a success, if fewer blamed episodes
+  list it at all; or one that blamed episodes of at least two tasks list as a mistake, if fewer
+  praised ones list it at all. Sentences are equal if they differ only in case, punctuation and
+  spaces; numbers count;
+- from the summaries of episodes without strategies and listed sentences, a sentence or clause. At
+  least three praised episodes must say it, more than blamed ones, and a greater share of the
+  praised than of the blamed ones on its tasks; for one to avoid, the other way round. One task is
+  enough.
 
-These follow from the facts, so that `verify` can derive them again. A model adds its own rules,
-which are marked: each names episodes from the prompt, and is kept if more of these support than
+These follow from the facts, so `verify` can derive them again. A model adds its own rules, which
+are marked. Each names episodes from the prompt, and is kept if more of these support than
 contradict it. No transaction is open while the model is asked.
 """
 
@@ -89,7 +89,7 @@ class Consolidator(LessonReader):
     """Derives the general rules of one namespace."""
 
     def consolidation_due(self) -> bool:
-        """Return whether there are 20 new episodes (setting ``consolidate_every``)."""
+        """Return whether there are 20 new episodes (the setting ``consolidate_every``)."""
         return self._since() >= self._graph.settings.consolidate_every
 
     def consolidate(
@@ -148,9 +148,8 @@ class Consolidator(LessonReader):
     def _written(self, proposal: Proposal) -> tuple[dict[str, int], str | None]:
         """Derive and write; return counts, and why no rules of a model were written.
 
-        Deriving reads all episodes, so it does not lock, and the rules are written in a separate
-        short transaction. Only if other processes repeatedly erased something meanwhile, both are
-        done in one transaction.
+        Deriving reads all episodes, so it does not lock, and a separate short transaction writes
+        the rules. If other processes keep erasing something meanwhile, one transaction does both.
         """
         self._graph.transact(_open)
         for _ in range(ATTEMPTS):
@@ -376,12 +375,12 @@ def _replace(tx: Transaction, before: set[str], rows: list[Row]) -> tuple[int, i
 
 
 def general_rules_of(reader: Reader, view: View, until: int | None = None) -> list[Row]:
-    """Return the general rules of one who may not read everything, best supported first.
+    """Return the general rules of a reader that may not read everything, best supported first.
 
-    They are derived from the episodes that it may read, those recorded ``until`` a time in
-    milliseconds (None: all), since a consolidation was done; those of models stand beside them
-    where the model was sent nothing else. Rows are those of :func:`stored`, with ``source``, and
-    ``supporting`` and ``opposing`` as counts, ``episodes`` and ``against`` as samples
+    If a consolidation was done, they are derived from the episodes that the reader may read,
+    recorded ``until`` a time in milliseconds (None: all). A model's rules are among them if the
+    model was sent nothing else. Rows are those of :func:`stored`, with ``source``, with
+    ``supporting`` and ``opposing`` as counts, and ``episodes`` and ``against`` as samples
     {episode, at}.
     """
     identity = consolidation_id(reader.ns)
@@ -422,10 +421,10 @@ def _derive(
 ) -> list[Row]:
     """Return the general rules from repetition, by id.
 
-    ``clauses`` are the rules from summaries. With ``wordings`` only those of sentences with one of
+    ``clauses`` are the rules from summaries. With ``wordings``, only those of sentences with one of
     these normalized forms, of ``strategies`` (texts), and of strategies equal to one of these
-    sentences. ``seen`` are the ``agents`` and
-    ``types`` of tasks whose episodes count, without it all.
+    sentences. ``seen`` are the ``agents`` and ``types`` of tasks whose episodes count; without it
+    all count.
     """
     options = ("agents",) if seen else ()
 

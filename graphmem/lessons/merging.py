@@ -76,9 +76,9 @@ _OF_MERGED = {
 
 
 def with_merged(reader: Reader, name: str, limit: int | None = None, **params: Any) -> list[Row]:
-    """Return lessons on strategies that stand alone and on those that were merged, best first.
+    """Return lessons on single strategies and on merged ones, the best first.
 
-    ``limit`` is for those that stand alone; what was merged is added to them.
+    ``limit`` is for single ones; merged ones come on top.
     """
     more = {} if limit is None else {"limit": limit}
     rows = reader.read(name, **more, **params)

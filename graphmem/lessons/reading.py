@@ -1,6 +1,6 @@
 """Lessons, read: what works, what fails, which rules hold, and on what evidence.
 
-Bounds, means and verdicts are computed by the procedures of ``cypher/lessons/lessons.cypher``.
+The procedures of ``cypher/lessons/lessons.cypher`` compute bounds, means and verdicts.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ RULES = 10
 CARDS = 30
 """Mistakes that are shown."""
 TASKS = 100
-"""Tasks whose scores a summary has, those with most episodes."""
+"""Tasks whose scores a summary has: those with the most episodes."""
 
 
 class LessonReader:
@@ -58,18 +58,18 @@ class LessonReader:
 
         A heuristic counts all outcomes of one strategy for one agent on one type of task. It is
         shown from 3 trials on, while its confidence is over 0.5 (settings ``min_occurrences`` and
-        ``heuristic_above``); what worked and then failed is no longer shown.
+        ``heuristic_above``). So a strategy that worked and then failed is no longer shown.
 
         Args:
             task_type: only tasks of this type.
             agent: read as this agent: its own lessons and those that others share with it; None
                 reads everything.
             min_confidence: posterior mean of the success rate, in [0, 1].
-            pooled: count also the trials of the same agent, on the same type of task, with
-                strategies that are similar by meaning, each trial times the similarity: so what is
-                known under several wordings counts together. ``pooled`` of a row names them. The
-                number of trials that one needs, confidence, bounds and status include them;
-                ``trials`` and ``successes`` stay those of the strategy itself.
+            pooled: also count the trials of the same agent, on the same type of task, with
+                strategies that are similar by meaning, each trial times the similarity. So several
+                wordings count together; ``pooled`` of a row names them. The trials that a heuristic
+                needs, its confidence, bounds and status include them; ``trials`` and ``successes``
+                are those of the strategy itself.
 
         Raises:
             ValidationError: an argument is wrong.
@@ -147,12 +147,12 @@ class LessonReader:
     ) -> list[Rule]:
         """Return the rules of a task (its key or wording), the newest 10, or all rules.
 
-        Rules come from the successes of episodes with a score of .85 or more, and the mistakes of
-        those under .5; one that more episodes contradict than support is not shown.
+        Rules come from the successes of episodes with a score of .85 or more, and from the mistakes
+        of those under .5. A rule that more episodes contradict than support is not shown.
 
         Args:
             task: None: the rules of all tasks and the general ones, the best supported first.
-            agent: only what the episodes say that this agent may read; None: all episodes.
+            agent: only rules from episodes that this agent may read; None: all episodes.
             limit: rows at most.
         """
         if limit is not None:
@@ -194,13 +194,13 @@ class LessonReader:
         *,
         limit: int = CARDS,
     ) -> list[Mistake]:
-        """Return mistakes of mistake cards, the one seen most first, then the latest.
+        """Return mistakes of mistake cards: the one seen most often first, then the latest.
 
         Args:
             task: only mistakes in this task.
             worker: only mistakes of this worker.
-            agent: only what the episodes say that this agent may read; None: all episodes.
-            limit: rows at most; nothing is ever deleted.
+            agent: only mistakes in episodes that this agent may read; None: all episodes.
+            limit: rows at most. Nothing is ever deleted.
         """
         check_limit(limit)
         view = read_view(self._graph, agent)
@@ -219,8 +219,8 @@ class LessonReader:
         """Return the scores of a task (its key or wording), the earliest first.
 
         Args:
-            task: whose episodes.
-            last: only the latest so many, at most 20 (found without looking at the others).
+            task: the task of the episodes.
+            last: only so many of the latest, at most 20 (found without a look at the others).
 
         Raises:
             ValidationError: ``last`` is not from 1 to 20.
@@ -234,7 +234,7 @@ class LessonReader:
         return [_score(row) for row in rows]
 
     def summary(self, *, top: int = 5) -> MemorySummary:
-        """Return what the memory holds in lessons: counts, top mistakes, scores of tasks."""
+        """Return what the lessons hold: counts, top mistakes, scores of tasks."""
         check_limit(top, "top")
         counts = self._graph.read("lessons.counts")[0]
         anti_patterns = self._both(
@@ -270,7 +270,7 @@ class LessonReader:
 
 
 def check_confidence(value: float) -> None:
-    """Refuse what is no confidence.
+    """Refuse a wrong confidence.
 
     Raises:
         ValidationError: it is no number in [0, 1].

@@ -1,4 +1,4 @@
-"""General rules from summaries alone: what repeats in those of praised or of blamed episodes."""
+"""General rules from summaries alone: what repeats in those of praised or blamed episodes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ REPEATED = 3
 def rules_of_summaries(reader: Reader, seen: Mapping[str, Any]) -> list[Row]:
     """Return the rules from the summaries of episodes without strategies and listed sentences.
 
-    A clause that is part of a longer one which the same episodes say is no rule of its own.
-    ``seen`` are the ``agents`` and ``types`` of tasks whose episodes count, without it all.
+    A clause that is part of a longer one of the same episodes is no rule of its own. ``seen`` are
+    the ``agents`` and ``types`` of tasks whose episodes count; without it all count.
     """
     told = reader.read("consolidation.summaries", *(("agents",) if seen else ()), **seen)
     there: dict[str, Counter[bool]] = {}

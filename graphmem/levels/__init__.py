@@ -13,4 +13,4 @@ __all__ = ["Lens", "Levels", "Outlets", "told"]
 
 
 class Levels(Ticking, Topology, Entries, Lenses, Looking):
-    """The levels of one namespace, and what is in them: ``memory.levels``."""
+    """The levels of one namespace, and their entries: ``memory.levels``."""

@@ -33,7 +33,7 @@ class Search(Protocol):
     def twins(
         self, level: str, stream: str, compared: tuple[int, str], near: float
     ) -> tuple[list[Row], tuple[int, str]]:
-        """Return pairs of near entries {id, seq, twin, twin_seq}, and what is compared then."""
+        """Return pairs of near entries {id, seq, twin, twin_seq}, and what was compared."""
         ...
 
     def floor(self, texts: int) -> float:
@@ -41,7 +41,7 @@ class Search(Protocol):
         ...
 
     def tidy(self) -> None:
-        """Let nothing be left of the words of removed entries."""
+        """Remove the words of removed entries for good."""
         ...
 
 
@@ -55,11 +55,11 @@ class Base:
     def _find(
         self, reader: Reader, names: Iterable[LevelName], view: View, field: str = "name"
     ) -> list[Row]:
-        """Return levels that are there and may be read: rows of ``levels.get``, in order of name.
+        """Return existing levels that may be read: rows of ``levels.get``, in order of name.
 
         Raises:
-            NotFoundError: one is not there, or was closed.
-            ScopeError: one belongs to an agent that does not share it with the reader.
+            NotFoundError: a level is not there, or was closed.
+            ScopeError: a level belongs to an agent that does not share it with the reader.
         """
         wanted = {level_id(reader.ns, name.name): name for name in names}
         for name in wanted.values():
@@ -79,7 +79,7 @@ def readable(name: LevelName, view: View) -> bool:
 
 
 def check_readable(name: LevelName, view: View, field: str, what: str = "level") -> None:
-    """Check that a reader may read a level, or lens.
+    """Check that a reader may read a level or lens.
 
     Raises:
         ScopeError: it may not.
@@ -96,7 +96,7 @@ def check_readable(name: LevelName, view: View, field: str, what: str = "level")
 
 
 def check_writable(name: LevelName, agent: str | None, field: str, what: str = "level") -> None:
-    """Check that an agent may write a level, or lens; None is an administrator.
+    """Check that an agent may write a level or lens; None is an administrator.
 
     Raises:
         ScopeError: it belongs to another agent.
@@ -116,7 +116,7 @@ def check_own(row: Row, field: str = "name") -> None:
     """Check that a level has entries of its own.
 
     Raises:
-        ValidationError: it shows what lies elsewhere.
+        ValidationError: it is a view.
     """
     if row["holds"] != "entries":
         raise ValidationError(
@@ -136,7 +136,7 @@ def not_there(name: str, namespace: str) -> NotFoundError:
 
 
 def blind(tx: Transaction, identity: str, name: str) -> None:
-    """Take a level, whose stream is locked, out of the lenses; those on nothing else go."""
+    """Take a level, whose stream is locked, out of the lenses; remove lenses on nothing else."""
     ids = [row["id"] for row in tx.run("lenses.on", id=identity)]
     if ids:
         left = tx.run("lenses.forget", ids=ids, level=name)

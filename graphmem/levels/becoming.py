@@ -1,4 +1,4 @@
-"""What entries become where they flow into a view: episodes, or knowledge."""
+"""What entries become that flow into a view: episodes, or knowledge."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Became:
 def become(
     namespace: str, holds: str, owner: str | None, drafts: Iterable[Draft], outlets: Outlets
 ) -> Became:
-    """Let drafts become what a view of an owner holds; doing it again changes nothing."""
+    """Turn drafts into what the view of an owner holds; a repeated call changes nothing."""
     became = Became()
     if holds == "episodes":
         _learn(namespace, owner, drafts, outlets, became)

@@ -28,7 +28,7 @@ from graphmem.models.levels import MAX_NAME, Added, Entry, LevelName, NewEntry, 
 from graphmem.store.port import Row
 
 SEARCHED = 4_000
-"""Characters of an entry's words that are searched for its meaning."""
+"""Characters of an entry that a search by meaning sees."""
 _COMPARED = ("content", "format", "tagset", "metadata")
 
 
@@ -50,21 +50,21 @@ class Entries(Base):
     ) -> Added:
         """Add an entry to a level, durably.
 
-        Without a key, every call adds an entry. A level has one entry under a key: adding the same
-        content, tags and metadata again changes nothing (``created=False``), and others take its
-        place (``replaced=True``): a new life of the entry, which levels that pull from this one
-        ingest as a change.
+        Without a key, every call adds an entry. A level has one entry for a key. The same content,
+        tags and metadata again change nothing (``created=False``). Others replace the entry
+        (``replaced=True``) and begin its life anew; levels that pull from this one ingest that as a
+        change.
 
         Args:
             name: name of the level.
             content: a text, or anything that JSON can hold.
-            tags: what it is found by, for instance ``kind:plan``.
-            key: what it is about, for instance ``order/17``.
+            tags: what a search finds it by, for instance ``kind:plan``.
+            key: its subject, for instance ``order/17``.
             metadata: any other data, as JSON; not searched.
             ttl: seconds that it stays; default: the level's.
-            at: when it happened, with time zone; default: now. It lives from then on.
+            at: when it happened, with time zone; default: now. Its life begins then.
             relevance: how much it counts at first, in (0, 1].
-            agent: who writes: its own levels, and shared ones; None: anybody.
+            agent: the writer, for its own and shared levels; None: anybody.
 
         Raises:
             NotFoundError: there is no such level, or it was closed.
@@ -101,14 +101,14 @@ class Entries(Base):
         return self._graph.transact(lambda tx: store(tx, level.name, [row])[0])
 
     def entries(self, ids: str | Sequence[str], *, agent: str | None = None) -> list[Entry]:
-        """Return entries by id, with their relevance now, in order of time; also expired ones.
+        """Return entries by id, in order of time, with their relevance now; also expired ones.
 
         Args:
             ids: one id, or several.
             agent: who reads; None: anybody.
 
         Raises:
-            NotFoundError: one is not there (any more), or the reader may not read its level.
+            NotFoundError: an entry is not there (any more), or the reader may not read its level.
         """
         wanted = [ids] if isinstance(ids, str) else list(checked_items("ids", ids))
         for identity in wanted:
@@ -173,9 +173,9 @@ def _known(tags: tuple[str, ...], ttl: float | None, relevance: float) -> Row:
 def _plain(
     content: object, tags: object, key: object, ttl: object, relevance: object
 ) -> Row | None:
-    """Return the labels of a text that is seen to be valid; None: that is to be looked at closely.
+    """Return the labels of a text that is plainly valid; None: it needs a closer look.
 
-    A :class:`NewEntry` takes longer than all else that is done for a text.
+    A :class:`NewEntry` takes longer than everything else that is done for a text.
     """
     if (
         type(content) is str

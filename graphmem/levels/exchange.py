@@ -89,7 +89,7 @@ def records(tx: Transaction) -> Iterator[dict[str, Any]]:
 
 
 def check(reader: Reader, levels: Iterable[LevelRecord]) -> None:
-    """Check that levels to be taken let none feed itself.
+    """Check that no imported level would feed itself.
 
     Raises:
         ValidationError: one would; the error names the circle.
@@ -107,9 +107,9 @@ def check(reader: Reader, levels: Iterable[LevelRecord]) -> None:
 
 
 def take(graph: Graph, lines: Iterable[HeldRecord]) -> tuple[int, int, int]:
-    """Store levels, entries and lenses that are not there; return how many of each are new.
+    """Store levels, entries and lenses that are missing; return how many of each are new.
 
-    A level or lens that is there keeps its settings, and an entry that is there stays as it is.
+    Existing levels and lenses keep their settings, and existing entries stay as they are.
     """
     levels: list[LevelRecord] = []
     entries: list[EntryRecord] = []
@@ -144,7 +144,7 @@ def take(graph: Graph, lines: Iterable[HeldRecord]) -> tuple[int, int, int]:
 
 
 def _look(tx: Transaction, lenses: Sequence[LensRecord]) -> int:
-    """Put the lenses that are not there on those of their levels that are; return how many."""
+    """Put missing lenses on those of their levels that are there; return how many."""
     levels = {row["name"] for row in tx.run("levels.list")}
     rows = [
         lens_row(tx.ns, lens_name(lens.name), there, lens.settings)
@@ -158,7 +158,7 @@ def _look(tx: Transaction, lenses: Sequence[LensRecord]) -> int:
 
 
 def _note_became(graph: Graph, entries: Sequence[EntryRecord], known: Mapping[str, str]) -> None:
-    """Note what entries became, where that is there."""
+    """Note what entries became, if that is there."""
     episodes: list[Row] = []
     facts: list[Row] = []
     for entry in entries:
@@ -217,7 +217,7 @@ def _make(tx: Transaction, levels: Sequence[LevelRecord]) -> int:
 
 
 def _skip(tx: Transaction, level: str, pull: PullRecord, there: set[str]) -> None:
-    """Let a new level go on after what it pulled before from a level that is new, too."""
+    """Let a new level go on after what it pulled before, from a level that is new, too."""
     if {level_id(tx.ns, level), level_id(tx.ns, pull.source)} & there:
         return
     stream = level_stream_id(tx.ns, pull.source)
@@ -227,7 +227,7 @@ def _skip(tx: Transaction, level: str, pull: PullRecord, there: set[str]) -> Non
 
 
 def _known(graph: Graph, entries: Sequence[EntryRecord]) -> dict[str, str]:
-    """Return the ids of entries here, by those that they had: the same, where they are there."""
+    """Return the ids of entries here, by the ids that they had."""
     there: set[str] = set()
     for page in pages([entry.id for entry in entries], PAGE):
         there |= {row["id"] for row in graph.read("entries.stored", ids=page)}
@@ -243,7 +243,7 @@ def _known(graph: Graph, entries: Sequence[EntryRecord]) -> dict[str, str]:
 
 
 def _fill(tx: Transaction, level: str, page: Sequence[EntryRecord], known: dict[str, str]) -> int:
-    """Store the entries of a level that are not there; return how many."""
+    """Store the missing entries of a level; return how many."""
     ids = [known[entry.id] for entry in page]
     there = {row["id"] for row in tx.run("entries.stored", ids=ids)}
     new = [entry for entry in page if known[entry.id] not in there]

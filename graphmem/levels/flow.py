@@ -1,4 +1,4 @@
-"""The dataflow: levels that pull from others, in the order in which what they hold flows."""
+"""The dataflow: levels that pull from others, in the order of the flow."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ from graphmem.store.port import Row
 PAGE = 2_000
 """Events that are pulled in one transaction."""
 _REASONS = 5
-"""Most reasons that a report tells of one subscription."""
+"""Most reasons in the report of one subscription."""
 _log = logging.getLogger(__name__)
 BECAME = {"episodes": "flow.became_episodes", "knowledge": "flow.became_knowledge"}
-"""What notes what entries became."""
+"""Notes what entries became."""
 
 
 class _Arguments(Input):
@@ -51,7 +51,7 @@ class _Arguments(Input):
 
 
 class _Read(NamedTuple):
-    """A page of a source that was read, and what was made of it."""
+    """A page that was read from a source, and what was made of it."""
 
     after: int
     """The position of the cursor before it."""
@@ -82,28 +82,27 @@ class Flow(Maintenance):
     ) -> Subscription:
         """Let a level pull from another at each tick; a repeated call changes nothing.
 
-        Another transformer, or other arguments, take the place of what was there: the level goes
-        on where it was. It begins with what the source holds.
+        It begins with what the source holds. Another transformer, or other arguments, replace the
+        earlier ones, and the level goes on where it was.
 
         Args:
             target: the level that pulls.
             source: the level from which it pulls; or ``events:AGENT``: each episode that the agent
                 learns from now on is an entry (key ``episode/ID``, tags ``kind:episode``,
-                ``outcome:...``, ``type:...``). Those that entries became are left out, and none of
-                these entries becomes an episode again.
-            transformer: what makes its entries. None: they are taken as they are, under their
-                keys. ``dedup``: as they are, but one entry of those with the same content.
-                ``count``: one entry of each content, with how often it came as ``count`` in its
-                metadata. ``summarise``: one entry of all that are pulled at a time: what the model
-                of the settings says, else the ``most`` relevant ones (10); records of attempts and
-                facts stay as they are. Others are those of installed packages, and a function of
-                the entries that returns entries, texts, JSON or
-                :class:`~graphmem.models.flow.Made`; a function has to be given again in each
-                process that ticks.
+                ``outcome:...``, ``type:...``). Episodes that entries became are left out, and no
+                such entry becomes an episode again.
+            transformer: what makes its entries. None: they are taken as they are, under their keys.
+                ``dedup``: as they are, but one entry for equal contents. ``count``: one entry for
+                equal contents, with their number as ``count`` in its metadata. ``summarise``: one
+                entry for all that are pulled at a time: what the model of the settings says, else
+                the ``most`` relevant ones (10); records of attempts and facts stay as they are.
+                Installed packages offer others. It can be a function of the entries that returns
+                entries, texts, JSON or :class:`~graphmem.models.flow.Made`; give a function again
+                in each process that ticks.
             arguments: arguments of the transformer.
-            where: what the tags of the entries that it pulls must be like; None: all are pulled.
-            agent: who asks: it can only let its own levels and shared ones pull, from levels that
-                it may read; None: anybody.
+            where: only pull entries whose tags match; None: all.
+            agent: who asks. It can let its own and shared levels pull, from levels that it may
+                read; None: anybody.
 
         Raises:
             NotFoundError: there is no such level.
@@ -182,13 +181,13 @@ class Flow(Maintenance):
     def unpull(self, target: str, source: str, *, agent: str | None = None) -> bool:
         """Let a level pull no longer from another; return whether it did.
 
-        What it pulled before stays, and what others have not pulled yet stays pending. If it is to
-        pull from there again, it begins with what the source holds then.
+        What it pulled stays, and nothing else changes. If it pulls from there again, it begins with
+        what the source then holds.
 
         Args:
             target: the level that pulls.
             source: the level from which it pulls.
-            agent: who asks: its own levels, and shared ones; None: anybody.
+            agent: who asks, for its own and shared levels; None: anybody.
 
         Raises:
             NotFoundError: there is no such level as the target.
@@ -219,13 +218,13 @@ class Flow(Maintenance):
     def tick(self, agent: str | None = None) -> TickReport:
         """Let levels pull what is pending, in the order of the dataflow, and maintain them.
 
-        Each entry is ingested once for each subscription, also after a crash: what is made of it
-        and the position are written together. What expired before is counted as missed. Where the
-        target is a view, an entry becomes what the view shows: an episode, if it is a dict with the
-        fields of one (at least ``task``, and ``success``, ``score`` or ``outcome``), or knowledge,
-        if it has a ``fact`` and a ``domain`` (a field, or a tag ``domain:...``). Others are skipped
-        there, and the report says why. A transformer that fails stops its subscription alone.
-        At the end, levels are maintained as by :meth:`maintain`.
+        Each subscription ingests an entry once, also after a crash, because one transaction writes
+        the result and the position. Entries that expired before count as missed. If the target is a
+        view, an entry becomes what the view shows. A dict with the fields of an episode (at least
+        ``task``, and ``success``, ``score`` or ``outcome``) becomes an episode. One with a ``fact``
+        and a ``domain`` (a field, or a tag ``domain:...``) becomes knowledge. The view skips
+        others, and the report says why. A transformer that fails stops only its subscription. At
+        the end, levels are maintained as by :meth:`maintain`.
 
         Args:
             agent: only the levels of this agent pull, and are maintained; None: all.
@@ -251,7 +250,7 @@ class Flow(Maintenance):
         return TickReport(at=now, subscriptions=tuple(done), levels=fed, maintained=kept)
 
     def _locked(self, tx: Transaction, *names: LevelName) -> list[Row]:
-        """Lock the streams of all levels with subscriptions, and of some; return the former."""
+        """Lock the streams of levels with subscriptions, and of some others; return the former."""
         levels = {name.name for name in names}
         for level, source in flow_edges(tx.run("flow.subscriptions")):
             levels |= {level, source}
@@ -300,7 +299,7 @@ class Flow(Maintenance):
             check_readable(source, self._view(row["owner"]), "source")
 
     def _way(self, row: Row) -> tuple[Transformer, Mapping[str, JsonValue], Tags | None]:
-        """Return the transformer of a subscription, its arguments, and the tags that it wants."""
+        """Return the transformer of a subscription, its arguments, and its condition on tags."""
         held = json.loads(row["arguments"])
         where = held.get("where")
         tags = None if where is None else Tags.model_validate_json(json.dumps(where))
@@ -363,7 +362,7 @@ class Flow(Maintenance):
         return *_living(rows, row["since"], self._graph.now()), 0
 
     def _become(self, row: Row, read: _Read) -> Became:
-        """Let entries become what the target shows, where it is a view."""
+        """Turn entries into what the target shows, if it is a view."""
         if row["holds"] == "entries" or not read.drafts:
             return Became()
         drafts = read.drafts
@@ -372,7 +371,7 @@ class Flow(Maintenance):
         return becoming.become(self._graph.ns, row["holds"], row["owner"], drafts, self._outlets)
 
     def _unlearned(self, drafts: list[Draft]) -> list[Draft]:
-        """Leave out what became an episode in another memory, from which it came by an import."""
+        """Leave out what became an episode in another memory before an import."""
         ids = sorted({source["id"] for draft in drafts for source in draft.sources})
         rows = self._graph.read("flow.episodes_of", ids=ids)
         keys = {row["id"]: row["source_key"] for row in rows}
@@ -423,9 +422,9 @@ def _where(where: Tags | None) -> dict[str, Any]:
 
 
 def _living(rows: Sequence[Row], since: int | None, now: int) -> tuple[list[Row], int]:
-    """Return the entries that events stored and that live, once each, and how many are missed.
+    """Return the living entries that events stored, once each, and how many are missed.
 
-    What was changed again comes with a later event.
+    An entry that changed again comes with a later event.
     """
     living: list[Row] = []
     missed: set[str] = set()
@@ -484,7 +483,7 @@ def begin(tx: Transaction, level: str, stream: str) -> None:
 
 
 def drop_told(tx: Transaction, episodes: Sequence[str]) -> None:
-    """Remove the entries that tell of episodes which are erased, where levels pulled them."""
+    """Remove the pulled entries of episodes that are erased."""
     for row in tx.run("flow.subscriptions") if episodes else ():
         if row["source"].startswith(EVENTS):
             removed = 0
@@ -510,7 +509,7 @@ def check_no_circle(edges: Iterable[tuple[str, str]]) -> None:
 
 
 def _places(edges: Iterable[tuple[str, str]]) -> dict[str, int]:
-    """Return the place of each level in an order in which each comes after its sources."""
+    """Return the place of each level in an order that puts it after its sources."""
     sources: dict[str, list[str]] = {}
     for source, level in sorted(edges):
         sources.setdefault(level, []).append(source)

@@ -17,9 +17,9 @@ from graphmem.models.levels import Asked, Found, LevelName, Tags, default_name
 from graphmem.store.port import Row
 
 COMPARED = 100
-"""Entries near a text of which those that a context shows are taken."""
+"""A context takes its entries from so many near a text."""
 MANY = 1_000
-"""So many entries there may be, where at least :data:`COMPARED` were found."""
+"""There may be so many entries if at least :data:`COMPARED` were found."""
 
 
 class Lens:
@@ -31,7 +31,7 @@ class Lens:
 
     @property
     def info(self) -> LensInfo:
-        """At what it looked when it was asked for."""
+        """The lens as it was when it was asked for."""
         return self._info
 
     def recall(
@@ -49,17 +49,17 @@ class Lens:
     ) -> list[Found]:
         """Return what it shows: the entries nearest to a text, else the most relevant.
 
-        Arguments narrow it, and are those of ``levels.recall``. It looks as it is put now.
+        The arguments are those of ``levels.recall``, and narrow it. It looks as it is defined now.
 
         Args:
-            text: what entries are about, in words; None: ranked by relevance alone.
-            tags: what their tags must be like, beside what the lens says.
+            text: the subject of the entries, in words; None: rank by relevance alone.
+            tags: a condition on their tags, in addition to the lens's own.
             since: from this time on, with time zone.
             until: before this time.
             key: a pattern of keys; ``*`` is any text, ``?`` any character.
-            max_age: seconds before now, at most; the lens may say less.
-            min_relevance: relevance now, at least.
-            include_expired: also what expired and was not removed yet.
+            max_age: the greatest age in seconds; the lens may have a smaller one.
+            min_relevance: the least relevance now.
+            include_expired: also return expired entries that were not removed yet.
             limit: most entries to return; None: as many as the lens says.
 
         Raises:
@@ -97,27 +97,27 @@ class Lenses(Queries):
         purpose: str = "",
         agent: str | None = None,
     ) -> LensInfo:
-        """Make a lens, or replace what it looks at; a repeated call changes nothing.
+        """Make a lens, or replace its settings; a repeated call changes nothing.
 
         Its name says who owns it, as that of a level does: ``agent:ada:orders``,
         ``task:deploy:late``, ``collective:news``. With an agent, ``orders`` is short for the first.
-        Whoever looks through it needs the right to read all of its levels. When one of them is
-        closed it looks at the others, and goes with the last one.
+        A reader needs the right to read all of its levels. A closed level leaves the lens; the last
+        one takes the lens with it.
 
         Args:
-            name: the name. One like ``agent:ada:planning`` takes the place of what is there
-                without being put.
+            name: the name. One like ``agent:ada:planning`` replaces the lens that every agent has.
             levels: names of levels, at least one.
-            tags: what the tags of the entries that it shows must be like; None: it shows all.
-            max_age: seconds before now that entries are old at most; None: any age.
+            tags: a condition on the tags of the entries that it shows; None: it shows all.
+            max_age: the greatest age of entries in seconds; None: any age.
+            limit: most entries that it shows.
             limit: most entries that it shows.
             purpose: what it is for, for people and models.
-            agent: who asks: it can only put its own lenses, and shared ones, on levels that it may
-                read; None: anybody.
+            agent: who asks. It can put its own and shared lenses, on levels that it may read; None:
+                anybody.
 
         Raises:
             NotFoundError: one of the levels is not there.
-            ValidationError: an argument is wrong, or it would look at nothing.
+            ValidationError: an argument is wrong, or the lens would look at nothing.
             ScopeError: it is the lens of another agent, or looks at a level that may not be read.
         """
         asking = checked_agent(agent)
@@ -149,14 +149,13 @@ class Lenses(Queries):
     def lens(self, name: str, *, agent: str | None = None) -> Lens:
         """Return a lens, to look through: ``levels.lens("planning", agent="ada").recall()``.
 
-        Every agent has three without putting them: ``planning`` (its working and short-term level,
-        the last hour, 10 entries), ``reflection`` (short-term and episodic, 10) and ``skill``
-        (procedural, 5).
+        Every agent has three: ``planning`` (its working and short-term level, the last hour, 10
+        entries), ``reflection`` (short-term and episodic, 10) and ``skill`` (procedural, 5).
 
         Args:
-            name: its name; ``planning`` is short for ``agent:ada:planning`` where ``ada`` reads.
-                Where no agent does, ``planning``, ``reflection`` and ``skill`` look at those levels
-                of all agents.
+            name: its name; ``planning`` is short for ``agent:ada:planning`` if ``ada`` reads. If no
+                agent reads, ``planning``, ``reflection`` and ``skill`` look at those levels of all
+                agents.
             agent: who reads; None: anybody.
 
         Raises:
@@ -174,11 +173,11 @@ class Lenses(Queries):
         return Lens(self._lens(name, agent), through)
 
     def lenses(self, owner: str | None = None, *, agent: str | None = None) -> list[LensInfo]:
-        """Return the lenses that were put, in order of name; of all owners, or of one.
+        """Return the lenses that somebody put, in order of name; of all owners, or of one.
 
         Args:
             owner: only the lenses of this agent, capability, task or collective.
-            agent: who asks: lenses through which it may not look are left out; None: anybody.
+            agent: who asks; it gets only lenses that it may use. None: anybody.
 
         Raises:
             ValidationError: an argument is wrong.
@@ -193,11 +192,11 @@ class Lenses(Queries):
         ]
 
     def remove_lens(self, name: str, *, agent: str | None = None) -> None:
-        """Remove a lens that was put; what it looks at stays.
+        """Remove a lens that somebody put; its levels stay.
 
         Args:
             name: its name, as in :meth:`lens`.
-            agent: who asks: it can only remove its own lenses, and shared ones; None: anybody.
+            agent: who asks, for its own and shared lenses; None: anybody.
 
         Raises:
             NotFoundError: there is no such lens, or nobody put it.
@@ -289,7 +288,7 @@ class Lenses(Queries):
 
 
 def told(levels: Lenses, name: str, text: str, agent: str | None = None) -> list[Found]:
-    """Return what a lens shows that is relevant to a text, the nearest first.
+    """Return the part of a lens that is relevant to a text, the nearest first.
 
     Raises:
         NotFoundError: there is no such lens, or none of the levels that it looks at.
@@ -350,7 +349,7 @@ def _parts(row: Row) -> LevelName:
 
 
 def _named(name: str, agent: str | None) -> LevelName:
-    """Return the parts of the name of a lens, which may be that of an agent for short."""
+    """Return the parts of the name of a lens, which may be short for that of an agent."""
     check_text("name", name)
     if agent is not None and ":" not in name:
         short = lens_name(default_name(agent, name))

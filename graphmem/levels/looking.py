@@ -1,4 +1,4 @@
-"""Looking at the levels: their map, their sums, their tags."""
+"""Looking at the levels: their map, their totals, their tags."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from graphmem.models.maps import LevelEdge, LevelStatistics, MemoryMap
 
 
 class Looking(Base):
-    """Shows how the levels of one namespace lie, and what is in them."""
+    """Shows the levels of one namespace, and what is in them."""
 
     def map(self, agent: str | None = None) -> MemoryMap:
-        """Return the levels, what is in them, and what pulls from what.
+        """Return the levels, what is in them, and which pulls from which.
 
         It prints as a tree for a prompt, and can be drawn (``plot``, ``mermaid``).
 
         Args:
-            agent: who reads: levels that it may not read are left out; None: anybody.
+            agent: who reads; levels that it may not read are left out. None: anybody.
 
         Raises:
             ValidationError: it is not the name of an agent.
@@ -51,10 +51,10 @@ class Looking(Base):
         return self._graph.view(work)
 
     def statistics(self, agent: str | None = None) -> LevelStatistics:
-        """Return what is in the levels in sum: entries, what is pending, what was missed.
+        """Return the totals of the levels: entries, pending ones, missed ones.
 
         Args:
-            agent: who reads: levels that it may not read are left out; None: anybody.
+            agent: who reads; levels that it may not read are left out. None: anybody.
 
         Raises:
             ValidationError: it is not the name of an agent.
@@ -85,7 +85,7 @@ class Looking(Base):
         )
 
     def tags(self, name: str, *, agent: str | None = None) -> dict[str, int]:
-        """Return the tags in a level with how many of its living entries have each, most first.
+        """Return the tags in a level, with the number of living entries of each, most first.
 
         Args:
             name: its name.

@@ -1,7 +1,7 @@
-"""Producers: functions whose calls become entries of a level, without a word in their code.
+"""Producers: functions whose calls become entries of a level, without a change of their code.
 
-A producer never breaks a call: what goes wrong in it is logged, without contents, and counted at
-the level.
+A producer never breaks a call. It logs an error of its own without contents, and counts it at the
+level.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ ITEMS = 10_000
 """Most items of a generator that an extractor gets."""
 _HOOK = "__graphmem_hook__"
 _keeping: ContextVar[bool] = ContextVar("keeping", default=False)
-"""Whether a producer is at work here: what it calls is not remembered."""
+"""Whether a producer is at work here; the calls that it makes are not remembered."""
 
 
 class Awaiting(Protocol):
     """Runs calls in other threads."""
 
     async def finish(self, call: Callable[[], R]) -> R:
-        """Return what a call returns, which is done whatever is cancelled meanwhile."""
+        """Return what a call returns; it is done even if somebody cancels meanwhile."""
 
 
 class _Checked(Input):
@@ -53,7 +53,7 @@ class _Checked(Input):
 
 
 class _Terms(NamedTuple):
-    """What a producer does."""
+    """The settings of a producer."""
 
     level: LevelName
     extract: Extract
@@ -163,7 +163,7 @@ class Producers:
         return decorated(function, kind, begin, returned, yielded)
 
     def _drafted(self, call: Call, result: Any, terms: _Terms) -> dict[str, Any] | None:
-        """Return the arguments of ``add`` for a call; None where there is nothing to remember."""
+        """Return the arguments of ``add`` for a call; None if there is nothing to remember."""
         try:
             made = terms.extract(call, result)
             return None if made is None else _arguments(made, terms.ttl)
@@ -187,7 +187,7 @@ class Producers:
             _keeping.reset(token)
 
     def _count(self, level: str) -> None:
-        """Count a failure at its level; what cannot be stored now is counted with the next."""
+        """Count a failure at its level; one that cannot be stored is counted with the next."""
         with self._counting:
             self._uncounted[level] += 1
             count = self._uncounted.pop(level)
@@ -205,7 +205,7 @@ def _renew(producers: Producers) -> None:
 
 
 class _Noted:
-    """Notes one call of a function, and lets it be remembered at its end."""
+    """Notes one call of a function, and has it remembered at its end."""
 
     __slots__ = ("_call", "_home", "_hook", "_terms", "items", "result")
 
@@ -308,7 +308,7 @@ _MISSING: Any = object()
 
 
 class Watch:
-    """Methods whose calls are remembered, until it is undone: call it, or leave its block."""
+    """Methods whose calls are remembered until the hook is called, or its block ends."""
 
     def __init__(self, hooks: tuple[_Hook, ...]) -> None:
         self._hooks = hooks
@@ -319,7 +319,7 @@ class Watch:
         return tuple(hook.name for hook in self._hooks)
 
     def undo(self) -> None:
-        """Put back what was there before; again, it does nothing."""
+        """Put back what was there before; a repeated call does nothing."""
         for hook in reversed(self._hooks):
             hook.undo()
 
@@ -338,7 +338,7 @@ class Watch:
 
 
 class _Hook:
-    """One attribute of an object, a class or a module that a producer stands in for."""
+    """An attribute of an object, a class or a module that a producer replaced."""
 
     def __init__(self, target: object, name: str, home: Producers, terms: _Terms) -> None:
         self.active = True
@@ -348,7 +348,7 @@ class _Hook:
         self._set(self._stand_in(home, terms))
 
     def undo(self) -> None:
-        """Put back what was there; where others stand in for it meanwhile, when they are gone."""
+        """Put back what was there; if another hook came on top, when that is gone."""
         self.active = False
         while (hook := _hook_at(self.target, self.name)) is not None and not hook.active:
             if hook.before is _MISSING:
@@ -380,7 +380,7 @@ class _Hook:
 
 
 def _hook_at(target: object, name: str) -> _Hook | None:
-    """Return the hook whose stand-in is an attribute of an object itself."""
+    """Return the hook behind an attribute of an object itself."""
     there = vars(target).get(name) if hasattr(target, "__dict__") else None
     if isinstance(there, staticmethod | classmethod):
         there = there.__func__

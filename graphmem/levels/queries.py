@@ -38,23 +38,23 @@ class Queries(Base):
         limit: int = 10,
         agent: str | None = None,
     ) -> list[Found]:
-        """Return what fits in levels, the nearest to a text first, else the most relevant.
+        """Return entries that match: the nearest to a text first, else the most relevant.
 
-        What does not fit is left out before the others are ranked, so that few that fit are found
-        among many. Ties go by relevance, then the latest. Nothing is written, but vectors of what
-        is new: reading does not make an entry more relevant. A long-term level of an agent has no
-        entries of its own, and gives none.
+        Entries that do not match are left out before the ranking, so that few matches are found
+        among many entries. Equal ones rank by relevance, then the latest first. Only vectors of new
+        texts are written: reading does not make an entry more relevant. A long-term level of an
+        agent shows what the memory knows, in the form of entries.
 
         Args:
-            text: what it is about, in words; None: ranked by relevance alone.
+            text: the subject, in words; None: rank by relevance alone.
             levels: names of levels; None: all that the reader may read.
-            tags: what their tags must be like.
+            tags: a condition on their tags.
             since: from this time on, with time zone.
             until: before this time.
             key: a pattern of keys; ``*`` is any text, ``?`` any character.
-            max_age: seconds before now, at most.
-            min_relevance: relevance now, at least.
-            include_expired: also what expired and was not removed yet.
+            max_age: the greatest age in seconds.
+            min_relevance: the least relevance now.
+            include_expired: also return expired entries that were not removed yet.
             limit: most entries to return.
             agent: who reads; None: anybody.
 
@@ -98,7 +98,7 @@ class Queries(Base):
         return [Found(**entry_fields(row), similarity=row.get("similarity")) for row in found]
 
     def _asked(self, levels: str | Sequence[str] | None, agent: str | None) -> list[Row]:
-        """Return the levels that are asked: rows of ``levels.get``."""
+        """Return the levels to ask: rows of ``levels.get``."""
         view = self._view(agent)
         if levels is None:
             rows = self._graph.read("levels.list")
@@ -119,7 +119,7 @@ class Queries(Base):
 
 
 def _question(asked: Asked, now: int) -> Question:
-    """Return what entries must be like."""
+    """Return the conditions on entries."""
     since = [] if asked.since is None else [to_millis(asked.since)]
     if asked.max_age is not None:
         since.append(now - int(asked.max_age * 1_000))
@@ -146,6 +146,6 @@ def _rank(row: Row) -> tuple[float, float, int, str]:
 
 
 def like(glob: str) -> dict[str, str]:
-    """Return the pattern with ``*`` and ``?`` as a regular expression, and how what fits begins."""
+    """Return a pattern with ``*`` and ``?`` as a regular expression, and its fixed beginning."""
     parts = [{"*": ".*", "?": "."}.get(char) or _SPECIAL.sub(r"\\\g<0>", char) for char in glob]
     return {"prefix": re.split(r"[*?]", glob, maxsplit=1)[0], "pattern": f"(?s){''.join(parts)}"}

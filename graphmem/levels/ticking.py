@@ -1,4 +1,4 @@
-"""A thread that ticks: the dataflow and the maintenance of levels from time to time."""
+"""A thread that ticks: the dataflow and the maintenance of levels at intervals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Every(Input):
 
 
 class Ticking(Flow):
-    """Lets a thread tick; nothing depends on it."""
+    """Runs a thread that ticks; nothing depends on it."""
 
     def __init__(self, graph: Graph, search: Search, outlets: Outlets) -> None:
         super().__init__(graph, search, outlets)
@@ -32,12 +32,12 @@ class Ticking(Flow):
         in_child(self, _renew)
 
     def start(self, every: float = 300.0) -> None:
-        """Let a thread of this process tick, until ``stop`` or the end of the memory.
+        """Start a thread of this process that ticks, until ``stop`` or the end of the memory.
 
-        What fails is logged, and tried again at the next tick. A forked child has no such thread.
+        A failure is logged, and the next tick tries again. A forked child has no such thread.
 
         Args:
-            every: seconds between ticks; where it runs already, these are the ones from now on.
+            every: seconds between ticks; for a thread that runs already, from now on.
 
         Raises:
             ValidationError: it is no number of seconds.
@@ -55,7 +55,7 @@ class Ticking(Flow):
             self._thread.start()
 
     def stop(self) -> None:
-        """End the thread that ticks, if there is one; a tick that has begun is finished."""
+        """End the thread that ticks, if there is one; a tick that has begun finishes."""
         with self._starting:
             thread, self._thread = self._thread, None
             self._stopping.set()

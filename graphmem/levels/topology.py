@@ -34,7 +34,7 @@ from graphmem.store.port import Row
 PAGE = 10_000
 """Entries, or events, that are removed in one transaction."""
 PULL = "pull:"
-"""What the group of a level that pulls begins with; its name follows."""
+"""The name of a pulling level's group begins with this; the name of the level follows."""
 _DEFAULT_TRANSFORMERS = {"working": "dedup", "stm": "summarise"}
 
 
@@ -53,8 +53,8 @@ class Topology(Base):
     ) -> Level:
         """Make a level, or replace its settings; a repeated call changes nothing.
 
-        Its name says who owns it: ``agent:ada:notes`` (read by the agent, and by whom it shares
-        with), ``capability:search:cache``, ``task:deploy:shared``, ``collective:team``,
+        Its name says who owns it: ``agent:ada:notes`` (read by the agent, and by those with whom it
+        shares), ``capability:search:cache``, ``task:deploy:shared``, ``collective:team``,
         ``system:facts`` (these are for all).
 
         Args:
@@ -63,11 +63,11 @@ class Topology(Base):
             capacity: most entries that maintenance leaves; None: any number.
             purpose: what it holds and why, for people and models.
             upkeep: how fast relevance decays, and what maintenance removes.
-            agent: who asks: it can only put its own levels, and shared ones; None: anybody.
+            agent: who asks, for its own and shared levels; None: anybody.
 
         Raises:
-            ValidationError: a field is wrong, or the long-term level of an agent would get a time
-                to live or a capacity.
+            ValidationError: a field is wrong, or it is the long-term level of an agent, which takes
+                no time to live and no capacity.
             ScopeError: it is the level of another agent.
         """
         level, asking = LevelName.of(name), checked_agent(agent)
@@ -100,11 +100,11 @@ class Topology(Base):
         return Level(**level_fields(self._graph.transact(work)))
 
     def default(self, agent: str) -> list[Level]:
-        """Make the six levels of an agent that are missing, and who pulls from whom.
+        """Make the missing ones of the six levels of an agent, and let them pull from each other.
 
         Sensory (60 s), working (an hour), short-term (a day, 500 entries), and long-term: episodic,
         semantic and procedural. The long-term ones are views of the episodes, the knowledge and the
-        strategies of the memory. Levels that are there keep their settings.
+        strategies of the memory. Existing levels keep their settings.
 
         Raises:
             ValidationError: it is not the name of an agent.
@@ -151,7 +151,7 @@ class Topology(Base):
 
         Args:
             owner: only the levels of this agent, capability, task or collective.
-            agent: who asks: levels that it may not read are left out; None: anybody.
+            agent: who asks; levels that it may not read are left out. None: anybody.
 
         Raises:
             ValidationError: an argument is wrong.
@@ -161,7 +161,7 @@ class Topology(Base):
         return [row["name"] for row in rows if readable(LevelName.of(row["name"]), view)]
 
     def info(self, name: str, *, agent: str | None = None) -> LevelInfo:
-        """Return a level, its settings, and what is in it now.
+        """Return a level, its settings, and its contents now.
 
         Args:
             name: its name.
@@ -180,14 +180,14 @@ class Topology(Base):
         return self._graph.view(work)
 
     def close(self, name: str, *, agent: str | None = None) -> int:
-        """End a level: erase it with its entries, events and cursors; return how many entries.
+        """Erase a level with its entries, events and cursors; return how many entries.
 
-        What was made from its entries in other levels stays there, and episodes and knowledge that
-        entries became stay, too. Lenses no longer look at it; one that looks at nothing else goes.
+        What other levels made from its entries stays, and so do episodes and knowledge that entries
+        became. Lenses no longer look at it; a lens that looks at nothing else is removed.
 
         Args:
             name: its name.
-            agent: who asks: it can only close its own levels, and shared ones; None: anybody.
+            agent: who asks, for its own and shared levels; None: anybody.
 
         Raises:
             NotFoundError: there is no such level.
@@ -269,7 +269,7 @@ def owned(tx: Transaction, agent: str) -> tuple[list[str], list[str]]:
 
 
 def infos(tx: Transaction, rows: Sequence[Row], view: View) -> tuple[list[LevelInfo], list[Row]]:
-    """Return what is in levels (rows of ``levels.get``), in their order, and what they pull from.
+    """Return the contents of levels (rows of ``levels.get``), in their order, and their sources.
 
     Sources that a reader may not read are left out.
     """

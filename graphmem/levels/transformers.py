@@ -39,8 +39,8 @@ _TAKEN = ("key", "content", "format", "text", "tags", "tagset", "metadata", "bas
 
 Function = Callable[..., Iterable[Any]]
 Chat = Callable[[str, str], tuple[str | None, str]]
-"""Takes what a model is and what it is asked; returns its answer and its name, or None and why
-there is no answer ("" where no model is set)."""
+"""Takes what a model is and the question for it; returns its answer and its name, or None and why
+there is no answer ("" if no model is set)."""
 
 
 @dataclass(slots=True)
@@ -66,11 +66,11 @@ class Page(NamedTuple):
 
 
 Settled = tuple[list[Draft], list[Draft]]
-"""What is to be stored, and what lies in the level already: its row has the id only."""
+"""What to store, and what is in the level already: its row has only the id."""
 
 
 class Transformer(NamedTuple):
-    """How drafts are made of a page, and fitted to what is in the level that pulls."""
+    """How to make drafts of a page, and how to fit them to what is in the level that pulls."""
 
     make: Callable[[Page], list[Draft]]
     settle: Callable[[Transaction, str, list[Draft]], Settled] | None = None
@@ -106,7 +106,7 @@ def _distinct(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
 
 
 def _dedup(page: Page) -> list[Draft]:
-    """Make one entry of those with the same content; what has a key is told apart by that."""
+    """Make one entry of those with the same content; keys tell entries apart."""
     keyed = [_taken(page, row) for row in page.rows if row["key"] is not None]
     by_content = {(draft.row["format"], draft.row["content"]): draft for draft in keyed}
     drafts = list(keyed)
@@ -119,7 +119,7 @@ def _dedup(page: Page) -> list[Draft]:
 
 
 def _settle_alike(tx: Transaction, level: str, drafts: list[Draft]) -> Settled:
-    """Take what is in the level already for the entries with the same content."""
+    """Use the entries of the level that have the same content."""
     contents = [draft.row["content"] for draft in drafts if draft.row["key"] is None]
     there: dict[tuple[str, str], str] = {}
     changing = {draft.row["id"] for draft in drafts}
@@ -140,7 +140,7 @@ def _settle_alike(tx: Transaction, level: str, drafts: list[Draft]) -> Settled:
 
 
 def _count(page: Page) -> list[Draft]:
-    """Make one entry of each content, with how often it came in its metadata."""
+    """Make one entry for equal contents, with their number in its metadata."""
     drafts = []
     for content, rows in _distinct(page.rows).items():
         key = f"count:{hashlib.sha256(canonical_json(content).encode()).hexdigest()[:32]}"
@@ -160,7 +160,7 @@ def _count(page: Page) -> list[Draft]:
 
 
 def _settle_counts(tx: Transaction, _: str, drafts: list[Draft]) -> Settled:
-    """Add what was counted before, in the life of an entry."""
+    """Add earlier counts, in the life of an entry."""
     stored = tx.run("entries.stored", ids=[draft.row["id"] for draft in drafts])
     old = {row["id"]: row for row in stored if _lives(row, tx.now)}
     new = []
@@ -186,7 +186,7 @@ def _tags(tags: Iterable[str]) -> list[str]:
 
 
 def _summarise(page: Page, most: int = 10) -> list[Draft]:
-    """Make one entry of all: what a model says of them, else the most telling ones.
+    """Make one entry of all: what a model says of them, else the most relevant ones.
 
     Records of attempts and facts stay as they are: a summary would lose what they can become.
     """
@@ -236,7 +236,7 @@ def _by_model(page: Page, rows: list[Row], most: int) -> tuple[str | None, dict[
 def is_record(row: Row) -> bool:
     """Return whether an entry is the record of an attempt: it has a task and an outcome.
 
-    What tells of an episode that was learned is none: it would be learned again.
+    An entry of an episode that was learned is none, because it would be learned again.
     """
     held = mapping(row)
     return (
@@ -266,7 +266,7 @@ def domain(row: Row) -> str | None:
 
 
 def mapping(row: Row) -> dict[str, Any]:
-    """Return the content of an entry where it is a mapping."""
+    """Return the content of an entry if it is a mapping."""
     if row["format"] != "json" or not row["content"].startswith("{"):
         return {}
     held: dict[str, Any] = json.loads(row["content"])
@@ -274,7 +274,7 @@ def mapping(row: Row) -> dict[str, Any]:
 
 
 def _called(function: Function) -> Callable[[Page], list[Draft]]:
-    """Return how drafts are made by somebody's function."""
+    """Return how to make drafts with a given function."""
 
     def make(page: Page) -> list[Draft]:
         given = {row["id"]: row for row in page.rows}
@@ -320,7 +320,7 @@ def _offered() -> dict[str, EntryPoint]:
 
 
 def named(name: str | None) -> tuple[Transformer, Function | None]:
-    """Return a transformer by name, and the function whose arguments it takes (None: it has none).
+    """Return a transformer by name, and the function that has its arguments (None: it has none).
 
     Raises:
         ValidationError: there is none with that name, or it cannot be loaded.
@@ -364,9 +364,9 @@ def check_arguments(function: Function | None, arguments: Mapping[str, JsonValue
         return
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # of something built in
+    except (TypeError, ValueError):  # a builtin
         return
-    except Exception as error:  # whatever an object of somebody raises there
+    except Exception as error:  # an object of the caller may raise anything
         raise ValidationError("transformer", None, f"cannot be looked at: {error}") from error
     try:
         signature.bind([], **arguments)

@@ -1,6 +1,6 @@
-"""Maintenance of levels: what expired or faded goes, twins become one, new words are embedded.
+"""Maintenance of levels: removes what expired or faded, merges twins, embeds new words.
 
-Entries with keys are removed, or stay longer, by hand.
+Callers can remove entries by key, or let them stay longer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HANDED_ON = (
     *("upkeep.inherit", "upkeep.bequeath"),
     *("upkeep.became_episodes", "upkeep.became_knowledge"),
 )
-"""Move the edges of entries that go."""
+"""Move the edges of removed entries."""
 _log = logging.getLogger(__name__)
 
 
@@ -59,22 +59,22 @@ class Maintenance(Base):
         at: datetime | None = None,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> MaintainReport:
-        """Maintain levels as of an instant, and tell what changed; again then changes nothing.
+        """Maintain levels as of an instant, and tell what changed. A repeated call changes nothing.
 
-        In each level, what expired is removed, then what is less relevant than its ``prune``. Of
-        entries without a key that say the same, the one that was stored first stays: those with
-        the same content, and those whose vectors have a cosine of ``dedup`` at least, unless
-        their numbers differ. It keeps the tags, reads and edges of all, and lives as long as any of
-        them. Then the least relevant are removed down to the ``capacity``. Texts without vectors
-        are embedded, before they are compared, where ``reindex`` seconds have passed since the
-        last time. Each level that changed has an event ``maintained``. An entry that is removed
-        before a level ingested it counts as missed there.
+        In each level, expired entries are removed, then those less relevant than its ``prune``.
+        Entries without a key that say the same become one: those with the same content, and those
+        whose vectors have a cosine of at least ``dedup``, unless their numbers differ. The first
+        stored one stays, with the tags, reads, edges and the longest life of all. Then the least
+        relevant entries are removed down to the ``capacity``. If ``reindex`` seconds have passed
+        since the last time, texts without vectors are embedded before they are compared. Each level
+        that changed has an event ``maintained``. An entry that is removed before a level ingested
+        it counts as missed there.
 
         Args:
             name: only this level; None: all.
-            agent: with a name, who asks: its own levels and shared ones; else, only the levels of
-                this agent.
-            at: the instant; None: now. What expires or fades up to then goes.
+            agent: with a name: who asks, for its own and shared levels; without: maintain only the
+                levels of this agent.
+            at: the instant; None: now. What expired or faded until then is removed.
             on_progress: called with the number of levels that are done, and of all.
 
         Raises:
@@ -98,13 +98,13 @@ class Maintenance(Base):
     def remove(self, name: str, keys: str | Sequence[str], *, agent: str | None = None) -> int:
         """Remove entries of a level by key; return how many were there.
 
-        What was made from them in other levels stays there, and what they became. A level that
-        has not ingested one yet counts it as missed.
+        What other levels made from them stays, and so does what they became. A level that has not
+        ingested one yet counts it as missed.
 
         Args:
             name: name of the level.
             keys: one key, or several.
-            agent: who asks: its own levels and shared ones; None: anybody.
+            agent: who asks, for its own and shared levels; None: anybody.
 
         Raises:
             NotFoundError: there is no such level.
@@ -128,14 +128,14 @@ class Maintenance(Base):
     ) -> int:
         """Let entries of a level stay some seconds from now on; return how many stay longer.
 
-        One that stays longer anyway, or expired, is left as it is. That is no change that levels
-        would ingest.
+        An entry that stays longer anyway, or expired, does not change. No level ingests this as a
+        change.
 
         Args:
             name: name of the level.
             keys: one key, or several.
             ttl: seconds.
-            agent: who asks: its own levels and shared ones; None: anybody.
+            agent: who asks, for its own and shared levels; None: anybody.
 
         Raises:
             NotFoundError: there is no such level.
@@ -158,7 +158,7 @@ class Maintenance(Base):
         agent: str | None,
         work: Callable[[Transaction, str, list[str]], int],
     ) -> int:
-        """Do some work with entries, by id, in a level that is locked."""
+        """Work on entries, by id, in a locked level."""
         level = LevelName.of(name)
         check_writable(level, checked_agent(agent), "name")
         wanted = [keys] if isinstance(keys, str) else checked_items("keys", keys)
@@ -174,7 +174,7 @@ class Maintenance(Base):
         return self._graph.transact(locked) if ids else 0
 
     def _due(self, agent: str | None) -> MaintainReport:
-        """Maintain the levels where something can have changed since this memory looked."""
+        """Maintain the levels where something may have changed since this memory looked."""
         now = self._graph.now()
         rows = self._graph.read("upkeep.levels", agent=agent)
         return self._maintained([row for row in rows if not self._is_quiet(row, now)], now)
@@ -252,7 +252,7 @@ class Maintenance(Base):
         return report
 
     def _reindexed(self, row: Row) -> dict[str, Any]:
-        """Embed what has no vector in a level; return how many, or why it cannot be done."""
+        """Embed texts without a vector in a level; return how many, or why that is not possible."""
         try:
             return {"reindexed": self._search.embed({row["id"]: row["stream"]})}
         except StoreError:
@@ -263,10 +263,10 @@ class Maintenance(Base):
 
 
 def _merge(tx: Transaction, level: str, pairs: list[Row], now: int) -> int:
-    """Merge what says the same in a level that is locked; return how many entries went.
+    """Merge entries that say the same in a locked level; return how many were removed.
 
-    ``pairs`` are near to each other. Each entry, in the order of storing, goes to the first one
-    that stays and is near to it: so no two that stay are near to each other.
+    ``pairs`` are near to each other. In the order of storing, each entry goes to the first staying
+    one that is near to it. So no two that stay are near to each other.
     """
     near: dict[str, list[str]] = defaultdict(list)
     for row in tx.run("upkeep.same", id=level):
@@ -290,7 +290,7 @@ def _merge(tx: Transaction, level: str, pairs: list[Row], now: int) -> int:
     heirs: set[str] = set()
     for row in rows:
         homes = {
-            # What says the very same as one that went belongs to where that one went.
+            # An entry equal to one that was removed follows it.
             goes.get(twin, twin) if held[twin]["text"] == row["text"] else twin
             for twin in near[row["id"]]
             if twin in held
@@ -320,14 +320,14 @@ def _merge(tx: Transaction, level: str, pairs: list[Row], now: int) -> int:
 
 
 def _fit(one: Row, other: Row) -> bool:
-    """Return whether near entries are one: where numbers differ, they speak of different things."""
+    """Return whether near entries are one. If numbers differ, they speak of different things."""
     tags = {*one["tags"], *other["tags"]}
     numbers = (_NUMBERS.findall(each["text"]) for each in (one, other))
     return len(tags) <= MAX_TAGS and next(numbers) == next(numbers)
 
 
 def _united(home: Row, gone: Row) -> Row:
-    """Return an entry with what its twin had: at no time is it less relevant than either."""
+    """Return an entry with the marks of its twin, at all times as relevant as either."""
     later = home if home["relevance"] >= gone["relevance"] else gone
     ends = (home["expires_at"], gone["expires_at"])
     reads = [each["last_read_at"] for each in (home, gone) if each["last_read_at"] is not None]

@@ -1,6 +1,6 @@
-"""Verifies levels: their edges and streams, the events of their entries, and what lenses look at.
+"""Verifies levels: their edges and streams, the events of their entries, and the levels of lenses.
 
-Entries are no facts, and nothing is derived from them: rebuilding leaves them as they are.
+Entries are no facts, and nothing follows from them: rebuilding leaves them as they are.
 """
 
 from __future__ import annotations

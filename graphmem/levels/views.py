@@ -1,8 +1,8 @@
 """Views: what the long-term levels of agents show, as rows that rank beside entries.
 
 An episode is as near to a text as its task, a strategy or heuristic as the strategy, a fact as its
-own words. A policy has no words. Relevance is that of the moment for episodes, which fade as
-entries do, and what is believed for the others: the confidence of a fact, the mean of a strategy.
+own words. A policy has no words. The relevance of an episode fades as that of entries does. The
+others have the relevance of a belief: the confidence of a fact, the mean of a strategy.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class _Kind(NamedTuple):
 
     statement: str
     source: str | None
-    """The column that says what its words are of; None: it has none."""
+    """The column with the kind of its words; None: it has none."""
     label: str
     content: Callable[[Row], Row]
     tags: Callable[[Row], list[str]]
 
 
 class _Asked(NamedTuple):
-    """What is asked of the views of some agents, by one reader."""
+    """A question to the views of some agents, by one reader."""
 
     levels: Mapping[str, Row]
     """By agent: its view (a row of ``levels.get``)."""
@@ -46,7 +46,7 @@ class _Asked(NamedTuple):
     limit: int
     view: View
     types: list[str] | None
-    """The types of tasks that the reader may read of; None: all."""
+    """The types of tasks that the reader may read about; None: all."""
 
 
 def rows_of(
@@ -59,7 +59,7 @@ def rows_of(
     limit: int,
     view: View,
 ) -> list[Row]:
-    """Return what fits of what views show: rows with the columns of an entry, and a similarity.
+    """Return what matches in views: rows with the columns of an entry, and a similarity.
 
     The best ``limit`` are among them.
     """
@@ -82,7 +82,7 @@ def rows_of(
 
 
 def _episodes(graph: Graph, search: Search, asked: _Asked) -> Iterator[Row]:
-    """Yield the episodes of agents that fit."""
+    """Yield the matching episodes of agents."""
     options = [name for name in asked.question.options if name in ("keyed", *_FILTERS)]
     owners = [
         {"id": node_id(graph.ns, "Agent", agent), "agent": agent, "decay": level["decay"]}
@@ -111,7 +111,7 @@ def _episodes(graph: Graph, search: Search, asked: _Asked) -> Iterator[Row]:
 
 
 def _others(graph: Graph, search: Search, asked: _Asked, kind: _Kind) -> Iterator[Row]:
-    """Yield what else views show and fits."""
+    """Yield everything else that views show and that matches."""
     if asked.text is not None and kind.source is None:
         return
     options = [name for name in asked.question.options if name in _FILTERS]

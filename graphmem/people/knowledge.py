@@ -109,7 +109,7 @@ class KnowledgeBase:
         return self._graph.transact(work)
 
     def knowledge(self, domain: str | None = None, *, limit: int = 100) -> list[Knowledge]:
-        """Return the known facts, highest confidence first, with their contradictions.
+        """Return the known facts, the highest confidence first, with their contradictions.
 
         Args:
             domain: only facts of this domain.

@@ -1,6 +1,6 @@
 """Users: their preferences, and erasing everything that they said.
 
-Preferences are facts. Their times alone decide which is in force: those of a user and category form
+Preferences are facts. Only their times decide which is in force: those of a user and category form
 a chain in which each supersedes the one before it, in whatever order they arrive.
 """
 
@@ -49,8 +49,8 @@ class Preferences:
         """Store a preference of a user, durably; it supersedes earlier ones of the same category.
 
         The latest preference of a user and category is in force, by ``at``, else by the time of
-        recording; so one that arrives late takes its place in the history. Repeating a preference
-        with the same time changes nothing; nor does repeating the latest one without a time.
+        recording; one that arrives late takes its place in the history. To repeat a preference with
+        the same time, or the latest one without a time, changes nothing.
 
         Args:
             user: name of the user.
@@ -215,9 +215,9 @@ def erase_user(tx: Transaction, user: str) -> ErasedUser:
 
 
 def _said_now(wish: Wish, before: Sequence[Row], clock: int) -> tuple[int, str | None]:
-    """Return the time for a wish without one, and the id of the latest preference if it is equal.
+    """Return the time for a wish without one; and the id of the latest preference if it is equal.
 
-    The time is the clock, but after all earlier wishes: a machine writes more than once in a
+    The time is that of the clock, but after all earlier wishes: a machine can write twice in a
     millisecond, and clocks can be set back.
     """
     last = next((row for row in before if row["at"] is None or row["said_at"] <= clock), None)

@@ -4,7 +4,7 @@ Events are counted by local time and compared with an even spread by Pearson's c
 p-values are corrected for the number of tests. If there is too little evidence for a test, the
 report says so. The test assumes independent events; a retry after a minute is not independent, so
 an episode counts once. It compares with an even spread over time, not with the times of trials: an
-action that is only done on Mondays also works, and fails, only on Mondays.
+action that is only done on Mondays works, and fails, only on Mondays.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ MAX_READ = 1_000_000
 PAGE = 100
 """Events that a listener claims at a time."""
 PARKED = "parked"
-"""The consumer of a group that has what its handlers gave up; nobody takes it over."""
+"""The consumer of a group that keeps what its handlers gave up; nobody takes that over."""
 
 
 class _Group(Input):
@@ -101,19 +101,20 @@ class Events:
     ) -> Listening:
         """Return the events of a group as they come: iterate with ``for`` or ``async for``.
 
-        An event is acknowledged when the next one is asked for. So each is given at least once,
-        also after a crash or a restart, and one at which the loop was left is given again. The
-        position of the group is in the graph; a new group begins with the first event. What this
-        process stores wakes a listener at once; for what others store it looks every
-        ``listen_seconds`` (a setting). It ends with ``stop`` or the memory.
+        An event is acknowledged when you ask for the next one. So each comes at least once, also
+        after a crash or a restart; if you leave the loop at an event, it comes again. The position
+        of the group is in the graph; a new group begins with the first event. Writes of this
+        process wake a listener at once; it looks for those of others every ``listen_seconds`` (a
+        setting). It ends with ``stop`` or the memory.
 
         Args:
             group: listeners of one group share the events; groups are independent.
             kinds: the kinds of events to give, one or several; None: all. Others are acknowledged.
-            agent: only streams of agents and levels with such names; ``*`` stands for any letters.
+            agent: only streams of agents and levels whose names match; ``*`` stands for any
+                letters.
             consumer: the unique name of this listener in its group, the same after a restart.
             idle: seconds without a sign of life after which it takes over the events of another
-                consumer; longer than any needs for one event.
+                consumer; longer than any consumer needs for one event.
             follow: wait for more events; False: end after those that are there.
 
         Raises:
@@ -157,21 +158,21 @@ class Events:
         """Return a decorator of handlers: :meth:`run` calls them with each event of a group.
 
         A handler is a function, or a coroutine function, of an event. The handlers of a group are
-        called one after another, event by event, in the order of each stream; groups run beside
-        each other. One that raises is called again after ``backoff`` seconds, then twice as many,
-        and so on. After the last attempt the event is parked: it stays pending with the consumer
-        "parked" of the group (see :meth:`pending`), and the next one follows.
+        called one after another, event by event, in the order of each stream; groups run in
+        parallel. A handler that raises is called again after ``backoff`` seconds, then after twice
+        as many, and so on. After the last attempt the event is parked: it stays pending with the
+        consumer "parked" of the group (see :meth:`pending`), and the next one follows.
 
         Args:
-            kinds: the kinds of events that it is for, one or several; None: all.
+            kinds: the kinds of events to handle, one or several; None: all.
             group: handlers of one group are one consumer: an event is acknowledged when all of them
                 succeeded.
-            agent: only for agents and levels with such names; ``*`` stands for any letters.
+            agent: only for agents and levels whose names match; ``*`` stands for any letters.
             attempts: how often it is called with one event, at most.
             backoff: seconds before the second attempt.
 
         Raises:
-            ValidationError: an argument is wrong, or what is decorated is no such function.
+            ValidationError: an argument is wrong, or the decorated object is no such function.
         """
         wanted, fits = _kinds(kinds), _names(agent)
         named = _Group(group=group)
@@ -198,9 +199,9 @@ class Events:
     def run(self, *, consumer: str = "listener", idle: float = 60.0, follow: bool = True) -> int:
         """Call the handlers with events as they come; return how many were handled, or parked.
 
-        It runs until :meth:`stop`, Ctrl-C, or the end of the memory; the handler that runs then is
-        finished first. An event is acknowledged after its handlers succeeded: a process that is
-        killed handles at most the one that it was at again, and loses none.
+        It runs until :meth:`stop`, Ctrl-C, or the end of the memory; a running handler finishes
+        first. An event is acknowledged after its handlers succeeded: after a kill, at most one
+        event is handled again, and none is lost.
 
         Args:
             consumer: the unique name of this process in its groups, the same after a restart.
@@ -208,8 +209,8 @@ class Events:
             follow: wait for more events; False: end after those that are there.
 
         Raises:
-            ValidationError: an argument is wrong, there are no handlers, or it is called in an
-                event loop (there, await that of an AsyncMemory).
+            ValidationError: an argument is wrong, there are no handlers, or the caller runs in an
+                event loop (there, await ``run`` of an AsyncMemory).
             StoreError: the engine failed, and trying again does not help.
         """
         if _in_loop():
@@ -253,7 +254,7 @@ class Events:
         return running.handled
 
     def stop(self) -> None:
-        """End all listeners and loops of this memory, after the events that are being handled."""
+        """End all listeners and loops of this memory, after the events under way."""
         with self._lock:
             running, listening = [*self._running], [*self._listening]
         for one in listening:
@@ -391,10 +392,10 @@ class Consumer:
     def reclaim(self, *, idle: float = 60.0, own: bool = False) -> list[Event]:
         """Take over events that consumers of the group have had for ``idle`` seconds or more.
 
-        This includes the consumer's own events, and recovers those of dead consumers. The time is
-        that since a consumer claimed them or acknowledged some of them. ``idle`` must be longer
-        than a living consumer needs between, else both process them. A restarted consumer gets
-        back only its own with ``idle=0, own=True``. What is parked stays with the consumer
+        These include the consumer's own events, and those of dead consumers. The time counts from
+        the moment when a consumer last claimed or acknowledged some of them. ``idle`` must be
+        longer than a living consumer needs between these, else both process them. With ``idle=0,
+        own=True`` a restarted consumer gets back only its own. Parked events stay with the consumer
         "parked".
 
         Raises:

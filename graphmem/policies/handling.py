@@ -26,28 +26,28 @@ _handling: contextvars.ContextVar[bool] = contextvars.ContextVar("handling", def
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """A function, and the events that it is for."""
+    """A function, and the events that it handles."""
 
     handle: Handle
     group: str
     fits: Callable[[str], bool]
-    """Whether it wants events of an agent or level."""
+    """Whether it handles events of an agent or level."""
     kinds: frozenset[str]
-    """The kinds of events that it wants; none: all."""
+    """The kinds of events that it handles; none: all."""
     attempts: int
     backoff: float
 
     @property
     def name(self) -> str:
-        """How a log names it."""
+        """Its name in a log."""
         return str(getattr(self.handle, "__qualname__", type(self.handle).__qualname__))
 
     def wants(self, event: Event) -> bool:
-        """Return whether it is for an event."""
+        """Return whether it handles an event."""
         return (not self.kinds or event.kind in self.kinds) and self.fits(event.agent)
 
     async def call(self, event: Event) -> None:
-        """Call it; one that is not asynchronous is finished also where this is cancelled."""
+        """Call it. A function that is not asynchronous finishes even if this is cancelled."""
         token = _handling.set(True)
         try:
             if kind_of(self.handle) == "coroutine function":
@@ -87,7 +87,7 @@ class Running:
     handled: int = 0
 
     def stop(self) -> None:
-        """Let it end after the events that are being handled."""
+        """Let it end after the events under way."""
         self.stopping = True
         for listening in self.listening:
             listening.stop()
@@ -132,7 +132,7 @@ async def handle(running: Running, listening: Listening, handlers: Sequence[Hand
 
 
 async def _handled(running: Running, event: Event, handlers: Sequence[Handler]) -> bool | None:
-    """Call the handlers of an event; return whether all succeeded, None where it was stopped."""
+    """Call the handlers of an event; return whether all succeeded, None if it was stopped."""
     succeeded = True
     wanted = [handler for handler in handlers if handler.wants(event)]
     for handler in wanted:

@@ -27,8 +27,8 @@ _log = logging.getLogger(__name__)
 class Listening:
     """The events of a group as they come: iterate over it, with ``for`` or ``async for``.
 
-    Each event is acknowledged when the next one is asked for, so one at which a loop was left is
-    given again. What a consumer of this name did not acknowledge before comes first.
+    Each event is acknowledged when you ask for the next one. If you leave a loop at an event, it
+    comes again. Events that a consumer of this name did not acknowledge come first.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Listening:
         self._stopped = True
 
     def ack(self) -> None:
-        """Acknowledge the event that was given last; else it is when the next is asked for."""
+        """Acknowledge the latest event; else asking for the next one does."""
         given, self._given = self._given, None
         if given is None:
             return
@@ -73,13 +73,13 @@ class Listening:
             _log.warning("event %s was not acknowledged: %s", given.id, type(error).__name__)
 
     def park(self) -> None:
-        """Give the event that was given last to the consumer "parked", and go on."""
+        """Give the latest event to the consumer "parked", and go on."""
         given, self._given = self._given, None
         if given is not None:
             self._consumer.park(given)
 
     def leave(self) -> None:
-        """End, without acknowledging the event that was given last."""
+        """End, without acknowledging the latest event."""
         self._given = None
         self._stopped = True
 
@@ -134,7 +134,7 @@ class Listening:
     def _look(self) -> bool:
         """Acknowledge what was given, get what is new; return whether to wait for more.
 
-        A call may be cancelled, and another one begin meanwhile; nothing is lost then.
+        If a call is cancelled and another one begins meanwhile, nothing is lost.
         """
         with self._lock:
             self.ack()

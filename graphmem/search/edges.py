@@ -16,18 +16,18 @@ from graphmem.store.paging import pages
 from graphmem.store.port import TEXTS, Row, SearchIndex
 
 LINKS = 8
-"""Edges that lead from a node at most."""
+"""Most edges that lead from a node."""
 SHORTLIST = 1000
-"""Nodes that are looked at when a new one is linked: those that it may be a neighbour of."""
+"""Nodes to look at when a new one is linked: it may be their neighbour."""
 PAGE = 256
 _BLOCK = 128
-"""Rows that are compared with all others at once."""
+"""Rows to compare with all others at once."""
 _SAME = 2e-6
 """Similarities that differ by less are the same, computed in another way."""
 _NEVER = -4.0
-"""Is like no similarity."""
+"""Stands for no similarity."""
 _CLOSE = 1e-5
-"""What a product in 32 bits may lack, and what rounding may make equal."""
+"""The error of a product in 32 bits; rounding may make such values equal."""
 
 Links = dict[str, dict[str, float]]
 """Similarities by the node that an edge leads from, then by the one that it leads to."""
@@ -41,7 +41,7 @@ class Edges:
         self._id = node_id(graph.ns, "Embedder", graph.ns)
 
     def state(self) -> Row | None:
-        """Return what vectors are made with, and what waits (``similarity.state``), if any are."""
+        """Return the embedder and the queue (``similarity.state``), if there are any vectors."""
         return next(iter(self._graph.read("similarity.state", id=self._id)), None)
 
     def _drawn_with(self) -> tuple[str, float]:
@@ -88,7 +88,7 @@ class Edges:
         self._graph.transact(work)
 
     def draw_all(self, index: SearchIndex, label: str, ids: list[str]) -> Iterator[tuple[int, int]]:
-        """Draw all edges of a label; yield of how many nodes, and how many edges, as it goes."""
+        """Draw all edges of a label; yield the numbers of nodes and edges on the way."""
         name = self._drawn_with()[0]
         for page in self._computed(index, label, ids):
 
@@ -101,7 +101,7 @@ class Edges:
             yield len(page), sum(map(len, page.values()))
 
     def _computed(self, index: SearchIndex, label: str, ids: list[str]) -> Iterator[Links]:
-        """Yield the edges that there should be, exactly, a page of nodes at a time."""
+        """Yield the exact edges that there should be, a page of nodes at a time."""
         from graphmem.arrays import np, product
 
         there, matrix = index.matrix(label, ids)
@@ -130,13 +130,13 @@ class Edges:
     def compare(
         self, index: SearchIndex, label: str, ids: list[str], stored: Links
     ) -> Iterator[Difference]:
-        """Yield edges that are not as they should be."""
+        """Yield the edges that are wrong."""
         server = self._graph.store.capabilities.server
         complete = not server or len(ids) <= SHORTLIST
         for page in self._computed(index, label, ids):
             for key, expected in page.items():
                 have = stored.get(key, {})
-                # A server computes in 32 bits: it may link to others that tie for the last place.
+                # A server computes in 32 bits: it may link to others with an equal last place.
                 last = [_last(links) if server else _NEVER for links in (have, expected)]
                 for other in sorted(have.keys() | expected.keys()):
                     was, should = have.get(other), expected.get(other)
@@ -174,7 +174,7 @@ class Edges:
 
 
 def _last(links: Mapping[str, float]) -> float:
-    """Return the least similarity of nodes that have no more room for links."""
+    """Return the least similarity of nodes without room for more links."""
     return min(links.values()) if len(links) == LINKS else _NEVER
 
 
@@ -185,7 +185,7 @@ def best(near: Mapping[str, float]) -> dict[str, float]:
 
 
 def draw(tx: Transaction, embedder: str, label: str, links: Links) -> None:
-    """Write the edges of nodes in place of those that they have."""
+    """Write the edges of nodes, instead of those that they have."""
     if not links:
         return
     rows = [

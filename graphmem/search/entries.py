@@ -1,4 +1,4 @@
-"""Search by meaning among the entries of levels, and what views show: embedding, and asking."""
+"""Search by meaning among the entries of levels and the items of views."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from graphmem.store.port import EntryIndex, Near, Question, Row
 
 PAGE = 256
 _FIRST = 256
-"""How many of the nearest are looked at first."""
+"""How many of the nearest to look at first."""
 _MORE = 4
-"""Factor by which more are looked at where too few fit."""
+"""Factor for looking at more, if too few match."""
 
 
 class EntrySearch:
@@ -31,9 +31,9 @@ class EntrySearch:
     def nearest(
         self, text: str, asked: Question, levels: Mapping[str, str], limit: int
     ) -> list[Row]:
-        """Return the entries of levels (ids of their streams, by id) that fit, the nearest first.
+        """Return the matching entries of levels (ids of their streams, by id), the nearest first.
 
-        What has no vector is embedded before. See :meth:`EntryIndex.nearest`.
+        Texts without a vector are embedded before. See :meth:`EntryIndex.nearest`.
 
         Raises:
             ValidationError: the text is empty, too long, or holds a lone surrogate.
@@ -48,7 +48,7 @@ class EntrySearch:
     def ranked(self, label: str, text: str) -> Iterator[Near]:
         """Yield what views show, the nearest first: tasks, strategies, or knowledge.
 
-        Equally near ones come together. What has no vector is embedded before.
+        Equally near ones come together. Texts without a vector are embedded before.
         """
         wanted = searched("text", text)
         if label == "Knowledge":
@@ -61,7 +61,7 @@ class EntrySearch:
         while True:
             found = index.exactly(label, vector, size)
             end = len(found)
-            if end == size:  # others may be as near as the last one
+            if end == size:  # the next may be as near as the last one
                 end = sum(pair[1] > found[-1][1] for pair in found)
             if end > done:
                 yield found[done:end]
@@ -70,7 +70,7 @@ class EntrySearch:
             done, size = max(done, end), size * _MORE
 
     def _facts(self) -> EntryIndex:
-        """Return the index with all that is known in it."""
+        """Return the index with everything that is known."""
         with self._lock:
             embedder = self._similarity.adopted()
             index = self._graph.store.entries(self._graph.ns)
@@ -88,7 +88,7 @@ class EntrySearch:
         return self._similarity.embedder.thresholds.relevant(texts) - ROUNDED
 
     def tidy(self) -> None:
-        """Let nothing be left of the words of removed entries."""
+        """Remove the words of removed entries for good."""
         stored = self._similarity.state()
         if stored is not None:
             with self._lock, self._graph.store.alone():
@@ -97,7 +97,7 @@ class EntrySearch:
                 index.tidy()
 
     def fresh(self, levels: Mapping[str, str]) -> EntryIndex:
-        """Return the index with all entries of levels in it; embed those that have no vector."""
+        """Return the index with all entries of levels; embed those without a vector."""
         return self._embedded(levels)[0]
 
     def embed(self, levels: Mapping[str, str]) -> int:
@@ -107,10 +107,10 @@ class EntrySearch:
     def twins(
         self, level: str, stream: str, compared: tuple[int, str], near: float
     ) -> tuple[list[Row], tuple[int, str]]:
-        """Return pairs of near entries of a level, and what is compared then.
+        """Return pairs of near entries of a level, and what was compared.
 
-        See :meth:`EntryIndex.twins`. Compared are the entries up to a number of the stream, with
-        an embedder and threshold; entries without a vector are for later.
+        See :meth:`EntryIndex.twins`. It compares the entries up to a number of the stream, with an
+        embedder and a threshold; entries without a vector wait.
         """
         stored = self._similarity.state()
         if stored is None:

@@ -1,4 +1,4 @@
-"""Searching a part of a memory: more and more is looked at, until enough of it is in the view."""
+"""Searching the visible part of a memory: it looks at more until enough of it is visible."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from graphmem.store.port import Near, SearchIndex, Vector
 
 _GROWTH = 4
-"""Factor by which more is looked at where too little of it may be read."""
+"""Factor for looking at more, if too little may be read."""
 
 
 @dataclass(slots=True)
 class Seen:
-    """The nodes of a label that a view has, among those that a search finds."""
+    """The nodes of a label in a view, among those that a search finds."""
 
     graph: Graph
     index: SearchIndex
@@ -61,7 +61,7 @@ class Seen:
         from graphmem.arrays import np, product
 
         scores: list[float] = []
-        if held:  # few of many, as exactly as the index tells
+        if held:  # few of many: as exact as the index
             exact = product(matrix.astype(np.float64), self.vector.astype(np.float64))
             scores = exact.tolist()
         pairs = [(key, round(score, 6)) for key, score in zip(held, scores, strict=True)]

@@ -1,8 +1,7 @@
 """What is similar: searching strategies and tasks by meaning and words, and linking them.
 
-Texts are embedded off the learning path: what is new is marked (:mod:`graphmem.search.queue`), and
-is embedded and linked (:mod:`graphmem.search.edges`) at the next search or by
-:meth:`Similarity.relink`.
+Learning does not embed texts. New texts are marked (:mod:`graphmem.search.queue`); the next search,
+or :meth:`Similarity.relink`, embeds and links them (:mod:`graphmem.search.edges`).
 """
 
 from __future__ import annotations
@@ -40,18 +39,18 @@ if TYPE_CHECKING:
     from graphmem.store.port import Cosines, Vector
 
 Progress = Callable[[int, int], None]
-"""Called with how much is done, and of how much."""
+"""Called with the number of finished steps, and of all."""
 
 FUSION = 60
-"""What reciprocal rank fusion adds to a rank (Cormack, Clarke & Buettcher 2009)."""
+"""The constant of reciprocal rank fusion, added to a rank (Cormack, Clarke & Buettcher 2009)."""
 _SHARE = 5
-"""Where one in so many nodes is new, all are linked anew: that is quicker."""
+"""If one in so many nodes is new, linking all anew is quicker."""
 ROUNDED = 1e-6
-"""What the cosine of a text with itself may lack of 1."""
+"""How far the cosine of a text with itself may be from 1."""
 _UNSEEN = 100
-"""How many texts of a label are taken to be there where more may be than were looked at."""
+"""The assumed number of texts of a label, if there may be more than were looked at."""
 _KEPT = 256
-"""Vectors of texts that were searched for that are kept."""
+"""Vectors of searched texts to keep."""
 _LOOK = 60.0
 """Seconds between two looks for lost vectors on a server; an embedded index knows at once."""
 
@@ -67,9 +66,9 @@ class Hit(NamedTuple):
     similarity: float
     """Cosine of its text and the text that was searched for, in [-1, 1]."""
     vector_rank: int | None
-    """From 1; None where it was found by its words alone."""
+    """From 1; None if only its words found it."""
     text_rank: int | None
-    """From 1; None where it was found by its vector alone."""
+    """From 1; None if only its vector found it."""
     fused: float
     """Reciprocal rank fusion of the two, at most 2 / 61."""
 
@@ -90,11 +89,11 @@ class Similarity:
         self._told = False
 
     def search(self, text: str, limit: int = 50, view: View = EVERYTHING) -> list[Hit]:
-        """Return the tasks and strategies that fit a text, up to ``limit`` a label and way.
+        """Return the tasks and strategies that match a text, up to ``limit`` for a label and way.
 
-        By meaning (vectors) and by words (BM25), with the ranks of both fused; the best first.
-        What is pending is embedded before. An empty memory gives nothing, and loads no model.
-        ``view`` is what is seen of the memory: only what is in it is found.
+        It searches by meaning (vectors) and by words (BM25), and fuses the ranks of both; the best
+        come first. Pending texts are embedded before. An empty memory gives nothing, and loads no
+        model. ``view`` is the readable part of the memory: it finds only what is in it.
 
         Raises:
             ValidationError: the text is empty, too long, or holds a lone surrogate.
@@ -142,7 +141,7 @@ class Similarity:
         return list(Seen(self._graph, index, label, vector, LINKS, view).near(found))
 
     def near_strategies(self, text: str, view: View = EVERYTHING) -> list[tuple[str, float]]:
-        """Return the ids and similarities of the strategies that lend to one with a text."""
+        """Return the ids and similarities of the strategies that lend to a strategy with a text."""
         near = self.nearest("Strategy", text, view)
         least = self.embedder.thresholds.similar if near else 1.0
         return [pair for pair in near if pair[1] >= least]
@@ -156,7 +155,7 @@ class Similarity:
         return self._lending(self.nearest("Task", text, view), view)
 
     def near_tasks_of(self, hits: Sequence[Hit], view: View = EVERYTHING) -> NearTasks:
-        """Return the same of what a search found that looked for at least :data:`LINKS`."""
+        """Return the same from the hits of a search for at least :data:`LINKS`."""
         ranks = [
             (hit.vector_rank, hit.id, hit.similarity)
             for hit in hits
@@ -171,18 +170,18 @@ class Similarity:
         return NearTasks(tasks, tasks[0][0] if lends else None)
 
     def floors(self, hits: Sequence[Hit], limit: int, view: View = EVERYTHING) -> dict[str, float]:
-        """Return by label the similarity below which nothing of a search is relevant.
+        """Return by label the similarity below which no hit is relevant.
 
-        It is the setting ``relevance_floor``, else the embedder's, which depends on how many nodes
-        there are (:meth:`graphmem.search.embedding.Thresholds.relevant`). For one who may not read
-        everything these are the nodes that were found, or :data:`_UNSEEN` where the search, of that
+        It is the setting ``relevance_floor``, else the embedder's, which depends on the number of
+        nodes (:meth:`graphmem.search.embedding.Thresholds.relevant`). For a reader that may not
+        read everything, that is the number of hits, or :data:`_UNSEEN` if the search, with its
         ``limit``, may have left some out: what others did must not show.
         """
         found = Counter(hit.label for hit in hits if hit.vector_rank is not None)
         return {label: self._floor(label, found[label], limit, view) for label in TEXTS}
 
     def _floor(self, label: str, found: int, limit: int, view: View) -> float:
-        """Return the floor for a label of which so many nodes were found."""
+        """Return the floor for a label with so many hits."""
         given = self._graph.settings.relevance_floor
         if given is not None or self._index is None:
             return 0.0 if given is None else given
@@ -191,7 +190,7 @@ class Similarity:
         return self.embedder.thresholds.relevant(found if found < limit else _UNSEEN)
 
     def vector(self, text: str) -> Vector:
-        """Return the vector of a text that is searched for: shape (dimensions,), of length 1."""
+        """Return the vector of a searched text: shape (dimensions,), of length 1."""
         vector = self._asked.get(text)
         if vector is None:
             vector = self.embedder.embed([text])[0]
@@ -203,7 +202,7 @@ class Similarity:
     def cosines(self, label: str, ids: Sequence[str], others: Sequence[str]) -> Cosines:
         """Return the similarities of nodes and others, as of the last search.
 
-        The shape is (ids, others); NaN is for what has no vector.
+        The shape is (ids, others); NaN stands for a missing vector.
         """
         from graphmem.arrays import np
 
@@ -247,14 +246,14 @@ class Similarity:
         ][:limit]
 
     def built_with(self) -> str | None:
-        """Return the name of what the vectors were made with; None before the first search."""
+        """Return the name of the embedder of the vectors; None before the first search."""
         stored = self._edges.state()
         return None if stored is None else str(stored["name"])
 
     def pending(self) -> dict[str, int]:
         """Return how many strategies and tasks wait for their vector or edges, by label.
 
-        What lacks a vector waits for it, also where it was lost.
+        Texts whose vector is missing or lost are among them.
         """
         stored = self._edges.state()
         if stored is None:
@@ -266,9 +265,9 @@ class Similarity:
     def relink(
         self, embedder: Embedder | None = None, on_progress: Progress | None = None
     ) -> RelinkReport:
-        """Embed what has no vector, and draw all edges anew.
+        """Embed texts without a vector, and draw all edges anew.
 
-        With an embedder, that is the one from now on, and all texts get its vectors.
+        A given embedder is the one from now on, and embeds all texts.
 
         Raises:
             SettingsError: no embedder is given, and the memory was built with another one than
@@ -316,9 +315,9 @@ class Similarity:
             )
 
     def fresh(self, asked: str | None = None) -> SearchIndex | None:
-        """Return the index with everything in it that was pending; None for an empty memory.
+        """Return the index with everything that was pending; None for an empty memory.
 
-        The first time, the vector of what is ``asked`` is made while the index is.
+        The first time, it makes the vector of ``asked`` while it builds the index.
         """
         with self._lock:
             stored = self._edges.state()
@@ -348,7 +347,7 @@ class Similarity:
             return index
 
     def state(self) -> Row | None:
-        """Return what vectors are made with (``similarity.state``), if any are."""
+        """Return the embedder of the vectors (``similarity.state``), if there are any."""
         return self._edges.state()
 
     def adopted(self) -> Embedder:
@@ -375,7 +374,7 @@ class Similarity:
 
     @property
     def embedder(self) -> Embedder:
-        """What texts are embedded with: the one given, that of the settings, or of the memory."""
+        """The embedder: the given one, that of the settings, or that of the memory."""
         if self._embedder is None:
             from graphmem.search.embedding import open_embedder
 
@@ -395,11 +394,11 @@ class Similarity:
 
     @property
     def searched_with(self) -> str | None:
-        """The name of the embedder of the last search; None where nothing was there to search."""
+        """The name of the embedder of the last search; None if there was nothing to search."""
         return self._embedder.name if self._embedder and self._index else None
 
     def tidy(self) -> None:
-        """Let nothing be left of texts that were erased."""
+        """Remove erased texts for good."""
         if (stored := self._edges.state()) is not None:
             with self._lock, self._graph.store.alone():
                 index = self._opened(stored)
@@ -407,9 +406,9 @@ class Similarity:
                 self._asked.clear()
 
     def rebuild(self) -> int:
-        """Draw all edges anew from the vectors that there are; return how many. Needs no model.
+        """Draw all edges anew from the present vectors; return how many. It needs no model.
 
-        Texts that have no vector are marked.
+        Texts without a vector are marked.
         """
         stored = self._edges.state()
         if stored is None:
@@ -431,11 +430,11 @@ class Similarity:
         return links
 
     def verify(self) -> tuple[list[Difference], dict[str, int]]:
-        """Compare vectors and edges with the texts; return what differs, and what was checked.
+        """Compare vectors and edges with the texts; return differences, and what was checked.
 
-        What is pending is left out, and edges are compared where nothing is. A server's index may
-        miss neighbours among more than :data:`SHORTLIST` nodes: there only edges that should not
-        be there, or with another similarity, are differences.
+        Pending texts are left out; edges are compared only if nothing is pending. A server's index
+        may miss neighbours among more than :data:`SHORTLIST` nodes: there only wrong edges, or
+        wrong similarities, are differences.
         """
         stored = self._edges.state()
         if stored is None:
@@ -469,8 +468,8 @@ class Similarity:
     ) -> SearchIndex:
         """Embed and link what waits.
 
-        Where another process writes, or the disk is full, that is only for the eyes of this one.
-        Returns the index that it is in: a reader that becomes the writer has another one.
+        If another process writes, or the disk is full, only this process sees the result. Return
+        the index with it: a reader that becomes the writer has another one.
         """
         if lost:
             said = "%d texts have no vector: it was lost, damaged, or never stored; they are "
@@ -497,7 +496,7 @@ class Similarity:
                 index = self._opened()
                 stored = self._edges.state()
                 for label, there in queued(stored).items() if stored is not None else ():
-                    # Another process may have linked them, and what was not stored waits on.
+                    # Another process may have linked them; what was not stored waits on.
                     left = {*waiting[label]} if first else {*waiting[label]} & {*there}
                     if left := left.difference(() if server else index.lacking(label)):
                         self._link_waiting(index, label, sorted(left))
@@ -506,7 +505,7 @@ class Similarity:
 
     @staticmethod
     def _lost(index: SearchIndex, waiting: Mapping[str, Sequence[str]]) -> list[Row]:
-        """Return the nodes that lack a vector and are not in the queue."""
+        """Return the nodes without a vector that are not in the queue."""
         return [
             {"id": key, "kind": label}
             for label, ids in waiting.items()
@@ -533,7 +532,7 @@ class Similarity:
             self._told = True
 
     def _opened(self, stored: Row | None = None) -> SearchIndex:
-        """Return the index, for the vectors of what is stored, or else of the embedder in force."""
+        """Return the index for the stored vectors, else for the embedder in force."""
         index = self._graph.store.index(self._graph.ns)
         if stored is None:
             index.open(self.embedder.name, self.embedder.dimensions)
@@ -548,15 +547,15 @@ class Similarity:
         texts: Mapping[str, str],
         made: Mapping[str, Vector],
     ) -> SearchIndex:
-        """Index nodes with the vectors that were made, and return the index they are in.
+        """Index nodes with the new vectors, and return the index with them.
 
-        That is another one where another process wrote while the vectors were made.
+        That is another index if another process wrote meanwhile.
         """
         try:
             with self._graph.store.alone():
                 index = self._opened()
                 index.put(label, texts, made)
-        except LockedError:  # then they are only in memory
+        except LockedError:  # then only memory has them
             index.put(label, texts, made)
         return index
 

@@ -54,8 +54,8 @@ class Upkeep:
     def initialize(self) -> int:
         """Create missing constraints and indexes; return the schema version.
 
-        Other methods do this automatically at their first call, where the memory is new or of an
-        older version; counts that an older graphmem did not keep are derived then.
+        Other methods do this at their first call, if the memory is new or of an older version. Then
+        they also derive counts that an older graphmem did not keep.
         """
         return self._graph.store.apply_schema(repair=True)
 
@@ -85,9 +85,9 @@ class Upkeep:
             episode_id: id of the episode, or of an abandoned attempt. Give one of the three.
             agent: name of the agent.
             user: name of the user.
-            compact: rewrite the files at once. None: for an agent or a user only; what one
-                episode held then stays in the log until the next checkpoint, at the latest until
-                the memory is closed.
+            compact: rewrite the files at once. None: only for an agent or a user; one episode then
+                stays in the log until the next checkpoint, at the latest until the memory is
+                closed.
 
         Raises:
             NotFoundError: there is no such episode, agent or user in this namespace.
@@ -124,8 +124,8 @@ class Upkeep:
 
         Args:
             older_than: days (or a timedelta) since the end of an episode, else its start, else its
-                recording, from 0, for instance 90; None: any age. Abandoned attempts that are so
-                old go as well.
+                recording, from 0, for instance 90; None: any age. Abandoned attempts of that age
+                are erased, too.
             below_confidence: each strategy of the episode must have a lower confidence (posterior
                 mean, from 0 to 1) for its agent and type of task, for instance 0.3; None: any
                 confidence.
@@ -140,11 +140,11 @@ class Upkeep:
     def backup(self, folder: str | Path) -> BackupReport:
         """Write the whole memory, with all its namespaces, to a new folder.
 
-        Other threads and processes may write meanwhile: the backup holds one moment. It is a memory
-        itself. Vectors are not in it, and are made again at the first search.
+        Other threads and processes can write meanwhile: the backup holds one moment. It is a memory
+        itself. It holds no vectors; the first search makes them again.
 
         Args:
-            folder: a folder that is empty or not there.
+            folder: a folder that is empty or does not exist.
 
         Raises:
             StorageError: there is no memory; the folder holds something or cannot be written.
@@ -154,7 +154,7 @@ class Upkeep:
         return BackupReport(path=str(folder), bytes=size, nodes=nodes)
 
     def restore(self, folder: str | Path) -> BackupReport:
-        """Fill this memory, of which nothing may be there yet, from a backup.
+        """Fill this memory, which must be empty, from a backup.
 
         Args:
             folder: the folder of a backup, or a whole copy of a memory's folder.
@@ -168,13 +168,13 @@ class Upkeep:
         return BackupReport(path=store.url, bytes=size, nodes=nodes)
 
     def accept_loss(self) -> LossReport:
-        """Go on with the files that are there, where some are missing, damaged or older.
+        """Go on with the present files, if some are missing, damaged or older.
 
-        Rebuild and verify the memory afterwards: what is derived may count episodes that are lost.
+        Rebuild and verify the memory afterwards: derived numbers may count lost episodes.
 
         Raises:
             LockedError: another process writes.
-            StorageError: what is there cannot be read.
+            StorageError: the present files cannot be read.
         """
         loss = self._graph.store.accept_loss()
         return LossReport(problems=loss.problems, transactions=loss.transactions)
@@ -214,7 +214,7 @@ class Upkeep:
     def pending(self) -> dict[str, int]:
         """Return the numbers of strategies and tasks to be embedded and linked, by label.
 
-        What has no vector is among them, also where it was lost or damaged.
+        Texts whose vector is missing, lost or damaged are among them.
         """
         return self._similarity.pending()
 
@@ -227,8 +227,8 @@ class Upkeep:
     ) -> ExportReport:
         """Write all episodes to a file, replacing it; JSON lines also hold abandoned attempts.
 
-        Args:
-            path: the file; it is replaced at the end, and so never half written. A device or a pipe
+            path: the file; it is replaced at the end, so it is never half written. A device or a
+                pipe is not replaced; everything is written to it at the end.
                 is not replaced: all goes into it at the end.
             format_name: "sentinel" or "jsonl" (JSON lines; ids stay the same).
             document: only the episodes of an imported Sentinel file, by its name.

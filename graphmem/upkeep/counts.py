@@ -69,12 +69,12 @@ class Counts(Paged):
         return Verified(differences, counted)
 
     def mend(self, tx: Transaction, page: Page) -> Rebuilt:
-        """Write what the facts say of some nodes, and drop those that nothing speaks of."""
+        """Write what the facts say of some nodes, and remove those without any fact."""
         return derive(tx, *page.items)
 
 
 def derive(tx: Transaction, label: str, ids: Sequence[str]) -> Rebuilt:
-    """Write what the facts say of some nodes, and drop those that nothing speaks of."""
+    """Write what the facts say of some nodes, and remove those without any fact."""
     ids = list(ids)
     _lock(tx, label, ids)
     for kind in KINDS:
@@ -94,7 +94,7 @@ def derive(tx: Transaction, label: str, ids: Sequence[str]) -> Rebuilt:
 
 
 def _lock(tx: Transaction, label: str, ids: list[str]) -> None:
-    """Lock nodes, and what learning locks before it changes what is derived of them."""
+    """Lock nodes, and what learning locks before it changes their derived data."""
     if label == TALLIES.label and tx.graph.must_lock:
         names = [row["name"] for row in tx.run("maintenance.names_of_agents", ids=ids)]
         lock(tx, [stream_id(tx.ns, name) for name in names])

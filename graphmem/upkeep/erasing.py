@@ -249,7 +249,7 @@ class Eraser:
         ]
 
     def _remove(self, tx: Transaction, ids: Sequence[str]) -> _Removed:
-        """Remove episodes, and derive everything again that they contributed to."""
+        """Remove episodes, and derive everything again to which they contributed."""
         ns = self._graph.ns
         touched = self._gather(tx, "erasing.touched", ids)
         if not touched:
@@ -272,7 +272,7 @@ class Eraser:
         touched = self._gather(tx, "erasing.touched", ids)
         if not touched:
             return _Removed()
-        # The latest first: an engine that keeps a node's edges in a list finds theirs at its end.
+        # The latest first: an engine that keeps a node's edges in a list finds these at its end.
         touched.sort(key=lambda row: (row["recorded_at"], row["id"]), reverse=True)
         there = [row["id"] for row in touched]
         names = {stream_id(ns, row["agent_name"]): row["agent"] for row in touched}
@@ -362,7 +362,7 @@ def _drop_abandoned(tx: Transaction, ids: Sequence[str]) -> int:
 
 
 def _take(tx: Transaction, shares: Shares, label: str, ids: Sequence[str]) -> int:
-    """Take what episodes added from nodes of a label; return the number of removed nodes."""
+    """Take the share of episodes from nodes of a label; return the number of removed nodes."""
     if label in SHARED_LABELS:
         if label == "Strategy":
             for page in paged(ids):

@@ -42,7 +42,7 @@ from graphmem.upkeep.sentinel_lists import OwnLists
 
 BATCH = 500
 _OWN_FORM, _FORMER_FORM = "sentinel_log", sentinel.SOURCE
-"""What a Document says of the form of its file: that of Sentinel, or the former one of graphmem."""
+"""What a Document says of the form of its file: Sentinel's own, or graphmem's former one."""
 EVERY = 2**31 - 1
 """A limit that is never reached."""
 
@@ -193,7 +193,7 @@ class Exchange:
             listed = tx.run("exchange.episodes")
             told = ((row["id"], _origin(row), None) for row in listed)
             for (_, (key, occurrence, source), _), stored in self._contents(tx, told):
-                # Where it stands between other lines says nothing, so even the first is marked.
+                # Its place between other lines says nothing, so even the first is marked.
                 which = FIRST if key is None and occurrence is None else occurrence
                 line = jsonl.record(stored, key, which, source)
                 file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
@@ -277,7 +277,7 @@ class Exchange:
     def _former(
         self, tx: Transaction, file: TextIO, path: str, documents: list[Row], *, alone: bool
     ) -> ExportReport:
-        """Write episodes in the form in which graphmem wrote them before, as they were imported."""
+        """Write imported episodes in graphmem's former form."""
         told, others = self._told(tx, documents, alone=alone)
         rests = [json.loads(row["rest"]) for row in documents if row["rest"] is not None]
         same = len(documents) == len(rests) == 1 and not others
@@ -527,7 +527,7 @@ def _flat(value: Any) -> bool:
 
 
 def _write_members(file: TextIO, members: Mapping[str, Any]) -> None:
-    """Write what an object holds beside the list that it begins with, and close it."""
+    """Write what an object holds besides the list that it begins with, and close it."""
     for key, value in members.items():
         file.write(f",\n  {json.dumps(key, ensure_ascii=False)}: {_indented(value, '  ').lstrip()}")
     file.write("\n}\n")

@@ -1,4 +1,4 @@
-"""Episodes compared with what was learned: content, classes, and the policies they took."""
+"""Compares episodes with what was learned: content, classes, and the policies that they took."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Facts(Paged):
         return (Page(page, len(page)) for page in pages(ids))
 
     def compare(self, tx: Transaction, page: Page) -> Verified:
-        """Compare episodes with the hash of what was learned, and with what follows from it."""
+        """Compare episodes with the hash of their content, and with what follows from it."""
         ids = page.items
         contents = read_contents(tx, ids)
         differences = list(_took_differences(tx, ids, contents))
@@ -55,7 +55,7 @@ class Facts(Paged):
         return Verified(differences, {"episodes": len(ids)})
 
     def mend(self, tx: Transaction, page: Page) -> Rebuilt:
-        """Have episodes count under what they should; the facts themselves are never changed."""
+        """Let episodes count under the right classes; the facts never change."""
         contents = read_contents(tx, page.items)
         wrong = _misclassified(tx, page.items, contents)
         rows = [{"id": key, **classes} for key, _, classes in wrong]
@@ -67,7 +67,7 @@ class Facts(Paged):
 def _misclassified(
     tx: Transaction, ids: list[str], contents: Contents
 ) -> Iterator[tuple[str, Row, dict[str, str | None]]]:
-    """Yield episodes that count under something else than they should: id, stored, expected."""
+    """Yield episodes that count under a wrong class: id, stored, expected."""
     for row in tx.run("lessons_maintenance.classes", ids=ids):
         held = contents.get(row["id"])
         if held is not None:

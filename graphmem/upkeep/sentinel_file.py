@@ -1,8 +1,8 @@
-"""A Sentinel file that is read: its episodes, and what it holds beside them.
+"""Reads a Sentinel file: its episodes, and what it holds besides them.
 
-Its list of episodes is ``episode_log`` in Sentinel's own form, ``episodes`` in the form that
-graphmem wrote before; of both the first one counts. The file is read twice, to check all of it and
-to learn from it, and no more than a batch of episodes is in memory.
+Its list of episodes is ``episode_log`` in Sentinel's own form, ``episodes`` in graphmem's former
+form; if it has both, the first one counts. The file is read twice, to check all of it and to learn
+from it. No more than a batch of episodes is in memory.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from graphmem.seeding.reading import DamagedError, Limits, Values
 from graphmem.seeding.sources import Source, damage
 
 AT_ONCE = 2_500
-"""Most episodes of a Sentinel file in a statement; the transaction of all of them takes more memory
-with fewer of them at once, and also with more."""
+"""Most episodes of a Sentinel file in a statement. With fewer, and also with more, the transaction
+of all of them takes more memory."""
 BATCH_BYTES = 4_000_000
-"""A batch ends when so much of a file was read for it, so that memory stays bounded."""
+"""A batch ends when so much of a file was read for it, to bound memory."""
 
 
 class Document(Input):
-    """What a file is known by."""
+    """What identifies a file."""
 
     name: Name
 
 
 class SentinelFile:
-    """A Sentinel file, of which no more than a batch of episodes is in memory at a time."""
+    """A Sentinel file. No more than a batch of its episodes is in memory at a time."""
 
     def __init__(self, source: Source, name: str | None, limits: Limits) -> None:
         self.source = source
         self.name = Document(name=source.stem if name is None else name).name
         """The name of its document."""
         self.kept: list[str] = []
-        """The names of what it holds beside its episodes."""
+        """The names of what it holds besides its episodes."""
         self.listed: str | None = None
         """The name of its list of episodes."""
         self.before = 0
@@ -52,7 +52,7 @@ class SentinelFile:
         return self.listed == sentinel.LOG
 
     def check(self) -> str:
-        """Check the whole file; return what it holds beside its episodes, as JSON.
+        """Check the whole file; return what it holds besides its episodes, as JSON.
 
         Raises:
             SeedingError: it cannot be read, is damaged, is not a Sentinel file, or of a newer
@@ -96,7 +96,7 @@ class SentinelFile:
             yield batch
 
     def _forms(self, beside: dict[str, bytes] | None) -> Iterator[tuple[int, Any]]:
-        """Yield the forms with their places from 0; put the text of all else there, if asked."""
+        """Yield the forms with their places from 0; put the text of the rest there, if asked."""
         where = ""
         with self.source.open(self._limits) as (_, stream):
             values = Values(stream, self._limits)
@@ -170,7 +170,7 @@ def _object(members: Mapping[str, bytes]) -> bytes:
 
 
 def _problems(rest: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong in the lists beside a log, with its place."""
+    """Yield the errors in the lists besides a log, with their places."""
     if not _is_count(rest.get(sentinel.TOTAL, 0)):
         yield f"{sentinel.TOTAL}: is not a number of episodes"
     for name in ("global_rules", "mistakes", "successes"):

@@ -1,8 +1,8 @@
-"""The lists beside the log of a Sentinel file: those of imported files, and what came since.
+"""The lists besides the log of a Sentinel file: those of imported files, and later additions.
 
-What an imported file held stays as it is. Each episode that is of no such file is then added, as
-Sentinel adds one: its score, its sentences, and its mistake cards, which are merged by type, task,
-worker and correct decision.
+What an imported file held stays as it is. Each episode of no such file is then added as Sentinel
+adds one: its score, its sentences, and its mistake cards, merged by type, task, worker and correct
+decision.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Card = dict[str, Any]
 
 
 class OwnLists:
-    """What stands beside the log.
+    """What stands besides the log.
 
     Args:
         rests: what imported files held, without their logs.
@@ -77,7 +77,7 @@ class OwnLists:
                 lines.append(line)
 
     def finish(self, total: int) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """Return what stands beside the log, and the names of what differs from imported files."""
+        """Return what stands besides the log, and the names that differ from imported files."""
         self.held[sentinel.TOTAL] = total
         self.held["mistake_cards"].sort(key=_rank, reverse=True)
         changed = tuple(

@@ -1,7 +1,7 @@
-"""The shares that episodes have in derived data, and taking them away when the episodes go.
+"""Takes the shares of erased episodes from derived data.
 
-What a share does not tell (which time is the latest one now) is derived anew from the episodes that
-are left, for the items that need it alone. So erasing takes time for what goes, not for what stays.
+What a share does not tell (the latest time now, for instance) is derived anew from the remaining
+episodes, only for the items that need it. So the time depends on what is erased, not on what stays.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from graphmem.store.port import TEXTS, Row
 from graphmem.upkeep.counts import half_life_of
 
 SHARED = (STRATEGIES, OUTCOMES, CO_OCCURRENCES, HEURISTICS, ANTI_PATTERNS, TASKS, AGENTS, TALLIES)
-"""Kinds of which shares are taken, in this order."""
+"""Kinds from which shares are taken, in this order."""
 LABELS = ("Strategy", "Task", "Agent")
 _FEW = 50
-"""Values up to which a derivation is narrowed to them; an engine looks through them one by one."""
+"""Most values that narrow a derivation; an engine looks through them one by one."""
 _PAGE = 1_000
 
 
@@ -48,7 +48,7 @@ class Shares:
     def take(self, label: str, ids: Sequence[str]) -> int:
         """Take the shares from nodes of a label that the episodes were linked to.
 
-        Return the number of nodes removed because nothing speaks of them any more.
+        Return the number of nodes removed because no episode supports them any more.
         """
         removed = 0
         for page in pages(ids, _PAGE):
@@ -80,7 +80,7 @@ class Shares:
                     renew(kind, [row for row in page if kind.key_of(row) in keys])
 
     def _renew(self, kind: Kind, rows: list[Row]) -> None:
-        """Derive items anew that are there."""
+        """Derive existing items anew."""
         homes, narrow = _about(kind, rows)
         options = ["few"] if kind is OUTCOMES and narrow["tasks"] is not None else []
         wanted = {kind.key_of(row) for row in rows}

@@ -78,7 +78,7 @@ def open_embedder(name: str) -> Embedder:
 
 
 def embedders(in_force: str) -> list[EmbedderInfo]:
-    """Return the available embedders, and what others lack; no model is loaded.
+    """Return the available embedders, and what others lack; load no model.
 
     Args:
         in_force: the name in the settings; it is listed even if there is no such embedder.

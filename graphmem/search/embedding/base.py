@@ -63,9 +63,10 @@ class Thresholds:
         """Return the cosine from which the nearest of so many texts is relevant.
 
         The more texts there are, the higher is the greatest cosine that chance brings: of 1,000
-        texts one is nearly always over what one pair in 100 exceeds. So it rises with the logarithm
-        of their number, from ``floor`` (up to 10 texts) to ``near`` (from 1,000 texts on). That is
-        slower than for independent texts, since the tasks of a memory resemble each other.
+        texts, one is nearly always over the value that one pair in 100 exceeds. So the cosine rises
+        with the logarithm of their number, from ``floor`` (up to 10 texts) to ``near`` (from 1,000
+        texts on). That is slower than for independent texts, because the tasks of a memory resemble
+        each other.
         """
         if self.floor is None:
             return self.near

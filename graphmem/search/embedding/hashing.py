@@ -31,9 +31,9 @@ class Hashing:
 
     The thresholds are those of :func:`graphmem.search.embedding.measured`, rounded: of pairs of
     unrelated texts one in 10,000 is over ``similar``, one in 1,000 over ``near``, one in 100 over
-    ``floor``. Texts of one kind share words without sharing a meaning: of questions to databases
-    without a common table 0.6 % are over ``similar`` and 3.5 % over ``near``; of those that the
-    same statement answers, two thirds and four fifths.
+    ``floor``. Texts of one kind share words but not always a meaning. Of pairs of questions to
+    databases without a common table, 0.6 % are over ``similar`` and 3.5 % over ``near``; of pairs
+    that the same statement answers, two thirds and four fifths.
     """
 
     name: ClassVar[str] = "hashing"

@@ -49,7 +49,7 @@ class _Loaded:
     tokenizer: Tokenizer
     session: Any
     for_one: bool
-    """A form that loads fast but is slower for a text, for a process that asks once."""
+    """A form that loads fast but computes slower, for a process that asks once."""
 
 
 class MiniLM:
@@ -58,11 +58,11 @@ class MiniLM:
     A batch has only texts with equally many tokens, so there is no padding and the vector of a text
     does not depend on the other texts. Only the first 256 tokens of a text are read.
 
-    The thresholds are quantiles of what chance brings, rounded: of pairs of texts on different
+    The thresholds are quantiles of chance similarities, rounded. Of pairs of texts on different
     subjects (48,840 of the paraphrase set in ``tests/data``) one in 10,000 is over ``similar``, one
-    in 1,000 over ``near`` and one in 100 over ``floor``. Of questions that are all about databases
-    (InterCode SQL), of those that share no table 0.15 % are over ``similar`` and 1.4 % over
-    ``near``; of those that the same statement answers, 99.6 % and all.
+    in 1,000 over ``near`` and one in 100 over ``floor``. Of pairs of questions about databases
+    (InterCode SQL) that share no table, 0.15 % are over ``similar`` and 1.4 % over ``near``; of
+    pairs that the same statement answers, 99.6 % and all.
     """
 
     name: ClassVar[str] = "minilm"
@@ -129,10 +129,10 @@ def missing() -> str | None:
 
 
 def load_beside(needed: Callable[[], bool]) -> None:
-    """Load the model for one text, if it is needed, in a thread while the caller does other work.
+    """Load the model for one text, if needed, in a thread while the caller does other work.
 
     The next :class:`MiniLM` that needs it waits for it and takes it. It is loaded in the form on
-    disk, which takes a third of the time; later calls load it again. One that is there is taken.
+    disk, which takes a third of the time; later calls load it again. A loaded model is taken.
 
     Args:
         needed: called in that thread, returns whether to load the model; must not raise.

@@ -19,7 +19,7 @@ PREFIX = "sentence-transformers"
 INSTALL = "pip install sentence-transformers"
 BATCH = 32
 ROOM = "GLIBC_TUNABLES=glibc.rtld.optional_static_tls=16384"
-"""In the environment before Python starts: where libraries want more room than glibc keeps."""
+"""In the environment before Python starts: makes room for libraries that glibc does not keep."""
 
 
 class SentenceTransformers:

@@ -1,5 +1,5 @@
-"""Ways to use a memory from other programs: each maps what these call to the facade.
+"""Ways to use a memory from other programs: each maps their calls to the facade.
 
-Each is a module or package of its own with an extra of its own; nothing of graphmem imports it but
-its command.
+Each is a module or package with an extra of its own. Nothing of graphmem imports it but its
+command.
 """

@@ -1,7 +1,7 @@
 """Records what an agent does in a Gymnasium environment: to a log, into a memory, or both.
 
-Wrap the environment; the agent stays as it is. At the end of a run one episode is made of its
-transitions, with what the caller says of its outcome, and values of actions are learned from them.
+Wrap the environment; the agent stays as it is. At the end of a run its transitions become one
+episode, with the outcome that the caller gives, and values of actions are learned from them.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Recorder(gymnasium.Wrapper):
     """An environment whose runs are recorded.
 
     Attributes:
-        actions: the names of the actions, where the environment has a number of them.
-        state: the state that was seen last, as a policy has it.
+        actions: the names of the actions, if the environment has a number of them.
+        state: the latest state, as a policy has it.
 
     Args:
         env: the environment.
@@ -54,15 +54,15 @@ class Recorder(gymnasium.Wrapper):
         outcome: whether a run was a success: a function of the run, whose ``metadata`` has the
             ``return``, ``terminated``, ``truncated`` and ``info``; or the name of an evaluator.
             ``stated``: what the environment says, by ``is_success`` or ``success`` in its
-            information, else by its ``reward_threshold``. None, and a run of which nothing is
-            stated: recorded, not counted.
-        agent: whose runs they are.
+            information, else by its ``reward_threshold``. None: runs are recorded, not counted; so
+            are runs whose outcome is unknown.
+        agent: the agent of the runs.
         strategy: what the agent does, in words.
-        state: takes an observation and returns what counts of it: a mapping, or one value. Where
-            observations are real numbers it must round them, or put them into bins.
+        state: takes an observation and returns the part that counts: a mapping, or one value. If
+            observations are real numbers, it must round them, or put them into bins.
         actions: names of the actions, or a function that returns the name of one.
-        strict: raise what goes wrong when a run is recorded; else it is logged as a warning,
-            without contents, and the agent goes on.
+        strict: raise errors of the recording; else they are logged as warnings, without contents,
+            and the agent goes on.
 
     Raises:
         ValidationError: an argument is wrong, or states or actions of this environment need a
@@ -111,7 +111,7 @@ class Recorder(gymnasium.Wrapper):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin a run; one that has not ended is recorded without an outcome."""
+        """Begin a run; record one that has not ended without an outcome."""
         self._end(None)
         seen, info = self.env.reset(seed=seed, options=options)
         self._seed = seed
@@ -145,7 +145,7 @@ class Recorder(gymnasium.Wrapper):
         super().close()
 
     def _head(self) -> dict[str, Any]:
-        """Return what a line says beside its transition."""
+        """Return the fields of a line besides its transition."""
         if not self._run:
             self._id = uuid4().hex
         head: dict[str, Any] = {
@@ -161,7 +161,7 @@ class Recorder(gymnasium.Wrapper):
         return head
 
     def _end(self, info: Mapping[str, Any] | None) -> None:
-        """Record the run; ``info`` is that of its last step, None where it has not ended."""
+        """Record the run; ``info`` is that of its last step, None if it has not ended."""
         run, self._run = self._run, []
         if not run:
             return
@@ -182,7 +182,7 @@ class Recorder(gymnasium.Wrapper):
 
     @contextmanager
     def _going_on(self, problem: str) -> Iterator[None]:
-        """Log what goes wrong here, so that the agent goes on; with ``strict``, let it through."""
+        """Log errors here, so that the agent goes on; with ``strict``, let them through."""
         try:
             yield
         except Exception as error:
@@ -271,7 +271,7 @@ def _names(space: Any, given: Sequence[str] | None) -> list[str]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of numpy, or with such values in it, as JSON has it."""
+    """Return a value of numpy, or one that contains such values, as JSON has it."""
     if isinstance(value, Mapping):
         return {str(name): _plain(one) for name, one in value.items()}
     if isinstance(value, list | tuple):

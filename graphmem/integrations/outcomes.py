@@ -22,11 +22,11 @@ GROUP = "graphmem.evaluators"
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What an agent did at one task, for whoever says whether it succeeded.
+    """What an agent did at one task, for the function that says whether it succeeded.
 
     ``answer`` is its last answer as the framework gives it, ``error`` what it raised, if anything.
-    ``stated`` is what the run itself says of its outcome, where it does: True, False or a score in
-    [0, 1]. ``metadata`` is what the framework knows besides.
+    ``stated`` is the outcome that the run itself states, if it does: True, False or a score in
+    [0, 1]. ``metadata`` is what else the framework knows.
     """
 
     task: str
@@ -73,12 +73,12 @@ def tell(
     threshold: float,
     error: str | None = None,
 ) -> None:
-    """Tell an attempt how its run went; None: nobody said.
+    """Tell an attempt the outcome of its run; None: it is unknown.
 
     Args:
-        attempt: an attempt that runs.
+        attempt: a running attempt.
         verdict: what a judge returned.
-        threshold: the score from which on a run succeeded.
+        threshold: a run with at least this score succeeded.
         error: what ended the run, if anything.
 
     Raises:

@@ -41,7 +41,7 @@ __all__ = ["GraphMemCapability"]
 SOURCE = "pydantic-ai"
 _NO_ERRORS = (ApprovalRequired, CallDeferred, SkipToolExecution)
 _ANSWERS = (ToolFailedError, ToolRetryError)
-"""What the model is told of an error; the error itself is their cause."""
+"""What the model is told of an error; the error itself is the cause of these."""
 
 
 class GraphMemCapability(AbstractCapability[Any]):
@@ -52,22 +52,23 @@ class GraphMemCapability(AbstractCapability[Any]):
 
     The task is the prompt of the run. What is known of it is added to the instructions. At the end
     one episode is learned: its steps are the tool calls, and ``outcome`` says whether it succeeded.
-    A run whose outcome nobody says is an abandoned attempt, and counts nowhere. So is one that was
-    cancelled, whose stream was left early, or that stops for an approval or an external tool; what
-    goes on from there is a run of its own.
+    A run without an outcome is an abandoned attempt, and counts nowhere. So is a run that was
+    cancelled, whose stream was left early, or that stops for an approval or an external tool; the
+    rest of it is a run of its own.
 
     Args:
         memory: a Memory or an AsyncMemory.
         outcome: says how a run went: a function of the :class:`Run` that returns True, False, a
             score in [0, 1] or None, or the name of an evaluator; None: nothing is counted.
-        strategy: what counts as the strategy: ``tools`` (which were called), ``model``, ``agent``,
-            the name of a field of the run's metadata, or a function of the Run that returns texts.
+        strategy: what counts as the strategy: ``tools`` (those that were called), ``model``,
+            ``agent``, the name of a field of the run's metadata, or a function of the Run that
+            returns texts.
         task: a function of the RunContext that returns what the run is about; None or "" leaves
             the run out. Default: the prompt.
-        agent: the name of the agent, whose access rights the context has; default: the agent's.
+        agent: the name of the agent; the context has its access rights. Default: the agent's own.
         task_type: a class of tasks.
         max_tokens: length limit of the context, at least 1.
-        strict: raise errors of graphmem, in place of a warning.
+        strict: raise errors of graphmem, instead of a warning.
 
     Raises:
         NotFoundError: no evaluator of that name is installed.
@@ -102,7 +103,7 @@ class GraphMemCapability(AbstractCapability[Any]):
 
     @override
     async def for_run(self, ctx: RunContext[Any]) -> GraphMemCapability:
-        """Return the capability of one run, which holds what belongs to it."""
+        """Return the capability of one run, which holds its state."""
         mine = copy.copy(self)
         task = None
         with self._runs.going_on("the task is not known"):
@@ -113,7 +114,7 @@ class GraphMemCapability(AbstractCapability[Any]):
 
     @override
     def get_instructions(self) -> Callable[[], Any] | None:
-        """Return what adds the context to the instructions of a run."""
+        """Return the function that adds the context to the instructions of a run."""
         return None if self._running is None else self._running.acontext
 
     @override
@@ -177,7 +178,7 @@ class GraphMemCapability(AbstractCapability[Any]):
 
 
 def _asked(ctx: RunContext[Any]) -> str:
-    """Return the words of the prompt; where a run goes on from messages, of the last one there."""
+    """Return the words of the prompt; if a run goes on from messages, those of the last one."""
     if ctx.prompt is not None:
         return _words(ctx.prompt)
     for message in reversed(ctx.messages):

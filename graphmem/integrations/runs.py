@@ -1,11 +1,11 @@
-"""One episode of each run of an agent, for frameworks that tell what happens while it runs.
+"""One episode for each run of an agent, for frameworks that tell what happens while it runs.
 
-A framework says that a run begins, that a tool was called, and that it ends, in its own words. Its
-integration passes that on to a :class:`Running`, which holds what belongs to that run. The episode
-is written at the end, by ``memory.attempt``.
+A framework says in its own words that a run begins, that a tool was called, and that it ends. Its
+integration passes that on to a :class:`Running`, which holds the state of that run. At the end,
+``memory.attempt`` writes the episode.
 
-An error of graphmem, or of the user's functions, does not break the run: it is logged as a warning
-that holds no content. With ``strict`` it is raised, unless the run raised: then its own error goes
+An error of graphmem, or of the user's functions, does not break the run. It is logged as a warning
+without content. With ``strict`` it is raised, unless the run raised: then the run's own error goes
 on.
 """
 
@@ -44,12 +44,12 @@ class Runs:
         source: the origin of the episodes.
         outcome: says how a run went: a function of the :class:`Run` that returns True, False, a
             score in [0, 1] or None, or the name of an evaluator; None: nothing is counted.
-        strategy: what counts as the strategy: ``tools`` (which were called), ``model``, ``agent``,
-            or a function of the Run that returns texts.
+        strategy: what counts as the strategy: ``tools`` (those that were called), ``model``,
+            ``agent``, or a function of the Run that returns texts.
         agent: the name of the agent; default: its name in the framework.
         task_type: a class of tasks.
         max_tokens: length limit of the context, at least 1.
-        strict: raise errors of graphmem, in place of a warning.
+        strict: raise errors of graphmem, instead of a warning.
 
     Raises:
         NotFoundError: no evaluator of that name is installed.
@@ -90,7 +90,7 @@ class Runs:
     def begin(
         self, task: str, *, agent: str | None = None, started_at: datetime | None = None
     ) -> Running:
-        """Return a run that begins. One without a task in words is not recorded.
+        """Return a run that begins. A run without a task in words is not recorded.
 
         Args:
             task: what the agent was asked.
@@ -106,7 +106,7 @@ class Runs:
 
     @contextmanager
     def going_on(self, problem: str, raised: BaseException | None = None) -> Iterator[None]:
-        """Log what goes wrong here, so that the agent goes on; with ``strict``, let it through."""
+        """Log errors here, so that the agent goes on; with ``strict``, let them through."""
         try:
             yield
         except Exception as error:
@@ -116,9 +116,9 @@ class Runs:
 
 
 class Running:
-    """A run of an agent that goes on. All threads may use it.
+    """A run of an agent. All threads may use it.
 
-    ``model``, the name of its model, is set when it is known. What comes after its end is ignored.
+    ``model``, the name of its model, is set when it is known. Calls after its end are ignored.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Running:
                 self._attempt = runs.attempt(self.task, agent, started_at)
 
     def context(self) -> str:
-        """Return what is known of the task, read once; nothing where that fails."""
+        """Return what is known of the task, read once; nothing if that fails."""
         attempt = self._attempt
         if attempt is not None:
             with self._runs.going_on("the context is not known"):
@@ -160,9 +160,9 @@ class Running:
 
         Args:
             tool: its name.
-            arguments: what it got; a text may be JSON.
+            arguments: its arguments; a text may be JSON.
             observation: what it returned.
-            error: what it raised, or what it said of it.
+            error: what it raised, or what it said of that.
         """
         attempt = self._attempt
         if attempt is None:
@@ -186,15 +186,15 @@ class Running:
         stated: bool | float | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write the episode, or the abandoned attempt; the first call does.
+        """Write the episode, or the abandoned attempt; only the first call does.
 
         Args:
             answer: the last answer, as the framework gives it.
-            error: what the run raised, or a text of it. One that was cancelled or interrupted is
+            error: what the run raised, or a text of it. A cancelled or interrupted run is
                 abandoned.
-            paused: it stopped before its end, for instance for an approval: it is abandoned.
+            paused: it stopped before its end, for instance for an approval; it is abandoned.
             stated: what the run itself says of its outcome.
-            metadata: what the framework knows besides.
+            metadata: what else the framework knows.
         """
         with self._lock:
             attempt, self._attempt = self._attempt, None
@@ -211,7 +211,7 @@ class Running:
         )
         runs = self._runs
         raised = error if isinstance(error, BaseException) else None
-        attempt._state.unjudged = True  # that a run raised is no outcome by itself
+        attempt._state.unjudged = True  # an error of the run is no outcome by itself
         with runs.going_on("the run was not learned", raised):
             try:
                 with runs.going_on("the strategy is not known", raised):
@@ -222,7 +222,7 @@ class Running:
                         tell(attempt, runs.judge(run), threshold, run.error)
             finally:
                 attempt.__exit__(None if raised is None else type(raised), raised, None)
-            if attempt.episode_id is None:  # then there is a note on the error of the run
+            if attempt.episode_id is None:  # then a note is on the error of the run
                 _log.warning("the run was not learned")
 
     async def aend(
@@ -270,12 +270,12 @@ def described(error: BaseException | str) -> str:
 
 
 def _key(text: str) -> str:
-    """Return a text as it can be a task or a name."""
+    """Return a text in a form that can be a task or a name."""
     return unicodedata.normalize("NFC", _text(text)).strip()[:MAX_KEY].strip()
 
 
 def _text(value: Any) -> str:
-    """Return a value as a text that can be stored: not too long, without lone surrogates."""
+    """Return a value as a text for storing: not too long, without lone surrogates."""
     if not isinstance(value, str):
         plain = _plain(value)
         value = plain if isinstance(plain, str) else canonical_json(plain)
@@ -284,7 +284,7 @@ def _text(value: Any) -> str:
 
 
 def _plain(value: Any) -> JsonValue:
-    """Return a value as JSON that can be stored; one that is too large, or is none, as a text."""
+    """Return a value as JSON for storing; a value that is too large, or no JSON, as a text."""
     if isinstance(value, str):
         return _text(value)
     try:

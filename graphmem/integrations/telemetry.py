@@ -1,11 +1,11 @@
-"""OpenTelemetry: a span and a duration of every call of a memory, after the GenAI conventions.
+"""OpenTelemetry: a span and a duration for every call of a memory, after the GenAI conventions.
 
 Needs the extra ``otel``. ``instrument()`` wraps the methods of memories and their parts, and
-``uninstrument()`` gives them back. Where no provider is set, nothing is recorded. What a memory
-holds, is asked or answers is in no span, but the text of a question where ``content`` allows it.
+``uninstrument()`` restores them. Without a provider nothing is recorded. Spans have no contents of
+a memory, of questions or of answers; only with ``content`` they have the text of a question.
 
-``gen_ai.memory.store.id`` is the namespace. ``gen_ai.memory.record.id`` is the id of the one thing
-that a call wrote, and ``graphmem.method`` says which method it was.
+``gen_ai.memory.store.id`` is the namespace, ``gen_ai.memory.record.id`` the id if the call wrote
+one thing, and ``graphmem.method`` the method.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ from graphmem.policies.ledger import Predictions
 from graphmem.upkeep import Upkeep
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-"""The variable by which programs allow contents in the spans of all GenAI libraries."""
+"""The variable that allows contents in the spans of all GenAI libraries."""
 _ALLOWED = {"true", "1", "span_only", "span_and_event"}
 SEARCH, UPSERT, UPDATE, DELETE = "search_memory", "upsert_memory", "update_memory", "delete_memory"
 CREATE_STORE, MAINTAIN = "create_memory_store", "maintain_memory"
-"""``maintain_memory`` is a name of our own, for what the conventions do not have."""
+"""``maintain_memory`` is a name of our own, for what the conventions lack."""
 BUCKETS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 """Bounds of durations in seconds that the conventions advise."""
 _TEXTS = {"text", "task", "strategy", "item", "cypher"}
-"""Names of first arguments that say what a reading call asks for."""
+"""Names of first arguments that hold the question of a reading call."""
 
 CLASSES: dict[type, str] = {
     Memory: "",
@@ -67,7 +67,7 @@ CLASSES: dict[type, str] = {
     Cycles: "cycles.",
     Upkeep: "upkeep.",
 }
-"""A memory and its parts, with what goes before the names of their methods."""
+"""A memory and its parts, with the prefixes of their methods' names."""
 OPERATIONS: dict[str, str] = {
     SEARCH: "context recall choose predict explain strategies evidence similar query stats evaluate"
     " episodes tasks show"
@@ -99,7 +99,7 @@ ATTEMPT = "attempt"
 
 
 class Instrumented:
-    """What :func:`instrument` did; leave the ``with`` block, and it is undone."""
+    """The effect of :func:`instrument`; leave the ``with`` block to undo it."""
 
     def __enter__(self) -> Instrumented:
         return self
@@ -114,7 +114,7 @@ class Instrumented:
 
 
 class Instrumentor:
-    """What ``opentelemetry-instrument`` finds and calls."""
+    """The class that ``opentelemetry-instrument`` finds and calls."""
 
     def instrument(
         self,
@@ -137,16 +137,16 @@ def instrument(
     meter_provider: metrics.MeterProvider | None = None,
     content: bool | None = None,
 ) -> Instrumented:
-    """Record the calls of all memories of this process, those that are open included.
+    """Record the calls of all memories of this process, also of open ones.
 
-    A second call takes the place of the first.
+    A second call replaces the first.
 
     Args:
         tracer_provider: receives spans; default: the global one, whenever it is set.
         meter_provider: receives durations; default: the global one, whenever it is set.
-        content: whether the text of a question is in its span, as ``gen_ai.memory.query.text``;
+        content: whether spans have the text of a question, as ``gen_ai.memory.query.text``;
             default: what the environment variable
-            ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` says, else not.
+            ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` says, else no.
     """
     uninstrument()
     if content is None:
@@ -165,7 +165,7 @@ def instrument(
 
 
 def uninstrument() -> None:
-    """Record no more; the methods are as they were."""
+    """Record no more; restore the methods."""
     while _wrapped:
         owner, name, own = _wrapped.pop()
         if own is None:
@@ -175,7 +175,7 @@ def uninstrument() -> None:
 
 
 _wrapped: list[tuple[type, str, Any]] = []
-"""What was wrapped: a class, a method, and what the class itself had of that name, if anything."""
+"""What was wrapped: a class, a method, and the class's own attribute of that name, if any."""
 
 
 def _wrap(owner: type, name: str, recorder: _Recorder, operation: str, label: str) -> None:
@@ -190,7 +190,7 @@ def _wrap(owner: type, name: str, recorder: _Recorder, operation: str, label: st
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is known of a method: its operation, its name, and the argument that asks."""
+    """A method: its operation, its name, and the argument with the question."""
 
     operation: str
     method: str
@@ -245,7 +245,7 @@ class _Recorder:
         self._on = tracer_provider is not None or meter_provider is not None
 
     def is_on(self) -> bool:
-        """Return whether there is a provider; one that was set globally stays."""
+        """Return whether there is a provider; a global one stays."""
         if not self._on:
             there = trace.get_tracer_provider(), metrics.get_meter_provider()
             self._on = any("Proxy" not in type(provider).__name__ for provider in there)
@@ -315,13 +315,13 @@ class _Recording:
 
 @functools.lru_cache(maxsize=64)
 def _address(url: str) -> dict[str, Any]:
-    """Return where a server is."""
+    """Return the address of a server."""
     parts = urlsplit(url)
     return {"server.address": parts.hostname or "", "server.port": parts.port or 7687}
 
 
 def _told(known: _Known, result: Any) -> dict[str, Any]:
-    """Return the attributes that the answer of a call has: how many, and the id of the only one."""
+    """Return the attributes from the answer of a call: how many, and the id of the only one."""
     record: object = None
     count: object = len(result) if isinstance(result, list) else None
     if known.operation == SEARCH:

@@ -1,4 +1,4 @@
-"""Calls of functions that a producer watches, and how an entry says what they did."""
+"""Calls of functions that a producer watches, and the words of an entry about them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Call:
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     error: Exception | None = None
-    """What it raised; None where it returned."""
+    """What it raised; None if it returned."""
 
     @property
     def name(self) -> str:
@@ -41,7 +41,7 @@ class Call:
         """The arguments by name, with defaults, without ``self`` and ``cls``."""
         try:
             bound = inspect.signature(self.function).bind(*self.args, **self.kwargs)
-        except (TypeError, ValueError):  # it does not take them, or nobody knows what it takes
+        except (TypeError, ValueError):  # it does not take them, or its signature is unknown
             unnamed = {str(place): value for place, value in enumerate(self.args)}
             return unnamed | dict(self.kwargs)
         bound.apply_defaults()
@@ -54,9 +54,9 @@ class Call:
 
 
 def described(call: Call, result: Any) -> tuple[JsonValue, tuple[str, ...]]:
-    """Return the content and the tags of the entry for a call, where no extractor is given.
+    """Return the content and the tags of the entry for a call, if there is no extractor.
 
-    What JSON cannot hold is shown as text; what is long is cut.
+    What JSON cannot hold becomes text; long texts are cut.
     """
     content: dict[str, JsonValue] = {"call": call.name, "arguments": _plain(call.arguments)}
     if call.error is None:

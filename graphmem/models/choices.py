@@ -15,11 +15,11 @@ class Considered(Output):
     """A candidate, and what is believed of it on the task.
 
     ``probability`` in (0, 1) is the expected success rate on the task; ``low`` and ``high`` are its
-    95 % credible interval. For choosing that rate is ``worth`` (over 0) trials: without the doubt
-    about how much tasks differ, which no trial elsewhere can lessen. ``propensity`` in [0, 1] is
-    the probability with which the way to choose takes this candidate. ``known`` says whether the
-    memory has the strategy. ``why`` says in a sentence which outcomes moved these numbers.
-    ``warnings`` are anti-patterns that speak against the strategy; they change nothing, because its
+    95 % credible interval. For choosing, that rate is worth ``worth`` (over 0) trials; this leaves
+    out the doubt about how much tasks differ, which no trial elsewhere can lessen. ``propensity``
+    in [0, 1] is the probability with which the way to choose takes this candidate. ``known`` says
+    whether the memory has the strategy. ``why`` says in a sentence which outcomes moved these
+    numbers. ``warnings`` are anti-patterns against the strategy; they change nothing, because its
     outcomes count already.
     """
 
@@ -35,10 +35,10 @@ class Considered(Output):
     """Trials of the strategy on this task."""
     here_successes: int
     near_trials: int
-    """Trials on tasks near this one."""
+    """Trials on near tasks."""
     near_successes: int
     type_trials: int
-    """Trials on tasks of its type; 0 where it has none."""
+    """Trials on tasks of its type; 0 if it has none."""
     type_successes: int
     trials: int
     """Trials on all tasks, by the agents that the caller may read."""
@@ -48,9 +48,9 @@ class Considered(Output):
 
 
 class Choice(Considered):
-    """The candidate that was taken, and how; the others, most likely taken first.
+    """The candidate that was taken, and how; the others, the most likely ones first.
 
-    Give it to ``learn`` as the strategy: then the episode keeps with which probability, and in
+    Give it to ``learn`` as the strategy: the episode then keeps with which probability, and in
     which way, the strategy was chosen. Its ``propensity`` is over 0. Nothing is written until then.
     """
 

@@ -35,7 +35,7 @@ from graphmem.models.fields import (
 )
 
 _SPARE = 0.01
-"""How far the probabilities of candidates may be from 1 in sum, as logs round them."""
+"""How far the sum of candidates' probabilities may be from 1, as logs round them."""
 
 
 class StrategyUse(Input):
@@ -44,11 +44,10 @@ class StrategyUse(Input):
     ``credit`` in [0, 1] weighs the score. ``shown`` says whether the memory offered the strategy. A
     strategy with ``applied=False`` is recorded, but not counted as tried.
 
-    Of a strategy that was chosen by chance, ``propensity`` in (0, 1] is the probability with which
+    For a strategy that was chosen by chance, ``propensity`` in (0, 1] is the probability with which
     it was chosen, ``explore`` the way to choose (``thompson``, ``greedy``, ``ucb``, ``epsilon``, or
-    a short name of your own), and ``candidates`` the probabilities of all strategies among which it
-    was chosen, by text, itself included; they sum to 1. With candidates, ``propensity`` can be left
-    out.
+    a short name of your own), and ``candidates`` the probabilities of all strategies that could be
+    chosen, by text; they sum to 1. With candidates you can leave out ``propensity``.
     """
 
     text: Name
@@ -121,7 +120,7 @@ class MistakeCard(Input):
 
     Cards with the same ``type``, ``task`` (default: the episode's), ``worker`` and
     ``correct_decision`` are the same mistake; ``seen`` counts the cards. A ``bad_decision`` in
-    ``extra``, where it was before it had a field, is that field.
+    ``extra``, its place in earlier versions, is that field.
     """
 
     type: Name
@@ -179,9 +178,9 @@ class Episode(Line):
 
     Give ``success``, or ``score`` in [0, 1], or both. ``reward`` is any finite number (default: the
     score). Datetimes need a time zone. ``successes`` and ``mistakes`` are sentences about what went
-    well and badly; rules are derived from them. An empty list of strategies means that none is
-    known. Without ``source_key``, ``occurrence`` tells equal episodes apart; exports have it, and
-    where it is not given, equal ones are numbered.
+    well and badly; rules come from them. An empty list of strategies means that none is known.
+    Without ``source_key``, ``occurrence`` tells equal episodes apart. Exports have it; if it is not
+    given, equal episodes are numbered.
     """
 
     task: Name
@@ -323,7 +322,7 @@ def use_content(use: StrategyUse) -> dict[str, Any]:
 
 
 _OPTIONAL = ("shown", "propensity", "explore", "candidates")
-"""Fields of a use that are left out of its content where they are not given."""
+"""Fields of a use that are left out of its content if they are not given."""
 
 
 def card_content(card: MistakeCard) -> dict[str, Any]:
@@ -334,8 +333,7 @@ def card_content(card: MistakeCard) -> dict[str, Any]:
 def hashed(held: dict[str, Any]) -> dict[str, Any]:
     """Return the content of an episode whose digest identifies it, which never changes.
 
-    There a ``bad_decision`` of a mistake card stands in its ``extra``, as it did before it had a
-    field.
+    There a ``bad_decision`` of a mistake card is in its ``extra``, its place in earlier versions.
     """
     cards = held.get("mistake_cards", ())
     if not any("bad_decision" in card for card in cards):

@@ -13,8 +13,8 @@ OwnWay = Callable[[str, Sequence[str]], Mapping[str, float]]
 class Estimate(Output):
     """An estimated success rate, with the bounds of its 95 % interval.
 
-    ``gain`` is the difference to the rate that the episodes got; its bounds come from the same
-    resamples, so that it is over 0 more certainly than the two intervals let see.
+    ``gain`` is the difference to the rate that the episodes got. Its bounds come from the same
+    resamples, so it can be surely over 0 although the two intervals overlap.
     """
 
     value: float
@@ -29,8 +29,8 @@ class LeftOut(Output):
     """Episodes that cannot be used, by reason.
 
     ``no_propensity``: no strategy says with which probability it was chosen. ``several_choices``:
-    more than one does. ``no_candidates``: the strategies among which it was chosen are not known,
-    but the way needs them. ``none_offered``: none of the given strategies was among them.
+    more than one does. ``no_candidates``: the way needs the strategies that could be chosen, and
+    they are not known. ``none_offered``: none of the given strategies was among them.
     """
 
     no_propensity: int
@@ -40,16 +40,15 @@ class LeftOut(Output):
 
 
 class Evaluation(Output):
-    """What another way to choose would have got, estimated from episodes that were chosen.
+    """What another way to choose would have got, estimated from past choices.
 
-    ``explore`` is the way (None: each of ``strategies`` alike; ``"own"``: a function), and
-    ``strategies`` are those to which choosing was restricted (None: all candidates). ``got`` is the
-    success rate of the ``episodes`` that were used; ``got_low`` and ``got_high`` bound its 95 %
-    interval.
+    ``explore`` is the way (None: each of ``strategies`` alike; ``"own"``: a function).
+    ``strategies`` are those to choose from (None: all candidates). ``got`` is the success rate of
+    the ``episodes`` that were used; ``got_low`` and ``got_high`` bound its 95 % interval.
 
     ``effective`` is the number of episodes with equal weights that would be as certain (between 1
     and ``episodes``), ``largest_weight`` the largest weight. ``unsupported`` in [0, 1] is the mean
-    probability with which the way takes candidates that had no chance of being chosen: nothing is
+    probability with which the way takes candidates that had no chance of being chosen. Nothing is
     known of these, so ``inverse_propensity`` is too low by what they would have got.
     """
 

@@ -14,8 +14,8 @@ class ImportReport(Output):
     """The answer of an import: how many episodes were new, and how many already known.
 
     ``kept`` names the other content of the file, which is stored unchanged; nothing is learned from
-    it. ``refused`` holds the episodes that the memory refused. Only JSON lines can have some, as
-    they are learned in several transactions; a Sentinel file is learned as a whole or not at all.
+    it. ``refused`` holds the episodes that the memory refused. Only JSON lines can have some,
+    because several transactions learn them; a Sentinel file is learned as a whole or not at all.
     """
 
     file: str
@@ -37,8 +37,8 @@ class ImportReport(Output):
 class ExportReport(Output):
     """The answer of an export: how many episodes the file holds.
 
-    ``derived`` names the lists that were derived from the memory, ``kept`` those that were imported
-    and are written back unchanged.
+    ``derived`` names the lists that come from the memory, ``kept`` the imported ones that are
+    written back unchanged.
     """
 
     file: str

@@ -33,7 +33,7 @@ class Why(Output):
 
     ``successes`` counts the trials that support the belief: those that worked; for an anti-pattern
     the failures with its class of errors; for a rule the supporting episodes. ``mean`` is the
-    posterior mean of their share, ``lower`` and ``upper`` are its Wilson bounds, all in [0, 1].
+    posterior mean of their share, ``lower`` and ``upper`` its Wilson bounds, all in [0, 1].
     """
 
     trials: int
@@ -211,9 +211,9 @@ class Explanation(Output):
     what_would_change: tuple[Turn, ...]
     cypher: str
     on_task: str | None = None
-    """The task that it is explained for."""
+    """The task for which it is explained."""
     expected: OutcomePrediction | None = None
-    """What is expected of its strategy on that task, and what that rests on."""
+    """What to expect of its strategy on that task, and what that rests on."""
 
     def __str__(self) -> str:
         return self.to_text()

@@ -57,7 +57,7 @@ def _normal(text: str) -> str:
 
 
 def _indexable(text: str) -> str:
-    if len(text) > MAX_TYPE:  # normalizing can make a text longer
+    if len(text) > MAX_TYPE:  # normalizing can lengthen a text
         raise ValueError(f"must have at most {MAX_TYPE:,} characters after normalizing")
     return text
 
@@ -133,7 +133,7 @@ class Input(BaseModel):
         except pydantic.ValidationError as error:
             raise explain(error, type(self)) from None
 
-    # Tell pydantic that this is not a custom constructor: errors then name the whole path of a
+    # Tells pydantic that this is not a custom constructor. Errors then name the whole path of a
     # nested field, and JSON is validated as JSON.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
@@ -159,13 +159,13 @@ class Output(BaseModel):
 
     model_config = ConfigDict(defer_build=True, frozen=True)
     _rows: ClassVar[str | None] = None
-    """The field whose items are the rows of a frame; None: the answer is a row itself."""
+    """The field whose items are the rows of a frame; None: the answer is one row."""
 
     def to_frame(self, library: Library | None = None) -> Any:
-        """Return the answer as a frame: a row for each of what it lists, else one row.
+        """Return the answer as a frame: a row for each item that it lists, else one row.
 
         Args:
-            library: ``pandas`` or ``polars``; None: pandas where it is installed, else polars.
+            library: ``pandas`` or ``polars``; None: pandas if it is installed, else polars.
 
         Raises:
             SettingsError: it is not installed.
@@ -180,7 +180,7 @@ class Output(BaseModel):
         return [self] if self._rows is None else tuple(getattr(self, self._rows))
 
     def _of_rows(self) -> type[BaseModel] | None:
-        """Return the model of the rows, which names the columns where there are none."""
+        """Return the model of the rows, which names the columns if there are no rows."""
         if self._rows is None:
             return type(self)
         return _model_in(type(self).model_fields[self._rows].annotation)
@@ -202,8 +202,8 @@ def explain(
 ) -> ValidationError:
     """Turn pydantic's report into one clear error about the first problem.
 
-    Where a field is missing and a near miss of its name is there, this is the problem. ``model``
-    has the names that may be meant.
+    If a field is missing and a name near it is there, that is the problem. ``model`` has the
+    possible names.
     """
     problems = error.errors(include_url=False)
     first = problems[0]

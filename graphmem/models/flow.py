@@ -1,4 +1,4 @@
-"""The dataflow between levels: who pulls what from whom, and what a tick did."""
+"""The dataflow between levels: which pulls what from which, and what a tick did."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class Subscription(Output):
     """The level that pulls."""
     source: str
     transformer: str | None
-    """What makes its entries out of those of the source; None: they are taken as they are."""
+    """What makes its entries from those of the source; None: they are taken as they are."""
     arguments: dict[str, JsonValue]
     where: Tags | None
-    """What the tags of the entries that it pulls are like; None: it pulls all."""
+    """The condition on the tags of pulled entries; None: it pulls all."""
     created: bool
-    """False where it was there, and was changed or left alone."""
+    """False if it was there, and was changed or left alone."""
 
 
 class Made(Input):
-    """What a transformer makes: an entry to be, and the entries that it was made from."""
+    """What a transformer makes: a new entry, and the entries that it was made from."""
 
     content: JsonValue
     tags: TagSet = ()
@@ -49,17 +49,17 @@ class Pulled(Output):
     made: int = 0
     """Entries of the target that are new, or got other content."""
     became: int = 0
-    """Entries that became episodes or knowledge, where the target shows these."""
+    """Entries that became episodes or knowledge, if the target shows these."""
     missed: int = 0
     """Entries that expired, or were removed, before they could be pulled."""
     left_out: int = 0
-    """Entries whose tags do not fit."""
+    """Entries whose tags do not match."""
     skipped: int = 0
     """Entries that cannot become what the target shows."""
     reasons: tuple[str, ...] = ()
     """Why entries were skipped: the first few reasons."""
     error: str | None = None
-    """Why it could not go on; what it did not pull is still pending."""
+    """Why it stopped; what it did not pull is still pending."""
 
 
 class LevelMaintained(Output):
@@ -69,19 +69,19 @@ class LevelMaintained(Output):
     expired: int = 0
     """Entries that were removed because their time was over."""
     pruned: int = 0
-    """Entries that were removed because they were hardly relevant any more."""
+    """Entries that were removed because they were hardly relevant."""
     merged: int = 0
-    """Entries that became one with an older one that says the same."""
+    """Entries that were merged into an older one that says the same."""
     over_capacity: int = 0
-    """Entries that were removed because there were too many: the least relevant."""
+    """The least relevant entries, which were removed because there were too many."""
     reindexed: int = 0
     """Entries that were embedded."""
     error: str | None = None
-    """Why nothing could be embedded."""
+    """Why no text could be embedded."""
 
     @property
     def removed(self) -> int:
-        """Entries that are not there any more."""
+        """Entries that were removed or merged."""
         return self.expired + self.pruned + self.merged + self.over_capacity
 
     @property
@@ -94,13 +94,13 @@ class MaintainReport(Output):
     """What maintenance did."""
 
     at: datetime
-    """The instant as of which it was done."""
+    """The instant that it was done for."""
     levels: tuple[LevelMaintained, ...] = ()
-    """Those that changed, by name."""
+    """The levels that changed, by name."""
 
     @property
     def removed(self) -> int:
-        """Entries that are not there any more."""
+        """Entries that were removed or merged."""
         return sum(one.removed for one in self.levels)
 
 
@@ -109,11 +109,11 @@ class TickReport(Output):
 
     at: datetime
     subscriptions: tuple[Pulled, ...] = ()
-    """Those that had something to pull, in the order of the dataflow."""
+    """The levels that had something to pull, in the order of the dataflow."""
     levels: dict[str, int] = Field(default_factory=dict)
-    """How many entries are new, or changed, in which level."""
+    """How many entries are new or changed, by level."""
     maintained: tuple[LevelMaintained, ...] = ()
-    """What maintenance did at the end, in the levels that it changed."""
+    """What maintenance did at the end, by level."""
 
     @property
     def ingested(self) -> int:

@@ -72,8 +72,8 @@ class PoolingStrengths(Output):
     ``task``, ``strategy`` and ``cell`` are the weights of the pooled rate, in trials. The slopes
     multiply the distance of a rate from the overall rate, in logits. If ``fitted`` is false, the
     defaults are in force: there are fewer than 100 trials, or the fit is not certainly better.
-    ``gain`` is how much the strengths fitted to ``trials`` trials lower the log loss against the
-    defaults, ``score`` the same in standard errors.
+    ``gain`` says by how much the strengths fitted to ``trials`` trials lower the log loss of the
+    defaults; ``score`` is the same in standard errors.
     """
 
     task: float
@@ -146,7 +146,7 @@ class PredictionBasis(Output):
             for one in part.borrowed
         )
         trials, successes = part.trials, part.successes
-        if isinstance(part, StrategyBasis):  # what came of it here counts at last
+        if isinstance(part, StrategyBasis):  # its outcomes here count last
             trials, successes = trials - part.here_trials, successes - part.here_successes
         counted = f"{successes} of {trials} worked"
         if trials and near:
@@ -159,7 +159,7 @@ class PredictionBasis(Output):
 
 
 class OutcomePrediction(Output):
-    """How likely it is that a strategy works on a task.
+    """The probability that a strategy works on a task.
 
     ``probability`` is in (0, 1); ``low`` and ``high`` are its 95 % credible interval (of the rate,
     not of the next outcome). ``trials`` counts the trials of the strategy on this very task (of

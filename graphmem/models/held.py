@@ -43,7 +43,7 @@ class PullRecord(Input):
     transformer: Annotated[Name, Field(max_length=MAX_NAME)] | None = None
     arguments: JsonObject = Field(default_factory=dict)
     pulled: Annotated[int, Field(ge=0)] = 0
-    """How many of the entries of the source, in order, it has pulled already."""
+    """How many of the entries of the source, in order, it has pulled."""
 
 
 class LevelRecord(Line):
@@ -82,7 +82,7 @@ class EntryRecord(Line):
     became: Annotated[tuple[BecameRecord, ...], BeforeValidator(_tuple)] = ()
 
     def new(self) -> NewEntry:
-        """Return it as what is added."""
+        """Return it as an entry to add."""
         names = ("content", "tags", "key", "metadata", "relevance", "at")
         fields: dict[str, Any] = {name: getattr(self, name) for name in names}
         return NewEntry(**fields)
@@ -101,4 +101,4 @@ HeldRecord = LevelRecord | EntryRecord | LensRecord
 HELD: Mapping[str, type[HeldRecord]] = MappingProxyType(
     {"level": LevelRecord, "entry": EntryRecord, "lens": LensRecord}
 )
-"""The lines by what they are of."""
+"""The models of lines, by what they hold."""

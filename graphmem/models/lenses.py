@@ -15,7 +15,7 @@ from graphmem.models.levels import LevelName, OwnerKind, Seconds, Tags
 
 
 class LensPreset(NamedTuple):
-    """What a lens that every agent has looks at."""
+    """What a lens of every agent looks at."""
 
     purpose: str
     kinds: tuple[str, ...]
@@ -63,22 +63,22 @@ class LensSettings(Input):
 
 
 class LensInfo(Output):
-    """A lens: at what it looks."""
+    """A lens: what it looks at."""
 
     name: str
     kind: str
     """``planning``, ``reflection``, ``skill``, or what its name says after the owner."""
     owner_kind: OwnerKind
     owner: str | None
-    """Who owns it; None where it is for all."""
+    """Its owner; None if it is for all."""
     purpose: str
     levels: tuple[str, ...]
-    """The levels at which it looks, by name."""
+    """The names of its levels."""
     tags: Tags | None
-    """What the tags of the entries that it shows are like; None: it shows all."""
+    """The condition on the tags of the entries that it shows; None: it shows all."""
     max_age: float | None
-    """Seconds before now that entries are old at most; None: any age."""
+    """The greatest age of entries in seconds; None: any age."""
     limit: int
     """Most entries that it shows."""
     created_at: datetime | None
-    """None: nobody put it, every agent has it."""
+    """None: every agent has it, nobody put it."""

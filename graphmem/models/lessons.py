@@ -13,7 +13,7 @@ Verdict = Literal["WORKS", "AVOID"]
 
 
 class Wording(Output):
-    """A similar strategy, of which evidence was pooled: each trial counts times the similarity.
+    """A similar strategy whose evidence was pooled: each trial counts times the similarity.
 
     ``similarity`` is the cosine of the two texts, in [-1, 1]; trials and successes are whole.
     """
@@ -29,9 +29,9 @@ class Heuristic(Output):
 
     ``confidence`` is the posterior mean of the success rate, ``lower`` and ``upper`` its Wilson
     bounds, all in [0, 1]; ``status`` follows from the bounds. ``supporting`` and ``opposing`` are
-    ids of the latest episodes for and against (5 each). Times come from dated episodes.
-    Where evidence was pooled, ``pooled`` names the similar strategies, and confidence, bounds and
-    status are those of ``pooled_successes`` in ``pooled_trials``, which include them.
+    ids of the latest episodes for and against (5 each). Times come from dated episodes. If evidence
+    was pooled, ``pooled`` names the similar strategies, and confidence, bounds and status are those
+    of ``pooled_successes`` in ``pooled_trials``, which include them.
     """
 
     id: str
@@ -78,8 +78,8 @@ class AntiPattern(Output):
     same agent on the types of tasks of these failures. ``confidence`` is the posterior mean of the
     share of occurrences in both, ``lower`` and ``upper`` its Wilson bounds; ``status`` follows from
     them. ``example`` is the latest error, unmasked; ``evidence`` holds the ids of the latest 5
-    failures. As a warning before a task it also says what is ``expected`` of the strategy there,
-    and the counts that moved that (``said``): failures elsewhere may not tell of this task.
+    failures. As a warning before a task it also says what to expect (``expected``) of the strategy
+    there, and the counts that moved that (``said``): failures elsewhere may not tell of this task.
     """
 
     id: str
@@ -99,13 +99,13 @@ class AntiPattern(Output):
     evidence: tuple[str, ...]
     better_alternative: Alternative | None
     expected: float | None = None
-    """The probability that it works on the task that was asked about; None: none was."""
+    """The probability that it works on the given task; None: no task was given."""
     said: str | None = None
     """The counts that moved it, in words."""
 
     @property
     def sentence(self) -> str:
-        """Its numbers, and what is expected here: ``failed 7 of 9 on web with ...``."""
+        """Its numbers, and what to expect here: ``failed 7 of 9 on web with ...``."""
         types = ", ".join(name for name in self.task_types if name != GENERAL)
         trials = self.occurrences + self.successes
         where = f" on {types}" if types else ""
@@ -118,13 +118,13 @@ class AntiPattern(Output):
 class Rule(Output):
     """A sentence about a task (without ``task``: about all tasks), with its evidence.
 
-    ``supporting`` and ``opposing`` count episodes. A rule that WORKS is supported by a score of .85
-    or more where it is listed as a success, and opposed by a score under .5 where it is listed at
-    all. A rule to AVOID is supported by a score under .5 where it is listed as a mistake, and
-    opposed by a score of .85 or more where it is listed at all. ``confidence`` is (supporting + 1)
-    / (supporting + opposing + 2). ``source`` is "episodes"; of general rules "repetition"
-    (strategies and listed sentences), "summaries" (what repeats in the summaries of episodes that
-    have nothing else) or "model".
+    ``supporting`` and ``opposing`` count episodes. Episodes that list the sentence as a success
+    with a score of .85 or more support a rule that WORKS; those that list it at all with a score
+    under .5 oppose it. Episodes that list it as a mistake with a score under .5 support a rule to
+    AVOID; those that list it at all with a score of .85 or more oppose it. ``confidence`` is
+    (supporting + 1) / (supporting + opposing + 2). ``source`` is "episodes"; for general rules it
+    is "repetition" (strategies and listed sentences), "summaries" (what repeats in the summaries of
+    episodes that have nothing else) or "model".
     """
 
     id: str
@@ -146,7 +146,7 @@ class Rule(Output):
 class Mistake(Output):
     """A mistake that was made ``seen`` times.
 
-    ``bad_decision``, ``evidence`` and ``lesson`` are each of the latest card that has one.
+    ``bad_decision``, ``evidence`` and ``lesson`` each come from the latest card that has one.
     ``first_episode`` and ``last_episode`` are ids of episodes.
     """
 

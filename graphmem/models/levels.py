@@ -25,15 +25,15 @@ MAX_SECONDS = 1e10
 """Longest time to live in seconds: some 300 years."""
 MAX_CAPACITY = 1_000_000_000
 EVENTS = "events:"
-"""What the name of an agent's stream begins with, as a source of levels; the agent follows."""
+"""A source of levels with this prefix is the stream of the agent that follows."""
 
 _OWNERS: tuple[OwnerKind, ...] = ("agent", "capability", "task", "collective", "system")
 _SHARED = ("collective", "system")
-"""Kinds of owners that need no name: all may read their levels."""
+"""Kinds of owners without a name: all may read their levels."""
 
 
 class Preset(NamedTuple):
-    """What a level of the default hierarchy is for, and how long it holds what."""
+    """The purpose of a default level, and how long it holds its entries."""
 
     purpose: str
     ttl: float | None = None
@@ -68,9 +68,9 @@ class LevelName(NamedTuple):
     name: str
     owner_kind: OwnerKind
     owner: str | None
-    """Who owns it; None for collective and system levels without a name."""
+    """Its owner; None for collective and system levels without a name."""
     kind: str
-    """What is left of the name: ``working``, ``stm``, ``ltm:episodic`` ..."""
+    """The rest of the name: ``working``, ``stm``, ``ltm:episodic`` ..."""
 
     @classmethod
     def of(cls, name: object, field: str = "name") -> LevelName:
@@ -113,7 +113,7 @@ _known = lru_cache(maxsize=4_096)(_parts)
 
 
 def source_name(name: object, field: str = "source") -> LevelName:
-    """Return the parts of the name of what a level pulls from: a level, or ``events:AGENT``.
+    """Return the parts of the name of a source: a level, or ``events:AGENT``.
 
     Raises:
         ValidationError: it is neither.
@@ -176,7 +176,7 @@ class _Named(Input):
 
 
 class LevelUpkeep(Input):
-    """How a level is kept: what maintenance does with its entries."""
+    """What maintenance does with the entries of a level."""
 
     decay: Rate = 0.01
     """Share of its relevance that an entry loses in a minute."""
@@ -207,7 +207,7 @@ class Level(Output):
     owner."""
     owner_kind: OwnerKind
     owner: str | None
-    """Who owns it; None where it is for all."""
+    """Its owner; None if it is for all."""
     purpose: str
     ttl: float | None
     """Seconds that an entry stays; None: no end."""
@@ -224,17 +224,17 @@ class Level(Output):
 
     @property
     def view(self) -> bool:
-        """Whether it shows what lies elsewhere, and takes no entries."""
+        """Whether it is a view, and takes no entries."""
         return self.holds != "entries"
 
 
 class LevelInfo(Level):
-    """A level, and what is in it at a time."""
+    """A level, and its contents at a time."""
 
     entries: int
     """Entries that have not expired."""
     expired: int
-    """Entries that expired, and that maintenance has not removed yet."""
+    """Entries that expired, and that maintenance did not remove yet."""
     missed: int
     """Entries that expired, or were removed, before a subscriber ingested them."""
     failed: int
@@ -272,7 +272,7 @@ class Found(Entry):
     """An entry that fits a question."""
 
     similarity: float | None = None
-    """Cosine of its words and the text that was asked for; None where none was."""
+    """Cosine of its words and the given text; None if none was given."""
 
 
 class Added(Output):
@@ -282,9 +282,9 @@ class Added(Output):
     level: str
     key: str | None
     created: bool
-    """False where the same content lay under the key, and nothing was written."""
+    """False if the same content was there for the key; nothing was written then."""
     replaced: bool = False
-    """Whether it took the place of other content under the key."""
+    """Whether it replaced other content of the key."""
 
 
 class NewEntry(Input):
@@ -300,10 +300,10 @@ class NewEntry(Input):
 
 
 class Tags(Input):
-    """What the tags of an entry must be like; combine them with ``&``, ``|`` and ``~``.
+    """A condition on the tags of an entry; combine conditions with ``&``, ``|`` and ``~``.
 
-    ``Tags(any_of={"kind:plan", "kind:goal"}) & ~Tags(all_of={"done", "old"})``. What is left out,
-    or empty, asks for nothing.
+    ``Tags(any_of={"kind:plan", "kind:goal"}) & ~Tags(all_of={"done", "old"})``. A part that is left
+    out, or empty, asks for nothing.
     """
 
     any_of: TagSet = ()
@@ -313,11 +313,11 @@ class Tags(Input):
     none_of: TagSet = ()
     """It has none of these."""
     parts: tuple[Tags, ...] = ()
-    """Others that it is combined with."""
+    """The conditions that it is combined with."""
     join: Literal["and", "or"] = "and"
-    """Whether all of the parts must fit, or one."""
+    """Whether all parts must match, or one."""
     negated: bool = False
-    """Whether it fits where all that does not."""
+    """Whether it is the opposite of all that."""
 
     def __init__(self, /, **data: Any) -> None:
         super().__init__(**data)
@@ -334,7 +334,7 @@ class Tags(Input):
         return self.model_copy(update={"negated": not self.negated})
 
     def fits(self, tags: Collection[str]) -> bool:
-        """Return whether an entry with these tags fits."""
+        """Return whether an entry with these tags matches."""
         fits = (
             (not self.any_of or any(tag in tags for tag in self.any_of))
             and all(tag in tags for tag in self.all_of)
@@ -347,7 +347,7 @@ class Tags(Input):
 
 
 def _joined(join: Literal["and", "or"], *tags: object) -> Tags:
-    """Return tags combined; those that are combined in the same way lie side by side."""
+    """Return combined conditions; parts that are combined in the same way become one list."""
     parts: list[Tags] = []
     for one in tags:
         if not isinstance(one, Tags):
@@ -372,7 +372,7 @@ class Asked(Input):
 
 
 def said(content: JsonValue) -> str:
-    """Return the words of a content: what is searched for it, without the marks of JSON."""
+    """Return the words of a content for a search, without the marks of JSON."""
     if isinstance(content, str):
         return content
     parts: list[str] = []

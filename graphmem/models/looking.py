@@ -1,4 +1,4 @@
-"""What one looks at: episodes, tasks, and anything that has an id."""
+"""What callers look at: episodes, tasks, and anything that has an id."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from graphmem.models.fields import Output
 
 
 class EpisodeRow(Output):
-    """An episode in a list. ``at`` is its end, else its start; ``steps`` their number."""
+    """An episode in a list. ``at`` is its end, else its start; ``steps`` is their number."""
 
     id: str
     task: str
     task_type: str
     agent: str
     strategies: tuple[str, ...]
-    """The texts of those that were applied, the main one first."""
+    """The texts of the applied strategies, the main one first."""
     success: bool
     score: float
     error: str | None
@@ -50,7 +50,7 @@ class TaskRow(Output):
 
 
 class ItemLink(Output):
-    """What an item is linked with; an agent has no ``id``."""
+    """A node that an item is linked with; an agent has no ``id``."""
 
     relation: str
     kind: str
@@ -70,7 +70,7 @@ class StepRow(Output):
 
 
 class Item(Output):
-    """Anything that has an id: its kind, its fields, what it is linked with.
+    """Anything that has an id: its kind, its fields and its links.
 
     Only an episode has ``steps``, at most its first 100.
     """
@@ -78,6 +78,6 @@ class Item(Output):
     kind: str
     id: str
     fields: dict[str, JsonValue]
-    """Those that it has; times are ISO 8601."""
+    """The fields that it has; times are ISO 8601."""
     links: tuple[ItemLink, ...] = ()
     steps: tuple[StepRow, ...] = ()

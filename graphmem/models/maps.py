@@ -1,4 +1,4 @@
-"""How the levels lie: a map that an agent, or a person, can look at."""
+"""A map of the levels, for an agent or a person."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class LevelEdge(Output):
 
 
 class LevelStatistics(Output):
-    """What is in levels, in sum."""
+    """The totals of levels."""
 
     at: datetime
     levels: int
@@ -44,13 +44,13 @@ class LevelStatistics(Output):
     entries: int
     """Entries that have not expired."""
     expired: int
-    """Entries that expired, and that maintenance has not removed yet."""
+    """Entries that expired, and that maintenance did not remove yet."""
     missed: int
     """Entries that expired, or were removed, before a subscriber ingested them."""
     failed: int
     """Calls of functions that producers could not remember."""
     pending: int
-    """Changes that levels have not ingested yet, summed over what pulls from what."""
+    """Changes that levels have not ingested yet, summed over all subscriptions."""
     kinds: dict[str, int]
     """Entries by kind of level: ``sensory``, ``working`` ..."""
     over_capacity: tuple[str, ...]
@@ -60,7 +60,7 @@ class LevelStatistics(Output):
 
 
 class MemoryMap(Output):
-    """The levels that a reader may read, what is in them, and what pulls from what.
+    """The levels that a reader may read, their contents, and which pulls from which.
 
     ``str`` of it is a tree of at most 300 tokens, for a prompt.
     """
@@ -71,7 +71,7 @@ class MemoryMap(Output):
     """Who reads; None: anybody."""
     at: datetime
     levels: tuple[LevelInfo, ...]
-    """Those of the reader first, then by name."""
+    """The reader's own levels first, then by name."""
     edges: tuple[LevelEdge, ...]
 
     @property
@@ -92,7 +92,7 @@ class MemoryMap(Output):
         return self.tree()
 
     def tree(self, max_tokens: int = TOKENS) -> str:
-        """Return the map as text: under each level those that pull from it.
+        """Return the map as text: under each level the levels that pull from it.
 
         Args:
             max_tokens: most tokens of the text; what does not fit is counted in its last line.
@@ -112,7 +112,7 @@ class MemoryMap(Output):
                 break
             lines.append(line)
             shown += new
-        # What is left out is told in the place of the last lines.
+        # The last lines say what is left out.
         while shown < len(self.levels):
             more = f"and {_many(len(self.levels) - shown, 'more level')}"
             if count_tokens("\n".join([*lines, more])) <= max_tokens:
@@ -186,7 +186,7 @@ _AGAIN = " (above)"
 
 
 def _held(level: LevelInfo) -> str:
-    """Return what is in a level in words."""
+    """Return the contents of a level in words."""
     if level.view:
         return f"shows {level.holds}"
     parts = [_many(level.entries, "entry")]

@@ -1,4 +1,4 @@
-"""The answer of ``recall``: strategies for a task, what fits beside them, and warnings."""
+"""The answer of ``recall``: strategies for a task, other items that fit, and warnings."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ Kind = Literal["strategy", "rule", "heuristic", "policy"]
 
 
 class RecallItem(Output):
-    """A recalled strategy (or rule, heuristic or policy), what is expected of it, and why.
+    """A recalled strategy (or rule, heuristic or policy), what to expect of it, and why.
 
-    ``score`` is ``relevance * lower * freshness``, all in [0, 1]; but what failed wherever it was
-    tried on tasks like this has at most that of the best one that is expected to do better.
+    ``score`` is ``relevance * lower * freshness``, all in [0, 1]. A strategy that failed wherever
+    it was tried on tasks like this scores at most as high as the best one that is expected to do
+    better.
     ``mean`` is the expected success rate on this task, as ``predict`` gives it, and ``lower`` its
     lower bound. ``freshness`` halves every half-life since the last trial (1 without dates).
     """
@@ -31,23 +32,23 @@ class RecallItem(Output):
     said: str
     """The counts that speak for it, in words: ``26 of 30 here; 37 of 60 on tasks like it``."""
     here_trials: int = 0
-    """Of a strategy: trials on this very task, by the agents that the caller may read."""
+    """For a strategy: trials on this very task, by the agents that the caller may read."""
     here_successes: int = 0
     near_trials: int = 0
-    """Of a strategy: trials on tasks near it."""
+    """For a strategy: trials on near tasks."""
     near_successes: int = 0
     type_trials: int = 0
-    """Of a strategy: trials on tasks of its type."""
+    """For a strategy: trials on tasks of its type."""
     type_successes: int = 0
     trials: int
-    """All that count; of a rule, the episodes that speak for or against it."""
+    """All trials that count; for a rule, the episodes for or against it."""
     successes: int
     last_at: datetime | None
     """The time of the last dated trial."""
     agent: str | None = None
-    """Whose heuristic or policy it is."""
+    """The owner of a heuristic or policy."""
     verdict: Verdict | None = None
-    """What a rule says of its text."""
+    """The verdict of a rule on its text."""
     path: tuple[str, ...]
     """The path in the graph from the text to the strategy, in words."""
     evidence: tuple[str, ...]
@@ -69,7 +70,7 @@ class NearTask(Output):
 
 
 class Recall(Output):
-    """Recalled strategies for a task, best first, and what to avoid.
+    """Recalled strategies for a task, the best first, and what to avoid.
 
     ``warnings`` are strategies that failed on tasks of the same types, repeatedly with the same
     error and more often than they worked. ``tasks`` are the known tasks behind the answer, the most
@@ -86,8 +87,8 @@ class Recall(Output):
     warnings: tuple[AntiPattern, ...]
     tasks: tuple[NearTask, ...]
     task_type: str | None = None
-    """The type of the text: that of the same task where it is known, else that of its wording, else
-    that of the nearest task, where that is near; None if it has none."""
+    """The type of the text: that of the same task if it is known, else that of its wording, else
+    that of the nearest task if that is near; None if it has none."""
     type_rule: str | None = None
     """What decided the type: ``given``, the rule that fired, or ``near: <id of the task>``."""
     nearest: NearTask | None = None

@@ -148,8 +148,8 @@ class EraseReport(Output):
     """Removed nodes that nothing else supported, by label."""
     compacted: bool = False
     """Whether the files were rewritten, so that nothing of it is left on disk. After erasing one
-    episode that is done where it is asked for (``compact``), else at the next checkpoint; for a
-    server this is always false."""
+    episode that happens with ``compact``, else at the next checkpoint; for a server it is always
+    false."""
     read_by: tuple[str, ...] = ()
     """Other processes that still have an older snapshot, until they read again or close."""
 

@@ -1,4 +1,4 @@
-"""Answers hooks: the context of a prompt, and what a session teaches at its end."""
+"""Answers hooks: gives the context of a prompt, and learns from a session at its end."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 AGENT = "claude-code"
 TASK = 2_000
-"""Characters of a prompt that are its task."""
+"""Characters of a prompt that become its task."""
 SHOWN = 2_000
-"""Characters that are kept of each text of a step."""
+"""Characters to keep of each text of a step."""
 _STATED = (
     "The user told graphmem, which remembers what works, how the task before went. "
     "There is nothing to do."
@@ -34,7 +34,7 @@ _STATED = (
 
 @dataclass(frozen=True)
 class Terms:
-    """How hooks were installed."""
+    """The options with which hooks were installed."""
 
     outcome: str | None = None
     test_command: str | None = None
@@ -45,7 +45,7 @@ class Terms:
 
 @dataclass
 class Learning:
-    """What a session taught."""
+    """What was learned from a session."""
 
     learned: int = 0
     known: int = 0
@@ -60,7 +60,7 @@ class Learning:
 
 
 def task_of(prompt: str) -> str:
-    """Return the task that a prompt sets, without what it says of the one before."""
+    """Return the task of a prompt, without statements about the prompt before."""
     text, _ = without_statement(prompt)
     return _clean(text[:TASK]).strip()
 
@@ -68,9 +68,9 @@ def task_of(prompt: str) -> str:
 def answer_prompt(
     given: dict[str, Any], terms: Terms, open_memory: Callable[[], Memory | None]
 ) -> dict[str, Any] | None:
-    """Return the answer to the hook UserPromptSubmit, None where there is nothing to say.
+    """Return the answer to the hook UserPromptSubmit, None if there is nothing to say.
 
-    The memory is opened where the prompt sets a task.
+    It opens the memory only if the prompt sets a task.
     """
     prompt = given.get("prompt")
     if not isinstance(prompt, str):
@@ -97,7 +97,7 @@ def answer_prompt(
 
 
 def learn_session(memory: Memory, given: dict[str, Any], terms: Terms) -> Learning:
-    """Learn what a session did, at its hook SessionEnd; what is known already stays as it is.
+    """Learn what a session did, at its hook SessionEnd; known episodes stay as they are.
 
     Raises:
         ValidationError: the hook does not name a session and its transcript.
@@ -120,7 +120,7 @@ def learn_session(memory: Memory, given: dict[str, Any], terms: Terms) -> Learni
                 if error.retryable:
                     raise
                 problems.append(f"prompt {work.number}: {error}")
-    if learning.learned:  # asking embeds what is new: no prompt has to wait for that
+    if learning.learned:  # a question embeds new texts, so that no prompt waits for that
         with contextlib.suppress(GraphMemError):
             memory.context(AGENT, max_tokens=1)
     if refused:
@@ -131,9 +131,9 @@ def learn_session(memory: Memory, given: dict[str, Any], terms: Terms) -> Learni
 
 
 def judged(done: Iterator[Work]) -> Iterator[tuple[Work, bool | float | None]]:
-    """Yield what was done for each task, and what the user said of it in a prompt after it.
+    """Yield what was done for each task, and what the user said of it in a later prompt.
 
-    A statement is about the last work before it that was replied to.
+    A statement is about the latest work before it that had a reply.
     """
     last: Work | None = None
     said: bool | float | None = None
@@ -202,7 +202,7 @@ def _learn(
         learning.known += 1
         return
     learning.learned += 1
-    with contextlib.suppress(NotFoundError):  # it was stored before somebody said how it went
+    with contextlib.suppress(NotFoundError):  # it was stored before somebody stated the outcome
         memory.upkeep.erase(abandoned_id(memory.namespace, key))
 
 
@@ -244,18 +244,18 @@ def _shortened(text: str) -> str:
 
 
 def _clean(text: str) -> str:
-    """Return a text without halves of characters, which cannot be stored."""
+    """Return a text without lone surrogates, which cannot be stored."""
     return text.encode("utf-8", "replace").decode()
 
 
 def answer(
     given: dict[str, Any], terms: Terms, open_memory: Callable[[bool], Memory | None]
 ) -> dict[str, Any] | Learning | None:
-    """Return the answer to a hook, None where there is nothing to say.
+    """Return the answer to a hook, None if there is nothing to say.
 
     Args:
-        given: what Claude Code gives the hook.
-        terms: how hooks were installed.
+        given: the input of the hook from Claude Code.
+        terms: the options with which hooks were installed.
         open_memory: opens the memory for asking (True), or for learning; None: there is none yet.
     """
     event = given.get("hook_event_name")

@@ -1,7 +1,7 @@
 """Writes hooks into a file of settings of Claude Code, and takes them out.
 
-The file is JSON that belongs to others. It is changed as text, only where hooks of graphmem come or
-go: order, indentation and everything else stay as they are.
+The file is JSON that belongs to others. It is changed as text, only at hooks of graphmem: order,
+indentation and everything else stay as they are.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from graphmem.errors import StorageError, ValidationError
 from graphmem.files import writing
 
 TIMEOUTS = {"UserPromptSubmit": 10, "SessionEnd": 30}
-"""The hooks, and seconds after which Claude Code ends them. Without, it gives SessionEnd 1.5."""
+"""The hooks, and the seconds after which Claude Code ends them (by default 1.5 for SessionEnd)."""
 WORDS = ("hooks", "run", "claude-code")
-"""By these words of its command a hook of graphmem is known."""
+"""These words in its command identify a hook of graphmem."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """What is to be changed in a file; ``before`` is None where it is not there."""
+    """A change of a file; ``before`` is None if the file does not exist."""
 
     path: Path
     before: str | None
@@ -45,7 +45,7 @@ class Change:
 
 
 def install(path: Path, command: str) -> Change:
-    """Return the change that lets the hooks run a command, in place of earlier ones.
+    """Return the change that lets the hooks run a command, instead of earlier ones.
 
     Raises:
         ValidationError: the file is not such settings.
@@ -108,7 +108,7 @@ def _check(path: Path, value: object, kind: type, said: str) -> None:
 
 
 def _commands(path: Path, text: str) -> list[tuple[str, str]]:
-    """Return the hooks of graphmem: for which event, and what is run."""
+    """Return the hooks of graphmem: their events, and what they run."""
     return [
         (event, hook["command"])
         for event, groups in _parsed(path, text).get("hooks", {}).items()
@@ -146,7 +146,7 @@ def _with(text: str, event: str, group: dict[str, Any]) -> str:
 
 
 def _without(path: Path, text: str) -> str:
-    """Return settings without hooks of graphmem, and without what only held these."""
+    """Return settings without hooks of graphmem, and without parts that held only these."""
     while _commands(path, text):
         settings = _parsed(path, text)
         root = _start(text)
@@ -181,12 +181,12 @@ def _without_one(text: str, root: int, hooks: _Span, events: dict[str, Any]) -> 
 
 @dataclass(frozen=True)
 class _Span:
-    """Where an item of a list, or a member of an object, is in a text."""
+    """The place of an item of a list, or of a member of an object, in a text."""
 
     begin: int
-    """Of the item, or of the name of the member."""
+    """Place of the item, or of the name of the member."""
     start: int
-    """Of the value."""
+    """Place of the value."""
     end: int
     name: str | None = None
 
@@ -199,7 +199,7 @@ def _start(text: str) -> int:
 
 
 def _past(text: str, at: int) -> int:
-    """Return where the next character is that is no white space."""
+    """Return the place of the next character that is no white space."""
     while text[at] in " \t\r\n":
         at += 1
     return at
@@ -231,7 +231,7 @@ def _items(text: str, start: int) -> Iterator[_Span]:
 
 
 def _last(spans: Iterator[_Span], name: str) -> _Span | None:
-    """Return the member of a name; of several the last, as JSON is read."""
+    """Return the member of a name; of several the last one, as JSON is read."""
     return next((span for span in reversed(list(spans)) if span.name == name), None)
 
 
@@ -273,7 +273,7 @@ def _indent(text: str, at: int) -> str:
 
 
 def _unit(text: str) -> str:
-    """Return by how much this text indents its first member."""
+    """Return the indentation of this text's first member."""
     first = next(_members(text, _start(text)), None)
     found = _indent(text, first.begin) if first is not None else ""
     return found if found and first and "\n" in text[: first.begin] else "  "

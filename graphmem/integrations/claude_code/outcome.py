@@ -11,10 +11,10 @@ from graphmem.integrations.claude_code.transcript import Call, Work
 _LINE = re.compile(r"(?im)^[ \t]*graphmem:[ \t]*(\S+)[ \t]*$")
 _FAILED = re.compile(r"(?:Error: )?Exit code (\d+)")
 _ABOVE = 125
-"""Exit codes above say that a command was not found, or was ended."""
+"""Greater exit codes say that a command was not found, or was ended."""
 _SEPARATORS = ("&&", "||", ";", "|", "&", "|&", ";;")
 _BEFORE = ("cd", "source", ".", "export", "set")
-"""Commands before a test that can be trusted not to be what failed."""
+"""Commands before a test that are not likely to be what failed."""
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
 _OPENING = ("(", "{", "!")
 
@@ -26,7 +26,7 @@ def without_statement(prompt: str) -> tuple[str, str | None]:
 
 
 def stated(said: str | None) -> bool | float | None:
-    """Return the outcome that a line states: success, failure, a score; None: it states none."""
+    """Return the outcome that a line states (success, failure, a score), or None."""
     if said is None:
         return None
     word = said.lower()
@@ -40,10 +40,10 @@ def stated(said: str | None) -> bool | float | None:
 
 
 def last_run(work: Work, command: str) -> bool | None:
-    """Return how the last run of a test command ended, None where there is none that tells.
+    """Return how the last run of a test command ended, None if no run tells.
 
-    A run tells where the exit status of its line is that of the command: it comes last, nothing is
-    piped into another program, and it is not left to run in the background.
+    A run tells if the exit status of its line is that of the command: the command comes last, is
+    not piped into another program, and does not run in the background.
     """
     words = shlex.split(command)
     for call in reversed(work.calls):

@@ -1,8 +1,8 @@
 """Reads the transcript of a session: JSON lines, to which Claude Code only adds.
 
-A line of the user is a prompt, or holds results of tools; lines of the assistant hold what it says
-and which tools it calls. What others than the user put there (subagents, hooks, summaries, output
-of local commands) is no prompt.
+A line of the user is a prompt, or holds results of tools. Lines of the assistant hold its words and
+its calls of tools. Lines that do not come from the user (subagents, hooks, summaries, output of
+local commands) are no prompts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Call:
     text: str | None = None
     failed: bool = False
     untold: bool = False
-    """How it ended is not told: it was stopped, goes on, or failing is no error of that program."""
+    """Whether its end is unknown: it was stopped, goes on, or a failure is no error of it."""
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Work:
 
 
 def works(lines: Iterable[bytes], refused: list[int]) -> Iterator[Work]:
-    """Yield what was done for each prompt, in order; add the numbers of lines that are damaged."""
+    """Yield what was done for each prompt, in order; add the numbers of damaged lines."""
     current: Work | None = None
     number = 0
     open_calls: dict[str, Call] = {}
@@ -132,7 +132,7 @@ def _result(block: dict[str, Any], entry: dict[str, Any], calls: dict[str, Call]
 
 
 def _prompt(entry: dict[str, Any], content: Any, blocks: list[dict[str, Any]]) -> str | None:
-    """Return what the user asked in a line, None where it is no prompt."""
+    """Return what the user asked in a line, None if it is no prompt."""
     if any(entry.get(mark) for mark in ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")):
         return None
     origin = entry.get("origin")

@@ -1,8 +1,8 @@
 """A middleware for agents of LangChain: ask before the run, learn after it.
 
-Nothing of a run is kept here. What it is about, when it began and what was known lies in the state
-of the agent, which a checkpointer keeps; the steps are the messages of the run. So one middleware
-serves any number of runs at once, and a run that was interrupted can go on in another process.
+The middleware holds no state of a run. The task, the beginning and the context are in the state of
+the agent, which a checkpointer keeps; the steps are the messages of the run. So one middleware
+serves any number of runs at once, and an interrupted run can go on in another process.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from graphmem.memory import Memory
 
 SOURCE = "langchain"
 REMEMBERED = 10_000
-"""Runs of which is known that they ended early."""
+"""Runs that are known to have ended early."""
 
 
 class Begun(TypedDict):
-    """What is known of a run from its beginning, as it lies in the state of the agent."""
+    """What is known of a run from its beginning, in the state of the agent."""
 
     id: str
     task: str
@@ -70,12 +70,12 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
     first: then it sees the results of tools as the agent gets them, after retries of others.
 
     The task is the last message of a person. What is known of it is added to the end of the system
-    prompt of each call of the model, not to the messages. At the end of the run one episode is
-    learned: its steps are the tool calls, and ``outcome`` says whether it succeeded. A run whose
-    outcome nobody says is stored as an abandoned attempt, and counts nowhere.
+    prompt in each call of the model, not to the messages. At the end of the run one episode is
+    learned: its steps are the tool calls, and ``outcome`` says whether it succeeded. A run without
+    an outcome is stored as an abandoned attempt, and counts nowhere.
 
-    An error of a tool or a model that goes through ends the run: it is judged with
-    :attr:`Run.error`. A cancelled one is abandoned. A run that is interrupted for a person goes on
+    An error of a tool or a model that nothing handles ends the run, which is judged with
+    :attr:`Run.error`. A cancelled run is abandoned. A run that is interrupted for a person goes on
     when it is resumed, in any process with the same checkpointer. A run is recorded once, at its
     first end, or not at all.
 
@@ -83,15 +83,16 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
         memory: a Memory or an AsyncMemory; both serve ``invoke`` and ``ainvoke``.
         outcome: says how a run went: a function of the :class:`Run` that returns True, False, a
             score in [0, 1] or None, or the name of an evaluator; None: nothing is counted.
-        strategy: what counts as the strategy: ``tools`` (which were called), ``model``, ``agent``,
-            the name of a field of the state, or a function of the Run that returns texts.
+        strategy: what counts as the strategy: ``tools`` (those that were called), ``model``,
+            ``agent``, the name of a field of the state, or a function of the Run that returns
+            texts.
         task: a function of the state of the agent that returns what it is about; None or "" leaves
             the run out. Default: the last message of a person.
-        agent: the name of the agent, whose access rights the context has.
+        agent: the name of the agent; the context has its access rights.
         task_type: the class of its tasks; default: inferred from the wording.
         max_tokens: length limit of the context.
-        strict: whether errors of graphmem, and of the functions that are given here, end the run
-            of the agent. By default they are logged as warnings, and the agent goes on.
+        strict: whether errors of graphmem, and of the functions given here, end the run of the
+            agent. By default they are logged as warnings, and the agent goes on.
 
     Raises:
         NotFoundError: there is no such evaluator.
@@ -205,7 +206,7 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
         await self._alearn(state)
 
     def _begin(self, state: Mapping[str, Any]) -> Begun | None:
-        """Return what a run is about; None: nothing that could be learned of."""
+        """Return what a run is about; None if there is nothing to learn from."""
         message = _asked(state["messages"])
         task = None if message is None else str(message.text)
         if self._task is not None:
@@ -228,7 +229,7 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
         error: BaseException | None = None,
         call: ToolCall | None = None,
     ) -> None:
-        """Learn of a run that ends; where a call ends it, by its error."""
+        """Learn from a run that ends; from its error if a call ends it."""
         if run := self._run(state, error, call):
             run.end(_answer(state, error), error, metadata=_shown(state))
 
@@ -245,7 +246,7 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
     def _run(
         self, state: Mapping[str, Any], error: BaseException | None, call: ToolCall | None
     ) -> Running | None:
-        """Return a run with its steps; None where it was recorded, or is not to be recorded."""
+        """Return a run with its steps; None if it was recorded, or is not to be recorded."""
         begun: Begun | None = state.get("graphmem")
         if begun is None or not self._first(begun["id"]):
             return None
@@ -266,7 +267,7 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
         return run
 
     def _first(self, identity: str) -> bool:
-        """Return whether a run ends for the first time: calls of tools may fail side by side."""
+        """Return whether a run ends for the first time: parallel calls of tools may all fail."""
         with self._lock:
             first = identity not in self._over
             self._over[identity] = None
@@ -276,7 +277,7 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
 
 
 def _asked(messages: Sequence[AnyMessage]) -> HumanMessage | None:
-    """Return the last message of a person that has words; None: there is none."""
+    """Return the last message of a person that has words, or None."""
     for message in reversed(messages):
         if isinstance(message, HumanMessage) and message.text.strip():
             return message
@@ -284,7 +285,7 @@ def _asked(messages: Sequence[AnyMessage]) -> HumanMessage | None:
 
 
 def _since(messages: Sequence[AnyMessage], identity: str | None) -> Sequence[AnyMessage]:
-    """Return the messages after the one with an id; all, where it is gone."""
+    """Return the messages after the one with an id; all if it is gone."""
     for place, message in enumerate(messages):
         if identity is not None and message.id == identity:
             return messages[place + 1 :]
@@ -292,9 +293,9 @@ def _since(messages: Sequence[AnyMessage], identity: str | None) -> Sequence[Any
 
 
 def _worked(messages: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
-    """Return the messages before the last one of the model, which is a structured response.
+    """Return the messages before the model's last one, if that is a structured response.
 
-    A model may give that as the call of a tool that there is not.
+    A model may give it as the call of a tool that does not exist.
     """
     last = max(place for place, one in enumerate(messages) if isinstance(one, AIMessage))
     return messages[:last]
@@ -320,7 +321,7 @@ def _answer(state: Mapping[str, Any], error: BaseException | None) -> Any:
 
 
 def _shown(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the state of an agent, without what is kept in it here."""
+    """Return the state of an agent, without what the middleware keeps in it."""
     return {name: value for name, value in state.items() if name != "graphmem"}
 
 

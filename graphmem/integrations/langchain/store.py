@@ -1,7 +1,7 @@
 """A store of LangGraph whose items are entries of levels.
 
-A namespace is a level, and an item an entry under its key. Nothing is kept here: what one process
-puts, another one finds.
+A namespace is a level, and an item is an entry with its key. The store holds no state: one process
+finds what another one put.
 """
 
 from __future__ import annotations
@@ -64,10 +64,11 @@ class GraphMemStore(BaseStore):
 
     Args:
         memory: a Memory or an AsyncMemory; both serve calls of both kinds.
-        name: the name of the store, which its levels have in theirs: a memory may have several.
+        name: the name of the store, which is part of the names of its levels: a memory may have
+            several stores.
         index: ``{"fields": [...]}``: which fields are searched, as one text; default: the whole
-            item. False: nothing is searched by meaning.
-        ttl: how long items stay, as LangGraph says it; ``sweep_interval_minutes`` is not used.
+            item. False: no search by meaning.
+        ttl: how long items stay, in LangGraph's form; ``sweep_interval_minutes`` is not used.
 
     Raises:
         ValidationError: an argument is wrong.
@@ -95,7 +96,7 @@ class GraphMemStore(BaseStore):
         self.ttl_config = ttl
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Do several operations, first those that read; see :class:`BaseStore`.
+        """Do several operations, reading ones first; see :class:`BaseStore`.
 
         Raises:
             ValidationError: a namespace, key or value cannot be stored.
@@ -147,7 +148,7 @@ class GraphMemStore(BaseStore):
         return [SearchItem(**self._item(entry), score=entry.similarity) for entry in page]
 
     def _found(self, levels: Sequence[str], query: str | None, most: int) -> list[Found]:
-        """Return the items of levels, those that are searched and near to a query first."""
+        """Return the items of levels; indexed ones near to a query come first."""
         recall = self._memory.levels.recall
         if not query or not query.strip() or self._fields is None:
             return recall(levels=levels, limit=most)
@@ -268,14 +269,14 @@ def _key(key: str) -> str:
 
 
 def _quoted(name: str, text: str, special: str = "%:") -> str:
-    """Return a text as it can be stored in a name: as it is, else with all odd letters quoted."""
+    """Return a text for use in a name: as it is, else with all odd letters quoted."""
     check_text(name, text)
     plain = unicodedata.normalize("NFC", text).strip() == text and text.isprintable()
     return text if plain and not any(letter in text for letter in special) else quote(text, safe="")
 
 
 def _fields(index: IndexConfig | Literal[False] | None) -> list[str] | None:
-    """Return which fields are searched; None: nothing is."""
+    """Return which fields are searched, or None."""
     if index is False:
         return None
     for name in ("embed", "dims"):
@@ -299,7 +300,7 @@ def _paths(index: object) -> list[str] | None:
 
 
 def _value(entry: Entry) -> dict[str, Any]:
-    """Return the value of an item; where only a part is searched, it lies beside that part."""
+    """Return the value of an item; if only a part is searched, it is stored beside that part."""
     value = entry.metadata.get("value", entry.content)
     return value if isinstance(value, dict) else {"content": value}
 
@@ -317,7 +318,7 @@ def _matches(condition: MatchCondition, namespace: Namespace) -> bool:
 
 
 def _fits(value: Any, wanted: Any) -> bool:
-    """Return whether a value is as a filter wants it: parts of objects, lists item by item."""
+    """Return whether a value matches a filter: parts of objects, lists item by item."""
     if isinstance(wanted, Mapping):
         if any(name.startswith("$") for name in wanted):
             return all(_compared(value, name, other) for name, other in wanted.items())
@@ -332,7 +333,7 @@ def _fits(value: Any, wanted: Any) -> bool:
 
 
 def _compared(value: Any, operator: str, other: Any) -> bool:
-    """Return whether a value compares so; what is no number is neither more nor less."""
+    """Return the result of a comparison; a value that is no number is neither more nor less."""
     if operator in ("$eq", "$ne"):
         return (value == other) is (operator == "$eq")
     if operator not in ("$gt", "$gte", "$lt", "$lte"):

@@ -1,7 +1,7 @@
 """What the tools return: fields for programs, and the same as text for a model.
 
-Either form stays within a number of tokens; what was left out, and how to get it, is said in
-``more``. In the text, all that episodes hold stands inside a fence that it cannot close.
+Each form stays within a number of tokens; ``more`` says what was left out, and how to get it. In
+the text, a fence that episodes cannot close surrounds everything that they hold.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from graphmem.text.tokens import count_tokens, count_tokens_of_lines
 T = TypeVar("T", bound=BaseModel)
 
 Rate = Annotated[float, AfterValidator(lambda rate: round(rate, 4))]
-"""A number with as many digits as say something: each costs tokens."""
+"""A number with its meaningful digits only: each digit costs tokens."""
 SHOWN = 300
-"""Characters of one text, where a model reads it."""
+"""Characters of one text for a model."""
 EPISODES = 3
 """Ids of episodes with an item; graphmem_evidence has more."""
 ASIDE = 120
@@ -51,15 +51,15 @@ class Answer(Output):
         yield from ()
 
     def nothing(self) -> str:
-        """Return what is said where there are no lines."""
+        """Return what to say if there are no lines."""
         return "Nothing is known of this."
 
 
 class Item(Output):
     """A recalled strategy, rule, heuristic or policy.
 
-    ``expected`` is the success rate in [0, 1] that is expected on the task; ``said`` has the counts
-    behind it. ``episodes`` are ids of the latest ones.
+    ``expected`` is the expected success rate on the task, in [0, 1]; ``said`` has the counts behind
+    it. ``episodes`` are ids of the latest ones.
     """
 
     id: str
@@ -95,7 +95,7 @@ class Warn(Output):
 
 
 class Recalled(Answer):
-    """Strategies and lessons for a task, best first, and what to avoid; empty: nothing is near."""
+    """Strategies and lessons for a task, the best first, and what to avoid; empty: nothing fits."""
 
     items: tuple[Item, ...] = ()
     warnings: tuple[Warn, ...] = ()
@@ -107,7 +107,7 @@ class Recalled(Answer):
 
 
 class Prompt(Answer):
-    """What is known of a task, as text for a system prompt; "" where nothing is."""
+    """What is known of a task, as text for a system prompt; "" if nothing is."""
 
     context: str
 
@@ -132,7 +132,7 @@ class Candidate(Output):
 class Chosen(Answer):
     """The strategy to try now.
 
-    ``choice`` is its name for graphmem_learn, when it is known how it went; null where the server
+    ``choice`` is its name for graphmem_learn, for when you know how it went; null if the server
     does not learn.
     """
 
@@ -156,7 +156,7 @@ class Chosen(Answer):
 
 
 class Learnt(Answer):
-    """The learned episode; ``created`` is false where its source key was learned before."""
+    """The learned episode; ``created`` is false if its source key was learned before."""
 
     episode_id: str
     created: bool
@@ -166,7 +166,7 @@ class Learnt(Answer):
 
 
 class Put(Answer):
-    """The entry; ``created`` is false where its key had it already."""
+    """The entry; ``created`` is false if its key had it already."""
 
     entry_id: str
     created: bool
@@ -189,7 +189,7 @@ class Explained(Answer):
     explanation: str
 
     def lines(self) -> Iterator[str]:
-        """Yield the explanation, of which all texts are fenced already."""
+        """Yield the explanation; its texts are fenced already."""
         yield from self.explanation.splitlines()
 
 
@@ -239,7 +239,7 @@ class Ranked(Output):
 
 
 class Page(Answer):
-    """Strategies, best lower bound first; ``next_cursor`` gets the next page, if there is one."""
+    """Strategies, the best lower bound first; ``next_cursor`` gets the next page, if any."""
 
     strategies: tuple[Ranked, ...] = ()
     next_cursor: str | None = None
@@ -326,15 +326,15 @@ class Kept(NamedTuple, Generic[T]):
     tokens: int
 
     def more(self, what: str, tool: str) -> str | None:
-        """Return a sentence on what was left out, and how to get it; None where nothing was."""
+        """Return a sentence on what was left out, and how to get it, or None."""
         return rest(self.left, what, tool, self.tokens)
 
 
 def fitting(rows: Iterable[T], max_tokens: int) -> Kept[T]:
-    """Return the first rows that fit a number of tokens, in the form that takes more of them.
+    """Return the first rows that fit a number of tokens in both forms.
 
-    The first row stands in any case, its texts cut where they must be: an answer that says only
-    "too long" helps nobody.
+    The first row is always there, with its texts cut if necessary: an answer that says only "too
+    long" helps nobody.
     """
     rows = list(rows)
     costs = [_cost(row) for row in rows]
@@ -351,7 +351,7 @@ def fitting(rows: Iterable[T], max_tokens: int) -> Kept[T]:
 
 
 def rest(left: int, what: str, tool: str, tokens: int) -> str | None:
-    """Return a sentence on what was left out, and how to get it; None where nothing was."""
+    """Return a sentence on what was left out, and how to get it, or None."""
     if not left:
         return None
     enough = min(-(-(tokens + _SPARE) // 100) * 100, MOST)
@@ -360,14 +360,14 @@ def rest(left: int, what: str, tool: str, tokens: int) -> str | None:
 
 
 def also(limit: int, tool: str) -> str | None:
-    """Return a sentence on what is beyond a limit; None where no more can be asked for."""
+    """Return a sentence on what is beyond a limit; None if no more can be asked for."""
     if limit >= 100:
         return None
     return f"There can be more; ask {tool} with limit={min(2 * limit, 100)}."
 
 
 def sentences(*said: str | None) -> str | None:
-    """Return those sentences that there are."""
+    """Return the sentences that are there."""
     return " ".join(filter(None, said)) or None
 
 
@@ -394,7 +394,7 @@ def shortened(text: str, limit: int = SHOWN) -> str:
 def _cost(row: BaseModel) -> int:
     """Return about the tokens of a row as JSON, which takes more than its text.
 
-    Texts come back from call to call, so that their tokens are mostly known.
+    Texts repeat from call to call, so their tokens are mostly known.
     """
     return sum(_FIELD + _tokens(value) for _, value in row)
 

@@ -49,9 +49,9 @@ class Access:
 
     Args:
         agent: the agent that it speaks for; None: any.
-        read_only: without the tools that write.
-        admin: with the tool that erases.
-        levels: with the tools for levels.
+        read_only: leave out the tools that write.
+        admin: add the tool that erases.
+        levels: add the tools for levels.
     """
 
     agent: str | None = None
@@ -223,7 +223,7 @@ def _failed(error: GraphMemError) -> MCPError:
 def _raising(
     error: Callable[[GraphMemError], Exception],
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Let errors of the memory reach the client as they are, in the protocol's own form."""
+    """Let errors of the memory reach the client unchanged, in the protocol's own form."""
 
     def decorate(call: Callable[P, T]) -> Callable[P, T]:
         @wraps(call)

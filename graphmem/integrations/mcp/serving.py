@@ -28,9 +28,9 @@ from graphmem.printable import unguarded
 
 PATH = "/mcp"
 _LEAST = 16
-"""Characters of a token: fewer can be guessed."""
+"""Fewest characters of a token: a shorter one can be guessed."""
 _GRACE = 5
-"""Seconds in which a server that is to end waits for its clients."""
+"""Seconds that an ending server waits for its clients."""
 _ID = re.compile(r'"id"\s*:\s*(\d{1,18}\b|"[^"\\]{1,100}")')
 
 
@@ -81,7 +81,7 @@ async def _over_stdio(server: MCPServer[Any]) -> None:
 
 
 def _refused(error: Exception) -> SessionMessage | None:
-    """Return the answer to a line that is no message, with its id where one can be seen.
+    """Return the answer to a line that is no message, with its id if that can be read.
 
     None for a line without any text.
     """
@@ -102,14 +102,14 @@ def over_http(
     """Serve clients over streamable HTTP, until the process is stopped.
 
     Args:
-        server: what is served.
+        server: the server.
         address: ``HOST:PORT``; port 0 takes a free one.
         token_file: holds the token that every request must bring (``Authorization: Bearer ...``).
-        tell: called with the address in force.
+        tell: called with the actual address.
 
     Raises:
-        ValidationError: the address is none, or others can reach it and there is no token.
-        StorageError: the token cannot be read, or is short; or the port is taken.
+            ValidationError: the address is wrong, or others can reach it and there is no token.
+            StorageError: the token cannot be read, or is short; or the port is taken.
     """
     host, port = _parts(address)
     if not is_loopback(host) and token_file is None:
@@ -136,7 +136,7 @@ def over_http(
 
 
 class Guarded:
-    """Lets requests through that bring the token; others get 401."""
+    """Lets requests with the token through; others get 401."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app

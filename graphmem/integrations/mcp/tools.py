@@ -58,7 +58,7 @@ _CHOICES = 1_000
 
 
 class Opened:
-    """The memory of a server: opened at its first use, and again where that failed."""
+    """The memory of a server: opened at its first use; if that fails, again at the next one."""
 
     def __init__(self, opener: Callable[[], Memory], agent: str | None = None) -> None:
         self._opener = opener
@@ -112,12 +112,12 @@ class Asking:
     ) -> Annotated[CallToolResult, answers.Recalled]:
         """Find what worked on tasks like this, and what to avoid. Call it before you act.
 
-        Each strategy comes with its counts, the success rate that is expected here, and the ids of
-        episodes behind it. An empty answer means that nothing like this task is known.
+        Each strategy comes with its counts, the expected success rate here, and the ids of episodes
+        behind it. An empty answer means that nothing like this task is known.
         """
         found = self._opened.memory.recall(task, limit, self._opened.agent(agent))
         items, warnings = [*map(_item, found.items)], [*map(_warn, found.warnings)]
-        # What to avoid is worth more than the fourth thing that works.
+        # A warning is worth more than the fourth strategy that works.
         first: list[answers.Item | answers.Warn] = [*items[:3], *warnings[:1]]
         kept = fitting([*first, *items[3:], *warnings[1:]], max_tokens)
         full = sum(item.kind == "strategy" for item in items) == limit

@@ -1,6 +1,6 @@
 """A memory for agents of the OpenAI Agents SDK (extra ``openai-agents``).
 
-:class:`GraphMemRunner` is used in place of the SDK's Runner: agents ask the memory before they act,
+Use :class:`GraphMemRunner` instead of the SDK's Runner: agents then ask the memory before they act,
 and learn after it. :class:`GraphMemTracing` only records, from the traces of the SDK.
 """
 

@@ -1,9 +1,9 @@
 """The SDK's Runner with a memory: ask before the run, learn after it.
 
-The SDK's hooks cannot do it alone: they may not change what a model reads, and are told nothing of
-a run that raises or is cancelled, or of a guardrail that refuses the last answer. So the runner
-adds hooks, which record the steps, and a filter of the model's input, which adds the context, to
-each run, and ends the recording where the run ends.
+The SDK's hooks alone are not enough: they may not change what a model reads, and they do not hear
+of a run that raises or is cancelled, or of a guardrail that refuses the last answer. So the runner
+adds to each run hooks that record the steps, and a filter of the model's input that adds the
+context, and ends the recording at the end of the run.
 """
 
 from __future__ import annotations
@@ -53,26 +53,26 @@ class GraphMemRunner:
     any number of agents and runs at once.
 
     The task is the last message of the user in the input. What is known of it is added to the
-    instructions of each call of a model. At the end one episode is learned, whatever agents the run
-    was handed to: its steps are the tool calls and handoffs, and ``outcome`` says whether it
-    succeeded. A run whose outcome nobody says is an abandoned attempt, and counts nowhere. So is
-    one that was cancelled, or that stops for an approval; what goes on from there is a run of its
-    own. What an agent does that is called as a tool is part of that step.
+    instructions in each call of a model. At the end one episode is learned, even if agents handed
+    the run on: its steps are the tool calls and handoffs, and ``outcome`` says whether it
+    succeeded. A run without an outcome is an abandoned attempt, and counts nowhere. So is a run
+    that was cancelled, or that stops for an approval; the rest of it is a run of its own. An agent
+    that is called as a tool is one step.
 
     Args:
         memory: a Memory or an AsyncMemory.
         outcome: says how a run went: a function of the :class:`Run` that returns True, False, a
             score in [0, 1] or None, or the name of an evaluator; None: nothing is counted.
-        strategy: what counts as the strategy: ``tools`` (which were called), ``model``, ``agent``,
-            the name of a field of the ``trace_metadata``, or a function of the Run that returns
-            texts.
-        task: a function of the input that returns what the run is about; None or "" leaves the
-            run out. Default: the last message of the user.
-        agent: the name of the agent, whose access rights the context has; default: the name of the
-            agent with which the run begins.
+        strategy: what counts as the strategy: ``tools`` (those that were called), ``model``,
+            ``agent``, the name of a field of the ``trace_metadata``, or a function of the Run that
+            returns texts.
+        task: a function of the input that returns what the run is about; None or "" leaves the run
+            out. Default: the last message of the user.
+        agent: the name of the agent; the context has its access rights. Default: the name of the
+            first agent of the run.
         task_type: a class of tasks.
         max_tokens: length limit of the context, at least 1.
-        strict: raise errors of graphmem, in place of a warning.
+        strict: raise errors of graphmem, instead of a warning.
 
     Raises:
         NotFoundError: no evaluator of that name is installed.
@@ -159,11 +159,11 @@ class _Recorded(RunHooks[Any]):
         self._running = running
         self._theirs: RunHooks[Any] = options.get("hooks") or RunHooks()
         self._agents: set[int] = set()
-        """Identities of the agents of this run, not of those that are called as tools."""
+        """Identities of the agents of this run, without those that are called as tools."""
         self._called: dict[int | str, tuple[str, Any]] = {}
         """Tools that run, with their arguments."""
         self._failed: dict[str, Exception] = {}
-        """What tools raised, by the id of the call, where the model gets a text in its place."""
+        """What tools raised, by the id of the call, if the model gets a text instead."""
         config: RunConfig | dict[str, Any] = options.get("run_config") or {}
         self._config: dict[str, Any] = config if isinstance(config, dict) else vars(config)
         self._context = options.get("context")
@@ -278,7 +278,7 @@ class _Recorded(RunHooks[Any]):
 
 
 def _call(context: Any, tool: Tool) -> int | str:
-    """Return what is the same at the beginning and the end of a call of a tool."""
+    """Return what identifies a call of a tool at its beginning and its end."""
     return getattr(context, "tool_call_id", None) or id(tool)
 
 
@@ -295,7 +295,7 @@ def _paused(result: RunResult | RunResultStreaming) -> bool:
 
 
 def _stopped(result: RunResultStreaming) -> Exception | None:
-    """Return what a streamed run raises where its events are read, but not in its loop."""
+    """Return what a streamed run raises to the reader of its events, but not in its loop."""
     for checked in result.input_guardrail_results:
         if checked.output.tripwire_triggered:
             return InputGuardrailTripwireTriggered(checked)

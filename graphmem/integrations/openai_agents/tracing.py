@@ -1,6 +1,6 @@
-"""Episodes from the traces of the SDK, for those who only want to record.
+"""Episodes from the traces of the SDK, for recording alone.
 
-A trace is kept in memory until it ends, and is then written in a thread of its own, as one episode.
+A trace is in memory until it ends. Then a thread writes it as one episode.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from graphmem.memory import Memory
 
 SOURCE = "openai-agents-traces"
 OPEN = 10_000
-"""Traces that may be open at once; of more, the oldest ones are not recorded."""
+"""Traces that may be open at once; the oldest of more are not recorded."""
 OUTCOME = "outcome"
 """The name of the custom span that states how a trace went."""
 
@@ -50,25 +50,25 @@ class _Open:
 
 
 class GraphMemTracing(TracingProcessor):
-    """Writes one episode of each trace: what was asked, the tools called, and the outcome.
+    """Writes one episode for each trace: what was asked, the tools called, and the outcome.
 
-    ``set_trace_processors([GraphMemTracing(memory, outcome=judge)])`` records here alone;
-    ``add_trace_processor`` goes on sending traces to OpenAI as well.
+    With ``set_trace_processors([GraphMemTracing(memory, outcome=judge)])`` traces go to graphmem
+    only; with ``add_trace_processor`` they go to OpenAI as well.
 
-    The task is ``trace_metadata["task"]``, else the first message of a user to a model; a trace
+    The task is ``trace_metadata["task"]``, else the first message of a user to a model. A trace
     without any, for instance because its data is sensitive, is not recorded. Steps are the spans of
-    functions, of handoffs, and of guardrails that were triggered, in their order; what happened
-    within a function is part of it. The agent is the first one.
-    A custom span ``outcome`` states how it went, as ``{"success": True}`` or ``{"score": 0.7}``,
-    for ``outcome="stated"``. An error of a span is no outcome.
+    functions, of handoffs, and of triggered guardrails, in their order; spans within a function are
+    part of it. The agent is the first one. For ``outcome="stated"``, a custom span ``outcome``
+    states the outcome, as ``{"success": True}`` or ``{"score": 0.7}``. An error of a span is no
+    outcome.
 
     Args:
         memory: a Memory or an AsyncMemory.
         outcome: says how a trace went: a function of the :class:`Run` that returns True, False, a
             score in [0, 1] or None, or the name of an evaluator; None: nothing is counted.
-        strategy: what counts as the strategy: ``tools`` (which were called), ``model``, ``agent``,
-            the name of a field of the ``trace_metadata``, or a function of the Run that returns
-            texts.
+        strategy: what counts as the strategy: ``tools`` (those that were called), ``model``,
+            ``agent``, the name of a field of the ``trace_metadata``, or a function of the Run that
+            returns texts.
         agent: the name of the agent; default: the one in the trace.
         task_type: a class of tasks.
 
@@ -120,7 +120,7 @@ class GraphMemTracing(TracingProcessor):
                 self._writer.submit(self._write, kept, metadata)
 
     def shutdown(self) -> None:
-        """Write what has ended; what has not is not recorded."""
+        """Write what has ended; the rest is not recorded."""
         self._writer.shutdown(wait=True)
 
     def force_flush(self) -> None:
@@ -171,7 +171,7 @@ def _step(span: Span[Any]) -> tuple[str, Any, Any, str | None] | None:
 
 
 def _error(span: Span[Any]) -> str | None:
-    """Return what is said of the error of a span."""
+    """Return the text of a span's error."""
     if not span.error:
         return None
     more = span.error.get("data") or {}

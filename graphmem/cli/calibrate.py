@@ -48,9 +48,9 @@ _BASELINES = {
 @plotting.option("the reliability diagram")
 @click.pass_obj
 def calibrate(options: Options, /, plot: str | None, **how: Any) -> None:
-    """Show how well the memory predicts past outcomes, compared with simple predictors.
+    """Show how well the memory predicts past outcomes.
 
-    It predicts each episode from earlier ones.
+    It predicts each episode from earlier ones, and compares with simple predictors.
 
     \b
     Example:

@@ -299,7 +299,7 @@ def crystallize(
     threshold: float | None,
     z: float | None,
 ) -> None:
-    """Crystallize actions that worked often enough, and take back those that no longer do.
+    """Crystallize actions that worked often enough. It takes back those that no longer do.
 
     \b
     Example:

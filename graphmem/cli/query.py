@@ -31,11 +31,11 @@ def query(
     given: tuple[str, ...],
     as_csv: bool,
 ) -> None:
-    """Run a query that only reads: a NAME from `graphmem procedures list`, a text, or a file.
+    """Run a query that only reads.
 
-    A parameter is JSON if it parses as JSON, else text; $ns is the namespace. Your own Cypher may
-    only read the graph, for GRAPHMEM_QUERY_SECONDS (60). Rows after GRAPHMEM_QUERY_ROWS (10000) are
-    cut.
+    It is a NAME from `graphmem procedures list`, a text, or a file. A parameter is JSON if it
+    parses as JSON, else text; $ns is the namespace. Your own Cypher may only read the graph, for
+    GRAPHMEM_QUERY_SECONDS (60). Rows after GRAPHMEM_QUERY_ROWS (10000) are cut.
 
     \b
     Examples:

@@ -79,9 +79,9 @@ def seed(
     on_error: str,
     refused: str | None,
 ) -> None:
-    """Learn from LOGs: files, folders, patterns, or - for standard input.
+    """Learn from LOGs: files, folders or patterns.
 
-    Files can be gzipped.
+    - is standard input. Files can be gzipped.
 
     Known records are skipped, so you can run an interrupted seeding again.
 

@@ -33,7 +33,7 @@ STRATEGY_COLUMNS = (
 def strategies(
     options: Options, task: str | None, task_type: str | None, agent: str | None, limit: int
 ) -> None:
-    """Show strategies, the best lower bound of the success rate first.
+    """Show strategies, best lower bound of the success rate first.
 
     \b
     Example:

@@ -141,7 +141,7 @@ def know(
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
 @click.pass_obj
 def knowledge(options: Options, domain: str | None, limit: int) -> None:
-    """Show known facts and their contradictions, the highest confidence first.
+    """Show known facts, and what contradicts them. The highest confidence comes first.
 
     \b
     Example:

@@ -390,7 +390,7 @@ def unpull(options: Options, /, target: str, source: str, agent: str | None) -> 
 @click.option("--agent", help="Only the levels of this agent pull; default: all.")
 @click.pass_obj
 def tick(options: Options, agent: str | None) -> None:
-    """Let levels pull what is pending, in the order of the dataflow, and maintain them.
+    """Let levels pull what is pending, and maintain them. They do so in the order of the dataflow.
 
     \b
     Example:

@@ -143,7 +143,7 @@ def _say_what_is_left(compacted: bool, read_by: tuple[str, ...]) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
 def forget(options: Options, /, dry_run: bool, yes: bool, **asked: Any) -> None:
-    """Erase episodes that are old, or whose strategies have low confidence, or both.
+    """Erase episodes that are old, or of weak strategies, or both.
 
     Give --older-than, --below-confidence, or both. An episode must meet all that you give.
 

@@ -85,6 +85,7 @@ def build(memory: Memory, token: str, hosts: Collection[str], *, write: bool = F
     ]
     routes.append(Mount("/static", StaticFiles(directory=STATIC)))
     app = Starlette(routes=routes, exception_handlers={HTTPException: _no_such, Exception: _broken})
+    app.router.redirect_slashes = False
     return Guarded(app, token, hosts)
 
 

@@ -29,17 +29,22 @@ from graphmem.models import (
     StrategyUse,
 )
 from graphmem.models.choices import Choice, Explore
+from graphmem.models.communities import Community
 from graphmem.models.evaluations import Evaluation, OwnWay
 from graphmem.models.explanations import Explanation
 from graphmem.models.forecasts import Calibration, CalibrationOrder, OutcomePrediction
 from graphmem.models.looking import EpisodeRow, Item, TaskRow
 from graphmem.models.recall import Kind, Recall
 from graphmem.models.similarity import SimilarStrategy
+from graphmem.network import NodeKind
+from graphmem.network.reading import NODES
 from graphmem.notebook.frames import Listed
 from graphmem.parts import Parts
 from graphmem.store import Store
 
 if TYPE_CHECKING:
+    from networkx import MultiDiGraph
+
     from graphmem.search.embedding import Embedder
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -654,6 +659,54 @@ class Memory(Parts):
             ValidationError: an argument is wrong.
         """
         return Listed(self._similarity.similar(strategy, limit))
+
+    def communities(self, limit: int = 20, *, resolution: float = 1.0) -> Listed[Community]:
+        """Return groups of strategies that belong together, the largest first.
+
+        Strategies belong together that were used in the same episodes (CO_OCCURS_WITH: each counts
+        1) or whose texts are alike (SIMILAR_TO: the similarity counts). Louvain's method finds the
+        groups, of the 50,000 strongest pairs; the same graph gives the same groups. A strategy
+        without such a pair is in none, and merged strategies count as one. Texts that were not
+        embedded yet are not linked; :meth:`similar` and :meth:`recall` do that.
+
+        Args:
+            limit: most groups to return.
+            resolution: over 1 for smaller groups, under 1 for larger ones; over 0, at most 100.
+
+        Raises:
+            SettingsError: networkx is not installed (``pip install 'graphmem[plots]'``).
+            ValidationError: an argument is wrong.
+        """
+        return Listed(self._communities.find(limit, resolution))
+
+    def to_networkx(
+        self,
+        around: HasId | str | Sequence[HasId | str] | None = None,
+        *,
+        hops: int = 1,
+        kinds: Sequence[NodeKind] | None = None,
+        limit: int | None = NODES,
+    ) -> MultiDiGraph:
+        """Return the graph, or what is around items, as a graph of networkx.
+
+        A node is an id, and has ``kind``, ``text``, ``trials`` and ``successes``. An edge has
+        ``type``, and as far as there are any ``agent``, ``trials``, ``successes`` and ``weight``
+        (of CO_OCCURS_WITH, or the similarity of SIMILAR_TO). All are texts and numbers, so that
+        networkx can write them as GraphML; a character that XML cannot hold is replaced.
+
+        Args:
+            around: an id, a text, an object with an id, or several; None: the whole namespace.
+            hops: how many steps around them, from 0 to 6.
+            kinds: of "strategy", "task", "heuristic", "anti-pattern", "rule", "policy", "state",
+                "agent" and "episode", those to take; default: all but the last two.
+            limit: most nodes; there are at most twenty times as many edges. None: any number.
+
+        Raises:
+            NotFoundError: there is no such item.
+            SettingsError: networkx is not installed (``pip install 'graphmem[plots]'``).
+            ValidationError: an argument is wrong, or there are more nodes or edges.
+        """
+        return self._network.to_networkx(around, hops=hops, kinds=kinds, limit=limit)
 
     def calibrate(
         self,

@@ -27,6 +27,7 @@ from graphmem.lessons import Lessons, answering
 from graphmem.lessons.prompt import ContextWriter
 from graphmem.levels import Levels, Outlets, told
 from graphmem.models import Stats, VerifyReport
+from graphmem.network import Communities, Network
 from graphmem.people import People
 from graphmem.people.scopes import LearningScopes
 from graphmem.policies import Policies
@@ -93,7 +94,9 @@ class Parts:
         self._explainer = Explainer(graph, self.lessons, self._forecaster, similarity)
         self._chooser = Chooser(graph, similarity, estimator, self._recaller)
         self._maintainer = Maintainer(graph, similarity, strengths)
-        self.upkeep = Upkeep(graph, self._maintainer, similarity, learner, reads)
+        self._network = network = Network(graph)
+        self._communities = Communities(graph)
+        self.upkeep = Upkeep(graph, self._maintainer, similarity, learner, reads, network)
         """Rebuilding, erasing, exporting: see :class:`graphmem.upkeep.Upkeep`."""
 
     @classmethod

@@ -33,6 +33,23 @@ RETURN x.text AS one, y.text AS other, c.count AS times, c.successes AS successe
 ORDER BY times DESC, one, other
 LIMIT $limit;
 
+// name: analysis.bonds
+// install: bonds
+// doc: Pairs of strategies that belong together: how many episodes used both, and how alike their texts are (0: they are not linked). The
+// doc: strongest come first, where an episode counts 1. Merged strategies count as one.
+// returns: one string, other string, together integer, similarity float, one_id string, other_id string
+MATCH (x:Strategy)-[r:CO_OCCURS_WITH|SIMILAR_TO]->(y:Strategy)
+WHERE x.ns = $ns
+WITH whole(x) AS a, whole(y) AS b, coalesce(r.count, 0) AS times, coalesce(r.similarity, 0.0) AS similarity
+WHERE a <> b
+WITH smaller(a, b) AS one_id, larger(a, b) AS other_id, sum(times) AS together, max(similarity) AS similarity
+ORDER BY together + similarity DESC, one_id, other_id
+LIMIT $limit
+MATCH (x:Strategy {id: one_id})
+MATCH (y:Strategy {id: other_id})
+RETURN x.text AS one, y.text AS other, together, similarity, one_id, other_id
+ORDER BY together + similarity DESC, one_id, other_id;
+
 // name: analysis.hard_tasks
 // install: hard_tasks
 // doc: Tasks by the number of failed attempts, most first.

@@ -20,8 +20,8 @@ _SECTIONS = {
         *("stats", "verify"),
     ),
     "More to ask": (
-        *("episodes", "tasks", "show", "evidence", "similar", "predict", "calibrate", "evaluate"),
-        *("query", "ui"),
+        *("episodes", "tasks", "show", "evidence", "similar", "communities", "predict"),
+        *("calibrate", "evaluate", "query", "ui"),
     ),
     "Parts of a memory": (
         *("lessons", "policies", "people", "levels", "scopes", "events", "predictions", "cycles"),

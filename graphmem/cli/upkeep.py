@@ -13,7 +13,8 @@ from graphmem.cli.printing import cell, listed, print_table, progress
 
 if TYPE_CHECKING:
     from graphmem.models import EraseReport
-    from graphmem.upkeep import FileFormat
+    from graphmem.network import NodeKind
+    from graphmem.upkeep import ExportFormat, FileFormat
 
 FORMAT = click.option(
     "--format",
@@ -217,23 +218,82 @@ def relink(options: Options, embedder: str | None) -> None:
 
 @upkeep.command()
 @click.argument("file", metavar="FILE")
-@FORMAT
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(["sentinel", "jsonl", "graphml", "mermaid"]),
+    required=True,
+    help="sentinel: a Sentinel memory; jsonl: graphmem's own JSON lines; graphml: the graph, for "
+    "programs such as Gephi; mermaid: a chart of it.",
+)
 @click.option(
     "--document",
     metavar="NAME",
     help="sentinel: only the imported file of this name [default: all episodes].",
 )
+@click.option(
+    "--around",
+    multiple=True,
+    metavar="ITEM",
+    help="graphml, mermaid: only what is around this id or text; can be repeated.",
+)
+@click.option(
+    "--hops",
+    type=click.IntRange(0, 6),
+    default=1,
+    show_default=True,
+    help="With --around: how many steps.",
+)
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    type=click.Choice(
+        [
+            *("strategy", "task", "heuristic", "anti-pattern", "rule", "policy", "state"),
+            *("agent", "episode"),
+        ]
+    ),
+    help="graphml, mermaid: nodes of this kind; can be repeated [default: what was learned].",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    help="graphml, mermaid: most nodes [default: any number; of a chart 200].",
+)
 @click.pass_obj
-def export(options: Options, file: str, format_name: FileFormat, document: str | None) -> None:
-    """Write all episodes to FILE, which it replaces.
+def export(
+    options: Options,
+    file: str,
+    format_name: ExportFormat,
+    document: str | None,
+    around: tuple[str, ...],
+    hops: int,
+    kinds: tuple[NodeKind, ...],
+    limit: int | None,
+) -> None:
+    """Write all episodes to FILE, or the graph, in place of what is there.
 
     \b
-    Example:
+    Examples:
       graphmem --url ./runs.graph upkeep export --format sentinel agent_memory.json
+      graphmem --url ./runs.graph upkeep export --format graphml runs.graphml
+      graphmem --url ./runs.graph upkeep export --format mermaid chart.mmd --around "refund"
     """
-    report = options.memory().upkeep.export(file, format_name, document=document)
+    report = options.memory().upkeep.export(
+        file,
+        format_name,
+        document=document,
+        around=around or None,
+        hops=hops,
+        kinds=kinds or None,
+        limit=limit,
+    )
 
     def table() -> None:
+        if report.format in ("graphml", "mermaid"):
+            click.echo(f"{report.nodes:,} nodes and {report.edges:,} edges written to {file}")
+            return
         click.echo(f"{report.episodes:,} episodes written to {file}")
         if report.abandoned:
             click.echo(f"{report.abandoned:,} attempts without an outcome written to it")

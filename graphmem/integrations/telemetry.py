@@ -70,7 +70,7 @@ CLASSES: dict[type, str] = {
 """A memory and its parts, with the prefixes of their methods' names."""
 OPERATIONS: dict[str, str] = {
     SEARCH: "context recall choose predict explain strategies evidence similar query stats evaluate"
-    " episodes tasks show"
+    " episodes tasks show communities to_networkx"
     " lessons.consolidation_due lessons.heuristics lessons.anti_patterns lessons.rules"
     " lessons.mistakes lessons.scores lessons.summary policies.get policies.by_id policies.best"
     " policies.values policies.top policies.seen policies.seen_many policies.history"

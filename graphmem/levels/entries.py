@@ -76,7 +76,7 @@ class Entries(Base):
         check_writable(level, checked_agent(agent), "name")
         now, tags = self._graph.now(), listed(tags)
         labels = None
-        if at is None and (metadata is None or metadata == {}):
+        if at is None and (metadata is None or (type(metadata) is dict and not metadata)):
             labels = _plain(content, tags, key, ttl, relevance)
         if labels is not None:
             row = _row(self._graph.ns, level.name, key, str(content), now, labels)

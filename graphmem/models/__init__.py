@@ -2,6 +2,7 @@
 
 from graphmem.models.attempts import AbandonedAttempt
 from graphmem.models.choices import Choice, Considered
+from graphmem.models.communities import Community
 from graphmem.models.consolidation import ConsolidationReport, ModelSettings
 from graphmem.models.cycles import Cycle, CycleReport, CycleTest
 from graphmem.models.embedders import EmbedderInfo
@@ -126,6 +127,7 @@ __all__ = [
     "CalibrationBin",
     "Candidate",
     "Choice",
+    "Community",
     "Considered",
     "ConsolidationReport",
     "CoursePoint",

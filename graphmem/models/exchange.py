@@ -8,6 +8,7 @@ from graphmem.models.fields import Output
 from graphmem.models.reports import Rejection
 
 FileFormat = Literal["sentinel", "jsonl"]
+ExportFormat = Literal["sentinel", "jsonl", "graphml", "mermaid"]
 
 
 class ImportReport(Output):
@@ -35,15 +36,15 @@ class ImportReport(Output):
 
 
 class ExportReport(Output):
-    """The answer of an export: how many episodes the file holds.
+    """The answer of an export: how many episodes the file holds, or how many nodes and edges.
 
     ``derived`` names the lists that come from the memory, ``kept`` the imported ones that are
     written back unchanged.
     """
 
     file: str
-    format: FileFormat
-    episodes: int
+    format: ExportFormat
+    episodes: int = 0
     derived: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     abandoned: int = 0
@@ -52,3 +53,6 @@ class ExportReport(Output):
     entries: int = 0
     lenses: int = 0
     """Levels, their entries and lenses, which only JSON lines can hold."""
+    nodes: int = 0
+    edges: int = 0
+    """Nodes and edges, in GraphML and Mermaid."""

@@ -12,6 +12,7 @@ from graphmem.errors import SettingsError, ValidationError
 from graphmem.files import writing
 from graphmem.models.fields import Output
 from graphmem.models.levels import EVENTS, LevelInfo
+from graphmem.text.mermaid import NAME, label, short
 from graphmem.text.tokens import count_tokens
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 TOKENS = 300
 """Most tokens of a map as text."""
-NAME = 80
-"""Most characters of a name in a map that is drawn or printed."""
 _ENDINGS = (".png", ".svg")
 
 
@@ -102,7 +101,7 @@ class MemoryMap(Output):
         """
         if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 50:
             raise ValidationError("max_tokens", max_tokens, "is no number from 50 on")
-        whose = "" if self.agent is None else f" that {_short(self.agent)} may read"
+        whose = "" if self.agent is None else f" that {short(self.agent)} may read"
         levels, entries = _many(len(self.levels), "level"), _many(self.entries, "entry")
         head = f"{levels}{whose}: {entries}, {self.pending} pending"
         lines, left, shown = [head], max_tokens - count_tokens(head), 0
@@ -135,15 +134,15 @@ class MemoryMap(Output):
                 depth, name, way = waiting.pop()
                 start = f"{'  ' * (depth - 1)}└ " if depth else ""
                 if name in seen:
-                    yield f"{start}{_short(name)}{way}{_AGAIN}", False
+                    yield f"{start}{short(name)}{way}{_AGAIN}", False
                     continue
                 seen.add(name)
-                yield f"{start}{_short(name)}{way}: {_held(by_name[name])}", True
+                yield f"{start}{short(name)}{way}: {_held(by_name[name])}", True
                 waiting += [
                     (
                         depth + 1,
                         edge.target,
-                        f" ({_short(edge.transformer)})" if edge.transformer else "",
+                        f" ({short(edge.transformer)})" if edge.transformer else "",
                     )
                     for edge in reversed(above.get(name, ()))
                 ]
@@ -152,12 +151,13 @@ class MemoryMap(Output):
         """Return the map as a flow chart in Mermaid."""
         ids = {level.name: f"l{number}" for number, level in enumerate(self.levels)}
         lines = ["flowchart LR"]
-        for level in self.levels:
-            label = f"{_escaped(_short(level.name))}<br/>{_held(level)}"
-            lines.append(f'  {ids[level.name]}["{label}"]')
+        lines += [
+            f'  {ids[level.name]}["{label(level.name)}<br/>{_held(level)}"]'
+            for level in self.levels
+        ]
         for edge in self.edges:
             words = _way(edge)
-            arrow = f'-->|"{_escaped(words)}"|' if words else "-->"
+            arrow = f'-->|"{label(words, 4 * NAME)}"|' if words else "-->"
             lines.append(f"  {ids[edge.source]} {arrow} {ids[edge.target]}")
         return "\n".join(lines) + "\n"
 
@@ -192,7 +192,7 @@ def _held(level: LevelInfo) -> str:
     parts = [_many(level.entries, "entry")]
     words = ("expired", "pending", "missed", "failed")
     parts += [f"{number} {word}" for word in words if (number := getattr(level, word))]
-    parts += [f"from {_short(name)}" for name in level.subscribed_to if name.startswith(EVENTS)]
+    parts += [f"from {short(name)}" for name in level.subscribed_to if name.startswith(EVENTS)]
     if level.ttl is not None:
         parts.append(f"for {level.ttl:.6g} s")
     if level.capacity is not None:
@@ -207,21 +207,10 @@ def _many(number: int, what: str) -> str:
 
 
 def _way(edge: LevelEdge) -> str:
-    words = [_short(edge.transformer)] if edge.transformer else []
+    words = [short(edge.transformer)] if edge.transformer else []
     if edge.pending:
         words.append(f"{edge.pending} pending")
     return ", ".join(words)
-
-
-def _short(text: str) -> str:
-    """Return a name on one line, of a length that fits."""
-    shown = "".join(char if char.isprintable() else " " for char in text)
-    return shown if len(shown) <= NAME else f"{shown[: NAME - 1]}…"
-
-
-def _escaped(text: str) -> str:
-    """Return text as a label of Mermaid."""
-    return "".join(f"#{ord(char)};" if char in '"#&<>|;`\\' else char for char in text)
 
 
 def _drawn(memory: MemoryMap) -> Figure:
@@ -257,7 +246,7 @@ def _drawn(memory: MemoryMap) -> Figure:
     axes.set_ylim(-1, 0)
     boxes: dict[str, object] = {}
     for level in memory.levels:
-        text = f"{_short(level.name)}\n{_held(level)}".replace("$", r"\$")
+        text = f"{short(level.name)}\n{_held(level)}".replace("$", r"\$")
         box = {"boxstyle": "round", "facecolor": "#e8f1fa" if level.view else "white"}
         at = place[level.name]
         shown = axes.text(*at, text, ha="center", va="center", fontsize=7, bbox=box)

@@ -176,6 +176,6 @@ def _picture(shown: BaseModel) -> str:
         return course(points)
     if bins := held.get("bins"):
         return reliability(bins)
-    if (levels := held.get("levels")) and "edges" in held:
+    if _is_table(levels := held.get("levels")) and "edges" in held:
         return level_map(levels, held["edges"], escaped)
     return ""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from graphmem.episodes.learning import Learner
 from graphmem.errors import ValidationError
-from graphmem.graph.arguments import check_function, check_text, checked_path
+from graphmem.graph.arguments import check_choice, check_function, check_text, checked_path
 from graphmem.graph.graph import Graph
+from graphmem.graph.lookup import HasId
 from graphmem.graph.reads import Reads
 from graphmem.models import (
     BackupReport,
@@ -21,16 +22,19 @@ from graphmem.models import (
     LossReport,
     RebuildReport,
 )
+from graphmem.models.exchange import ExportFormat, FileFormat
 from graphmem.models.similarity import RelinkReport
+from graphmem.network import Network, NodeKind
+from graphmem.network.writing import CHART, LINES
 from graphmem.search.similarity import Similarity
 from graphmem.upkeep.erasing import Eraser
-from graphmem.upkeep.exchange import Exchange, FileFormat
+from graphmem.upkeep.exchange import Exchange
 from graphmem.upkeep.verifying import Maintainer
 
 if TYPE_CHECKING:
     from graphmem.search.embedding import Embedder
 
-__all__ = ["FileFormat", "Upkeep"]
+__all__ = ["ExportFormat", "FileFormat", "Upkeep"]
 
 
 class Upkeep:
@@ -43,6 +47,7 @@ class Upkeep:
         similarity: Similarity,
         learner: Learner,
         reads: Reads,
+        network: Network,
     ) -> None:
         self._graph = graph
         self._maintainer = maintainer
@@ -50,6 +55,7 @@ class Upkeep:
         self._eraser = Eraser(graph, similarity)
         self._exchange = Exchange(graph, learner)
         self._reads = reads
+        self._network = network
 
     def initialize(self) -> int:
         """Create missing constraints and indexes; return the schema version.
@@ -223,23 +229,55 @@ class Upkeep:
         return self._similarity.built_with()
 
     def export(
-        self, path: str | Path, format_name: FileFormat, *, document: str | None = None
+        self,
+        path: str | Path,
+        format_name: ExportFormat,
+        *,
+        document: str | None = None,
+        around: HasId | str | Sequence[HasId | str] | None = None,
+        hops: int = 1,
+        kinds: Sequence[NodeKind] | None = None,
+        limit: int | None = None,
     ) -> ExportReport:
-        """Write all episodes to a file, replacing it; JSON lines also hold abandoned attempts.
+        """Write all episodes to a file, replacing it, or the graph for a program that draws it.
+
+        JSON lines also hold abandoned attempts and levels. GraphML and Mermaid hold nodes and edges
+        as :meth:`Memory.to_networkx` has them, and cannot be imported.
 
             path: the file; it is replaced at the end, so it is never half written. A device or a
                 pipe is not replaced; everything is written to it at the end.
                 is not replaced: all goes into it at the end.
-            format_name: "sentinel" or "jsonl" (JSON lines; ids stay the same).
+            format_name: "sentinel" or "jsonl" (JSON lines; ids stay the same); "graphml" for
+                programs such as Gephi; "mermaid": a flow chart for a page in Markdown.
             document: only the episodes of an imported Sentinel file, by its name.
+            around: of a graph, only what is around this item or these items.
+            hops: how many steps around them, from 0 to 6.
+            kinds: the kinds of nodes of a graph; default: what was learned.
+            limit: most nodes of a graph; it may have twenty times as many edges. None: any number;
+                of a chart 200 nodes and 500 edges.
 
         Raises:
-            NotFoundError: no such file was imported.
+            NotFoundError: no such file was imported, or there is no such item.
             ValidationError: the other content of imported files differs, there is no such format,
-                or its files have no name in the memory.
+                its files have no name in the memory, or a graph has more nodes or edges than
+                ``limit`` allows.
             StorageError: the file cannot be written; an existing file stays unchanged.
         """
-        return self._exchange.export(checked_path("path", path), format_name, document)
+        target = checked_path("path", path)
+        check_choice("format_name", format_name, get_args(ExportFormat))
+        if format_name in {"sentinel", "jsonl"}:
+            given = {"around": around, "kinds": kinds, "limit": limit}
+            for name, value in given.items():
+                if value is not None:
+                    raise ValidationError(name, value, "is for graphml and mermaid", "leave it out")
+            return self._exchange.export(target, format_name, document)
+        if document is not None:
+            raise ValidationError("document", document, "is for Sentinel files", "leave it out")
+        chart = limit is None and format_name == "mermaid"
+        asked = self._network.asked(around, hops=hops, kinds=kinds, limit=CHART if chart else limit)
+        if chart:
+            asked.edges = LINES
+        return self._exchange.draw(target, format_name, asked)
 
     def import_(
         self, path: str | Path, format_name: FileFormat, *, document: str | None = None

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, TextIO, get_args
+from typing import Any, TextIO, get_args
 
 from graphmem.episodes.abandoned import abandon
 from graphmem.episodes.learning import Learner
@@ -29,8 +29,10 @@ from graphmem.ids import canonical_json, node_id
 from graphmem.lessons.general_rules import consolidation_id
 from graphmem.levels import exchange as held
 from graphmem.models import AbandonedAttempt, Episode, Rejection, content, resolve
-from graphmem.models.exchange import ExportReport, ImportReport
+from graphmem.models.exchange import ExportFormat, ExportReport, FileFormat, ImportReport
 from graphmem.models.held import HeldRecord, LevelRecord
+from graphmem.network.reading import Asked
+from graphmem.network.writing import graphml, mermaid
 from graphmem.seeding import jsonl, sentinel
 from graphmem.seeding.formats import Origin, Refused
 from graphmem.seeding.reading import Limits
@@ -50,9 +52,6 @@ _Origin = tuple[str | None, str | None, str | None]
 """The source key of an episode (or else its occurrence), the occurrence, and the source."""
 _Told = tuple[str, _Origin, str | None]
 """An episode to write: its id, origin, and original form (JSON)."""
-
-
-FileFormat = Literal["sentinel", "jsonl"]
 
 
 class Exchange:
@@ -78,6 +77,13 @@ class Exchange:
         if _is_sentinel(format_name, document):
             return self._export_sentinel(path, document)
         return self._export_jsonl(path)
+
+    def draw(self, path: str | Path, format_name: ExportFormat, asked: Asked) -> ExportReport:
+        """Write a network of nodes and edges to a file."""
+        write = graphml if format_name == "graphml" else mermaid
+        with _writing(path) as open_file:
+            nodes, edges = self._graph.view(lambda tx: write(asked.read(tx), open_file()))
+        return ExportReport(file=str(path), format=format_name, nodes=nodes, edges=edges)
 
     def _import_sentinel(self, path: str | Path, name: str | None) -> ImportReport:
         """Learn the episodes of a Sentinel file, and store its other content.

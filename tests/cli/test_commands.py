@@ -49,6 +49,20 @@ def test_strategies_as_table_and_json(seeded: str) -> None:
     assert "nothing is known" in good("--url", seeded, "strategies", "--agent", "nobody").out
 
 
+def test_communities_and_pictures_of_the_graph(seeded: str, tmp_path: Path) -> None:
+    good("--url", seeded, "learn", "t", "one way", "another way", "--success")
+    assert "one way" in good("--url", seeded, "communities").out
+    [group] = good("--url", seeded, "--json", "communities", "--limit", "1").json
+    assert set(group["strategies"]) == {"one way", "another way"}
+    assert run("--url", seeded, "communities", "--resolution", "0").code == 2
+    export = ("--url", seeded, "upkeep", "export", "--format")
+    report = good("--json", *export, "graphml", str(tmp_path / "x.graphml")).json
+    assert report["nodes"] > 2
+    near = ("--around", "one way", "--kind", "strategy", "--hops", "2")
+    said = good(*export, "mermaid", str(tmp_path / "x.mmd"), *near).out
+    assert said.startswith("2 nodes and 1 edges written to ")
+
+
 def test_evidence_as_table_and_json(seeded: str) -> None:
     assert len(good("--url", seeded, "--json", "evidence", "ask first").json) == 5
     assert "agent 1" in good("--url", seeded, "evidence", "ask first", "--limit", "20").out

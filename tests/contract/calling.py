@@ -162,6 +162,13 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
         },
         "show": lambda: {"item": first("Episode")},
         "similar": lambda: {"strategy": "shared a", "limit": 5},
+        "communities": lambda: {"limit": 5, "resolution": 1.0},
+        "to_networkx": lambda: {
+            "around": "shared a",
+            "hops": 2,
+            "kinds": ["strategy", "task", "episode"],
+            "limit": 500,
+        },
         "calibrate": lambda: {"by": "order", "folds": 2, **progress},
         "evaluate": lambda: {
             "explore": "thompson",
@@ -482,6 +489,10 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
             "path": folder / "exported.jsonl",
             "format_name": "jsonl",
             "document": None,
+            "around": None,
+            "hops": 1,
+            "kinds": None,
+            "limit": None,
         },
         "upkeep.import_": lambda: {
             "path": folder / "exported.jsonl",

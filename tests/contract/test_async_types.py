@@ -12,6 +12,7 @@ from graphmem.async_memory import AsyncLens
 from graphmem.episodes.attempts import AsyncAttempt
 from graphmem.levels.producers import Watch
 from graphmem.models.choices import Choice
+from graphmem.models.communities import Community
 from graphmem.models.consolidation import ConsolidationReport
 from graphmem.models.cycles import Cycle, CycleReport
 from graphmem.models.evaluations import Evaluation
@@ -90,6 +91,8 @@ def checked(memory: AsyncMemory, lens: AsyncLens) -> None:
     assert_type(result(memory.tasks), Listed[TaskRow])
     assert_type(result(memory.show), Item)
     assert_type(result(memory.similar), Listed[SimilarStrategy])
+    assert_type(result(memory.communities), Listed[Community])
+    assert_type(result(memory.to_networkx), Any)
     assert_type(result(memory.calibrate), Calibration)
     assert_type(result(memory.evaluate), Evaluation)
     assert_type(result(memory.query), Rows)

@@ -41,6 +41,7 @@ EXEMPT = {
     **dict.fromkeys(
         (
             *("show", "similar", "calibrate", "evaluate", "query", "stats", "verify"),
+            *("communities", "to_networkx"),
             *("lessons.scores", "lessons.summary", "lessons.consolidation_due"),
             *("events.positions", "events.since", "events.pending"),
             *("policies.by_id", "policies.history", "policies.history_many"),

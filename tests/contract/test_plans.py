@@ -69,6 +69,9 @@ WHOLE = {
     *("choosing.best", "choosing.best_of"),
     *("looking.episodes", "looking.tasks", "looking.tasks_by", "looking.find_prefix"),
     *("evaluation.logged", "evaluation.merged"),
+    *(f"network.{kind}" for kind in ("strategy", "task", "heuristic", "anti_pattern", "rule")),
+    *(f"network.{kind}" for kind in ("policy", "state", "agent", "episode")),
+    "network.uses",
 }
 SCANS = {"AllNodesScan", "NodeByLabelScan", "DirectedAllRelationshipsScan"}
 BY_ID = [
@@ -88,7 +91,7 @@ BY_ID = [
         "shares",
         "recall_kinds",
         *("forecasting", "calibration", "evaluation", "lookup", "choosing"),
-        "looking",
+        *("looking", "network"),
     )
 ]
 

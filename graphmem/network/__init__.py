@@ -1,0 +1,8 @@
+"""The graph as a network of nodes and edges, for other programs, and what hangs together in it."""
+
+from __future__ import annotations
+
+from graphmem.network.communities import Communities
+from graphmem.network.reading import KINDS, Network, NodeKind
+
+__all__ = ["KINDS", "Communities", "Network", "NodeKind"]

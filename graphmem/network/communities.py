@@ -1,0 +1,89 @@
+"""Strategies that belong together: communities of those used together, or with texts alike."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from graphmem.errors import ValidationError
+from graphmem.graph.arguments import check_limit
+from graphmem.graph.graph import Graph, Transaction
+from graphmem.models.communities import Community
+from graphmem.network.reading import missing
+from graphmem.store.paging import pages
+from graphmem.store.port import Row
+
+BONDS = 50_000
+"""Most pairs that are looked at, the strongest first."""
+_SEED = 1
+_DIGITS = 4
+"""Digits of similarities: servers keep fewer than the embedded engine."""
+_PAGE = 1_000
+
+
+class Communities:
+    """Finds communities of strategies in one namespace."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    def find(self, limit: int, resolution: float) -> list[Community]:
+        """Return the communities, the largest first; see :meth:`Memory.communities`."""
+        check_limit(limit)
+        number = isinstance(resolution, int | float) and not isinstance(resolution, bool)
+        if not number or not 0 < resolution <= 100:
+            raise ValidationError("resolution", resolution, "is no number over 0, at most 100")
+        try:
+            import networkx as nx
+        except ImportError:
+            raise missing("communities") from None
+
+        def work(tx: Transaction) -> list[Community]:
+            bonds = tx.run("analysis.bonds", limit=BONDS)
+            ids = sorted({row[end] for row in bonds for end in ("one_id", "other_id")})
+            # Numbers in order of ids: sets of texts have another order in each process.
+            place = {identity: number for number, identity in enumerate(ids)}
+            graph = nx.Graph()
+            graph.add_nodes_from(range(len(ids)))
+            for row in sorted(bonds, key=lambda row: (row["one_id"], row["other_id"])):
+                alike = round(row["similarity"], _DIGITS)
+                row["similarity"] = alike
+                weight = row["together"] + alike
+                graph.add_edge(place[row["one_id"]], place[row["other_id"]], weight=weight)
+            found = nx.community.louvain_communities(
+                graph, weight="weight", resolution=resolution, seed=_SEED
+            )
+            groups = [sorted(ids[number] for number in group) for group in found if len(group) > 1]
+            groups.sort(key=lambda group: (-len(group), group))
+            return _described(tx, groups[:limit], bonds)
+
+        return self._graph.view(work)
+
+
+def _described(tx: Transaction, groups: list[list[str]], bonds: Collection[Row]) -> list[Community]:
+    group_of = {identity: number for number, ids in enumerate(groups) for identity in ids}
+    uses: dict[str, Row] = {}
+    for page in pages(sorted(group_of), _PAGE):
+        uses |= {row["id"]: row for row in tx.run("network.uses", ids=page)}
+    inside: list[list[Row]] = [[] for _ in groups]
+    for row in bonds:
+        number = group_of.get(row["one_id"])
+        if number is not None and number == group_of.get(row["other_id"]):
+            inside[number].append(row)
+    return [
+        _community([uses[identity] for identity in ids], inside[number])
+        for number, ids in enumerate(groups)
+    ]
+
+
+def _community(members: list[Row], bonds: list[Row]) -> Community:
+    members.sort(key=lambda row: (-row["uses"], row["text"], row["id"]))
+    given: dict[str, Any] = {
+        "strategies": tuple(row["text"] for row in members),
+        "ids": tuple(row["id"] for row in members),
+        "uses": sum(row["uses"] for row in members),
+        "successes": sum(row["successes"] for row in members),
+        "together": sum(row["together"] for row in bonds),
+        "alike": sum(row["similarity"] > 0 for row in bonds),
+    }
+    return Community(**given)

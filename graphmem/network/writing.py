@@ -1,0 +1,109 @@
+"""Writes a network for other programs: as GraphML, or as a chart for Mermaid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TextIO
+from xml.sax.saxutils import escape, quoteattr
+
+from graphmem.network.reading import Read
+from graphmem.text import mermaid as charts
+
+CHART, LINES = 200, 500
+"""Most nodes and edges of a chart, where no limit is given: Mermaid draws no more edges."""
+_NODE = {"kind": "string", "text": "string", "trials": "long", "successes": "long"}
+_EDGE = {
+    "type": "string",
+    "agent": "string",
+    "trials": "long",
+    "successes": "long",
+    "weight": "double",
+}
+_LABEL = 40
+_WORKED, _FAILED = "#2e8b57", "#c0392b"
+_CLASSES = {
+    "strategy": "#57a773",
+    "task": "#f79767",
+    "heuristic": "#3f8f5f",
+    "anti-pattern": "#c0504d",
+    "rule": "#8fb339",
+    "policy": "#2f9e8f",
+    "state": "#f2c14e",
+    "agent": "#604a7b",
+    "episode": "#4c8eda",
+}
+
+
+def graphml(read: Read, file: TextIO) -> tuple[int, int]:
+    """Write a network as GraphML; return the numbers of nodes and edges."""
+    file.write(
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n'
+    )
+    for what, names in (("node", _NODE), ("edge", _EDGE)):
+        for name, kind in names.items():
+            file.write(
+                f'  <key id="{what}_{name}" for="{what}" attr.name="{name}" attr.type="{kind}"/>\n'
+            )
+    file.write('  <graph edgedefault="directed">\n')
+    nodes = edges = 0
+    for identity, values in read.nodes():
+        nodes += 1
+        file.write(f"    <node id={quoteattr(identity)}>{_data('node', values)}</node>\n")
+    for source, target, values in read.edges():
+        edges += 1
+        ends = f"source={quoteattr(source)} target={quoteattr(target)}"
+        file.write(f'    <edge id="e{edges}" {ends}>{_data("edge", values)}</edge>\n')
+    file.write("  </graph>\n</graphml>\n")
+    return nodes, edges
+
+
+def mermaid(read: Read, file: TextIO) -> tuple[int, int]:
+    """Write a network as a flow chart for Mermaid; return the numbers of nodes and edges.
+
+    An edge with trials says how many of them worked; it is wider for more of them, green where at
+    least half of them worked, and else red.
+    """
+    file.write("flowchart LR\n")
+    places: dict[str, str] = {}
+    for number, (identity, values) in enumerate(read.nodes()):
+        places[identity] = f"n{number}"
+        kind = values["kind"]
+        text = charts.label(values.get("text", identity), _LABEL)
+        file.write(f'  n{number}["{text}"]:::{kind.replace("-", "_")}\n')
+    styles: list[str] = []
+    alike: set[tuple[str, str]] = set()
+    edges = 0
+    for source, target, values in read.edges():
+        if values["type"] == "SIMILAR_TO":  # mostly there both ways: one line says it
+            if (target, source) in alike:
+                continue
+            alike.add((source, target))
+        edges += 1
+        words = charts.label(_words(values), _LABEL)
+        file.write(f'  {places[source]} -->|"{words}"| {places[target]}\n')
+        if (trials := values.get("trials")) and "successes" in values:
+            color = _WORKED if 2 * values["successes"] >= trials else _FAILED
+            width = 1 + min(trials, 30) / 6
+            styles.append(f"  linkStyle {edges - 1} stroke:{color},stroke-width:{width:.1f}px\n")
+    file.writelines(styles)
+    for kind, color in _CLASSES.items():
+        dark = kind in ("agent", "anti-pattern", "heuristic")
+        file.write(
+            f"  classDef {kind.replace('-', '_')} fill:{color},color:#{'fff' if dark else '222'}\n"
+        )
+    return len(places), edges
+
+
+def _words(values: Mapping[str, Any]) -> str:
+    """Return what an edge says."""
+    if "trials" not in values or "successes" not in values:
+        return str(values["type"]).lower().replace("_", " ")
+    said = f"{values['successes']} of {values['trials']}"
+    return f"{said} ({values['agent']})" if "agent" in values else said
+
+
+def _data(what: str, values: Mapping[str, Any]) -> str:
+    return "".join(
+        f'<data key="{what}_{name}">{escape(str(value))}</data>' for name, value in values.items()
+    )

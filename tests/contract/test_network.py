@@ -1,0 +1,206 @@
+"""The graph for other programs: networkx, GraphML, charts, and communities of strategies."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, get_args
+
+import networkx as nx
+import pytest
+
+from graphmem import AsyncMemory, Memory
+from graphmem.errors import NotFoundError, SettingsError, ValidationError
+from graphmem.models.exchange import ExportFormat
+from graphmem.network import KINDS
+from graphmem.network.reading import LEARNED
+from tests.conftest import Opener
+from tests.contract.populating import populate
+
+GROUPS = (("read the fare rules", "check the fare"), ("ask for a photo", "open a claim"))
+HOSTILE = 'say "<b>&amp;\x01\x1b[31m</b>" | `end`; ]'
+
+
+def learned(memory: Memory) -> None:
+    """Two pairs that were used together, a strategy alike to one of the first, and one alone."""
+    for number, both in enumerate(GROUPS * 4):
+        memory.learn("help a traveller", list(both), success=True, source_key=f"pair {number}")
+    for number in range(6):
+        memory.learn(
+            "refund a flight", "check the fare rules", success=number > 1, source_key=str(number)
+        )
+    memory.learn(HOSTILE, "shout", success=False, error="TypeError: no", agent="ben")
+
+
+def plain(graph: nx.MultiDiGraph) -> tuple[dict[str, Any], list[Any]]:
+    """Return the nodes and edges, edges without times and last digits."""
+    edges = [
+        (one, other, {name: round(v, 4) if type(v) is float else v for name, v in data.items()})
+        for one, other, data in graph.edges(data=True)
+    ]
+    return dict(graph.nodes(data=True)), sorted(edges, key=str)
+
+
+def test_a_memory_as_a_network(opened: Opener, tmp_path: Path) -> None:
+    memory = opened(embedder="minilm")
+    assert len(memory.to_networkx()) == 0
+    assert memory.communities() == []
+    learned(memory)
+    assert {frozenset(group.strategies) for group in memory.communities()} == set(
+        map(frozenset, GROUPS)
+    )
+    memory.similar("check the fare")  # links what is alike
+
+    first, second = memory.communities()
+    assert set(first.strategies) == {*GROUPS[0], "check the fare rules"}
+    assert first.strategies[0] == "check the fare rules"  # the most used
+    assert (first.uses, first.successes, first.together) == (14, 12, 4)
+    assert first.alike >= 1
+    assert set(second.strategies) == set(GROUPS[1])
+    assert memory.communities(1) == [first]
+    assert memory.communities(resolution=10) == []  # each apart
+
+    whole = memory.to_networkx()
+    assert {data["kind"] for _, data in whole.nodes(data=True)} <= set(LEARNED)
+    by_text = {data["text"]: name for name, data in whole.nodes(data=True) if "trials" in data}
+    flight, rules = by_text["refund a flight"], memory.strategies("refund a flight")[0].id
+    assert whole.nodes[rules] == {
+        "kind": "strategy",
+        "text": "check the fare rules",
+        "trials": 6,
+        "successes": 4,
+    }
+    assert whole.edges[rules, flight, "OUTCOME default"] == {
+        "type": "OUTCOME",
+        "agent": "default",
+        "trials": 6,
+        "successes": 4,
+    }
+    types = {data["type"] for _, _, data in whole.edges(data=True)}
+    assert types >= {"OUTCOME", "CO_OCCURS_WITH", "SIMILAR_TO"}
+    assert all(
+        isinstance(value, str | int | float)
+        for part in (whole.nodes(data=True), whole.edges(data=True))
+        for *_, data in part
+        for value in data.values()
+    )
+
+    near = memory.to_networkx("check the fare rules")
+    assert set(near) > {rules, flight}
+    assert set(near) == set(memory.to_networkx(rules)) < set(whole)
+    assert set(memory.to_networkx("refund a flight", hops=0)) == {flight}
+    assert set(memory.to_networkx([flight, rules], hops=0)) == {flight, rules}
+    assert (
+        memory.to_networkx(around=memory.strategies()[0], hops=6, kinds=["agent"]).number_of_nodes()
+        == 1
+    )
+    facts = memory.to_networkx(kinds=["agent", "episode"])
+    assert sum(1 for _, data in facts.nodes(data=True) if data["kind"] == "episode") == 15
+    assert {data["type"] for _, _, data in facts.edges(data=True)} == {"RAN"}
+
+    # GraphML: what networkx writes, and what graphmem writes, are read as the same graph.
+    nx.write_graphml(whole, tmp_path / "by-networkx.graphml")
+    report = memory.upkeep.export(tmp_path / "own.graphml", "graphml")
+    assert (report.nodes, report.edges) == (len(whole), whole.number_of_edges())
+    own = nx.read_graphml(tmp_path / "own.graphml", force_multigraph=True)
+    assert plain(own) == plain(whole) == plain(nx.read_graphml(tmp_path / "by-networkx.graphml"))
+
+    chart = tmp_path / "chart.mmd"
+    report = memory.upkeep.export(chart, "mermaid", around="check the fare rules")
+    lines = chart.read_text().splitlines()
+    assert lines[0] == "flowchart LR"
+    assert sum("-->" in line for line in lines) == report.edges
+    assert any("4 of 6 (default)" in line for line in lines)
+    memory.upkeep.export(chart, "mermaid", kinds=["task"])
+    [line] = [line for line in chart.read_text().splitlines() if "say" in line]
+    assert not set("<>&|`\x01\x1b") & set(line.partition('["')[2])
+
+    for wrong in (
+        {"limit": 3},
+        {"around": rules, "limit": 1},
+        {"limit": 0},
+        {"hops": 7},
+        {"kinds": ["none"]},
+        {"around": []},
+    ):
+        with pytest.raises(ValidationError):
+            memory.to_networkx(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(NotFoundError):
+        memory.to_networkx("no such thing")
+    before = chart.read_text()
+    with pytest.raises(ValidationError, match="more nodes"):
+        memory.upkeep.export(chart, "mermaid", limit=2)
+    assert chart.read_text() == before
+    with pytest.raises(ValidationError, match="graphml and mermaid"):
+        memory.upkeep.export(chart, "jsonl", around=rules)
+
+
+def test_each_edge_is_there_once(memory: Memory) -> None:
+    """However the nodes are split into pages."""
+    populate(memory, "own")
+    graph = memory.to_networkx(kinds=KINDS)
+    rows = memory.query(
+        "MATCH (n)-[r:OUTCOME|CO_OCCURS_WITH|USED|RAN|ATTEMPTED|IN_STATE|RECOMMENDS]->(m) "
+        "WHERE n.ns = $ns AND coalesce(r.applied, true) "
+        "RETURN n.id AS one, m.id AS other, type(r) AS type"
+    )
+    assert not rows.truncated
+    wanted = sorted((row["one"], row["other"], row["type"]) for row in rows)
+    types = {row["type"] for row in rows}
+    found = sorted(
+        (one, other, data["type"])
+        for one, other, data in graph.edges(data=True)
+        if data["type"] in types
+    )
+    assert found == wanted
+
+
+def test_communities_are_the_same_in_each_process(tmp_path: Path) -> None:
+    """Texts have another order in sets of each process."""
+    url = str(tmp_path / "many.graph")
+    with Memory.open(url) as memory:
+        memory.learn_many(
+            {
+                "task": "t",
+                "strategy": [f"way {number % 37}", f"way {number * 7 % 41}", f"way {number % 11}"],
+                "success": number % 3 > 0,
+                "source_key": str(number),
+            }
+            for number in range(300)
+            if len({number % 37, number * 7 % 41, number % 11}) == 3
+        )
+        here = [group.ids for group in memory.communities()]
+    asked = f"graphmem.Memory.open({url!r}).communities()"
+    code = f"import graphmem; print([group.ids for group in {asked}])"
+    for seed in "12":
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.strip() == str(here)
+
+
+def test_without_networkx(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Files are written without it."""
+    monkeypatch.setitem(sys.modules, "networkx", None)
+    with Memory.open("memory:") as memory:
+        memory.learn("a", "b", success=True)
+        for ask in (memory.to_networkx, memory.communities):
+            with pytest.raises(SettingsError, match=r"graphmem\[plots\]"):
+                ask()
+        for form in get_args(ExportFormat):
+            memory.upkeep.export(tmp_path / "out", form)
+
+
+def test_it_is_awaited() -> None:
+    async def ask() -> tuple[int, int]:
+        async with await AsyncMemory.open("memory:") as memory:
+            await memory.learn("a", ["b", "c"], success=True)
+            return len(await memory.to_networkx()), len(await memory.communities())
+
+    assert asyncio.run(ask()) == (5, 1)

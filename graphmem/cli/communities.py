@@ -51,7 +51,7 @@ def communities(options: Options, limit: int, resolution: float) -> None:
                 shown.append(f"and {len(group.strategies) - SHOWN:,} more")
             worked = f"{group.successes} of {group.uses}"
             rows.append(
-                ("\n".join(shown), len(group.strategies), worked, group.together, group.alike)
+                ("; ".join(shown), len(group.strategies), worked, group.together, group.alike)
             )
         print_table(None, COLUMNS, rows)
 

@@ -272,7 +272,7 @@ def export(
     kinds: tuple[NodeKind, ...],
     limit: int | None,
 ) -> None:
-    """Write all episodes to FILE, or the graph, in place of what is there.
+    """Write all episodes, or the graph, to FILE, in place of it.
 
     \b
     Examples:

@@ -139,7 +139,10 @@ def _tags(value: object) -> object:
     """Return tags as a tuple; one text is no list of letters."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise ValueError("must be a set or list of texts")  # noqa: TRY004 - for pydantic
-    return tuple(value)
+    try:
+        return tuple(value)
+    except Exception as error:
+        raise ValueError("must be a set or list of texts") from error
 
 
 def _distinct(tags: tuple[str, ...]) -> tuple[str, ...]:

@@ -66,9 +66,11 @@ def mermaid(read: Read, file: TextIO) -> tuple[int, int]:
     """
     file.write("flowchart LR\n")
     places: dict[str, str] = {}
+    kinds: set[str] = set()
     for number, (identity, values) in enumerate(read.nodes()):
         places[identity] = f"n{number}"
         kind = values["kind"]
+        kinds.add(kind)
         text = charts.label(values.get("text", identity), _LABEL)
         file.write(f'  n{number}["{text}"]:::{kind.replace("-", "_")}\n')
     styles: list[str] = []
@@ -88,6 +90,8 @@ def mermaid(read: Read, file: TextIO) -> tuple[int, int]:
             styles.append(f"  linkStyle {edges - 1} stroke:{color},stroke-width:{width:.1f}px\n")
     file.writelines(styles)
     for kind, color in _CLASSES.items():
+        if kind not in kinds:
+            continue
         dark = kind in ("agent", "anti-pattern", "heuristic")
         file.write(
             f"  classDef {kind.replace('-', '_')} fill:{color},color:#{'fff' if dark else '222'}\n"

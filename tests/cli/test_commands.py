@@ -52,8 +52,8 @@ def test_strategies_as_table_and_json(seeded: str) -> None:
 def test_communities_and_pictures_of_the_graph(seeded: str, tmp_path: Path) -> None:
     good("--url", seeded, "learn", "t", "one way", "another way", "--success")
     assert "one way" in good("--url", seeded, "communities").out
-    [group] = good("--url", seeded, "--json", "communities", "--limit", "1").json
-    assert set(group["strategies"]) == {"one way", "another way"}
+    groups = good("--url", seeded, "--json", "communities").json
+    assert {"one way", "another way"} in [set(group["strategies"]) for group in groups]
     assert run("--url", seeded, "communities", "--resolution", "0").code == 2
     export = ("--url", seeded, "upkeep", "export", "--format")
     report = good("--json", *export, "graphml", str(tmp_path / "x.graphml")).json
@@ -351,6 +351,7 @@ def test_every_verb_and_part_of_a_memory_is_a_command() -> None:
         "learn_many",
         "record_episode",
         *("attempt", "current_attempt", "remember", "watch"),  # they are about code
+        "to_networkx",  # its twin is `upkeep export`
         "store",
         "namespace",
         "settings",

@@ -176,6 +176,6 @@ def _picture(shown: BaseModel) -> str:
         return course(points)
     if bins := held.get("bins"):
         return reliability(bins)
-    if _is_table(levels := held.get("levels")) and "edges" in held:
-        return level_map(levels, held["edges"], escaped)
+    if "edges" in held and _is_table(held["levels"]):
+        return level_map(held["levels"], held["edges"], escaped)
     return ""

@@ -117,16 +117,17 @@ def test_a_memory_as_a_network(opened: Opener, tmp_path: Path) -> None:
     [line] = [line for line in chart.read_text().splitlines() if "say" in line]
     assert not set("<>&|`\x01\x1b") & set(line.partition('["')[2])
 
-    for wrong in (
+    refused: tuple[dict[str, Any], ...] = (
         {"limit": 3},
         {"around": rules, "limit": 1},
         {"limit": 0},
         {"hops": 7},
         {"kinds": ["none"]},
         {"around": []},
-    ):
+    )
+    for wrong in refused:
         with pytest.raises(ValidationError):
-            memory.to_networkx(**wrong)  # type: ignore[arg-type]
+            memory.to_networkx(**wrong)
     with pytest.raises(NotFoundError):
         memory.to_networkx("no such thing")
     before = chart.read_text()

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from graphmem import Episode, Memory, Settings
-from graphmem.upkeep.exchange import FileFormat
+from graphmem.upkeep import FileFormat
 from tests.faults.learner import REPOSITORY, environment
 
 SEARCHING = """

@@ -102,7 +102,7 @@ def read(part: Part, terms: Terms) -> Iterator[Item]:
     """Yield what a part says, in constant memory.
 
     Raises:
-        SeedingError: it cannot be opened or its format is unknown.
+        SeedingError: it cannot be opened, or it was named and its format is unknown.
     """
     if part.format is not None:
         with Path(part.source.path).open("rb") as file:
@@ -115,11 +115,27 @@ def read(part: Part, terms: Terms) -> Iterator[Item]:
     with part.source.open(terms.limits) as (head, stream):
         if not head.strip():
             yield Read(1, Refused(1, "file", "is empty"))
+        elif isinstance(format_ := _format_or_not(part.source, head, terms), Refused):
+            yield Read(1, format_)
         else:
-            format_ = format_of(part.source, head, terms)
             yield Began(format_.name)
             yield from islice(_records(format_, stream, part.source, terms), terms.limit)
         yield Ended(last=True)
+
+
+def _format_or_not(source: Source, head: bytes, terms: Terms) -> Format | Refused:
+    """Return the format of a log; a file that nobody named need not be a log.
+
+    Raises:
+        SeedingError: it is unknown, and the file was named.
+    """
+    try:
+        return format_of(source, head, terms)
+    except SeedingError as error:
+        if not source.found:
+            raise
+        why = str(error).removeprefix(f"{source.name}: ").partition(";")[0]
+        return Refused(1, "file", f"was passed over: {why}")
 
 
 def format_of(source: Source, head: bytes, terms: Terms) -> Format:

@@ -132,8 +132,9 @@ def seed(
         on_refusal: called for every refused record.
 
     Raises:
-        SeedingError: a log cannot be opened or its format is unknown, or a worker died; records
-            learned before stay. Or the outcomes cannot be read; then nothing is learned.
+        SeedingError: a log cannot be opened, its format is unknown (of a file that was found in a
+            folder or by a pattern, this is a refusal), or a worker died; records learned before
+            stay. Or the outcomes cannot be read; then nothing is learned.
         ValidationError: ``workers`` are none, or a function does not say for which memory they
             work.
     """

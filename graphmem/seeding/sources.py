@@ -9,7 +9,7 @@ import sys
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -93,6 +93,8 @@ class Source:
 
     path: str
     format: str | None = None
+    found: bool = field(default=False, compare=False)
+    """Whether nobody named it: it was found in a folder, or by a pattern."""
 
     @property
     def name(self) -> str:
@@ -207,7 +209,7 @@ def sources(paths: Iterable[str]) -> list[Source]:
             matching = sorted(file for file in names if Path(file).is_file())
             if not matching:
                 raise SeedingError(f"{path}: no such file, folder or pattern")
-            logs += map(Source, matching)
+            logs += [Source(file, found=True) for file in matching]
     seen = list(dict.fromkeys(logs))
     if not seen:
         raise SeedingError("no logs given; name files, folders, patterns or - for standard input")
@@ -223,7 +225,7 @@ def _inside(folder: Path) -> Iterator[Source]:
     try:
         for format_ in formats().values():
             if format_.logs is not None and (found := format_.logs(folder)) is not None:
-                yield from (Source(str(path), format_.name) for path in found)
+                yield from (Source(str(path), format_.name, found=True) for path in found)
                 return
         paths = sorted(folder.iterdir())
     except OSError as error:
@@ -232,4 +234,4 @@ def _inside(folder: Path) -> Iterator[Source]:
         if path.is_dir() and not path.is_symlink():
             yield from _inside(path)
         elif path.is_file() and path.name.removesuffix(".gz").endswith(ENDINGS):
-            yield Source(str(path))
+            yield Source(str(path), found=True)

@@ -324,6 +324,13 @@ def test_unknown_content_asks_for_a_format(memory: Memory, tmp_path: Path) -> No
         seeded(memory, tmp_path / "other.json")
     with pytest.raises(SeedingError, match="no such file"):
         seeded(memory, tmp_path / "missing.json")
+    for name in ("README.md", ".DS_Store"):
+        (tmp_path / name).write_text("no log")
+    for named in (tmp_path, tmp_path / "*.json"):  # nobody named the file
+        report = seeded(memory, named)
+        [refusal] = report.refusals
+        assert refusal.reason == "was passed over: no known format"
+        assert refusal.file == str(tmp_path / "other.json")
     (tmp_path / "void").mkdir()
     with pytest.raises(SeedingError, match="in this folder"):
         seeded(memory, tmp_path / "void")

@@ -173,11 +173,13 @@ def test_a_worker_that_dies_is_told_and_seeding_goes_on(
 
 def test_what_workers_cannot_read_is_told_as_by_one_process(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(line())
-    (tmp_path / "b.jsonl").write_text("what is this?")
+    (other := tmp_path / "b.jsonl").write_text("what is this?")
     with Memory.open("memory:") as memory, ThreadPoolExecutor(1) as executor:
         with pytest.raises(SeedingError, match=r"b\.jsonl: no known format"):
-            seed(memory, sources([str(tmp_path)]), workers=executor)
+            seed(memory, sources([str(tmp_path / "a.jsonl"), str(other)]), workers=executor)
         assert memory.stats().episodes == 1
+        report = seed(memory, sources([str(tmp_path)]), workers=executor)
+        assert (report.skipped, report.refused) == (1, 1)
         for wrong in (0, True, "two", 1_001):
             with pytest.raises(ValidationError, match="workers"):
                 seed(memory, sources([str(tmp_path)]), workers=wrong)  # type: ignore[arg-type]

@@ -25,7 +25,7 @@ CASE WHEN n = 0 THEN 1.0 WHEN k = n THEN 1.0 ELSE (toFloat(k) / n + z * z / (2.0
 CASE WHEN lower > established THEN 'established' WHEN upper < refuted THEN 'refuted' ELSE 'tentative' END;
 
 // formula: decayed(from, to, half_life)
-// doc: The weight at time `to` of what weighed 1 at time `from` (milliseconds).
+// doc: The weight at time `to` of something that weighed 1 at time `from` (milliseconds).
 exp((from - to) * 0.6931471805599453 / half_life);
 
 // formula: later(a, b)
@@ -33,7 +33,7 @@ exp((from - to) * 0.6931471805599453 / half_life);
 CASE WHEN a > b THEN a ELSE coalesce(b, a) END;
 
 // formula: later_given(a, b)
-// doc: The later of two times, of which the first may be null: shorter, for a statement that is parsed for each call.
+// doc: The later of two times, of which the first may be null. It is shorter, for statements that are parsed for each call.
 CASE WHEN a > b THEN a ELSE b END;
 
 // formula: td_error(reward, gamma, best, q)
@@ -97,23 +97,23 @@ CASE WHEN a < b THEN a ELSE coalesce(b, a) END;
 CASE WHEN a < b THEN a ELSE b END;
 
 // formula: outlasted(gone, held)
-// doc: Whether the latest time of something stays when episodes go whose latest is `gone` (null: none of them has a time).
+// doc: Whether the latest time of something stays when episodes are erased whose latest time is `gone` (null: none of them has a time).
 gone IS NULL OR gone < held;
 
 // formula: predated(gone, held)
-// doc: Whether the earliest time of something stays when episodes go whose earliest is `gone` (null: none of them has a time).
+// doc: Whether the earliest time of something stays when episodes are erased whose earliest time is `gone` (null: none of them has a time).
 gone IS NULL OR gone > held;
 
 // formula: reducible(held, share)
-// doc: Whether a sum may be reduced by a share. Rounding errors of floats stay where they are when a sum shrinks: so a sum over 16 is
-// doc: derived anew each time that it falls below a power of two, and any of which next to nothing is left. Between two of these times a
-// doc: million changes move a sum by less than a billionth.
+// doc: Whether a sum may be reduced by a share. When a sum of floats shrinks, its rounding errors stay. So a sum over 16 is derived anew
+// doc: each time that it falls below a power of two, and so is a sum of which next to nothing is left. Between two of these times a million
+// doc: changes move a sum by less than a billionth.
 share = 0 OR (held - share > 0.000001 AND (held < 16.0
   OR (held - share >= 16.0 AND floor(log(held) / 0.6931471805599453) = floor(log(held - share) / 0.6931471805599453))));
 
 // formula: verdict(worked, praised, failed, blamed)
-// doc: The verdict on a sentence about a task: WORKS if more episodes support than contradict it, AVOID likewise, null on a tie. Both
-// doc: cannot hold, because worked <= praised and failed <= blamed.
+// doc: The verdict on a sentence about a task: WORKS if more episodes support than contradict it, AVOID in the opposite case, null on a
+// doc: tie. Both cannot hold, because worked <= praised and failed <= blamed.
 CASE WHEN worked > blamed THEN 'WORKS' WHEN failed > praised THEN 'AVOID' ELSE null END;
 
 // formula: supporting(r)
@@ -125,7 +125,7 @@ CASE r.verdict WHEN 'WORKS' THEN r.worked ELSE r.failed END;
 CASE r.verdict WHEN 'WORKS' THEN r.blamed ELSE r.praised END;
 
 // formula: said(text)
-// doc: What a mistake shows of a text on a card: 300 characters at most, null where nothing is said.
+// doc: What a mistake shows of a text on a card: 300 characters at most, null for a blank text.
 CASE WHEN text <> '' THEN left(text, 300) ELSE null END;
 
 // formula: contested(own, against)
@@ -159,12 +159,12 @@ CASE WHEN a > b THEN a ELSE b END;
 CASE WHEN a < b THEN a ELSE b END;
 
 // formula: blurred(slope, n, rate, strength, wider)
-// doc: How far off the log odds of a rate may be, times a slope: their variance, of `n` trials and of the wider rate that it is shrunk to.
+// doc: The variance of the log odds of a rate, times the square of a slope, for `n` trials and the wider rate that it is shrunk to.
 slope * slope / (n * rate * (1.0 - rate) + (strength) * wider * (1.0 - wider));
 
 // formula: lasting(worth, met, candidates, strength)
-// doc: What is known of a strategy from other tasks, in trials, for choosing on a task that was met so often. One that came often will come
-// doc: again, so that it pays to find out how it differs; that takes several trials of each candidate.
+// doc: The knowledge of a strategy from other tasks, in trials, for a choice on a task that was met so often. A task that came often will
+// doc: come again, so it pays to find out how it differs; that takes several trials of each candidate.
 (worth) / (1.0 + (worth) * met / ((met + 4.0 * candidates) * strength));
 
 // formula: logit(p)
@@ -180,11 +180,11 @@ CASE WHEN x > 20.7 THEN 0.999999999 WHEN x < -20.7 THEN 0.000000001 ELSE 1.0 / (
 CASE WHEN at IS NULL THEN 1.0 WHEN at > now THEN 1.0 ELSE 2.0 ^ ((at - now) / half_life) END;
 
 // formula: relevance(base, at, reads, now, decay)
-// doc: The relevance of an entry at a time: it loses the share `decay` a minute since `at` (milliseconds), and more slowly what was read.
+// doc: The relevance of an entry at a time: it loses the share `decay` a minute since `at` (milliseconds), and less if it was read.
 base * (1.0 - decay) ^ (CASE WHEN now > at THEN (now - at) / 60000.0 ELSE 0.0 END / (1.0 + log(1.0 + reads)));
 
 // formula: fades_at(base, at, reads, decay, prune)
-// doc: When the relevance of an entry falls under what its level prunes (milliseconds); null if it never does.
+// doc: When the relevance of an entry falls under the limit of its level (milliseconds); null if it never does.
 CASE WHEN prune <= 0.0 THEN null WHEN base < prune THEN 1.0 * at WHEN decay <= 0.0 THEN null
   ELSE at + 60000.0 * (1.0 + log(1.0 + reads)) * log(prune / base) / log(1.0 - decay) END;
 
@@ -243,20 +243,21 @@ p.id AS id, p.subject AS subject, p.kind AS kind, coalesce(x.text, x.action_type
   due_at, p.resolved_at AS resolved_at, p.actual AS actual, p.error AS error, p.happened AS happened, p.how AS how;
 
 // columns: evidence_columns(e, a, errors)
-// doc: What is told of an episode that an agent ran, with the errors of its steps, the last one first.
+// doc: The shown fields of an episode that an agent ran, with the errors of its steps, the last one first.
 // returns: id string, task string, agent string, success boolean, score float, error string, at integer, source_key string
 e.id AS id, e.task AS task, a.name AS agent, e.success AS success, e.score AS score, coalesce(e.error, errors[0]) AS error,
   coalesce(e.ended_at, e.started_at) AS at, e.source_key AS source_key;
 
 // formula: cosine_of(a, b)
-// doc: The cosine of two vectors, of those that a server stores; null where they are not of the same size.
+// doc: The cosine of two vectors that a server stores; null if they differ in size.
 CASE WHEN size(a) = size(b) THEN 2.0 * vector.similarity.cosine(a, b) - 1.0 END;
 
 
 // formula: edge_of(least, floor)
-// doc: The cosine at which another task or strategy counts for nothing: the floor of relevance, or what the farthest of many near ones has.
+// doc: The cosine at which another task or strategy counts for nothing: the floor of relevance, or the cosine of the farthest of many near
+// doc: ones.
 CASE WHEN least > floor THEN CASE WHEN least < 0.8 THEN least WHEN floor < 0.8 THEN 0.8 ELSE floor END ELSE floor END;
 
 // formula: nearness(similarity, edge)
-// doc: What one outcome of another task or strategy counts for, by the cosine of the texts: 0 at the edge, 1 for equal texts.
+// doc: The weight of one outcome of another task or strategy, by the cosine of the texts: 0 at the edge, 1 for equal texts.
 CASE WHEN similarity >= 1.0 THEN 1.0 WHEN similarity <= edge THEN 0.0 ELSE (similarity - edge) / (1.0 - edge) END;

@@ -76,7 +76,7 @@ ORDER BY home, type;
 
 // name: schema.tally
 // mode: write
-// doc: Writes those tallies that are not there (a graphmem before schema version 5 kept none): rows of schema.uses, with their ids.
+// doc: Writes missing tallies (a graphmem before schema version 5 kept none): rows of schema.uses, with their ids.
 // returns: tallies integer
 UNWIND $rows AS row
 MATCH (a:Agent {id: row.home})
@@ -134,7 +134,7 @@ RETURN n.success_threshold AS success_threshold, n.z AS z, n.prior_successes AS 
 
 // name: schema.resettle
 // mode: write
-// doc: Replaces those settings of a namespace that are given; rebuild then derives everything with them.
+// doc: Replaces the given settings of a namespace; rebuild then derives everything with them.
 // param: success_threshold float = null, z float = null, prior_successes float = null, prior_failures float = null
 // param: established_above float = null, refuted_below float = null, co_occurrence_half_life_days float = null, alpha float = null
 // param: gamma float = null, crystallize_above float = null, decay_rate float = null, decay_strength float = null

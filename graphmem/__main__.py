@@ -1,4 +1,4 @@
-"""``python -m graphmem``: the command line, where the command ``graphmem`` is not on the path."""
+"""``python -m graphmem``: the command line, if the command ``graphmem`` is not on the path."""
 
 from graphmem.cli import main
 

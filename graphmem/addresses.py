@@ -9,7 +9,7 @@ from graphmem.errors import StorageError
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches a host by this name."""
+    """Return whether only this machine can reach a host of this name."""
     if host == "localhost":
         return True
     try:
@@ -30,7 +30,7 @@ def listening(host: str, port: int) -> socket.socket:
         StorageError: the port is taken, or the address is not of this machine.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio sends small answers at once only on a socket that says its protocol.
+    # asyncio sends small answers at once only on a socket that names its protocol.
     opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,8 +1,8 @@
 """numpy, imported as a whole or not at all.
 
-It is imported where it is first needed, which takes a moment. If Ctrl-C broke that off, the half of
-it that is there would keep this process from ever importing it: its compiled part can be loaded
-only once. So Ctrl-C waits until it is done, also where another library imports it.
+It is imported when it is first needed, which takes a moment. If Ctrl-C broke that off, a
+half-loaded module would keep this process from ever importing it, because its compiled part can be
+loaded only once. So Ctrl-C waits until the import is done, also if another library imports it.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def product(left: NDArray[Any], right: NDArray[Any]) -> Any:
 
 
 def dots(rows: NDArray[Any], vector: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the product of each row with a vector of its type, exactly where that is int8.
+    """Return the product of each row with a vector of its type; it is exact for int8.
 
-    This takes no thread but its own, so that a fork does not matter.
+    It uses no other thread, so a fork does not matter.
     """
     if not len(rows):
         return np.empty(0)

@@ -1,7 +1,7 @@
 """Settings: every constant that a user can change, and its source.
 
-Each field is also read from the environment as ``GRAPHMEM_<NAME>``, and from a file of settings,
-which goes behind it; ``graphmem config`` shows the values in force and their sources.
+The environment sets each field as ``GRAPHMEM_<NAME>``; a file of settings comes after it.
+``graphmem config`` shows the values in force and their sources.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ KEPT = (
     *("alpha", "gamma", "min_events", "crystallize_above", "decay_rate", "decay_strength"),
     *("min_occurrences", "heuristic_above", "anti_pattern_failures", "consolidate_every"),
 )
-"""Settings that shape learning: a namespace keeps those with which it was first written."""
+"""Settings that shape learning: a namespace keeps those of its first write."""
 SECRETS = ("password", "model_key")
 URLS = ("url", "model_base_url")
 FILE, PROJECT = "graphmem.toml", "pyproject.toml"
-"""Names of a file of settings; in the second one they are the table ``[tool.graphmem]``."""
+"""Names of a file of settings; in the second one, they are the table ``[tool.graphmem]``."""
 _TABLE = re.compile(rb"(?m)^\s*\[\s*tool\s*\.\s*graphmem\s*\]")
 
 
@@ -331,9 +331,9 @@ class Settings(BaseSettings):
 
 
 def _got(name: str, value: object) -> str:
-    """Return what was given for a setting, where that is no secret, or what it may be meant to be.
+    """Return the given value of a setting, if it is no secret, or the setting that may be meant.
 
-    Of an unknown one nothing is shown: it may be a secret under a misspelt name.
+    The value of an unknown setting is not shown: it may be a secret under a misspelt name.
     """
     if name in SECRETS:
         return " (got a secret)"
@@ -351,14 +351,14 @@ def from_environment(name: str) -> bool:
 
 
 def settings_file() -> Path | None:
-    """Return the file of settings that holds in the current folder, if there is one.
+    """Return the file of settings for the current folder, if there is one.
 
-    It is looked for from there upwards, to the root of the repository, else to the user's home.
-    Elsewhere only the folder itself counts, since other users may write to those above it.
+    The search goes upwards, to the root of the repository, else to the user's home. Elsewhere only
+    the folder itself counts, because other users may write to those above it.
     """
     try:
         return _nearest(Path.cwd(), Path.home())
-    except (OSError, RuntimeError):  # the folder is gone, or may not be looked into, or nobody's
+    except (OSError, RuntimeError):  # the folder is gone, unreadable, or nobody's
         return None
 
 
@@ -382,7 +382,7 @@ class _File(TomlConfigSettingsSource):
     """The settings in a file."""
 
     def _read_file(self, file_path: Any) -> dict[str, Any]:
-        """Return the settings in a file, its folders as seen from there.
+        """Return the settings in a file, with folders relative to it.
 
         Raises:
             SettingsError: it cannot be read, is not TOML, or holds a secret.
@@ -410,7 +410,7 @@ def _secret_of(name: str) -> str:
 
 
 def _seen_from(folder: Path, url: str) -> str:
-    """Return a url whose folder is not as seen from the current one, but from that of a file."""
+    """Return a url whose folder is relative to a file, not to the current folder."""
     scheme, colon, path = url.partition(":")
     if "://" in url or url == "memory:" or not url.strip():
         return url

@@ -1,4 +1,4 @@
-"""Writes files that a person named: whole or not at all, and never in place of a device."""
+"""Writes files that a person names: whole or not at all, and never in place of a device."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from graphmem.errors import StorageError, shown
 
 @contextmanager
 def writing(path: str | Path) -> Iterator[BinaryIO]:
-    """Yield an empty file; at the end it replaces ``path``, or what that links to.
+    """Yield an empty file; at the end it replaces ``path``, or the target of that link.
 
-    A device, a pipe or a socket is not replaced: what was written goes into it, at the end.
+    A device, a pipe or a socket is not replaced; everything is written to it at the end.
 
     Raises:
         StorageError: it cannot be written; an existing file is unchanged.

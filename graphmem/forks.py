@@ -1,8 +1,7 @@
 """Forked children: what they inherit stays the parent's, and its locks may be held for ever.
 
-A child has only the thread that forked. A lock that another thread held is never released there,
-and an engine that is freed there would end the lease of the parent, or wait for threads that are
-gone.
+A child has only the thread that forked. Nothing releases a lock there that another thread held. An
+engine that is freed there would end the lease of the parent, or wait for threads that are gone.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _IMPORTED = (
     "graphmem.search.embedding",
     "graphmem.store.embedded_search",
 )
-"""Modules that are imported when they are needed, by whatever thread; it takes a while."""
+"""Modules that any thread imports when it needs them; an import takes a while."""
 _NAMING = getattr(tempfile, "_once_lock", None)
 """Python's lock of temporary names, which it does not renew in children itself."""
 _held: list[Any] = []
@@ -46,10 +45,10 @@ _owners: weakref.WeakKeyDictionary[Any, Callable[[Any], None]] = weakref.WeakKey
 
 
 class _Unforked(threading.local):
-    """Has a lock for each thread: ``with UNFORKED.lock`` no thread forks, but for this one.
+    """Has a lock for each thread: within ``with UNFORKED.lock`` no other thread forks.
 
-    For what a library does with locks or threads of its own, which a child would find taken, or
-    gone. A fork waits for all of them, so nothing may be waited for in it but the library.
+    It is for work of a library that has locks or threads of its own, which a child would find taken
+    or gone. A fork waits for all such blocks, so they must wait for nothing but the library.
     """
 
     def __init__(self) -> None:
@@ -59,14 +58,15 @@ class _Unforked(threading.local):
 
 
 class _Locks:
-    """The locks of all threads that live."""
+    """The locks of all living threads."""
 
     def __init__(self) -> None:
         self.counting = threading.RLock()
         """Held by the fork that takes them, and while one is added."""
         self.all: weakref.WeakSet[Any] = weakref.WeakSet()
         self.forking: set[Any] = set()
-        """Those of threads that fork or wait for it, within a library or not."""
+
+    """Threads that fork or wait for a fork, within a library or not."""
 
 
 _LOCKS = _Locks()
@@ -113,18 +113,18 @@ def _let_finish() -> None:
     _LOCKS.counting.acquire()
     _held.append(_LOCKS.counting)
     for lock in list(_LOCKS.all):
-        # One that forks too, from within a library, waits for this fork: it is not waited for.
+        # A thread that forks too, from within a library, waits for this fork; do not wait for it.
         while lock not in _LOCKS.forking:
             if lock.acquire(timeout=0.05):
                 _held.append(lock)
                 break
-    # After that, for meanwhile a thread may begin an import; no import waits for those locks.
+    # Last, because a thread may begin an import meanwhile; no import waits for those locks.
     for name in _IMPORTED:
         if name in sys.modules:
             with contextlib.suppress(Exception):
                 import_module(name)
     if _NAMING is not None:
-        _NAMING.acquire()  # nobody else has it then, whatever a thread makes for the first time
+        _NAMING.acquire()  # nobody else has it then, whatever a thread does for the first time
         _held.append(_NAMING)
 
 

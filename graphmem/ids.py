@@ -58,7 +58,7 @@ def fingerprint(
         features: the features of the state by name: texts, numbers, booleans, None, and lists and
             dicts of them.
         include: names of the features to use; None uses all.
-        hour_bucket: True adds the current hour, a datetime (with time zone) its hour: the same
+        hour_bucket: True adds the current hour, a datetime (with time zone) adds its hour: the same
             features are then another state in another hour.
 
     Raises:
@@ -234,7 +234,7 @@ def level_id(namespace: str, name: str) -> str:
 
 @lru_cache(maxsize=4_096)
 def level_stream_id(namespace: str, name: str) -> str:
-    """Return the id of a level's stream; no agent has that of its own changes there."""
+    """Return the id of a level's stream; it differs from all ids of agents' streams."""
     return node_id(namespace, "Stream", "level", name)
 
 

@@ -1,6 +1,7 @@
-"""The three functions of numerics that are needed, for the kinds of values that occur here.
+"""The three functions of numerics that graphmem needs, for the values that occur here.
 
-SciPy has them too; it weighs more than all else that is installed, and takes half a second to load.
+SciPy has them too, but it weighs more than everything else together, and takes half a second to
+load.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def beta_cumulative(x: float, a: float, b: float) -> float:
 def beta_quantile(p: float, a: float, b: float) -> float:
     """Return the value below which a variable of the distribution Beta(a, b) is with probability p.
 
-    Halley's method, kept between bounds that close in, from an approximation (Abramowitz and Stegun
+    It uses Halley's method between closing bounds, from an approximation (Abramowitz and Stegun
     1964, 26.5.22; for small a or b by the leading terms at both ends).
 
     Args:
@@ -73,7 +74,7 @@ def beta_quantile(p: float, a: float, b: float) -> float:
         after = x - step
         if not low < after < high:
             after = (low + high) / 2.0
-        # An error becomes about its third power in each step.
+        # Each step takes an error to about its third power.
         if abs(after - x) <= 1e-4 * min(after, 1.0 - after):
             return after
         x = after
@@ -83,15 +84,15 @@ def beta_quantile(p: float, a: float, b: float) -> float:
 def least(
     function: Callable[[Floats], float], start: Floats, around: float, *, most: int = 400
 ) -> Floats:
-    """Return where a function is least: the simplex method (Nelder and Mead 1965).
+    """Return the place of a function's minimum, by the simplex method (Nelder and Mead 1965).
 
-    It ends where the corners are within .003 of each other, and their values within .001.
+    It ends when the corners are within .003 of each other, and their values within .001.
 
     Args:
         function: takes an array of shape [n].
         start: the first corner, shape [n].
         around: how far the others are from it, each along one axis.
-        most: one more than the rounds at most.
+        most: one more than the greatest number of rounds.
     """
     from graphmem.arrays import np
 

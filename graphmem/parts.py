@@ -1,4 +1,4 @@
-"""The parts of a memory: they are wired together here, opened and closed."""
+"""The parts of a memory: wires them together, opens and closes them."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Parts:
             EntrySearch(graph, similarity),
             Outlets(learner.learn_many, self.people.know, chat),
         )
-        """What agents hold for a time: see :class:`graphmem.levels.Levels`."""
+        """Entries that agents hold for a time: see :class:`graphmem.levels.Levels`."""
         self._context = ContextWriter(graph, similarity, estimator.each, partial(told, self.levels))
         self.scopes = LearningScopes(graph)
         """What agents may learn and read: see :class:`graphmem.people.scopes.LearningScopes`."""
@@ -155,7 +155,7 @@ class Parts:
         return note(type(self).__name__, {k: v for k, v in counts.items() if v not in (None, 0)})
 
     def close(self) -> None:
-        """Close the engine; everything learned is stored."""
+        """Close the engine. Everything learned is stored."""
         self.levels.stop()
         self.events.stop()
         self._reads.close()
@@ -168,7 +168,7 @@ class Parts:
 
         ``$ns`` is always set; filter by it, because a plain query sees the whole store. Cypher may
         use the clauses, functions and procedures that read the graph, for ``query_seconds``. The
-        rows are a list, and its ``truncated`` says whether there are more than ``query_rows``.
+        rows are a list; its ``truncated`` says whether there are more than ``query_rows``.
 
         Raises:
             ReadOnlyError: the query writes.

@@ -1,7 +1,7 @@
-"""What may be shown to people: text without control characters, urls without passwords.
+"""What people may see: text without control characters, urls without passwords.
 
 A terminal obeys control characters, and characters of direction let a text look like another one.
-Both can stand in what others wrote: names of files, texts of agents, keys, answers of servers.
+Text from others can hold both: names of files, texts of agents, keys, answers of servers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SHY = re.compile(
     "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001"
     "\U000e0020-\U000e007f]"
 )
-"""Matches control characters but the end of a line, formats (category Cf), and lone surrogates."""
+"""Matches control characters (except the end of a line), formats (category Cf), lone surrogates."""
 _URL = re.compile(r"(?i)(?<![a-z0-9+.-])([a-z][a-z0-9+.-]*:/+)[^\s@'\"<>]*@")
 """Matches the beginning of a url within a text, up to the end of a password."""
 _BEGINNING = re.compile(r"(?i)\s*(?:[a-z][a-z0-9+.-]*:/+|[a-z][a-z0-9+.-]*(?=:))?", re.DOTALL)
@@ -27,7 +27,7 @@ MASK = "***"
 
 
 def printable(text: str) -> str:
-    """Return a text with escapes for what a terminal would obey, but for the ends of lines.
+    """Return a text with escapes for characters that a terminal would obey, except ends of lines.
 
     The escapes are those of JSON, so that JSON has the same value afterwards.
     """
@@ -50,7 +50,7 @@ def without_passwords(text: str) -> str:
 def without_password(url: str) -> str:
     """Return a url without user, password and query, however damaged it is.
 
-    All before the last ``@`` may belong to a password, and so may what should be a port. A path is
+    Everything before the last ``@`` may belong to a password, and so may a wrong port. A path is
     returned as it is, unless it has a ``:`` before an ``@``.
     """
     beginning = _BEGINNING.match(url)
@@ -65,7 +65,7 @@ def without_password(url: str) -> str:
 
 
 def _bare(rest: str) -> str:
-    """Return the end of a url without a port that is none, and without the query."""
+    """Return the end of a url without a wrong port, and without the query."""
     if rest.startswith("[") and "]" not in rest:
         return MASK
     found = _NO_PORT.sub(rf"\1:{MASK}", rest)
@@ -73,7 +73,7 @@ def _bare(rest: str) -> str:
 
 
 class Url(str):
-    """A url that is a text, but shows no password where it is printed as a value."""
+    """A url as a text that shows no password when it is printed as a value."""
 
     __slots__ = ()
 
@@ -82,11 +82,11 @@ class Url(str):
 
 
 class Printable:
-    """A stream of text on which only :func:`printable` text is written."""
+    """A stream of text that writes only :func:`printable` text."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
-        """The stream itself, for what knows how to style."""
+        """The stream itself, for code that knows how to style."""
 
     def write(self, text: str) -> int:
         """Write a text."""
@@ -103,7 +103,7 @@ class Printable:
 
 
 def guarded(stream: TextIO) -> TextIO:
-    """Return a stream on which only printable text is written."""
+    """Return a stream that writes only printable text."""
     if isinstance(stream, Printable):
         return stream
     if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() in ("ascii", "us-ascii"):

@@ -1,4 +1,4 @@
-"""Lets Ctrl-C wait while something is imported that would stay half there."""
+"""Lets Ctrl-C wait during an import that would stay half done."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ ORDER BY id, rank
 RETURN id, whole;
 
 // name: calibration.similar
-// doc: The pairs of similar tasks and of similar strategies (by whole), and what an outcome of the other counts for.
+// doc: The pairs of similar tasks and of similar strategies (by whole), and the weight of an outcome of the other.
 // param: links integer
 // returns: label string, id string, similar string, weight float
 MATCH (v:Embedder {id: $id})

@@ -2,7 +2,7 @@
 
 // name: choosing.weigh
 // doc: What ways to choose need of candidates, rows {place, mean, concentration, here}; here are the trials of the candidate on the task,
-// doc: of which there were `met` in all. The more, the less is what is known from elsewhere worth: at last at most `strength` trials. alpha
+// doc: of `met` trials in all. The more there are, the less knowledge from elsewhere counts: in the end at most `strength` trials. alpha
 // doc: and beta are the parameters of the Beta posterior with its pseudo-counts times sharpness, from which Thompson sampling draws.
 // doc: ucb_bound is the mean plus width standard deviations of the posterior. greedy, ucb and epsilon are the probabilities of the
 // doc: candidate under these ways; equal ones share.
@@ -26,8 +26,8 @@ RETURN candidate.place AS place, candidate.mean * candidate.concentration * $sha
 ORDER BY place;
 
 // name: choosing.best
-// doc: The strategies with the highest posterior mean of the success rate over all tasks and agents; those that were merged count as one,
-// doc: and come last.
+// doc: The strategies with the highest posterior mean of the success rate over all tasks and agents; merged ones count as one, and come
+// doc: last.
 // returns: id string, text string, mean float
 MATCH (s:Strategy)
 WHERE s.ns = $ns AND s.trials > 0 AND s.merged_into IS NULL
@@ -66,7 +66,7 @@ MATCH (s:Strategy {id: id})
 RETURN id, s.text AS text, mean;
 
 // name: choosing.warned
-// doc: Those that have anti-patterns, of some strategies and those that were merged into them, with the strategy that each counts as.
+// doc: The strategies, of given ones and those merged into them, that have anti-patterns, with the strategy that each counts as.
 // returns: id string, whole string
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns

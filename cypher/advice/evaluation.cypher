@@ -2,7 +2,7 @@
 
 // name: evaluation.logged
 // install: logged_choices
-// doc: How many episodes have so many applied strategies of which the propensity is known (0: none), and of how many of these episodes the
+// doc: How many episodes have how many applied strategies with a known propensity (0: none), and for how many of these episodes the
 // doc: candidates of each are known, too.
 // returns: choices integer, episodes integer, with_candidates integer
 MATCH (e:Episode)

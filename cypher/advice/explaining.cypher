@@ -37,8 +37,8 @@ RETURN 'policy' AS kind, p.id AS id, p.action_type + CASE WHEN p.action_spec IS 
   null AS first_at, null AS last_at;
 
 // name: explaining.find_text
-// doc: Heuristics, anti-patterns and rules with a given text (for an anti-pattern also its class of errors), by kind and id; of all agents,
-// doc: or what given ones have on given types of tasks. General rules are of all agents.
+// doc: Heuristics, anti-patterns and rules with a given text (for an anti-pattern also its class of errors), by kind and id; those of all
+// doc: agents, or those of given ones on given types of tasks. General rules are of all agents.
 // param: text string, types list = null, limit integer = 21
 // returns: kind string, id string, text string, agent string, about string
 MATCH (h:Heuristic)

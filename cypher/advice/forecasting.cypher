@@ -38,9 +38,9 @@ ORDER BY id;
 
 // name: forecasting.counts
 // doc: The counts of an estimate. Parts: all (uses of strategies, those on the type, and whose), strengths (of pooling), task (the given
-// doc: tasks together), near (of nearby, rows {id, similarity}), strategies (own ones, with what they count as), outcomes (of own ones on
-// doc: the tasks, and on near ones, also by weight), merged (where the store has merged strategies). least is the cosine of the farthest
-// doc: of many that are near, else 0.
+// doc: tasks together), near (of nearby, rows {id, similarity}), strategies (the given ones, with what they count as), outcomes (of the
+// doc: given ones on the tasks, and on near ones, also by weight), merged (if the store has merged strategies). least is the cosine of the
+// doc: farthest of many near ones, else 0.
 // option: some  only episodes of some agents (and types) count, so those of tasks are counted one by one
 // option: merged  strategies that were merged count as one
 // param: own list, tasks list, nearby list, type string = null, least float = 0.0, pooling string, types list = null
@@ -115,8 +115,8 @@ WHERE links > 0
 RETURN 'merged' AS part, [] AS rows;
 
 // name: forecasting.typed
-// doc: The uses of strategies on a type, by the id of what each counts as. An edge is found by a walk along all edges of a node, so that of
-// doc: what was used often the heuristics are looked up.
+// doc: The uses of strategies on a type, by the id of what each counts as. To find an edge, the engine walks along all edges of a node. So
+// doc: for strategies that were used often, their heuristics are looked up instead.
 // option: known  by rows {whole, id} of those heuristics that there may be
 // option: some  only of some agents (on some types), and also all uses by these
 // option: merged  strategies that were merged count as one
@@ -141,8 +141,8 @@ WITH whole, sum(h.trials) AS trials, sum(h.successes) AS successes,
 RETURN whole, trials, successes, type_trials, type_successes;
 
 // name: forecasting.lent
-// doc: What similar strategies lend to some, by the id of what each counts as: their trials and successes, by weight (known, won) and as
-// doc: they are. Only the trials of those count that are similar enough to have a weight.
+// doc: What similar strategies lend to others, by the id of what each borrower counts as: their trials and successes, by weight (known,
+// doc: won) and as they are. Only strategies that are similar enough to have a weight count.
 // option: like  to the wholes of rows {whole, id, similarity} what has these ids, rather than to ids what is linked to them
 // option: some  only episodes of some agents (and types) count
 // option: merged  strategies that were merged count as one, as the most similar of them
@@ -187,14 +187,14 @@ RETURN whole, known, won, trials, successes, each;
 
 // name: forecasting.pool
 // install: pooled_outcome
-// doc: The probability that strategies work on a task, from counts. Every rate is shrunk toward the next wider one: that of the task to
-// doc: that of near tasks (by weight), of its type, of all; that of a strategy on the type to that on other types, of similar strategies
-// doc: (by weight), of all. Its outcomes on the task itself are no part of its rate, because they count at last. Task and strategy add up
-// doc: as distances in logits from the rate of the type, which count the less the less the two rates are known; the outcomes of the
-// doc: strategy on near tasks, then on the task itself, update this prior. Several strategies give the mean of their logits, weighted by
-// doc: 1/(trials + 1)². The concentration is what the rate on this task is worth in trials; worth leaves out what no trial elsewhere
-// doc: tells, that tasks differ; lower is the Wilson bound of that. Rows: {place, trials, successes, type_trials, type_successes,
-// doc: near_weight, near_won, cell_trials, cell_successes, borrowed [{weight, trials, successes}]}; the last like `task_borrowed`.
+// doc: The probability that strategies work on a task, from counts. Every rate is shrunk toward the next wider one. For the task: that of
+// doc: near tasks (by weight), of its type, of all. For a strategy on the type: that on other types, of similar strategies (by weight), of
+// doc: all; its outcomes on the task itself count later. The distances of task and strategy from the rate of the type add up in logits;
+// doc: they count the less, the less the two rates are known. This prior is updated by the outcomes of the strategy on near tasks, then by
+// doc: those on the task itself. Several strategies give the mean of their logits, weighted by 1/(trials + 1)². The concentration is the
+// doc: worth of the rate on this task in trials; worth leaves out what no trial elsewhere tells, that tasks differ; lower is its Wilson
+// doc: bound. Rows: {place, trials, successes, type_trials, type_successes, near_weight, near_won, cell_trials, cell_successes, borrowed
+// doc: [{weight, trials, successes}]}; the last like `task_borrowed`.
 // param: trials integer, successes integer, type_trials integer = 0, type_successes integer = 0, task_trials integer
 // param: task_successes integer, task_borrowed list, rows, prior_successes
 // param: prior_failures, task_strength float = 2.0, strategy_strength float = 2.0, cell_strength float = 1.0, near_strength float = 2.0
@@ -255,7 +255,7 @@ RETURN whole(s) AS whole, sum(s.trials) AS trials, sum(s.successes) AS successes
 ORDER BY whole;
 
 // name: forecasting.cells
-// doc: The counts of strategies on tasks, and of these tasks: the data for fitting strengths.
+// doc: The counts of strategies on tasks, and those of these tasks: the data for fitting strengths.
 // returns: task string, task_trials integer, task_successes integer, whole string, trials integer, successes integer
 MATCH (t:Task)
 WHERE t.id IN $ids AND toString(t.ns) = $ns

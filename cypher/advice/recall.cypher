@@ -4,12 +4,12 @@
 // SIMILAR_TO and CO_OCCURS_WITH, reduces it. Merged strategies count as one.
 
 // name: recall.reached
-// doc: Strategies with what leads to them, the most promising first. They come from seeds: rows {task, strategy, relevance, weight}, each
-// doc: with the id of a task, whose strategies (those with most trials there) have its relevance, or with the id of a strategy. A task
-// doc: on which a strategy never worked lends it a part of its relevance, and leads to it only where nothing else does. own is the most
-// doc: relevant of the strategies, [strategy, relevance]; first the most relevant of the tasks, [task, trials, successes]; near are its
-// doc: outcomes on all of these. The order is only for preselection: relevance and freshness times a rate, which is drawn from that on
-// doc: all tasks to that on these, by weight. Without merged, merged strategies count separately.
+// doc: Strategies and the tasks that lead to them, the most promising first. They come from seeds: rows {task, strategy, relevance,
+// doc: weight}. A seed with the id of a task gives its relevance to the strategies with most trials there; a seed with the id of a strategy
+// doc: is that strategy. A task on which a strategy never worked lends it a part of its relevance, and leads to it only if nothing else
+// doc: does. own is the most relevant of the strategies, [strategy, relevance]; first the most relevant of the tasks, [task, trials,
+// doc: successes]; near are its outcomes on all of these tasks. The order is only for preselection: relevance and freshness times a rate,
+// doc: which is drawn from the rate on all tasks to that on these, by weight. Without merged, merged strategies count separately.
 // option: agents  the outcomes of some agents alone, on some types of tasks
 // option: merged  strategies that were merged count as one, of all the members
 // param: seeds list, types list = null, fan_out integer = 32, half_life float = 7776000000.0, failed float = 0.5
@@ -51,9 +51,9 @@ RETURN id, text, toFloat(relevance) AS relevance, freshness, own, first, near_tr
 ORDER BY relevance * freshness * shrunk(won, weight, rate, 2.0) DESC, text, id;
 
 // name: recall.scored
-// doc: The scores of strategies, best first: relevance times freshness times the lower bound of what is expected of them, from mean and
-// doc: concentration. What failed wherever it was tried near comes behind something that is expected to do better, if there is any. Rows:
-// doc: {place, text, relevance, freshness, mean, concentration, failed}.
+// doc: The scores of strategies, best first: relevance times freshness times the lower bound of their expected rate, from mean and
+// doc: concentration. A strategy that failed wherever it was tried near comes after one that is expected to do better, if there is any.
+// doc: Rows: {place, text, relevance, freshness, mean, concentration, failed}.
 // param: z float = 1.0
 // returns: place integer, score float, lower float
 UNWIND $rows AS row
@@ -130,8 +130,8 @@ RETURN DISTINCT row.id AS id, e.id AS episode, one.at AS at
 ORDER BY at DESC, episode DESC;
 
 // name: recall.warnings
-// doc: The anti-patterns of strategies on types of tasks (null: on all), or of some of them (untyped) on tasks without a type, that failed
-// doc: more often with their error than they worked; merged strategies count as one.
+// doc: The anti-patterns, on types of tasks (null: on all), of strategies that failed more often with their error than they worked; for
+// doc: some strategies (untyped), those on tasks without a type. Merged strategies count as one.
 // param: types list = null, untyped list = [], at_least integer = 2, above float = 0.5
 // returns: id string, agent string, strategy_id string, strategy string, error_class string, task_types list, occurrences integer
 // returns: successes integer, confidence float, lower float, upper float, status string, first_at integer, last_at integer, members list

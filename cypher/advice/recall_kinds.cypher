@@ -2,10 +2,10 @@
 // bound * freshness: outcomes count by the relevance, with a success and a failure more (the prior).
 
 // name: recall_kinds.told
-// doc: The rules, heuristics and policies that fit a text, by kind: rules of tasks near it, rows {id, relevance}; policies that the latest
-// doc: episodes on these took, the best of their states and those that crystallized; general rules on its type; heuristics of its type.
-// doc: What is said of the type has the relevance fits. Strategies that are shown already are left out (their ids, and their texts).
-// doc: Without the option merged, merged strategies count separately, and there is a row of that kind where any are.
+// doc: The rules, heuristics and policies that fit a text, by kind: rules of near tasks, rows {id, relevance}; policies that the latest
+// doc: episodes on these took, if they are the best of their states or crystallized; general rules and heuristics of its type. Items of the
+// doc: type have the relevance fits. Items that repeat shown strategies are left out (their ids, and their texts). Without the option
+// doc: merged, merged strategies count separately, and a row of that kind says if there are any.
 // option: agents  by the episodes of given agents, on given types of tasks, alone; general are the rules that follow from these
 // option: limited  of policies those alone that were never taken on other types of tasks
 // option: untyped  nothing that is said of a type

@@ -3,8 +3,8 @@
 
 // name: attempts.abandon
 // mode: write
-// doc: Stores attempts that ended without an outcome; those that are there stay as they are. Rows: {id, key, agent, task, task_type,
-// doc: strategies, error, started_at, ended_at, step_count, record}, each id once.
+// doc: Stores attempts that ended without an outcome; existing ones stay as they are. Rows: {id, key, agent, task, task_type, strategies,
+// doc: error, started_at, ended_at, step_count, record}, each id once.
 // returns: created integer
 UNWIND $rows AS row
 OPTIONAL MATCH (known:Abandoned {id: row.id})

@@ -27,10 +27,10 @@ RETURN e.id AS id, e.content_hash AS content_hash;
 
 // name: learning.add
 // mode: write
-// doc: One new episode and all that it adds, where everything that it is about is known and stays what it is, and nothing keeps its agent
-// doc: from learning it; else no row, and nothing is written. A row for each strategy: {strategy, heuristic, anti_pattern, rank, credit,
-// doc: shown, worth}, in the order of their ids; all were applied. Of those that were chosen by chance, also {propensity, explore,
-// doc: candidates (JSON)}.
+// doc: One new episode and all that it adds, if everything that it is about is known and stays as it is, and its agent may learn it; else
+// doc: there is no row, and nothing is written. A row for each strategy: {strategy, heuristic, anti_pattern, rank, credit, shown, worth},
+// doc: in the order of their ids; all were applied. Strategies that were chosen by chance also have {propensity, explore, candidates
+// doc: (JSON)}.
 // option: failed  it failed, with a class of errors
 // option: typed  its type of task was given
 // option: dated  it has a time
@@ -134,8 +134,8 @@ RETURN t.episodes AS episodes, h.id AS heuristic, h.trials AS trials, h.successe
 ;
 
 // name: learning.look_at
-// doc: What is known of what new episodes are about: the hashes of episodes, when nodes were created, and how many successes and failures
-// doc: (or episodes) lessons and tasks have.
+// doc: What the memory has of the nodes that new episodes are about: the hashes of episodes, when nodes were created, and how many
+// doc: successes and failures (or episodes) lessons and tasks have.
 // param: episodes list, agents list, streams list, tallies list, tasks list, strategies list, heuristics list, anti_patterns list
 // returns: label string, id string, content_hash string, created_at integer, won integer, lost integer
 MATCH (n:Episode)
@@ -173,8 +173,8 @@ RETURN 'AntiPattern' AS label, n.id AS id, null AS content_hash, n.created_at AS
 
 // name: learning.add_many
 // mode: write
-// doc: New episodes and all that they add, in parts, each sent only where there is something for it: to the embedded engine as one
-// doc: statement, to a server one by one. What grows has a row for each node or edge, with what is to be added, in the order of ids.
+// doc: New episodes and all that they add, in parts. A part is sent only if there is something for it: to the embedded engine as one
+// doc: statement, to a server one by one. Nodes and edges that grow have a row each, with what to add, in the order of ids.
 // option: new  agents, streams, tasks and strategies that are not there yet, with what they begin with; texts wait for their vectors
 // option: advanced  the numbers of streams: {id, episodes}
 // option: older  agents that have an episode before what was their first
@@ -470,7 +470,7 @@ WITH count(*) AS done
 RETURN done;
 
 // name: learning.episodes
-// doc: Episodes with everything that was learned of them but their steps and strategies.
+// doc: Episodes with everything that was learned of them, without their steps and strategies.
 // returns: id string, agent string, task_key string, facts map
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
@@ -525,7 +525,7 @@ ORDER BY lower DESC, mean DESC, id;
 
 // name: learning.best_of_merged
 // install: best_merged_strategies
-// doc: The same of strategies that were merged, which count as one.
+// doc: The strategies of the procedure before that were merged, which count as one.
 // returns: id string, text string, trials integer, successes integer, mean float, lower float, upper float, status string, mean_score float
 // returns: last_used_at integer, tasks integer, agents list
 MATCH (s:Strategy)
@@ -598,7 +598,7 @@ ORDER BY coalesce(e.ended_at, e.started_at, e.recorded_at) DESC, id;
 
 // name: learning.count_reads
 // mode: write
-// doc: Adds reads of strategies that were counted beside the graph. Rows: {id, reads, at}.
+// doc: Adds reads of strategies that were counted outside of the graph. Rows: {id, reads, at}.
 // returns: items integer
 UNWIND $rows AS row
 MATCH (s:Strategy {id: row.id})

@@ -106,7 +106,7 @@ RETURN task, strategies, way AS id, s.text AS text, trials, successes
 ORDER BY task;
 
 // name: looking.find
-// doc: What has one of some ids, of any kind, with its fields. Times are milliseconds.
+// doc: Nodes of any kind with given ids, and their fields. Times are milliseconds.
 // returns: kind string, id string, fields map
 MATCH (n:Episode)
 WHERE n.id IN $ids AND toString(n.ns) = $ns
@@ -215,7 +215,7 @@ RETURN 'event' AS kind, n.id AS id, {
     kind: n.kind, subject: n.subject, seq: n.seq, recorded_at: n.created_at} AS fields;
 
 // name: looking.find_prefix
-// doc: What has an id that begins with a prefix, of any kind but events.
+// doc: Nodes of any kind but events whose ids begin with a prefix.
 // param: prefix string
 // returns: kind string, id string
 MATCH (n:Episode)
@@ -291,7 +291,7 @@ WHERE n.ns = $ns AND n.id STARTS WITH $prefix
 RETURN 'scope' AS kind, n.id AS id;
 
 // name: looking.links
-// doc: What an item is linked with, a few of each relation; of an episode all strategies, of a task those with most trials.
+// doc: The nodes that an item is linked with, a few of each relation; for an episode all strategies, for a task those with most trials.
 // returns: relation string, kind string, id string, text string
 MATCH (n:Episode)
 WHERE n.id IN $ids AND toString(n.ns) = $ns

@@ -10,7 +10,7 @@ RETURN t.id AS id, t.description AS text, t.type AS task_type
 ORDER BY id;
 
 // name: access.tasks
-// doc: Those of some tasks that given agents attempted. Text and type are those of the task, where they come from an episode of these
+// doc: The tasks, of given ones, that given agents attempted. Text and type are those of the task if they come from an episode of these
 // doc: agents, else null.
 // param: agents list
 // returns: id string, text string, task_type string
@@ -26,8 +26,8 @@ RETURN t.id AS id, CASE WHEN described AND typed THEN t.description END AS text,
 ORDER BY id;
 
 // name: access.described_tasks
-// doc: The tasks that given agents attempted, or some of them, as their episodes describe them: the wording of the latest one, and the type
-// doc: of the latest one that was given a type, else of the latest one.
+// doc: The tasks that given agents attempted, or some of them, as their episodes describe them: the wording of the latest episode, and the
+// doc: type of the latest one with a given type, else of the latest one.
 // option: some  of some tasks, by id
 // param: agents list
 // returns: id string, text string, task_type string
@@ -46,7 +46,7 @@ RETURN id, text, coalesce(given, type) AS task_type
 ORDER BY id;
 
 // name: access.strategies
-// doc: Those of some strategies that given agents applied on given types of tasks.
+// doc: The strategies, of given ones, that given agents applied on given types of tasks.
 // param: agents list, types list = null
 // returns: id string
 MATCH (s:Strategy)
@@ -67,7 +67,7 @@ RETURN DISTINCT s.id AS id
 ORDER BY id;
 
 // name: access.sent_rules
-// doc: Those of some rules of models before which the model was sent episodes of given agents, on given types of tasks, alone.
+// doc: The rules of models, of given ones, for which the model was sent only episodes of given agents on given types of tasks.
 // param: agents list, types list = null
 // returns: id string
 MATCH (r:Rule)

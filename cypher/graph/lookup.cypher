@@ -2,7 +2,7 @@
 
 // name: lookup.subjects
 // install: subject
-// doc: The policies and strategies with some ids: of a policy its agent, of a strategy its text and what it was merged into.
+// doc: The policies and strategies with given ids: the agent of a policy; the text of a strategy, and what it was merged into.
 // returns: id string, kind string, owner string, text string, merged_into string
 MATCH (p:Policy) WHERE p.id IN $ids AND toString(p.ns) = $ns
 RETURN p.id AS id, 'policy' AS kind, p.agent AS owner, null AS text, null AS merged_into
@@ -11,7 +11,7 @@ MATCH (s:Strategy) WHERE s.id IN $ids AND toString(s.ns) = $ns
 RETURN s.id AS id, 'strategy' AS kind, null AS owner, s.text AS text, s.merged_into AS merged_into;
 
 // name: lookup.tasks
-// doc: Those of some ids that are tasks.
+// doc: Those of given ids that are tasks.
 // returns: id string, key string, text string, task_type string, type_rule string, episodes integer, score_sum float
 MATCH (t:Task)
 WHERE t.id IN $ids AND toString(t.ns) = $ns
@@ -30,7 +30,7 @@ RETURN t.id AS id, t.key AS key, t.description AS text, t.type AS task_type, t.t
 ORDER BY id;
 
 // name: lookup.linked_tasks
-// doc: The tasks that are similar to some, the nearest first.
+// doc: The tasks that are similar to given ones, the nearest first.
 // returns: id string, similarity float
 MATCH (t:Task)
 WHERE t.id IN $ids AND toString(t.ns) = $ns

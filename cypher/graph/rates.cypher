@@ -1,7 +1,7 @@
 // Rates: what trials say of how often something works.
 
 // name: rates.weigh
-// doc: What so many trials say: the posterior mean of the rate, its Wilson bounds, and the status that follows. Rows: {trials, successes}.
+// doc: What trials say: the posterior mean of the rate, its Wilson bounds, and the status that follows. Rows: {trials, successes}.
 // returns: trials integer, successes integer, mean float, lower float, upper float, status string
 UNWIND $rows AS row
 WITH row.trials AS trials, row.successes AS successes
@@ -11,8 +11,8 @@ RETURN trials, successes, posterior_mean(successes, trials, $prior_successes, $p
 ORDER BY trials, successes;
 
 // name: rates.more
-// doc: How many successes in a row are the fewest after which there are min_events trials and the lower bound is over a threshold. The
-// doc: bound is solved for the number of trials, and the numbers next to the solution are tried. Rows: {trials, successes}.
+// doc: The fewest successes in a row after which there are min_events trials and the lower bound is over a threshold. The bound is solved
+// doc: for the number of trials, and the numbers next to the solution are tried. Rows: {trials, successes}.
 // param: min_events integer = 3, threshold float = 0.6
 // returns: trials integer, successes integer, more integer
 UNWIND $rows AS row

@@ -21,8 +21,8 @@ RETURN c.at AS at, c.episodes AS before, CASE WHEN c.method = 2 THEN c.stamp ELS
        c.renewals AS renewals, episodes;
 
 // name: consolidation.quantile
-// doc: The quantile of the bounds of general rules, whether some are from summaries, when they were derived, and how often anew since
-// doc: (no row: there was no consolidation).
+// doc: The quantile of the bounds of general rules, whether some are from summaries, when they were derived, and how often they were
+// doc: derived again since (no row: there was no consolidation).
 // returns: z float, told boolean, at integer, renewals integer
 MATCH (c:Consolidation {id: $id})
 WITH c, c.ns AS ns WHERE ns = $ns AND c.z IS NOT NULL
@@ -143,7 +143,7 @@ RETURN text, verdict, worked, praised, failed, blamed, first_at, last_at, worked
 ORDER BY text;
 
 // name: consolidation.summaries
-// doc: The summaries (4,000 characters at most) of praised and blamed episodes that have no strategies and list no sentences, by id.
+// doc: The summaries (4,000 characters at most), by id, of praised and blamed episodes that have no strategies and list no sentences.
 // option: agents  by the episodes of given agents, on given types of tasks, recorded until a time, alone
 // param: types list = null, until integer = null
 // returns: id string, task string, good boolean, summary string
@@ -161,8 +161,9 @@ RETURN e.id AS id, t.id AS task, praised(e.score) AS good, left(e.summary, 4000)
 ORDER BY id;
 
 // name: consolidation.repeated_clauses
-// doc: The clauses of summaries that at least three praised episodes say, more than blamed ones, and a greater share of the praised than of
-// doc: the blamed ones; likewise for those to avoid. Rows: {text, episodes, praised and blamed: how many there are on these tasks}.
+// doc: The clauses of summaries for general rules: at least three praised episodes say them, more than blamed ones, and a greater share of
+// doc: the praised than of the blamed ones; for clauses to avoid, the other way round. Rows: {text, episodes, praised and blamed: how many
+// doc: there are on these tasks}.
 // returns: text string, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer, last_at integer
 // returns: worked_at integer, failed_at integer, created_at integer, agents list, task_types list, supporting list, opposing list
 UNWIND $rows AS row
@@ -256,8 +257,8 @@ RETURN count(c) AS locked;
 
 // name: consolidation.note
 // mode: write
-// doc: Stores the basis of the present rules: the number of episodes (null: unknown) and the quantile. With a time the consolidation was
-// doc: done then; without one its rules were derived again.
+// doc: Stores the basis of the present rules: the number of episodes (null: unknown) and the quantile. With a time, the consolidation was
+// doc: done then; without one, its rules were derived again.
 // param: episodes integer, stamp integer, z float, at integer = null
 // returns: noted integer
 MATCH (c:Consolidation {id: $id})
@@ -348,8 +349,8 @@ CREATE (r)-[:SAW]->(e)
 RETURN count(*) AS links;
 
 // name: consolidation.touched
-// doc: The texts that general rules could follow from because of given episodes: their applied strategies and listed sentences, and the
-// doc: summaries of those that have neither. Kinds: strategy, sentence, summary.
+// doc: The texts from which general rules could follow because of given episodes: their applied strategies and listed sentences, and the
+// doc: summaries of episodes that have neither. Kinds: strategy, sentence, summary.
 // returns: text string, kind string
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns

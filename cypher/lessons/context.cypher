@@ -19,7 +19,7 @@ WHERE episodes > 0
 RETURN episodes, total / episodes AS mean_score, latest;
 
 // name: context.tried
-// doc: What was tried on tasks, rows {id, weight, own}, best first: outcomes on the task itself (own) and on those near it, which count by
+// doc: The strategies that were tried on tasks, rows {id, weight, own}, best first: outcomes on the task itself (own), and on near tasks by
 // doc: their weights. Only the strategies with most trials count; merged ones are one.
 // param: limit integer = 64
 // returns: id string, strategy string, here_trials integer, here_successes integer, near_trials integer, near_successes integer
@@ -58,8 +58,8 @@ RETURN id, collect(error_class)[0] AS error_class
 ORDER BY id;
 
 // name: context.made_before
-// doc: What agents did wrong on other tasks: mistakes of a worker, and those made at least twice, the same on several tasks as one, most
-// doc: frequent first; sentences to avoid that at least two episodes list. Only the most frequent ones are looked at.
+// doc: What agents did wrong on other tasks, most frequent first: mistakes of a worker, mistakes made at least twice (the same one on
+// doc: several tasks is one), and sentences to avoid that at least two episodes list. Only the most frequent ones are looked at.
 // option: agents  by the episodes of given agents, on given types of tasks, alone
 // param: worker string, types list = null, most integer = 50, limit integer = 3
 // returns: part string, rows list
@@ -108,8 +108,8 @@ RETURN 'sentences' AS part, collect({text: text, supporting: supporting, opposin
 // doc: The lessons for tasks of a type: one row for each part that is not empty. Parts: rules (those of the tasks that hold, latest first),
 // doc: mistakes (on the tasks with the keys, most frequent first), heuristics and anti-patterns (of the type, best and most certain first,
 // doc: ignoring merging), general rules (best supported first; those of models last), episodes (of the tasks, latest first), merged (a
-// doc: merged strategy, if any: the strategies are looked through only where the store has links of merged ones, whose number it knows),
-// doc: others (an agent besides the given ones, if any). The parameters most_... limit the numbers of rows.
+// doc: merged strategy, if any; it looks through the strategies only if the store has links of merged ones), others (an agent besides the
+// doc: given ones, if any). The parameters most_... limit the numbers of rows.
 // param: tasks list, keys list, task_type string, consolidation string, at_least integer, at_least_failures integer, above float = 0.5
 // param: most_rules integer, most_mistakes integer, most_heuristics integer, most_anti_patterns integer, most_general_rules integer
 // param: most_episodes integer

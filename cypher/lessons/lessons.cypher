@@ -111,7 +111,7 @@ ORDER BY lower DESC, confidence DESC, id;
 
 // name: lessons.heuristics_of_merged
 // install: heuristics_of_merged
-// doc: The same of strategies that were merged, which count as one.
+// doc: The heuristics of merged strategies, which count as one.
 // param: agents, task_type string = null, at_least integer = 3, above float = 0.5, min_confidence float = 0.0
 // returns: id string, agent string, task_type string, strategy string, trials integer, successes integer, confidence float, lower float
 // returns: upper float, status string, mean_score float, first_at integer, last_at integer, members list
@@ -136,8 +136,8 @@ ORDER BY lower DESC, confidence DESC, id;
 
 // name: lessons.pooled_heuristics
 // install: pooled_heuristics
-// doc: The heuristics of agents on types of tasks, each with the evidence of similar strategies of that agent there (edges SIMILAR_TO),
-// doc: weighted by similarity, best lower bound first. What was merged counts as one. Pooled: {strategy, similarity, trials, successes}.
+// doc: The heuristics of agents on types of tasks, with the evidence of the agent's similar strategies there (edges SIMILAR_TO), weighted
+// doc: by similarity, best lower bound first. Merged strategies count as one. Pooled: {strategy, similarity, trials, successes}.
 // param: agents, task_type string = null, at_least integer = 3, above float = 0.5, min_confidence float = 0.0
 // returns: id string, agent string, task_type string, strategy string, trials integer, successes integer, confidence float, lower float
 // returns: upper float, status string, mean_score float, first_at integer, last_at integer, members list, pooled list
@@ -210,7 +210,7 @@ ORDER BY lower DESC, confidence DESC, id;
 
 // name: lessons.anti_patterns_of_merged
 // install: anti_patterns_of_merged
-// doc: The same of strategies that were merged, which count as one.
+// doc: The anti-patterns of merged strategies, which count as one.
 // param: agents, task_type string = null, at_least integer = 2, min_confidence float = 0.0
 // returns: id string, agent string, strategy_id string, strategy string, error_class string, task_types list, occurrences integer
 // returns: successes integer, confidence float, lower float, upper float, status string, first_at integer, last_at integer, members list
@@ -264,8 +264,8 @@ WHERE s.ns = $ns AND s.merged_into IS NOT NULL
 RETURN count(s) AS merged;
 
 // name: lessons.alternatives_on_tasks
-// doc: What was tried on tasks: one strategy with its outcomes over them, and the best of the others. Rows: {id, strategy, tasks}. Merged
-// doc: strategies count as one.
+// doc: The strategies that were tried on tasks: one strategy with its outcomes over them, and the best of the others. Rows: {id, strategy,
+// doc: tasks}. Merged strategies count as one.
 // returns: id string, strategy_id string, trials integer, successes integer, mean float, lower float
 UNWIND $rows AS row
 UNWIND row.tasks AS task
@@ -283,7 +283,7 @@ RETURN id, strategy_id, trials, successes, mean, lower
 ORDER BY id, lower DESC, mean DESC, strategy_id;
 
 // name: lessons.alternatives_on_types
-// doc: The same for types of tasks.
+// doc: The strategies that were tried on types of tasks, as in the procedure before.
 // param: types list
 // returns: task_type string, strategy_id string, trials integer, successes integer, mean float, lower float
 MATCH (h:Heuristic)
@@ -312,7 +312,7 @@ ORDER BY at DESC, id
 LIMIT $limit;
 
 // name: lessons.rules_by
-// doc: The rules that hold by the episodes of some agents alone, latest first; of some tasks, or of all.
+// doc: The rules that hold by the episodes of given agents, latest first; of some tasks, or of all.
 // param: agents list, tasks list = null, types list = null
 // returns: id string, verdict string, text string, task string, source string, supporting integer, opposing integer, first_at integer
 // returns: last_at integer, at integer
@@ -371,8 +371,8 @@ RETURN r.id AS id, r.verdict AS verdict, r.text AS text, r.task AS task, r.sourc
 ORDER BY supporting - opposing DESC, at DESC, id;
 
 // name: lessons.evidence_of_rules
-// doc: The latest episodes that list a rule (or, for general rules, that it was derived from), latest first; of all agents, or those of
-// doc: given ones on given types of tasks.
+// doc: The latest episodes that list a rule (or, for general rules, from which it was derived), latest first; of all agents, or of given
+// doc: ones on given types of tasks.
 // param: types list = null
 // returns: id string, episode string, at integer
 MATCH (r:Rule)

@@ -4,8 +4,8 @@
 // name: entries.add
 // mode: write
 // doc: Stores new entries in a level, each with an event in its stream. Rows: {id, place (from 1), key, content, format, text, tags,
-// doc: tagset, metadata, base, at, ttl (milliseconds)}. No row: there is no such level that takes entries, or (with `keyed`) the entry is
-// doc: there.
+// doc: tagset, metadata, base, at, ttl (milliseconds)}. No row: there is no such level that takes entries, or (with `keyed`) the entry
+// doc: exists.
 // option: keyed  where an entry (id) is not there yet
 // option: locked  with a lock of the stream, which only servers need
 // param: level string, stream string
@@ -52,7 +52,7 @@ RETURN e.id AS id, seq
 ORDER BY seq;
 
 // name: entries.stored
-// doc: What is stored of some entries, to compare it with what is to be stored.
+// doc: The stored fields of some entries, to compare them with new ones.
 // returns: id string, content string, format string, tagset string, metadata string, expires_at integer
 MATCH (e:Entry)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
@@ -82,7 +82,7 @@ RETURN count(*) AS items;
 
 // name: entries.prolong
 // mode: write
-// doc: Lets entries that have not expired stay up to a time, where they would expire before it. Rows: {id, expires_at}.
+// doc: Lets entries that have not expired stay until a time, if they would expire earlier. Rows: {id, expires_at}.
 // returns: items integer
 UNWIND $rows AS row
 WITH row ORDER BY row.id
@@ -93,7 +93,7 @@ RETURN count(*) AS items;
 
 // name: entries.derive
 // mode: write
-// doc: Notes what entries were made from. Rows: {id, source}.
+// doc: Links entries to the entries that they were made from. Rows: {id, source}.
 // returns: edges integer
 UNWIND $rows AS row
 MATCH (e:Entry {id: row.id})
@@ -103,7 +103,7 @@ MERGE (e)-[m:MADE_FROM]->(s)
 RETURN count(m) AS edges;
 
 // name: entries.matching
-// doc: Entries that fit a question, the most relevant first.
+// doc: Entries that match a question, the most relevant first.
 // option: within  only some entries (ids)
 // option: tagged  with one of some sets of tags, as JSON
 // option: keyed  whose key matches a pattern
@@ -135,7 +135,7 @@ ORDER BY relevance DESC, at DESC, id
 LIMIT $limit;
 
 // name: entries.fitting
-// doc: All entries of levels that fit a question, in no order.
+// doc: All entries of levels that match a question, in no order.
 // option: keyed  whose key matches a pattern
 // option: since  from a time on
 // option: until  before a time
@@ -166,7 +166,7 @@ RETURN e.tagset AS tagset, count(*) AS entries
 ORDER BY tagset;
 
 // name: entries.held
-// doc: What is searched of the entries of a level.
+// doc: The searched texts of the entries of a level.
 // returns: id string, key string, text string, tagset string, seq integer
 MATCH (l:Level {id: $id})
 WITH l, l.ns AS ns WHERE ns = $ns
@@ -174,7 +174,7 @@ MATCH (l)<-[:IN]-(e:Entry)
 RETURN e.id AS id, e.key AS key, e.text AS text, e.tagset AS tagset, e.seq AS seq;
 
 // name: entries.stored_by
-// doc: What is searched of the entries that events (ids) stored, and that are there.
+// doc: The searched texts of existing entries that events (ids) stored.
 // returns: id string, key string, text string, tagset string, seq integer
 MATCH (x:Event)
 WHERE x.id IN $ids AND toString(x.ns) = $ns AND x.kind = 'entry'
@@ -182,7 +182,7 @@ MATCH (e:Entry {id: x.subject})
 RETURN DISTINCT e.id AS id, e.key AS key, e.text AS text, e.tagset AS tagset, e.seq AS seq;
 
 // name: entries.texts
-// doc: The words of all entries, and of what is known.
+// doc: The words of all entries, and of facts.
 // returns: text string
 MATCH (e:Entry)
 WHERE e.ns = $ns
@@ -193,7 +193,7 @@ WHERE k.ns = $ns
 RETURN DISTINCT k.fact AS text;
 
 // name: entries.astray
-// doc: Entries that do not lie in their level alone.
+// doc: Entries that are not in exactly one level.
 // returns: id string, level string, homes list
 MATCH (e:Entry)
 WHERE e.ns = $ns
@@ -226,7 +226,8 @@ WHERE e.ns = $ns
 RETURN count(e) AS entries;
 
 // name: entries.all
-// doc: The entries of a level, in order, with what they were made from, and what they became: {episode (its source key), domain, fact}.
+// doc: The entries of a level, in order, with the entries that they were made from, and what they became: {episode (its source key),
+// doc: domain, fact}.
 // returns: id string, key string, content string, format string, tags list, metadata string, base float, at integer, expires_at integer
 // returns: reads integer, last_read_at integer, made_from list, became list
 MATCH (l:Level {id: $id})

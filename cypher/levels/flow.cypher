@@ -57,7 +57,7 @@ ORDER BY e.at, id;
 
 // name: flow.derive
 // mode: write
-// doc: Notes what entries were made from, where it is not noted yet. Rows: {id, source}.
+// doc: Links entries to the entries that they were made from, if they are not linked yet. Rows: {id, source}.
 // returns: edges integer
 UNWIND $rows AS row
 MATCH (e:Entry {id: row.id})
@@ -81,7 +81,7 @@ RETURN missed;
 // name: flow.became_{kind}
 // each: Label kind = Episode episodes, Knowledge knowledge
 // mode: write
-// doc: Notes which {kind} entries became. Rows: {id, target}.
+// doc: Links entries to the {kind} that they became. Rows: {id, target}.
 // returns: edges integer
 UNWIND $rows AS row
 MATCH (e:Entry {id: row.id})
@@ -91,7 +91,7 @@ MERGE (e)-[b:BECAME]->(n)
 RETURN count(b) AS edges;
 
 // name: flow.episodes_of
-// doc: The episodes that entries became, or others with the same content that were made from the same.
+// doc: The episodes that entries became, or others with the same content and the same sources.
 // returns: id string, source_key string
 MATCH (e:Entry)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
@@ -105,7 +105,7 @@ WHERE o.level = e.level AND o.content = e.content AND o.format = e.format
 RETURN e.id AS id, n.source_key AS source_key;
 
 // name: flow.learned
-// doc: The episodes that events (ids) of an agent's stream tell of, and how many entries became each.
+// doc: The episodes of events (ids) of an agent's stream, and how many entries became each.
 // returns: number integer, stored_at integer, id string, task string, task_type string, strategies list, success boolean, score float
 // returns: summary string, error string, feedback string, at integer, entries integer
 MATCH (x:Event)

@@ -3,8 +3,8 @@
 
 // name: lenses.put
 // mode: write
-// doc: Creates lenses, or replaces the settings of those that are there. Rows: {id, name, kind, owner_kind, owner, purpose, levels
-// doc: (names), tags (JSON), max_age (milliseconds), most}.
+// doc: Creates lenses, or replaces the settings of existing ones. Rows: {id, name, kind, owner_kind, owner, purpose, levels (names), tags
+// doc: (JSON), max_age (milliseconds), most}.
 // returns: lenses integer
 UNWIND $rows AS row
 WITH row ORDER BY row.id
@@ -68,7 +68,7 @@ ORDER BY id;
 
 // name: lenses.forget
 // mode: write
-// doc: Takes a level out of lenses (ids), and says how many other levels each looks at.
+// doc: Takes a level out of lenses (ids), and tells how many other levels each has.
 // param: level string
 // returns: id string, levels integer
 MATCH (n:Lens)
@@ -82,7 +82,7 @@ ORDER BY id;
 
 // name: lenses.drop
 // mode: write
-// doc: Removes lenses; what they look at stays.
+// doc: Removes lenses; their levels stay.
 // returns: removed integer
 MATCH (n:Lens)
 WHERE n.id IN $ids AND toString(n.ns) = $ns
@@ -90,7 +90,7 @@ DETACH DELETE n
 RETURN count(*) AS removed;
 
 // name: lenses.seen
-// doc: The levels that lenses name, and those at which they look.
+// doc: The levels that lenses name, and those that they look at.
 // returns: name string, levels list, seen list
 MATCH (n:Lens)
 WHERE n.ns = $ns

@@ -16,7 +16,7 @@ RETURN l.id AS id, l.name AS name, t.id AS stream, t.last AS last, l.capacity AS
 ORDER BY name;
 
 // name: upkeep.look
-// doc: How many entries a level has, how many of them are to go because they expired or faded, and when the next one expires or fades
+// doc: How many entries a level has, how many of them expired or faded and are to be removed, and when the next one expires or fades
 // doc: (without reads from now on).
 // returns: entries integer, going integer, expires_at integer, fades_at float
 MATCH (l:Level {id: $id})
@@ -54,7 +54,7 @@ RETURN ids
 ORDER BY ids[0];
 
 // name: upkeep.twins
-// doc: Entries (ids) as they are to be merged, in the order of storing.
+// doc: Entries (ids) as they are before merging, in the order of storing.
 // returns: id string, seq integer, key string, text string, tags list, base float, at integer, expires_at integer, reads integer
 // returns: last_read_at integer, relevance float
 MATCH (e:Entry)
@@ -66,7 +66,7 @@ ORDER BY seq;
 
 // name: upkeep.absorb
 // mode: write
-// doc: Gives entries what their twins had. Rows: {id, tags, tagset, base, at, expires_at, reads, last_read_at}.
+// doc: Gives entries the marks of their twins. Rows: {id, tags, tagset, base, at, expires_at, reads, last_read_at}.
 // returns: entries integer
 UNWIND $rows AS row
 MATCH (e:Entry {id: row.id})
@@ -77,7 +77,7 @@ RETURN count(*) AS entries;
 
 // name: upkeep.inherit
 // mode: write
-// doc: Notes that entries were made from what their twins were made from. Rows: {id, twin}.
+// doc: Links entries to the sources of their twins. Rows: {id, twin}.
 // returns: edges integer
 UNWIND $rows AS row
 MATCH (e:Entry {id: row.id})
@@ -88,7 +88,7 @@ RETURN count(m) AS edges;
 
 // name: upkeep.bequeath
 // mode: write
-// doc: Notes that what was made from the twins of entries was made from these. Rows: {id, twin}.
+// doc: Links what was made from the twins of entries to these entries. Rows: {id, twin}.
 // returns: edges integer
 UNWIND $rows AS row
 MATCH (e:Entry {id: row.id})
@@ -100,7 +100,7 @@ RETURN count(m) AS edges;
 // name: upkeep.became_{kind}
 // each: Label kind = Episode episodes, Knowledge knowledge
 // mode: write
-// doc: Notes that entries became the {kind} that their twins became. Rows: {id, twin}.
+// doc: Links entries to the {kind} that their twins became. Rows: {id, twin}.
 // returns: edges integer
 UNWIND $rows AS row
 MATCH (e:Entry {id: row.id})
@@ -120,7 +120,7 @@ RETURN count(*) AS removed;
 
 // name: upkeep.shrink
 // mode: write
-// doc: Removes the least relevant entries of a level that are beyond a number; of equally relevant ones, the oldest.
+// doc: Removes the least relevant entries of a level beyond a number; of equally relevant ones, the oldest.
 // returns: removed integer
 MATCH (l:Level {id: $id})
 WITH l, l.ns AS ns WHERE ns = $ns
@@ -133,7 +133,7 @@ RETURN count(*) AS removed;
 
 // name: upkeep.mark
 // mode: write
-// doc: Notes when the entries of a level were embedded, and up to which number they were compared, with which embedder and threshold.
+// doc: Stores when the entries of a level were embedded, and up to which number they were compared, with which embedder and threshold.
 // param: embedded_at integer, compared integer, compared_with string
 // returns: levels integer
 MATCH (l:Level {id: $id})
@@ -143,7 +143,7 @@ RETURN count(*) AS levels;
 
 // name: upkeep.pass
 // mode: write
-// doc: Moves the cursors of levels that had ingested all of a stream behind its last event, which stored no entry.
+// doc: Moves cursors of levels that had ingested a whole stream past its last event, which stored no entry.
 // param: stream string
 // returns: cursors integer
 MATCH (t:Stream {id: $stream})

@@ -69,7 +69,7 @@ ORDER BY base DESC, at DESC, id
 LIMIT $limit;
 
 // name: views.strategies
-// doc: The strategies that agents applied, the best mean first; what was merged counts as one.
+// doc: The strategies that agents applied, the best mean first; merged ones count as one.
 // option: typed    on some types of tasks
 // option: since    applied from a time on
 // option: until    applied before a time, at last
@@ -93,7 +93,7 @@ ORDER BY base DESC, at DESC, id, agent
 LIMIT $limit;
 
 // name: views.heuristics
-// doc: The heuristics of agents, the best mean first; what was merged counts as one.
+// doc: The heuristics of agents, the best mean first; those of merged strategies count as one.
 // option: typed    on some types of tasks
 // option: since    applied from a time on
 // option: until    applied before a time, at last
@@ -146,7 +146,7 @@ ORDER BY base DESC, at DESC, id
 LIMIT $limit;
 
 // name: views.facts
-// doc: The words of what is known.
+// doc: The words of facts.
 // returns: id string, text string
 MATCH (k:Knowledge)
 WHERE k.ns = $ns

@@ -192,7 +192,7 @@ RETURN k.id AS claim, k.stream AS stream, k.pending AS pending, k.deliveries AS 
 
 // name: events.claims
 // install: pending_events
-// doc: The pending events of a group: given out, not acknowledged; of one consumer, or claimed before a time.
+// doc: The pending events of a group, which were given out and not acknowledged; of one consumer, or claimed before a time.
 // param: group string, consumer string = null, before integer = null
 // returns: claim string, stream string, consumer string, pending list, claimed_at integer, deliveries integer
 MATCH (k:Claim)
@@ -220,7 +220,7 @@ RETURN k.id AS claim, k.stream AS stream, k.pending AS pending, k.deliveries AS 
 // name: events.acknowledge
 // mode: write
 // install: acknowledge_events
-// doc: Removes numbers from a consumer's claim and returns them; removes an empty claim, else the consumer has it from now on.
+// doc: Removes numbers from a consumer's claim and returns them; removes an empty claim, else dates it now.
 // param: claim string, consumer string, done list
 // returns: acknowledged list
 MATCH (l:Claim {id: $claim})
@@ -237,7 +237,7 @@ RETURN acknowledged;
 
 // name: events.park
 // mode: write
-// doc: Makes a claim of its own, of another consumer, for one number in a consumer's claim, which is acknowledged then.
+// doc: Moves one number of a consumer's claim into a claim of another consumer; it is no longer in the first one.
 // param: claim string, consumer string, seq integer, keeper string
 // returns: claim string
 MATCH (l:Claim {id: $claim})

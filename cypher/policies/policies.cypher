@@ -99,7 +99,7 @@ RETURN q_value, td_error, seq;
 // name: policies.td_apply
 // mode: write
 // install: td_apply
-// doc: The same update without storing the transition: its effect cannot be derived again; the stream counts it as unrecorded.
+// doc: The same update without storing the transition: nothing can derive its effect again; the stream counts it as unrecorded.
 // param: stream_id string, policy_id string, reward float, now, next_state_id string = null, next_max_q float = null
 // param: next_actions integer = null, alpha float = 0.1, gamma float = 0.95, at integer = null
 // returns: q_value float, td_error float, seq integer
@@ -234,9 +234,9 @@ RETURN count(*) AS took;
 
 // name: policies.best
 // install: best_policy
-// doc: The policy of an agent in a state with the highest value at a time, decayed since its last update (without a time: with the
-// doc: highest stored value); only values that were learned, set or crystallized count. Where policies of the state have cycles (cyclic),
-// doc: policies.values gives the values with the bonuses for these. The time does not depend on other states.
+// doc: The policy of an agent in a state with the highest value at a time, decayed since its last update (without a time: with the highest
+// doc: stored value); only values that were learned, set or crystallized count. If policies of the state have cycles (cyclic),
+// doc: policies.values gives the values with their bonuses. The time does not depend on other states.
 // param: state_id string, agent string, at integer = null, rate float = 0.1, strength float = 0.5
 // returns: policy_columns, score float, cyclic boolean
 MATCH (s:State {id: $state_id})

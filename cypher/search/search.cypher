@@ -79,7 +79,7 @@ RETURN count(*) AS nodes;
 
 // name: search.hits
 // engine: neo4j
-// doc: What fits a vector, and words, best: a row for each label and way (meaning, words), with how many nodes were looked at over all
+// doc: What matches a vector, and words, best: a row for each label and way (meaning, words), with how many nodes were looked at over all
 // doc: namespaces (at most size), and those of this one, the best first, with the cosine of their vector.
 // option: words  by words too
 // param: vector list, words string, size integer
@@ -112,7 +112,7 @@ RETURN 'Task' AS label, 'words' AS way, size(nodes) AS seen,
 // each: Label kind = Strategy strategies, Task tasks
 // name: search.cosines_of_{kind}
 // engine: neo4j
-// doc: The cosines of the vectors of {kind} and those of others, in the order of these; null where one has none of this size.
+// doc: The cosines of the vectors of {kind} and those of others, in the order of these; null if one has none of this size.
 // param: others list, dimensions integer
 // returns: id string, cosines list
 UNWIND range(0, size($others) - 1) AS place
@@ -126,7 +126,7 @@ RETURN n.id AS id, [vector IN vectors | cosine_of(n.embedding, vector)] AS cosin
 
 // name: search.lacking_entries
 // engine: neo4j
-// doc: The entries of levels that have no vector of their present words by an embedder.
+// doc: The entries of levels without a vector of their present words by an embedder.
 // param: levels list, embedder string
 // returns: id string, text string, seq integer
 MATCH (l:Level)
@@ -152,7 +152,7 @@ RETURN count(*) AS written;
 
 // name: search.twin_entries
 // engine: neo4j
-// doc: Pairs of entries of a level without a key that are as near to each other as asked, where the later one was stored after a number.
+// doc: Pairs of near entries of a level without a key, of which the later one was stored after a number.
 // param: level string, embedder string, compared integer, near float
 // returns: id string, seq integer, twin string, twin_seq integer
 MATCH (l:Level {id: $level})
@@ -167,7 +167,7 @@ ORDER BY seq, twin_seq;
 
 // name: search.nearest_entries
 // engine: neo4j
-// doc: Entries that fit a question, the nearest to a vector first, of all that fit. The options are those of entries.matching.
+// doc: All entries that match a question, the nearest to a vector first. The options are those of entries.matching.
 // option: tagged  with one of some sets of tags, as JSON
 // option: keyed  whose key matches a pattern
 // option: since  from a time on
@@ -194,7 +194,7 @@ LIMIT $limit;
 // each: Label kind = Strategy strategies, Task tasks, Knowledge knowledge
 // name: search.ranked_{kind}
 // engine: neo4j
-// doc: The {kind} nearest to a vector, exactly: the server looks at all.
+// doc: The {kind} nearest to a vector, exactly, because the server looks at all.
 // param: vector list
 // returns: id string, similarity float
 MATCH (n:{Label})
@@ -206,7 +206,7 @@ LIMIT $limit;
 
 // name: search.lacking_facts
 // engine: neo4j
-// doc: What is known and has no vector by an embedder.
+// doc: Facts without a vector by an embedder.
 // param: embedder string
 // returns: id string, text string
 MATCH (k:Knowledge)
@@ -217,7 +217,7 @@ ORDER BY id;
 // name: search.put_facts
 // mode: write
 // engine: neo4j
-// doc: Writes the vectors of what is known. Rows: {id, vector}.
+// doc: Writes the vectors of facts. Rows: {id, vector}.
 // param: embedder string
 // returns: written integer
 UNWIND $rows AS row

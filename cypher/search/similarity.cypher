@@ -17,8 +17,8 @@ RETURN n.name AS name, n.dimensions AS dimensions, n.similar AS similar, n.near 
 
 // name: similarity.adopt
 // mode: write
-// doc: Stores the embedder of a namespace's vectors, with the cosines from which nodes are linked, tasks count as near, and the nearest of
-// doc: few texts is relevant (floor).
+// doc: Stores the embedder of a namespace's vectors, with the cosines from which nodes are linked (similar), tasks count as near (near),
+// doc: and the nearest of few texts is relevant (floor).
 // param: name string, dimensions integer, similar float, near float, floor float
 // returns: name string
 OPTIONAL MATCH (n:Embedder {id: $id})

@@ -378,7 +378,7 @@ RETURN e.ns AS namespace, count(e) AS episodes
 ORDER BY namespace;
 
 // name: maintenance.inhabited
-// doc: The namespaces of a store in which there is anything.
+// doc: The namespaces of a store that hold anything.
 // returns: namespace string
 MATCH (n:Agent) RETURN n.ns AS namespace
 UNION

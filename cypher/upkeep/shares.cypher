@@ -20,7 +20,7 @@ RETURN row.id AS id, exact;
 
 // name: shares.take_outcomes
 // mode: write
-// doc: Takes the shares of erased episodes from the outcome edges of strategies; removes those of which nothing is left.
+// doc: Takes the shares of erased episodes from the outcome edges of strategies; removes empty ones.
 // returns: strategy string, task string, agent string, exact boolean
 UNWIND $rows AS row
 MATCH (t:Task {id: row.task})
@@ -39,7 +39,7 @@ RETURN strategy, task, agent, gone OR exact AS exact;
 
 // name: shares.take_co_occurrences
 // mode: write
-// doc: Takes the shares of erased episodes from the co-occurrence edges of strategies; removes those of which nothing is left.
+// doc: Takes the shares of erased episodes from the co-occurrence edges of strategies; removes empty ones.
 // param: half_life float
 // returns: low string, high string, exact boolean
 UNWIND $rows AS row
@@ -59,7 +59,7 @@ RETURN low, high, gone OR exact AS exact;
 
 // name: shares.take_heuristics
 // mode: write
-// doc: Takes the shares of erased episodes from heuristics; removes those of which nothing is left.
+// doc: Takes the shares of erased episodes from heuristics; removes empty ones.
 // returns: id string, exact boolean, dated boolean
 UNWIND $rows AS row
 MATCH (h:Heuristic {id: row.id})
@@ -79,7 +79,7 @@ RETURN id, gone OR exact AS exact, gone OR dated AS dated;
 
 // name: shares.take_anti_patterns
 // mode: write
-// doc: Takes the shares of erased episodes from anti-patterns; removes those of which nothing is left.
+// doc: Takes the shares of erased episodes from anti-patterns; removes empty ones.
 // returns: id string, exact boolean, dated boolean
 UNWIND $rows AS row
 MATCH (p:AntiPattern {id: row.id})
@@ -128,7 +128,7 @@ SET n.created_at = row.created_at, n.first_at = row.first_at, n.last_at = row.la
 RETURN count(n) AS written;
 
 // name: shares.types_gone
-// doc: The types of task of which erased episodes were, where no other episode has the failure of an anti-pattern with several types.
+// doc: The types of task of erased episodes on which no other episode has the failure of an anti-pattern with several types.
 // returns: id string, type string
 UNWIND $rows AS row
 MATCH (p:AntiPattern {id: row.id})
@@ -167,7 +167,7 @@ RETURN id;
 
 // name: shares.take_tallies
 // mode: write
-// doc: Takes the shares of erased episodes from the tallies of agents; removes those of which nothing is left.
+// doc: Takes the shares of erased episodes from the tallies of agents; removes empty ones.
 // returns: id string, exact boolean
 UNWIND $rows AS row
 MATCH (y:Tally {id: row.id})
@@ -189,7 +189,7 @@ RETURN row.id AS id, predated(row.created_at, a.created_at) AS exact;
 
 // name: shares.set_outcomes
 // mode: write
-// doc: Writes derived numbers of outcome edges that are there.
+// doc: Writes derived numbers of existing outcome edges.
 // returns: written integer
 UNWIND $rows AS row
 MATCH (t:Task {id: row.task})
@@ -201,7 +201,7 @@ RETURN count(*) AS written;
 
 // name: shares.set_tallies
 // mode: write
-// doc: Writes derived numbers of tallies that are there.
+// doc: Writes derived numbers of existing tallies.
 // returns: written integer
 UNWIND $rows AS row
 MATCH (y:Tally {id: row.id})
@@ -211,7 +211,7 @@ RETURN count(*) AS written;
 
 // name: shares.set_co_occurrences
 // mode: write
-// doc: Writes derived numbers of co-occurrence edges that are there.
+// doc: Writes derived numbers of existing co-occurrence edges.
 // returns: written integer
 UNWIND $rows AS row
 MATCH (x:Strategy {id: row.low})

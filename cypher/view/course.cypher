@@ -1,8 +1,7 @@
 // How agents did over time, for a learning curve.
 
 // name: course.parts
-// doc: The episodes of each agent in the order in which they were recorded, in some parts of equal
-// doc: length: how many there are, and how many succeeded.
+// doc: The episodes of each agent in the order of recording, in parts of equal length: how many there are, and how many succeeded.
 // param: parts integer = 40
 // returns: agent string, part integer, episodes integer, successes integer
 MATCH (t:Stream)

@@ -2,7 +2,7 @@
 // of a strategy, of which there may be very many: its outcomes sum them up.
 
 // name: neighbourhood.nodes
-// doc: The nodes with some ids: what each is, its text, and its trials and successes, as far as it has them.
+// doc: The nodes with given ids: their kind, text, trials and successes, as far as they have them.
 // returns: id string, kind string, text string, trials integer, successes integer
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
@@ -41,8 +41,8 @@ WHERE r.id IN $ids AND toString(r.ns) = $ns
 RETURN r.id AS id, 'rule' AS kind, r.text AS text, null AS trials, null AS successes;
 
 // name: neighbourhood.edges
-// doc: The edges around nodes with some ids, those with most trials first: at most a number of them for each kind of node. Of an edge
-// doc: between a strategy and a task these are the trials of one agent.
+// doc: The edges around nodes with given ids, those with most trials first: at most a number of them for each kind of node. The trials of
+// doc: an edge between a strategy and a task are those of one agent.
 // param: limit integer = 200
 // returns: source string, target string, type string, agent string, trials integer, successes integer, weight float
 MATCH (n:Strategy)

@@ -17,14 +17,14 @@ from graphmem.store.port import Row
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The lessons that a reader may read."""
+    """What a reader may read."""
 
     agents: tuple[str, ...] | None
-    """Their agents, in order of name; None: all."""
+    """The agents whose lessons it may read, in order of name; None: all."""
     scope: Scope | None
     """The scope that limits the types of tasks; None: all types."""
     reader: str | None = None
-    """Who reads; None: an administrator."""
+    """The agent that reads; None: an administrator."""
 
     @property
     def min_occurrences(self) -> int | None:
@@ -54,9 +54,9 @@ class View:
     def tasks(self, reader: Reader, ids: Sequence[str], *, untried: bool = False) -> dict[str, Row]:
         """Return those of some tasks that the reader may read: rows {id, text, task_type}.
 
-        Agents share tasks. How a task is worded, and of which type it is, are for a reader what the
-        latest of the episodes say that it may read. With ``untried`` there are also tasks on which
-        no strategy was applied, which takes a look at all episodes of a task.
+        Agents share tasks. For a reader, the latest readable episode gives the wording and the type
+        of a task. With ``untried`` the result includes tasks on which no strategy was applied,
+        which takes a look at all episodes of a task.
         """
         if not ids:
             return {}
@@ -65,7 +65,7 @@ class View:
         else:
             rows = reader.read("access.tasks", ids=ids, agents=self.agents)
             told = [row for row in rows if row["text"] is not None]
-            # Of the others, wording or type are of an episode that may not be read.
+            # The others have a wording or type from an episode that may not be read.
             others = {*ids} if untried else {row["id"] for row in rows}
             others -= {row["id"] for row in told}
             rows = told
@@ -82,7 +82,7 @@ class View:
         return {row["id"] for row in rows}
 
     def all_of(self, reader: Reader, label: str) -> list[str]:
-        """Return the ids of all tasks or strategies that one who may not read everything may."""
+        """Return the ids of all readable tasks or strategies, for a restricted reader."""
         if label == "Task":
             rows = reader.read("access.described_tasks", agents=self.agents)
             rows = [row for row in rows if self.allows(row["task_type"])]
@@ -92,7 +92,7 @@ class View:
 
 
 EVERYTHING = View(agents=None, scope=None)
-"""What one reads who names no agent."""
+"""The view of a reader that names no agent."""
 
 
 class Scopes(Mapping[str, Scope]):

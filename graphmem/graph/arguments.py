@@ -14,9 +14,9 @@ from graphmem.models.fields import Input, Name
 
 T = TypeVar("T")
 MOST = 1_000_000_000
-"""The greatest limit, which stands for all."""
+"""The greatest limit; it stands for all."""
 LONGEST = 100_000
-"""Characters of a text that is searched for."""
+"""Most characters of a searched text."""
 
 
 def check_text(name: str, value: object) -> None:
@@ -65,7 +65,7 @@ def check_limit(limit: int, name: str = "limit") -> None:
 
 
 def check_flag(name: str, value: bool) -> None:
-    """Check what is to be done or not.
+    """Check a flag.
 
     Raises:
         ValidationError: it is neither True nor False.
@@ -75,7 +75,7 @@ def check_flag(name: str, value: bool) -> None:
 
 
 def check_function(name: str, value: Callable[..., object] | None) -> None:
-    """Check what is to be called.
+    """Check a callable.
 
     Raises:
         ValidationError: it cannot be called, and is not None.
@@ -85,7 +85,7 @@ def check_function(name: str, value: Callable[..., object] | None) -> None:
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
-    """Check a word that stands for one of a few possibilities.
+    """Check a word that must be one of a few.
 
     Raises:
         ValidationError: it is none of them.
@@ -102,7 +102,7 @@ def checked_items(name: str, items: Iterable[T]) -> Iterator[T]:
         ValidationError: they are no list, or a text or a mapping.
     """
     if isinstance(items, Iterable) and not isinstance(items, str | bytes | Mapping):
-        with contextlib.suppress(Exception):  # whatever an object of somebody raises there
+        with contextlib.suppress(Exception):  # an object of the caller may raise anything
             return iter(items)
     raise ValidationError(name, items, "must be a list")
 
@@ -114,19 +114,19 @@ def checked_path(name: str, path: str | Path) -> Path:
         ValidationError: it is none.
     """
     if isinstance(path, str | Path) and str(path) and "\0" not in str(path):
-        with contextlib.suppress(UnicodeEncodeError):  # a lone surrogate that no name of a file has
+        with contextlib.suppress(UnicodeEncodeError):  # a lone surrogate, which no file name has
             os.fsencode(path)
             return Path(path)
     raise ValidationError(name, path, "is not a path")
 
 
 def listed(items: Iterable[T]) -> Iterable[T]:
-    """Return what an iterator yields, so that it can be checked; anything else as it is."""
+    """Return the items of an iterator, so that they can be checked; anything else as it is."""
     return tuple(items) if isinstance(items, Iterator) else items
 
 
 def searched(field: str, text: str) -> str:
-    """Return a text that is searched for, as texts are stored.
+    """Return a searched text in the form in which texts are stored.
 
     Raises:
         ValidationError: it is no text, empty, too long, or holds a lone surrogate.

@@ -1,4 +1,4 @@
-"""Bells: what is stored wakes those who wait for it in this process."""
+"""Bells: a write wakes those who wait for it in this process."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from graphmem.forks import in_child
 
 Wake = Callable[[], object]
-"""Called in the thread that stored something, often without need; it must be quick."""
+"""Called in the thread that wrote, often without need; it must be quick."""
 
 
 class Bell:
-    """The bell of one namespace: it rings when a memory of this process stored something there."""
+    """The bell of one namespace: it rings when a memory of this process wrote something there."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -22,14 +22,14 @@ class Bell:
         in_child(self, _renew)
 
     def ring(self) -> None:
-        """Wake all who listen."""
+        """Wake all listeners."""
         for wake in self._wakes:
             with contextlib.suppress(RuntimeError):  # its event loop was closed
                 wake()
 
     @contextlib.contextmanager
     def heard(self, wake: Wake) -> Iterator[None]:
-        """Have ``wake`` called at each ring within."""
+        """Have ``wake`` called at each ring within the block."""
         with self._lock:
             self._wakes = (*self._wakes, wake)
         try:

@@ -15,18 +15,18 @@ from graphmem.store.queries import Query, procedure
 
 T = TypeVar("T")
 LOOK_SECONDS = 1.0
-"""A memory that keeps no settings yet is asked for them again after this time."""
+"""The seconds after which a memory without kept settings is asked for them again."""
 
 
 class Graph:
     """One namespace of a store, with the settings and the clock in force.
 
-    Settings that shape learning are kept in the memory (``KEPT``). What was given explicitly goes
-    before what is kept, and that before a default.
+    The memory keeps settings that shape learning (``KEPT``). Explicit settings go before kept ones,
+    and these before defaults.
 
     Procedures are called by name. ``$ns``, ``$now`` and the parameters of :attr:`Settings.bounds`
-    are filled in if a procedure takes them and the caller does not give them.
-    Options after the name choose the optional lines of a statement.
+    are filled in if a procedure takes them and the caller does not give them. Options after the
+    name choose the optional lines of a statement.
     """
 
     def __init__(self, store: Store, namespace: str, settings: Settings) -> None:
@@ -51,14 +51,14 @@ class Graph:
         return self._settings
 
     def _look(self) -> None:
-        """Look up the kept settings, where they are not known."""
+        """Look up the kept settings if they are not known."""
         if not self._settled and time.monotonic() >= self._look_after:
             self._look_after = time.monotonic() + LOOK_SECONDS
             for row in self.store.read(procedure("schema.namespace"), id=self.namespace_id):
                 self._adopt(row)
 
     def _adopt(self, kept: Row) -> None:
-        """Take over settings that are kept in the memory and were not given explicitly."""
+        """Take over kept settings that were not given explicitly."""
         own = self.given.model_fields_set | {"co_occurrence_half_life_days"}  # it is checked
         update = {
             name: kept[name] for name in KEPT if kept.get(name) is not None and name not in own
@@ -92,7 +92,7 @@ class Graph:
     def attempt(
         self, name: str, fits: Callable[[list[Row]], bool], /, *options: str, **params: Any
     ) -> list[Row]:
-        """Run one procedure, undone where its rows do not fit; see :meth:`Store.attempt`."""
+        """Run one procedure; undo it if its rows do not fit; see :meth:`Store.attempt`."""
         query, bound = self._bound(name, options, params)
         rows = self.store.attempt(query, fits, **bound)
         self.bell.ring()
@@ -170,4 +170,4 @@ class Transaction:
 
 
 Reader = Graph | Transaction
-"""What can run reading procedures: a graph, or a transaction."""
+"""A runner of reading procedures: a graph, or a transaction."""

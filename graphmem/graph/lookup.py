@@ -35,7 +35,7 @@ class HasId(Protocol):
 def task_ids(reader: Reader, text: str, view: View = EVERYTHING) -> list[str]:
     """Return the id of the task with that key or id, else the ids of all tasks with that text.
 
-    ``view`` is what is seen of the memory: only tasks in it are found.
+    ``view`` is the readable part of the memory; other tasks are not found.
     """
     return [row["id"] for row in known_tasks(reader, text, view)]
 
@@ -57,7 +57,7 @@ def known_tasks(reader: Reader, text: str, view: View = EVERYTHING) -> list[Row]
 
 
 def _seen(reader: Reader, rows: list[Row], view: View) -> Iterator[Row]:
-    """Yield those of some tasks that are in a view, worded and typed as they are there."""
+    """Yield those of some tasks that are in a view, with its wording and type."""
     there = view.tasks(reader, [row["id"] for row in rows], untried=True)
     for row in rows:
         if (seen := there.get(row["id"])) is not None:
@@ -67,10 +67,10 @@ def _seen(reader: Reader, rows: list[Row], view: View) -> Iterator[Row]:
 
 
 def subject_ids(ns: str, subject: object, what: str, remedy: str) -> list[str]:
-    """Return the ids of policies and strategies to which an object, an id or a text can refer.
+    """Return the ids of policies and strategies that an object, an id or a text can mean.
 
     Raises:
-        ValidationError: it is none of these; the message says that it is not a ``what``.
+        ValidationError: it means none; the message says that it is not a ``what``.
     """
     given = subject if isinstance(subject, str) else getattr(subject, "id", None)
     if not isinstance(given, str):
@@ -115,7 +115,7 @@ class Items:
     ) -> Iterator[Row]:
         """Yield the rows of ``explaining.find`` for an object, an id or a text: what it can mean.
 
-        The most likely comes first. Of a view, each may turn out to be nothing that it has.
+        The most likely comes first. In a view, any of them may turn out to be missing.
 
         Raises:
             ValidationError: it is of a wrong type, or a text that matches several.
@@ -155,7 +155,7 @@ class Items:
     def missing(
         self, item: HasId | str, kind: str | None = None, view: View = EVERYTHING
     ) -> NotFoundError:
-        """Return the error for what is not there, or not in a view, which reads the same."""
+        """Return the error for a missing item, the same for one that is not in a view."""
         given = item if isinstance(item, str) else item.id
         what = _checked_kind(kind) or "strategy, heuristic, anti-pattern, rule or policy"
         alike = []

@@ -1,4 +1,4 @@
-"""What a question is about: which task it names, which ones are near, and of which type it is."""
+"""What a question is about: the task that it names, near tasks, and the type."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from graphmem.store.port import Row
 from graphmem.text.task_types import GENERAL, infer_task_type
 
 SPEAKS = 10
-"""A task with fewer episodes may be new: what is similar to it may not be linked yet."""
+"""A task with fewer episodes may be new, and may not have links to similar ones yet."""
 
 
 class NearTasks(NamedTuple):
-    """The known tasks to which a text is similar enough to say something of it."""
+    """The known tasks that are similar enough to a text."""
 
     tasks: tuple[tuple[str, float], ...] = ()
     """Their ids and similarities, the nearest first; none is under the floor of relevance."""
     lender: str | None = None
-    """The nearest one, where that is near enough to lend its type."""
+    """The nearest task, if it is near enough to lend its type."""
 
 
 class Near(Protocol):
@@ -33,7 +33,7 @@ class Near(Protocol):
         ...
 
     def fresh(self) -> object:
-        """Link what is new to what is similar to it."""
+        """Link new nodes to similar ones."""
         ...
 
     def near_strategies(self, text: str, view: View = EVERYTHING) -> Sequence[tuple[str, float]]:
@@ -43,7 +43,7 @@ class Near(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A text that means a task, and what the memory has of it."""
+    """A text that means a task, and what the memory knows of that task."""
 
     text: str
     known: tuple[Row, ...]
@@ -62,21 +62,21 @@ class Question:
 
 
 class Expected(Protocol):
-    """What is to be expected of a strategy on a task, from its outcomes there and elsewhere."""
+    """What to expect of a strategy on a task, from its outcomes there and elsewhere."""
 
     @property
     def text(self) -> str:
-        """What it is."""
+        """The text of the strategy."""
         ...
 
     @property
     def probability(self) -> float:
-        """That it works."""
+        """The probability that it works."""
         ...
 
     @property
     def lower(self) -> float:
-        """A lower bound of that."""
+        """A lower bound of the probability."""
         ...
 
     @property
@@ -91,7 +91,7 @@ class Expected(Protocol):
 
 
 Expect = Callable[[Question, Sequence[str], View], Sequence[Expected]]
-"""Tells what is to be expected of strategies (texts), without those that count as another one."""
+"""Tells what to expect of strategies (texts), without those that count as another one."""
 
 
 def understood(
@@ -105,12 +105,12 @@ def understood(
 ) -> Question:
     """Return what a question is about.
 
-    What is near a known task is linked to it in the graph (with ``fresh`` also what is new there);
-    for any other ``near`` searches, or is what was found.
+    A known task has links to near tasks in the graph (with ``fresh``, new ones are linked first).
+    For any other text ``near`` searches, or is the result of a search.
 
-    Its type is the given one, else that of the known task, else that which its wording gives, else
-    that of the nearest known task, where that is near enough. A type that is given as "general" is
-    none. Several tasks of one wording have a type if there is but one among them.
+    The type is the given one, else that of the known task, else that of the wording, else that of
+    the nearest known task, if that is near enough. "general" means no type. Several tasks with one
+    wording have a type if they have only one among them.
     """
     known = known_tasks(reader, text, view)
     own = [row["id"] for row in known]
@@ -128,7 +128,7 @@ def understood(
 
 
 def _linked(reader: Reader, own: Sequence[str], view: View) -> NearTasks:
-    """Return the tasks that are linked to some in the graph, as similar ones."""
+    """Return the tasks that the graph links to given ones, as similar tasks."""
     rows = reader.read("lookup.linked_tasks", ids=own)
     nearest: dict[str, float] = {}
     for row in rows:

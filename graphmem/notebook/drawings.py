@@ -1,7 +1,7 @@
 """Pictures in SVG for notebooks: a course of bounds, a curve of calibration, a map of levels.
 
-They are laid out here, without a library, from the models of a course, of bins and of a map. Lines
-and letters have the colour of the page.
+This module lays them out without a library, from the models of a course, of bins and of a map.
+Lines and letters have the colour of the page.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _WIDTH, _HEIGHT = 420, 160
 _LEFT, _RIGHT, _TOP, _BOTTOM = 34, 12, 10, 22
 _BOX, _ROW, _GAP = 170, 54, 60
 BOXES = 60
-"""Most levels that are drawn; all are in the table below."""
+"""Most levels to draw; the table below has all."""
 
 
 def interval(low: float | None, middle: float | None, high: float | None) -> str:
@@ -92,7 +92,7 @@ def reliability(bins: Sequence[Any]) -> str:
 def level_map(
     levels: Sequence[Any], edges: Sequence[Any], escaped: Callable[[str, int], str]
 ) -> str:
-    """Return levels as boxes, each to the right of those from which it pulls."""
+    """Return levels as boxes, each to the right of those that it pulls from."""
     names = [level.name for level in levels[:BOXES]]
     arrows = [edge for edge in edges if edge.source in names and edge.target in names]
     column = dict.fromkeys(names, 0)

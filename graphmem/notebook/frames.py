@@ -22,7 +22,7 @@ class Listed(list[T]):
         """Return the list as a frame, a row for each of its items.
 
         Args:
-            library: ``pandas`` or ``polars``; None: pandas where it is installed, else polars.
+            library: ``pandas`` or ``polars``; None: pandas if it is installed, else polars.
 
         Raises:
             SettingsError: it is not installed.
@@ -37,9 +37,9 @@ class Listed(list[T]):
 
 
 def frame(rows: Sequence[Any], library: Library | None = None, model: Any = None) -> Any:
-    """Return rows as a frame; ``model`` has the names of the columns where there are no rows.
+    """Return rows as a frame; ``model`` has the names of the columns if there are no rows.
 
-    What a cell cannot hold as it is, an answer within an answer, is there as JSON.
+    A cell holds an answer within an answer as JSON.
     """
     made = _installed(library).DataFrame
     read = [{name: _value(value) for name, value in fields(row).items()} for row in rows]
@@ -72,7 +72,7 @@ def fields(row: Any) -> dict[str, Any]:
 
 
 def as_json(value: Any) -> str:
-    """Return what a cell cannot hold as it is."""
+    """Return a value in a form that a cell can hold."""
 
     def plain(one: Any) -> Any:
         return one.model_dump(mode="json") if hasattr(one, "model_dump") else str(one)

@@ -1,7 +1,7 @@
 """Answers as HTML, for notebooks: tables and inline SVG, without scripts.
 
-All that comes from a memory passes :func:`escaped`. Text and lines have the colour of the page, so
-that they can be read on light and on dark ones.
+Everything from a memory passes :func:`escaped`. Text and lines have the colour of the page, so that
+they can be read on light and on dark pages.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from graphmem.notebook.frames import as_json, fields
 from graphmem.printable import printable
 
 TEXT = 300
-"""Most characters of a text that is shown; the rest is in the answer itself."""
+"""Most characters of a text to show; the answer itself has the rest."""
 ROWS = 50
-"""Most rows of a table that are shown."""
+"""Most rows of a table to show."""
 DEPTH = 4
-"""How deep answers within answers are shown."""
+"""How deep to show answers within answers."""
 
 _BORDER = "1px solid rgba(128,128,128,.4)"
 _CELL = f"padding:2px 8px;border-bottom:{_BORDER};text-align:"
@@ -32,7 +32,7 @@ _BOUNDS = (("lower", "mean", "upper"), ("low", "probability", "high"), ("low", "
 
 
 def escaped(text: str, limit: int = TEXT) -> str:
-    """Return a text for HTML: shortened, and without what a browser would obey or hide."""
+    """Return a text for HTML: shortened, without anything that a browser would obey or hide."""
     short = text if len(text) <= limit else f"{text[: limit - 1]}…"
     return escape(printable(short)).replace("\n", "<br>")
 
@@ -70,7 +70,7 @@ def _words(name: str) -> str:
 
 
 def _body(shown: BaseModel, depth: int) -> str:
-    """Return the fields of an answer: first what is short, then pictures, then tables."""
+    """Return the fields of an answer: first short ones, then pictures, then tables."""
     facts, parts = {}, []
     for name, value in fields(shown).items():
         if value is None or value in ((), {}, ""):
@@ -104,7 +104,7 @@ def _facts(facts: Mapping[str, Any]) -> str:
 
 
 def _table(shown: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows as a table; where they have bounds, with a picture of these."""
+    """Return rows as a table; rows with bounds get a picture of these."""
     names = list(dict.fromkeys(name for row in shown[:ROWS] for name in row))
     filled = [name for name in names if any(row.get(name) is not None for row in shown[:ROWS])]
     filled.sort(key=lambda name: name == "id")  # stable: only ids go to the end

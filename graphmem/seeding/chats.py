@@ -17,11 +17,11 @@ from graphmem.models import MAX_TEXT, Step
 from graphmem.models.fields import MAX_KEY
 
 MAX_JSON = 4_000_000
-"""Characters of a text that is read as JSON: lists of nothing take twenty times as much."""
+"""Most characters of a text that is read as JSON: empty lists take twenty times as much."""
 REPLY = "respond"
 """The type of a step that replies without a tool; it is no tool."""
 ENDS = frozenset({"submit", "finish", "mark_task_complete"})
-"""Tools that end a run: that it came to an end tells of its outcome, so it is no strategy."""
+"""Tools that end a run. They tell of its outcome, so they are no strategies."""
 _NO_TOOLS = ENDS | {REPLY}
 _FRAMES = (
     re.compile(r"<(?:pr|issue)_description>(.+?)</(?:pr|issue)_description>", re.DOTALL),
@@ -52,8 +52,8 @@ def steps(
     """Yield the steps of a chat.
 
     Args:
-        messages: what was said, in order; OpenAI's form with ``tool_calls`` and messages of the
-            role ``tool``, or Anthropic's with blocks ``tool_use`` and ``tool_result``.
+        messages: the messages in order, in OpenAI's form with ``tool_calls`` and messages of the
+            role ``tool``, or in Anthropic's with blocks ``tool_use`` and ``tool_result``.
         is_error: whether an observation tells of an error; a result that is marked as an error
             always does.
     """
@@ -102,19 +102,19 @@ def text(content: Any) -> str | None:
 
 
 def cut(observation: str | None) -> str | None:
-    """Return an observation as long as a step may hold it."""
+    """Return an observation, cut to the length that a step may hold."""
     return None if observation is None else observation[:MAX_TEXT]
 
 
 def key_of(said: str) -> str:
-    """Return a text as long as a task may be."""
+    """Return a text, cut to the length of a task."""
     return said[:MAX_KEY]
 
 
 def as_task(said: str | None) -> str | None:
-    """Return what a prompt asks for, as long as a task may be.
+    """Return what a prompt asks for, cut to the length of a task.
 
-    Prompts of coding agents frame an issue; only what stands in the frame is the task.
+    Prompts of coding agents frame an issue; only the text in the frame is the task.
     """
     if said is None:
         return None
@@ -123,7 +123,7 @@ def as_task(said: str | None) -> str | None:
 
 
 def arguments(given: Any) -> Any:
-    """Return the arguments of a call, which may be JSON in a text; one too long stays a text."""
+    """Return the arguments of a call, which may be JSON in a text; a long text stays a text."""
     if not isinstance(given, str) or len(given) > MAX_JSON:
         return given
     try:
@@ -154,7 +154,7 @@ def _call(call: Mapping[str, Any]) -> _Call:
 
 
 def _answers(messages: Sequence[Mapping[str, Any]], at: int) -> list[_Answer]:
-    """Return the answers that follow a message, up to the next thing that is said."""
+    """Return the answers that follow a message, up to the next words."""
     answers: list[_Answer] = []
     for place in range(at + 1, len(messages)):
         message = messages[place]

@@ -29,11 +29,11 @@ class Origin:
     agent: str | None = None
     """Overrides the agent that the format would name."""
     limits: Limits = field(default_factory=Limits)
-    """How much a file and each of its records may hold."""
+    """Limits of a file and of each of its records."""
     path: Path | None = None
-    """The file, for what lies beside it; None for standard input."""
+    """The file, to find what lies beside it; None for standard input."""
     strategy_from: str | None = None
-    """What counts as the strategy, where the format's own names do not; it is settled later."""
+    """What counts as the strategy, if not the format's own names; it is settled later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,31 +47,31 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Unsettled:
-    """A run of which a log leaves open what is a success, or what counts as the strategy.
+    """A run whose log lacks the outcome, or what counts as the strategy.
 
-    Who seeds settles both: ``evaluator``, ``outcomes`` and ``strategy_from`` of
-    :func:`graphmem.seeding.seed`. A format only says what is there.
+    ``evaluator``, ``outcomes`` and ``strategy_from`` of :func:`graphmem.seeding.seed` settle both.
+    A format only says what is there.
     """
 
     number: int
     fields: Mapping[str, Any]
-    """What an :class:`Episode` takes, with its ``source_key``; None says nothing.
+    """Fields of an :class:`Episode`, with its ``source_key``; None says nothing.
 
     ``agent`` is the one in the log.
     """
     outcomes: Mapping[str, bool | float] = field(default_factory=dict)
-    """What the log says of the outcome, by who judged: a success, or a score in [0, 1]."""
+    """The outcomes in the log, by who judged: a success, or a score in [0, 1]."""
     names: Sequence[str] = ()
-    """By what else than its source key an outcome may name it."""
+    """Other names than its source key by which an outcome may be joined."""
     strategy: Sequence[str] | None = None
-    """The format's own names of strategies; None: the tools, if they are told."""
+    """The format's own names of strategies; None: the tools, if the log tells them."""
     tools: Sequence[str] | None = None
-    """The tools that were called, in order; None: what the steps say."""
+    """The tools that were called, in order; None: those of the steps."""
     model: str | None = None
     record: Mapping[str, Any] = field(default_factory=dict)
-    """The record as it was written, whose fields may say what counts as the strategy."""
+    """The record as it was written, whose fields may give the strategy."""
     unknown: ValidationError | None = None
-    """What to say where no outcome is found; None: that it is unknown."""
+    """What to say if no outcome is found; None: that it is unknown."""
 
 
 Record = tuple[int, Episode] | Unsettled | Refused
@@ -84,7 +84,7 @@ def mapped(
 ) -> Record:
     """Return what ``make`` makes of a record.
 
-    Where it is no ``what``, that is a refusal, which names what is wrong as the record does.
+    If the record is no ``what``, return a refusal, which names the error as the record does.
     """
     try:
         made = make(record)
@@ -112,7 +112,7 @@ def read_as(
 
 
 def moment(told: Any) -> datetime | None:
-    """Return a time as a log tells it: ISO 8601 with a time zone, else nothing."""
+    """Return a time of a log: ISO 8601 with a time zone, else nothing."""
     try:
         found = datetime.fromisoformat(told)
     except (TypeError, ValueError):
@@ -129,10 +129,10 @@ class Format:
     :mod:`graphmem.seeding.reading` reads lines and JSON within the limits of the origin.
 
     ``logs`` is for formats whose logs are folders: it returns the files in a folder to read, or
-    None where the folder is not of this format; other files of such a folder are left alone.
+    None if the folder is not of this format. Other files of such a folder are left alone.
 
-    ``lines`` says that each line is a record, whatever stands in other lines, and that its number
-    is that of the line: then several workers can read one file.
+    ``lines`` says that each line is a record, whatever the other lines hold, and that its number is
+    that of the line: then several workers can read one file.
     """
 
     name: str

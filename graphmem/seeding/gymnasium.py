@@ -1,10 +1,10 @@
 """Logs of Gymnasium environments, as :class:`graphmem.integrations.gymnasium.Recorder` writes them.
 
 JSON lines, one for each transition, in the order in which they happened. Mapping: the task is the
-environment, an episode is a run from a reset to its end; each transition is a step with its state,
+environment; an episode is a run from a reset to its end; each transition is a step with its state,
 reward and next state, from which ``policies.learn_episodes`` learns values. The reward of the
-episode is the return, the sum of the rewards. The outcome is ``outcome`` in the last line of the
-run: what was said when it was recorded.
+episode is the return, the sum of the rewards. The outcome is the ``outcome`` in the last line of
+the run, which was stated at the recording.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
 
 
 class _Run:
-    """The lines of a run that follow each other, as many as are within limits."""
+    """The lines of a run that follow each other, as many as the limits allow."""
 
     def __init__(self, name: str, number: int, limits: Limits) -> None:
         self.name = name

@@ -1,7 +1,7 @@
 """Harbor trials: ``result.json``, and beside it ``agent/trajectory.json`` in the form ATIF 1.
 
-Mapping: the task is the first message of the user, else the name of the task; the outcome are the
-rewards of the verifier, by name. Calls of tools are steps. A trajectory without a result has no
+Mapping: the task is the first message of the user, else the name of the task; the rewards of the
+verifier are the outcome, by name. Calls of tools are steps. A trajectory without a result has no
 outcome of its own.
 """
 
@@ -49,7 +49,7 @@ def detect(head: bytes) -> bool:
 def logs(folder: Path) -> Sequence[Path] | None:
     """Return the results of trials in the folder of a trial or of a job.
 
-    Of a trial that has no result it is the trajectory.
+    For a trial without a result, return its trajectory.
     """
     if (own := _trial(folder)) is not None:
         return [own]
@@ -159,7 +159,7 @@ def _steps(turns: Sequence[Mapping[str, Any]]) -> Iterator[Step]:
         for at, call in enumerate(calls):
             own = [one for one in results if one.get("source_call_id") == call["tool_call_id"]]
             if not own and not any(one.get("source_call_id") for one in results):
-                # Without ids: by order, and the last call has all the rest.
+                # Without ids: by order; the last call gets the rest.
                 own = list(islice(results, at, None if at == len(calls) - 1 else at + 1))
             yield Step(
                 action_type=call["function_name"],

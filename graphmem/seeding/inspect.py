@@ -26,10 +26,10 @@ from graphmem.seeding.reading import BOM, BYTES_A_VALUE, DamagedError, Limits, V
 from graphmem.seeding.zips import MAGIC, Members
 
 _OWN = (b"_journal/", b"samples/", b"header.json", b"summaries.json", b"reductions.json")
-"""How the names of members begin."""
+"""The prefix of the names of members."""
 _HEADERS = ("header.json", "_journal/start.json")
 _HEAD = ("eval", "plan")
-"""Members of a log that say what holds of all samples."""
+"""Members of a log that hold for all samples."""
 _SAMPLE = re.compile(r"samples/.+_epoch_\d+\.json")
 _CHUNKED = re.compile(r"samples/.+_epoch_\d+/sample\.json")
 _ATTACHED = "attachment://"
@@ -49,7 +49,7 @@ _PASSED = frozenset(
         *("role_usage", "files", "setup", "sandbox", "error_retries", "score"),
     }
 )
-"""Members of a sample that are passed over: the solution, and what would fill the memory."""
+"""Members of a sample that are skipped: the solution, and what would fill the memory."""
 
 
 def detect(head: bytes) -> bool:
@@ -100,7 +100,7 @@ def _of_members(members: Members, origin: Origin) -> Iterator[Record]:
 def _member(
     members: Members, name: str, number: int, run: Mapping[str, Any], limits: Limits
 ) -> Record:
-    """Return the sample in a member, or in those beside it."""
+    """Return the sample in a member, or in several beside it."""
 
     def sample() -> Any:
         with members.open(name) as content:
@@ -140,7 +140,7 @@ def _value(values: Values) -> Any:
 
 
 def _run(spec: Any, plan: Any) -> dict[str, Any]:
-    """Return what is said of all samples."""
+    """Return what holds for all samples."""
     if not isinstance(spec, Mapping) or not isinstance(spec.get("task"), str):
         raise SeedingError("the log does not say its task in `eval`, before its samples")
     steps = plan.get("steps") if isinstance(plan, Mapping) else None
@@ -157,14 +157,14 @@ def _run(spec: Any, plan: Any) -> dict[str, Any]:
 
 
 class _Rest:
-    """All names of members but those that are passed over."""
+    """All names of members except the skipped ones."""
 
     def __contains__(self, name: object) -> bool:
         return name not in _PASSED
 
 
 class _Reduced:
-    """What counts of an object, read a member at a time, as one record within limits."""
+    """The needed part of an object, read a member at a time, as one record within limits."""
 
     def __init__(self, values: Values, limits: Limits) -> None:
         self._values = values
@@ -174,10 +174,10 @@ class _Reduced:
         self._texts: dict[str, bytes] = {}
 
     def read(self, wanted: Container[str]) -> Any:
-        """Return the members that are wanted; of the lists in a sample, what belongs to them.
+        """Return the wanted members; of the lists in a sample, what belongs to them.
 
         Raises:
-            ValidationError: they are not within limits; what follows the object can be read.
+            ValidationError: they are over the limits; the reader can go on after the object.
         """
         for name in self._values.members():
             first = self._values.peek()
@@ -192,7 +192,7 @@ class _Reduced:
         return self.parsed()
 
     def add(self, name: str, parts: Iterator[tuple[int, bytes]]) -> None:
-        """Add an object of what was read elsewhere, by number."""
+        """Add an object that was read elsewhere, by number."""
         pairs = (b'"%d":%s' % (at, text) for at, text in parts if self._fits(text))
         self._texts[name] = b"{" + b",".join(pairs) + b"}"
 
@@ -233,7 +233,7 @@ class _Reduced:
         for _ in self._values.items():
             try:
                 text = self._values.text()
-            except ValidationError:  # one of a model, which need not be small
+            except ValidationError:  # one of a model, which may be large
                 continue
             if not told and _TOOL.search(text) is not None and self._fits(text):
                 yield text
@@ -303,7 +303,7 @@ def _parsed(text: str | bytes) -> Any:
 
 
 def _episode(number: int, sample: dict[str, Any], run: Mapping[str, Any]) -> Unsettled:
-    """Return the episode of a sample, whose outcome is as its scorers say."""
+    """Return the episode of a sample, with the outcomes of its scorers."""
     attached = sample.get("attachments") or {}
     if attached:
         for name in ("input", "messages", "events"):
@@ -347,7 +347,7 @@ def _episode(number: int, sample: dict[str, Any], run: Mapping[str, Any]) -> Uns
 
 
 def _outcomes(scores: Mapping[str, Any]) -> Iterator[tuple[str, bool | float]]:
-    """Yield what each scorer says."""
+    """Yield the verdict of each scorer."""
     for name, score in scores.items():
         value = score.get("value")
         for key, one in value.items() if isinstance(value, Mapping) else (("", value),):
@@ -385,7 +385,7 @@ def _asked(messages: Any) -> str:
 
 
 def _message(message: dict[str, Any]) -> dict[str, Any]:
-    """Return a message whose error is said as chats say it."""
+    """Return a message with its error in the form of chats."""
     error = message.get("error")
     if not error:
         return message
@@ -403,7 +403,7 @@ def _step(event: Mapping[str, Any]) -> Step:
 
 
 def _resolved(value: Any, attached: Mapping[str, Any]) -> Any:
-    """Return a value with the texts that were moved out of it."""
+    """Return a value with the texts that were stored apart."""
     if isinstance(value, str):
         if value.startswith(_ATTACHED):
             return attached.get(value.removeprefix(_ATTACHED), value)

@@ -51,7 +51,7 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
 
 
 def _keys(values: Values) -> Iterator[str]:
-    """Yield the keys of runs, each of which is to be read then."""
+    """Yield the keys of runs; the caller then reads each run."""
     wrapped = False
     for place, name in enumerate(values.members()):
         wrapped = wrapped or (place == 0 and name in ("meta", "logs"))

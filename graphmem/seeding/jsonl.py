@@ -76,7 +76,7 @@ def _records(
 
 
 def _open(number: int, line: bytes, error: ValidationError, *, by_field: bool) -> Unsettled | None:
-    """Return a line that only lacks an outcome, or strategies that are told by a field."""
+    """Return a line that lacks only an outcome, or strategies that a field gives."""
     if error.value is not None or error.field not in ("success", "strategy"):
         return None
     fields = json.loads(line)

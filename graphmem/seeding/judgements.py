@@ -1,4 +1,4 @@
-"""What somebody judged of a run, as traces tell it: evaluation events, evaluations, annotations.
+"""Judgements of runs in traces: evaluation events, evaluations, annotations.
 
 The GenAI conventions write an event ``gen_ai.evaluation.result``, in a span or as a log record;
 OpenInference writes attributes ``evaluations.N.evaluation.*`` and ``annotations.N.annotation.*``,
@@ -23,7 +23,7 @@ _ATTRIBUTE = re.compile(
 )
 _SCOPES = {None: SPAN, "trace": TRACE, "session": SESSION}
 _LESS_IS_BETTER = {"hallucination", "toxicity"}
-"""Evaluators whose high scores are bad, at some at least, so that their scores tell no outcome."""
+"""Evaluators whose high scores can be bad, so that their scores are no outcome."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Judgement:
     response: str | None = None
     session: str | None = None
     by: str | None = None
-    """Who judged, where the log says it: LLM, HUMAN, CODE."""
+    """Who judged, if the log says it: LLM, HUMAN, CODE."""
 
 
 def is_one(name: Any, given: Mapping[str, Any]) -> bool:
@@ -52,7 +52,7 @@ def tells(name: str) -> bool:
 
 
 def of_event(given: Mapping[str, Any]) -> Judgement | None:
-    """Return the judgement of an event's attributes, None where it has neither score nor label."""
+    """Return the judgement of an event's attributes, None if it has neither score nor label."""
     found = {
         "name": given.get("gen_ai.evaluation.name"),
         "score": given.get("gen_ai.evaluation.score.value"),
@@ -64,7 +64,7 @@ def of_event(given: Mapping[str, Any]) -> Judgement | None:
 
 
 def of_attributes(given: Mapping[str, Any]) -> Iterator[Judgement]:
-    """Yield the judgements that attributes of a span tell."""
+    """Yield the judgements in attributes of a span."""
     found: dict[tuple[str | None, str], dict[str, Any]] = {}
     for name, value in given.items():
         if match := _ATTRIBUTE.fullmatch(name):
@@ -88,7 +88,7 @@ def _judgement(
 
 
 def _value(name: str | None, score: Any, label: Any) -> bool | float | None:
-    """Return the success that a label tells, else the score."""
+    """Return the success that a label states, else the score."""
     if isinstance(label, str) and (success := judged(label)) is not None:
         return success
     if name is None or name.strip().lower() in _LESS_IS_BETTER:

@@ -1,9 +1,9 @@
 """Traces of Langfuse with their scores: downloads and exports as JSON, JSON lines or CSV.
 
-A record is a whole trace with ``observations`` and ``scores``, or a row: of a trace (whose scores
-may be columns), an observation, or a score, which belong together by ``trace_id``. Mapping: the
-task is the input of the trace, else of its root; observations of the type ``TOOL`` are steps. The
-outcome is a score on the whole trace, by its name. The level ``ERROR`` is no outcome.
+A record is a whole trace with ``observations`` and ``scores``, or a row: a trace (whose scores may
+be columns), an observation, or a score. Rows belong together by ``trace_id``. Mapping: the task is
+the input of the trace, else of its root; observations of the type ``TOOL`` are steps. The outcome
+is a score on the whole trace, by its name. The level ``ERROR`` is no outcome.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _MARKS = (
     (b"timestamp", b"sessionId", b"userId", b"bookmarked"),
     (b"timestamp", b"session_id", b"user_id", b"bookmarked"),
 )
-"""Names of fields by which each kind of record is known."""
+"""Names of fields that identify each kind of record."""
 
 
 def detect(head: bytes) -> bool:
@@ -99,7 +99,7 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
 
 
 def episode(number: int, rows: Sequence[Mapping[str, Any]]) -> Unsettled:
-    """Return the episode of what belongs to a trace."""
+    """Return the episode of the records of a trace."""
     trace: dict[str, Any] = {}
     observations: dict[str, Mapping[str, Any]] = {}
     scores: list[Mapping[str, Any]] = []
@@ -167,7 +167,7 @@ def _span(row: Mapping[str, Any]) -> Span:
 def _judgements(
     trace: Mapping[str, Any], scores: Sequence[Mapping[str, Any]], root: str
 ) -> dict[str, Any]:
-    """Return the scores of the whole trace, by name; of one name the last that was written."""
+    """Return the scores of the whole trace, by name; the last one written of each name."""
     found = {name: value for name in trace if (value := _column(name, trace[name])) is not None}
     for score in sorted(scores, key=lambda one: str(one.get("timestamp") or "")):
         if score.get("observation_id") in (None, "", root):
@@ -219,7 +219,7 @@ def _rows(
 
 
 def _bounded(stream: BinaryIO, limits: Limits) -> Iterator[str]:
-    """Yield lines; those of a cell that goes over several must not be too much together."""
+    """Yield lines; the lines of one cell must not be too long together."""
     held = 0
     quotes = 0
     first = True

@@ -1,8 +1,8 @@
 """Runs of LangSmith with their feedback: JSON objects, as ``client.list_runs`` returns them.
 
-Mapping: runs of one ``trace_id`` are an episode, whose task is the input of the root; runs of the
-type ``tool`` are steps. The outcome is the feedback on the root, by its key: of a list
-``feedback``, of ``feedback_stats`` (the mean), or of objects of feedback among the runs. An error
+Mapping: the runs of one ``trace_id`` are an episode; its task is the input of the root, and runs of
+the type ``tool`` are steps. The outcome is the feedback on the root, by its key: in a list
+``feedback``, in ``feedback_stats`` (the mean), or in objects of feedback among the runs. An error
 of a run is no outcome.
 """
 
@@ -71,7 +71,7 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
 
 
 def episode(number: int, found: Sequence[Mapping[str, Any]]) -> Unsettled:
-    """Return the episode of the runs of a trace, among which feedback may stand."""
+    """Return the episode of the runs of a trace, and of feedback among them."""
     runs = {run["id"]: run for one in found if "run_type" in one for run in _flat(one)}
     spans = [_span(run) for run in runs.values()]
     if not spans:
@@ -128,7 +128,7 @@ def _span(run: Mapping[str, Any]) -> Span:
 
 
 def _only(given: Any, name: str) -> Any:
-    """Return the only member of an object, where it is the one that stands for all."""
+    """Return the only member of an object, if it stands for all of it."""
     held = given[name] if isinstance(given, Mapping) and given.keys() == {name} else given
     if isinstance(held, Mapping) and "content" in held and ("type" in held or "role" in held):
         return held["content"]  # a message of LangChain
@@ -136,7 +136,7 @@ def _only(given: Any, name: str) -> Any:
 
 
 def _feedback(root: Mapping[str, Any], beside: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what was said of the root, by key."""
+    """Return the feedback on the root, by key."""
     judgements: dict[str, Any] = {}
     for key, stats in (root.get("feedback_stats") or {}).items():
         values = stats.get("values") or {}

@@ -1,6 +1,6 @@
 """Traces of MLflow with their assessments: one JSON object each, as ``Trace.to_json`` writes them.
 
-Mapping: the task is the root's input, an episode is a trace; spans of the type ``TOOL`` are steps.
+Mapping: an episode is a trace; the task is the root's input; spans of the type ``TOOL`` are steps.
 The outcome is a feedback on the whole trace, by its name; the latest of a name counts. An
 expectation is the solution and is never read. The state ``ERROR`` of a trace is no outcome.
 """
@@ -117,13 +117,13 @@ def _span(span: Mapping[str, Any]) -> Span:
 
 
 def _name(name: str, function: Any) -> str:
-    """Return the name of a span without the number by which MLflow told it from equal ones."""
+    """Return the name of a span without the number that MLflow adds to equal ones."""
     numbered = isinstance(function, str) and re.fullmatch(re.escape(function) + r"_\d+", name)
     return str(function) if numbered else name
 
 
 def _error(span: Mapping[str, Any], status: Any) -> str:
-    """Return what went wrong in a span."""
+    """Return the error of a span."""
     for event in span.get("events") or ():
         message = (event.get("attributes") or {}).get("exception.message")
         if message:

@@ -1,7 +1,7 @@
 """OpenHands evaluations: ``output.jsonl``, one run of an instance a line.
 
 Mapping: the task is the problem of the instance, its key the ``instance_id``; each action in the
-``history`` is a step. The outcome is ``test_result.report.resolved``, where an evaluation wrote it;
+``history`` is a step. The outcome is ``test_result.report.resolved``, if an evaluation wrote it;
 else it is joined.
 """
 
@@ -126,7 +126,7 @@ def _steps(history: Any) -> tuple[list[Step], str | None]:
 
 
 def _name(event: Mapping[str, Any]) -> str | None:
-    """Return the tool that an event calls, or what it does else; events of two forms are known."""
+    """Return the tool that an event calls, or its other action; events have two forms."""
     if "kind" not in event:
         return event.get("action")
     return "message" if event["kind"] == "MessageEvent" else event.get("tool_name")

@@ -1,13 +1,13 @@
 """OTLP JSON lines: traces of agents, as OpenTelemetry's file exporters and collectors write them.
 
 Each line is one export of spans (``resourceSpans``) or of log records (``resourceLogs``). Spans of
-the GenAI conventions and of OpenInference are understood alike. A run is a topmost ``invoke_agent``
-or ``AGENT`` span; in a trace without any, a topmost ``invoke_workflow`` or ``CHAIN`` span. Its
-steps are the spans of tools and plans below it, in the order of time. The outcome is what somebody
-judged (:mod:`graphmem.seeding.judgements`): an error is none, and a run without one is refused.
+the GenAI conventions and of OpenInference are read alike. A run is a topmost ``invoke_agent`` or
+``AGENT`` span; in a trace without any, a topmost ``invoke_workflow`` or ``CHAIN`` span. Its steps
+are the spans of tools and plans below it, in the order of time. The outcome is a judgement
+(:mod:`graphmem.seeding.judgements`). An error is none, and a run without an outcome is refused.
 
-Spans of a trace come in any order and over many lines, so runs are put together at the end of the
-file (:mod:`graphmem.seeding.otlp_runs`), from what was put aside in a temporary file.
+Spans of a trace come in any order and over many lines. So they wait in a temporary file, and the
+runs are put together at the end of the log (:mod:`graphmem.seeding.otlp_runs`).
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ _KINDS = {"AGENT": AGENT, "CHAIN": CHAIN, "TOOL": TOOL, "LLM": CHAT, "EVALUATOR"
 _DECODER, _SPACE = json.JSONDecoder(), re.compile(r"\s*")
 _FAILED = (2, "STATUS_CODE_ERROR")
 _LATEST = 253_402_300_799_000_000_000
-"""The last nanosecond of a time that can be told: the end of the year 9999."""
+"""The last nanosecond that a time can be: the end of the year 9999."""
 _SAID = re.compile(r"llm\.input_messages\.(\d+)\.message\.(role|content)")
 _IN, _OUT = ("input.value", "traceloop.entity.input"), ("output.value", "traceloop.entity.output")
-"""What goes in and comes out, in OpenInference and in OpenLLMetry."""
+"""Inputs and outputs, in OpenInference and in OpenLLMetry."""
 _MAPPED = frozenset(
     {
         *(*_IN, *_OUT, "gen_ai.task.input", "gen_ai.task.output"),
@@ -67,7 +67,7 @@ _MAPPED = frozenset(
         *("input.mime_type", "output.mime_type", "error.type"),
     }
 )
-"""Attributes of a run that are told elsewhere, or that are its chat or its tools in full."""
+"""Attributes of a run that an episode holds elsewhere, or that are its whole chat or its tools."""
 
 
 def detect(head: bytes) -> bool:
@@ -76,7 +76,7 @@ def detect(head: bytes) -> bool:
 
 
 def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
-    """Yield what is refused of the lines of a file, and then its runs."""
+    """Yield the refusals of the lines of a file, and then its runs."""
     head = traces.head_of(stream, origin.name)
     is_list = head.startswith(b"[") and detect(head)
     if not is_list and not head.partition(b"\n")[0].rstrip().endswith((b"{", b"[")):
@@ -87,14 +87,14 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
             for number, value in traces.records(stream, head, origin.limits, "exports"):
                 yield from _kept(value, number, aside)
         except SeedingError as error:
-            damage = error  # what stands before it is read
+            damage = error  # the part before it is read
         yield from aside.runs()
         if damage is not None:
             raise damage
 
 
 def _kept(value: Object | ValidationError, line: int, aside: Traces) -> Iterator[Refused]:
-    """Put aside what an export holds, and yield what is refused of it."""
+    """Put aside the contents of an export, and yield the refusals."""
     try:
         if isinstance(value, ValidationError):
             raise value
@@ -145,7 +145,7 @@ def _listed(holder: Object, name: str) -> list[Any]:
 
 
 def _keep(part: tuple[bool, str | None, Any], line: int, aside: Traces) -> None:
-    """Put aside what a span or a log record tells."""
+    """Put aside what a span or a log record holds."""
     is_span, service, item = part
     if not is_span:
         if judgements.is_one(item.get("eventName"), given := _attributes(item)):
@@ -192,7 +192,7 @@ def _kind(given: Object) -> int:
 
 
 def _told(kind: int, item: Object, given: Object, service: str | None) -> Object:
-    """Return what an episode takes of a span, without what is not there."""
+    """Return what an episode takes from a span, without empty fields."""
     name = item.get("name")
     told: Object = {"error": _error(item, given)}
     if kind == TOOL:
@@ -222,7 +222,7 @@ def _told(kind: int, item: Object, given: Object, service: str | None) -> Object
 
 
 def _error(item: Object, given: Object) -> str | None:
-    """Return the error of a span: what its status, or an exception in it, says."""
+    """Return the error of a span, from its status or an exception in it."""
     status = item.get("status")
     if not isinstance(status, dict) or status.get("code") not in _FAILED:
         return None
@@ -237,7 +237,7 @@ def _error(item: Object, given: Object) -> str | None:
 
 
 def _asked(given: Object) -> str | None:
-    """Return what the user said first, or was asked for, as far as a span tells it."""
+    """Return the first words of the user, or the question, if a span has them."""
     told = _said(_first(given, "gen_ai.input.messages"))
     if told is None and any(name.startswith("llm.input_messages.") for name in given):
         told = question(_flat(given))
@@ -247,7 +247,7 @@ def _asked(given: Object) -> str | None:
 
 
 def _said(value: Any) -> str | None:
-    """Return what the user said first in messages, of which no more are read than it takes."""
+    """Return the first words of the user in messages; read no more messages than that takes."""
     if not isinstance(value, str) or len(value) > MAX_JSON:
         return question(_messages(value))
     at, end = value.find("[") + 1, len(value)
@@ -263,14 +263,14 @@ def _said(value: Any) -> str | None:
 
 
 def _answer(given: Object) -> str | None:
-    """Return what an agent said last."""
+    """Return the last words of an agent."""
     messages = _messages(_first(given, "gen_ai.output.messages"))
     said = text(messages[-1].get("content")) if messages else None
     return said or traces.said(_whole(given, (*_OUT, "final_result")))
 
 
 def _whole(given: Object, names: tuple[str, ...]) -> Any:
-    """Return an input or output; OpenLLMetry wraps it, with what is around it."""
+    """Return an input or output; OpenLLMetry wraps it in other data."""
     value = _first(given, *names)
     if not isinstance(value, str) or "traceloop.span.kind" not in given:
         return value
@@ -338,7 +338,7 @@ def _decoded(given: Object) -> Object:
 
 
 def decoded(value: Any) -> Any:
-    """Return a value of an attribute; what is not one is None."""
+    """Return a value of an attribute; None if it is wrong."""
     if isinstance(value, dict):
         for kind, held in value.items():
             try:
@@ -369,7 +369,7 @@ _VALUES: dict[str, Callable[[Any], Any]] = {
 
 
 def _first(given: Object, *names: str) -> Any:
-    """Return the first value that is there."""
+    """Return the first value that is not empty."""
     for name in names:
         if name in given and (value := decoded(given[name])) is not None:
             return value
@@ -377,7 +377,7 @@ def _first(given: Object, *names: str) -> Any:
 
 
 def _text(given: Object, *names: str) -> str | None:
-    """Return the first value that is there, as a text."""
+    """Return the first value that is not empty, as a text."""
     value = _first(given, *names)
     if value is None or isinstance(value, str):
         return key_of(value) if value and value.strip() else None
@@ -385,7 +385,7 @@ def _text(given: Object, *names: str) -> str | None:
 
 
 def _id(item: Object, name: str, size: int, *, empty: bool = False) -> bytes | None:
-    """Return an id, None where it is empty and may be.
+    """Return an id; None if it is empty and may be.
 
     Raises:
         ValidationError: it is not so many bytes in hexadecimal digits.

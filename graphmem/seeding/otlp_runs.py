@@ -1,8 +1,8 @@
-"""Puts spans aside as they come, and puts runs together once all of them are there.
+"""Puts spans aside as they come, and puts runs together when all spans are there.
 
-Spans of a trace may be far apart, so all wait in a temporary file, which a small log never fills
-beyond memory. Of a trace, only what says how its spans hang together is held at once, and of a run
-what its episode takes.
+Spans of a trace may be far apart, so all wait in a temporary file, which stays in memory for a
+small log. At one time memory holds only how the spans of one trace hang together, and what the
+episode of one run takes.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from graphmem.seeding.judgements import SESSION, SPAN, TRACE, Judgement
 from graphmem.seeding.traces import moment, said, split, unknown
 
 NOTHING, OTHER, AGENT, CHAIN, TOOL, PLAN, CHAT = range(7)
-"""Kinds of spans; those that are nothing of an agent, such as an evaluator's, are transparent."""
+"""Kinds of spans. Other spans, such as an evaluator's, are transparent."""
 MAX_SPANS = 100_000
 """Most spans of one trace."""
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
 _BATCH = 1_000
 _FEW = 1_000
-"""Spans of a trace that are held whole."""
+"""Spans of a trace that memory holds whole."""
 _REST = "told, session, response, asked"
 _CACHE = 32_000
-"""Kilobytes of the temporary file that are kept in memory."""
+"""Kilobytes of the temporary file that stay in memory."""
 _TABLES = """
 CREATE TABLE spans (trace BLOB, span BLOB, parent BLOB, line INTEGER, kind INTEGER, start INTEGER,
     stop INTEGER, session TEXT, response TEXT, asked TEXT, told TEXT);
@@ -51,7 +51,7 @@ CREATE INDEX judged_session ON judged (session) WHERE scope = 2
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What is put aside of a span; ``told`` is what an episode takes of it."""
+    """A span that was put aside; ``told`` is what an episode takes from it."""
 
     trace: bytes | None
     span: bytes | None
@@ -67,7 +67,7 @@ class Span:
 
 
 class _Light(NamedTuple):
-    """How a span hangs together with others; ``row`` is where the rest of it is."""
+    """How a span hangs together with others; ``row`` is the place of the rest of it."""
 
     row: int
     span: bytes
@@ -80,7 +80,7 @@ class _Light(NamedTuple):
 
 
 class _Rest(NamedTuple):
-    """What else is put aside of a span."""
+    """The rest of a span that was put aside."""
 
     told: str
     session: str | None
@@ -101,7 +101,7 @@ class Traces:
         self._judged: list[tuple[Any, ...]] = []
         self.judged = False
         """Whether there is any judgement."""
-        # "" is a file without a name, which is gone when it is closed; nobody else reads it.
+        # "" is a file without a name. It is gone when it is closed, and nobody else can read it.
         self._file = sqlite3.connect("", isolation_level=None, check_same_thread=False)
         for statement in (
             "PRAGMA journal_mode = OFF",
@@ -130,7 +130,7 @@ class Traces:
     def judge(
         self, trace: bytes | None, span: bytes | None, made: Judgement | None, line: int
     ) -> None:
-        """Put a judgement aside, of a span where one is named."""
+        """Put a judgement aside; it may name a span."""
         if made is None:
             return
         if span is None and made.response is None and made.scope == SPAN:
@@ -205,7 +205,7 @@ class Traces:
 
 
 class _Trace:
-    """The spans of one trace, and the runs that they are."""
+    """The spans of one trace, and its runs."""
 
     def __init__(self, home: Traces, trace: bytes, *, small: bool) -> None:
         self._home = home
@@ -256,7 +256,7 @@ class _Trace:
         return circles
 
     def records(self) -> Iterator[Record]:
-        """Yield the runs, in the order of the file, and what is refused."""
+        """Yield the runs and the refusals, in the order of the file."""
         yield from self._refused
         runs: dict[bytes, list[_Light]] = {}
         owners: dict[bytes, bytes | None] = {}
@@ -373,7 +373,7 @@ class _Trace:
         return held
 
     def _asked(self, spans: Sequence[_Light], session: str | None) -> str:
-        """Return what was asked in the first of these spans, else first in the conversation."""
+        """Return the question in the first of these spans, else the first in the conversation."""
         for light in spans:
             if (asked := self._rest(light).asked) is not None:
                 return asked
@@ -401,7 +401,7 @@ class _Trace:
         *,
         only: bool,
     ) -> list[Judgement]:
-        """Return what was judged of a run; where nothing was, of its last answer."""
+        """Return the judgements of a run; if there are none, those of its last answer."""
         wholes = {root.span, *(one.span for one in above)}
         answered = self._rest(last).response if last else None
         of_run: list[Judgement] = []
@@ -423,7 +423,7 @@ class _Trace:
         return of_run or of_answer
 
     def _about(self, span: bytes | None) -> bytes | None:
-        """Return the span that is judged: this one, or what an evaluator's span is below."""
+        """Return the judged span: this one, or the span above an evaluator's span."""
         while span in self._spans and self._spans[span].kind == NOTHING:
             parent = self._spans[span].parent
             if parent not in self._spans or span in self._circular:
@@ -451,7 +451,7 @@ class _Trace:
             at = self._spans[at].parent
 
     def _alone(self, session: str | None) -> bool:
-        """Return whether no other trace is of a session."""
+        """Return whether a session has no other trace."""
         rows = self._home._all(
             "SELECT 1 FROM spans WHERE session = ? AND trace <> ? LIMIT 1", session, self._trace
         )
@@ -488,7 +488,7 @@ def _name(told: Mapping[str, Any]) -> str:
 
 
 def _plain(given: str | None) -> str | None:
-    """Return a text that can be stored: without lone surrogates."""
+    """Return a text without lone surrogates, which cannot be stored."""
     return None if given is None else given.encode("utf-8", "replace").decode()
 
 

@@ -13,7 +13,7 @@ from graphmem.seeding.reading import BOM, Limits, Values
 from graphmem.seeding.sources import Source, damage
 
 EXAMPLES = 20
-"""Keys without a record that a report names."""
+"""Most keys without a record in a report."""
 KEY, SUCCESS, SCORE, OUTCOME = _COLUMNS = "key", "success", "score", "outcome"
 """The columns of a table; ``outcome`` is either of the two before."""
 _WORDS = dict.fromkeys(("true", "yes", "1", "1.0"), True) | dict.fromkeys(
@@ -22,11 +22,11 @@ _WORDS = dict.fromkeys(("true", "yes", "1", "1.0"), True) | dict.fromkeys(
 _RESOLVED = ("resolved_ids", "resolved")
 _UNRESOLVED = ("unresolved_ids", "unresolved", "empty_patch_ids")
 _EVALUATED = ("completed_ids",)
-"""Ids that were evaluated: those that a report does not call resolved are not."""
+"""Ids that were evaluated; those that a report does not call resolved failed."""
 
 
 Claim = tuple[str, Sequence[str]]
-"""The source key of a record, and by what else an outcome may name it."""
+"""The source key of a record, and its other names for joining outcomes."""
 
 
 @dataclass(slots=True)
@@ -100,12 +100,12 @@ class Outcomes:
         return None
 
     def taken(self) -> Claim | None:
-        """Return what was asked for since the last time."""
+        """Return the outcomes that were joined since the last time."""
         claim, self._claim = self._claim, None
         return claim
 
     def fresh(self) -> Outcomes:
-        """Return the same outcomes, none of which was joined to a record."""
+        """Return the same outcomes, with none joined to a record."""
         outcomes = Outcomes(self.name)
         outcomes._by_key = {
             key: Joined(joined.success, joined.score) for key, joined in self._by_key.items()

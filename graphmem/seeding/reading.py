@@ -1,8 +1,8 @@
 """Reads JSON of any size in little memory: lines, and lists and objects one value at a time.
 
-A file can be made to take far more memory than its size: deep nesting, a text without an end,
-millions of empty lists. So nothing is handed to a parser before it is known to be within limits.
-What is not is skipped while it is read.
+A file can be made to take far more memory than its size: by deep nesting, a text without an end, or
+millions of empty lists. So a parser gets only what is known to be within limits. Everything else is
+skipped while it is read.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from graphmem.errors import SeedingError, ValidationError
 
 BOM = b"\xef\xbb\xbf"
 CHUNK = 65_536
-"""Bytes that are read at once."""
+"""Bytes to read at once."""
 LARGE = 3
-"""A value that goes over so many chunks is likely to go over more."""
+"""A value that spans so many chunks is likely to span more."""
 BYTES_A_VALUE = 16
 """A record may hold one value for so many bytes of its limit: a value takes up to 90 in memory."""
 _QUOTE = ord('"')
@@ -29,9 +29,9 @@ _OPENING = b"[{"
 _SPACE = re.compile(rb"[ \t\r\n]*+")
 _SCALAR = re.compile(rb'[^\s,:"\[\]{}]*+')
 _IN_TEXT = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
-"""Matches up to the end of a text, or of what is there of it."""
+"""Matches up to the end of a text, or of the part of it that is there."""
 _TO_BRACKET = re.compile(rb'(?:[^"\[\]{}]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
-"""Matches up to a bracket, or to a text of which the end is not there."""
+"""Matches up to a bracket, or to a text whose end is not there."""
 _TEXTS = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _ROUND = bytes.maketrans(b"[]{}", b"()()")
 _STEPS = {ord("("): 1, ord(")"): -1}
@@ -39,15 +39,15 @@ _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 class DamagedError(SeedingError):
-    """A file is cut off or damaged, so that what follows cannot be read."""
+    """A file is cut off or damaged, so that the rest cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a file may hold; each is a setting ``max_...``, and has its default."""
+    """The limits of a file; each is a setting ``max_...``, and has its default."""
 
     depth: int = Settings.model_fields["max_depth"].default
-    """Levels of lists and objects in each other, in one record."""
+    """Levels of nested lists and objects in one record."""
     text: int = Settings.model_fields["max_text"].default
     """Bytes of one text."""
     record: int = Settings.model_fields["max_record"].default
@@ -55,15 +55,15 @@ class Limits:
     file: int = Settings.model_fields["max_file"].default
     """Bytes of a file, unpacked."""
     ratio: int = Settings.model_fields["max_ratio"].default
-    """How many times as large as itself a packed file may become."""
+    """How many times its own size a packed file may become."""
 
     @classmethod
     def of(cls, settings: Settings) -> Limits:
-        """Return the limits that are set."""
+        """Return the limits of the settings."""
         return cls(**{part.name: getattr(settings, f"max_{part.name}") for part in fields(cls)})
 
     def excess(self, record: bytes, *, depth: bool = True) -> str | None:
-        """Return which limit a record breaks, if any; ``depth``: that one may be broken, too."""
+        """Return which limit a record breaks, if any; ``depth``: check the depth, too."""
         if len(record) > self.record:
             return self.too_long
         if len(record) > self.text and any(
@@ -82,33 +82,33 @@ class Limits:
 
     @property
     def too_deep(self) -> str:
-        """What to say where there are too many levels."""
+        """The message for too many levels."""
         return f"is nested too deeply, over {self.depth:,} levels; GRAPHMEM_MAX_DEPTH is the limit"
 
     @property
     def too_long(self) -> str:
-        """What to say of a record that is too long."""
+        """The message for a record that is too long."""
         return f"is longer than {self.record:,} bytes; GRAPHMEM_MAX_RECORD is the limit"
 
     @property
     def too_long_a_text(self) -> str:
-        """What to say of a text that is too long."""
+        """The message for a text that is too long."""
         return f"holds a text of over {self.text:,} bytes; GRAPHMEM_MAX_TEXT is the limit"
 
     @property
     def too_many(self) -> str:
-        """What to say where there are too many values."""
+        """The message for too many values."""
         most = self.record // BYTES_A_VALUE
         return f"holds over {most:,} values; GRAPHMEM_MAX_RECORD, divided by 16, is the limit"
 
     @property
     def too_large_a_file(self) -> str:
-        """What to say of a file that is too large."""
+        """The message for a file that is too large."""
         return f"is larger than {self.file:,} bytes; GRAPHMEM_MAX_FILE is the limit"
 
     @property
     def too_packed(self) -> str:
-        """What to say of a packed file that becomes too large."""
+        """The message for a packed file that becomes too large."""
         return (
             f"unpacks to over {self.ratio:,} times its size; GRAPHMEM_MAX_RATIO is the limit "
             "(or unpack it first)"
@@ -116,7 +116,7 @@ class Limits:
 
 
 def lines(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, bytes | ValidationError]]:
-    """Yield lines that are not blank, with their numbers; for what is not within limits, why."""
+    """Yield lines that are not blank, with their numbers; for a line over a limit, the error."""
     number = 0
     while line := stream.readline(limits.record + 1):
         number += 1
@@ -143,10 +143,10 @@ def _parsed(text: str) -> Any:
 
 
 class Values:
-    """The JSON text of a stream, which is read from one value to the next.
+    """The JSON text of a stream, read from one value to the next.
 
-    The stream ends in a ``DamagedError`` where it is not JSON. A value that is not within limits
-    is a ``ValidationError``; reading can go on behind it.
+    If the stream is not JSON, reading raises a ``DamagedError``. A value over a limit raises a
+    ``ValidationError``; reading can go on after it.
     """
 
     def __init__(self, stream: BinaryIO, limits: Limits) -> None:
@@ -175,12 +175,12 @@ class Values:
             self._damaged("there is more after the end")
 
     def items(self) -> Iterator[int]:
-        """Yield the number, from 1, of each item of a list, which is to be read then."""
+        """Yield the number, from 1, of each item of a list; the caller then reads the item."""
         for number, _ in enumerate(self._parts(b"[", b"]"), 1):
             yield number
 
     def members(self) -> Iterator[str]:
-        """Yield the name of each member of an object, whose value is to be read then."""
+        """Yield the name of each member of an object; the caller then reads its value."""
         for _ in self._parts(b"{", b"}"):
             if self.peek() != b'"':
                 self._damaged("a name is missing")
@@ -219,7 +219,7 @@ class Values:
         return text
 
     def skip(self) -> None:
-        """Pass over the next value, of whatever size."""
+        """Skip the next value, of any size."""
         try:
             self.value()
         except ValidationError:
@@ -270,9 +270,9 @@ class Values:
         return bytes(self._text[start:end])
 
     def _pass(self, start: int, *, is_text: bool) -> tuple[int, str | None]:
-        """Go behind a value; return where it begins now, or the limit that it breaks.
+        """Go past a value; return where it begins now, or the limit that it breaks.
 
-        From there on, what is read of it is dropped.
+        From there on, what was read of it is dropped.
         """
         scan = _Scan(self._limits, start, is_text=is_text)
         while not scan.ended(self._text):
@@ -289,7 +289,7 @@ class Values:
         return start, scan.reason
 
     def _make_room(self, start: int) -> None:
-        """Drop what stands before ``start``."""
+        """Drop everything before ``start``."""
         del self._text[:start]
         self._at -= start
 
@@ -303,7 +303,7 @@ class Values:
 
 
 class _Scan:
-    """Looks for the end of a value, of which not all is there yet, and for a limit that it breaks.
+    """Looks for the end of a value that is only partly there, and for a limit that it breaks.
 
     ``at`` is how far it has looked.
     """
@@ -353,7 +353,7 @@ class _Scan:
         return not self._depth and self._text_at is None
 
     def _count(self, text: bytearray) -> None:
-        """Go over all that is there by counting brackets, if it neither ends nor gets too deep."""
+        """Go over the rest by counting brackets, if it neither ends nor gets too deep."""
         bare = _TEXTS.sub(b"", text[self.at :])
         open_at = bare.find(b'"')
         rest = len(bare) - open_at if open_at >= 0 else 0
@@ -369,7 +369,7 @@ class _Scan:
                 self.at += 1
 
     def measure(self, start: int) -> None:
-        """Measure what there is of a value that began at ``start``."""
+        """Measure the part that is there of a value that began at ``start``."""
         if self.reason is not None:
             return
         if self.at - start > self._limits.record:
@@ -380,7 +380,7 @@ class _Scan:
             self.reason = self._limits.too_many
 
     def shift(self, dropped: int) -> None:
-        """Go along with a text of which the beginning was dropped."""
+        """Go along a text whose beginning was dropped."""
         self.at -= dropped
         if self._text_at is not None:
             self._text_at = max(self._text_at - dropped, 0)
@@ -398,7 +398,7 @@ def _to(pattern: re.Pattern[bytes], text: bytearray, at: int) -> int:
 
 
 def _deeper(record: bytes, limit: int) -> bool:
-    """Return whether lists and objects are in each other on more than so many levels."""
+    """Return whether lists and objects are nested on more than so many levels."""
     brackets = _TEXTS.sub(b"", record).translate(_ROUND, _NOT_BRACKETS)
     for _ in range(limit):  # each round takes the innermost ones away
         fewer = brackets.replace(b"()", b"")

@@ -11,10 +11,10 @@ the episodes; they are not facts and are not learned.
 A form is one episode object. A form that graphmem wrote has a field ``graphmem`` with the episode's
 source key, or with the whole episode if the form cannot express it.
 
-Sentinel's own file has its episodes in ``episode_log``: there they are called entries, their
-summary is the ``summary``, and successes, mistakes and cards stand beside the log, of no episode.
+Sentinel's own file has its episodes in ``episode_log``, where they are called entries. An entry has
+its summary in ``summary``; successes, mistakes and cards stand beside the log, without an episode.
 Sentinel keeps the latest 100 entries, and counts all in ``total_episodes``; so an entry is known by
-its number among all. The form that graphmem wrote before has forms in ``episodes``.
+its number among all. graphmem's former form has forms in ``episodes``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ VERSION = 1
 """Highest supported version of a file; files without a version are older."""
 OWN = "graphmem"
 EPISODES = "episodes"
-"""The list of forms in a file as graphmem wrote it before."""
+"""The list of forms in a file of graphmem's former form."""
 LOG = "episode_log"
 """The list of entries in Sentinel's own file."""
 TOTAL = "total_episodes"
@@ -131,7 +131,7 @@ def episode(
 
 
 def is_live(form: Form) -> bool:
-    """Return whether a form tells what just happened: no time is given, also none that is vague."""
+    """Return whether a form tells what just happened: it gives no time, not even a vague one."""
     return form.get("timestamp") is None and OWN not in form
 
 
@@ -152,7 +152,7 @@ def write(content: Mapping[str, Any], *, entry: bool = False) -> dict[str, Any]:
     """Return the form of an episode's content (as :func:`graphmem.models.content` gives it).
 
     Content without a field in the form (strategies, recorded steps, errors) is left out. The fields
-    in ``extra`` become fields of the form. An ``entry`` has a summary always, and lists only where
+    in ``extra`` become fields of the form. An ``entry`` always has a summary, and lists only if
     they say something.
     """
     form = {"task_id": content.get("task_key", content["task"]), "score": content["score"]}
@@ -248,7 +248,7 @@ def check_version(version: Any) -> None:
 
 
 def _names(head: bytes) -> set[str]:
-    """Return the names in the first object, as far as it is in ``head``."""
+    """Return the names in the first object that are within ``head``."""
     text = head.removeprefix(BOM).lstrip()
     if not text.startswith(b"{"):
         return set()
@@ -280,8 +280,8 @@ def _is_file(names: set[str]) -> bool:
 def _of_file(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, int | None, Any]]:
     """Yield the forms of a file with their places from 1, or why one cannot be read.
 
-    Of an entry there is also its number among all, as far as the file says before its log how many
-    there were. Of two lists the first one counts.
+    An entry also has its number among all, if the file says before its log how many there were. If
+    there are two lists, the first one counts.
     """
     values = Values(stream, limits)
     listed: str | None = None

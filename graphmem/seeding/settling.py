@@ -1,4 +1,4 @@
-"""What a record leaves open is settled by who seeds: its outcome, and what counts as strategy."""
+"""Settles what a record leaves open: its outcome, and what counts as the strategy."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Settling:
         return episode
 
     def _checked(self, episode: Episode) -> Episode:
-        """Return an episode, whose outcome nothing contradicts, with the strategies asked for."""
+        """Return an episode with the strategies asked for, if nothing contradicts its outcome."""
         joined = self._outcomes and self._outcomes.find(episode.source_key)
         if joined:
             self._compare(Joined(episode.success, episode.score), joined)

@@ -27,8 +27,8 @@ _SMALL = 10_000_000
 class _Rewound(io.RawIOBase):
     """A stream whose first bytes have already been read.
 
-    It ends where a gzip file is damaged or becomes too large, so that the content before is read;
-    ``damage`` has the error.
+    It ends at damage in a gzip file, or when it becomes too large, so that the content before is
+    read; ``damage`` has the error.
     """
 
     def __init__(
@@ -113,11 +113,11 @@ class Source:
 
     @property
     def is_regular(self) -> bool:
-        """Whether it is no pipe and no device, so that it can be read again."""
+        """Whether it can be read again: it is no pipe and no device."""
         path = Path(self.path)
         try:
             return path.is_file() or path.is_dir() or not path.exists()
-        except OSError:  # a name that is too long: opening it tells
+        except OSError:  # a name that is too long: opening it says so
             return True
 
     @property
@@ -132,7 +132,7 @@ class Source:
     def open(self, limits: Limits = _DEFAULT) -> Iterator[tuple[bytes, BinaryIO]]:
         """Yield the first bytes and the whole stream, unpacked if it is gzip.
 
-        The stream ends where it is no longer within limits; ``damage`` tells.
+        The stream ends at a limit; ``damage`` has the error.
 
         Raises:
             SeedingError: it cannot be opened, or its beginning cannot be read.
@@ -217,7 +217,7 @@ def sources(paths: Iterable[str]) -> list[Source]:
 
 
 def _inside(folder: Path) -> Iterator[Source]:
-    """Yield the logs in a folder: those that a format finds there, else all that end so.
+    """Yield the logs in a folder: those that a format finds there, else all with known endings.
 
     Raises:
         SeedingError: a folder cannot be read.

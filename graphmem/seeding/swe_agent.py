@@ -1,8 +1,8 @@
 """SWE-agent trajectories: ``.traj`` files, one run each.
 
 Mapping: the task is the problem statement, its key the name of the file (the instance); each action
-is a step, named by its command. How a run ended is not its outcome: the patch is judged elsewhere,
-and the outcome joined.
+is a step, named by its command. The way in which a run ended is not its outcome: the patch is
+judged elsewhere, and the outcome joined.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from graphmem.seeding.sources import Source
 
 FILE, METADATA = "results.json", "run_metadata.json"
 _ABOVE = 3
-"""In so many folders the metadata of a run may be: that of a file, or those above it."""
+"""The metadata of a run may be in so many folders: that of a file, or those above it."""
 _MAPPED = frozenset(
     {"id", "task_id", "instruction", "is_resolved", "agent_started_at", "agent_ended_at"}
 )

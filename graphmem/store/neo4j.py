@@ -30,7 +30,7 @@ from graphmem.errors import (
     shown,
 )
 from graphmem.forks import in_child, keep
-from graphmem.printable import without_password
+from graphmem.printable import MASK, without_password
 from graphmem.store import schema
 from graphmem.store.expressions import check_stoppable
 from graphmem.store.neo4j_query import ask
@@ -118,6 +118,8 @@ class Neo4jStore:
         netloc = parts.netloc.rpartition("@")[2]
         address = urlunsplit(parts._replace(netloc=netloc, path="", fragment=""))
         self.url = without_password(address)
+        self._query = parts.query
+        """What the driver quotes, and may hold a password."""
         if secret is None:
             raise SettingsError(
                 f"no password for {self.url}; set GRAPHMEM_PASSWORD (and GRAPHMEM_USER)"
@@ -477,7 +479,8 @@ class Neo4jStore:
                 raise self._told(cause) from cause
             raise self._gone(error) from (cause or error)
         except (ValueError, exceptions.ConfigurationError) as error:
-            raise SettingsError(f"{self.url}: {error}") from error
+            told = str(error).replace(self._query, MASK) if self._query else str(error)
+            raise SettingsError(f"{self.url}: {told}") from (None if self._query else error)
         except (exceptions.DriverError, OSError) as error:
             raise self._gone(error) from error
 

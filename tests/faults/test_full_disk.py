@@ -126,7 +126,7 @@ def test_a_search_goes_on_where_the_disk_is_full(disk: str, tmp_path: Path) -> N
         env=environment(url, "default", Settings(), GRAPHMEM_EMBEDDER="hashing"),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert answer.returncode == 0, answer.stderr

@@ -1,0 +1,184 @@
+"""A secret that is given in any way is in nothing that comes out: log, error, page, span, file."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import pickle
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from pydantic import SecretStr
+from starlette.testclient import TestClient
+
+from graphmem import Memory, ModelSettings, Settings
+from graphmem.errors import GraphMemError
+from graphmem.integrations import telemetry
+from graphmem.view.page import build
+from tests.cli.test_hostile_text import told
+from tests.faults.model_server import Handler, serving
+
+CANARY = "C4nary-9f3e-Tr0ub4dor"
+URLS = (
+    f"neo4j://eve:{CANARY}@127.0.0.1:1",
+    f"bolt://eve:{CANARY}@127.0.0.1:1/?x={CANARY}",
+    f"neo4j://127.0.0.1:1?password={CANARY}",
+    f"http://eve:{CANARY}@127.0.0.1:1/v1",
+    f"what://eve:{CANARY}@@h:{CANARY}/x",
+)
+
+
+class Everything(logging.Handler):
+    """Every line that any logger writes, at every level."""
+
+    def __init__(self) -> None:
+        super().__init__(level=logging.DEBUG)
+        self.lines: list[str] = []
+        self.setFormatter(logging.Formatter("%(name)s %(message)s"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not record.name.startswith("httpx2"):  # the browser of the test
+            self.lines.append(self.format(record))
+
+
+@pytest.fixture
+def logged() -> Iterator[list[str]]:
+    """What is logged meanwhile."""
+    every, root = Everything(), logging.getLogger()
+    before = root.level
+    root.addHandler(every)
+    root.setLevel(logging.DEBUG)
+    try:
+        yield every.lines
+    finally:
+        root.removeHandler(every)
+        root.setLevel(before)
+
+
+@pytest.fixture
+def traced() -> Iterator[Callable[[], str]]:
+    """What telemetry has told."""
+    exporter, reader = InMemorySpanExporter(), InMemoryMetricReader()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    meters = MeterProvider([reader])
+
+    def spans() -> str:
+        data = reader.get_metrics_data()
+        lines = [span.to_json() for span in exporter.get_finished_spans()]
+        return "\n".join([*lines, data.to_json() if data else ""])
+
+    with telemetry.instrument(tracer_provider=provider, meter_provider=meters, content=True):
+        yield spans
+
+
+def failed(call: Callable[[], Any]) -> str:
+    """All that can be read of an error: its text, form, traceback with causes, and parts."""
+    try:
+        return repr(call())
+    except GraphMemError as error:
+        whole = traceback.TracebackException.from_exception(error, capture_locals=False)
+        parts = [str(error), repr(error), *whole.format(), repr(error.args), repr(vars(error))]
+        with contextlib.suppress(Exception):
+            parts.append(repr(pickle.loads(pickle.dumps(error))))  # noqa: S301 - made here
+        return "\n".join(parts)
+
+
+def test_settings_show_no_secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    out: list[str] = []
+    for url in URLS:
+        given: dict[str, Any] = {
+            "url": url, "password": CANARY, "model_key": CANARY, "model_base_url": url
+        }  # fmt: skip
+        out += [
+            failed(lambda values=values: _shown(Settings(**values)))
+            for values in (given, {**given, "z": "no"}, {**given, "pasword": CANARY})
+        ]
+        for name, value in given.items():
+            monkeypatch.setenv(f"GRAPHMEM_{name.upper()}", value)
+        out += [failed(lambda: _shown(Settings())), failed(Memory.open)]
+        for name in given:
+            monkeypatch.delenv(f"GRAPHMEM_{name.upper()}")
+    monkeypatch.chdir(tmp_path)
+    for line in (
+        *(f'{name} = "{CANARY}"' for name in ("password", "model_key", "pasword", "PASSWORD")),
+        *(f'{name} = "{url}"' for name in ("url", "model_base_url") for url in URLS),
+        f'password = ["{CANARY}"]', f'[password]\nx = "{CANARY}"', f'password = "{CANARY}',
+        f'model_key = """\n{CANARY}', f"password = {CANARY}",
+    ):  # fmt: skip
+        (tmp_path / "graphmem.toml").write_text(line)
+        out += [failed(Settings), *told("--debug", "config"), *told("--debug", "stats")]
+    (tmp_path / "graphmem.toml").unlink()
+    (token := tmp_path / "token").write_text(f"no token {CANARY}")
+    out += told("--debug", "--url", "g", "mcp", "--http", "127.0.0.1:0", "--token-file", str(token))
+    assert "must hold one token" in out[-1]
+    assert CANARY not in "\n".join(out)
+
+
+def _shown(settings: Settings) -> list[str]:
+    return [str(settings), repr(settings), settings.model_dump_json(), f"{settings.url!r}"]
+
+
+def test_a_server_and_a_model_are_asked_without_telling_how(
+    url: str, logged: list[str], traced: Callable[[], str], tmp_path: Path
+) -> None:
+    """Password of a server, key of a model; what they answer quotes them."""
+    out: list[str] = []
+    if not url.startswith("memory"):
+        wrong = Settings(password=CANARY, connect_timeout=2, retry_seconds=0)
+        out.append(failed(lambda: Memory.open(url, settings=wrong).stats()))
+    quick: dict[str, Any] = {"connect_timeout": 0.2, "retry_seconds": 0}
+    out += [
+        failed(lambda given=given: Memory.open(given, settings=Settings(**quick))) for given in URLS
+    ]
+
+    def quoting(handler: Handler) -> None:
+        text = json.dumps({"error": f"wrong key {handler.headers['Authorization']}"})
+        handler.send(401, text.encode())
+
+    settings = Settings(password=CANARY, model_key=CANARY)
+    with (
+        serving(quoting) as server,
+        Memory.open(str(tmp_path / "memory.graph"), settings=settings) as memory,
+    ):
+        for number in range(4):
+            memory.learn("refund", "check", success=bool(number % 2), error="PolicyError: no")
+        base = server.url.replace("://", f"://eve:{CANARY}@")
+        out.append(failed(lambda: ModelSettings(base_url=base, name="m", key=CANARY)))
+        model = ModelSettings(base_url=server.url, name="m", key=SecretStr(CANARY))
+        out += [repr(model), model.model_dump_json()]
+        out.append(failed(lambda: memory.lessons.consolidate(force=True, model=model)))
+        out += [
+            repr(memory),
+            memory._repr_html_(),
+            failed(lambda: memory.query("RETURN $password")),
+        ]
+        for name in ("jsonl", "sentinel"):
+            memory.upkeep.export(tmp_path / f"out.{name}", name)  # type: ignore[arg-type]
+        memory.upkeep.backup(tmp_path / "copy.graph")
+        app = build(memory, CANARY, {"127.0.0.1:8766"})
+        with TestClient(app, base_url="http://127.0.0.1:8766", follow_redirects=False) as page:
+            for path in ("/", "/api/overview", f"/api/x?token={CANARY}x", f"/?token=x{CANARY}"):
+                answer = page.get(path, headers={"Authorization": f"Bearer {CANARY}"})
+                out += [answer.text, str(answer.headers)]
+            opened = page.get(f"/?token={CANARY}")
+            assert CANARY in opened.headers["set-cookie"], "so that it is there afterwards"
+            for path in ("/", "/api/overview", "/api/near?id=x", "/nothing"):
+                answer = page.get(path)
+                out += [answer.text, str(answer.headers)]
+        assert server.requests, "the model was asked"
+    assert CANARY not in "\n".join(out)
+    assert CANARY not in "\n".join(logged)
+    assert CANARY not in traced()
+    for file in tmp_path.rglob("*"):
+        if file.is_file():
+            assert CANARY.encode() not in file.read_bytes(), file

@@ -72,6 +72,18 @@ def _bare(rest: str) -> str:
     return re.sub(r"[?#].*", f"?{MASK}", found, flags=re.DOTALL)
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun; the first word takes the plural: ``2 entries of it``."""
+    if number != 1:
+        word, space, rest = noun.partition(" ")
+        if word.endswith(("s", "sh", "ch", "x")):
+            word += "es"
+        else:
+            word = word[:-1] + "ies" if word.endswith("y") else word + "s"
+        noun = word + space + rest
+    return f"{number:,} {noun}"
+
+
 class Url(str):
     """A url as a text that shows no password when it is printed as a value."""
 

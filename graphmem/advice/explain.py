@@ -38,6 +38,7 @@ from graphmem.models.explanations import (
 )
 from graphmem.models.lessons import Alternative
 from graphmem.policies.base import policy_of
+from graphmem.printable import counted
 from graphmem.store.port import Row
 from graphmem.store.queries import procedure
 
@@ -49,18 +50,18 @@ NEAR = 8
 """Most neighbours of one relation in an explanation."""
 _PARAMETER = re.compile(r"\$(\w+)")
 _TRIALS: dict[str, tuple[str, str]] = {
-    "strategy": ("worked", "success(es)"),
-    "heuristic": ("worked", "success(es)"),
-    "anti-pattern": ("ended in this error", "failure(s) with this error"),
-    "rule": ("support it", "episode(s) that support it"),
-    "policy": ("worked", "success(es)"),
+    "strategy": ("worked", "success"),
+    "heuristic": ("worked", "success"),
+    "anti-pattern": ("ended in this error", "failure with this error"),
+    "rule": ("support it", "episode in support of it"),
+    "policy": ("worked", "success"),
 }
 _OPPOSED: dict[str, str] = {
-    "strategy": "failure(s)",
-    "heuristic": "failure(s)",
-    "anti-pattern": "success(es)",
-    "rule": "episode(s) that contradict it",
-    "policy": "failure(s)",
+    "strategy": "failure",
+    "heuristic": "failure",
+    "anti-pattern": "success",
+    "rule": "episode against it",
+    "policy": "failure",
 }
 
 
@@ -297,7 +298,7 @@ class Explainer:
             good, becomes = turn.pop("good"), turn.pop("becomes") or "no rule"
             what = "of .85 or more that list it as a success"
             what = what if good else "under .5 that list it as a mistake"
-            sentence = f"{turn['more']:,} episode(s) with a score {what}: {becomes}"
+            sentence = f"{counted(turn['more'], 'episode')} with a score {what}: {becomes}"
             turns.append(Turn(**turn, becomes=becomes, sentence=sentence))
         return turns
 
@@ -382,12 +383,12 @@ class Explainer:
         for turn in self._graph.read("explaining.turns", **counts, **bounds):
             if turn["direction"] == "for" and not crystallized:
                 more = max(turn["more"], settings.min_events - row["trials"])
-                becomes, word = "crystallized", "success(es)"
+                becomes, word = "crystallized", "success"
             elif turn["direction"] == "against" and crystallized:
-                more, becomes, word = turn["more"], "taken back", "failure(s)"
+                more, becomes, word = turn["more"], "taken back", "failure"
             else:
                 continue
-            sentence = f"{more:,} {word} in a row, then `crystallize`: {becomes}"
+            sentence = f"{counted(more, word)} in a row, then `crystallize`: {becomes}"
             turns.append(Turn(**{**turn, "more": more, "becomes": becomes}, sentence=sentence))
         return turns
 
@@ -463,7 +464,7 @@ class Explainer:
         for row in rows:
             word = _TRIALS[kind][1] if row["direction"] == "for" else _OPPOSED[kind]
             bounds = f"bounds {row['lower']:.2f} to {row['upper']:.2f}"
-            sentence = f"{row['more']:,} {word} in a row: {row['becomes']} ({bounds})"
+            sentence = f"{counted(row['more'], word)} in a row: {row['becomes']} ({bounds})"
             turns.append(Turn(**row, sentence=sentence))
         return turns
 

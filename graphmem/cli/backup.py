@@ -6,6 +6,7 @@ import click
 
 from graphmem.cli.options import Options
 from graphmem.cli.printing import cell
+from graphmem.printable import counted
 
 
 @click.command()
@@ -24,6 +25,7 @@ def backup(options: Options, folder: str) -> None:
     options.show(
         report,
         lambda: click.echo(
-            f"{report.nodes:,} nodes ({report.bytes:,} bytes) written to {cell(report.path)}"
+            f"{counted(report.nodes, 'node')} ({counted(report.bytes, 'byte')}) written to "
+            f"{cell(report.path)}"
         ),
     )

@@ -17,6 +17,7 @@ from graphmem.cli.strategies import STRATEGY_COLUMNS, strategy_cells
 from graphmem.errors import NotFoundError
 from graphmem.memory import Memory
 from graphmem.models import EpisodesLearned, Policy, Recall
+from graphmem.printable import counted
 from graphmem.seeding import seed, sources
 
 ASKED = "which riders signed up in 2022, and how many trips did each of them make?"
@@ -60,9 +61,9 @@ def run(options: Options, questions: int, plot: str | None) -> None:
         print_json({**shown, "verified": checked.ok, "learned": learned.plain()})
         return
     click.echo(
-        f"{report.created + report.skipped:,} episodes from {report.files} logs in {seconds:.1f} s "
-        f"into {memory.store.url} ({memory.store.capabilities.engine}); no server, no language "
-        "model."
+        f"{counted(report.created + report.skipped, 'episode')} from "
+        f"{counted(report.files, 'log')} in {seconds:.1f} s into {memory.store.url} "
+        f"({memory.store.capabilities.engine}); no server, no language model."
     )
     print_table(
         "\nWhat works best, by kind of task (the strategy with the highest lower bound)",
@@ -123,7 +124,7 @@ def _what_is_recalled(recalled: Recall) -> None:
 
 def _what_to_do(policies: list[Policy], studied: EpisodesLearned) -> None:
     """Show the policies with the highest values."""
-    steps = f"from {studied.transitions:,} steps " if studied.transitions else ""
+    steps = f"from {counted(studied.transitions, 'step')} " if studied.transitions else ""
     print_table(
         f"What to do in a state, learned {steps}by TD(0) (the highest values)",
         [("state", "left"), ("action", "left"), ("value", "right"), ("worked", "right")],

@@ -12,6 +12,7 @@ from graphmem import __version__
 from graphmem.cli.options import Options
 from graphmem.errors import GraphMemError
 from graphmem.memory import Memory
+from graphmem.printable import counted
 from graphmem.store import SCHEMA_VERSION
 from graphmem.store.queries import catalog, schema_of
 
@@ -69,7 +70,9 @@ def _memory(memory: Memory) -> list[Finding]:
     present = {row["name"] for row in memory.query("schema.indexes") if row["state"] == "ONLINE"}
     missing = sorted(expected - present)
     spaces = memory.query("maintenance.namespaces")
-    listed = ", ".join(f"{row['namespace']} ({row['episodes']:,} episodes)" for row in spaces)
+    listed = ", ".join(
+        f"{row['namespace']} ({counted(row['episodes'], 'episode')})" for row in spaces
+    )
     capabilities = store.capabilities
     return [
         Finding(

@@ -9,6 +9,7 @@ import click
 from graphmem.cli import plotting
 from graphmem.cli.options import Options
 from graphmem.cli.printing import print_table, progress
+from graphmem.printable import counted
 
 if TYPE_CHECKING:
     from graphmem.models.evaluations import Evaluation
@@ -101,8 +102,8 @@ def evaluate(
             rows.append((title, *shown, *_shown(one.gain, one.gain_low, one.gain_high, "+")))
         print_table(None, COLUMNS, rows)
         click.echo(
-            f"{found.episodes:,} episode(s), worth {found.effective:,.1f} with equal weights; "
-            f"the largest weight is {found.largest_weight:.1f}"
+            f"{counted(found.episodes, 'episode')}, worth {found.effective:,.1f} with equal "
+            f"weights; the largest weight is {found.largest_weight:.1f}"
         )
         if found.unsupported:
             click.echo(
@@ -111,7 +112,7 @@ def evaluate(
             )
         for name, reason in _REASONS.items():
             if count := getattr(found.left_out, name):
-                click.echo(f"left out: {count:,} episode(s) that {reason}")
+                click.echo(f"left out: {counted(count, 'episode')} that {reason}")
         if plot is not None:
             click.echo(f"drawn in {plot}")
 
@@ -143,5 +144,7 @@ def draw(found: Evaluation, file: str) -> None:
     axes.set_xlabel("success rate, with 95 % intervals")
     way = found.explore or "each alike"
     only = "" if found.strategies is None else f" of {', '.join(found.strategies)}"
-    axes.set_title(plotting.plain(f"{way}{only}: {found.episodes:,} episodes", 80), fontsize=10)
+    axes.set_title(
+        plotting.plain(f"{way}{only}: {counted(found.episodes, 'episode')}", 80), fontsize=10
+    )
     plotting.save(figure, file)

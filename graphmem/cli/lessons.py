@@ -10,6 +10,7 @@ import click
 from graphmem.cli import plotting
 from graphmem.cli.options import Options
 from graphmem.cli.printing import cell, print_json, print_table
+from graphmem.printable import counted
 from graphmem.text.task_types import GENERAL
 
 if TYPE_CHECKING:
@@ -288,7 +289,7 @@ def _summary(all_scores: Sequence[Score], latest: Sequence[Score]) -> str:
     shown = (
         "" if len(latest) == len(all_scores) else f", of which the latest {len(latest):,} are shown"
     )
-    return f"mean score {mean:.3f} of {len(all_scores):,} episode(s){shown}"
+    return f"mean score {mean:.3f} of {counted(len(all_scores), 'episode')}{shown}"
 
 
 @lessons.command()
@@ -320,7 +321,8 @@ def _said(report: ConsolidationReport) -> str:
     ]
     if report.how == "model" or report.model_rules:
         lines.append(
-            f"{report.model_rules:,} rules of a model, {report.dropped:,} dropped without evidence"
+            f"{counted(report.model_rules, 'rule')} of a model, {report.dropped:,} dropped without "
+            "evidence"
         )
     if report.reason:
         lines.append(f"the model was not used: {report.reason}")
@@ -364,7 +366,7 @@ def unmerge(options: Options, strategy: str) -> None:
     if options.as_json:
         print_json({"unmerged": count})
     elif count:
-        click.echo(f"{count:,} merge(s) undone")
+        click.echo(f"{counted(count, 'merge')} undone")
     else:
         click.echo("it was not merged")
 

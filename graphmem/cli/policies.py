@@ -13,6 +13,7 @@ import click
 from graphmem.cli import plotting
 from graphmem.cli.options import Options, moment
 from graphmem.cli.printing import cell, print_json, print_table, progress
+from graphmem.printable import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -152,7 +153,7 @@ def show(
         click.echo(f"state {described(shown[0])}")
         print_policies(shown, at=at)
         if plot is not None:
-            note = f"; {gaps:,} update(s) made without a record are missing" if gaps else ""
+            note = f"; {counted(gaps, 'update')} made without a record: missing" if gaps else ""
             click.echo(f"drawn in {plot}{note}")
 
     options.show(shown, table)
@@ -279,7 +280,7 @@ def learn(options: Options, agent: str | None, alpha: float | None, gamma: float
 
     def table() -> None:
         click.echo(
-            f"{report.transitions:,} transitions of {report.episodes:,} episodes learned"
+            f"{counted(report.transitions, 'transition')} of {report.episodes:,} episodes learned"
             + (f"; incomplete steps: {report.incomplete:,}" if report.incomplete else "")
         )
 

@@ -8,6 +8,7 @@ import click
 
 from graphmem.cli.options import Options
 from graphmem.cli.printing import cell
+from graphmem.printable import counted
 
 if TYPE_CHECKING:
     from graphmem.models.forecasts import OutcomePrediction, PoolingStrengths
@@ -55,5 +56,5 @@ def described(strengths: PoolingStrengths) -> str:
     )
     if strengths.fitted:
         gained = f"{strengths.score:.1f} standard errors better than the defaults"
-        return f"{numbers} (fitted to {strengths.trials:,} trials, {gained})"
+        return f"{numbers} (fitted to {counted(strengths.trials, 'trial')}, {gained})"
     return f"{numbers} (the defaults)"

@@ -14,7 +14,7 @@ import click
 from graphmem.cli.options import Options
 from graphmem.cli.printing import cell, console, print_json, print_table
 from graphmem.errors import UnavailableError
-from graphmem.printable import printable
+from graphmem.printable import counted, printable
 
 if TYPE_CHECKING:
     from graphmem.seeding import Refusal, SeedReport, Source
@@ -127,7 +127,7 @@ def seed(
     if report.unmatched:
         keys = ", ".join(report.unmatched_keys[:5])
         more = ", ..." if report.unmatched > 5 else ""
-        told = f"{report.unmatched:,} key(s) of {outcomes} are of no record: {keys}{more}"
+        told = f"no record has {counted(report.unmatched, 'key')} of {outcomes}: {keys}{more}"
         click.echo(printable(f"warning: {told}"), err=True)
     if report.refused and on_error == "fail":
         sys.exit(1)
@@ -165,8 +165,8 @@ def _write_line(sink: IO[str], refusal: Refusal) -> None:
 
 def _print_report(report: SeedReport, refused: str | None) -> None:
     click.echo(
-        f"{report.created:,} episodes learned, {report.skipped:,} known already, "
-        f"{report.refused:,} refused, from {report.files} file(s)"
+        f"{counted(report.created, 'episode')} learned, {report.skipped:,} known already, "
+        f"{report.refused:,} refused, from {counted(report.files, 'file')}"
     )
     if report.refusals and refused is None:
         shown = report.refusals[:20]

@@ -58,7 +58,7 @@ def tasks(options: Options, /, **asked: Any) -> None:
                     f"{row.successes} of {row.trials}",
                     f"{row.lower:.2f} to {row.upper:.2f}",
                     row.strategies,
-                    cell(row.best, TEXT),
+                    "none worked" if row.best is None else cell(row.best, TEXT),
                     f"{row.best_successes} of {row.best_trials}" if row.best else "",
                 )
                 for row in rows

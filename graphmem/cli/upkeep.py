@@ -10,6 +10,7 @@ import click
 
 from graphmem.cli.options import Options
 from graphmem.cli.printing import cell, listed, print_table, progress
+from graphmem.printable import counted
 
 if TYPE_CHECKING:
     from graphmem.models import EraseReport
@@ -44,9 +45,10 @@ def rebuild(options: Options) -> None:
     options.show(
         report,
         lambda: click.echo(
-            f"{report.strategies:,} strategies, {report.outcomes:,} outcome edges, "
-            f"{report.co_occurrences:,} co-occurrences, {report.tasks:,} tasks and "
-            f"{report.agents:,} agents derived anew; {report.removed:,} without evidence removed"
+            f"{counted(report.strategies, 'strategy')}, {counted(report.outcomes, 'outcome')}, "
+            f"{counted(report.co_occurrences, 'co-occurrence')}, {counted(report.tasks, 'task')} "
+            f"and {counted(report.agents, 'agent')} derived anew; {report.removed:,} without "
+            "evidence removed"
         ),
     )
 
@@ -71,7 +73,7 @@ def erase(
     """
     if sum((bool(episode_ids), agent is not None, user is not None)) != 1:
         raise click.UsageError("give the ids of EPISODEs, --agent NAME or --user NAME")
-    what = f"{len(episode_ids)} episode(s)"
+    what = f"{counted(len(episode_ids), 'episode')}"
     if not episode_ids:
         what = f"all of agent {agent!r}" if user is None else f"all of user {user!r}"
     if not yes:
@@ -97,22 +99,23 @@ def erase(
 def _erased(report: EraseReport) -> str:
     if report.user is not None:
         return (
-            f"erased user {cell(report.user, 60)} with {report.preferences:,} preference(s) and "
-            f"{report.knowledge:,} fact(s) that nobody else stated"
+            f"erased user {cell(report.user, 60)} with "
+            f"{counted(report.preferences, 'preference')} and "
+            f"{counted(report.knowledge, 'fact')} that nobody else stated"
         )
-    gone = f", and {len(report.removed):,} node(s) that nothing else supported"
+    gone = f", and {counted(len(report.removed), 'node')} that nothing else supported"
     gone = gone if report.removed else ""
     if report.agent is None and report.abandoned:
         return f"erased {report.episode_id}, an attempt without an outcome"
     if report.agent is None:
-        return f"erased {report.episode_id} with {report.steps} step(s){gone}"
+        return f"erased {report.episode_id} with {counted(report.steps, 'step')}{gone}"
     if report.abandoned:
-        gone += f", and {report.abandoned:,} attempt(s) without an outcome"
+        gone += f", and {counted(report.abandoned, 'attempt')} without an outcome"
     if report.entries:
-        gone += f", and {report.entries:,} entries of its levels"
+        gone += f", and {counted(report.entries, 'entry')} of its levels"
     return (
-        f"erased agent {cell(report.agent, 60)} with {report.episodes:,} episode(s), "
-        f"{report.steps:,} step(s) and {report.predictions:,} prediction(s){gone}"
+        f"erased agent {cell(report.agent, 60)} with {counted(report.episodes, 'episode')}, "
+        f"{counted(report.steps, 'step')} and {counted(report.predictions, 'prediction')}{gone}"
     )
 
 
@@ -160,7 +163,8 @@ def forget(options: Options, /, dry_run: bool, yes: bool, **asked: Any) -> None:
             options,
             "forgetting",
             lambda: (
-                f"Forget {upkeep.forget(**asked, dry_run=True).episodes:,} episode(s) for good?"
+                "Forget "
+                f"{counted(upkeep.forget(**asked, dry_run=True).episodes, 'episode')} for good?"
             ),
         )
     report = upkeep.forget(**asked, dry_run=dry_run)
@@ -168,11 +172,14 @@ def forget(options: Options, /, dry_run: bool, yes: bool, **asked: Any) -> None:
     def table() -> None:
         would = "would forget" if report.dry_run else "forgot"
         since = "" if report.before is None else f" from before {cell(report.before)} UTC"
-        click.echo(f"{would} {report.episodes:,} episode(s) with {report.steps:,} step(s){since}")
+        click.echo(
+            f"{would} {counted(report.episodes, 'episode')} with "
+            f"{counted(report.steps, 'step')}{since}"
+        )
         if report.removed:
             click.echo(f"and what nothing else supported: {listed(report.removed)}")
         if report.abandoned:
-            click.echo(f"and {report.abandoned:,} attempt(s) without an outcome")
+            click.echo(f"and {counted(report.abandoned, 'attempt')} without an outcome")
         if not report.dry_run and (report.episodes or report.abandoned):
             _say_what_is_left(report.compacted, report.read_by)
 
@@ -211,7 +218,7 @@ def relink(options: Options, embedder: str | None) -> None:
         lambda: click.echo(
             f"{report.embedded:,} of {report.strategies + report.tasks:,} texts embedded with "
             f"{report.embedder} ({report.dimensions} dimensions); {report.links:,} edges between "
-            f"{report.strategies:,} strategies and between {report.tasks:,} tasks"
+            f"{counted(report.strategies, 'strategy')} and between {counted(report.tasks, 'task')}"
         ),
     )
 
@@ -294,11 +301,14 @@ def export(
         if report.format in ("graphml", "mermaid"):
             click.echo(f"{report.nodes:,} nodes and {report.edges:,} edges written to {file}")
             return
-        click.echo(f"{report.episodes:,} episodes written to {file}")
+        click.echo(f"{counted(report.episodes, 'episode')} written to {file}")
         if report.abandoned:
-            click.echo(f"{report.abandoned:,} attempts without an outcome written to it")
+            click.echo(f"{counted(report.abandoned, 'attempt')} without an outcome written to it")
         if report.levels:
-            click.echo(f"{report.levels:,} levels with {report.entries:,} entries written to it")
+            click.echo(
+                f"{counted(report.levels, 'level')} with {counted(report.entries, 'entry')} "
+                "written to it"
+            )
         if report.derived:
             click.echo(f"derived from them: {', '.join(report.derived)}")
         if report.kept:
@@ -327,11 +337,15 @@ def import_(options: Options, file: str, format_name: FileFormat, document: str 
     report = upkeep.import_(file, format_name, document=document)
 
     def table() -> None:
-        click.echo(f"{report.created:,} episodes learned, {report.skipped:,} known already")
+        click.echo(
+            f"{counted(report.created, 'episode')} learned, {report.skipped:,} known already"
+        )
         if report.abandoned:
-            click.echo(f"{report.abandoned:,} attempts without an outcome stored")
+            click.echo(f"{counted(report.abandoned, 'attempt')} without an outcome stored")
         if report.levels or report.entries:
-            click.echo(f"{report.levels:,} levels made, {report.entries:,} entries stored")
+            click.echo(
+                f"{counted(report.levels, 'level')} made, {counted(report.entries, 'entry')} stored"
+            )
         if report.kept:
             click.echo(f"kept as they are, not learned: {', '.join(report.kept)}")
         if report.refused:

@@ -8,6 +8,7 @@ import click
 
 from graphmem.cli.options import Options
 from graphmem.cli.printing import listed, print_table, progress
+from graphmem.printable import counted
 
 
 @click.command()
@@ -28,7 +29,8 @@ def verify(options: Options) -> None:
             click.echo(f"all numbers follow from the facts ({counts})")
             return
         print_table(
-            f"{len(report.differences):,} differences; `graphmem upkeep rebuild` derives all anew",
+            f"{counted(len(report.differences), 'difference')}; `graphmem upkeep rebuild` derives "
+            "all anew",
             [(name, "left") for name in ("kind", "key", "field", "stored", "expected")],
             [
                 (item.kind, item.key, item.field, item.stored, item.expected)

@@ -158,17 +158,18 @@ def _moment(name: str, value: datetime | None) -> int | None:
     return millis(value)
 
 
-def _task_row(row: Row, best: Row | None) -> TaskRow:
+def _task_row(row: Row, tried: Row | None) -> TaskRow:
+    best = tried if tried and tried["successes"] else None
     given = {name: row[name] for name in TaskRow.model_fields if name in row}
     return TaskRow(
         **given
         | {
             "last_at": from_millis(row["last_at"]),
             "mean_score": row["score_sum"] / row["trials"],
-            "strategies": 0 if best is None else best["strategies"],
-            "best": None if best is None else best["text"],
-            "best_trials": 0 if best is None else best["trials"],
-            "best_successes": 0 if best is None else best["successes"],
+            "strategies": tried["strategies"] if tried else 0,
+            "best": best["text"] if best else None,
+            "best_trials": best["trials"] if best else 0,
+            "best_successes": best["successes"] if best else 0,
         }
     )
 

@@ -33,6 +33,7 @@ from graphmem.lessons.proposals import MODEL
 from graphmem.models.context import ContextQuery
 from graphmem.models.levels import Found
 from graphmem.models.levels import said as said_of
+from graphmem.printable import counted
 from graphmem.store.port import Row
 from graphmem.text.fencing import CLOSE, OPEN, fenced
 from graphmem.text.sentences import normalized
@@ -477,7 +478,7 @@ def _scored(known: Sequence[Row]) -> tuple[float, int] | None:
 
 
 def _mean(score: float, episodes: int) -> Line:
-    return Line(SCORE, 1.0, f"mean score {score:.2f} ({episodes} episodes)")
+    return Line(SCORE, 1.0, f"mean score {score:.2f} ({counted(episodes, 'episode')})")
 
 
 def _counts(row: Row) -> str:

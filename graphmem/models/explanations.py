@@ -10,6 +10,7 @@ from graphmem.models.fields import Output
 from graphmem.models.forecasts import OutcomePrediction
 from graphmem.models.lessons import Alternative, Verdict
 from graphmem.models.reports import Status
+from graphmem.printable import counted
 from graphmem.text.fencing import fenced
 
 ItemKind = Literal["strategy", "heuristic", "anti-pattern", "rule", "policy"]
@@ -331,14 +332,14 @@ def _neighbour(near: Neighbour) -> str:
         word = "similarity" if near.relation == "similar" else "weight"
         line += f", {word} {near.weight:.2f}"
     if near.episodes is not None:
-        line += f", {near.episodes:,} episode(s)"
+        line += f", {counted(near.episodes, 'episode')}"
     return line
 
 
 def _policy(policy: PolicyFacts) -> Iterator[str]:
     yield (
-        f"  value: {policy.q:.4g} after {policy.updates:,} update(s), confidence "
-        f"{policy.confidence:.2f} after {policy.signals:,} signal(s), "
+        f"  value: {policy.q:.4g} after {counted(policy.updates, 'update')}, confidence "
+        f"{policy.confidence:.2f} after {counted(policy.signals, 'signal')}, "
         f"{'crystallized' if policy.crystallized else 'not crystallized'}"
     )
     if policy.transitions:

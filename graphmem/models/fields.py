@@ -25,6 +25,7 @@ from pydantic import (
 
 from graphmem.errors import ValidationError
 from graphmem.ids import canonical_json, to_millis
+from graphmem.printable import counted
 
 if TYPE_CHECKING:
     from graphmem.notebook.frames import Library
@@ -233,7 +234,8 @@ def explain(
         remedy = "give true or false, or a score in [0, 1]"
     more = error.error_count() - 1
     if more:
-        remedy = f"{remedy}; {more} more problem(s)" if remedy else f"{more} more problem(s)"
+        others = f"{counted(more, 'problem')} more"
+        remedy = f"{remedy}; {others}" if remedy else others
     return ValidationError(where, value, problem, remedy)
 
 

@@ -42,7 +42,7 @@ class TaskRow(Output):
     strategies: int
     """How many strategies were tried on it."""
     best: str | None
-    """The strategy with the best lower bound there."""
+    """The strategy with the best lower bound there; None where none has worked."""
     best_trials: int
     best_successes: int
     last_at: datetime

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from graphmem.printable import counted
+
 _BLUE = "#3d8fd1"
 _WIDTH, _HEIGHT = 420, 160
 _LEFT, _RIGHT, _TOP, _BOTTOM = 34, 12, 10, 22
@@ -48,7 +50,7 @@ def course(points: Sequence[Any]) -> str:
     return _svg(
         _WIDTH,
         _HEIGHT,
-        f"success rate after {last.trials:,} trials: {last.lower:.2f} to {last.upper:.2f}",
+        f"success rate after {counted(last.trials, 'trial')}: {last.lower:.2f} to {last.upper:.2f}",
         _axes()
         + f'<polygon points="{" ".join(upper + lower)}" fill="{_BLUE}" opacity=".3"/>'
         + f'<polyline points="{" ".join(mean)}" fill="none" stroke="{_BLUE}" stroke-width="2"/>'
@@ -102,7 +104,10 @@ def level_map(
                 column[edge.target] = min(
                     max(column[edge.target], column[edge.source] + 1), len(names) - 1, 11
                 )
-    held = {level.name: f"{level.entries:,} entries, {level.pending:,} pending" for level in levels}
+    held = {
+        level.name: f"{counted(level.entries, 'entry')}, {level.pending:,} pending"
+        for level in levels
+    }
     place: dict[str, tuple[int, int]] = {}
     for name in names:
         above = sum(column[name] == column[other] for other in place)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -171,7 +172,9 @@ def find(name: str) -> Format:
     try:
         return formats()[name]
     except KeyError:
-        raise NotFoundError(f"no log format {name!r}; there are {', '.join(formats())}") from None
+        near = "".join(f"did you mean {one}? " for one in get_close_matches(name, formats(), 1))
+        there = f"there are {', '.join(formats())}"
+        raise NotFoundError(f"no log format {name!r}; {near}{there}") from None
 
 
 def detect(head: bytes, name: str) -> Format:

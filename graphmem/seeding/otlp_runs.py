@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Self
 
 from graphmem.errors import StorageError, ValidationError
 from graphmem.models.fields import MAX_STEPS, MAX_TEXT
+from graphmem.printable import counted
 from graphmem.seeding.chats import REPLY, arguments, cut
 from graphmem.seeding.formats import Record, Refused, Unsettled, mapped
 from graphmem.seeding.judgements import SESSION, SPAN, TRACE, Judgement
@@ -166,7 +167,7 @@ class Traces:
             any_line = True
             if count > MAX_SPANS:
                 found = True
-                yield Refused(line, "traceId", f"has {count:,} spans, over {MAX_SPANS:,}")
+                yield Refused(line, "traceId", f"has {counted(count, 'span')}, over {MAX_SPANS:,}")
                 continue
             for record in _Trace(self, trace, small=count <= _FEW and size <= MAX_TEXT).records():
                 found = True
@@ -251,7 +252,7 @@ class _Trace:
         circles = {span for span, circular in state.items() if circular}
         if circles:
             line = min(self._spans[span].line for span in circles)
-            reason = f"leads in a circle, so {len(circles):,} span(s) belong to no run"
+            reason = f"leads in a circle, so {counted(len(circles), 'span')} belong to no run"
             self._refused.append(Refused(line, "parentSpanId", reason))
         return circles
 
@@ -356,7 +357,7 @@ class _Trace:
         size = root.size + sum(one.size for one in acts)
         if size > self._home._most:
             raise ValidationError(
-                "record", None, f"takes {size:,} bytes; GRAPHMEM_MAX_RECORD is the limit"
+                "record", None, f"takes {counted(size, 'byte')}; GRAPHMEM_MAX_RECORD is the limit"
             )
 
     def _told(self, light: _Light) -> dict[str, Any]:

@@ -146,7 +146,7 @@ def held_out(folder: Path, scale: float) -> list[Result]:
         for name, (way, asked) in its.items():
             seeds = SEEDS[: max(1, round(len(SEEDS) * scale))]
             rows = [told(*last_of_each(episodes, way, seed)) for seed in seeds]
-            results.append(_row(f"{log} by {name}, last run, {len(seeds)} seed(s)", rows, asked))
+            results.append(_row(f"{log} by {name}, last run, {len(seeds)} seeds", rows, asked))
     return results
 
 

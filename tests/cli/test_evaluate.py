@@ -37,8 +37,8 @@ def test_the_estimates_as_a_table_and_as_a_picture(logged: str, tmp_path: Path) 
         bounds = f"{one['low']:.3f} to {one['high']:.3f}"
         gain = f"{one['gain']:+.3f} {one['gain_low']:+.3f} to {one['gain_high']:+.3f}"
         assert f"{title} {one['value']:.3f} {bounds} {gain}" in rows
-    assert f"60 episode(s), worth {told['effective']:.1f} with equal weights" in shown
-    assert "left out: 1 episode(s) that do not say how a strategy was chosen" in shown
+    assert f"60 episodes, worth {told['effective']:.1f} with equal weights" in shown
+    assert "left out: 1 episode that do not say how a strategy was chosen" in shown
     assert shown.endswith(f"drawn in {picture}\n")
     assert picture.read_bytes().startswith(b"\x89PNG")
 

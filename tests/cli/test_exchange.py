@@ -135,6 +135,6 @@ def test_attempts_without_an_outcome_are_told_of(url: str, tmp_path: Path) -> No
     told = good("--url", url, "upkeep", "erase", str(attempt.episode_id), "--yes").out
     assert f"erased {attempt.episode_id}, an attempt without an outcome" in told
     told = good("--url", url, "upkeep", "erase", "--agent", "ada", "--yes").out
-    assert "0 prediction(s), and 1 attempt(s) without an outcome" in told
+    assert "0 predictions, and 1 attempt without an outcome" in told
     told = good("--url", other, "upkeep", "forget", "--older-than", "0", "--yes").out
-    assert "and 2 attempt(s) without an outcome" in told
+    assert "and 2 attempts without an outcome" in told

@@ -122,7 +122,7 @@ def test_scores_and_their_picture(taught: str, tmp_path: Path) -> None:
     file = tmp_path / "scores.svg"
     done = good(*ask, "lessons", "scores", "refund a flight", "--limit", "7", "--plot", str(file))
     # Of fourteen 8 have .9, 4 have 0 and 2 have .2: 7.6 / 14.
-    assert "mean score 0.543 of 14 episode(s), of which the latest 7 are shown" in done.out
+    assert "mean score 0.543 of 14 episodes, of which the latest 7 are shown" in done.out
     assert done.out.endswith(f"drawn in {file}\n")
     drawn = file.read_text(encoding="utf-8")
     assert drawn.startswith("<?xml")
@@ -160,7 +160,7 @@ def test_merge_and_unmerge(taught: str) -> None:
     )
     [row] = good(*ask, "--json", "strategies").json
     assert (row["text"], row["trials"]) == ("ask first", 12)
-    assert good(*ask, "lessons", "unmerge", "ask first").out == "1 merge(s) undone\n"
+    assert good(*ask, "lessons", "unmerge", "ask first").out == "1 merge undone\n"
     assert good(*ask, "lessons", "unmerge", "ask first").out == "it was not merged\n"
     assert len(good(*ask, "--json", "strategies").json) == 2
     merged = good(*ask, "--json", "lessons", "merge", "guess", "ask first").json

@@ -404,7 +404,7 @@ def test_a_picture_of_values_without_trials_and_of_many_actions(url: str, tmp_pa
     file = tmp_path / "p.svg"
     show = ("policies", "show", "task=deploy", "replicas=3", "--plot", str(file))
     shown = good("--url", url, *show).out
-    assert f"drawn in {file}; 1 update(s) made without a record are missing" in shown
+    assert f"drawn in {file}; 1 update made without a record: missing" in shown
     assert file.exists()
 
 

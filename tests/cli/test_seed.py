@@ -31,7 +31,7 @@ def test_seeding_twice_learns_once(url: str, log: Path) -> None:
     again = seed(url, str(log))
     assert (again["created"], again["skipped"], again["refused"]) == (0, 12, 0)
     table = good("--url", url, "seed", str(log)).out
-    assert "0 episodes learned, 12 known already, 0 refused, from 1 file(s)" in table
+    assert "0 episodes learned, 12 known already, 0 refused, from 1 file" in table
 
 
 def test_seeding_from_packed_files_folders_patterns_and_standard_input(

@@ -251,7 +251,7 @@ class TestSections:
     def test_what_is_not_dated_or_summed_up(self, memory: Memory) -> None:
         memory.learn(TASK, [], score=0.5)
         assert memory.context(TASK).splitlines()[2:-1] == [
-            *("mean score 0.50 (1 episodes)", "last episodes:", "- score 0.50"),
+            *("mean score 0.50 (1 episode)", "last episodes:", "- score 0.50"),
         ]
 
     def test_the_same_is_said_once(self, memory: Memory) -> None:

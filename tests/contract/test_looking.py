@@ -65,6 +65,9 @@ def test_episodes_tasks_and_what_they_show(opened: Opener) -> None:
         ("task 2", 10, 10),
     }
     assert {(row.strategies, row.best) for row in tasks if row.successes} == {(2, "look")}
+    assert {(row.strategies, row.best, row.best_trials) for row in tasks if not row.successes} == {
+        (2, None, 0)  # what never worked there is not the best
+    }
     assert memory.tasks(sort="worst", limit=1)[0].text == "task 0"
     assert memory.tasks(sort="latest", limit=1)[0].last_at == max(times)
     assert [row.text for row in memory.tasks("type b")] == ["task 0"]

@@ -259,7 +259,7 @@ def test_damaged_lines_are_told(session: Session) -> None:
     assert (learned.learned, learned.unjudged) == (2, 1)
     assert len(learned.problems) == 2
     assert learned.problems[0].startswith("prompt 4: started_at")
-    assert "3 line(s)" in learned.problems[1]
+    assert "3 lines" in learned.problems[1]
 
 
 def test_what_was_not_replied_to_is_no_task(session: Session) -> None:

@@ -263,7 +263,7 @@ def test_a_session_from_its_first_prompt_to_its_end(project: Path, tmp_path: Pat
     fixing(session)
     ended = hook(session.ended(), "--test-command", "pytest", **away)
     assert (ended.out, ended.err) == (
-        "2 prompt(s) learned, 0 known already, 1 without an outcome\n",
+        "2 prompts learned, 0 known already, 1 without an outcome\n",
         "",
     )
     assert [path.name for path in project.iterdir()] == ["runs.graph"]
@@ -345,4 +345,4 @@ def test_a_memory_that_another_process_writes(project: Path, tmp_path: Path) -> 
         holder.let_go()
         holder.finish()
     later = hook(session.ended(), "--test-command", "pytest", url=url)
-    assert later.out.startswith("2 prompt(s) learned")
+    assert later.out.startswith("2 prompts learned")

@@ -418,7 +418,7 @@ def test_spans_that_do_not_fit_together_are_refused() -> None:
         of[0]["parentSpanId"], of[1]["parentSpanId"] = of[1]["spanId"], of[0]["spanId"]
 
     [reason] = broken(circle)
-    assert reason == "leads in a circle, so 2 span(s) belong to no run"
+    assert reason == "leads in a circle, so 2 spans belong to no run"
     [reason] = broken(lambda of: of[0].update(parentSpanId=of[0]["spanId"]))
     assert "leads in a circle" in reason
     [reason] = broken(lambda of: of[0].update(parentSpanId="00000000000000ff"))

@@ -19,6 +19,7 @@ from graphmem import Memory, Settings
 from graphmem.errors import GraphMemError, ValidationError, shown
 from graphmem.printable import (
     Url,
+    counted,
     guarded,
     printable,
     unguarded,
@@ -161,3 +162,16 @@ def test_messages_speak_the_language_of_the_input() -> None:
     assert shown(datetime(2026, 5, 1, tzinfo=UTC)) == "'2026-05-01T00:00:00+00:00'"
     assert shown(b"half") == "'half'"
     assert shown(("a",)) == "['a']"
+
+
+@pytest.mark.parametrize(
+    ("number", "noun", "said"),
+    [
+        (1, "file", "1 file"),
+        (0, "entry of its levels", "0 entries of its levels"),
+        (1_200, "success", "1,200 successes"),
+        (2, "strategy", "2 strategies"),
+    ],
+)
+def test_a_count_has_the_right_plural(number: int, noun: str, said: str) -> None:
+    assert counted(number, noun) == said

@@ -17,6 +17,7 @@ from graphmem.integrations.claude_code.transcript import Call, Work, works
 from graphmem.integrations.outcomes import Judge, Run, judge_of
 from graphmem.models import AbandonedAttempt, Step
 from graphmem.models.fields import MAX_STEPS
+from graphmem.printable import counted
 
 if TYPE_CHECKING:
     from graphmem.memory import Memory
@@ -54,7 +55,7 @@ class Learning:
 
     def __str__(self) -> str:
         return (
-            f"{self.learned} prompt(s) learned, {self.known} known already, "
+            f"{counted(self.learned, 'prompt')} learned, {self.known} known already, "
             f"{self.unjudged} without an outcome"
         )
 
@@ -125,7 +126,8 @@ def learn_session(memory: Memory, given: dict[str, Any], terms: Terms) -> Learni
             memory.context(AGENT, max_tokens=1)
     if refused:
         problems.append(
-            f"{len(refused)} line(s) of {path} are no JSON objects, such as {refused[0]}"
+            f"{path} has {counted(len(refused), 'line')} without a JSON object, such as "
+            f"{refused[0]}"
         )
     return learning
 

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, Field
 from graphmem.ids import canonical_json
 from graphmem.lessons.prompt import PREAMBLE
 from graphmem.models.fields import Output
+from graphmem.printable import counted
 from graphmem.text.fencing import CLOSE, ELLIPSIS, OPEN, fenced
 from graphmem.text.tokens import count_tokens, count_tokens_of_lines
 
@@ -279,7 +280,7 @@ class Erased(Answer):
     )
 
     def __str__(self) -> str:
-        return f"erased {self.episodes} episode(s)"
+        return f"erased {counted(self.episodes, 'episode')}"
 
 
 class Held(Output):
@@ -356,7 +357,7 @@ def rest(left: int, what: str, tool: str, tokens: int) -> str | None:
         return None
     enough = min(-(-(tokens + _SPARE) // 100) * 100, MOST)
     asked = f"ask {tool} with max_tokens={enough}"
-    return f"{left} {what} cut or left out; for all, {asked}."
+    return f"{counted(left, what)} cut or left out; for all, {asked}."
 
 
 def also(limit: int, tool: str) -> str | None:
@@ -383,7 +384,7 @@ def cut(text: str, max_tokens: int, tool: str, beside: int) -> tuple[str, str | 
             break
         taken += 1
         kept = "\n".join(lines[:taken])
-    return kept, rest(len(lines) - taken, "line(s)", tool, ASIDE + beside + sum(costs))
+    return kept, rest(len(lines) - taken, "line", tool, ASIDE + beside + sum(costs))
 
 
 def shortened(text: str, limit: int = SHOWN) -> str:

@@ -127,7 +127,7 @@ class Asking:
                 warnings=tuple(row for row in kept.rows if isinstance(row, answers.Warn)),
                 task_type=found.task_type,
                 more=sentences(
-                    kept.more("item(s)", "graphmem_recall"),
+                    kept.more("item", "graphmem_recall"),
                     also(limit, "graphmem_recall") if full else None,
                 ),
             )
@@ -167,7 +167,7 @@ class Asking:
         )
         headings = {section.heading for section in SECTIONS}
         left = sum(line not in headings and line not in text for line in lines)
-        return answers.Prompt(context=text, more=rest(left, "line(s)", "graphmem_context", tokens))
+        return answers.Prompt(context=text, more=rest(left, "line", "graphmem_context", tokens))
 
     def graphmem_choose(
         self,
@@ -203,7 +203,7 @@ class Asking:
                 choice=None if self._read_only else self._keep(choice),
                 strategy=kept.rows[0],
                 others=kept.rows[1:],
-                more=kept.more("candidate(s)", "graphmem_choose"),
+                more=kept.more("candidate", "graphmem_choose"),
             )
         )
 
@@ -277,7 +277,7 @@ class Asking:
             answers.Episodes(
                 episodes=kept.rows,
                 more=sentences(
-                    kept.more("episode(s)", "graphmem_evidence"),
+                    kept.more("episode", "graphmem_evidence"),
                     also(limit, "graphmem_evidence") if len(found) > limit else None,
                 ),
             )
@@ -482,7 +482,7 @@ class Holding:
         whole, tree = found.tree(MOST), found.tree(max(50, max_tokens - ASIDE))
         left = len(whole.splitlines()) - len(tree.splitlines()) + 1
         needed = ASIDE + count_tokens_of_lines(whole)
-        more = rest(left, "line(s)", "graphmem_levels_map", needed) if tree != whole else None
+        more = rest(left, "line", "graphmem_levels_map", needed) if tree != whole else None
         return told(answers.Map(tree=tree, more=more))
 
 

@@ -8,6 +8,7 @@ import logging
 import pickle
 import traceback
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -100,12 +101,12 @@ def test_settings_show_no_secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
             "url": url, "password": CANARY, "model_key": CANARY, "model_base_url": url
         }  # fmt: skip
         out += [
-            failed(lambda values=values: _shown(Settings(**values)))
+            failed(partial(_of, values))
             for values in (given, {**given, "z": "no"}, {**given, "pasword": CANARY})
         ]
         for name, value in given.items():
             monkeypatch.setenv(f"GRAPHMEM_{name.upper()}", value)
-        out += [failed(lambda: _shown(Settings())), failed(Memory.open)]
+        out += [failed(partial(_of, {})), failed(Memory.open)]
         for name in given:
             monkeypatch.delenv(f"GRAPHMEM_{name.upper()}")
     monkeypatch.chdir(tmp_path)
@@ -124,7 +125,8 @@ def test_settings_show_no_secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert CANARY not in "\n".join(out)
 
 
-def _shown(settings: Settings) -> list[str]:
+def _of(values: dict[str, Any]) -> list[str]:
+    settings = Settings(**values)
     return [str(settings), repr(settings), settings.model_dump_json(), f"{settings.url!r}"]
 
 
@@ -137,9 +139,7 @@ def test_a_server_and_a_model_are_asked_without_telling_how(
         wrong = Settings(password=CANARY, connect_timeout=2, retry_seconds=0)
         out.append(failed(lambda: Memory.open(url, settings=wrong).stats()))
     quick: dict[str, Any] = {"connect_timeout": 0.2, "retry_seconds": 0}
-    out += [
-        failed(lambda given=given: Memory.open(given, settings=Settings(**quick))) for given in URLS
-    ]
+    out += [failed(partial(Memory.open, given, settings=Settings(**quick))) for given in URLS]
 
     def quoting(handler: Handler) -> None:
         text = json.dumps({"error": f"wrong key {handler.headers['Authorization']}"})
@@ -163,7 +163,7 @@ def test_a_server_and_a_model_are_asked_without_telling_how(
             failed(lambda: memory.query("RETURN $password")),
         ]
         for name in ("jsonl", "sentinel"):
-            memory.upkeep.export(tmp_path / f"out.{name}", name)  # type: ignore[arg-type]
+            memory.upkeep.export(tmp_path / f"out.{name}", name)
         memory.upkeep.backup(tmp_path / "copy.graph")
         app = build(memory, CANARY, {"127.0.0.1:8766"})
         with TestClient(app, base_url="http://127.0.0.1:8766", follow_redirects=False) as page:

@@ -2,10 +2,10 @@
 
 // name: lessons_maintenance.ids
 // doc: The ids of a namespace's rules (those listed by episodes) and mistakes, in order.
-// returns: label string, id string
-MATCH (n:Rule) WHERE n.ns = $ns AND n.source = 'episodes' RETURN 'Rule' AS label, n.id AS id
+// returns: label string, id string, uses integer
+MATCH (n:Rule) WHERE n.ns = $ns AND n.source = 'episodes' RETURN 'Rule' AS label, n.id AS id, 0 AS uses
 UNION ALL
-MATCH (n:Mistake) WHERE n.ns = $ns RETURN 'Mistake' AS label, n.id AS id;
+MATCH (n:Mistake) WHERE n.ns = $ns RETURN 'Mistake' AS label, n.id AS id, 0 AS uses;
 
 // each: Label kind = Rule rules, Mistake mistakes
 // name: lessons_maintenance.lock_{kind}

@@ -1,13 +1,13 @@
 // Derives all data from the facts: verify compares it, rebuild writes it, erase uses both.
 
 // name: maintenance.ids
-// doc: The ids of a namespace's strategies, tasks and agents, in order.
-// returns: label string, id string
-MATCH (n:Strategy) WHERE n.ns = $ns RETURN 'Strategy' AS label, n.id AS id
+// doc: The ids of a namespace's strategies, tasks and agents, and how many episodes are said to have used them (agents: 0).
+// returns: label string, id string, uses integer
+MATCH (n:Strategy) WHERE n.ns = $ns RETURN 'Strategy' AS label, n.id AS id, coalesce(n.trials, 0) AS uses
 UNION ALL
-MATCH (n:Task) WHERE n.ns = $ns RETURN 'Task' AS label, n.id AS id
+MATCH (n:Task) WHERE n.ns = $ns RETURN 'Task' AS label, n.id AS id, coalesce(n.episodes, 0) AS uses
 UNION ALL
-MATCH (n:Agent) WHERE n.ns = $ns RETURN 'Agent' AS label, n.id AS id;
+MATCH (n:Agent) WHERE n.ns = $ns RETURN 'Agent' AS label, n.id AS id, 0 AS uses;
 
 // each: Label kind = Strategy strategies, Task tasks, Agent agents
 // name: maintenance.lock_{kind}

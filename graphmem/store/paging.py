@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -15,3 +15,20 @@ def pages(items: Sequence[T], size: int = PAGE) -> Iterator[list[T]]:
     """Yield the items in order, in lists of at most ``size``; no list if there are no items."""
     for start in range(0, len(items), size):
         yield list(items[start : start + size])
+
+
+def weighed(items: Iterable[tuple[T, int]], most: int, size: int = PAGE) -> Iterator[list[T]]:
+    """Yield the items in order, in lists of at most ``size`` that weigh ``most`` together.
+
+    An item that weighs more than that is alone.
+    """
+    page: list[T] = []
+    total = 0
+    for item, weight in items:
+        if page and (len(page) >= size or total + weight > most):
+            yield page
+            page, total = [], 0
+        page.append(item)
+        total += weight
+    if page:
+        yield page

@@ -26,8 +26,11 @@ from graphmem.ids import node_id, stream_id
 from graphmem.models import Difference
 from graphmem.policies.streams import lock
 from graphmem.search.queue import Loosened
-from graphmem.store.paging import pages
+from graphmem.store.paging import weighed
 from graphmem.store.port import TEXTS
+
+USES = 20_000
+"""Episodes of the nodes in a page: as many items can be written in its transaction."""
 
 
 class Counts(Paged):
@@ -36,13 +39,13 @@ class Counts(Paged):
     kinds = tuple(kind.name for kind in KINDS)
 
     def pages(self) -> Iterable[Page]:
-        """Return the ids of nodes, by label."""
-        ids: dict[str, list[str]] = {label: [] for label in LABELS}
+        """Return the ids of nodes, by label; those with many episodes have fewer in a page."""
+        ids: dict[str, list[tuple[str, int]]] = {label: [] for label in LABELS}
         for name in ("maintenance.ids", "lessons_maintenance.ids"):
             for row in self._graph.read(name):
-                ids[row["label"]].append(row["id"])
+                ids[row["label"]].append((row["id"], int(row["uses"])))
         for label, of_label in ids.items():
-            for page in pages(sorted(of_label)):
+            for page in weighed(sorted(of_label), USES):
                 yield Page((label, page), len(page))
 
     def compare(self, tx: Transaction, page: Page) -> Verified:

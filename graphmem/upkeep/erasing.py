@@ -1,7 +1,9 @@
 """Removes facts, and their exact share of everything derived from them.
 
-Every call is one transaction. The remaining derived data follows from the remaining facts, which
-``verify`` confirms.
+The remaining derived data follows from the remaining facts, which ``verify`` confirms. In a folder
+every call is one transaction. A server limits the memory of a transaction, so there many episodes
+go in pages, each in a transaction of its own with its exact share. A call that was interrupted has
+removed some of them; the same call again removes the rest.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import Any
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.arguments import check_flag, check_text, checked_agent
 from graphmem.graph.derived import LABELS, upkeep
-from graphmem.graph.graph import Graph, Transaction
+from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.ids import EARLIEST, from_millis, node_id, state_id, stream_id, to_millis
 from graphmem.lessons import general_rules as consolidation
 from graphmem.lessons.general_rules import Consolidated
@@ -33,6 +35,9 @@ from graphmem.upkeep.counts import derive
 from graphmem.upkeep.shares import LABELS as SHARED_LABELS
 from graphmem.upkeep.shares import Shares
 
+PAGE = 1_000
+"""Episodes of one transaction on a server."""
+
 
 class _DryRunError(Exception):
     """Rolls back the transaction of a dry run."""
@@ -50,6 +55,13 @@ class _Removed:
     steps: int = 0
     policies: int = 0
     labels: list[str] = field(default_factory=list)
+
+    def add(self, other: _Removed) -> None:
+        """Count what was removed elsewhere, too."""
+        self.episodes += other.episodes
+        self.steps += other.steps
+        self.policies += other.policies
+        self.labels += other.labels
 
 
 class Eraser:
@@ -99,9 +111,35 @@ class Eraser:
             NotFoundError: there is no such agent in this namespace.
         """
         name = str(checked_agent(agent))
+        identity = node_id(self._graph.ns, "Agent", name)
+        ahead, predictions = _Removed(), 0
+        if self._graph.must_lock:
+            ids = [row["id"] for row in self._graph.read("erasing.episodes_of", agent=identity)]
+            if len(ids) > PAGE:
+                predictions = self._drop_predictions(self._graph, name)
+                ahead, _ = self._remove_ahead(ids)
         report = self._graph.transact(lambda tx: self._erase_agent(tx, name))
         self._similarity.tidy()
-        return report
+        update = {
+            "episodes": report.episodes + ahead.episodes,
+            "steps": report.steps + ahead.steps,
+            "policies": report.policies + ahead.policies,
+            "predictions": report.predictions + predictions,
+            "removed": tuple(sorted({*report.removed, *ahead.labels})),
+        }
+        return report.model_copy(update=update)
+
+    def _drop_predictions(self, runner: Graph | Transaction, name: str) -> int:
+        run = runner.write if isinstance(runner, Graph) else runner.run
+        return int(run("erasing.drop_predictions", agent=name)[0]["removed"])
+
+    def _remove_ahead(self, ids: Sequence[str]) -> tuple[_Removed, Sequence[str]]:
+        """On a server, remove all but the last page of episodes; return what went, and the rest."""
+        removed = _Removed()
+        while self._graph.must_lock and len(ids) > PAGE:
+            page, ids = ids[:PAGE], ids[PAGE:]
+            removed.add(self._graph.transact(lambda tx, page=page: self._remove(tx, page)))  # type: ignore[misc]
+        return removed, ids
 
     def _erase_agent(self, tx: Transaction, name: str) -> EraseReport:
         ns = self._graph.ns
@@ -115,7 +153,7 @@ class Eraser:
         if row is None and not any((ids, scopes, abandoned, levels, lenses)):
             raise NotFoundError(f"no agent {name!r} in namespace {ns!r}")
         # First, so that predictions about its own policies are counted, too.
-        predictions = tx.run("erasing.drop_predictions", agent=name)
+        predictions = self._drop_predictions(tx, name)
         removed = self._remove(tx, ids)
         policies = removed.policies
         if row is not None:
@@ -136,7 +174,7 @@ class Eraser:
             episodes=removed.episodes,
             steps=removed.steps,
             policies=policies,
-            predictions=int(predictions[0]["removed"]),
+            predictions=predictions,
             abandoned=_drop_abandoned(tx, abandoned),
             entries=sum(drop(tx, level) for level in levels),
             removed=tuple(sorted(labels)),
@@ -200,9 +238,19 @@ class Eraser:
                 "both; erase(agent=...) removes all of an agent",
             )
 
+        chosen: list[str] | None = None
+        ahead, rest = _Removed(), None
+        if self._graph.must_lock and not dry_run:
+            # Chosen once: what goes first changes what is believed.
+            chosen = self._forgettable(self._graph, before, below_confidence, name)
+            ahead, rest = self._remove_ahead(chosen)
+
         def work(tx: Transaction) -> ForgetReport:
-            ids = self._forgettable(tx, before, below_confidence, name)
+            ids = rest
+            if ids is None:
+                ids = self._forgettable(tx, before, below_confidence, name)
             removed = self._remove(tx, ids)
+            removed.add(ahead)
             aged = [] if before is None else tx.run("attempts.aged", before=before, agent=name)
             labels: dict[str, int] = {}
             for label in removed.labels:
@@ -213,7 +261,7 @@ class Eraser:
                 episodes=removed.episodes,
                 steps=removed.steps,
                 removed=dict(sorted(labels.items())),
-                episode_ids=tuple(ids),
+                episode_ids=tuple(chosen or ids),
                 abandoned=_drop_abandoned(tx, [row["id"] for row in aged]),
             )
             if dry_run:
@@ -228,18 +276,15 @@ class Eraser:
         return report.model_copy(update=self.compact())
 
     def _forgettable(
-        self, tx: Transaction, before: int | None, below: float | None, agent: str | None
+        self, tx: Reader, before: int | None, below: float | None, agent: str | None
     ) -> list[str]:
         """Return the episodes that are older and whose strategies all have a lower confidence."""
-        rows = tx.run("erasing.aged", before=before, agent=agent)
+        rows = tx.read("erasing.aged", before=before, agent=agent)
         if below is None:
             return [row["id"] for row in rows]
         believed = {
             (row["agent"], row["type"], row["strategy"])
-            for row in tx.run(
-                "erasing.beliefs",
-                below=float(below),
-            )
+            for row in tx.read("erasing.beliefs", below=float(below))
         }
         return [
             row["id"]

@@ -22,6 +22,7 @@ from graphmem.graph.graph import Transaction
 from graphmem.ids import to_millis
 from graphmem.models import MistakeCard
 from graphmem.store.port import Row
+from graphmem.upkeep import erasing
 from tests.conftest import Clock, Opener
 from tests.contract.teaching import (
     NOW,
@@ -39,6 +40,12 @@ ZSTD = b"\x28\xb5\x2f\xfd"
 """How a frame of zstandard begins."""
 MARK = "quokka"
 """A word that is nowhere else."""
+
+
+@pytest.fixture(autouse=True)
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a server what many episodes take is taken in pages, here of four."""
+    monkeypatch.setattr(erasing, "PAGE", 4)
 
 
 def history(agent: str, first: int = 0, mark: str = "") -> list[Episode]:
@@ -96,6 +103,31 @@ class TestShares:
         with reference(memory) as never:
             never.learn_many(history("anna"))
             assert dump(memory) == dump(never)
+        checked(memory)
+
+    @pytest.mark.neo4j
+    @pytest.mark.parametrize("engine", ["neo4j"])
+    def test_what_was_interrupted_between_pages_can_be_called_again(
+        self, memory: Memory, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        memory.learn_many([*history("anna"), *history("ben"), *history("ben", 6)])
+        transact, begun = memory.store.transact, 0
+
+        def cut(work: Callable[[Any], Any], **options: Any) -> Any:
+            nonlocal begun
+            begun += 1
+            if begun == 3:
+                raise KeyboardInterrupt
+            return transact(work, **options)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(memory.store, "transact", cut)
+            with pytest.raises(KeyboardInterrupt):
+                memory.upkeep.erase(agent="ben")
+        assert memory.stats().episodes == 10
+        checked(memory)
+        assert memory.upkeep.erase(agent="ben").episodes == 4
+        assert memory.stats().episodes == 6
         checked(memory)
 
     def test_erasing_all_agents_leaves_nothing(self, memory: Memory) -> None:

@@ -131,14 +131,18 @@ ORDER BY at DESC, episode DESC;
 
 // name: recall.warnings
 // doc: The anti-patterns, on types of tasks (null: on all), of strategies that failed more often with their error than they worked; for
-// doc: some strategies (untyped), those on tasks without a type. Merged strategies count as one.
+// doc: some strategies (untyped), those on tasks without a type. Merged strategies count as one. Where a strategy counts by
+// doc: itself, what failed too seldom is left out first.
 // param: types list = null, untyped list = [], at_least integer = 2, above float = 0.5
 // returns: id string, agent string, strategy_id string, strategy string, error_class string, task_types list, occurrences integer
 // returns: successes integer, confidence float, lower float, upper float, status string, first_at integer, last_at integer, members list
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
+WITH collect(s.merged_into) AS wholes
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (s)<-[:WARNS_AGAINST]-(p:AntiPattern)
-WHERE ($agents IS NULL OR p.agent IN $agents)
+WHERE (p.occurrences >= $at_least OR s.merged_into IS NOT NULL OR s.id IN wholes) AND ($agents IS NULL OR p.agent IN $agents)
   AND (any(type IN p.types WHERE type IN $types) OR ($types IS NULL AND any(type IN p.types WHERE type <> 'general'))
     OR (s.id IN $untyped AND 'general' IN p.types))
 MATCH (p)-[:OPPOSED_BY]->(h:Heuristic)

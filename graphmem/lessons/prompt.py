@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from graphmem.graph.access import EVERYTHING, View, read_view
 from graphmem.graph.arguments import check_function
@@ -52,6 +53,8 @@ STRATEGIES, FAILURES, GENERAL = 5, 3, 5
 CANDIDATES = 6
 """So many strategies, by their counts on such tasks, are estimated for the task."""
 LOOKED_AT, ALL, WALKED = 50, 1_000_000_000, 10
+NEARLY, TYPES = 0.8, 1_000
+"""What is nearly enough to be among the best lessons, and of how many types of tasks to keep it."""
 MODEL_SHARE = 0.5
 """The worth of a model's rule, relative to a measured rule with the same counts."""
 
@@ -113,6 +116,8 @@ class ContextWriter:
         self._read = graph.read
         self._rules: tuple[tuple[object, ...], list[Row]] = (), []
         """The general rules of the latest asking agent, and what they follow from."""
+        self._needed: dict[str, tuple[int, int]] = {}
+        """By type of task, with how many successes and failures to look for the best lessons."""
 
     def write(
         self,
@@ -272,26 +277,51 @@ class ContextWriter:
     def _parts(
         self, known: Sequence[Row], task_type: str | None, view: View
     ) -> dict[str, list[Row]]:
-        """Return what one statement can tell, by parts."""
+        """Return what one statement can tell, by parts.
+
+        A type can have thousands of lessons, of which the best are told. So only those are looked
+        at that have nearly as many successes, or failures, as the last of them needed before. Where
+        what is found then shows that another could be among the best, all are looked at.
+        """
         everything = _unrestricted(view)
-        rows = self._read(
-            "context.parts",
-            tasks=[row["id"] for row in known],
-            keys=[row["key"] for row in known],
-            task_type=task_type or "",
-            consolidation=consolidation_id(self._graph.ns),
-            at_least=view.trials(self._graph.settings),
-            at_least_failures=view.failures(self._graph.settings),
-            above=self._graph.settings.heuristic_above,
-            most_rules=2 * RULES,
-            most_mistakes=CARDS,
-            most_heuristics=LOOKED_AT,
-            most_anti_patterns=FAILURES if everything else ALL,
-            most_general_rules=GENERAL,
-            most_episodes=RECENT,
-            agents=view.agents,
-        )
-        return {row["part"]: row["rows"] for row in rows}
+        asked: dict[str, Any] = {
+            "tasks": [row["id"] for row in known],
+            "keys": [row["key"] for row in known],
+            "task_type": task_type or "",
+            "consolidation": consolidation_id(self._graph.ns),
+            "at_least": view.trials(self._graph.settings),
+            "above": self._graph.settings.heuristic_above,
+            "most_rules": 2 * RULES,
+            "most_mistakes": CARDS,
+            "most_heuristics": LOOKED_AT,
+            "most_anti_patterns": FAILURES if everything else ALL,
+            "most_general_rules": GENERAL,
+            "most_episodes": RECENT,
+            "agents": view.agents,
+        }
+        failures = view.failures(self._graph.settings)
+        whole = everything and view.agents is None and task_type is not None
+        least = self._needed.get(task_type, (0, 0)) if whole and task_type else (0, 0)
+        while True:
+            rows = self._read(
+                "context.parts",
+                at_least_successes=least[0],
+                at_least_failures=max(failures, least[1]),
+                **asked,
+            )
+            parts = {row["part"]: row["rows"] for row in rows}
+            needed = (
+                _needed(parts.get("heuristics", ()), LOOKED_AT),
+                _needed(parts.get("anti-patterns", ()), FAILURES),
+            )
+            if least[0] <= needed[0] and least[1] <= needed[1]:
+                break
+            least = (0, 0)
+        if whole and task_type:
+            if len(self._needed) >= TYPES:
+                self._needed.clear()
+            self._needed[task_type] = (int(NEARLY * needed[0]), int(NEARLY * needed[1]))
+        return parts
 
     def _on_task(
         self, known: Sequence[Row], parts: dict[str, list[Row]], view: View
@@ -401,6 +431,11 @@ def _unrestricted(view: View) -> bool:
     return scope is None or (
         scope.can_learn is None and not scope.cannot_learn and view.min_occurrences is None
     )
+
+
+def _needed(rows: Sequence[Row], most: int) -> float:
+    """Return how many successes (or failures) it takes to be among lessons; 0 with fewer."""
+    return float(rows[-1]["needed"]) if len(rows) >= most else 0.0
 
 
 def fitted(lines: list[Line], max_tokens: int, count: Counter) -> str:

@@ -628,3 +628,42 @@ class TestTasksWithoutType:
             choice = lived.choose(task, TOOLS, explore="greedy", seed=1)
             assert choice.text == tool
             assert not choice.warnings
+
+
+def test_lessons_are_found_that_are_among_the_best_only_since_better_ones_are_gone(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graphmem.lessons.prompt.LOOKED_AT", 3)
+
+    def learned(strategy: str, times: int, *, agent: str = "a", success: bool) -> list[Episode]:
+        error = None if success else "timeout after 5 s"
+        made = Episode(
+            task="t", strategy=strategy, success=success, task_type="k", agent=agent, error=error
+        )
+        return [made] * times
+
+    memory.learn_many(
+        [
+            *learned("good", 8, success=True),
+            *learned("better", 9, agent="b", success=True),
+            *learned("best", 10, agent="b", success=True),
+            *learned("fair", 3, success=True),
+            *learned("bad", 8, success=False),
+            *learned("worse", 9, agent="b", success=False),
+            *learned("worst", 10, agent="b", success=False),
+            *learned("poor", 2, success=False),
+            Episode(task="another", strategy="aside", success=True, task_type="k", agent="a"),
+        ]
+    )
+    told = [memory.context("another", max_tokens=1_000) for _ in range(2)]
+    assert told[0] == told[1]
+    assert "best" in told[0]
+    assert "worst" in told[0]
+    assert "poor" not in told[0]
+
+    memory.upkeep.erase(agent="b")
+    told = [memory.context("another", max_tokens=1_000) for _ in range(2)]
+    assert told[0] == told[1]
+    assert all(word in told[0] for word in ("good", "fair", "bad", "poor"))
+    assert "best" not in told[0]
+    assert "worst" not in told[0]

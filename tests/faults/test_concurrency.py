@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -28,6 +29,7 @@ from tests.faults.learner import (
     keys,
     learning,
 )
+from tests.faults.sharer import STRATEGIES, Sharer, learn
 from tests.neo4j.server import Found
 
 THREADS = 16
@@ -188,6 +190,37 @@ def test_processes_that_learn_overlapping_things_on_a_server(
     assert [learner.finish() for learner in learners] == [0, 0, 0, 0]
     assert sum(sum(learner.acknowledged.values()) for learner in learners) == 6 * BATCH
     check_exactly(opened(namespace), 6 * BATCH, opened)
+
+
+@pytest.mark.neo4j
+@pytest.mark.parametrize("engine", ["neo4j"], indirect=True)
+def test_threads_and_processes_on_the_same_few_nodes_of_a_server(
+    url: str, settings: Settings, opened: Opener
+) -> None:
+    """One agent, 20 tasks and 15 strategies: everybody waits for everybody, and no call fails."""
+    namespace = f"test-{uuid4().hex}"
+    sharers = [
+        Sharer(environment(url, namespace, settings), f"process {place}", 3 * EACH)
+        for place in range(3)
+    ]
+    memory = opened(namespace)
+
+    def work(thread: int) -> int:
+        if thread < len(sharers):
+            sharers[thread].begin()
+        return sum(learn(memory, f"thread {thread}", n).created for n in range(EACH))
+
+    assert in_threads(work) == THREADS * EACH
+    assert [sharer.finish() for sharer in sharers] == [0, 0, 0]
+    numbers = [*range(EACH)] * THREADS + [*range(3 * EACH)] * len(sharers)
+    assert memory.stats().episodes == len(numbers)
+    assert {row.text: (row.trials, row.successes) for row in memory.strategies(limit=100)} == {
+        f"strategy {place}": (sum(won.values()), won[True])
+        for place in range(STRATEGIES)
+        if (won := Counter(n % 3 > 0 for n in numbers if n % STRATEGIES == place))
+    }
+    report = memory.verify()
+    assert report.ok, report.differences
 
 
 @pytest.fixture

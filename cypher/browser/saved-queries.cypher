@@ -5,15 +5,19 @@
 MATCH (s:Strategy) WHERE s.ns = $ns
 WITH s ORDER BY s.successes DESC LIMIT 5
 MATCH p = (s)-[o:OUTCOME]->(t:Task)
-WITH p ORDER BY o.trials DESC LIMIT 60
+WITH p, o ORDER BY o.trials DESC, t.id LIMIT 15
 RETURN p;
 
-// One strategy with the evidence behind it
+// One strategy with the evidence behind it: the latest episodes that worked, and those that did not
 //   :param text => "cancel_reservation"
 MATCH (s:Strategy {text: $text}) WHERE s.ns = $ns
-MATCH p = (:Agent)-[:RAN]->(e:Episode)-[:USED]->(s)
+MATCH (e:Episode)-[u:USED]->(s) WHERE u.applied
+WITH s, e ORDER BY coalesce(e.ended_at, e.started_at, e.recorded_at) DESC, e.id
+WITH s, e.success AS success, collect(e)[..6] AS latest
+UNWIND latest AS e
+MATCH p = (e)-[:USED]->(s)
 MATCH q = (e)-[:ATTEMPTED]->(:Task)
-RETURN p, q LIMIT 25;
+RETURN p, q;
 
 // Strategies that were used together
 MATCH p = (x:Strategy)-[c:CO_OCCURS_WITH]->(:Strategy) WHERE x.ns = $ns
@@ -25,8 +29,8 @@ MATCH p = (x:Strategy)-[r:SIMILAR_TO]->(:Strategy) WHERE x.ns = $ns
 WITH p, r ORDER BY r.similarity DESC LIMIT 60
 RETURN p;
 
-// Tasks similar to one, and the strategies that worked on them :param text => "how the task is
-// described"
+// Tasks similar to one, and the strategies that worked on them
+//   :param text => "how the task is described"
 MATCH (t:Task {description: $text}) WHERE t.ns = $ns
 MATCH p = (t)-[:SIMILAR_TO]->(:Task)<-[o:OUTCOME]-(:Strategy)
 WITH p, o ORDER BY o.successes DESC LIMIT 60
@@ -48,20 +52,24 @@ RETURN q;
 // What an agent learned last, from state to state
 //   :param agent => "default"
 MATCH (t:Stream {agent: $agent}) WHERE t.ns = $ns
-UNWIND range(t.last, CASE WHEN t.last > 25 THEN t.last - 24 ELSE 1 END, -1) AS seq
+UNWIND range(t.last, CASE WHEN t.last > 500 THEN t.last - 499 ELSE 1 END, -1) AS seq
 MATCH (x:Transition {id: t.id + ':' + seq})
+WITH x LIMIT 25
 MATCH q = (x)-[:UPDATED]->(:Policy)-[:IN_STATE]->(:State)
 OPTIONAL MATCH r = (:State)-[:REACHED_BY]->(x)
 RETURN q, r;
 
-// The latest events of an agent, with their subjects :param agent => "default"
+// The latest events of an agent, with their subjects
+//   :param agent => "default"
 MATCH (t:Stream {agent: $agent}) WHERE t.ns = $ns
-UNWIND range(t.last, CASE WHEN t.last > 25 THEN t.last - 24 ELSE 1 END, -1) AS seq
+UNWIND range(t.last, CASE WHEN t.last > 500 THEN t.last - 499 ELSE 1 END, -1) AS seq
 MATCH (x:Event {id: t.id + ':' + seq})
+WITH x LIMIT 25
 OPTIONAL MATCH q = (x)-[:ABOUT]->()
 RETURN x, q;
 
-// One policy, and the facts behind it :param policy => "the id of a policy"
+// One policy, and the facts behind it
+//   :param policy => "the id of a policy"
 MATCH p = (x:Policy {id: $policy})-[:IN_STATE]->(:State) WHERE x.ns = $ns
 OPTIONAL MATCH q = (x)<-[:TOOK]-(:Episode)-[:ATTEMPTED]->(:Task)
 WITH p, x, collect(q)[..10] AS episodes
@@ -91,7 +99,7 @@ RETURN p LIMIT 40;
 
 // Anti-patterns, their strategies, and alternatives (as of the last consolidation)
 MATCH p = (a:AntiPattern)-[:WARNS_AGAINST]->(:Strategy) WHERE a.ns = $ns
-WITH p, a ORDER BY a.occurrences DESC LIMIT 25
+WITH p, a ORDER BY a.occurrences DESC, a.id LIMIT 10
 OPTIONAL MATCH q = (a)-[:PREFER]->(:Strategy)
 RETURN p, q;
 

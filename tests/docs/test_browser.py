@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
-from neo4j import GraphDatabase
+from neo4j import GraphDatabase, Record
 
+from graphmem import Memory, Settings
 from graphmem.store.queries import catalog
+from tests.contract.populating import DAY, populate
+from tests.docs.test_reference import hold
 from tests.neo4j.server import Found
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -16,7 +21,6 @@ BROWSER = catalog().folder / "browser"
 QUERIES = [
     text for text in (BROWSER / "saved-queries.cypher").read_text().split(";\n") if text.strip()
 ]
-GIVEN = dict.fromkeys(("ns", "agent", "text", "id", "policy", "task", "type", "level"), "a")
 
 
 def test_every_label_has_a_style() -> None:
@@ -70,10 +74,32 @@ def test_browser_reads_the_style_as_it_is_meant() -> None:
 
 
 @pytest.mark.neo4j
-@pytest.mark.parametrize("text", QUERIES, ids=lambda text: text.strip("/ \n").partition("\n")[0])
-def test_a_saved_query_runs(text: str, neo4j: Found) -> None:
-    lines = [line for line in text.splitlines() if not line.startswith("//   :param")]
-    used = set(re.findall(r"\$(\w+)", "\n".join(lines)))
-    assert used <= GIVEN.keys()
-    with GraphDatabase.driver(neo4j.uri, auth=(neo4j.user, neo4j.password)) as driver:
-        driver.execute_query("\n".join(lines), GIVEN)
+def test_each_saved_query_shows_something(neo4j: Found) -> None:
+    """Of a memory that holds something of each kind."""
+    ns = f"browser-{uuid4().hex}"
+    settings = Settings(user=neo4j.user, password=neo4j.password, embedder="hashing")
+    with Memory.open(neo4j.uri, namespace=ns, settings=settings) as memory:
+        populate(memory, "shown")
+        hold(memory, DAY)
+        with GraphDatabase.driver(neo4j.uri, auth=(neo4j.user, neo4j.password)) as driver:
+
+            def rows(text: str, given: Mapping[str, object] | None = None) -> list[Record]:
+                return driver.execute_query(text, {"ns": ns, **(given or {})}).records
+
+            empty = []
+            for text in QUERIES:
+                lines = [line for line in text.strip().splitlines() if not line.startswith("//")]
+                names = re.findall(r"^//   :param (\w+) =>", text, re.MULTILINE)
+                used = set(re.findall(r"\$(\w+)", "\n".join(lines)))
+                assert used - {"ns"} == set(names) - {"ns"}
+                # One of the nodes that the query begins with has what is asked for.
+                given: list[dict[str, object]] = [{}]
+                for name in set(names) - {"ns"}:
+                    asked = re.search(rf"\w:(\w+) {{[^}}]*?(\w+): \${name}\b", text)
+                    assert asked
+                    label, key = asked.groups()
+                    found = rows(f"MATCH (n:{label} {{ns: $ns}}) RETURN DISTINCT n.{key} AS value")
+                    given = [one | {name: row["value"]} for one in given for row in found]
+                if not any(rows("\n".join(lines), one) for one in given):
+                    empty.append(text.strip().partition("\n")[0])
+    assert empty == []

@@ -36,7 +36,6 @@ from graphmem.store.queries import catalog
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 MARK = re.compile(r"<!-- generated: ([\w -]+) -->")
-BAR = "\\|"
 _SHORT = {"NoneType": "None", "Ellipsis": "...", "SecretStr": "str", "AwareDatetime": "datetime"}
 _ROLE = re.compile(r":(?:class|meth|mod|func):`[~.]?([\w.]+)`")
 _EXTRA_PAGES = {
@@ -116,7 +115,7 @@ def command(path: list[str]) -> str:
     options = [option for option in found.params if isinstance(option, click.Option)]
     if rows := [row for option in options if (row := option.get_help_record(context))]:
         lines += ["", "| option | what |", "|---|---|"]
-        lines += [f"| `{names.replace('|', BAR)}` | {_cell(what)} |" for names, what in rows]
+        lines += [f"| `{names}` | {_cell(what)} |" for names, what in rows]
     if isinstance(found, click.Group) and path:
         lines += ["", "| command | what |", "|---|---|"]
         for name, inner in found.commands.items():
@@ -132,7 +131,7 @@ def settings() -> str:
         default = "none" if field.default is None else f"`{field.default}`"
         what = _cell(field.description or "")
         lines.append(
-            f"| `GRAPHMEM_{name.upper()}` | {_type(field.annotation)} | {default} | {what} |"
+            f"| `GRAPHMEM_{name.upper()}` | `{_plain(field.annotation)}` | {default} | {what} |"
         )
     return "\n".join(lines)
 
@@ -226,10 +225,6 @@ def fields(kind: type) -> Iterator[tuple[str, Any, str]]:
             yield name, annotation, ""
 
 
-def _type(annotation: Any) -> str:
-    return f"`{_plain(annotation)}`".replace("|", "\\|")
-
-
 def _plain(annotation: Any) -> str:
     """Return a type without the checks that hang on it."""
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
@@ -250,7 +245,9 @@ def _marked(text: str) -> str:
 
 
 def _cell(text: str) -> str:
-    return " ".join(_marked(text).split()).replace("|", "\\|")
+    """Return a text for a cell of a table, where a bar within code is none between cells."""
+    text = " ".join(_marked(text).split())
+    return re.sub(r"(`[^`]*`)|\|", lambda found: found[1] or r"\|", text)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from graphmem.cli.options import Options
+from graphmem.cli.options import Options, at_most
 from graphmem.cli.printing import cell, print_table
 from graphmem.cli.similar import TEXT
 
@@ -20,7 +20,7 @@ SHOWN = 5
 
 
 @click.command()
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
+@at_most(20)
 @click.option(
     "--resolution",
     type=float,

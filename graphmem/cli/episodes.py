@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from graphmem.cli.options import Options, moment
+from graphmem.cli.options import Options, at_most, moment
 from graphmem.cli.printing import cell, print_table
 
 TEXT = 60
@@ -20,7 +20,7 @@ TEXT = 60
 @click.option("--strategy", help="Only those with this strategy: its text or id.")
 @click.option("--success/--failure", default=None, help="Only those that worked, or did not.")
 @click.option("--since", callback=moment, help="Since this time: ISO 8601 with time zone.")
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
+@at_most(20)
 @click.pass_obj
 def episodes(options: Options, /, **asked: Any) -> None:
     """Show episodes, the latest first.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from graphmem.cli.options import Options
+from graphmem.cli.options import Options, at_most
 from graphmem.cli.policies import described, named
 from graphmem.cli.printing import cell
 
@@ -41,7 +41,7 @@ def events() -> None:
 
 
 @events.command()
-@click.option("--limit", type=click.IntRange(1, MAX_LIMIT), default=20, show_default=True)
+@at_most(20, MAX_LIMIT)
 @click.option("--agent", help="Only this agent's stream.")
 @click.option("--follow", is_flag=True, help="Print new events as they come, until Ctrl-C.")
 @click.pass_obj
@@ -94,7 +94,7 @@ def _new(memory: Memory, places: dict[str, int]) -> tuple[list[Event], dict[str,
 @events.command()
 @click.option("--group", required=True, help="Each event goes to one consumer of a group.")
 @click.option("--consumer", required=True, help="A name that is this consumer's own.")
-@click.option("--limit", type=click.IntRange(1, MAX_LIMIT), default=100, show_default=True)
+@at_most(100, MAX_LIMIT)
 @click.option("--no-ack", is_flag=True, help="Leave the events pending with this consumer.")
 @click.option(
     "--reclaim",

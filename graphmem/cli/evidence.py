@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from graphmem.cli.options import Options
+from graphmem.cli.options import Options, at_most
 from graphmem.cli.printing import cell, print_table
 
 
 @click.command()
 @click.argument("strategy")
-@click.option("--limit", type=click.IntRange(1), default=5, show_default=True)
+@at_most(5)
 @click.option("--agent", help="Only episodes that this agent may read.")
 @click.pass_obj
 def evidence(options: Options, strategy: str, limit: int, agent: str | None) -> None:

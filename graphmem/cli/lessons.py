@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphmem.cli import plotting
-from graphmem.cli.options import Options
+from graphmem.cli.options import Options, at_most
 from graphmem.cli.printing import cell, print_json, print_table
 from graphmem.printable import counted
 from graphmem.text.task_types import GENERAL
@@ -85,7 +85,7 @@ def lessons() -> None:
     help="Posterior mean of the success rate, from 0 to 1.",
 )
 @click.option("--pooled", is_flag=True, help="Count also what is similar by meaning, and name it.")
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
+@at_most(20)
 @click.pass_obj
 def heuristics(options: Options, /, limit: int, **asked: Any) -> None:
     """Show what works for agents on types of tasks.
@@ -143,7 +143,7 @@ def _pooled(row: Heuristic) -> str:
     metavar="NUMBER",
     help="Share of the failures among failures and successes, from 0 to 1.",
 )
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
+@at_most(20)
 @click.pass_obj
 def anti_patterns(options: Options, /, limit: int, **asked: Any) -> None:
     """Show what fails with which errors, and what did better.
@@ -217,7 +217,7 @@ def _rule(row: Rule) -> tuple[Any, ...]:
 @click.option("--task", help="Only mistakes in this task.")
 @click.option("--worker", help="Only mistakes of this worker.")
 @click.option("--agent", help="By the episodes alone that this agent may read.")
-@click.option("--limit", type=click.IntRange(1), default=30, show_default=True)
+@at_most(30)
 @click.pass_obj
 def mistakes(options: Options, /, **asked: Any) -> None:
     """Show the mistakes of mistake cards, the most frequent first.
@@ -250,7 +250,7 @@ def _mistake(row: Mistake) -> tuple[Any, ...]:
 
 @lessons.command()
 @click.argument("task")
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
+@at_most(20)
 @plotting.option("all scores")
 @click.pass_obj
 def scores(options: Options, task: str, limit: int, plot: str | None) -> None:

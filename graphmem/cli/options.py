@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.decorators import FC
 
 from graphmem.cli.printing import print_json
 
@@ -24,6 +25,13 @@ NAMES = 20
 """Most namespaces in the error for one that does not exist."""
 
 as_agent = click.option("--agent", help="Act as this agent; default: anybody.")
+
+
+def at_most(default: int, limit: int | None = None) -> Callable[[FC], FC]:
+    """Return the option that says how many are shown."""
+    kind = click.IntRange(1, limit)
+    what = "Show this many at most."
+    return click.option("--limit", type=kind, default=default, show_default=True, help=what)
 
 
 def by_tags(command: Callable[..., None]) -> Callable[..., None]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import Options, moment
+from graphmem.cli.options import Options, at_most, moment
 from graphmem.cli.printing import cell, print_table
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def know(
 
 @people.command()
 @click.option("--domain", help="Only this one.")
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
+@at_most(20)
 @click.pass_obj
 def knowledge(options: Options, domain: str | None, limit: int) -> None:
     """Show known facts, and what contradicts them. The highest confidence comes first.

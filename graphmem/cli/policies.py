@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from graphmem.cli import plotting
-from graphmem.cli.options import Options, moment
+from graphmem.cli.options import Options, at_most, moment
 from graphmem.cli.printing import cell, print_json, print_table, progress
 from graphmem.printable import counted
 
@@ -88,7 +88,7 @@ def best(
 
 @policies.command("list")
 @click.option("--agent", help="Only this agent's; default: all agents.")
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
+@at_most(20)
 @click.pass_obj
 def list_(options: Options, agent: str | None, limit: int) -> None:
     """List policies by value, the highest first.

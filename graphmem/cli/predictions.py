@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from graphmem.cli import plotting
-from graphmem.cli.options import Options, json_object, moment
+from graphmem.cli.options import Options, at_most, json_object, moment
 from graphmem.cli.printing import cell, print_json, print_table
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def resolve(
 @predictions.command("list")
 @click.option("--status", type=click.Choice(["open", "resolved", "expired"]), help="Only these.")
 @click.option("--subject", help="Only those about this.")
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
+@at_most(20)
 @click.pass_obj
 def list_(
     options: Options,

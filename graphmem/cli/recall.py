@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import Options
+from graphmem.cli.options import Options, at_most
 from graphmem.cli.printing import cell, print_table
 from graphmem.cli.similar import searchable
 
@@ -41,7 +41,7 @@ TEXT = 60
 
 @click.command()
 @click.argument("text")
-@click.option("--limit", type=click.IntRange(1), default=5, show_default=True)
+@at_most(5)
 @click.option("--agent", help="Use only outcomes that this agent may read.")
 @click.option(
     "--max-hops",

@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 @click.argument("logs", nargs=-1, required=True, metavar="LOG...")
 @click.option("--format", "format_name", metavar="NAME", help="Log format; default: by content.")
 @click.option("--agent", help="Name of the agent, instead of the one in the log.")
-@click.option("--batch-size", type=click.IntRange(1, 100_000), default=100, show_default=True)
+@click.option(
+    "--batch-size",
+    type=click.IntRange(1, 100_000),
+    default=100,
+    show_default=True,
+    help="Learn this many records in a transaction.",
+)
 @click.option("--limit", type=click.IntRange(1), help="Most records of each file.")
 @click.option(
     "--workers",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import Options
+from graphmem.cli.options import Options, at_most
 from graphmem.cli.printing import cell, print_table, progress
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _load_beside(memory: Memory) -> None:
 
 @click.command()
 @click.argument("strategy")
-@click.option("--limit", type=click.IntRange(1), default=10, show_default=True)
+@at_most(10)
 @click.pass_obj
 def similar(options: Options, strategy: str, limit: int) -> None:
     """Show the strategies with the texts most like STRATEGY. STRATEGY is its id or text.

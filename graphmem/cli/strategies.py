@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import Options
+from graphmem.cli.options import Options, at_most
 from graphmem.cli.printing import print_table
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ STRATEGY_COLUMNS = (
 @click.option("--task", help="The key or the wording of a task; default: over all tasks.")
 @click.option("--task-type", help="Only tasks of this type.")
 @click.option("--agent", help="Only outcomes of this agent.")
-@click.option("--limit", type=click.IntRange(1), default=10, show_default=True)
+@at_most(10)
 @click.pass_obj
 def strategies(
     options: Options, task: str | None, task_type: str | None, agent: str | None, limit: int

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from graphmem.cli.options import Options
+from graphmem.cli.options import Options, at_most
 from graphmem.cli.printing import cell, print_table
 
 COLUMNS = (
@@ -32,7 +32,7 @@ TEXT = 60
     show_default=True,
     help="What comes first: most episodes, the best or worst bound, the latest episode.",
 )
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
+@at_most(20)
 @click.pass_obj
 def tasks(options: Options, /, **asked: Any) -> None:
     """Show tasks, their success rates and the best strategy on each.

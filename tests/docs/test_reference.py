@@ -301,6 +301,8 @@ class TestCommandLine:
             ), f"no example of {name}"
             assert f"<!-- generated: {name} -->" in text
             assert command.help
+            for option in command.params:
+                assert not isinstance(option, click.Option) or option.help, f"{name} {option.name}"
 
     def test_no_option_is_made_up(self) -> None:
         known = {"-h", "--help"}

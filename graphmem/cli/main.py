@@ -171,6 +171,8 @@ def main(arguments: list[str] | None = None) -> None:
         click.echo("stopped", err=True)
         code = 130
     except click.ClickException as error:
+        if isinstance(error, click.UsageError):  # a list of choices has tabs
+            error = click.UsageError(error.format_message().expandtabs(2), error.ctx)
         error.show()
         code = error.exit_code
     except GraphMemError as error:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import codecs
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from graphmem.cli.options import Options
 from graphmem.cli.printing import cell, console, print_json, print_table
 from graphmem.errors import UnavailableError
+from graphmem.files import writing
 from graphmem.printable import counted, printable
 
 if TYPE_CHECKING:
     from graphmem.seeding import Refusal, SeedReport, Source
+
+_Text = TextIO | codecs.StreamWriter
 
 
 @click.command()
@@ -156,15 +160,16 @@ def _cluster(address: str) -> Iterator[Executor]:
         yield client.get_executor()  # type: ignore[no-untyped-call]
 
 
-def _sink(stack: ExitStack, refused: str | None) -> IO[str] | None:
+def _sink(stack: ExitStack, refused: str | None) -> _Text | None:
+    """Return what refusals are written to: a file that is there when all are read, or nothing."""
     if refused is None:
         return None
     if refused == "-":
         return sys.stdout
-    return stack.enter_context(Path(refused).open("w", encoding="utf-8"))
+    return codecs.getwriter("utf-8")(stack.enter_context(writing(refused)))
 
 
-def _write_line(sink: IO[str], refusal: Refusal) -> None:
+def _write_line(sink: _Text, refusal: Refusal) -> None:
     sink.write(printable(refusal.model_dump_json()) + "\n")
     sink.flush()
 

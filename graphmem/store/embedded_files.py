@@ -333,8 +333,11 @@ def write_backup(session: kglite.Session, folder: Path) -> tuple[int, int]:
         folder.parent.mkdir(parents=True, exist_ok=True)
         new = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
         try:
-            with translated(path=folder), UNFORKED.lock:
-                session.backup(str(new / GRAPH))
+            try:
+                with translated(path=folder), UNFORKED.lock:
+                    session.backup(str(new / GRAPH))
+            except StorageError as error:
+                raise StorageError(f"cannot write {folder}: {error}") from error
             graph = print_of(new / GRAPH)
             Manifest(checkpoint=1, graph=graph, nodes=session.node_count(), mark=Mark(1)).write(new)
             new.chmod(0o755)

@@ -9,6 +9,7 @@ with a limit on the size of each file.
 
 from __future__ import annotations
 
+import secrets
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -190,3 +191,47 @@ def test_an_import_stops_where_the_disk_is_full_and_goes_on(
         f"imported {episodes - kept} {kept} {episodes}",
         "verified True",
     ]
+
+
+WRITING = """
+import resource, sys
+from pathlib import Path
+from graphmem.cli.main import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+folder = Path(sys.argv[1])
+for command in (
+    ("seed", str(folder.parent / "bad.jsonl"), "--refused"),
+    ("upkeep", "export", "--format", "jsonl"),
+    ("upkeep", "export", "--format", "sentinel"),
+    ("backup",),
+):
+    try:
+        main([*command, str(folder / command[0])])
+    except SystemExit as end:
+        print(end.code, [path.name for path in folder.iterdir()])
+"""
+
+
+def test_a_file_that_does_not_fit_is_named_and_leaves_nothing(tmp_path: Path) -> None:
+    """What a command writes where it is told to: it is whole, or not there."""
+    url, out = str(tmp_path / "memory.graph"), tmp_path / "out"
+    bad = '{"task": "t", "strategy": "s", "success": "' + "x" * 300 + '"}\n'
+    (tmp_path / "bad.jsonl").write_text(bad * 100)
+    with Memory.open(url, settings=Settings(embedder="hashing")) as memory:
+        memory.learn("t", "s", success=True, summary=secrets.token_hex(50_000))
+    out.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", WRITING, str(out)],
+        cwd=REPOSITORY,
+        env=environment(url, "default", Settings(), GRAPHMEM_EMBEDDER="hashing"),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stdout == "1 []\n" * 4, done
+    lines = done.stderr.splitlines()
+    for line, name in zip(lines, ("seed", "upkeep", "upkeep", "backup"), strict=True):
+        assert line.startswith("Error: ")
+        assert str(out / name) in line
+        assert "[Errno" not in line

@@ -5,18 +5,20 @@
 // option: on  on some tasks, by id
 // option: used  in which some strategies were applied, by id
 // option: by  of some agents
-// option: newest  of all, at most twenty: only the latest of each task are looked at
+// option: newest  of all: it looks only at tasks whose latest episode is late enough, and at the latest twenty of each
+// option: all  more than twenty: it looks at all episodes of these tasks
 // param: tasks list = null, strategies list = null, types list = null, task_type string = null, success boolean = null
 // param: since integer = null
 // returns: id string, task string, task_type string, agent string, success boolean, score float, error string, steps integer, at integer
 // returns: recorded_at integer, source_key string, strategies list
 MATCH (t:Task)                                                                                        //? newest
 WHERE t.ns = $ns                                                                                      //? newest
-WITH t.described_at AS at ORDER BY at DESC LIMIT $limit                                               //? newest
-WITH min(at) AS since_at                                                                              //? newest
+WITH t.described_at AS told ORDER BY told DESC LIMIT $limit                                           //? newest
+WITH min(told) AS since_at                                                                            //? newest
 MATCH (t:Task)                                                                                        //? newest
 WHERE t.ns = $ns AND t.described_at >= since_at                                                       //? newest
-MATCH (t)-[:RECENT]->(e:Episode)                                                                      //? newest
+MATCH (t)-[:RECENT]->(e:Episode)                                                                      //? newest !all
+MATCH (t)<-[:ATTEMPTED]-(e:Episode)                                                                   //? newest all
 MATCH (t:Task)                                                                                        //? on !newest
 WHERE t.id IN $tasks AND toString(t.ns) = $ns                                                         //? on !newest
 MATCH (t)<-[:ATTEMPTED]-(e:Episode)                                                                   //? on !newest

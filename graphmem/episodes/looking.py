@@ -60,8 +60,8 @@ class Looking:
             text = str(checked_text("strategy", strategy))
             asked["strategies"] = [text, strategy_id(self._graph.ns, text)]
             options.append("used")
-        if not options and task_type is None and success is None and limit <= RECENT:
-            options = ["newest"]
+        if not options and task_type is None and success is None:
+            options = ["newest"] if limit <= RECENT else ["newest", "all"]
         rows = self._graph.read("looking.episodes", *options, **asked)
         return [
             EpisodeRow(

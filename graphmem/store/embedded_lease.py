@@ -1,4 +1,4 @@
-"""The write lease of a folder, as the threads of this process share it."""
+"""The write lease of a folder, which the threads of this process share."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from graphmem.store.embedded_locks import changed_hands, owner_of
 from graphmem.store.embedded_queue import Queue
 
 _POLL = 0.05
-"""Seconds between two looks whether it is one's turn."""
+"""Seconds between two looks at the line."""
 _NEXT_POLL = 0.01
-"""Seconds between two attempts of who is next to take the lease from another process."""
+"""Seconds between two attempts of the next in line to take the lease from another process."""
 _CLOSING = 60.0
 """Seconds that closing waits for a running transaction."""
 
 
 class Writer(Protocol):
-    """What has the lease, by turns, until it is closed."""
+    """The holder of the lease, by turns, until it is closed."""
 
     @property
     def held(self) -> bool:
@@ -35,7 +35,7 @@ class Writer(Protocol):
 
     @property
     def over(self) -> bool:
-        """Whether it never has it again."""
+        """Whether it lost the lease for good."""
         ...
 
     @property
@@ -58,10 +58,10 @@ W = TypeVar("W", bound=Writer)
 class Lease(Generic[W]):
     """The lease of one folder: its users share one writer, which the last of them closes.
 
-    The writer gives the lease back when it is not used; who wants to write takes it again.
+    The writer gives the lease back when it is idle, and takes it again for a write.
 
-    One thread at a time opens the writer. Nothing is locked while it does, nor while another
-    process has the lease: whoever can do without a writer goes on.
+    One thread at a time opens the writer. Nothing is locked meanwhile, nor while another process
+    has the lease: threads that need no writer go on.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -76,7 +76,7 @@ class Lease(Generic[W]):
         self._users: weakref.WeakSet[object] = weakref.WeakSet()
         self._refused: tuple[float, str] | None = None
         self.abandoned = -math.inf
-        """When a writer was given up last: who reads a snapshot since then has what it wrote."""
+        """When a writer last gave up: a snapshot taken since then has what it wrote."""
 
     def take(
         self, user: object, opened: Callable[[], W], wait: float, check: Callable[[], None]
@@ -85,11 +85,11 @@ class Lease(Generic[W]):
 
         Args:
             user: who wants it.
-            opened: opens a writer, or lets the one that is there take the lease again, or raises
+            opened: opens a writer, or lets the present one take the lease again; it raises
                 LockedError at once if another process has the lease.
-            wait: seconds to try again for, from when the lease changed hands last. Threads that
+            wait: seconds to try again for, from the last change of the lease's holder. Threads that
                 wait at the same time share the attempts.
-            check: called in between; what it raises ends the wait.
+            check: called in between; an error of it ends the wait.
         """
         since = time.monotonic()
         hands: int | None = None
@@ -126,7 +126,7 @@ class Lease(Generic[W]):
                 self._end_waiting()
 
     def join(self, user: object) -> W | None:
-        """Return the writer of this process, if there is one, which may not have the lease now.
+        """Return the writer of this process, if there is one; it may not have the lease now.
 
         The user has it until :meth:`give`.
         """
@@ -136,7 +136,7 @@ class Lease(Generic[W]):
             return self._joined(user)
 
     def leave_behind(self, writer: W) -> None:
-        """Give up a writer that is not what there is, unless a thread opens or closes it now."""
+        """Give up a writer that is out of date, unless a thread opens or closes it now."""
         with self._changed:
             if self._busy or self._writer is not writer or writer.held:
                 return
@@ -145,7 +145,7 @@ class Lease(Generic[W]):
 
     @property
     def behind(self) -> W | None:
-        """The writer, which has given the lease back: for who opens one."""
+        """The writer, which has given the lease back, for the thread that opens one."""
         return self._writer
 
     def give(self, user: object) -> None:
@@ -155,7 +155,7 @@ class Lease(Generic[W]):
             LockedError: the transaction takes too long. The writer was not given back.
         """
         with self._changed:
-            self._changed.notify_all()  # threads of this user need not wait any longer
+            self._changed.notify_all()  # threads of this user stop waiting
             writer = self._writer
             if writer is None or user not in self._users:
                 return
@@ -215,7 +215,7 @@ class Lease(Generic[W]):
         return writer
 
     def _stand_in_line(self) -> None:
-        """Raise a LockedError where other processes waited before this one."""
+        """Raise a LockedError if other processes waited before this one."""
         if self._queue is None or self._folder is None:
             return
         with self._changed, contextlib.suppress(OSError):  # then without a place in the line

@@ -58,21 +58,21 @@ GRACE = 15.0
 """Seconds that an attempt gets beyond those for connecting, however late in a call it begins: a
 server that has just started needs some to plan a statement."""
 _ATTEMPTS = 5
-"""Attempts to make at least, regardless of time, where another writer was quicker."""
+"""The least number of attempts, regardless of time, if another writer was quicker."""
 _CHANGED = {"DeadlockDetected", "EntityNotFound"}
 """Codes of errors that another writer causes, besides violated constraints."""
 _OVER = ("TransactionTimedOut", "Terminated", "LockClientStopped")
-"""How the code of an error begins with which a server ends a transaction whose time is over."""
+"""The prefix of the error code when a server ends a transaction whose time is over."""
 _PER_TRANSACTION = "db.memory.transaction.max"
 """The setting of a server that limits the memory of a transaction."""
 _SOON, _LATER = (0.01, 0.25), (0.1, 1.0)
-"""Seconds to wait before the second attempt, and at most: for another writer, for the server."""
+"""Seconds to wait before the second attempt, and the most: for another writer, for the server."""
 _CLOSING = 10.0
 """Seconds that closing waits for running calls."""
 _NO_INDEX = " schema index: graphmem_"
-"""In what the server says of a search by an index that is not there."""
+"""Part of the server's message about a search by an index that does not exist."""
 _POLL = 0.1
-"""Seconds between two looks at an index that is being made."""
+"""Seconds between two looks at an index that is being built."""
 _log = logging.getLogger(__name__)
 
 
@@ -85,7 +85,7 @@ class _DeadlockError(ChangedError):
 
 
 class _UnfitError(GraphMemError):
-    """Ends an attempt of which nothing is to stay."""
+    """Ends an attempt that must leave nothing."""
 
 
 class _Transaction:
@@ -101,11 +101,11 @@ class _Transaction:
 class Neo4jStore:
     """A graph on a Neo4j server, a cluster or Aura.
 
-    Transactions are run again after errors that this can help with, until ``retry_seconds`` after
-    the call: by this class and not by the driver, whose time begins at the first error and whose
-    pauses grow to many seconds. Which errors these are, the driver says; it also chooses the member
-    of a cluster, a reader for what only reads. Transactions are chained by bookmarks, so that later
-    reads see earlier writes.
+    Transactions are repeated, if that can help, until ``retry_seconds`` after the call. This class
+    does it, not the driver, because the driver's time begins at the first error and its pauses grow
+    to many seconds. The driver says which errors to repeat; it also chooses the member of a
+    cluster, and a reader for reads. Bookmarks chain transactions, so that later reads see earlier
+    writes.
     """
 
     def __init__(self, url: str, settings: Settings) -> None:
@@ -119,7 +119,7 @@ class Neo4jStore:
         address = urlunsplit(parts._replace(netloc=netloc, path="", fragment=""))
         self.url = without_password(address)
         self._query = parts.query
-        """What the driver quotes, and may hold a password."""
+        """Texts that the driver quotes, and that may hold a password."""
         if secret is None:
             raise SettingsError(
                 f"no password for {self.url}; set GRAPHMEM_PASSWORD (and GRAPHMEM_USER)"
@@ -185,21 +185,21 @@ class Neo4jStore:
         return self._again(lambda _: self._alone(query, params, neo4j.RoutingControl.READ, _rows))
 
     def ask(self, query: Query, limits: Limits, /, **params: Any) -> Rows:
-        """Run a query of others once; the server ends it when its time is over."""
+        """Run a user's query once; the server ends it when its time is over."""
         check_stoppable(query.text)
         bound = query.bind(params)
-        with self._call():  # until the answer is there, whatever the server goes on with
+        with self._call():  # until the answer comes, whatever the server goes on with
             return ask(lambda: self._opened(neo4j.READ_ACCESS), query.text, bound, limits)
 
     def write(self, query: Query, /, **params: Any) -> list[Row]:
-        """Run one statement in a managed transaction, again where that can help."""
+        """Run one statement in a managed transaction; repeat it if that can help."""
         self._ready()
         return self._again(lambda _: self._alone(query, params, neo4j.RoutingControl.WRITE, _rows))
 
     def attempt(
         self, query: Query, fits: Callable[[list[Row]], bool], /, **params: Any
     ) -> list[Row]:
-        """Run one statement in a managed transaction, rolled back where its rows do not fit."""
+        """Run one statement in a managed transaction; roll it back if its rows do not fit."""
 
         def take(result: neo4j.Result) -> list[Row]:
             rows = _rows(result)
@@ -225,7 +225,7 @@ class Neo4jStore:
 
     @contextlib.contextmanager
     def one_call(self) -> Iterator[None]:
-        """Have all that is asked within share the time of one call."""
+        """Let all calls within share the time of one call."""
         self._shared.deadline = time.monotonic() + self._retry_seconds
         try:
             yield
@@ -237,7 +237,7 @@ class Neo4jStore:
         return contextlib.nullcontext()
 
     def _look(self) -> None:
-        """Bring what an older graphmem wrote to the present version before it is first read."""
+        """Bring data of an older graphmem to the present version before the first read."""
         self._looked = True  # what follows reads, too
         try:
             if schema.outdated(schema.check(self.read)):
@@ -264,10 +264,10 @@ class Neo4jStore:
         return self._again(attempt)
 
     def _again(self, attempt: Callable[[float], T]) -> T:
-        """Return what an attempt does, again where that can help, until the call's time is over.
+        """Return the result of an attempt; repeat it, if that can help, within the call's time.
 
-        An attempt is told how many seconds it may wait: those that are left, but not too few to
-        do anything.
+        An attempt is told how many seconds it may wait: those that are left, but enough to do
+        something.
         """
         alone = time.monotonic() + self._retry_seconds
         deadline, attempts = getattr(self._shared, "deadline", alone), 0
@@ -379,7 +379,7 @@ class Neo4jStore:
         return Neo4jEntries(self.read, self.write, namespace)
 
     def _search(self, query: Query, /, **params: Any) -> list[Row]:
-        """Run a reading statement; make a search index anew where somebody dropped it."""
+        """Run a reading statement; make a search index anew if somebody dropped it."""
         try:
             return self.read(query, **params)
         except QueryError as error:
@@ -508,7 +508,7 @@ class Neo4jStore:
 
 
 def _refusal(code: str, said: str) -> GraphMemError | None:
-    """Return our error for what a server refuses however often it is tried."""
+    """Return our error for a request that the server always refuses."""
     if code == "DatabaseNotFound":
         return SettingsError(f"{said}; check GRAPHMEM_DATABASE")
     if said.startswith("Impersonation"):

@@ -22,7 +22,7 @@ TEXTS = {"Strategy": "strategies", "Task": "tasks"}
 """Labels of nodes with searchable texts, and their names in procedures."""
 
 CLOSED = "the memory is closed; open it again with Memory.open"
-"""What a use after closing is told."""
+"""The message for a use after closing."""
 
 Row = dict[str, Any]
 Near = list[tuple[str, float]]
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class Rows(Listed[Row]):
-    """The rows of an answer, as a list; ``truncated`` says whether there were more."""
+    """The rows of an answer as a list; ``truncated`` says whether there were more."""
 
     def __init__(self, rows: Iterable[Row] = (), *, truncated: bool = False) -> None:
         super().__init__(rows)
@@ -49,7 +49,7 @@ class Rows(Listed[Row]):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a query of others may use."""
+    """The limits of a user's query."""
 
     seconds: float
     rows: int
@@ -94,7 +94,7 @@ class Loss:
 
 
 given_up: ContextVar[Event | None] = ContextVar("given_up", default=None)
-"""Set where nobody waits for the answer of a call any more."""
+"""Set when nobody waits for the answer of a call any more."""
 
 
 def check_wanted() -> None:
@@ -126,7 +126,7 @@ class Transaction(Protocol):
         ...
 
     def finish(self, query: Query, /, **params: Any) -> list[Row]:
-        """Run the last statement of the transaction, which can be cheaper; nothing may follow."""
+        """Run the last statement of the transaction, which can be cheaper; none may follow."""
         ...
 
 
@@ -166,9 +166,9 @@ class Store(Protocol):
         ...
 
     def ask(self, query: Query, limits: Limits, /, **params: Any) -> Rows:
-        """Run a query of others (:func:`~graphmem.store.queries.readable`), within limits.
+        """Run a user's query (:func:`~graphmem.store.queries.readable`), within limits.
 
-        It answers with the first rows where there are more than the limit.
+        If there are more rows than the limit, it returns the first ones.
 
         Raises:
             QueryError: it took too long or too much memory, or the engine refused it.
@@ -182,9 +182,9 @@ class Store(Protocol):
     def attempt(
         self, query: Query, fits: Callable[[list[Row]], bool], /, **params: Any
     ) -> list[Row]:
-        """Run one statement in a transaction of its own, undone where its rows do not fit.
+        """Run one statement in a transaction of its own; undo it if its rows do not fit.
 
-        It must write nothing where it returns nothing. Returns no rows where nothing was written:
+        It must write nothing if it returns nothing. The result has no rows if nothing was written:
         it found none, they do not fit, or another writer was quicker.
         """
         ...
@@ -192,8 +192,8 @@ class Store(Protocol):
     def transact(self, work: Callable[[Transaction], T], *, brief: bool = False) -> T:
         """Run ``work`` in one transaction and return its answer.
 
-        With ``brief`` it takes little work: where it takes long, it waits for other writers, and a
-        server ends it.
+        ``brief`` says that it takes little work: if it takes long, it waits for other writers, and
+        a server ends it.
 
         An exception rolls everything back. ``work`` is run again after a transient error (a
         deadlock, a change of leader) or a ChangedError, so it must have no other effects. The first
@@ -202,11 +202,11 @@ class Store(Protocol):
         ...
 
     def one_call(self) -> AbstractContextManager[None]:
-        """Have all that this thread asks within share the time of one call, if that is limited."""
+        """Let all calls of this thread share the time of one call, if that is limited."""
         ...
 
     def alone(self) -> AbstractContextManager[None]:
-        """Keep others from writing files beside the graph within, where there are such files."""
+        """Keep others from writing files beside the graph meanwhile, if there are such files."""
         ...
 
     def view(self, work: Callable[[Transaction], T]) -> T:
@@ -248,7 +248,7 @@ class Store(Protocol):
         ...
 
     def restore(self, folder: Path) -> tuple[int, int]:
-        """Fill this store, of which nothing is there yet, from a backup; return bytes and nodes.
+        """Fill this empty store from a backup; return bytes and nodes.
 
         Raises:
             StorageError: the backup is not complete, or there is a memory already.
@@ -257,11 +257,11 @@ class Store(Protocol):
         ...
 
     def accept_loss(self) -> Loss:
-        """Go on with the files that are there; return what they lack.
+        """Go on with the present files; return what they lack.
 
         Raises:
             LockedError: another process writes.
-            StorageError: what is there cannot be read.
+            StorageError: the present files cannot be read.
         """
         ...
 
@@ -390,7 +390,7 @@ class EntryIndex(Protocol):
     def nearest(
         self, vector: Vector, asked: Question, levels: Mapping[str, str], limit: int
     ) -> list[Row]:
-        """Return the nearest of the entries that fit a question, exactly, the nearest first.
+        """Return the nearest entries that match a question, exactly, the nearest first.
 
         Rows have the columns of ``entries.matching``, and their similarity, rounded to six places.
         Equally near ones follow by relevance, then the latest, then by id.
@@ -406,15 +406,15 @@ class EntryIndex(Protocol):
         ...
 
     def facts_lacking(self) -> list[Row]:
-        """Return what is known and has no vector: rows {id, text}."""
+        """Return facts without a vector: rows {id, text}."""
         ...
 
     def put_facts(self, rows: Sequence[Row], vectors: Mapping[str, Vector]) -> None:
-        """Store the vectors of what is known (rows of :meth:`facts_lacking`), by text."""
+        """Store the vectors of facts (rows of :meth:`facts_lacking`), by text."""
         ...
 
     def near_facts(self, vector: Vector) -> Near:
-        """Return all that is known and has a vector, the nearest first."""
+        """Return all facts with a vector, the nearest first."""
         ...
 
     def tidy(self) -> None:
@@ -424,9 +424,9 @@ class EntryIndex(Protocol):
 
 @dataclass(frozen=True)
 class Question:
-    """What entries must be like: the optional lines of ``entries.matching``, and their values."""
+    """Conditions on entries: the optional lines of ``entries.matching``, and their values."""
 
     options: tuple[str, ...]
     params: Mapping[str, Any]
     fits: Callable[[str], bool] | None = None
-    """Whether a set of tags, as JSON, fits; None: all do."""
+    """Whether a set of tags, as JSON, matches; None: all do."""

@@ -12,9 +12,9 @@ A file contains statements that end in a semicolon at the end of a line, each af
     // param: key string, limit integer = 5     (type; after "=" the default of an optional one)
     // returns: id string, created boolean
 
-A statement may have optional lines, for what most calls do without: engines parse each call anew,
-so that a short text is a fast one. Such a line ends in the names of options, each declared in the
-header, and is sent only where all of these are wanted (``!name``: where that is not)::
+A statement may have optional lines, which most calls do not need: engines parse each call anew, so
+a short text is fast. Such a line ends in the names of options, which the header declares. It is
+sent only if all of these are wanted (``!name``: if that is not wanted)::
 
     // option: dated  with the time of the episode
     SET s.trials = s.trials + 1
@@ -73,7 +73,7 @@ _ALIAS = re.compile(r"(?:.*\bAS\s+)?`?(\w+)`?", re.IGNORECASE | re.DOTALL)
 _ATOM = re.compile(r"[$\w.]+")
 
 INSTALLED = "custom.graphmem."
-"""What stands before the names of procedures that a server has installed."""
+"""The prefix of names of procedures that a server has installed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +101,15 @@ class Query:
     """Its name for Cypher users of a server, after ``custom.graphmem.``"""
 
     options: Mapping[str, str] = field(default_factory=dict)
-    """What marks optional lines, and what each is for; such a text runs as :meth:`wanting`."""
+    """The options of optional lines, and what each is for; such a text runs as :meth:`wanting`."""
     _others: Set[str] = frozenset()
-    """Parameters of the whole that a variant is without."""
+    """Parameters of the whole that a variant lacks."""
     _variants: dict[frozenset[str], Query] = field(default_factory=dict, compare=False, repr=False)
 
     def wanting(self, *options: str) -> Query:
         """Return the statement with the optional lines for these options, and no others.
 
-        Parameters that it is then without may be given all the same: they are not sent.
+        Parameters that the result lacks may still be given: they are not sent.
 
         Raises:
             ProcedureError: an option is not declared.
@@ -191,7 +191,7 @@ def readable(text: str) -> Query:
 
 @cache
 def _installed() -> frozenset[str]:
-    """Return the names, in small letters, by which a server has procedures that only read."""
+    """Return the names, in small letters, of installed procedures that only read."""
     return frozenset(
         f"{INSTALLED}{query.install}".lower()
         for query in catalog()
@@ -209,7 +209,7 @@ def schema_of(engine: str) -> list[Query]:
 
 
 def refuse_writing(query: Query) -> ReadOnlyError:
-    """Return the error for a procedure that writes where only reading is allowed."""
+    """Return the error for a procedure that writes when only reading is allowed."""
     return ReadOnlyError(f"{query.name} writes (mode {query.mode}); only reading is allowed here")
 
 
@@ -476,7 +476,7 @@ def _chosen(text: str, wanted: Set[str]) -> str:
 
 
 def _endings(text: str) -> Iterator[str]:
-    """Yield a text in each form that its optional lines after the last RETURN give it."""
+    """Yield the forms that the optional lines after the last RETURN give a text."""
     ending = text[text.rfind("\nRETURN") + 1 :]
     marks = sorted(_marks(ending))
     for count in range(len(marks) + 1):

@@ -144,7 +144,7 @@ def test_a_child_does_not_keep_the_lease_of_a_killed_parent(folder: str) -> None
 
 
 AT_ANY_MOMENT = """
-import os, signal, sys, tempfile, threading, time
+import faulthandler, os, sys, tempfile, threading, time
 from graphmem import Memory, Settings
 from graphmem.errors import ForkedError, LockedError, StoreError
 
@@ -188,7 +188,7 @@ threads = [forever(work) for work in (
 
 
 def in_child():
-    signal.alarm(60)
+    faulthandler.dump_traceback_later(60, exit=True)
     for inherited in (memory, held):
         for call in (
             lambda: inherited.learn("a task", "in the child", success=True),
@@ -312,7 +312,7 @@ def test_a_fork_waits_for_the_statements_of_other_threads(folder: str) -> None:
 
 
 WHILE_IMPORTING = """
-import os, signal, sys, threading, time
+import faulthandler, os, sys, threading, time
 from graphmem import Memory, Settings
 
 settings = Settings(embedder="hashing")
@@ -324,7 +324,7 @@ while "{module}" not in sys.modules:
     time.sleep(0.0001)
 child = os.fork()
 if child == 0:
-    signal.alarm(60)
+    faulthandler.dump_traceback_later(60, exit=True)
     with Memory.open("memory:", settings=settings) as mine:
         mine.learn("a task", "mine", success=True)
         print(len(mine.recall("a task").items), flush=True)

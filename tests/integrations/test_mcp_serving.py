@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -26,6 +27,7 @@ from graphmem import Memory, Settings
 from graphmem.integrations.mcp import build
 from tests.cli.forking import CODE
 from tests.cli.running import run
+from tests.faults.attack import rounds
 from tests.integrations.asking import FLIGHT, MODES, good, over_stdio, refused, serving, talk
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -186,10 +188,43 @@ def test_what_is_wrong_over_http(tmp_path: Path) -> None:
             with socket.create_connection((host, int(port))) as link:
                 link.sendall(said.encode().replace(b"127.0.0.1", address.split("/")[2].encode()))
                 link.sendall(body if number % 2 else body[:40])
+        chance = random.Random(3)
+        for number in range(rounds(30, 5_000)):
+            answer = httpx2.request(
+                chance.choice(["POST", "POST", "POST", "PUT", "PATCH", "\u00c9".encode().hex()]),
+                address,
+                content=damaged(chance, line(chance.choice([HELLO, recalling(number)]))),
+                headers={
+                    "Content-Type": chance.choice(["application/json", "text/plain", "x" * 5_000]),
+                    **chance.choice([ACCEPT, {}, {"Accept": "\x7f"}]),
+                    **chance.choice([session, {}, {"Mcp-Session-Id": "../" * 50}]),
+                    **chance.choice([{}, {}, {"Mcp-Protocol-Version": "9" * 99}]),
+                },
+            )
+            assert answer.status_code < 500, answer.text
+            assert b"Traceback" not in answer.content
         assert (
             b"graphmem_learn" in post(line({"id": 10, "method": "tools/list"}), **session).content
         )
     whole(url, 0, 3)
+
+
+def damaged(chance: random.Random, message: bytes) -> bytes:
+    """Return a message of which a part is something else."""
+    at = chance.randrange(len(message))
+    junk = [
+        b"",
+        b"null",
+        b"[" * 5_000,
+        b"\xff",
+        b'"\\ud800"',
+        b"1e999",
+        b"-1",
+        b"{}",
+        b"\x00",
+        b"NaN",
+    ]
+    return message[:at] + chance.choice(junk) + message[at + chance.randrange(9) :]
 
 
 def recalling(number: int) -> dict[str, Any]:

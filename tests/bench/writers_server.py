@@ -30,6 +30,8 @@ from tests.bench.workload import episodes, single
 CLIENTS = 16
 EACH = 250
 KNOWN = 1_000
+PATIENT = {"GRAPHMEM_RETRY_SECONDS": "300"}
+"""So that a busy machine makes it slow, and does not end it."""
 SHARED = {"own": "an agent each", "few": "five agents"}
 
 
@@ -63,7 +65,7 @@ class Client:
     def __init__(self, place: int, count: int) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.bench.writers_server", str(place), str(count)],
-            env=os.environ | {"GRAPHMEM_URL": os.environ["NEO4J_URI"]},
+            env=os.environ | {"GRAPHMEM_URL": os.environ["NEO4J_URI"], **PATIENT},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -43,6 +43,7 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
             "GRAPHMEM_ATTACK",
             "GRAPHMEM_REQUIRE_NEO4J",
             "GRAPHMEM_REQUIRE_CHROMIUM",
+            "GRAPHMEM_REQUIRE_DOCS",
             "GRAPHMEM_NEO4J_CACHE",
         ):
             monkeypatch.delenv(name)

@@ -506,11 +506,20 @@ ORDER BY id, index;
 
 // name: learning.best
 // install: best_strategies
-// doc: Strategies by the lower bound of their success rate over all tasks and agents; without those that were merged.
+// doc: Strategies by the lower bound of their success rate over all tasks and agents; without those that were merged. Most have counts
+// doc: that many share, so the counts are ranked first; then only strategies with at least the counts of the best are looked at.
 // returns: id string, text string, trials integer, successes integer, mean float, lower float, upper float, status string, mean_score float
 // returns: last_used_at integer, tasks integer, agents list
 MATCH (s:Strategy)
 WHERE s.ns = $ns AND s.trials > 0 AND s.merged_into IS NULL
+WITH DISTINCT s.trials AS trials, s.successes AS successes
+WITH trials, successes, wilson_lower(successes, trials, $z) AS lower,
+  posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean
+ORDER BY lower DESC, mean DESC
+LIMIT $limit
+WITH min(trials) AS least_trials, min(successes) AS least_successes
+MATCH (s:Strategy)
+WHERE s.ns = $ns AND s.trials >= least_trials AND s.successes >= least_successes AND s.trials > 0 AND s.merged_into IS NULL
 WITH s, wilson_lower(s.successes, s.trials, $z) AS lower, posterior_mean(s.successes, s.trials, $prior_successes, $prior_failures) AS mean
 ORDER BY lower DESC, mean DESC, s.id
 LIMIT $limit

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, JsonValue
 
 from graphmem.errors import NotFoundError, ValidationError
+from graphmem.ids import canonical_json, fingerprint, strategy_id, task_id
 from graphmem.memory import Memory
 
 Given = Mapping[str, str]
 """The named texts of a request."""
+Work = Callable[[Memory, Given, Callable[[int, int], None]], dict[str, Any]]
+"""What takes long; it calls the function with how much is done, and how much there is."""
 MOST = 200
 """Most nodes of a picture, and most rows of a table."""
 FIRST = 25
@@ -21,17 +25,18 @@ _EDGES = MOST - 1
 
 
 def overview(memory: Memory, given: Given) -> dict[str, Any]:
-    """Return the counts and what works best."""
-    stats = memory.stats().model_dump(mode="json")
+    """Return what works best: the first view, which waits for nothing else."""
     shown = memory.strategies(task_type=given.get("task_type"), limit=FIRST)
-    return {
-        "stats": stats,
-        "strategies": [row.model_dump(mode="json") for row in shown],
-    }
+    return {"strategies": [row.model_dump(mode="json") for row in shown]}
 
 
-def agents(memory: Memory, given: Given) -> dict[str, Any]:  # noqa: ARG001 - as all have it
-    """Return the agents; all episodes are counted for that, so the first view does not wait."""
+def stats(memory: Memory, given: Given) -> dict[str, Any]:  # noqa: ARG001 - as all have it
+    """Return the counts; everything is counted for that."""
+    return {"stats": memory.stats().model_dump(mode="json")}
+
+
+def agents(memory: Memory, given: Given) -> dict[str, Any]:  # noqa: ARG001
+    """Return the agents; all episodes are counted for that."""
     return {"agents": [row["agent"] for row in memory.query("analysis.agents")]}
 
 
@@ -48,7 +53,40 @@ def explain(memory: Memory, given: Given) -> dict[str, Any]:
     )
     expected = explained.expected
     because = [] if expected is None else [*expected.basis.lines]
-    return {**explained.model_dump(mode="json"), "because": because}
+    told = explained.model_dump(mode="json")
+    for row in told["by_task"]["rows"]:
+        row["id"] = task_id(memory.namespace, row["name"])
+    strategy = {
+        "strategy": explained.id,
+        "heuristic": strategy_id(memory.namespace, explained.text),
+    }
+    return {**told, "because": because, "strategy": strategy.get(explained.kind)}
+
+
+def show(memory: Memory, given: Given) -> dict[str, Any]:
+    """Return anything that has an id; with a task its latest episodes and what works there."""
+    item = memory.show(_needed(given, "id"))
+    more: dict[str, Sequence[BaseModel]] = {}
+    if item.kind == "task":
+        more["episodes"] = memory.episodes(item.id)
+        more["strategies"] = memory.strategies(item.id)
+    return {
+        **item.model_dump(mode="json"),
+        **{name: [row.model_dump(mode="json") for row in rows] for name, rows in more.items()},
+    }
+
+
+def history(memory: Memory, given: Given) -> dict[str, Any]:
+    """Return the latest updates of a policy; all of its agent's are replayed for that."""
+    points = memory.policies.history(_needed(given, "id"))
+    shown = [point.model_dump(mode="json") for point in points[-MOST:]]
+    return {"points": shown, "count": len(points)}
+
+
+def uses(memory: Memory, given: Given) -> dict[str, Any]:
+    """Return the counts and bounds of a strategy in the order in which it was learned."""
+    asked = {name: given[name] for name in ("agent", "task_type") if name in given}
+    return {"points": memory.query("course.uses", id=_needed(given, "id"), **asked)}
 
 
 def near(memory: Memory, given: Given) -> dict[str, Any]:
@@ -88,13 +126,30 @@ def lessons(memory: Memory, given: Given) -> dict[str, Any]:
 
 
 def policies(memory: Memory, given: Given) -> dict[str, Any]:
-    """Return the policies of a state, else the states with the highest values."""
+    """Return the policies of a state and where they led, else the best states."""
     agent = given.get("agent")
+    leading: list[dict[str, Any]] = []
     if state := given.get("state"):
-        found = memory.policies.values(state, agent=agent)
+        found = memory.policies.values(state, agent=agent)[:MOST]
+        features = next((policy.features for policy in found if policy.features is not None), None)
+        states: list[JsonValue] = [state] if features is None else [state, canonical_json(features)]
+        ids: list[JsonValue] = [policy.id for policy in found]
+        leading = [*memory.query("states.next", ids=ids, states=states, limit=MOST)]
     else:
         found = memory.policies.top(agent=agent, limit=MOST)
-    return {"policies": [row.model_dump(mode="json") for row in found[:MOST]]}
+    return {
+        "policies": [row.model_dump(mode="json") for row in found],
+        "next": [
+            {**row, "state": row["state"] or _fingerprint(row["features"])} for row in leading
+        ],
+    }
+
+
+def _fingerprint(features: str | None) -> str | None:
+    """Return the fingerprint of what a step says of its next state."""
+    if features is None:
+        return None
+    return fingerprint(json.loads(features)) if features.startswith("{") else features
 
 
 def levels(memory: Memory, given: Given) -> dict[str, Any]:
@@ -107,22 +162,37 @@ def course(memory: Memory, given: Given) -> dict[str, Any]:  # noqa: ARG001 - as
     return {"parts": memory.query("course.parts")}
 
 
-def calibrate(memory: Memory, given: Given) -> dict[str, Any]:
+def calibrate(
+    memory: Memory, given: Given, on_progress: Callable[[int, int], None]
+) -> dict[str, Any]:
     """Return how well past outcomes were predicted."""
     by: Literal["order", "time"] = "time" if given.get("by") == "time" else "order"
-    return memory.calibrate(by).model_dump(mode="json")
+    return memory.calibrate(by, on_progress=on_progress).model_dump(mode="json")
 
 
-def verify(memory: Memory, given: Given) -> dict[str, Any]:  # noqa: ARG001
+def verify(
+    memory: Memory,
+    given: Given,  # noqa: ARG001
+    on_progress: Callable[[int, int], None],
+) -> dict[str, Any]:
     """Derive every number again and compare."""
-    report = memory.verify().model_dump(mode="json")
+    report = memory.verify(on_progress=on_progress).model_dump(mode="json")
     count = len(report["differences"])
     return {**report, "differences": report["differences"][:MOST], "count": count}
 
 
-def rebuild(memory: Memory, given: Given) -> dict[str, Any]:  # noqa: ARG001
+def rebuild(
+    memory: Memory,
+    given: Given,  # noqa: ARG001
+    on_progress: Callable[[int, int], None],
+) -> dict[str, Any]:
     """Derive every number again, and store it."""
-    return memory.upkeep.rebuild().model_dump(mode="json")
+    return memory.upkeep.rebuild(on_progress=on_progress).model_dump(mode="json")
+
+
+def erase(memory: Memory, given: Given) -> dict[str, Any]:
+    """Remove an episode, and its share of every number."""
+    return memory.upkeep.erase(_needed(given, "id")).model_dump(mode="json")
 
 
 def _needed(given: Given, name: str) -> str:
@@ -139,10 +209,15 @@ def _number(given: Given, name: str, most: int) -> int:
     return int(value)
 
 
-READS = {
+READS: dict[str, Callable[[Memory, Given], dict[str, Any]]] = {
     question.__name__: question
-    for question in (overview, agents, recall, explain, near, lessons, policies, levels, course)
+    for question in (
+        *(overview, stats, agents, recall, explain, uses, history, near, show),
+        *(lessons, policies, levels, course),
+    )
 }
-WORKS = {question.__name__: question for question in (calibrate, verify)}
+WORKS: dict[str, Work] = {"calibrate": calibrate, "verify": verify}
 """Slow questions, which a button asks."""
-WRITES = {rebuild.__name__: rebuild}
+WRITES: dict[str, Callable[[Memory, Given], dict[str, Any]]] = {"erase": erase}
+LONG_WRITES: dict[str, Work] = {"rebuild": rebuild}
+"""What takes long, and changes the memory."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hmac
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+import anyio.to_thread
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.exceptions import HTTPException
@@ -29,6 +31,7 @@ from graphmem.errors import (
 )
 from graphmem.memory import Memory
 from graphmem.view import answers
+from graphmem.view.work import Works
 
 STATIC = Path(__file__).parent / "static"
 COOKIE = "graphmem"
@@ -53,6 +56,7 @@ _STATUS: tuple[tuple[type[GraphMemError], int], ...] = (
     (UnavailableError, HTTPStatus.SERVICE_UNAVAILABLE),
 )
 Question = Callable[[Memory, answers.Given], dict[str, Any]]
+Endpoint = Callable[[Request], Response]
 _log = logging.getLogger(__name__)
 
 
@@ -66,34 +70,54 @@ def build(memory: Memory, token: str, hosts: Collection[str], *, write: bool = F
             site can ask it under a name of its own.
         write: whether it offers actions that change the memory.
     """
-    routes: list[Route | Mount] = [Route("/", _home)]
-    routes += [
-        Route(f"/api/{name}", _answering(memory, question, write))
-        for name, question in answers.READS.items()
-    ]
-    routes += [
-        Route(f"/api/{name}", _answering(memory, question, write), methods=["POST"])
-        for name, question in answers.WORKS.items()
-    ]
-    routes += [
-        Route(
-            f"/api/{name}",
-            _answering(memory, question, write) if write else _read_only,
-            methods=["POST"],
-        )
-        for name, question in answers.WRITES.items()
-    ]
-    routes.append(Mount("/static", StaticFiles(directory=STATIC)))
-    app = Starlette(routes=routes, exception_handlers={HTTPException: _no_such, Exception: _broken})
+    works = Works(memory, {**answers.WORKS, **(answers.LONG_WRITES if write else {})})
+
+    def told(question: Question) -> Endpoint:
+        return _answering(memory, question, write)
+
+    def begun(name: str) -> Endpoint:
+        return told(lambda _, given: works.start(name, given))
+
+    def named(answer: Callable[[str], dict[str, Any]]) -> Endpoint:
+        return told(lambda _, given: answer(given.get("name", "")))
+
+    gets = {name: told(question) for name, question in answers.READS.items()}
+    gets["work"] = named(works.told)
+    posts = {name: begun(name) for name in answers.WORKS}
+    posts["stop"] = named(works.stop)
+    changes = {name: told(question) for name, question in answers.WRITES.items()}
+    changes |= {name: begun(name) for name in answers.LONG_WRITES}
+    posts |= changes if write else dict.fromkeys(changes, _read_only)
+    app = Starlette(
+        routes=[
+            Route("/", _home),
+            *(Route(f"/api/{name}", endpoint) for name, endpoint in gets.items()),
+            *(Route(f"/api/{name}", end, methods=["POST"]) for name, end in posts.items()),
+            Mount("/static", StaticFiles(directory=STATIC)),
+        ],
+        exception_handlers={HTTPException: _no_such, Exception: _broken},
+        lifespan=_until_closed(works),
+    )
     app.router.redirect_slashes = False
     return Guarded(app, token, hosts)
+
+
+def _until_closed(works: Works) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
+    """Return what stops the works when the server ends."""
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        await anyio.to_thread.run_sync(works.close)
+
+    return lifespan
 
 
 def _home(_: Request) -> Response:
     return FileResponse(STATIC / "index.html")
 
 
-def _answering(memory: Memory, question: Question, write: bool) -> Callable[[Request], Response]:
+def _answering(memory: Memory, question: Question, write: bool) -> Endpoint:
     """Return the endpoint of a question; it runs in a thread."""
 
     def endpoint(request: Request) -> Response:

@@ -7,7 +7,8 @@ import re
 import shutil
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
-from graphmem import Memory
+from graphmem import Episode, Memory
 from graphmem.addresses import listening
+from graphmem.search.embedding import open_embedder
 from graphmem.view.page import build
 from tests.view.test_page import SCRIPT, TOKEN, learn
 
@@ -48,14 +50,13 @@ def chromium() -> Iterator[webdriver.Chrome]:
     found.quit()
 
 
-@pytest.fixture
-def address(memory: Memory) -> Iterator[str]:
-    """The address of the page of a memory with refunds, and with scripts for texts."""
-    learn(memory)
+@contextmanager
+def served(memory: Memory, *, write: bool = False) -> Iterator[str]:
+    """The address of the page of a memory."""
     opened = listening("127.0.0.1", 0)
     host = f"127.0.0.1:{opened.getsockname()[1]}"
-    config = uvicorn.Config(build(memory, TOKEN, {host}), log_config=None, access_log=False)
-    server = uvicorn.Server(config)
+    app = build(memory, TOKEN, {host}, write=write)
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
     thread = threading.Thread(target=server.run, args=([opened],))
     thread.start()
     yield f"http://{host}/"
@@ -64,32 +65,89 @@ def address(memory: Memory) -> Iterator[str]:
     opened.close()
 
 
-def test_every_view_shows_what_the_memory_holds(
-    address: str, chromium: webdriver.Chrome, tmp_path: Path
-) -> None:
-    def seen(pattern: str) -> str:
+class Person:
+    """Who looks at the page."""
+
+    def __init__(self, browser: webdriver.Chrome, address: str, pictures: Path) -> None:
+        self.browser = browser
+        self._address = address
+        self._pictures = pictures
+
+    def open(self) -> None:
+        """Open the address with the token, as the command prints it."""
+        self.browser.get(f"{self._address}?token={TOKEN.replace(' ', '%20')}")
+
+    def go(self, view: str) -> None:
+        """Open a view."""
+        self.browser.get(f"{self._address}#/{view}")
+
+    def press(self, name: str) -> None:
+        """Press a button, by the keyboard."""
+        self.browser.find_element(By.XPATH, f"//main//button[text()='{name}']").send_keys(
+            Keys.ENTER
+        )
+
+    def count(self, what: str) -> int:
+        """How many elements there are."""
+        return len(self.browser.find_elements(By.CSS_SELECTOR, f"main {what}"))
+
+    def until(self, happens: Callable[[], Any]) -> Any:
+        """Wait for it."""
+        return WebDriverWait(self.browser, 30, ignored_exceptions=[Exception]).until(
+            lambda _: happens()
+        )
+
+    def seen(self, pattern: str) -> str:
         """Wait until the view says that, and return all it says."""
 
-        def there(_: Any) -> str | None:
-            text = chromium.find_element(By.TAG_NAME, "main").text
+        def there() -> str | None:
+            text = self.browser.find_element(By.TAG_NAME, "main").text
             return text if re.search(pattern, text, re.DOTALL) else None
 
         name = re.sub(r"\W+", "-", pattern)[:40]
         try:
-            found = WebDriverWait(chromium, 30, ignored_exceptions=[Exception]).until(there)
+            found = self.until(there)
         finally:
-            picture = tmp_path / f"{name}.png"
-            chromium.save_screenshot(str(picture))
+            picture = self._pictures / f"{name}.png"
+            self.browser.save_screenshot(str(picture))
         assert picture.stat().st_size > 5_000
+        nameless = self.browser.execute_script(NAMELESS)
+        assert nameless == [], "every control and picture has a name for who does not see it"
         return str(found)
 
-    def go(view: str) -> None:
-        chromium.get(f"{address}#/{view}")
+    def said(self) -> list[str]:
+        """What the browser complained of."""
+        rows = self.browser.get_log("browser")  # type: ignore[no-untyped-call]
+        return [row["message"] for row in rows]
 
-    def press(name: str) -> None:
-        chromium.find_element(By.XPATH, f"//main//button[text()='{name}']").click()
 
-    chromium.get(f"{address}?token={TOKEN.replace(' ', '%20')}")
+NAMELESS = """
+return [...document.querySelectorAll("a, button, input, select, progress, [role=img]")]
+  .filter((one) => !(one.getAttribute("aria-label") || one.textContent.trim()))
+  .map((one) => one.outerHTML)
+"""
+OVERLAPPING = """
+const cy = document.querySelector(".graph")._cyreg.cy;
+const boxes = cy.nodes().filter((node) => !node.hasClass("quiet"))
+  .map((node) => node.renderedBoundingBox({ includeNodes: false, includeOverlays: false }));
+return boxes.filter((a, i) => boxes.some((b, j) =>
+  j > i && a.x1 < b.x2 && b.x1 < a.x2 && a.y1 < b.y2 && b.y1 < a.y2)).length;
+"""
+
+
+def test_every_view_shows_what_the_memory_holds(
+    memory: Memory, chromium: webdriver.Chrome, tmp_path: Path
+) -> None:
+    learn(memory)
+    memory.policies.update({"page": "home"}, "open", 1.0, next_state={"page": "fare"}, agent="ada")
+    with served(memory) as address:
+        look_at_all(Person(chromium, address, tmp_path), chromium)
+
+
+def look_at_all(person: Person, chromium: webdriver.Chrome) -> None:
+    """Look at each view, as a person with refunds would."""
+    seen, go, press = person.seen, person.go, person.press
+    person.open()
     text = seen("What works best.*check the fare rules first")
     assert "4 of 4" in text
     assert SCRIPT in text, "a script is shown as its text"
@@ -105,11 +163,17 @@ def test_every_view_shows_what_the_memory_holds(
 
     chromium.find_element(By.LINK_TEXT, "What is around it, as a graph").click()
     assert "refund a cancelled flight" in seen("nodes, .* edges.*tried on")
-    before = len(chromium.find_elements(By.CSS_SELECTOR, "main tbody tr"))
+    assert chromium.execute_script(OVERLAPPING) == 0
+    before = person.count("tbody tr")
     press("Open")
-    WebDriverWait(chromium, 30).until(
-        lambda _: len(chromium.find_elements(By.CSS_SELECTOR, "main tbody tr")) > before
-    )
+    person.until(lambda: person.count("tbody tr") > before)
+    assert chromium.execute_script(OVERLAPPING) == 0
+    chromium.back()
+    seen("What would change this")
+    chromium.find_element(By.LINK_TEXT, "refund a cancelled flight").send_keys(Keys.ENTER)
+    seen("episode.*✓ worked.*score 1.*check the fare rules first.*Steps.*open.*recorded at")
+    chromium.find_element(By.LINK_TEXT, "refund a cancelled flight").send_keys(Keys.ENTER)
+    seen("task.*What was tried on it.*4 of 4.*The latest episodes.*✗ failed")
     go("near/unknown")
     seen("That did not work.*no node with the id 'unknown'")
 
@@ -118,8 +182,9 @@ def test_every_view_shows_what_the_memory_holds(
     go("policies")
     seen("States with the best values.*home")
     chromium.find_element(By.PARTIAL_LINK_TEXT, "home").click()
-    seen("All states.*open")
-    assert chromium.find_elements(By.CSS_SELECTOR, "main svg .arrow")
+    seen('All states.*open.*page: "fare"')
+    chromium.find_element(By.LINK_TEXT, "open").send_keys(Keys.ENTER)
+    seen("policy of ada.*Updates of its value.*TD error.*0.1000.*1.0000")
     go("levels")
     seen("Levels, and what flows where.*working")
     assert chromium.find_elements(By.CSS_SELECTOR, "main svg .arrow")
@@ -130,6 +195,11 @@ def test_every_view_shows_what_the_memory_holds(
     press("Calibrate")
     seen("Over 9 episodes the Brier score is")
 
+    person.go("lessons")
+    seen("What works")
+    go("trust")
+    seen("All numbers follow from the facts.*|Over 9 episodes"), "who comes back finds the answers"
+
     chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
     try:
         for view in ("", "lessons", "trust"):
@@ -139,5 +209,49 @@ def test_every_view_shows_what_the_memory_holds(
             assert wide <= PHONE["width"], f"{view or 'ask'} is wider than a phone"
     finally:
         chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-    said = [row["message"] for row in chromium.get_log("browser")]  # type: ignore[no-untyped-call]
-    assert [line for line in said if "404" not in line] == []
+    assert [line for line in person.said() if "404" not in line] == []
+
+
+def test_ten_thousand_episodes_are_behind_it(chromium: webdriver.Chrome, tmp_path: Path) -> None:
+    with Memory.open("memory:", embedder=open_embedder("hashing")) as memory:
+        memory.learn_many(
+            Episode(
+                task=f"answer question {number % 1_000}",
+                strategy=["read the question twice", f"look in book {number % 100}"],
+                success=number % 3 > 0,
+                agent=f"agent {number % 4}",
+            )
+            for number in range(10_000)
+        )
+        with served(memory, write=True) as address:
+            person = Person(chromium, address, tmp_path)
+            person.open()
+            person.seen("10,000 episodes on 1,000 tasks, 67% of them succeeded; 101 strategies")
+            assert "read the question twice" in person.seen("What works best")
+            chromium.find_element(By.LINK_TEXT, "read the question twice").click()
+            person.seen("6,666 of 10,000 trials.*trial 10,000.*the order in which it was learned")
+            chromium.find_element(By.LINK_TEXT, "What is around it, as a graph").click()
+            person.seen("25 nodes.*There is more; these have the most trials")
+            person.press("Show up to 200")
+            person.seen("200 nodes.*too many to draw.*most trials.*Show all")
+            assert chromium.execute_script(OVERLAPPING) == 0
+            person.go("trust")
+            person.seen("Success of agents")
+            person.press("Calibrate")
+            person.press("Verify")
+            person.seen("Over 10,000 episodes")
+            person.seen("All numbers follow from the facts")
+            person.press("Rebuild")
+            person.seen("Done: every number is derived")
+            [episode] = memory.episodes(limit=1)
+            person.go(f"show/{episode.id}")
+            person.seen("All that is known of it")
+            person.press("Erase this episode")
+            person.press("Erase it for good")
+            person.seen("It was erased")
+            memory.close()
+            person.go("lessons")
+            person.seen("That did not work.*closed")
+        person.go("levels")
+        person.seen("That did not work.*is graphmem ui still running")
+        person.said()

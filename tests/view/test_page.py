@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,11 +14,14 @@ import pytest
 from starlette.testclient import TestClient
 
 from graphmem import Memory, Step
-from graphmem.errors import StorageError, ValidationError
+from graphmem.errors import NotFoundError, StorageError, ValidationError
+from graphmem.view.answers import Given
 from graphmem.view.page import STATIC, build
 from graphmem.view.serving import serve
+from graphmem.view.work import Works
 
 HOST = "127.0.0.1:8766"
+ORIGIN = {"Origin": f"http://{HOST}"}
 TOKEN = "a token for tests"  # noqa: S105
 SCRIPT = "<script>alert(1)</script>"
 """What a memory may hold, and no page may run."""
@@ -48,6 +53,20 @@ def learn(memory: Memory) -> None:
     memory.levels.default("ada")
 
 
+def ended(told: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What work says in the end."""
+    deadline = time.monotonic() + 60
+    while (state := told())["state"] == "running" and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return state
+
+
+def finished(page: TestClient, name: str) -> dict[str, Any]:
+    """Press a button, and wait for its work."""
+    assert page.post(f"/api/{name}", headers=ORIGIN).status_code == 200
+    return ended(lambda: page.get("/api/work", params={"name": name}).json())
+
+
 @pytest.fixture
 def page(memory: Memory) -> Iterator[TestClient]:
     learn(memory)
@@ -62,8 +81,8 @@ def test_every_view_has_its_answer(page: TestClient, memory: Memory) -> None:
         assert answer.json()["write"] is False
         return answer.json()
 
+    assert get("stats")["stats"]["episodes"] == 9
     found = get("overview")
-    assert found["stats"]["episodes"] == 9
     assert {"ada", "bob"} < set(get("agents")["agents"])
     best = found["strategies"][0]
     assert best["text"] == "check the fare rules first"
@@ -85,6 +104,23 @@ def test_every_view_has_its_answer(page: TestClient, memory: Memory) -> None:
     assert told["expected"]["probability"] > 0.5
     assert told["because"]
 
+    assert told["by_task"]["rows"][0]["id"] == memory.tasks()[0].id
+    uses = get("uses", id=told["strategy"])["points"]
+    assert [(point["trials"], point["successes"]) for point in uses] == [
+        (n, n) for n in range(1, 5)
+    ]
+    assert uses[-1]["lower"] == best["lower"], "the last point has the bounds of today"
+    assert [point["trials"] for point in get("uses", id=best["id"], agent="bob")["points"]] == [1]
+
+    episode = get("show", id=told["supporting"][0]["id"])
+    assert (episode["kind"], episode["fields"]["success"]) == ("episode", True)
+    assert episode["steps"][0]["action"] == '"open"'
+    linked = {row["relation"]: row["text"] for row in episode["links"]}
+    assert linked["used"] == "check the fare rules first"
+    of_task = get("show", id=memory.tasks()[0].id)
+    assert len(of_task["episodes"]) == 8
+    assert of_task["strategies"][0]["id"] == best["id"]
+
     near = get("near", id=best["id"])
     kinds = {node["kind"] for node in near["nodes"]}
     assert {"strategy", "task", "heuristic"} <= kinds
@@ -100,8 +136,21 @@ def test_every_view_has_its_answer(page: TestClient, memory: Memory) -> None:
 
     [policy] = [row for row in get("policies")["policies"] if row["agent"] == "ada"]
     assert policy["features"] == {"page": "home"}
-    of_state = get("policies", state=policy["state"])["policies"]
-    assert {row["agent"] for row in of_state} == {"ada", "bob"}
+    of_state = get("policies", state=policy["state"])
+    assert {row["agent"] for row in of_state["policies"]} == {"ada", "bob"}
+    [led] = [row for row in of_state["next"] if row["policy"] == policy["id"]]
+    assert (led["features"], led["times"]) == ('{"page":"fare"}', 6), "as steps of episodes say"
+    assert get("history", id=policy["id"])["points"][-1]["trials"] == 6
+    state = {"page": "fare"}
+    for reward in (1.0, 0.0):
+        memory.policies.update(state, "pay", reward, next_state={"page": "home"}, agent="ada")
+    [paid] = memory.policies.values(state)
+    [led] = get("policies", state=paid.state)["next"]
+    assert (led["state"], led["times"], led["reward"]) == (policy["state"], 2, 0.5), (
+        "by transitions"
+    )
+    updates = get("history", id=paid.id)["points"]
+    assert [round(point["td_error"], 3) for point in updates] == [1.0, -0.1]
 
     levels = get("levels")
     assert len(levels["levels"]) >= 3
@@ -111,12 +160,87 @@ def test_every_view_has_its_answer(page: TestClient, memory: Memory) -> None:
     assert sum(row["episodes"] for row in parts) == 9
     assert {row["part"] for row in parts} <= set(range(40))
 
-    origin = {"Origin": f"http://{HOST}"}
-    assert page.post("/api/verify", headers=origin).json()["ok"] is True
-    assert page.post("/api/calibrate", headers=origin).json()["episodes"] == 9
-    assert page.post("/api/rebuild", headers=origin).status_code == 403
+    assert finished(page, "verify")["answer"]["ok"] is True
+    assert finished(page, "calibrate")["answer"]["episodes"] == 9
+
+
+def test_it_changes_the_memory_only_where_that_was_asked_for(
+    page: TestClient, memory: Memory
+) -> None:
+    [episode] = memory.episodes(SCRIPT)
+    for name in ("rebuild", "erase"):
+        assert (
+            page.post(f"/api/{name}", params={"id": episode.id}, headers=ORIGIN).status_code == 403
+        )
+    assert page.get("/api/work", params={"name": "rebuild"}).status_code == 404
     with client(memory, write=True) as writing:
-        assert writing.post("/api/rebuild", headers=origin).json()["write"] is True
+        assert finished(writing, "rebuild")["state"] == "done"
+        erased = writing.post("/api/erase", params={"id": episode.id}, headers=ORIGIN)
+        assert (erased.json()["episodes"], erased.json()["write"]) == (1, True)
+        again = writing.post("/api/erase", params={"id": episode.id}, headers=ORIGIN)
+        assert again.status_code == 404
+        assert writing.post("/api/erase", headers=ORIGIN).status_code == 400
+    assert memory.stats().episodes == 8
+    assert memory.verify().ok
+
+
+def test_long_work_runs_beside_the_page_and_can_be_stopped() -> None:
+    begun, go = threading.Event(), threading.Event()
+
+    def count(_: Memory, given: Given, tell: Callable[[int, int], None]) -> dict[str, Any]:
+        tell(1, 3)
+        begun.set()
+        go.wait(30)
+        tell(2, 3)
+        return dict(given)
+
+    def fail(_: Memory, __: Given, ___: Callable[[int, int], None]) -> dict[str, Any]:
+        raise ValidationError("by", "x", "is wrong")
+
+    with Memory.open("memory:") as memory:
+        works = Works(memory, {"count": count, "fail": fail})
+        assert works.told("count") == {"state": "idle"}
+        works.start("count", {"by": "time"})
+        begun.wait(30)
+        running = {"state": "running", "done": 1, "total": 3}
+        assert works.told("count") == running
+        assert works.start("count", {}) == running, "it runs once"
+        assert works.stop("count")["state"] == "running", "it ends when it next tells how far it is"
+        go.set()
+        assert ended(lambda: works.told("count"))["state"] == "stopped"
+        works.start("count", {"by": "time"})
+        assert ended(lambda: works.told("count"))["answer"] == {"by": "time"}
+        works.start("fail", {})
+        assert "by: is wrong" in ended(lambda: works.told("fail"))["message"]
+        with pytest.raises(NotFoundError, match="none of count, fail"):
+            works.told("other")
+        begun.clear()
+        go.clear()
+        works.start("count", {})
+        begun.wait(30)
+        go.set()
+        works.close()
+        assert works.told("count")["state"] in ("stopped", "done")
+
+
+def test_the_page_shows_what_another_process_wrote(tmp_path: Path) -> None:
+    url = str(tmp_path / "shared.graph")
+    with Memory.open(url) as writer, Memory.open(url) as reader, client(reader) as page:
+        for number in (1, 2):
+            writer.learn("refund", "check first", success=True)
+            [row] = page.get("/api/overview").json()["strategies"]
+            assert row["trials"] == number
+
+
+def test_a_memory_that_went_away_is_told_in_words(tmp_path: Path) -> None:
+    folder = tmp_path / "gone.graph"
+    with Memory.open(str(folder)) as memory:
+        memory.learn("refund", "check first", success=True)
+    with Memory.open(str(folder)) as memory, client(memory) as page:
+        memory.close()
+        answer = page.get("/api/overview")
+        assert answer.status_code >= 500
+        assert "closed" in answer.json()["error"]["message"]
 
 
 def test_what_is_wrong_is_said_as_json(page: TestClient) -> None:
@@ -124,6 +248,10 @@ def test_what_is_wrong_is_said_as_json(page: TestClient) -> None:
         ("/api/near?id=unknown", 404, "no node with the id 'unknown'"),
         ("/api/explain?id=unknown", 404, "unknown"),
         ("/api/near", 400, "id: is missing"),
+        ("/api/show?id=unknown", 404, "unknown"),
+        ("/api/history?id=unknown", 404, "unknown"),
+        ("/api/policies?state=no-state", 400, "fingerprint"),
+        ("/api/work?name=unknown", 404, "none of calibrate, verify"),
         ("/api/recall", 400, "text: is missing"),
         ("/api/near?id=x&limit=many", 404, "no node"),
         ("/api/nothing", 404, "no such address"),

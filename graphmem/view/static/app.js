@@ -2,12 +2,15 @@
 
 import { count, el } from "./dom.js";
 import { near } from "./graph.js";
-import { ask, item, lessons, levels, policies, trust } from "./views.js";
+import { policies } from "./policies.js";
+import { show } from "./show.js";
+import { trust } from "./trust.js";
+import { ask, item, lessons, levels } from "./views.js";
 
 const main = document.getElementById("main");
 const agents = document.getElementById("agent");
 const notice = document.getElementById("notice");
-const views = { "": ask, item, near, lessons, policies, levels, trust };
+const views = { "": ask, item, near, show, lessons, policies, levels, trust };
 let shown = 0;
 let kept = null;
 
@@ -22,7 +25,7 @@ async function answered(response) {
   }
   if (!response.ok) throw new Refusal(answer.error?.message ?? `the server answered ${response.status}`);
   const age = answer.snapshot_age;
-  notice.hidden = age === null || age === undefined;
+  notice.hidden = !(age >= 2);
   if (!notice.hidden) {
     notice.textContent = `A snapshot, ${age.toFixed(1)} s old: another process may be writing.`;
   }
@@ -45,8 +48,8 @@ const api = {
   post: (name, given = {}) => fetched(name, given, "POST"),
   agent: () => agents.value,
   // The footer and the first view ask for the same: they get one answer.
-  overview: () => {
-    kept ??= fetched("overview", {}, "GET").finally(() => setTimeout(() => { kept = null; }, 2000));
+  stats: () => {
+    kept ??= fetched("stats", {}, "GET").finally(() => setTimeout(() => { kept = null; }, 2000));
     return kept;
   },
 };
@@ -56,7 +59,7 @@ export function failed(error) {
     el("strong", {}, "That did not work. "), error.message);
 }
 
-async function show() {
+async function shownNow() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
   const [name, ...rest] = path.split("/").map((part) => {
     try { return decodeURIComponent(part); } catch { return part; }
@@ -69,11 +72,12 @@ async function show() {
   }
   main.setAttribute("aria-busy", "true");
   const later = setTimeout(() => main.replaceChildren(el("p", { class: "soft" }, "Loading …")), 300);
+  const queue = []; // what the view can do without comes later, in its place
   let content;
   try {
     const view = views[name];
     if (!view) throw new Refusal("there is no such view");
-    content = await view(api, rest.join("/"), new URLSearchParams(query));
+    content = await view({ ...api, after: (work, place) => queue.push([work, place]) }, rest.join("/"), new URLSearchParams(query));
   } catch (error) {
     content = [failed(error)];
     if (!(error instanceof Refusal)) console.error(error);
@@ -81,14 +85,19 @@ async function show() {
   clearTimeout(later);
   if (turn !== shown) return;
   main.replaceChildren(...content.flat(Infinity).filter(Boolean));
-  main.dispatchEvent(new CustomEvent("shown"));
   main.setAttribute("aria-busy", "false");
+  for (const [work, place] of queue) {
+    Promise.resolve().then(work).catch((error) => {
+      place.replaceChildren(failed(error));
+      if (!(error instanceof Refusal)) console.error(error);
+    });
+  }
   document.title = `${main.querySelector("h1")?.textContent ?? "graphmem"} · graphmem`;
 }
 
 async function about() {
   try {
-    const { stats, write } = await api.overview();
+    const { stats, write } = await api.stats();
     document.getElementById("about").replaceChildren(
       `${stats.url} · namespace ${stats.namespace} · ${stats.engine} · ${count(stats.episodes)} episodes` +
       ` · ${write ? "may write" : "read only"}`);
@@ -97,13 +106,13 @@ async function about() {
   } catch { /* the view says what failed */ }
 }
 
-addEventListener("hashchange", () => { show().then(() => main.focus({ preventScroll: true })); scrollTo(0, 0); });
-agents.addEventListener("change", show);
+addEventListener("hashchange", () => { shownNow().then(() => main.focus({ preventScroll: true })); scrollTo(0, 0); });
+agents.addEventListener("change", shownNow);
 addEventListener("keydown", (event) => {
   if (event.key === "/" && !/INPUT|SELECT|TEXTAREA/.test(document.activeElement?.tagName ?? "")) {
     const box = document.querySelector("input[type=search]");
     if (box) { event.preventDefault(); box.focus(); } else location.hash = "#/";
   }
 });
-await show();
+await shownNow();
 about();

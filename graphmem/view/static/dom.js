@@ -36,14 +36,32 @@ export const itemLink = (id, text) => el("a", { href: `#/item/${encodeURICompone
 
 export const nearLink = (id, text) => el("a", { href: `#/near/${encodeURIComponent(id)}` }, text);
 
+export const showLink = (id, text) => el("a", { href: `#/show/${encodeURIComponent(id)}` }, text);
+
+export const worked = (row) => `${count(row.successes)} of ${count(row.trials)}`;
+
+export const bounds = (row) => bar(row.lower, row.upper, row.mean);
+
+export const kinds = { established: "good", refuted: "bad" };
+
+export const tag = (text, kind = "") => el("span", { class: `tag ${kind}` }, text);
+
+const FIRST = 25;
+
 // columns: [title, cell of a row, class]; a cell is a text, an element, or a list of them
 export function table(columns, rows, nothing = "Nothing yet.") {
   if (!rows.length) return el("p", { class: "soft" }, nothing);
   const head = columns.map(([title, , kind]) => el("th", { class: kind, scope: "col" }, title));
   const body = rows.map((row) =>
     el("tr", {}, columns.map(([, cell, kind]) => el("td", { class: kind }, cell(row)))));
+  const told = el("tbody", {}, body.slice(0, FIRST));
+  const all = body.length > FIRST && el("button", { class: "small", onclick: () => {
+    told.append(...body.slice(FIRST));
+    all.remove();
+    body[FIRST].querySelector("a, button")?.focus();
+  } }, `Show all ${count(body.length)}`);
   return el("div", { class: "wide" },
-    el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, body)));
+    el("table", {}, el("thead", {}, el("tr", {}, head)), told), all);
 }
 
 // Bounds of a rate between 0 and 1, and its mean.
@@ -61,13 +79,13 @@ export function bar(lower, upper, mean) {
 }
 
 // Lines of shares: lines are [{points: [[x, y, lower, upper]], kind, name}], x from 0 to 1.
-export function plot(lines, { from = "", to = "", even = false, said = "" } = {}) {
-  const [width, height, left, top, bottom] = [640, 240, 40, 10, 26];
+export function plot(lines, { from = "", to = "", even = false, said = "", labels = null } = {}) {
+  const [width, height, left, top, bottom] = [640, 240, 48, 10, 26];
   const x = (value) => left + value * (width - left - 10);
   const y = (value) => top + (1 - value) * (height - top - bottom);
-  const grid = [0, 0.25, 0.5, 0.75, 1].map((share) => [
+  const grid = (labels ?? [0, 0.25, 0.5, 0.75, 1].map((share) => [share, percent(share)])).map(([share, label]) => [
     svg("line", { class: "grid", x1: left, x2: width - 10, y1: y(share), y2: y(share) }),
-    svg("text", { x: left - 6, y: y(share) + 4, "text-anchor": "end" }, percent(share)),
+    svg("text", { x: left - 6, y: y(share) + 4, "text-anchor": "end" }, label),
   ]);
   const drawn = lines.map(({ points, kind = "", band = false, dots = false }) => {
     const path = points.map(([at, share]) => `${x(at).toFixed(1)},${y(share).toFixed(1)}`);

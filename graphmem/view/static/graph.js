@@ -1,16 +1,22 @@
 // The neighbourhood of a node as a picture, and the same as a table for who cannot see or click it.
 
-import { count, el, itemLink, nearLink, short, table } from "./dom.js";
+import { count, el, itemLink, nearLink, short, showLink, svg, table } from "./dom.js";
 
 const MOST = 200;
 const FEW = 24;
 const EXPLAINED = new Set(["strategy", "heuristic", "anti-pattern", "rule", "policy"]);
+const RINGS = {
+  name: "concentric", animate: false, minNodeSpacing: 24, levelWidth: () => 3,
+  concentric: (node) => (node.hasClass("open") ? 1000 : node.degree()),
+};
+const SPRINGS = { name: "cose", animate: false, randomize: false, nodeRepulsion: 40000, idealEdgeLength: 130, padding: 20 };
 const SAID = {
   OUTCOME: "tried on", CO_OCCURS_WITH: "used together", SIMILAR_TO: "similar", RECOMMENDS: "recommends",
   WARNS_AGAINST: "warns against", PREFER: "prefers", HAS_RULE: "has rule", RECENT: "attempted by", RAN: "ran",
   ATTEMPTED: "attempted", USED: "used", LISTED: "lists", TOOK: "took", IN_STATE: "in state",
   OPPOSED_BY: "opposed by", DERIVED_FROM: "derived from",
 };
+const MARKS = { good: "✓ ", bad: "✗ " };
 const SHAPES = {
   strategy: "round-rectangle", task: "ellipse", episode: "diamond", agent: "star", policy: "round-tag",
   state: "hexagon", heuristic: "round-rectangle", "anti-pattern": "octagon", rule: "rectangle",
@@ -23,6 +29,9 @@ function load() {
     onerror: () => fail(new Error("the drawing library could not be loaded")),
   })));
 }
+
+// Of an episode whether it worked; of what has trials whether most of them did.
+const fate = ({ trials, successes }) => (trials && successes !== null ? (successes / trials >= 0.5 ? "good" : "bad") : "");
 
 function outcome(edge, nodes) {
   if (edge.type === "WARNS_AGAINST") return "bad";
@@ -43,8 +52,12 @@ export async function near(api, id) {
   const list = el("div");
   const box = el("div", { class: "graph", role: "img", "aria-label": "the graph; the table below has the same" });
   const more = el("button", { hidden: true, onclick: async () => {
-    add(await api.get("near", { id }));
-    draw();
+    try {
+      add(await api.get("near", { id }));
+      draw();
+    } catch (error) {
+      status.textContent = error.message;
+    }
   } }, `Show up to ${MOST}`);
   let cy = null;
 
@@ -77,8 +90,11 @@ export async function near(api, id) {
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const elements = () => [
     ...[...nodes.values()].map((node) => ({
-      data: { id: node.id, label: short(node.text, 36), kind: node.kind, shape: SHAPES[node.kind] ?? "ellipse" },
-      classes: open.has(node.id) ? "open" : "",
+      data: {
+        id: node.id, kind: node.kind, shape: SHAPES[node.kind] ?? "ellipse",
+        label: (MARKS[fate(node)] ?? "") + short(node.text, 40),
+      },
+      classes: [open.has(node.id) ? "open" : "", fate(node)].join(" "),
     })),
     ...[...edges].map(([key, edge]) => ({
       data: {
@@ -98,6 +114,14 @@ export async function near(api, id) {
     { selector: "node[kind = 'strategy']", style: { "background-color": colour("--blue") } },
     { selector: "node[kind = 'anti-pattern']", style: { "background-color": colour("--bad") } },
     { selector: "node[kind = 'heuristic']", style: { "background-color": colour("--good") } },
+    { selector: "node.good", style: { "border-width": 2, "border-color": colour("--good") } },
+    { selector: "node.bad", style: { "border-width": 3, "border-style": "dashed", "border-color": colour("--bad") } },
+    { selector: "node.left", style: { "text-halign": "left", "text-valign": "center", "text-margin-x": -4, "text-margin-y": 0, "text-justification": "right", "text-max-width": 190 } },
+    { selector: "node.right", style: { "text-halign": "right", "text-valign": "center", "text-margin-x": 4, "text-margin-y": 0, "text-justification": "left", "text-max-width": 190 } },
+    { selector: "node.quiet", style: { "text-opacity": 0 } },
+    { selector: "node.told, node:selected", style: {
+      "text-opacity": 1, "text-background-color": colour("--card"), "text-background-opacity": 0.9, "z-index": 10,
+    } },
     { selector: "node.open", style: { width: 34, height: 34, "border-width": 3, "border-color": colour("--focus") } },
     { selector: "edge", style: {
       width: "data(width)", "line-color": colour("--soft"), opacity: 0.7, "curve-style": "bezier",
@@ -106,9 +130,45 @@ export async function near(api, id) {
     { selector: "edge.bad", style: { "line-color": colour("--bad"), "line-style": "dashed" } },
     { selector: "edge:selected, edge.told", style: { label: "data(label)", "font-size": 10, color: colour("--text") } },
   ];
-  const layout = () => (open.size === 1
-    ? { name: "concentric", animate: false, concentric: (node) => (node.hasClass("open") ? 1000 : node.degree()), minNodeSpacing: 24, levelWidth: () => 3 }
-    : { name: "cose", animate: false, randomize: false, nodeRepulsion: 40000, idealEdgeLength: 130, padding: 20 });
+  // One node: the others on both sides of it, with room for their labels. More: by springs.
+  const place = () => {
+    cy.nodes().removeClass("left right quiet");
+    const wide = box.clientWidth > 600;
+    if (open.size > 1 || nodes.size > 2 * FEW || !wide) {
+      cy.layout(open.size > 1 ? SPRINGS : RINGS).run();
+    } else {
+      const around = cy.nodes().filter((node) => node.id() !== id);
+      const half = Math.ceil(around.length / 2);
+      const step = Math.max(40, 480 / Math.max(1, half));
+      const at = new Map([[id, { x: 0, y: 0 }]]);
+      around.forEach((node, index) => {
+        const side = index < half ? -1 : 1;
+        const [row, rows] = side < 0 ? [index, half] : [index - half, around.length - half];
+        const y = (row - (rows - 1) / 2) * step;
+        const bow = Math.sqrt(Math.max(0, 1 - (y / ((rows * step) / 2 + step)) ** 2));
+        at.set(node.id(), { x: side * (140 + 130 * bow), y });
+        node.addClass(side < 0 ? "left" : "right");
+      });
+      cy.layout({ name: "preset", positions: (node) => at.get(node.id()) }).run();
+    }
+    cy.fit(undefined, 24);
+    quieten();
+  };
+  // Labels that would lie on others, or on a node, wait until somebody points at their node.
+  const quieten = () => {
+    const kept = cy.nodes().map((node) => [node.id(), node.renderedBoundingBox({ includeLabels: false, includeOverlays: false })]);
+    const apart = (a, b) => a.x2 < b.x1 || b.x2 < a.x1 || a.y2 < b.y1 || b.y2 < a.y1;
+    cy.batch(() => {
+      for (const node of cy.nodes().sort((a, b) => (b.hasClass("open") - a.hasClass("open")) || b.degree() - a.degree())) {
+        node.removeClass("quiet");
+        const its = node.renderedBoundingBox({ includeNodes: false, includeOverlays: false, includeLabels: true });
+        if (kept.every(([other, one]) => other === node.id() || apart(its, one))) kept.push([node.id(), its]);
+        else node.addClass("quiet");
+      }
+    });
+  };
+  let soon = 0;
+  const later = () => { clearTimeout(soon); soon = setTimeout(quieten, 120); };
 
   const others = () => {
     const rows = [...edges.values()].map((edge) => {
@@ -120,14 +180,13 @@ export async function near(api, id) {
       ["node", ({ node }) => nearLink(node.id, short(node.text))],
       ["kind", ({ node }) => node.kind, "less"],
       ["worked", ({ edge }) => (edge.successes === null || edge.successes === undefined
-        ? "" : el("span", { class: outcome(edge, nodes) }, `${count(edge.successes)} of ${count(edge.trials)}`)), "number"],
-      ["", ({ node }) => (open.has(node.id) ? "" : el("button", { onclick: () => expand(node.id) }, "Open"))],
+        ? "" : el("span", { class: outcome(edge, nodes) }, `${MARKS[outcome(edge, nodes)] ?? ""}${count(edge.successes)} of ${count(edge.trials)}`)), "number"],
+      ["", ({ node }) => (open.has(node.id) ? "" : el("button", { class: "small", onclick: () => expand(node.id) }, "Open")), "short"],
     ], rows, "Nothing is around it."));
   };
   const draw = () => {
     cy.json({ elements: elements() });
-    cy.layout(layout()).run();
-    cy.fit(undefined, 24);
+    place();
     others();
   };
   const expand = async (which) => {
@@ -139,28 +198,36 @@ export async function near(api, id) {
       status.textContent = error.message;
     }
   };
-  const main = document.getElementById("main");
-  main.addEventListener("shown", () => {
-    cy = window.cytoscape({ container: box, elements: elements(), style: style(), maxZoom: 2.5, minZoom: 0.1 });
-    cy.layout(layout()).run();
-    cy.fit(undefined, 24);
+  api.after(() => {
+    cy = window.cytoscape({ container: box, elements: elements(), style: style(), maxZoom: 2, minZoom: 0.1 });
+    place();
     cy.on("tap", "node", (event) => expand(event.target.id()));
-    cy.on("mouseover", "edge", (event) => event.target.addClass("told"));
-    cy.on("mouseout", "edge", (event) => event.target.removeClass("told"));
+    cy.on("mouseover", "edge, node", (event) => event.target.addClass("told"));
+    cy.on("mouseout", "edge, node", (event) => event.target.removeClass("told"));
+    cy.on("zoom dragfree", later);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => cy.style(style()));
     others();
-  }, { once: true });
+  }, list);
+  const zoomed = (factor) => () => cy.zoom({
+    level: cy.zoom() * factor, renderedPosition: { x: box.clientWidth / 2, y: box.clientHeight / 2 },
+  });
+  const line = (kind) => svg("svg", { width: 30, height: 8, "aria-hidden": "true" },
+    svg("line", { class: `line ${kind}`, x1: 0, x2: 28, y1: 4, y2: 4 }));
   return [
     el("p", { class: "soft" }, start.kind),
     el("h1", {}, short(start.text, 300)),
-    EXPLAINED.has(start.kind) ? el("p", {}, itemLink(start.id, "The evidence for it")) : null,
+    el("p", {}, EXPLAINED.has(start.kind) ? itemLink(start.id, "The evidence for it")
+      : start.kind === "agent" ? null : showLink(start.id, "All that is known of it")),
     status,
     more,
     box,
+    el("div", { class: "actions" },
+      el("button", { class: "small", onclick: zoomed(1.3), "aria-label": "Larger" }, "+"),
+      el("button", { class: "small", onclick: zoomed(1 / 1.3), "aria-label": "Smaller" }, "−"),
+      el("button", { class: "small", onclick: () => { cy.fit(undefined, 24); quieten(); } }, "All of it")),
     el("p", { class: "legend" },
-      el("span", {}, el("i", { class: "key good" }), "mostly worked"),
-      el("span", {}, el("i", { class: "key bad" }), "mostly failed (dashed)"),
-      el("span", {}, el("i", { class: "key" }), "no outcome"), "thicker: more trials"),
+      el("span", {}, line("good"), " ✓ mostly worked"), el("span", {}, line("bad"), " ✗ mostly failed"),
+      el("span", {}, line("none"), " no outcome"), el("span", {}, "thicker: more trials")),
     list,
   ];
 }

@@ -1,13 +1,9 @@
 // What each view shows.
 
 import {
-  bar, count, day, el, itemLink, nearLink, percent, plot, short, svg, table,
+  bar, bounds, count, day, el, itemLink, kinds, nearLink, percent, plot, short, showLink, svg, table, tag, worked,
 } from "./dom.js";
-
-const worked = (row) => `${count(row.successes)} of ${count(row.trials)}`;
-const bounds = (row) => bar(row.lower, row.upper, row.mean);
-const kinds = { established: "good", refuted: "bad" };
-const tag = (text, kind = "") => el("span", { class: `tag ${kind}` }, text);
+import { updates } from "./policies.js";
 
 // Ask: what an agent gets, or what works best
 
@@ -26,15 +22,21 @@ export async function ask(api, _, query) {
 }
 
 async function best(api) {
-  const { stats, strategies } = await api.overview();
-  if (!stats.episodes) {
+  const { strategies } = await api.get("overview");
+  if (!strategies.length && !(await api.stats()).stats.episodes) {
     return [el("h1", {}, "This memory is empty"),
       el("p", {}, "Let an agent learn, or read logs: ", el("code", {}, "graphmem seed FILE"))];
   }
+  // All is counted for these numbers, so the strategies do not wait for them.
+  const counts = el("p", { class: "soft" }, "Counting …");
+  api.after(async () => {
+    const { stats } = await api.stats();
+    counts.textContent = `${count(stats.episodes)} episodes on ${count(stats.tasks)} tasks, ` +
+      `${percent(stats.episodes ? stats.successes / stats.episodes : null)} of them succeeded; ${count(stats.strategies)} strategies.`;
+  }, counts);
   return [
     el("h1", {}, "What works best"),
-    el("p", { class: "soft" }, `${count(stats.episodes)} episodes on ${count(stats.tasks)} tasks, `,
-      `${percent(stats.successes / stats.episodes)} of them succeeded; ${count(stats.strategies)} strategies.`),
+    counts,
     table([
       ["strategy", (row) => itemLink(row.id, row.text)],
       ["worked", worked, "number"],
@@ -61,7 +63,7 @@ async function recalled(api, text) {
       el("p", { class: "small soft" }, row.path.join(" → "))))),
     found.warnings.length ? [el("h2", {}, "Avoid"), found.warnings.map(warning)] : null,
     found.tasks.length ? [el("h2", {}, "Tasks behind this"), table([
-      ["task", (row) => nearLink(row.id, row.text)],
+      ["task", (row) => showLink(row.id, row.text)],
       ["type", (row) => row.task_type, "less"],
       ["similarity", (row) => row.similarity.toFixed(2), "number"],
     ], found.tasks)] : null,
@@ -85,14 +87,14 @@ export async function item(api, id, query) {
   const { why } = told;
   const episodes = (rows) => table([
     ["", (row) => el("span", { class: row.success ? "good" : "bad" }, row.success ? "✓" : "✗")],
-    ["task", (row) => [nearLink(row.id, short(row.task)),
+    ["task", (row) => [showLink(row.id, short(row.task)),
       row.error ? el("div", { class: "small bad" }, short(row.error, 200)) : null]],
     ["agent", (row) => row.agent, "less"],
-    ["date", (row) => day(row.at), "less"],
+    ["date", (row) => day(row.at), "less short"],
   ], rows, "None.");
   const shares = (title, found) => (found.rows.length ? el("section", {}, el("h2", {}, title),
     table([
-      ["", (row) => short(row.name)],
+      ["", (row) => (row.id ? showLink(row.id, short(row.name)) : short(row.name))],
       ["worked", worked, "number"],
       ["bounds", (row) => bar(row.lower, row.upper, row.successes / row.trials), "bar"],
     ], found.rows),
@@ -114,7 +116,8 @@ export async function item(api, id, query) {
       el("ul", {}, told.what_would_change.map((turn) => el("li", {}, turn.sentence)))] : null,
     told.better_alternative ? el("p", { class: "good" }, `Better: ${told.better_alternative.strategy} `,
       `(${worked(told.better_alternative)} on the same ${told.better_alternative.ground})`) : null,
-    el("h2", {}, "Over time"), overTime(told),
+    el("h2", {}, "Over time"), overTime(api, told),
+    told.kind === "policy" ? [el("h2", {}, "Updates of its value"), updates(api, told.id)] : null,
     el("div", { class: "two" },
       shares("By task", told.by_task), told.agent ? null : shares("By agent", told.by_agent)),
     el("div", { class: "two" },
@@ -129,8 +132,9 @@ export async function item(api, id, query) {
   ].flat();
 }
 
-function overTime(told) {
+function overTime(api, told) {
   const { course } = told;
+  if (!course.length && told.strategy) return inOrder(api, told);
   if (!course.length) return el("p", { class: "soft" }, "No evidence has a date, so there is no curve.");
   const times = course.map((point) => Date.parse(point.at));
   const [first, span] = [times[0], times.at(-1) - times[0]];
@@ -139,6 +143,25 @@ function overTime(told) {
   return plot([{ points, band: true, dots: points.length < 20 }], {
     from: day(course[0].at), to: day(course.at(-1).at), said: "the rate over time, with its bounds",
   });
+}
+
+// Without dates: in the order in which it was learned.
+function inOrder(api, told) {
+  const out = el("div", {}, el("p", { class: "soft" }, "Loading …"));
+  const heuristic = told.kind === "heuristic";
+  api.after(async () => {
+    const { points } = await api.get("uses", {
+      id: told.strategy, agent: told.agent, task_type: heuristic ? told.task_types[0] : null,
+    });
+    if (!points.length) { out.replaceChildren(el("p", { class: "soft" }, "No episodes yet.")); return; }
+    const all = points.at(-1).trials;
+    out.replaceChildren(
+      plot([{ points: points.map((row) => [row.trials / all, row.mean, row.lower, row.upper]), band: true, dots: points.length < 20 }], {
+        from: "first trial", to: `trial ${count(all)}`, said: "the rate in the order of learning, with its bounds",
+      }),
+      el("p", { class: "small soft" }, "The evidence has no dates: this is the order in which it was learned."));
+  }, out);
+  return out;
 }
 
 // Lessons
@@ -180,62 +203,6 @@ export async function lessons(api) {
       ["seen", (row) => count(row.seen), "number"],
     ], "No mistakes yet."),
   ].flat();
-}
-
-// Policies: the actions of a state as arrows
-
-const features = (row) => (row.features ? JSON.stringify(row.features) : row.state);
-const action = (row) => row.action + (row.spec === null ? "" : ` ${JSON.stringify(row.spec)}`);
-
-export async function policies(api, state) {
-  const found = (await api.get("policies", { state, agent: api.agent() })).policies;
-  if (!state) {
-    const seen = [...new Map(found.toReversed().map((row) => [row.state, row])).values()].toReversed();
-    return [
-      el("h1", {}, "States with the best values"),
-      table([
-        ["state", (row) => el("a", { href: `#/policies/${encodeURIComponent(row.state)}` }, short(features(row)))],
-        ["best action", (row) => short(action(row), 80)],
-        ["value", (row) => row.q.toFixed(3), "number"],
-        ["agent", (row) => row.agent, "less"],
-      ], seen, "No policy has been learned; agents learn them from steps with states."),
-    ];
-  }
-  if (!found.length) return [el("h1", {}, "No such state"), el("p", {}, el("a", { href: "#/policies" }, "All states"))];
-  return [
-    el("p", {}, el("a", { href: "#/policies" }, "All states")),
-    el("h1", {}, short(features(found[0]), 400)),
-    arrows(found.slice(0, 12)),
-    table([
-      ["action", (row) => itemLink(row.id, short(action(row)))],
-      ["value", (row) => row.score.toFixed(3), "number"],
-      ["worked", worked, "number"],
-      ["bounds", bounds, "bar"],
-      ["updates", (row) => count(row.updates), "number less"],
-      ["agent", (row) => row.agent, "less"],
-    ], found),
-  ];
-}
-
-function arrows(rows) {
-  const height = 34 * rows.length + 16;
-  const most = Math.max(1, ...rows.map((row) => row.trials + row.updates));
-  const middle = height / 2;
-  return svg("svg", { viewBox: `0 0 640 ${height}`, class: "plot", role: "img", "aria-label": "the actions of this state, best first" },
-    rows.map((row, index) => {
-      const y = 25 + 34 * index;
-      const kind = row.trials === 0 ? "" : row.mean >= 0.5 ? "good" : "bad";
-      return [
-        svg("path", {
-          class: `arrow ${kind}`, d: `M84 ${middle} C 150 ${middle} 130 ${y} 206 ${y} m -9 -6 l 9 6 l -9 6`,
-          "stroke-width": 1 + (5 * (row.trials + row.updates)) / most,
-        }),
-        svg("text", { class: "label", x: 218, y: y + 4 }, `${index + 1}. ${short(action(row), 46)}`),
-        svg("text", { x: 632, y: y + 4, "text-anchor": "end" }, row.score.toFixed(3)),
-      ];
-    }),
-    svg("rect", { class: "box", x: 8, y: middle - 15, width: 76, height: 30, rx: 6 }),
-    svg("text", { class: "label", x: 46, y: middle + 5, "text-anchor": "middle" }, "state"));
 }
 
 // Levels
@@ -300,82 +267,4 @@ function flow(found, edges) {
     svg("text", { class: "label", x: x + 12, y: y + 24 }, short(name, 24)),
     svg("text", { x: x + 12, y: y + 43 }, entries.has(name) ? `${count(entries.get(name))} entries` : "a stream"),
   ])));
-}
-
-// Trust: curves, calibration, verify
-
-const inks = ["", "b", "c", "d"];
-
-export async function trust(api) {
-  const { parts } = await api.get("course");
-  const { write } = await api.overview();
-  const byAgent = Map.groupBy(parts, (row) => row.agent);
-  const lines = [...byAgent].map(([, rows], index) => ({
-    kind: inks[index % inks.length],
-    points: rows.map((row) => [(row.part + 0.5) / 40, row.successes / row.episodes]),
-  }));
-  const place = (name, work, after) => {
-    const out = el("div", { "aria-live": "polite" });
-    const button = el("button", { class: "first", onclick: async () => {
-      button.disabled = true;
-      out.replaceChildren(el("p", { class: "soft" }, "Working …"));
-      try {
-        out.replaceChildren(...after(await api.post(work)).flat().filter(Boolean));
-      } catch (error) {
-        out.replaceChildren(el("div", { class: "card error", role: "alert" }, error.message));
-      }
-      button.disabled = false;
-    } }, name);
-    return [el("div", { class: "actions" }, button), out];
-  };
-  return [
-    el("h1", {}, "Can it be trusted?"),
-    el("h2", {}, "Success of agents, from their first episode to the latest"),
-    lines.length ? [plot(lines.slice(0, 8), { from: "first", to: "latest", said: "learning curves" }),
-      el("p", { class: "legend" }, [...byAgent.keys()].slice(0, 8).map((name, index) =>
-        el("span", {}, svg("svg", { width: 26, height: 8, "aria-hidden": "true" },
-          svg("line", { class: `line ${inks[index % inks.length]}`, x1: 0, x2: 22, y1: 4, y2: 4 })), name)))]
-      : el("p", { class: "soft" }, "No episodes yet."),
-    el("h2", {}, "Do the predictions hold?"),
-    el("p", { class: "soft" }, "Each past episode is predicted from those before it."),
-    place("Calibrate", "calibrate", calibration),
-    el("h2", {}, "Do the numbers follow from the facts?"),
-    place("Verify", "verify", verified),
-    write ? [el("h2", {}, "Derive all numbers anew"),
-      place("Rebuild", "rebuild", () => [el("p", {}, "Done: every number is derived from the facts.")])] : null,
-  ].flat();
-}
-
-function calibration(told) {
-  if (!told.episodes) return [el("p", {}, "There are no episodes to predict.")];
-  const points = told.bins.filter((bin) => bin.count)
-    .map((bin) => [bin.mean, bin.share, bin.lower, bin.upper]);
-  return [
-    el("p", {}, `Over ${count(told.episodes)} episodes the Brier score is ${told.brier.toFixed(3)}`,
-      told.auc === null ? "" : `, AUC ${told.auc.toFixed(3)}`, `, mean error ${told.ece.toFixed(3)}.`),
-    plot([{ points, band: true, dots: true }], {
-      from: "predicted 0%", to: "100%", even: true, said: "predicted and real shares of successes",
-    }),
-    el("p", { class: "small soft" }, "On the dashed line predictions equal what happened."),
-    table([
-      ["predictor", (row) => row.name],
-      ["Brier score", (row) => row.brier?.toFixed(4) ?? "", "number"],
-    ], [{ name: "graphmem", brier: told.brier }, ...told.baselines]),
-  ];
-}
-
-function verified(told) {
-  const checked = Object.entries(told.checked).map(([name, number]) => `${count(number)} ${name.replaceAll("_", " ")}`);
-  if (told.ok) {
-    return [el("p", {}, el("b", { class: "good" }, "All numbers follow from the facts. "),
-      el("span", { class: "soft" }, checked.join(", ")))];
-  }
-  return [
-    el("p", { class: "bad" }, `${count(told.count)} differences; graphmem upkeep rebuild derives all anew.`),
-    table([
-      ["kind", (row) => row.kind], ["key", (row) => short(row.key, 60)], ["field", (row) => row.field],
-      ["stored", (row) => short(JSON.stringify(row.stored), 60)],
-      ["expected", (row) => short(JSON.stringify(row.expected), 60)],
-    ], told.differences),
-  ];
 }

@@ -26,6 +26,7 @@ from graphmem.models.lessons import (
     Score,
     TaskScore,
 )
+from graphmem.notebook.frames import Listed
 from graphmem.store.port import Row
 
 RECENT = 20
@@ -53,7 +54,7 @@ class LessonReader:
         min_confidence: float = 0.0,
         *,
         pooled: bool = False,
-    ) -> list[Heuristic]:
+    ) -> Listed[Heuristic]:
         """Return what works for agents on types of tasks, the best lower bound first.
 
         A heuristic counts all outcomes of one strategy for one agent on one type of task. It is
@@ -79,14 +80,16 @@ class LessonReader:
             self._link()
         rows = self._heuristics(task_type, agent, min_confidence, pooled=pooled)
         samples = self._samples(rows)
-        return [
-            Heuristic(
-                **_dated(row, "members"),
-                supporting=tuple(samples.get((row["id"], True), ())),
-                opposing=tuple(samples.get((row["id"], False), ())),
-            )
-            for row in rows
-        ]
+        return Listed(
+            [
+                Heuristic(
+                    **_dated(row, "members"),
+                    supporting=tuple(samples.get((row["id"], True), ())),
+                    opposing=tuple(samples.get((row["id"], False), ())),
+                )
+                for row in rows
+            ]
+        )
 
     def _heuristics(
         self,
@@ -116,7 +119,7 @@ class LessonReader:
         task_type: str | None = None,
         agent: str | None = None,
         min_confidence: float = 0.0,
-    ) -> list[AntiPattern]:
+    ) -> Listed[AntiPattern]:
         """Return what fails for agents, and what to do instead, the most certain first.
 
         An anti-pattern is one strategy that failed twice or more (setting
@@ -140,11 +143,11 @@ class LessonReader:
             at_least=view.failures(self._graph.settings),
             min_confidence=min_confidence,
         )
-        return described(self._graph, rows, view)
+        return Listed(described(self._graph, rows, view))
 
     def rules(
         self, task: str | None = None, agent: str | None = None, *, limit: int | None = None
-    ) -> list[Rule]:
+    ) -> Listed[Rule]:
         """Return the rules of a task (its key or wording), the newest 10, or all rules.
 
         Rules come from the successes of episodes with a score of .85 or more, and from the mistakes
@@ -177,14 +180,16 @@ class LessonReader:
             samples.setdefault(row["id"], []).append(row["episode"])
         counts = [(row["supporting"] + row["opposing"], row["supporting"]) for row in rows]
         rates = rates_of(self._graph, counts)
-        return [
-            Rule(
-                **_dated(row, "at"),
-                confidence=rates[count]["mean"],
-                evidence=tuple(samples.get(row["id"], ())[:5]),
-            )
-            for row, count in zip(rows, counts, strict=True)
-        ]
+        return Listed(
+            [
+                Rule(
+                    **_dated(row, "at"),
+                    confidence=rates[count]["mean"],
+                    evidence=tuple(samples.get(row["id"], ())[:5]),
+                )
+                for row, count in zip(rows, counts, strict=True)
+            ]
+        )
 
     def mistakes(
         self,
@@ -193,7 +198,7 @@ class LessonReader:
         agent: str | None = None,
         *,
         limit: int = CARDS,
-    ) -> list[Mistake]:
+    ) -> Listed[Mistake]:
         """Return mistakes of mistake cards: the one seen most often first, then the latest.
 
         Args:
@@ -213,9 +218,9 @@ class LessonReader:
         else:
             given |= view.filters(self._graph)
             rows = self._graph.read("lessons.mistakes_by", **given)[:limit]
-        return [Mistake(**_dated(row)) for row in rows]
+        return Listed([Mistake(**_dated(row)) for row in rows])
 
-    def scores(self, task: str, *, last: int | None = None) -> list[Score]:
+    def scores(self, task: str, *, last: int | None = None) -> Listed[Score]:
         """Return the scores of a task (its key or wording), the earliest first.
 
         Args:
@@ -231,7 +236,7 @@ class LessonReader:
             raise ValidationError("last", last, f"must be from 1 to {RECENT}", "or leave it out")
         else:
             rows = self._graph.read("lessons.recent", tasks=self._tasks(task))[:last][::-1]
-        return [_score(row) for row in rows]
+        return Listed([_score(row) for row in rows])
 
     def summary(self, *, top: int = 5) -> MemorySummary:
         """Return what the lessons hold: counts, top mistakes, scores of tasks."""

@@ -25,6 +25,7 @@ from graphmem.ids import (
 from graphmem.levels.base import Base, check_own, check_writable, not_there, readable
 from graphmem.models.fields import MAX_TEXT
 from graphmem.models.levels import MAX_NAME, Added, Entry, LevelName, NewEntry, said
+from graphmem.notebook.frames import Listed
 from graphmem.store.port import Row
 
 SEARCHED = 4_000
@@ -100,7 +101,7 @@ class Entries(Base):
                 return Added(id=row["id"], level=level.name, key=key, created=True)
         return self._graph.transact(lambda tx: store(tx, level.name, [row])[0])
 
-    def entries(self, ids: str | Sequence[str], *, agent: str | None = None) -> list[Entry]:
+    def entries(self, ids: str | Sequence[str], *, agent: str | None = None) -> Listed[Entry]:
         """Return entries by id, in order of time, with their relevance now; also expired ones.
 
         Args:
@@ -122,7 +123,7 @@ class Entries(Base):
                 f"no entry {missing!r:.100}{who} in namespace {self._graph.ns!r}: it expired and "
                 "was removed, or was never there"
             )
-        return [entry_of(row) for row in rows]
+        return Listed([entry_of(row) for row in rows])
 
     def _same(self, row: Row) -> bool:
         return any(_is_same(row, old, self._graph.now()) for old in self._stored(row["id"]))

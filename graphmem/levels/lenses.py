@@ -14,6 +14,7 @@ from graphmem.levels.base import check_readable, check_writable, not_there, read
 from graphmem.levels.queries import Queries
 from graphmem.models.lenses import LENSES, LensInfo, LensSettings, lens_name
 from graphmem.models.levels import Asked, Found, LevelName, Tags, default_name
+from graphmem.notebook.frames import Listed
 from graphmem.store.port import Row
 
 COMPARED = 100
@@ -46,7 +47,7 @@ class Lens:
         min_relevance: float = 0.0,
         include_expired: bool = False,
         limit: int | None = None,
-    ) -> list[Found]:
+    ) -> Listed[Found]:
         """Return what it shows: the entries nearest to a text, else the most relevant.
 
         The arguments are those of ``levels.recall``, and narrow it. It looks as it is defined now.
@@ -67,16 +68,18 @@ class Lens:
             ValidationError: an argument is wrong.
             ScopeError: the reader may not read one of its levels.
         """
-        return self._recall(
-            text,
-            tags=tags,
-            since=since,
-            until=until,
-            key=key,
-            max_age=max_age,
-            min_relevance=min_relevance,
-            include_expired=include_expired,
-            limit=limit,
+        return Listed(
+            self._recall(
+                text,
+                tags=tags,
+                since=since,
+                until=until,
+                key=key,
+                max_age=max_age,
+                min_relevance=min_relevance,
+                include_expired=include_expired,
+                limit=limit,
+            )
         )
 
     def __repr__(self) -> str:
@@ -172,7 +175,7 @@ class Lenses(Queries):
 
         return Lens(self._lens(name, agent), through)
 
-    def lenses(self, owner: str | None = None, *, agent: str | None = None) -> list[LensInfo]:
+    def lenses(self, owner: str | None = None, *, agent: str | None = None) -> Listed[LensInfo]:
         """Return the lenses that somebody put, in order of name; of all owners, or of one.
 
         Args:
@@ -184,12 +187,14 @@ class Lenses(Queries):
         """
         view = self._view(agent)
         rows = self._graph.read("lenses.list", owner=checked_agent(owner))
-        return [
-            info(row)
-            for row in rows
-            if readable(_parts(row), view)
-            and all(readable(LevelName.of(level), view) for level in row["levels"])
-        ]
+        return Listed(
+            [
+                info(row)
+                for row in rows
+                if readable(_parts(row), view)
+                and all(readable(LevelName.of(level), view) for level in row["levels"])
+            ]
+        )
 
     def remove_lens(self, name: str, *, agent: str | None = None) -> None:
         """Remove a lens that somebody put; its levels stay.

@@ -15,6 +15,7 @@ from graphmem.levels.base import Base, readable
 from graphmem.levels.entries import entry_fields
 from graphmem.levels.views import rows_of
 from graphmem.models.levels import Asked, Found, LevelName, Tags
+from graphmem.notebook.frames import Listed
 from graphmem.store.port import Question, Row
 
 _SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")
@@ -37,7 +38,7 @@ class Queries(Base):
         include_expired: bool = False,
         limit: int = 10,
         agent: str | None = None,
-    ) -> list[Found]:
+    ) -> Listed[Found]:
         """Return entries that match: the nearest to a text first, else the most relevant.
 
         Entries that do not match are left out before the ranking, so that few matches are found
@@ -95,7 +96,9 @@ class Queries(Base):
                 self._graph, self._search, rows, asked.text, asked.tags, question, limit, view
             )
             found = sorted(found, key=_rank)[:limit]
-        return [Found(**entry_fields(row), similarity=row.get("similarity")) for row in found]
+        return Listed(
+            [Found(**entry_fields(row), similarity=row.get("similarity")) for row in found]
+        )
 
     def _asked(self, levels: str | Sequence[str] | None, agent: str | None) -> list[Row]:
         """Return the levels to ask: rows of ``levels.get``."""

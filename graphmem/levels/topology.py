@@ -28,6 +28,7 @@ from graphmem.models.levels import (
     default_name,
     source_name,
 )
+from graphmem.notebook.frames import Listed
 from graphmem.store.paging import pages
 from graphmem.store.port import Row
 
@@ -99,7 +100,7 @@ class Topology(Base):
 
         return Level(**level_fields(self._graph.transact(work)))
 
-    def default(self, agent: str) -> list[Level]:
+    def default(self, agent: str) -> Listed[Level]:
         """Make the missing ones of the six levels of an agent, and let them pull from each other.
 
         Sensory (60 s), working (an hour), short-term (a day, 500 entries), and long-term: episodic,
@@ -144,7 +145,7 @@ class Topology(Base):
             return tx.run("levels.get", ids=sorted(rows))
 
         found = {row["kind"]: row for row in self._graph.transact(work)}
-        return [Level(**level_fields(found[kind])) for kind in PRESETS]
+        return Listed([Level(**level_fields(found[kind])) for kind in PRESETS])
 
     def names(self, owner: str | None = None, *, agent: str | None = None) -> list[str]:
         """Return the names of the levels, in order; of all owners, or of one.

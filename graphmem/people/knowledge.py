@@ -19,6 +19,7 @@ from graphmem.models.knowledge import (
     KnowledgeSource,
     Statement,
 )
+from graphmem.notebook.frames import Listed
 from graphmem.people.preferences import open_user
 from graphmem.store.port import ChangedError, Row
 
@@ -108,7 +109,7 @@ class KnowledgeBase:
 
         return self._graph.transact(work)
 
-    def knowledge(self, domain: str | None = None, *, limit: int = 100) -> list[Knowledge]:
+    def knowledge(self, domain: str | None = None, *, limit: int = 100) -> Listed[Knowledge]:
         """Return the known facts, the highest confidence first, with their contradictions.
 
         Args:
@@ -121,7 +122,7 @@ class KnowledgeBase:
         asked = Asked(domain=domain)
         check_limit(limit)
         rows = self._graph.read("knowledge.list", domain=asked.domain, limit=limit)
-        return [_knowledge(row) for row in rows]
+        return Listed([_knowledge(row) for row in rows])
 
 
 def _knowledge(row: Row, *, created: bool = False) -> Knowledge:

@@ -22,6 +22,7 @@ from graphmem.models.users import (
     PreferenceSource,
     Wish,
 )
+from graphmem.notebook.frames import Listed
 from graphmem.store.paging import pages
 from graphmem.store.port import ChangedError, Row
 
@@ -105,7 +106,7 @@ class Preferences:
 
     def preferences(
         self, user: str, category: str | None = None, *, history: bool = False
-    ) -> list[Preference]:
+    ) -> Listed[Preference]:
         """Return the preferences of a user, by category.
 
         Args:
@@ -123,7 +124,7 @@ class Preferences:
             category=asked.category,
             history=history,
         )
-        return [_preference(row) for row in rows]
+        return Listed([_preference(row) for row in rows])
 
 
 class Supersessions(Paged):

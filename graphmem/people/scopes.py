@@ -13,6 +13,7 @@ from graphmem.graph.access import read_scopes
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import node_id, scope_id
 from graphmem.models.scopes import Scope
+from graphmem.notebook.frames import Listed
 
 
 def circle(scopes: Mapping[str, Scope], agent: str) -> list[str] | None:
@@ -104,9 +105,9 @@ class LearningScopes:
         self._graph.transact(work)
         return scope
 
-    def list(self) -> builtins.list[Scope]:
+    def list(self) -> Listed[Scope]:
         """Return all scopes, by agent."""
-        return builtins.list(read_scopes(self._graph).values())
+        return Listed(builtins.list(read_scopes(self._graph).values()))
 
     def get(self, agent: str) -> Scope | None:
         """Return the scope of an agent, or None if it has none.

@@ -13,6 +13,7 @@ from graphmem.graph.arguments import check_flag, checked_items
 from graphmem.graph.graph import Transaction
 from graphmem.ids import to_millis
 from graphmem.models.policies import Observation, State, TDUpdate, Transition
+from graphmem.notebook.frames import Listed
 from graphmem.policies.asking import Asking
 from graphmem.policies.base import Action, numbered, placed, split, unit, value
 from graphmem.policies.crystallizing import Crystallizing
@@ -138,7 +139,7 @@ class Policies(Asking, Linking, Studying, Crystallizing):
         transitions: Iterable[Transition | Mapping[str, Any]],
         *,
         batch_size: int = 1_000,
-    ) -> list[TDUpdate]:
+    ) -> Listed[TDUpdate]:
         """Learn many steps in order, ``batch_size`` in a transaction.
 
         The values are identical to those of single updates.
@@ -157,7 +158,7 @@ class Policies(Asking, Linking, Studying, Crystallizing):
         while batch := list(islice(items, batch_size)):
             given = [numbered(Transition, item, len(answers) + i) for i, item in enumerate(batch)]
             answers += self._apply_transitions(given, len(answers))
-        return answers
+        return Listed(answers)
 
     def _apply_transitions(
         self, given: Sequence[Transition], first: int | None = None

@@ -21,6 +21,7 @@ from graphmem.graph.rates import rates_of
 from graphmem.ids import from_millis, to_millis
 from graphmem.models.fields import Input, Moment
 from graphmem.models.policies import Point, Policy, State
+from graphmem.notebook.frames import Listed
 from graphmem.policies import replay
 from graphmem.policies.base import Action, PolicyBase, finite, policy_of, positive, split, unit
 from graphmem.policies.cycles import clocks
@@ -224,7 +225,7 @@ class Asking(PolicyBase):
         agent: str | None = None,
         pressure: float = 0.0,
         stored: bool = False,
-    ) -> list[Policy]:
+    ) -> Listed[Policy]:
         """Return all policies in a state, best first, with their values at a time as ``score``.
 
         A value decays with the days since its last update, at ``decay_rate``, or more slowly if
@@ -246,15 +247,15 @@ class Asking(PolicyBase):
             agent = self._agent(agent)
         waited = finite("pressure", pressure)
         when = self._when(at, stored)
-        return self._valued("policies.values", place, agent, when, pressure=waited)
+        return Listed(self._valued("policies.values", place, agent, when, pressure=waited))
 
-    def top(self, *, agent: str | None = None, limit: int = 20) -> list[Policy]:
+    def top(self, *, agent: str | None = None, limit: int = 20) -> Listed[Policy]:
         """Return the policies of the namespace with the highest values."""
         check_limit(limit)
         rows = self._graph.read(
             "policies.list", agent=None if agent is None else self._agent(agent), limit=limit
         )
-        return [policy_of(row) for row in rows]
+        return Listed([policy_of(row) for row in rows])
 
     def seen(
         self,
@@ -292,7 +293,7 @@ class Asking(PolicyBase):
         known = {row["id"] for row in rows}
         return [identity in known for identity in ids]
 
-    def history(self, policy: Policy | str) -> list[Point]:
+    def history(self, policy: Policy | str) -> Listed[Point]:
         """Return the state of a policy (given itself or its id) after every event, in order.
 
         All events of the agent's stream are replayed, because a value depends on the values of
@@ -304,7 +305,7 @@ class Asking(PolicyBase):
             NotFoundError: the policy is not there.
         """
         [points] = self.history_many([policy]).values()
-        return points
+        return Listed(points)
 
     def history_many(self, policies: Iterable[Policy | str]) -> dict[str, list[Point]]:
         """Return the histories of policies by id, with one replay for each agent.

@@ -34,6 +34,7 @@ from graphmem.models.cycles import (
     Kind,
     Only,
 )
+from graphmem.notebook.frames import Listed
 from graphmem.numerics import chi_squared_tail
 from graphmem.store.port import Row
 
@@ -139,7 +140,7 @@ class Cycles:
             raise self._unknown(identity)
         return report
 
-    def list(self, subject: str | HasId | None = None) -> builtins.list[Cycle]:
+    def list(self, subject: str | HasId | None = None) -> Listed[Cycle]:
         """Return the stored cycles of a policy or strategy, or of all.
 
         Raises:
@@ -152,16 +153,18 @@ class Cycles:
             rows = self._graph.read("cycles.of", ids=[identity])
         kinds = list(PERIODS)
         rows.sort(key=lambda row: (row["subject"], row["timezone"], kinds.index(row["kind"])))
-        return [
-            Cycle(
-                **{
-                    **row,
-                    "buckets": tuple(row["buckets"]),
-                    "expected": tuple(row["expected"]),
-                }
-            )
-            for row in rows
-        ]
+        return Listed(
+            [
+                Cycle(
+                    **{
+                        **row,
+                        "buckets": tuple(row["buckets"]),
+                        "expected": tuple(row["expected"]),
+                    }
+                )
+                for row in rows
+            ]
+        )
 
     def _identity(self, subject: object) -> str:
         """Return the id of an existing policy or strategy."""

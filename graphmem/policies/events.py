@@ -30,6 +30,7 @@ from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import from_millis, node_id
 from graphmem.models.events import Event, EventKind, Pending
 from graphmem.models.fields import Input, Name
+from graphmem.notebook.frames import Listed
 from graphmem.policies.handling import Handler, Running, handle
 from graphmem.policies.listening import Listening
 from graphmem.policies.rebuilding import event_ids
@@ -265,7 +266,7 @@ class Events:
         for loop in running:
             loop.wait()
 
-    def tail(self, limit: int = 20, *, agent: str | None = None) -> list[Event]:
+    def tail(self, limit: int = 20, *, agent: str | None = None) -> Listed[Event]:
         """Return the latest events, the latest last, without claiming them."""
         _check_limit(limit)
         streams = _streams(self._graph, checked_agent(agent))
@@ -274,13 +275,13 @@ class Events:
             last = stream["last"]
             ids += event_ids(stream["stream"], max(1, last - limit + 1), last)
         events = _read(self._graph, ids, streams)
-        return _ordered(events)[-limit:]
+        return Listed(_ordered(events)[-limit:])
 
     def positions(self) -> dict[str, int]:
         """Return the number of the last event of each agent's stream."""
         return {row["agent"]: row["last"] for row in _streams(self._graph, None)}
 
-    def since(self, positions: Mapping[str, int], limit: int = 1_000) -> list[Event]:
+    def since(self, positions: Mapping[str, int], limit: int = 1_000) -> Listed[Event]:
         """Return events after the given numbers (agent -> number; other agents: from the start).
 
         At most ``limit`` for each agent, in order of date.
@@ -298,25 +299,27 @@ class Events:
             first = positions.get(stream["agent"], 0) + 1
             ids += event_ids(stream["stream"], first, min(stream["last"], first + limit - 1))
         events = _read(self._graph, ids, streams)
-        return _ordered(events)
+        return Listed(_ordered(events))
 
-    def pending(self, group: str) -> list[Pending]:
+    def pending(self, group: str) -> Listed[Pending]:
         """Return the pending events of a group's consumers."""
         named = _Group(group=group)
         rows = self._graph.read("events.claims", group=named.group)
         # Read after the claims: a missing event was then erased, and is not just new.
         names = {row["stream"]: row["agent"] for row in _streams(self._graph, None)}
-        return [
-            Pending(
-                consumer=row["consumer"],
-                agent=names[row["stream"]],
-                count=len(row["pending"]),
-                claimed_at=from_millis(row["claimed_at"]),
-                deliveries=row["deliveries"],
-            )
-            for row in rows
-            if row["stream"] in names
-        ]
+        return Listed(
+            [
+                Pending(
+                    consumer=row["consumer"],
+                    agent=names[row["stream"]],
+                    count=len(row["pending"]),
+                    claimed_at=from_millis(row["claimed_at"]),
+                    deliveries=row["deliveries"],
+                )
+                for row in rows
+                if row["stream"] in names
+            ]
+        )
 
 
 def _renew(events: Events) -> None:

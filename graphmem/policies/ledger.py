@@ -33,6 +33,7 @@ from graphmem.models.predictions import (
     ReliabilityBin,
     Resolution,
 )
+from graphmem.notebook.frames import Listed
 from graphmem.store.port import ChangedError, Row
 
 # The numbers follow Popoto's PredictionLedger (PL_CONFIDENCE_*, PL_AUTO_RESOLVE_*).
@@ -241,16 +242,16 @@ class Predictions:
             raise self._unknown(prediction_id)
         return prediction_of(rows[0])
 
-    def open(self, subject: Subject | None = None, limit: int = 100) -> builtins.list[Prediction]:
+    def open(self, subject: Subject | None = None, limit: int = 100) -> Listed[Prediction]:
         """Return the latest open predictions, about one subject or all."""
-        return self.list("open", subject, limit)
+        return Listed(self.list("open", subject, limit))
 
     def list(
         self,
         status: PredictionStatus | None = None,
         subject: Subject | None = None,
         limit: int = 100,
-    ) -> builtins.list[Prediction]:
+    ) -> Listed[Prediction]:
         """Return the latest predictions, latest recorded first.
 
         Args:
@@ -270,7 +271,7 @@ class Predictions:
             subjects=None if subject is None else self._names(subject),
             limit=limit,
         )
-        return [prediction_of(row) for row in rows]
+        return Listed([prediction_of(row) for row in rows])
 
     def reliability(
         self, *, bins: int = 10, subject: Subject | None = None, agent: str | None = None

@@ -8,6 +8,7 @@ from graphmem.errors import ValidationError
 from graphmem.graph.arguments import check_limit, check_text, checked_items
 from graphmem.graph.graph import Transaction
 from graphmem.models.policies import LinkedPolicy, Policy
+from graphmem.notebook.frames import Listed
 from graphmem.policies.base import PolicyBase, finite, positive, unit
 from graphmem.policies.replay import DECAY, INITIAL_WEIGHT, STRENGTHEN
 from graphmem.policies.streams import Draft, apply
@@ -73,7 +74,7 @@ class Linking(PolicyBase):
         """
         self._join("unlinked", a, b, None)
 
-    def linked(self, policy: Policy | str, *, limit: int = 100) -> list[LinkedPolicy]:
+    def linked(self, policy: Policy | str, *, limit: int = 100) -> Listed[LinkedPolicy]:
         """Return the policies linked with one, strongest first.
 
         Raises:
@@ -82,7 +83,7 @@ class Linking(PolicyBase):
         check_limit(limit)
         known = self._known(policy)
         rows = self._graph.read("policies.linked", id=known.id, limit=limit)
-        return [LinkedPolicy(**row) for row in rows]
+        return Listed([LinkedPolicy(**row) for row in rows])
 
     def propagate(
         self,

@@ -8,6 +8,7 @@ from typing import assert_type
 
 from graphmem import AsyncMemory, Episode, Memory, Settings
 from graphmem.models.lessons import Heuristic
+from graphmem.notebook.frames import Listed
 
 INTERNAL = {"renew"}
 """Methods of parts for other modules of the package: they take their transactions."""
@@ -89,7 +90,7 @@ def test_calls_run_at_once_and_count_exactly(url: str, settings: Settings) -> No
             assert best.q == step.q
             assert len(await memory.events.tail(100)) == 22
             heuristics = await memory.lessons.heuristics(agent="default")
-            assert_type(heuristics, list[Heuristic])  # what a type checker knows of a part
+            assert_type(heuristics, Listed[Heuristic])  # what a type checker knows of a part
             [heuristic] = heuristics
             assert (heuristic.trials, heuristic.successes) == (21, 20)
             assert (await memory.verify()).ok

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
 import types
 from collections.abc import Iterator, Mapping
@@ -179,3 +181,19 @@ def test_a_memory_says_what_and_where_it_is() -> None:
         assert list(rows.to_frame()["text"]) == ["<i>a way</i>"]
         assert read(AsyncMemory(memory)._repr_html_()) == read(memory._repr_html_())
     assert "is closed" in read(memory._repr_html_())
+
+
+def test_each_list_of_answers_is_shown_as_a_table() -> None:
+    """Whichever public method of a memory or of its parts returns it."""
+    plain = set()
+    with Memory.open("memory:") as memory:
+        for owner in (memory, *vars(memory).values()):
+            for name in dir(owner):
+                method = getattr(owner, name)
+                if name.startswith("_") or not inspect.ismethod(method):
+                    continue
+                returned = str(inspect.signature(method).return_annotation)
+                found = re.fullmatch(r"(?:builtins\.)?list\[(\w+)\]", returned)
+                if found and hasattr(models, found[1]):
+                    plain.add(f"{type(owner).__name__}.{name}")
+    assert plain == set()

@@ -9,7 +9,6 @@ action that is only done on Mondays works, and fails, only on Mondays.
 
 from __future__ import annotations
 
-import builtins
 import math
 from calendar import isleap, monthrange
 from collections.abc import Iterable, Iterator, Sequence
@@ -73,7 +72,7 @@ class Cycles:
         correction: Correction = "holm",
         at_least: int = AT_LEAST,
         only: Only | None = None,
-    ) -> builtins.list[Cycle]:
+    ) -> Listed[Cycle]:
         """Detect the cycles of a subject, replace its stored cycles by them, and return them.
 
         Stored cycles change the values of policies over time. Cycles of datetimes and of failures
@@ -103,7 +102,7 @@ class Cycles:
             only=only,
             keep=keep,
         )
-        return list(report.cycles)
+        return Listed(report.cycles)
 
     def examine(
         self,

@@ -188,7 +188,7 @@ class Predictions:
 
         return self._graph.transact(work)
 
-    def feedback(self, subject: Subject, how: Behaviour) -> builtins.list[Prediction]:
+    def feedback(self, subject: Subject, how: Behaviour) -> Listed[Prediction]:
         """Resolve all open predictions about a subject by the behaviour toward it; return them.
 
         "acted" means an error of .1, "used" .3, "dismissed" .5, "contradicted" .9. The first two
@@ -215,7 +215,7 @@ class Predictions:
             )
             return [prediction_of(row) for row in self._rows(tx, [row["id"] for row in resolved])]
 
-        return self._graph.transact(work)
+        return Listed(self._graph.transact(work))
 
     def expire(self, *, now: datetime | None = None) -> int:
         """Expire the open predictions that are due; return their number.
@@ -244,7 +244,7 @@ class Predictions:
 
     def open(self, subject: Subject | None = None, limit: int = 100) -> Listed[Prediction]:
         """Return the latest open predictions, about one subject or all."""
-        return Listed(self.list("open", subject, limit))
+        return self.list("open", subject, limit)
 
     def list(
         self,

@@ -187,7 +187,8 @@ def test_each_list_of_answers_is_shown_as_a_table() -> None:
     """Whichever public method of a memory or of its parts returns it."""
     plain = set()
     with Memory.open("memory:") as memory:
-        for owner in (memory, *vars(memory).values()):
+        public = {name: part for name, part in vars(memory).items() if name[0] != "_"}
+        for owner in (memory, *(public[name] for name in public if name != "settings")):
             for name in dir(owner):
                 method = getattr(owner, name)
                 if name.startswith("_") or not inspect.ismethod(method):

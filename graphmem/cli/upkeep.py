@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -228,10 +229,10 @@ def relink(options: Options, embedder: str | None) -> None:
 @click.option(
     "--format",
     "format_name",
-    type=click.Choice(["sentinel", "jsonl", "graphml", "mermaid"]),
+    type=click.Choice(["sentinel", "jsonl", "graphml", "mermaid", "neo4j"]),
     required=True,
     help="sentinel: a Sentinel memory; jsonl: graphmem's own JSON lines; graphml: the graph, for "
-    "programs such as Gephi; mermaid: a chart of it.",
+    "programs such as Gephi; mermaid: a chart of it; neo4j: a folder of tables for neo4j-admin.",
 )
 @click.option(
     "--document",
@@ -285,6 +286,7 @@ def export(
     Examples:
       graphmem --url ./runs.graph upkeep export --format sentinel agent_memory.json
       graphmem --url ./runs.graph upkeep export --format graphml runs.graphml
+      graphmem --url ./runs.graph upkeep export --format neo4j tables
       graphmem --url ./runs.graph upkeep export --format mermaid chart.mmd --around "refund"
     """
     report = options.memory().upkeep.export(
@@ -298,8 +300,14 @@ def export(
     )
 
     def table() -> None:
-        if report.format in ("graphml", "mermaid"):
+        if report.format in ("graphml", "mermaid", "neo4j"):
             click.echo(f"{report.nodes:,} nodes and {report.edges:,} edges written to {file}")
+            if report.format == "neo4j":
+                click.echo(
+                    "then, in that folder: neo4j-admin database import full neo4j @import.args"
+                )
+                if (Path(file) / "after.cypher").exists():
+                    click.echo("and once the server runs: cypher-shell --file after.cypher")
             return
         click.echo(f"{counted(report.episodes, 'episode')} written to {file}")
         if report.abandoned:

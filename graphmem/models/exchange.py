@@ -8,7 +8,7 @@ from graphmem.models.fields import Output
 from graphmem.models.reports import Rejection
 
 FileFormat = Literal["sentinel", "jsonl"]
-ExportFormat = Literal["sentinel", "jsonl", "graphml", "mermaid"]
+ExportFormat = Literal["sentinel", "jsonl", "graphml", "mermaid", "neo4j"]
 
 
 class ImportReport(Output):
@@ -55,4 +55,4 @@ class ExportReport(Output):
     """Levels, their entries and lenses, which only JSON lines can hold."""
     nodes: int = 0
     edges: int = 0
-    """Nodes and edges, in GraphML and Mermaid."""
+    """Nodes and edges, in GraphML, in Mermaid and in tables for Neo4j."""

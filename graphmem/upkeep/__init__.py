@@ -244,11 +244,13 @@ class Upkeep:
         JSON lines also hold abandoned attempts and levels. GraphML and Mermaid hold nodes and edges
         as :meth:`Memory.to_networkx` has them, and cannot be imported.
 
+        Args:
             path: the file; it is replaced at the end, so it is never half written. A device or a
                 pipe is not replaced; everything is written to it at the end.
-                is not replaced: all goes into it at the end.
             format_name: "sentinel" or "jsonl" (JSON lines; ids stay the same); "graphml" for
-                programs such as Gephi; "mermaid": a flow chart for a page in Markdown.
+                programs such as Gephi; "mermaid": a flow chart for a page in Markdown; "neo4j":
+                the path is a new folder, which gets the whole namespace as tables (CSV) for
+                ``neo4j-admin database import full``.
             document: only the episodes of an imported Sentinel file, by its name.
             around: of a graph, only what is around this item or these items.
             hops: how many steps around them, from 0 to 6.
@@ -265,14 +267,17 @@ class Upkeep:
         """
         target = checked_path("path", path)
         check_choice("format_name", format_name, get_args(ExportFormat))
-        if format_name in {"sentinel", "jsonl"}:
+        if format_name not in {"graphml", "mermaid"}:
             given = {"around": around, "kinds": kinds, "limit": limit}
             for name, value in given.items():
                 if value is not None:
                     raise ValidationError(name, value, "is for graphml and mermaid", "leave it out")
+        if format_name in {"sentinel", "jsonl"}:
             return self._exchange.export(target, format_name, document)
         if document is not None:
             raise ValidationError("document", document, "is for Sentinel files", "leave it out")
+        if format_name == "neo4j":
+            return self._exchange.tabulate(target)
         chart = limit is None and format_name == "mermaid"
         asked = self._network.asked(around, hops=hops, kinds=kinds, limit=CHART if chart else limit)
         if chart:

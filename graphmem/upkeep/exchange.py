@@ -39,6 +39,7 @@ from graphmem.seeding.reading import Limits
 from graphmem.seeding.sources import Source, damage
 from graphmem.store.paging import pages
 from graphmem.store.port import Row
+from graphmem.upkeep import tables
 from graphmem.upkeep.sentinel_file import Document, SentinelFile
 from graphmem.upkeep.sentinel_lists import OwnLists
 
@@ -77,6 +78,11 @@ class Exchange:
         if _is_sentinel(format_name, document):
             return self._export_sentinel(path, document)
         return self._export_jsonl(path)
+
+    def tabulate(self, path: str | Path) -> ExportReport:
+        """Write the namespace as tables to a new folder."""
+        nodes, edges = tables.write(self._graph, path)
+        return ExportReport(file=str(path), format="neo4j", nodes=nodes, edges=edges)
 
     def draw(self, path: str | Path, format_name: ExportFormat, asked: Asked) -> ExportReport:
         """Write a network of nodes and edges to a file."""

@@ -37,6 +37,7 @@ from tests.bench import (
     recall_server,
     relevance,
     scale,
+    workers,
     writers,
     writers_server,
 )
@@ -60,6 +61,7 @@ EMBEDDED = (
     *loop_value.BENCHMARKS,
     *otlp.BENCHMARKS,
     *scale.BENCHMARKS,
+    *workers.BENCHMARKS,
     *writers.BENCHMARKS,
     *mcp.BENCHMARKS,
 )

@@ -31,6 +31,7 @@ from tests.bench import (
     relevance,
     scale,
     server,
+    workers,
     writers,
     writers_server,
 )
@@ -61,6 +62,7 @@ def main() -> None:
         loop_value,
         otlp,
         scale,
+        workers,
         writers,
         writers_server,
         mcp,

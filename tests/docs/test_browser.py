@@ -102,4 +102,5 @@ def test_each_saved_query_shows_something(neo4j: Found) -> None:
                     given = [one | {name: row["value"]} for one in given for row in found]
                 if not any(rows("\n".join(lines), one) for one in given):
                     empty.append(text.strip().partition("\n")[0])
+            rows("MATCH (n) WHERE n.ns = $ns DETACH DELETE n")
     assert empty == []

@@ -188,7 +188,7 @@ threads = [forever(work) for work in (
 
 
 def in_child():
-    faulthandler.dump_traceback_later(60, exit=True)
+    faulthandler.dump_traceback_later({patience}, exit=True)  # the log grows
     for inherited in (memory, held):
         for call in (
             lambda: inherited.learn("a task", "in the child", success=True),
@@ -241,7 +241,9 @@ print("done")
 
 def test_a_child_forked_at_any_moment_goes_on(folder: str, tmp_path: Path) -> None:
     """Other threads hold whatever lock they hold, or wait for the lease of another process."""
-    program = AT_ANY_MOMENT.format(folder=tmp_path / "busy.graph", rounds=rounds(4, 500))
+    program = AT_ANY_MOMENT.format(
+        folder=tmp_path / "busy.graph", rounds=rounds(4, 500), patience=rounds(60, 600)
+    )
     with learning(environment(folder, "default", Settings()), 0, 1, "hold") as holder:
         holder.wait_for("done")
         surroundings = environment(folder, "default", Settings())

@@ -62,7 +62,7 @@ def test_each_log_is_known_by_one_format(name: str, log: bytes) -> None:
 
 
 @given(content=st.binary(max_size=200) | st.text('{"[]:,}\n task_id', max_size=80).map(str.encode))
-@settings(max_examples=rounds(60, 10_000))
+@settings(max_examples=rounds(60, 2_000))
 def test_any_bytes(content: bytes) -> None:
     for name, format_ in formats().items():
         format_.detect(content)
@@ -86,7 +86,7 @@ def changed(draw: st.DrawFn, value: Any) -> Any:
 
 @pytest.mark.parametrize("name", SHAPES)
 @given(data=st.data())
-@settings(max_examples=rounds(60, 3_000))
+@settings(max_examples=rounds(60, 1_000))
 def test_any_json_of_the_shape(name: str, data: st.DataObject) -> None:
     for shape in SHAPES[name]:
         value = data.draw(changed(shape))
@@ -179,7 +179,7 @@ def test_what_is_learned_beside_damage_is_whole(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "log"), logs(), ids=lambda part: str(part)[:40])
 @given(data=st.data())
-@settings(max_examples=rounds(25, 1_000))
+@settings(max_examples=rounds(25, 500))
 def test_any_damage(name: str, log: bytes, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(log)))
     settle(read(name, log[:at] + data.draw(st.binary(max_size=5)) + log[at + 3 :]))

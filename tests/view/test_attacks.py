@@ -174,7 +174,7 @@ def attack(app: Any, ids: list[str]) -> None:
 
     @given(data=st.data())
     @settings(
-        max_examples=rounds(60, 5_000),
+        max_examples=rounds(60, 3_000),
         suppress_health_check=[HealthCheck.too_slow],
     )
     def asked(data: st.DataObject) -> None:

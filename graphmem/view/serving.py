@@ -61,5 +61,6 @@ def serve(
             server_header=False,
             timeout_graceful_shutdown=_GRACE,
         )
+        memory.strategies(limit=1)  # opens it: errors come here, and the first view does not wait
         tell(f"http://{bracketed(host)}:{port}/?token={token}")
         anyio.run(uvicorn.Server(config).serve, [opened])

@@ -37,6 +37,7 @@ from tests.bench import (
     recall_server,
     relevance,
     scale,
+    ui,
     workers,
     writers,
     writers_server,
@@ -62,6 +63,7 @@ EMBEDDED = (
     *otlp.BENCHMARKS,
     *scale.BENCHMARKS,
     *workers.BENCHMARKS,
+    *ui.BENCHMARKS,
     *writers.BENCHMARKS,
     *mcp.BENCHMARKS,
 )

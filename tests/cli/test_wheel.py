@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,9 @@ def test_the_wheel_runs_outside_the_repository(tmp_path: Path) -> None:
     pip = [str(python), "-m", "pip", "--quiet", "--disable-pip-version-check"]
     run(*pip, "wheel", "--no-deps", "--wheel-dir", str(tmp_path), str(ROOT))
     [wheel] = tmp_path.glob("graphmem-*.whl")
+    packed = set(zipfile.ZipFile(wheel).namelist())
+    static = {path.name for path in (ROOT / "graphmem/view/static").iterdir()}
+    assert {f"graphmem/view/static/{name}" for name in static} <= packed, "the page works from it"
     run(*pip, "install", "--no-compile", str(wheel))
 
     graphmem = str(tmp_path / "empty" / "bin" / "graphmem")

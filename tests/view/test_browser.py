@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -15,7 +14,6 @@ from typing import Any
 import pytest
 import uvicorn
 from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
@@ -24,6 +22,7 @@ from graphmem import Episode, Memory
 from graphmem.addresses import listening
 from graphmem.search.embedding import open_embedder
 from graphmem.view.page import build
+from tests.view.chromium import found, opened
 from tests.view.test_page import SCRIPT, TOKEN, learn
 
 PHONE = {"width": 375, "height": 740, "deviceScaleFactor": 1, "mobile": True}
@@ -32,37 +31,31 @@ PHONE = {"width": 375, "height": 740, "deviceScaleFactor": 1, "mobile": True}
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[webdriver.Chrome]:
     """A browser without a window."""
-    browser, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if browser is None or driver is None:
+    there = found()
+    if there is None:
         missing = "no Chromium: apt-get install chromium chromium-driver"
         if os.environ.get("GRAPHMEM_REQUIRE_CHROMIUM") == "1":
             pytest.fail(missing)
         print(f"\nPAGE IN CHROMIUM SKIPPED: {missing}", file=sys.__stderr__)
         pytest.skip(missing)
-    options = webdriver.ChromeOptions()
-    options.binary_location = browser
-    for name in ("headless=new", "no-sandbox", "disable-dev-shm-usage", "disable-gpu"):
-        options.add_argument(f"--{name}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    found = webdriver.Chrome(options=options, service=Service(driver))
-    found.set_window_size(1200, 1000)
-    yield found
-    found.quit()
+    window = opened(*there)
+    yield window
+    window.quit()
 
 
 @contextmanager
 def served(memory: Memory, *, write: bool = False) -> Iterator[str]:
     """The address of the page of a memory."""
-    opened = listening("127.0.0.1", 0)
-    host = f"127.0.0.1:{opened.getsockname()[1]}"
+    socket = listening("127.0.0.1", 0)
+    host = f"127.0.0.1:{socket.getsockname()[1]}"
     app = build(memory, TOKEN, {host}, write=write)
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
-    thread = threading.Thread(target=server.run, args=([opened],))
+    thread = threading.Thread(target=server.run, args=([socket],))
     thread.start()
     yield f"http://{host}/"
     server.should_exit = True
     thread.join()
-    opened.close()
+    socket.close()
 
 
 class Person:

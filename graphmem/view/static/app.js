@@ -86,6 +86,7 @@ async function shownNow() {
   if (turn !== shown) return;
   main.replaceChildren(...content.flat(Infinity).filter(Boolean));
   main.setAttribute("aria-busy", "false");
+  performance.mark("shown");
   for (const [work, place] of queue) {
     Promise.resolve().then(work).catch((error) => {
       place.replaceChildren(failed(error));

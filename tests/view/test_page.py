@@ -9,16 +9,19 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from starlette.testclient import TestClient
 
-from graphmem import Memory, Step
+from graphmem import Memory, Settings, Step
 from graphmem.errors import NotFoundError, StorageError, ValidationError
 from graphmem.view.answers import Given
 from graphmem.view.page import STATIC, build
 from graphmem.view.serving import serve
 from graphmem.view.work import Works
+from tests.faults.proxy import Proxy
+from tests.neo4j.server import Found
 
 HOST = "127.0.0.1:8766"
 ORIGIN = {"Origin": f"http://{HOST}"}
@@ -241,6 +244,21 @@ def test_a_memory_that_went_away_is_told_in_words(tmp_path: Path) -> None:
         answer = page.get("/api/overview")
         assert answer.status_code >= 500
         assert "closed" in answer.json()["error"]["message"]
+
+
+@pytest.mark.neo4j
+def test_a_server_that_goes_away_is_told_in_words(neo4j: Found) -> None:
+    place = urlsplit(neo4j.uri)
+    settings = Settings(user=neo4j.user, password=neo4j.password, retry_seconds=1)
+    with Proxy(place.hostname or "", place.port or 7687) as proxy:
+        memory = Memory.open(proxy.uri, namespace="gone", settings=settings)
+        page = client(memory)
+        assert page.get("/api/overview").status_code == 200
+    answer = page.get("/api/overview")
+    assert answer.status_code == 503
+    assert answer.json()["error"]["kind"] == "UnavailableError"
+    assert proxy.uri.partition("//")[2] in answer.json()["error"]["message"]
+    memory.close()
 
 
 def test_what_is_wrong_is_said_as_json(page: TestClient) -> None:

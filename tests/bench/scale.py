@@ -109,7 +109,7 @@ def _filled(folder: Path, size: int, steps: int) -> list[Result]:
     """Learn what is not there yet, and embed what is new."""
     started, rates = time.perf_counter(), []
     with Memory.open(folder, settings=Settings()) as memory:
-        known = min(size, memory.stats().episodes)
+        known = max(0, min(size, memory.stats().episodes) - 1_000)  # others were learned since
         for start in range(known, size, BATCH):
             batch = [attempt(number, steps) for number in range(start, min(size, start + BATCH))]
             began = time.perf_counter()

@@ -33,7 +33,8 @@ WITH place, count(*) AS trials, sum(worked) AS successes
 ORDER BY place
 WITH collect(trials) AS trials_of, collect(successes) AS successes_of
 UNWIND range(1, size(trials_of)) AS place
-WITH reduce(sum = 0, one IN trials_of[..place] | sum + one) AS trials, reduce(sum = 0, one IN successes_of[..place] | sum + one) AS successes
+WITH reduce(sum = 0, one IN trials_of[..place] | sum + one) AS trials,
+     reduce(sum = 0, one IN successes_of[..place] | sum + one) AS successes
 RETURN trials, successes, posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean,
   wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper
 ORDER BY trials;

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, get_args
 
 from graphmem.episodes.learning import Learner
 from graphmem.errors import ValidationError
-from graphmem.graph.arguments import check_choice, check_function, check_text, checked_path
+from graphmem.graph.arguments import (
+    check_choice,
+    check_flag,
+    check_function,
+    check_text,
+    checked_path,
+)
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import HasId
 from graphmem.graph.reads import Reads
@@ -104,6 +110,8 @@ class Upkeep:
             raise ValidationError(
                 "episode_id", episode_id, "is not the only one", "give one of " + ", ".join(given)
             )
+        if compact is not None:
+            check_flag("compact", compact)
         if agent is not None:
             report = self._eraser.erase_agent(agent)
         elif user is not None:

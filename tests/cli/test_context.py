@@ -66,7 +66,7 @@ def test_consolidate_with_a_model(url: str) -> None:
             "GRAPHMEM_MODEL_KEY": KEY,
         }
         done = good("--url", url, "lessons", "consolidate", "--force", "--model", **given)
-        assert "1 rules of a model, 0 dropped without evidence" in done.out
+        assert "1 rule of a model, 0 dropped without evidence" in done.out
         done = good(
             "--url", url, "--debug", "lessons", "consolidate", "--force", "--model", **given
         )

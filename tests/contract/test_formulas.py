@@ -20,8 +20,12 @@ VECTORS = SHARED / "vectors" / "peers.json"
 def bounds(memory: Memory, k: int, n: int, z: float = 1.96) -> dict[str, Any]:
     """Ask the store itself, by the expressions that the procedures use."""
     text = catalog()["learning.best"].text
-    lower = text[text.index("WITH s, (CASE") + len("WITH s, ") : text.index(" AS lower")]
-    upper = text[text.index("mean, (CASE") + len("mean, ") : text.index(" AS upper")]
+    begin, middle = (
+        text.index(before) + len(before) - len("(CASE")
+        for before in ("WITH s, (CASE", "mean, (CASE")
+    )
+    lower = text[begin : text.index(" AS lower", begin)]
+    upper = text[middle : text.index(" AS upper")]
     cypher = f"WITH {{successes: $k, trials: $n}} AS s RETURN {lower} AS lower, {upper} AS upper"
     return memory.query(cypher, k=k, n=n, z=z)[0]
 

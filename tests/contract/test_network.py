@@ -195,7 +195,7 @@ def test_without_networkx(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
             with pytest.raises(SettingsError, match=r"graphmem\[plots\]"):
                 ask()
         for form in get_args(ExportFormat):
-            memory.upkeep.export(tmp_path / "out", form)
+            memory.upkeep.export(tmp_path / form, form)
 
 
 def test_it_is_awaited() -> None:

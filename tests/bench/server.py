@@ -59,7 +59,7 @@ def record(memory: Memory, work: Callable[[], object]) -> list[list[Statement]]:
 def clear(memory: Memory, namespace: str = NAMESPACE) -> None:
     """Delete everything in a namespace."""
     query = adhoc(
-        "MATCH (n) WHERE n.ns = $ns WITH n LIMIT 20000 DETACH DELETE n RETURN count(*) AS gone",
+        "MATCH (n) WHERE n.ns = $ns WITH n LIMIT 2000 DETACH DELETE n RETURN count(*) AS gone",
         "write",
     )
     while memory.store.transact(lambda tx: tx.run(query, ns=namespace))[0]["gone"]:

@@ -21,7 +21,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from graphmem import Episode, Memory, Settings, Step
+from graphmem import Episode, Memory, Settings
+from tests.bench import workload
 from tests.bench.loop_speed import p50
 from tests.bench.policies import millis
 from tests.bench.report import Result, apart
@@ -93,15 +94,7 @@ def attempt(number: int, steps: int) -> Episode:
         agent=f"agent {int(AGENTS * chance.random() ** 2)}",
         ended_at=BEGIN + timedelta(seconds=30 * number),
         source_key=f"k/{number}",
-        steps=[
-            Step(
-                action_type="query",
-                action={"tool": f"tool {place}", "row": number % 50},
-                observation="three rows of text, as a tool would print them",
-                reward=0.0,
-            )
-            for place in range(steps)
-        ],
+        steps=workload.steps(number, steps),
     )
 
 

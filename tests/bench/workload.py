@@ -12,6 +12,19 @@ TASKS, STRATEGIES, TOOLS, AGENTS = 1_000, 97, 20, 5
 ACTIONS, OUTCOMES_A_STATE = 4, 14
 
 
+def steps(number: int, count: int) -> list[Step]:
+    """Return the steps of an episode."""
+    return [
+        Step(
+            action_type="query",
+            action={"tool": f"tool {place}", "row": number % 50},
+            observation="three rows of text, as a tool would print them",
+            reward=0.0,
+        )
+        for place in range(count)
+    ]
+
+
 def episodes(start: int, stop: int, *, tag: str = "k") -> Iterator[Episode]:
     """Episodes with three strategies and five steps each."""
     for number in range(start, stop):
@@ -25,15 +38,7 @@ def episodes(start: int, stop: int, *, tag: str = "k") -> Iterator[Episode]:
             success=number % 3 != 0,
             agent=f"agent {number % AGENTS}",
             source_key=f"{tag}/{number}",
-            steps=[
-                Step(
-                    action_type="query",
-                    action={"tool": f"tool {place}", "row": number % 50},
-                    observation="three rows of text, as a tool would print them",
-                    reward=0.0,
-                )
-                for place in range(5)
-            ],
+            steps=steps(number, 5),
         )
 
 

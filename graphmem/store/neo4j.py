@@ -61,6 +61,8 @@ _ATTEMPTS = 5
 """The least number of attempts, regardless of time, if another writer was quicker."""
 _CHANGED = {"DeadlockDetected", "EntityNotFound"}
 """Codes of errors that another writer causes, besides violated constraints."""
+_REPLANNED = "frequent schema changes"
+"""Part of the message of a server that gave up a plan: others create or drop indexes now."""
 _OVER = ("TransactionTimedOut", "Terminated", "LockClientStopped")
 """The prefix of the error code when a server ends a transaction whose time is over."""
 _PER_TRANSACTION = "db.memory.transaction.max"
@@ -489,6 +491,8 @@ class Neo4jStore:
         said, code = error.message or str(error), (error.code or "").rpartition(".")[2]
         if code in _CHANGED or isinstance(error, exceptions.ConstraintError):
             return (_DeadlockError if code == "DeadlockDetected" else ChangedError)(said)
+        if _REPLANNED in said:  # nothing of the statement has run
+            return ChangedError(said)
         if refusal := _refusal(code, said):
             return refusal
         late = code.startswith(_OVER)

@@ -52,6 +52,24 @@ def test_a_deadlock_that_shows_in_the_rollback_is_tried_again() -> None:
     assert server._again(attempt) == 3
 
 
+def test_a_plan_that_the_server_gave_up_is_tried_again() -> None:
+    """The server calls it a failure of its own when others change the schema all the time."""
+    server = _server(1.0)
+    attempts: list[int] = []
+
+    def attempt(_: float) -> int:
+        attempts.append(1)
+        with server._translated():
+            if len(attempts) < 3:
+                raise Neo4jError._hydrate_neo4j(
+                    code="Neo.DatabaseError.Statement.ExecutionFailed",
+                    message="Could not compile query due to insanely frequent schema changes",
+                )
+        return len(attempts)
+
+    assert server._again(attempt) == 3
+
+
 def _server(retry_seconds: float) -> store.Neo4jStore:
     """A store without a server, which only tries again."""
     server = object.__new__(store.Neo4jStore)

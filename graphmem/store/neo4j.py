@@ -489,10 +489,9 @@ class Neo4jStore:
     def _told(self, error: exceptions.Neo4jError) -> GraphMemError:
         """Return our error for an error of the server."""
         said, code = error.message or str(error), (error.code or "").rpartition(".")[2]
-        if code in _CHANGED or isinstance(error, exceptions.ConstraintError):
+        changed = isinstance(error, exceptions.ConstraintError) or _REPLANNED in said
+        if changed or code in _CHANGED:
             return (_DeadlockError if code == "DeadlockDetected" else ChangedError)(said)
-        if _REPLANNED in said:  # nothing of the statement has run
-            return ChangedError(said)
         if refusal := _refusal(code, said):
             return refusal
         late = code.startswith(_OVER)

@@ -16,6 +16,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -41,6 +42,10 @@ _NAMING = getattr(tempfile, "_once_lock", None)
 _held: list[Any] = []
 """The locks that a fork has taken."""
 _owners: weakref.WeakKeyDictionary[Any, Callable[[Any], None]] = weakref.WeakKeyDictionary()
+_threads: dict[str, Callable[[], None]] = {}
+"""Names that threads of libraries begin with, and who is told that a child lacks them."""
+_missed: list[Callable[[], None]] = []
+"""Those who are told in the child of the fork that runs."""
 
 
 class _Unforked(threading.local):
@@ -78,6 +83,14 @@ def in_child(owner: T, renew: Callable[[T], None]) -> None:
     ``renew`` replaces locks; it must not refer to the owner by itself, nor take a lock.
     """
     _owners[owner] = renew
+
+
+def when_missed(thread: str, told: Callable[[], None]) -> None:
+    """Call ``told`` in each child whose parent has threads with a name that begins so.
+
+    Where the system does not say which threads there are, each child may lack them.
+    """
+    _threads[thread] = told
 
 
 def renew_lock(owner: Locked) -> None:
@@ -125,6 +138,20 @@ def _let_finish() -> None:
     if _NAMING is not None:
         _NAMING.acquire()  # nobody else has it then, whatever a thread does for the first time
         _held.append(_NAMING)
+    _missed[:] = [told for thread, told in _threads.items() if _runs(thread)]
+
+
+def _runs(thread: str) -> bool:
+    """Return whether a thread of this process may have a name that begins so."""
+    try:
+        running = list(Path("/proc/self/task").iterdir())
+    except OSError:
+        return True
+    for each in running:
+        with contextlib.suppress(OSError):  # it has ended
+            if (each / "comm").read_bytes().startswith(thread.encode()):
+                return True
+    return False
 
 
 def _go_on() -> None:
@@ -140,6 +167,8 @@ def _renew_all() -> None:
     _go_on()
     for owner, renew in list(_owners.items()):
         renew(owner)
+    for told in _missed:
+        told()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork

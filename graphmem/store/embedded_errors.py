@@ -12,6 +12,7 @@ from typing import Any
 import kglite
 
 from graphmem.errors import (
+    ForkedError,
     GraphMemError,
     LockedError,
     QueryError,
@@ -46,6 +47,12 @@ def translated(query: Query | None = None, path: Path | None = None) -> Iterator
             ) from error
         raise StorageError(f"{name}cannot write or read the memory: {error}") from error
     except kglite.CypherError as error:
+        if "max_work_units" in str(error):  # only a forked child has such a limit
+            raise ForkedError(
+                f"{name}this needs threads of the engine, which were left behind when this process "
+                "was forked from one that had used them; start such a process by spawn "
+                '(multiprocessing.get_context("spawn"), or a command of its own)'
+            ) from error
         raise QueryError(f"{name}{error}") from error
     except (kglite.KgError, RuntimeError, ValueError) as error:
         if path is not None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import kglite
 
 from graphmem.errors import StoreError
-from graphmem.forks import UNFORKED, Scratch
+from graphmem.forks import UNFORKED, Scratch, when_missed
 from graphmem.store import schema
 from graphmem.store.embedded_errors import locked, translated
 from graphmem.store.embedded_files import (
@@ -36,6 +36,11 @@ if TYPE_CHECKING:
     from graphmem.store.embedded_search import EmbeddedIndex
 
 ENGINE = "kglite"
+
+_IN_THREADS = 4_096
+"""The engine computes in threads of its own where a clause has as many rows."""
+_limits: dict[str, int] = {}
+"""What each statement is given: in a forked child, which lacks those threads, fewer rows."""
 
 _LOOK = 0.02
 """Seconds between two looks whether to give the lease back."""
@@ -322,6 +327,9 @@ def run(call: Callable[..., Any], query: Query, params: dict[str, Any]) -> list[
 def rows(call: Callable[..., Any], text: str, params: dict[str, Any]) -> list[Row]:
     """Run a text by a method of the engine; return its rows."""
     with UNFORKED.lock:
-        result = call(text, params=params)
+        result = call(text, params=params, **_limits)
         found: list[Row] = result.to_list() if hasattr(result, "to_list") else []
     return found
+
+
+when_missed("kglite-query", lambda: _limits.update(max_work_units=_IN_THREADS - 1))

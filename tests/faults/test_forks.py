@@ -344,6 +344,72 @@ def test_a_child_forked_in_the_middle_of_an_import_goes_on(folder: str, module: 
     assert run(WHILE_IMPORTING.format(module=module), surroundings) == ["1"]
 
 
+WITHOUT_THREADS = """
+import faulthandler, os, sys
+from graphmem import Episode, Memory, Settings
+from graphmem.errors import ForkedError
+
+settings = Settings(embedder="hashing")
+
+
+def many(first):
+    return [Episode(task="a task", strategy=f"way {n}", success=True, source_key=str(n))
+            for n in range(first, first + 5_000)]
+
+
+def small(memory):
+    print(memory.learn("another task", "a way", success=True).created,
+          len(memory.strategies("another task")), flush=True)
+
+
+def child():
+    faulthandler.dump_traceback_later(60, exit=True)
+    with Memory.open(settings=settings) as memory:
+        small(memory)
+        for call in (lambda: memory.strategies(limit=3), lambda: memory.recall("a task"),
+                     memory.verify):
+            try:
+                call()
+            except ForkedError as error:
+                assert "spawn" in str(error), error
+            else:
+                raise AssertionError(call)
+        for size in (5_000, 100):
+            try:
+                print(memory.learn_many(many(5_000), batch_size=size).created, flush=True)
+            except ForkedError:
+                print("nothing", flush=True)
+    with Memory.open("memory:", settings=settings) as other:
+        small(other)
+    os._exit(0)
+
+
+with Memory.open(settings=settings) as memory:
+    memory.learn_many(many(0))
+if os.fork() == 0:
+    with Memory.open(settings=settings) as memory:  # the engine has no threads yet
+        print(len(memory.strategies(limit=3)), flush=True)
+    os._exit(0)
+assert os.wait()[1] == 0
+with Memory.open(settings=settings) as memory:
+    memory.strategies(limit=3)
+if os.fork() == 0:
+    if os.fork() == 0:  # a child of a child
+        child()
+    os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
+assert os.wait()[1] == 0
+with Memory.open(settings=settings) as memory:
+    print(memory.stats().episodes, memory.verify().ok)
+"""
+
+
+def test_a_child_is_refused_what_needs_the_threads_of_its_parent(folder: str) -> None:
+    """It has none of the engine's threads, so it would wait for ever; less than that it can do."""
+    surroundings = environment(folder, "default", Settings())
+    lines = ["3", "True 1", "nothing", "5000", "True 1", "10001 True"]
+    assert run(WITHOUT_THREADS, surroundings) == lines
+
+
 ON_A_SERVER = """
 import os, sys
 from concurrent.futures import ThreadPoolExecutor

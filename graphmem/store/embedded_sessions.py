@@ -31,6 +31,7 @@ from graphmem.store.embedded_locks import HeldLock, held_lock, owner_of
 from graphmem.store.embedded_queue import Queue
 from graphmem.store.port import Row
 from graphmem.store.queries import Query
+from graphmem.store.tables import naming
 
 if TYPE_CHECKING:
     from graphmem.store.embedded_search import EmbeddedIndex
@@ -80,8 +81,7 @@ class Writer:
         self._lock: HeldLock | None = None
         try:
             self.files = WrittenFiles(folder, session, durable=durable) if folder else None
-            # After every opening: a replay of the log does not declare all names.
-            self.schema = _apply(session, repair=True)
+            self.schema = _apply(session, repair=not _declared(session))
             self._lock = held_lock(folder) if folder else None
         except BaseException:
             self.close()
@@ -305,6 +305,16 @@ def _apply(session: kglite.Session, *, repair: bool = False) -> int:
         lambda query, **params: run(session.execute, query, params),
         repair=repair,
     )
+
+
+def _declared(session: kglite.Session) -> bool:
+    """Return whether the engine knows all names: a replay of its log does not declare them.
+
+    It warns of names that it does not know. To look is quicker than to declare them again, which
+    copies the columns of all labels, and leaves a log that closing writes into the graph file.
+    """
+    with UNFORKED.lock:
+        return not any(session.cypher(text).warnings for text in naming())
 
 
 def repair_schema(writer: Writer) -> None:

@@ -26,6 +26,16 @@ def labels() -> dict[str, tuple[str, ...]]:
     return {"Agent": ("ns", "created_at", "name"), **known}  # which is always created whole
 
 
+@cache
+def naming() -> tuple[str, ...]:
+    """Return statements that name what nodes may hold, label by label, and do not run."""
+    return tuple(
+        f"EXPLAIN MATCH (n:{label}) RETURN {', '.join(f'n.{name}' for name in names)}"
+        for label, names in labels().items()
+        if label != "Agent"
+    )
+
+
 def ids(tx: Transaction, label: str, ns: str) -> list[str]:
     """Return the ids of the nodes of a label, in order."""
     query = adhoc(f"MATCH (n:{label}) WHERE n.ns = $ns RETURN n.id AS id ORDER BY id")

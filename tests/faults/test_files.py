@@ -203,6 +203,20 @@ def test_the_log_has_a_frame_for_each_transaction(folder: Path) -> None:
         assert scan(folder / LOG, Mark()).frames == before + 1
 
 
+def test_who_may_write_and_does_not_leaves_the_files_as_they_are(folder: Path) -> None:
+    """What the graph file declares is not declared again, so closing writes no graph file."""
+    for _ in range(2):  # the first time, there is a log to fold
+        with Memory.open(folder, settings=SETTINGS) as memory:
+            assert memory.store.try_writing()
+        files = {name: (folder / name).stat() for name in (GRAPH, LOG, MANIFEST)}
+    with Memory.open(folder, settings=SETTINGS) as memory:
+        assert memory.store.try_writing()
+        assert memory.store.writing
+    for name, before in files.items():
+        now = (folder / name).stat()
+        assert (now.st_ino, now.st_mtime_ns) == (before.st_ino, before.st_mtime_ns), name
+
+
 KILLED = """
 import os
 from graphmem import Memory

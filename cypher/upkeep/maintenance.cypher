@@ -1,13 +1,44 @@
 // Derives all data from the facts: verify compares it, rebuild writes it, erase uses both.
 
-// name: maintenance.ids
-// doc: The ids of a namespace's strategies, tasks and agents, and how many episodes are said to have used them (agents: 0).
-// returns: label string, id string, uses integer
-MATCH (n:Strategy) WHERE n.ns = $ns RETURN 'Strategy' AS label, n.id AS id, coalesce(n.trials, 0) AS uses
+// name: maintenance.sizes
+// doc: How many nodes there are of each label with derived items, how many episodes these have together, and the episodes themselves.
+// returns: label string, nodes integer, uses integer
+MATCH (n:Episode) WHERE n.ns = $ns RETURN 'Episode' AS label, count(n) AS nodes, count(n) AS uses
 UNION ALL
-MATCH (n:Task) WHERE n.ns = $ns RETURN 'Task' AS label, n.id AS id, coalesce(n.episodes, 0) AS uses
+MATCH (n:Strategy) WHERE n.ns = $ns RETURN 'Strategy' AS label, count(n) AS nodes, sum(COUNT { (n)<-[:USED]-() }) AS uses
 UNION ALL
-MATCH (n:Agent) WHERE n.ns = $ns RETURN 'Agent' AS label, n.id AS id, 0 AS uses;
+MATCH (n:Task) WHERE n.ns = $ns RETURN 'Task' AS label, count(n) AS nodes, sum(COUNT { (n)<-[:ATTEMPTED]-() }) AS uses
+UNION ALL
+MATCH (n:Agent) WHERE n.ns = $ns RETURN 'Agent' AS label, count(n) AS nodes, sum(COUNT { (n)-[:RAN]->() }) AS uses
+UNION ALL
+MATCH (n:Rule) WHERE n.ns = $ns AND n.source = 'episodes'
+RETURN 'Rule' AS label, count(n) AS nodes, sum(COUNT { (n)<-[:LISTED]-() }) AS uses
+UNION ALL
+MATCH (n:Mistake) WHERE n.ns = $ns RETURN 'Mistake' AS label, count(n) AS nodes, sum(COUNT { (n)<-[:MADE]-() }) AS uses;
+
+// each: Label kind edge = Strategy strategies USED, Task tasks ATTEMPTED
+// name: maintenance.ids_{kind}
+// doc: A range of the ids of {kind}, in order, and how many episodes each has.
+// returns: id string, uses integer
+MATCH (n:{Label})
+WHERE n.ns = $ns AND n.id >= $first AND n.id < $beyond
+RETURN n.id AS id, COUNT { (n)<-[:{edge}]-() } AS uses
+ORDER BY id;
+
+// name: maintenance.ids_agents
+// doc: A range of the ids of agents, in order, and how many episodes each has.
+// returns: id string, uses integer
+MATCH (n:Agent)
+WHERE n.ns = $ns AND n.id >= $first AND n.id < $beyond
+RETURN n.id AS id, COUNT { (n)-[:RAN]->() } AS uses
+ORDER BY id;
+
+// name: maintenance.times
+// doc: The times by which episodes are ordered.
+// returns: id string, at integer
+MATCH (e:Episode)
+WHERE e.id IN $ids AND toString(e.ns) = $ns
+RETURN e.id AS id, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at;
 
 // each: Label kind = Strategy strategies, Task tasks, Agent agents
 // name: maintenance.lock_{kind}
@@ -22,11 +53,13 @@ RETURN count(n) AS locked;
 // name: maintenance.derive_strategies
 // doc: The counts of strategies, derived from the facts.
 // option: share  derived from episodes (ids) alone: their share
+// option: part  derived from a range of the episodes, by id
 // returns: id string, uses integer, trials integer, successes integer, credit_sum float, score_sum float, last_used_at integer
 // returns: created_at integer
 MATCH (s:Strategy)                                                                                              //? !share
 WHERE s.id IN $ids AND toString(s.ns) = $ns                                                                     //? !share
 OPTIONAL MATCH (e:Episode)-[u:USED]->(s)                                                                        //? !share
+WHERE e.id >= $first AND e.id < $beyond                                                                         //? part !share
 MATCH (e:Episode)                                                                                               //? share
 WHERE e.id IN $ids AND toString(e.ns) = $ns                                                                     //? share
 MATCH (e)-[u:USED]->(s:Strategy)                                                                                //? share
@@ -43,6 +76,7 @@ ORDER BY id;
 // doc: The outcome edges of strategies, derived from the facts; of all tasks, or of given ones.
 // option: share  derived from episodes (ids) alone: their share
 // option: few  of a few tasks, found by these
+// option: part  derived from a range of the episodes, by id
 // param: tasks list
 // returns: strategy string, task string, agent string, trials integer, successes integer, credit_sum float, score_sum float
 // returns: last_at integer
@@ -50,6 +84,7 @@ MATCH (s:Strategy)                                                              
 WHERE s.id IN $ids AND toString(s.ns) = $ns                                                                     //? !share !few
 MATCH (s)<-[u:USED]-(e:Episode)-[:ATTEMPTED]->(t:Task)                                                          //? !share !few
 WHERE u.applied                                                                                                 //? !share !few
+  AND e.id >= $first AND e.id < $beyond                                                                         //? part !share !few
 MATCH (t:Task)                                                                                                  //? few
 WHERE t.id IN $tasks AND toString(t.ns) = $ns                                                                   //? few
 MATCH (t)<-[:ATTEMPTED]-(e:Episode)-[u:USED]->(s:Strategy)                                                      //? few
@@ -68,6 +103,7 @@ ORDER BY strategy, task, agent;
 // name: maintenance.derive_co_occurrences
 // doc: The co-occurrence edges from strategies, derived from the facts; to all strategies, or to given ones.
 // option: share  derived from episodes (ids) alone: their share
+// option: part  derived from a range of the episodes, by id
 // param: half_life float, others list = null
 // returns: low string, high string, count integer, successes integer, undated integer, weight float, last_at integer
 MATCH (x:Strategy)                                                                                              //? !share
@@ -78,6 +114,7 @@ WHERE e.id IN $ids AND toString(e.ns) = $ns                                     
 MATCH (e)-[u:USED]->(x:Strategy)                                                                                //? share
 MATCH (e)-[v:USED]->(y:Strategy)                                                                                //? share
 WHERE u.applied AND v.applied AND x.id < y.id AND ($others IS NULL OR y.id IN $others)
+  AND e.id >= $first AND e.id < $beyond                                                                         //? part
 WITH x.id AS low, y.id AS high, count(*) AS count, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes,
      collect(coalesce(e.ended_at, e.started_at)) AS dates, max(coalesce(e.ended_at, e.started_at)) AS last_at
 RETURN low, high, count, successes, count - size(dates) AS undated,
@@ -87,11 +124,13 @@ ORDER BY low, high;
 // name: maintenance.derive_tasks
 // doc: Description, given type, scores and date of tasks, derived from the facts.
 // option: share  derived from episodes (ids) alone: their share
+// option: part  derived from a range of the episodes, by id
 // returns: id string, uses integer, description string, described_at integer, described_by string, type string, typed_at integer
 // returns: typed_by string, created_at integer, episodes integer, successes integer, score_sum float
 MATCH (t:Task)                                                                                                  //? !share
 WHERE t.id IN $ids AND toString(t.ns) = $ns                                                                     //? !share
 OPTIONAL MATCH (e:Episode)-[:ATTEMPTED]->(t)                                                                    //? !share
+WHERE e.id >= $first AND e.id < $beyond                                                                         //? part !share
 MATCH (e:Episode)                                                                                               //? share
 WHERE e.id IN $ids AND toString(e.ns) = $ns                                                                     //? share
 MATCH (e)-[:ATTEMPTED]->(t:Task)                                                                                //? share
@@ -109,10 +148,12 @@ ORDER BY id;
 // name: maintenance.derive_agents
 // doc: The date of agents, derived from the facts.
 // option: share  derived from episodes (ids) alone: their share
+// option: part  derived from a range of the episodes, by id
 // returns: id string, uses integer, created_at integer
 MATCH (a:Agent)                                                                                                 //? !share
 WHERE a.id IN $ids AND toString(a.ns) = $ns                                                                     //? !share
 OPTIONAL MATCH (a)-[:RAN]->(e:Episode)                                                                          //? !share
+WHERE e.id >= $first AND e.id < $beyond                                                                         //? part !share
 MATCH (e:Episode)                                                                                               //? share
 WHERE e.id IN $ids AND toString(e.ns) = $ns                                                                     //? share
 MATCH (a:Agent)-[:RAN]->(e)                                                                                     //? share
@@ -122,6 +163,7 @@ ORDER BY id;
 // name: maintenance.derive_tallies
 // doc: How often agents used strategies on types of tasks, derived from the facts; on all types, or on given ones.
 // option: share  derived from episodes (ids) alone: their share
+// option: part  derived from a range of the episodes, by id
 // param: types list = null
 // returns: home string, agent string, type string, trials integer, successes integer, created_at integer
 MATCH (a:Agent)                                                                                                 //? !share
@@ -132,6 +174,7 @@ WHERE e.id IN $ids AND toString(e.ns) = $ns                                     
 MATCH (e)-[u:USED]->(:Strategy)                                                                                 //? share
 MATCH (a:Agent)-[:RAN]->(e)                                                                                     //? share
 WHERE u.applied AND e.type IS NOT NULL AND ($types IS NULL OR e.type IN $types)
+  AND e.id >= $first AND e.id < $beyond                                                                         //? part
 RETURN a.id AS home, a.name AS agent, e.type AS type, count(*) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes,
        min(e.recorded_at) AS created_at
 ORDER BY home, type;
@@ -322,11 +365,11 @@ FOREACH (gone IN tallies | DETACH DELETE gone)
 DETACH DELETE n
 RETURN count(*) AS removed;
 
-// name: maintenance.episode_ids
-// doc: The ids of a namespace's episodes, in order.
+// name: maintenance.ids_episodes
+// doc: A range of the ids of episodes, in order.
 // returns: id string
 MATCH (e:Episode)
-WHERE e.ns = $ns
+WHERE e.ns = $ns AND e.id >= $first AND e.id < $beyond
 RETURN e.id AS id
 ORDER BY id;
 

@@ -14,8 +14,22 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from graphmem.graph.graph import Graph, Transaction
+from graphmem.graph.partial import (
+    Merge,
+    both,
+    decayed,
+    earliest,
+    latest,
+    latest_cards,
+    left_out,
+    merged,
+    of_the_earliest,
+    of_the_latest,
+    total,
+)
 from graphmem.ids import anti_pattern_id, heuristic_id, tally_id
 from graphmem.models import Difference
+from graphmem.store.paging import ranges
 from graphmem.store.port import Row
 from graphmem.text.task_types import infer_task_type
 
@@ -24,6 +38,8 @@ TOLERANCE = 1e-9
 
 Complete = Callable[[str, Row], Row]
 """Makes an item of a namespace from the row of a deriving procedure."""
+
+Settled = Callable[[Transaction, list[Row]], list[Row]]
 
 
 @dataclass(frozen=True)
@@ -44,23 +60,61 @@ class Kind:
     """The column with the id of the node that an item belongs to."""
     narrowed: Mapping[str, str] = field(default_factory=dict)
     """Parameters that limit what is derived, and the columns that they are compared with."""
+    merges: Mapping[str, Merge] = field(default_factory=dict)
+    """How columns derived from two ranges of the episodes become one."""
+    samples: Mapping[str, int] = field(default_factory=dict)
+    """Columns with the latest episodes, and how many these are."""
+    settled: Settled | None = None
+    """Completes items that were derived in ranges."""
 
     def key_of(self, row: Row) -> str:
         """Return the key of an item."""
         return " ".join(str(row[name]) for name in self.key)
 
     def derive(
-        self, tx: Transaction, ids: Sequence[str], half_life: float, *options: str, **only: Any
+        self,
+        tx: Transaction,
+        ids: Sequence[str],
+        half_life: float,
+        *options: str,
+        parts: int = 1,
+        **only: Any,
     ) -> list[Row]:
         """Return the items derived from the facts; ``only`` limits them (see ``narrowed``).
 
-        With the option "share", the ids are those of episodes, and only these count.
+        With the option "share", the ids are those of episodes, and only these count. With several
+        ``parts``, so many ranges of the episodes are looked at, one after the other.
         """
-        extra = {"half_life": half_life} if self.needs_half_life else {}
-        rows = tx.run(self._procedure("derive"), *options, ids=list(ids), **extra, **only)
-        return (
-            [self.complete(tx.ns, row) for row in map(_in_order, rows)] if self.complete else rows
-        )
+        given = {"half_life": half_life, **only} if self.needs_half_life else only
+
+        def read(*options: str, **bounds: str) -> list[Row]:
+            return tx.run(self._procedure("derive"), *options, ids=list(ids), **given, **bounds)
+
+        rows = read(*options) if parts == 1 else self._in_parts(tx, read, half_life, parts)
+        rows = list(map(_in_order, rows))
+        return [self.complete(tx.ns, row) for row in rows] if self.complete else rows
+
+    def _in_parts(
+        self, tx: Transaction, read: Callable[..., list[Row]], half_life: float, parts: int
+    ) -> list[Row]:
+        rules = dict(self.merges)
+        if self.needs_half_life:
+            rules["weight"] = decayed(half_life)
+        rows: list[Row] = []
+        for first, beyond in ranges(parts, 1):
+            rows = merged([*rows, *read("part", first=first, beyond=beyond)], rules)
+            self._cut(tx, rows)
+        return self.settled(tx, rows) if self.settled else rows
+
+    def _cut(self, tx: Transaction, rows: list[Row]) -> None:
+        """Leave only the latest of the episodes that items name, the latest first."""
+        for name, most in self.samples.items():
+            several = [row for row in rows if len(row[name]) > 1]
+            ids = {episode for row in several for episode in row[name]}
+            at = {row["id"]: row["at"] for row in tx.run("maintenance.times", ids=sorted(ids))}
+            for row in several:
+                latest_first = sorted(row[name], key=lambda key: (at[key], key), reverse=True)
+                row[name] = latest_first[:most]
 
     def stored(self, tx: Transaction, ids: Sequence[str]) -> list[Row]:
         """Return the stored items."""
@@ -122,8 +176,35 @@ def _anti_pattern(ns: str, row: Row) -> Row:
     }
 
 
+def _told(_: Transaction, rows: list[Row]) -> list[Row]:
+    """Take the texts of mistakes from the latest cards that have them."""
+    for row in rows:
+        for name, card in zip(_TEXTS, row.pop("told"), strict=True):
+            row[name] = card and card[name]
+    return rows
+
+
+def _judged(tx: Transaction, rows: list[Row]) -> list[Row]:
+    """Give rules the verdict that follows from their counts."""
+    verdicts = tx.run("lessons_maintenance.verdicts", rows=rows)
+    by_id = {row["id"]: row["verdict"] for row in verdicts}
+    return [{**row, "verdict": by_id[row["id"]]} for row in rows]
+
+
+def _sums(*names: str) -> dict[str, Merge]:
+    return dict.fromkeys(names, total)
+
+
 FILE = "lessons_maintenance"
-STRATEGIES = Kind("strategies", "Strategy", ("id",))
+_TEXTS = ("bad_decision", "evidence", "lesson")
+_COUNTS = _sums("trials", "successes", "credit_sum", "score_sum")
+_SPAN: dict[str, Merge] = {"first_at": earliest, "last_at": latest, "created_at": earliest}
+STRATEGIES = Kind(
+    "strategies",
+    "Strategy",
+    ("id",),
+    merges={**_sums("uses"), **_COUNTS, "last_used_at": latest, "created_at": earliest},
+)
 OUTCOMES = Kind(
     "outcomes",
     "Strategy",
@@ -131,6 +212,7 @@ OUTCOMES = Kind(
     edges=True,
     home="strategy",
     narrowed={"tasks": "task"},
+    merges={**_COUNTS, "last_at": latest},
 )
 CO_OCCURRENCES = Kind(
     "co_occurrences",
@@ -140,6 +222,7 @@ CO_OCCURRENCES = Kind(
     edges=True,
     home="low",
     narrowed={"others": "high"},
+    merges={**_sums("count", "successes", "undated"), "last_at": latest},
 )
 HEURISTICS = Kind(
     "heuristics",
@@ -151,6 +234,8 @@ HEURISTICS = Kind(
     complete=_heuristic,
     home="strategy",
     narrowed={"agents": "agent", "types": "type"},
+    merges={**_COUNTS, **_SPAN, "supporting": both, "opposing": both},
+    samples={"supporting": 5, "opposing": 5},
 )
 ANTI_PATTERNS = Kind(
     "anti_patterns",
@@ -162,12 +247,68 @@ ANTI_PATTERNS = Kind(
     complete=_anti_pattern,
     home="strategy",
     narrowed={"agents": "agent", "classes": "error_class"},
+    merges={**_sums("occurrences"), **_SPAN, "types": both, "supporting": both},
+    samples={"supporting": 5},
 )
-TASKS = Kind("tasks", "Task", ("id",), complete=_typed)
-RECENT = Kind("recent", "Task", ("id",), edges=True, file=FILE)
-RULES = Kind("rules", "Rule", ("id",), file=FILE)
-MISTAKES = Kind("mistakes", "Mistake", ("id",), file=FILE)
-AGENTS = Kind("agents", "Agent", ("id",))
+TASKS = Kind(
+    "tasks",
+    "Task",
+    ("id",),
+    complete=_typed,
+    merges={
+        **_sums("uses", "episodes", "successes", "score_sum"),
+        **dict.fromkeys(
+            ("description", "described_at", "described_by"),
+            of_the_latest("described_at", "described_by"),
+        ),
+        **dict.fromkeys(("type", "typed_at", "typed_by"), of_the_latest("typed_at", "typed_by")),
+        "created_at": earliest,
+    },
+)
+RECENT = Kind(
+    "recent",
+    "Task",
+    ("id",),
+    edges=True,
+    file=FILE,
+    merges={"episodes": both},
+    samples={"episodes": 20},
+)
+RULES = Kind(
+    "rules",
+    "Rule",
+    ("id",),
+    file=FILE,
+    merges={
+        **_sums("uses", "worked", "praised", "failed", "blamed"),
+        **_SPAN,
+        "worked_at": latest,
+        "failed_at": latest,
+        "verdict": left_out,
+    },
+    settled=_judged,
+)
+MISTAKES = Kind(
+    "mistakes",
+    "Mistake",
+    ("id",),
+    file=FILE,
+    merges={
+        **_sums("uses", "seen"),
+        **_SPAN,
+        **dict.fromkeys(_TEXTS, left_out),
+        "told": latest_cards,
+        **dict.fromkeys(
+            ("first_episode", "first_order"), of_the_earliest("first_order", "first_episode")
+        ),
+        **dict.fromkeys(
+            ("last_episode", "last_order", "last_rank"),
+            of_the_latest("last_order", "last_episode", "last_rank"),
+        ),
+    },
+    settled=_told,
+)
+AGENTS = Kind("agents", "Agent", ("id",), merges={**_sums("uses"), "created_at": earliest})
 TALLIES = Kind(
     "tallies",
     "Agent",
@@ -176,6 +317,7 @@ TALLIES = Kind(
     complete=_tally,
     home="home",
     narrowed={"types": "type"},
+    merges={**_sums("trials", "successes"), "created_at": earliest},
 )
 KINDS = (
     *(STRATEGIES, OUTCOMES, CO_OCCURRENCES, HEURISTICS, ANTI_PATTERNS),
@@ -200,7 +342,7 @@ _HOMES = {
 
 
 def upkeep(what: str, label: str) -> str:
-    """Return the procedure that does ``what`` ("lock" or "drop") to nodes of a label."""
+    """Return the procedure that does ``what`` ("ids", "lock" or "drop") to nodes of a label."""
     return _HOMES[label].format(what)
 
 
@@ -209,7 +351,16 @@ class Page(NamedTuple):
 
     items: Any = None
     size: int = 0
-    """Its amount of work."""
+    """How many facts it reads."""
+
+
+class Work(NamedTuple):
+    """What there is to do."""
+
+    pages: Iterable[Page]
+    """One after the other, so that they are not held together."""
+    size: int = 0
+    """How many facts all of them read."""
 
 
 class Verified(NamedTuple):
@@ -232,9 +383,9 @@ class Part(ABC):
     kinds: Sequence[str] = ()
     """The kinds for which it always reports the number of compared items."""
 
-    def pages(self) -> Iterable[Page]:
+    def work(self) -> Work:
         """Return the pages to process; by default everything as one page."""
-        return [Page()]
+        return Work([Page()])
 
     @abstractmethod
     def verify(self, page: Page) -> Verified:

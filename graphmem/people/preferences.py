@@ -6,11 +6,11 @@ a chain in which each supersedes the one before it, in whatever order they arriv
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from graphmem.graph.derived import Page, Paged, Rebuilt, Verified
+from graphmem.graph.derived import Page, Paged, Rebuilt, Verified, Work
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import from_millis, node_id
 from graphmem.models import Difference
@@ -132,10 +132,10 @@ class Supersessions(Paged):
 
     kinds = ("supersessions",)
 
-    def pages(self) -> Iterable[Page]:
+    def work(self) -> Work:
         """Return the ids of users."""
         rows = self._graph.read("preferences.users")
-        return (Page(page) for page in pages([row["id"] for row in rows]))
+        return Work(Page(page) for page in pages([row["id"] for row in rows]))
 
     def compare(self, tx: Transaction, page: Page) -> Verified:
         """Compare the stored edges with those derived from the times of preferences."""

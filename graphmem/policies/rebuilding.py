@@ -13,6 +13,7 @@ from graphmem.graph.derived import (
     Paged,
     Rebuilt,
     Verified,
+    Work,
     differences_of,
 )
 from graphmem.graph.graph import Transaction
@@ -59,10 +60,11 @@ class StreamPolicies(Paged):
 
     kinds = (POLICIES.name, POLICY_LINKS.name)
 
-    def pages(self) -> Iterable[Page]:
+    def work(self) -> Work:
         """Return the streams of agents; those of levels have no policies."""
         rows = self._graph.read("events.streams")
-        return [Page(row["agent"], row["last"]) for row in rows if row["level"] is None]
+        found = [Page(row["agent"], row["last"]) for row in rows if row["level"] is None]
+        return Work(found, sum(page.size for page in found))
 
     def compare(self, tx: Transaction, page: Page) -> Verified:
         """Compare the policies and edges of a stream with what its events say."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
+BEYOND = "~"
+"""Behind every id."""
 
 PAGE = 200
 """Nodes in a page, if much of each is read or written."""
@@ -32,3 +35,14 @@ def weighed(items: Iterable[tuple[T, int]], most: int, size: int = PAGE) -> Iter
         total += weight
     if page:
         yield page
+
+
+def ranges(count: int, most: int) -> Iterator[tuple[str, str]]:
+    """Yield ranges of ids, in order: from the first text on, before the second.
+
+    Ids are hashes, in hexadecimal, so each range has about ``most`` of ``count`` ids, and each id
+    is in one range, whatever it is.
+    """
+    parts = max(1, -(-count // most))
+    between = (f"{number * 16**8 // parts:08x}" for number in range(1, parts))
+    return itertools.pairwise(("", *between, BEYOND))

@@ -1,11 +1,14 @@
 """Counts and lessons of strategies, tasks, agents, rules and mistakes, derived from the episodes.
 
-The work is done in pages of nodes, each in a transaction that locks these nodes.
+The work is done in pages of nodes, each in a transaction that locks these nodes. Nodes with many
+episodes have fewer in a page, and a node with very many is derived from ranges of its episodes, so
+that what is held at a time does not grow with the memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from graphmem.config import KEPT
 from graphmem.episodes.learning import settled_half_life
@@ -17,6 +20,7 @@ from graphmem.graph.derived import (
     Paged,
     Rebuilt,
     Verified,
+    Work,
     by_key,
     differences_of,
     upkeep,
@@ -26,11 +30,22 @@ from graphmem.ids import node_id, stream_id
 from graphmem.models import Difference
 from graphmem.policies.streams import lock
 from graphmem.search.queue import Loosened
-from graphmem.store.paging import weighed
+from graphmem.store.paging import ranges, weighed
 from graphmem.store.port import TEXTS
 
 USES = 20_000
-"""Episodes of the nodes in a page: as many items can be written in its transaction."""
+"""Episodes of the nodes in a page, or in a range of a node's episodes: an engine holds a row for
+each use. As many items can be written in one transaction."""
+RANGE = 20_000
+"""Ids of nodes to read at once."""
+
+
+class Few(NamedTuple):
+    """The nodes of a page, and in how many ranges of episodes they are derived."""
+
+    label: str
+    ids: list[str]
+    parts: int = 1
 
 
 class Counts(Paged):
@@ -38,19 +53,24 @@ class Counts(Paged):
 
     kinds = tuple(kind.name for kind in KINDS)
 
-    def pages(self) -> Iterable[Page]:
+    def work(self) -> Work:
         """Return the ids of nodes, by label; those with many episodes have fewer in a page."""
-        ids: dict[str, list[tuple[str, int]]] = {label: [] for label in LABELS}
-        for name in ("maintenance.ids", "lessons_maintenance.ids"):
-            for row in self._graph.read(name):
-                ids[row["label"]].append((row["id"], int(row["uses"])))
-        for label, of_label in ids.items():
-            for page in weighed(sorted(of_label), USES):
-                yield Page((label, page), len(page))
+        rows = self._graph.read("maintenance.sizes")
+        nodes = {row["label"]: row["nodes"] for row in rows if row["label"] in LABELS}
+        return Work(self._pages(nodes), sum(row["uses"] for row in rows if row["label"] in LABELS))
+
+    def _pages(self, nodes: Mapping[str, int]) -> Iterator[Page]:
+        for label in LABELS:
+            for first, beyond in ranges(nodes.get(label, 0), RANGE):
+                rows = self._graph.read(upkeep("ids", label), first=first, beyond=beyond)
+                uses = {row["id"]: row["uses"] for row in rows}
+                for ids in weighed(uses.items(), USES):
+                    size = sum(uses[key] for key in ids)
+                    yield Page(Few(label, ids, max(1, -(-size // USES))), size)
 
     def compare(self, tx: Transaction, page: Page) -> Verified:
         """Compare the derived items of nodes with the facts."""
-        label, ids = page.items
+        label, ids, parts = page.items
         if self._graph.must_lock:  # lock this page against writers
             _lock(tx, label, ids)
         differences: list[Difference] = []
@@ -59,7 +79,7 @@ class Counts(Paged):
         for kind in KINDS:
             if kind.label != label:
                 continue
-            expected = by_key(kind, kind.derive(tx, ids, half_life))
+            expected = by_key(kind, kind.derive(tx, ids, half_life, parts=parts))
             for key in [key for key, row in expected.items() if row.get("uses") == 0]:
                 expected.pop(key)
             counted[kind.name] = len(expected)
@@ -76,7 +96,7 @@ class Counts(Paged):
         return derive(tx, *page.items)
 
 
-def derive(tx: Transaction, label: str, ids: Sequence[str]) -> Rebuilt:
+def derive(tx: Transaction, label: str, ids: Sequence[str], parts: int = 1) -> Rebuilt:
     """Write what the facts say of some nodes, and remove those without any fact."""
     ids = list(ids)
     _lock(tx, label, ids)
@@ -89,7 +109,7 @@ def derive(tx: Transaction, label: str, ids: Sequence[str]) -> Rebuilt:
     half_life = half_life_of(tx)
     for kind in KINDS:
         if kind.label == label:
-            rows = kind.derive(tx, ids, half_life)
+            rows = kind.derive(tx, ids, half_life, parts=parts)
             written[kind.name] = kind.put(tx, ids, rows)
     if texts:
         texts.mark()

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from graphmem.episodes.rows import classify, read_contents
-from graphmem.graph.derived import Page, Paged, Rebuilt, Verified
+from graphmem.graph.derived import Page, Paged, Rebuilt, Verified, Work
 from graphmem.graph.graph import Transaction
 from graphmem.ids import canonical_json, digest
 from graphmem.models import Difference
 from graphmem.models.episodes import hashed
 from graphmem.policies.streams import took
-from graphmem.store.paging import pages
+from graphmem.store.paging import pages, ranges
 from graphmem.store.port import Row
 
 Contents = Mapping[str, dict[str, Any]]
+RANGE = 20_000
+"""Ids of episodes to read at once."""
 
 
 class Facts(Paged):
@@ -23,10 +25,17 @@ class Facts(Paged):
 
     kinds = ("episodes",)
 
-    def pages(self) -> Iterable[Page]:
+    def work(self) -> Work:
         """Return the ids of episodes."""
-        ids = [row["id"] for row in self._graph.read("maintenance.episode_ids")]
-        return (Page(page, len(page)) for page in pages(ids))
+        rows = self._graph.read("maintenance.sizes")
+        count = sum(row["nodes"] for row in rows if row["label"] == "Episode")
+        return Work(self._pages(count), count)
+
+    def _pages(self, count: int) -> Iterator[Page]:
+        for first, beyond in ranges(count, RANGE):
+            rows = self._graph.read("maintenance.ids_episodes", first=first, beyond=beyond)
+            for page in pages([row["id"] for row in rows]):
+                yield Page(page, len(page))
 
     def compare(self, tx: Transaction, page: Page) -> Verified:
         """Compare episodes with the hash of their content, and with what follows from it."""

@@ -7,6 +7,7 @@ episodes, only for the items that need it. So the time depends on what is erased
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from graphmem.graph.derived import (
     AGENTS,
@@ -109,7 +110,7 @@ class Shares:
             RECENT.put(self._tx, lacking, RECENT.derive(self._tx, lacking, self._half_life))
 
 
-def _about(kind: Kind, rows: list[Row]) -> tuple[list[str], dict[str, list[str] | None]]:
+def _about(kind: Kind, rows: list[Row]) -> tuple[list[str], dict[str, Any]]:
     """Return the nodes that items belong to, and what narrows a derivation to these items."""
     narrow = {name: _few(row[column] for row in rows) for name, column in kind.narrowed.items()}
     return sorted({row[kind.home] for row in rows}), narrow

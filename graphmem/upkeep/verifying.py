@@ -95,10 +95,11 @@ class Maintainer:
 
     def _work(self, on_progress: Progress | None) -> Iterator[tuple[Part, Page]]:
         """Yield the pages of each part, and report the progress."""
-        work = [(part, page) for part in self._parts for page in part.pages()]
-        total, done = sum(page.size for _, page in work), 0
-        for part, page in work:
-            yield part, page
-            done += page.size
-            if on_progress and page.size:
-                on_progress(done, total)
+        work = [(part, part.work()) for part in self._parts]
+        total, done = sum(of_part.size for _, of_part in work), 0
+        for part, of_part in work:
+            for page in of_part.pages:
+                yield part, page
+                done += page.size
+                if on_progress and page.size:
+                    on_progress(done, max(done, total))  # more may be there by now

@@ -1,0 +1,86 @@
+"""Verifying and rebuilding page by page: of whatever size, the pages say the same."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import hypothesis
+import hypothesis.strategies as st
+import pytest
+
+from graphmem import Episode
+from graphmem.ids import to_millis
+from graphmem.models import VerifyReport
+from graphmem.upkeep import counts, facts
+from tests.conftest import Clock, Opener
+from tests.contract.teaching import NOW, dump, histories, tamper
+
+DAMAGE = {
+    "episodes": "MATCH (n:Episode) WHERE n.ns = $ns SET n.feedback = 'forged'",
+    "strategies": "MATCH (n:Strategy) WHERE n.ns = $ns SET n.credit_sum = n.credit_sum + 1",
+    "outcomes": "MATCH (n:Strategy)-[o:OUTCOME]->() WHERE n.ns = $ns SET o.trials = o.trials + 1",
+    "co_occurrences": (
+        "MATCH (n:Strategy)-[c:CO_OCCURS_WITH]->() WHERE n.ns = $ns SET c.weight = c.weight + 1"
+    ),
+    "heuristics": "MATCH (n:Heuristic) WHERE n.ns = $ns SET n.score_sum = n.score_sum + 1",
+    "anti_patterns": "MATCH (n:AntiPattern) WHERE n.ns = $ns SET n.occurrences = n.occurrences + 1",
+    "tasks": "MATCH (n:Task) WHERE n.ns = $ns SET n.described_by = 'nobody'",
+    "recent": "MATCH (n:Task)-[r:RECENT]->() WHERE n.ns = $ns DELETE r",
+    "rules": "MATCH (n:Rule) WHERE n.ns = $ns SET n.praised = n.praised + 1",
+    "mistakes": "MATCH (n:Mistake) WHERE n.ns = $ns SET n.lesson = 'forged', n.seen = n.seen + 1",
+    "agents": "MATCH (n:Agent) WHERE n.ns = $ns SET n.created_at = n.created_at + 1",
+    "tallies": "MATCH (n:Tally) WHERE n.ns = $ns SET n.trials = n.trials + 1",
+}
+
+
+class Pages:
+    """The sizes of pages, which a test can change."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self._patch = patch
+
+    def of(self, size: int) -> None:
+        self._patch.setattr(counts, "USES", size)
+        self._patch.setattr(counts, "RANGE", size)
+        self._patch.setattr(facts, "RANGE", size)
+
+
+@pytest.fixture
+def sizes(monkeypatch: pytest.MonkeyPatch) -> Pages:
+    return Pages(monkeypatch)
+
+
+@pytest.mark.timeout(900)
+@hypothesis.settings(
+    max_examples=4,
+    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
+    phases=(hypothesis.Phase.explicit, hypothesis.Phase.reuse, hypothesis.Phase.generate),
+)
+@hypothesis.given(history=histories(8, 24), size=st.integers(1, 9))
+def test_pages_of_any_size_find_the_same_differences_and_rebuild_the_same(
+    history: list[Episode], size: int, opened: Opener, clock: Clock, sizes: Pages
+) -> None:
+    clock.now = to_millis(NOW)
+    memory = opened(f"test-{uuid4().hex}")
+    memory.learn_many(history)
+    whole = dump(memory)
+    sizes.of(size)
+    report = memory.verify()
+    assert report.ok
+    assert report.checked["episodes"] == memory.stats().episodes
+
+    memory.upkeep.rebuild()
+    assert dump(memory) == whole
+
+    for damage in DAMAGE.values():
+        tamper(memory, damage)
+    paged = memory.verify()
+    assert {one.kind for one in paged.differences} == {
+        kind for kind in DAMAGE if report.checked[kind]
+    }
+    sizes.of(10_000)
+    assert _keys(memory.verify()) == _keys(paged)
+
+
+def _keys(report: VerifyReport) -> set[tuple[str, str, str]]:
+    return {(one.kind, one.key, one.field) for one in report.differences}

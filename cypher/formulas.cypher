@@ -15,6 +15,10 @@
 CASE WHEN n = 0 THEN 0.0 WHEN k = 0 THEN 0.0 ELSE (toFloat(k) / n + z * z / (2.0 * n) - z
   * sqrt(toFloat(k) / n * (1.0 - toFloat(k) / n) / n + z * z / (4.0 * n * n))) / (1.0 + z * z / n) END;
 
+// formula: at_most(k, n, z)
+// doc: A number that the lower Wilson bound never exceeds, and that it reaches where all trials worked.
+(toFloat(k) / (n + z * z));
+
 // formula: needed(lower, z)
 // doc: The successes that a rate needs at least for a lower bound: with none failing, k of them have the bound k / (k + z²).
 CASE WHEN lower < 1.0 THEN z * z * lower / (1.0 - lower) ELSE 0.0 END;

@@ -16,6 +16,7 @@ from graphmem import Memory, Settings
 from graphmem.graph.graph import Graph
 from graphmem.search.embedding import MiniLM
 from tests.faults.attack import LONG
+from tests.neo4j.patience import prepare
 from tests.neo4j.server import Found, Neo4jUnavailable, shared
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
@@ -86,7 +87,10 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def neo4j(run_folder: Path) -> Iterator[Found]:
-    """A real Neo4j server, shared by the whole run."""
+    """A real Neo4j server, shared by the whole run, with all indexes.
+
+    No test on it changes the schema: while that changes, a server cannot plan what others ask.
+    """
     with contextlib.ExitStack() as stack:
         try:
             found = stack.enter_context(shared(run_folder))
@@ -96,6 +100,7 @@ def neo4j(run_folder: Path) -> Iterator[Found]:
                 pytest.fail(f"GRAPHMEM_REQUIRE_NEO4J=1, but there is no Neo4j: {reasons}")
             print(f"\nNEO4J HALF SKIPPED: {reasons}", file=sys.__stderr__)
             pytest.skip(f"no Neo4j: {reasons}")
+        prepare(found)
         yield found
 
 

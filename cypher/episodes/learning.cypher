@@ -507,25 +507,25 @@ ORDER BY id, index;
 // name: learning.best
 // install: best_strategies
 // doc: Strategies by the lower bound of their success rate over all tasks and agents; without those that were merged. Most have counts
-// doc: that many share, so the counts are ranked first; then only strategies with at least the counts of the best are looked at.
+// doc: that many share, so counts are ranked first, by at_most(), which is simpler than the bound and never under it. Then only strategies
+// doc: are looked at that can have the bound that as many have surely.
 // returns: id string, text string, trials integer, successes integer, mean float, lower float, upper float, status string, mean_score float
 // returns: last_used_at integer, tasks integer, agents list
 MATCH (s:Strategy)
 WHERE s.ns = $ns AND s.trials > 0 AND s.merged_into IS NULL
 WITH DISTINCT s.trials AS trials, s.successes AS successes
-WITH trials, successes, wilson_lower(successes, trials, $z) AS lower,
-  posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean
-ORDER BY lower DESC, mean DESC
+WITH trials, successes, at_most(successes, trials, $z) AS most
+ORDER BY most DESC
 LIMIT $limit
-WITH min(trials) AS least_trials, min(successes) AS least_successes
+WITH min(wilson_lower(successes, trials, $z)) - 0.000001 AS least
 MATCH (s:Strategy)
-WHERE s.ns = $ns AND s.trials >= least_trials AND s.successes >= least_successes AND s.trials > 0 AND s.merged_into IS NULL
+WHERE s.ns = $ns AND at_most(s.successes, s.trials, $z) >= least AND s.trials > 0 AND s.merged_into IS NULL
 WITH s, wilson_lower(s.successes, s.trials, $z) AS lower, posterior_mean(s.successes, s.trials, $prior_successes, $prior_failures) AS mean
 ORDER BY lower DESC, mean DESC, s.id
 LIMIT $limit
 WITH s, lower, mean, wilson_upper(s.successes, s.trials, $z) AS upper
 MATCH (s)-[o:OUTCOME]->(t:Task)
-WITH s, lower, mean, upper, count(DISTINCT t.id) AS tasks, collect(DISTINCT o.agent) AS agents
+WITH s, lower, mean, upper, count(DISTINCT t) AS tasks, collect(DISTINCT o.agent) AS agents
 RETURN s.id AS id, s.text AS text, s.trials AS trials, s.successes AS successes, mean, lower, upper,
        status(lower, upper, $established, $refuted) AS status,
        CASE WHEN s.credit_sum > 0 THEN s.score_sum / s.credit_sum ELSE null END AS mean_score,

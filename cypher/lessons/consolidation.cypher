@@ -61,13 +61,14 @@ ORDER BY id;
 // returns: worked_at integer, failed_at integer, created_at integer, agents list, task_types list, supporting list, opposing list
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
+WITH s, s.text AS text
 MATCH (s)<-[u:USED]-(e:Episode)
 WHERE u.applied AND e.type <> 'general' AND (praised(e.score) OR blamed(e.score))
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 MATCH (a:Agent)-[:RAN]->(e)
 WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)                                                    //? agents
   AND ($until IS NULL OR e.recorded_at <= $until)                                                                   //? agents
-WITH s.text AS text, t.id AS task, a.name AS agent, e.id AS episode, e.type AS task_type, e.recorded_at AS recorded_at,
+WITH text, t.id AS task, a.name AS agent, e.id AS episode, e.type AS task_type, e.recorded_at AS recorded_at,
      coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,
      CASE WHEN praised(e.score) THEN 1 ELSE 0 END AS good
 ORDER BY at DESC, episode DESC

@@ -385,15 +385,14 @@ ORDER BY id;
 // install: stats
 // doc: Counts of a namespace.
 // returns: name string, value integer
-MATCH (e:Episode) WHERE e.ns = $ns RETURN 'episodes' AS name, count(e) AS value
+MATCH (t:Task) WHERE t.ns = $ns RETURN 'episodes' AS name, sum(t.episodes) AS value
 UNION ALL
-MATCH (e:Episode) WHERE e.ns = $ns RETURN 'successes' AS name, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS value
+MATCH (t:Task) WHERE t.ns = $ns RETURN 'successes' AS name, sum(t.successes) AS value
 UNION ALL
-MATCH (e:Episode) WHERE e.ns = $ns RETURN 'steps' AS name, sum(e.step_count) AS value
-UNION ALL
-MATCH (e:Episode) WHERE e.ns = $ns RETURN 'first_at' AS name, min(coalesce(e.started_at, e.ended_at)) AS value
-UNION ALL
-MATCH (e:Episode) WHERE e.ns = $ns RETURN 'last_at' AS name, max(coalesce(e.ended_at, e.started_at)) AS value
+MATCH (e:Episode) WHERE e.ns = $ns
+WITH sum(e.step_count) AS steps, min(coalesce(e.started_at, e.ended_at)) AS first, max(coalesce(e.ended_at, e.started_at)) AS last
+UNWIND [{name: 'steps', value: steps}, {name: 'first_at', value: first}, {name: 'last_at', value: last}] AS one
+RETURN one.name AS name, one.value AS value
 UNION ALL
 MATCH (t:Task) WHERE t.ns = $ns RETURN 'tasks' AS name, count(t) AS value
 UNION ALL
@@ -401,7 +400,7 @@ MATCH (a:Agent) WHERE a.ns = $ns RETURN 'agents' AS name, count(a) AS value
 UNION ALL
 MATCH (s:Strategy) WHERE s.ns = $ns RETURN 'strategies' AS name, count(s) AS value
 UNION ALL
-MATCH (s:Strategy)-[o:OUTCOME]->(:Task) WHERE s.ns = $ns RETURN 'outcomes' AS name, count(o) AS value
+MATCH (s:Strategy) WHERE s.ns = $ns RETURN 'outcomes' AS name, sum(COUNT { (s)-[:OUTCOME]->() }) AS value
 UNION ALL
 MATCH (t:Stream) WHERE t.ns = $ns RETURN 'events' AS name, sum(t.last) AS value
 UNION ALL
@@ -409,7 +408,7 @@ MATCH (p:Policy) WHERE p.ns = $ns RETURN 'policies' AS name, count(p) AS value
 UNION ALL
 MATCH (s:State) WHERE s.ns = $ns RETURN 'states' AS name, count(s) AS value
 UNION ALL
-MATCH (s:Strategy)-[c:CO_OCCURS_WITH]->(:Strategy) WHERE s.ns = $ns RETURN 'co_occurrences' AS name, count(c) AS value
+MATCH (s:Strategy) WHERE s.ns = $ns RETURN 'co_occurrences' AS name, sum(COUNT { (s)-[:CO_OCCURS_WITH]->() }) AS value
 UNION ALL
 MATCH (a:Abandoned) WHERE a.ns = $ns RETURN 'abandoned' AS name, count(a) AS value;
 

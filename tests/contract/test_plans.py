@@ -13,6 +13,7 @@ from neo4j import GraphDatabase, Session
 from graphmem import Memory, Settings
 from graphmem.ids import state_id, stream_id
 from graphmem.store.queries import Query, catalog
+from tests.neo4j.patience import patiently
 from tests.neo4j.server import Found
 
 # What has to look at all of a namespace, by its purpose.
@@ -132,10 +133,11 @@ def session(neo4j: Found) -> Iterator[Session]:
         ).value()
         assert "Policy" in labels
         for label in labels:
-            session.run(
+            text = (
                 "UNWIND range(1, 300) AS number WITH 'small ' + number AS name "
                 f"CREATE (:{label}:Small {{id: name, ns: name}})"
-            ).consume()
+            )
+            patiently(lambda text=text: session.run(text).consume())  # type: ignore[misc]
         # Not prepareForReplanning, after which all others have to plan all their statements anew.
         session.run("CALL db.resampleOutdatedIndexes()").consume()
         until = time.monotonic() + 60
@@ -151,7 +153,8 @@ def session(neo4j: Found) -> Iterator[Session]:
 def test_the_server_finds_nodes_by_their_ids(query: Query, session: Session) -> None:
     given: dict[str, Any] = {name: _sample(query, name) for name in query.params}
     # Planned now, not when another test ran it on a server that held next to nothing.
-    plan = session.run(f"CYPHER replan=force EXPLAIN {query.text}", given).consume().plan
+    text = f"CYPHER replan=force EXPLAIN {query.text}"
+    plan = patiently(lambda: session.run(text, given).consume().plan)
     assert plan
     shown = plan["args"]["string-representation"]
     assert not SCANS & set(_operators(plan)), shown

@@ -12,7 +12,6 @@ import hypothesis
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from neo4j import GraphDatabase
 
 from graphmem import Memory, Settings
 from graphmem.errors import NotFoundError, SettingsError, ValidationError
@@ -23,7 +22,6 @@ from graphmem.search.edges import LINKS
 from graphmem.search.embedding import Hashing, Thresholds
 from graphmem.store.queries import adhoc
 from tests.conftest import Opener
-from tests.neo4j.server import Found
 
 WORDS = ("refund", "flight", "cancel", "train", "seat", "bag", "hotel", "visa")
 pytestmark = pytest.mark.usefixtures("few_are_many")
@@ -371,22 +369,6 @@ def test_what_somebody_removed_from_a_node_is_made_anew(
     same(links(memory), drawn)
     assert memory.verify().ok
     assert memory.upkeep.relink().embedded == 0
-
-
-@only_neo4j
-@pytest.mark.parametrize("index", ["graphmem_strategy_embedding", "graphmem_task_words"])
-def test_a_search_index_that_somebody_dropped_is_made_anew(
-    memory: Memory, index: str, neo4j: Found, caplog: pytest.LogCaptureFixture
-) -> None:
-    memory.learn_many(
-        {"task": f"refund {word}", "strategy": f"cancel {word}", "success": True} for word in WORDS
-    )
-    before = memory._similarity.search("cancel seat")
-    with GraphDatabase.driver(neo4j.uri, auth=(neo4j.user, neo4j.password)) as driver:
-        driver.execute_query(f"DROP INDEX {index}")
-    assert memory._similarity.search("cancel seat") == before
-    assert "it is made anew" in caplog.text
-    assert memory.verify().ok
 
 
 def test_many_threads_learn_and_search(memory: Memory) -> None:

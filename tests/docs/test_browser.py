@@ -14,6 +14,7 @@ from graphmem import Memory, Settings
 from graphmem.store.queries import catalog
 from tests.contract.populating import DAY, populate
 from tests.docs.test_reference import hold
+from tests.neo4j.patience import patiently
 from tests.neo4j.server import Found
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -84,7 +85,8 @@ def test_each_saved_query_shows_something(neo4j: Found) -> None:
         with GraphDatabase.driver(neo4j.uri, auth=(neo4j.user, neo4j.password)) as driver:
 
             def rows(text: str, given: Mapping[str, object] | None = None) -> list[Record]:
-                return driver.execute_query(text, {"ns": ns, **(given or {})}).records
+                asked = {"ns": ns, **(given or {})}
+                return patiently(lambda: driver.execute_query(text, asked).records)
 
             empty = []
             for text in QUERIES:

@@ -16,6 +16,7 @@ from graphmem.store import installing
 from tests.cli.running import quick
 from tests.docs.snippets import CONSOLE, Runner, blocks, commands, same
 from tests.neo4j.jars import locked
+from tests.neo4j.patience import patiently
 from tests.neo4j.server import Found
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -86,9 +87,8 @@ def _installs(page: Path) -> bool:
 def _check_apoc(found: Found) -> None:
     """Pass over a page that installs procedures where the server cannot have them."""
     with GraphDatabase.driver(found.uri, auth=(found.user, found.password)) as driver:
-        there = driver.execute_query(
-            "SHOW PROCEDURES YIELD name WHERE name = 'apoc.custom.installProcedure' RETURN name"
-        ).records
+        text = "SHOW PROCEDURES YIELD name WHERE name = 'apoc.custom.installProcedure' RETURN name"
+        there = patiently(lambda: driver.execute_query(text).records)
     if not there:
         if os.environ.get("GRAPHMEM_REQUIRE_NEO4J") == "1":
             pytest.fail("the Neo4j has no APOC Extended")
@@ -103,9 +103,8 @@ def _uninstall(found: Found) -> None:
 
 def _empty(found: Found) -> None:
     with GraphDatabase.driver(found.uri, auth=(found.user, found.password)) as driver:
-        driver.execute_query(
-            "MATCH (n) WHERE n.ns IN $names DETACH DELETE n", names=list(NAMESPACES)
-        )
+        text = "MATCH (n) WHERE n.ns IN $names DETACH DELETE n"
+        patiently(lambda: driver.execute_query(text, names=list(NAMESPACES)))
 
 
 class TestComparing:

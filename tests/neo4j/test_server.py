@@ -16,6 +16,7 @@ import pytest
 from neo4j import Driver
 from neo4j.exceptions import ClientError, DriverError, Neo4jError
 
+from graphmem import Memory, Settings
 from tests.neo4j.jars import REPOSITORY, fetch_jars, find_java
 from tests.neo4j.server import Neo4jServer, Neo4jStartError, Neo4jUnavailable, find_or_start
 
@@ -136,6 +137,24 @@ class TestServer:
         driver.execute_query(
             "CALL apoc.custom.dropProcedure('graphmem.test.twice', 'neo4j')", database_="system"
         )
+
+    def test_makes_a_search_index_anew_that_somebody_dropped(
+        self, server: Neo4jServer, driver: Driver, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """Here, and not on the server that all tests share: nobody else has to plan meanwhile."""
+        settings = Settings(user=server.user, password=server.password, embedder="hashing")
+        with Memory.open(server.uri, namespace="dropped", settings=settings) as memory:
+            memory.learn_many(
+                {"task": f"refund {word}", "strategy": f"cancel {word}", "success": True}
+                for word in ("flight", "train", "seat")
+            )
+            before = memory._similarity.search("cancel seat")
+            for index in ("graphmem_strategy_embedding", "graphmem_task_words"):
+                caplog.clear()
+                driver.execute_query(f"DROP INDEX {index}")
+                assert memory._similarity.search("cancel seat") == before
+                assert "it is made anew" in caplog.text
+            assert memory.verify().ok
 
     def test_dies_with_the_process_that_started_it(self, server: Neo4jServer) -> None:
         parent = subprocess.Popen(

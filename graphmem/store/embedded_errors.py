@@ -45,7 +45,8 @@ def translated(query: Query | None = None, path: Path | None = None) -> Iterator
                 f"{name}the disk is full: this was not written, what was written before is kept; "
                 f"make room and try again ({error})"
             ) from error
-        raise StorageError(f"{name}cannot write or read the memory: {error}") from error
+        memory = path or "the memory"
+        raise StorageError(f"{name}cannot write or read {memory}: {error}") from error
     except kglite.CypherError as error:
         if "max_work_units" in str(error):  # only a forked child has such a limit
             raise ForkedError(

@@ -202,9 +202,20 @@ def open_writer(folder: Path, durable: Any) -> kglite.Session:
         with unused(folder) as free:
             if not free:
                 raise locked(owner_of(folder))
-            _mend(folder)
+            with _found(folder):
+                _mend(folder)
     with translated(path=folder / GRAPH), UNFORKED.lock:
         return kglite.open_session(str(folder / GRAPH), durable=durable, auto_checkpoint_wal_mib=0)
+
+
+@contextlib.contextmanager
+def _found(folder: Path) -> Iterator[None]:
+    """Say which memory it is of which a file cannot be read, or removed."""
+    try:
+        yield
+    except OSError as error:
+        where = error.filename or folder
+        raise StorageError(f"cannot read {where}: {error.strerror or error}") from error
 
 
 def _mend(folder: Path) -> None:
@@ -404,7 +415,8 @@ def open_reader(folder: Path) -> Snapshot:
         for attempt in range(_ATTEMPTS):
             before = signature_of(folder)
             try:
-                snapshot = _snapshot(folder)
+                with _found(folder):
+                    snapshot = _snapshot(folder)
             except StorageError:
                 if signature_of(folder) == before:
                     raise
@@ -496,6 +508,8 @@ def check_folder(folder: Path) -> None:
     """Raise unless the folder is a memory or empty."""
     try:
         if not folder.exists():
+            if folder.is_symlink():
+                raise StorageError(f"{folder} is a link that leads nowhere; give a folder")
             return
         if not folder.is_dir():
             raise NotAMemoryError(f"{folder} is a file, not a memory folder; give a folder")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import threading
 import time
 import weakref
@@ -251,7 +252,7 @@ class Leases(Generic[W]):
         """Return the lease of a folder, whatever path leads to it; None is a folder of its own."""
         if folder is None:
             return Lease()
-        key = folder.resolve()
+        key = Path(os.path.realpath(folder))  # where resolve() refuses links that lead in a circle
         with self._lock:
             lease = self._leases.get(key)
             if lease is None:

@@ -281,6 +281,31 @@ def test_a_folder_that_may_only_be_read_can_be_read(foreign: Path) -> None:
                 memory.learn("a task", "a strategy", success=True)
 
 
+def test_a_file_without_permission_is_named(foreign: Path) -> None:
+    foreign.chmod(0o777)
+    with Memory.open(foreign) as memory:
+        memory.learn("a task", "a strategy", success=True)
+        names = ("graph.kgl", "graph.kgl-wal", "graph.kgl-manifest")
+        assert all((foreign / name).exists() for name in names)
+    for name in names:
+        kept = (foreign / name).stat().st_mode
+        (foreign / name).chmod(0)
+        with an_ordinary_user(), Memory.open(foreign) as memory:
+            with pytest.raises(StorageError, match=rf"{name}\b.*(?i:permission)"):
+                memory.stats()
+            with pytest.raises(StorageError, match=rf"{foreign}.*(?i:permission)"):
+                memory.learn("a task", "another", success=True)
+        (foreign / name).chmod(kept)
+
+
+@pytest.mark.parametrize("target", ["memory.graph", "nowhere"])
+def test_a_link_that_leads_nowhere_is_told(tmp_path: Path, target: str) -> None:
+    link = tmp_path / "memory.graph"
+    link.symlink_to(target)
+    with pytest.raises(StorageError, match="is a link that leads nowhere"):
+        Memory.open(link)
+
+
 @pytest.mark.neo4j
 def test_a_wrong_password_is_told_without_showing_it(neo4j: Found) -> None:
     with pytest.raises(AuthenticationError, match="GRAPHMEM_PASSWORD") as caught:

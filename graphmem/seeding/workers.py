@@ -103,7 +103,7 @@ def _results(
         while len(waiting) < ahead and (job := next(jobs, None)) is not None:
             future = None
             if job[0].source.is_regular and job[0].source.path != "-":
-                with _told(job):
+                with _told(job), _spared():
                     future = executor.submit(work, job, terms, folder)
             waiting.append((job, future))
         if not waiting:
@@ -116,6 +116,19 @@ def _results(
             found = future.result()
         with _opened(found) as file:
             yield from _unpacked(file)
+
+
+@contextmanager
+def _spared() -> Iterator[None]:
+    """Have processes that start within hear no Ctrl-C: it is for the one that writes."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager
@@ -238,7 +251,7 @@ def _write(job: Job, terms: Terms, file: BinaryIO, name: str | None = None) -> N
 
 def _begin(folder: str) -> None:
     """Prepare a process: it ends with the one that writes, and gives way to it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one that writes
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # where it is not blocked
     if hasattr(os, "nice"):
         with contextlib.suppress(OSError):
             os.nice(5)

@@ -171,6 +171,25 @@ def test_a_worker_that_dies_is_told_and_seeding_goes_on(
         assert memory.stats().episodes == 2_000
 
 
+PRESSED = """
+import os, signal, sys
+if any("spawn_main" in word for word in sys.orig_argv):
+    os.kill(os.getpid(), signal.SIGINT)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no process presses Ctrl-C for itself there")
+def test_ctrl_c_stops_no_worker_that_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reaches all processes of a terminal; the one that writes ends the others."""
+    (tmp_path / "sitecustomize.py").write_text(PRESSED)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    (log := tmp_path / "log.jsonl").write_text("\n".join(LINES))
+    with Memory.open("memory:") as memory:
+        assert seed(memory, sources([str(log)]), workers=1).created == 60
+
+
 def test_what_workers_cannot_read_is_told_as_by_one_process(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(line())
     (other := tmp_path / "b.jsonl").write_text("what is this?")

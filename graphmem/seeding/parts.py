@@ -1,4 +1,8 @@
-"""What logs say, record by record: as episodes, or as the rows that a worker makes of them."""
+"""Reads logs, or parts of them, and yields their records one by one.
+
+A record is an episode that the memory learns, or a refusal. If the namespace is known, each episode
+is already a row, ready for the graph. Workers and a single process read by the same functions.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +27,11 @@ from graphmem.seeding.sources import Source, damage
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What the caller says of the logs."""
+    """How to read logs: the arguments of :func:`graphmem.seeding.seed`."""
 
     limits: Limits
     threshold: float
-    """The least score of a success."""
+    """A score of at least this is a success."""
     format_name: str | None = None
     agent: str | None = None
     outcomes: Outcomes | None = None
@@ -35,13 +39,13 @@ class Terms:
     evaluator: str | None = None
     limit: int | None = None
     namespace: str | None = None
-    """Where rows are made of episodes: for this namespace."""
+    """Make rows for this namespace; None: yield episodes."""
 
     def settling(self) -> Settling:
-        """Return what settles records.
+        """Return what finds the outcome and the strategies of a record whose log lacks them.
 
         Raises:
-            ValidationError: a name is none.
+            ValidationError: a name of a field or an evaluator is blank.
         """
         return Settling(
             self.agent, self.strategy_from, self.evaluator, self.outcomes, self.threshold
@@ -50,7 +54,10 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A log, or the lines of it that begin within a range of bytes; then its format is named."""
+    """A log, or a range of it: the lines that begin from byte ``start`` up to ``stop``.
+
+    A range names its format, because only the beginning of a log shows it.
+    """
 
     source: Source
     format: str | None = None
@@ -59,7 +66,7 @@ class Part:
 
     @property
     def last(self) -> bool:
-        """Whether the log ends with it."""
+        """Whether it is the end of the log."""
         return self.stop is None
 
 
@@ -70,39 +77,39 @@ class Began(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A part ended; ``lines`` is what to add to the numbers of the next part."""
+    """A part ends. The next part of the log counts its records on from ``lines`` more."""
 
     last: bool
     lines: int = 0
 
 
 class Read(NamedTuple):
-    """A record; ``number`` counts from 1 within its part."""
+    """A record of a part. ``number`` is its place there, from 1."""
 
     number: int
     record: Episode | Prepared | Refused
     content: str | None = None
-    """The hash by which equal records without a key are counted."""
+    """A hash, by which the writer counts equal records; None if the record has a key."""
     size: int = 0
-    """About how many characters it has."""
+    """Roughly how many characters it has."""
     claim: Claim | None = None
-    """The outcome that it asked for."""
+    """The keys by which an outcome from outside was looked up for it."""
 
 
 Item = Began | Read | Ended
 
 
 def read_all(logs: Iterable[Source], terms: Terms) -> Iterator[Item]:
-    """Yield what logs say, one after the other."""
+    """Read logs one after the other."""
     for source in logs:
         yield from read(Part(source), terms)
 
 
 def read(part: Part, terms: Terms) -> Iterator[Item]:
-    """Yield what a part says, in constant memory.
+    """Read a part in constant memory.
 
     Raises:
-        SeedingError: it cannot be opened, or it was named and its format is unknown.
+        SeedingError: the log cannot be opened, or the user named it and its format is unknown.
     """
     if part.format is not None:
         with Path(part.source.path).open("rb") as file:
@@ -124,10 +131,10 @@ def read(part: Part, terms: Terms) -> Iterator[Item]:
 
 
 def _format_or_not(source: Source, head: bytes, terms: Terms) -> Format | Refused:
-    """Return the format of a log; a file that nobody named need not be a log.
+    """Return the format of a log, or a refusal for a file of a folder that is no log.
 
     Raises:
-        SeedingError: it is unknown, and the file was named.
+        SeedingError: the format is unknown, and the user named the file.
     """
     try:
         return format_of(source, head, terms)
@@ -142,7 +149,7 @@ def format_of(source: Source, head: bytes, terms: Terms) -> Format:
     """Return the format of a log that begins with ``head``.
 
     Raises:
-        SeedingError: it is unknown.
+        SeedingError: the format is unknown.
     """
     named = terms.format_name or source.format
     return find(named) if named else detect(head, source.name)
@@ -167,7 +174,7 @@ def _records(format_: Format, stream: BinaryIO, source: Source, terms: Terms) ->
 
 
 def _prepared(episode: Episode, terms: Terms) -> tuple[Episode | Prepared, str | None]:
-    """Return what is to be learned, and the hash by which equal ones without a key are counted."""
+    """Return the row of an episode (or the episode), and the hash of one without a key."""
     if terms.namespace is not None:
         row = episode_row(episode, terms.namespace, terms.threshold)
         return (
@@ -184,7 +191,7 @@ def _prepared(episode: Episode, terms: Terms) -> tuple[Episode | Prepared, str |
 
 
 def _length(episode: Episode) -> int:
-    """Return about how long a record is in memory, beyond what each has."""
+    """Return how many characters the steps and the extra data of an episode have."""
     texts = (text for step in episode.steps for text in (step.observation, step.error))
     actions = sum(len(str(step.action)) for step in episode.steps)
     extra = len(str(episode.extra)) if episode.extra else 0
@@ -192,7 +199,7 @@ def _length(episode: Episode) -> int:
 
 
 def _guarded(format_: Format, stream: BinaryIO, origin: Origin) -> Iterator[Record]:
-    """Yield the records; the damaged rest of a file becomes one more refusal."""
+    """Yield the records of a log; if its rest is damaged, one refusal stands for that."""
     number = 0
     try:
         for item in format_.read(stream, origin):
@@ -206,10 +213,10 @@ def _guarded(format_: Format, stream: BinaryIO, origin: Origin) -> Iterator[Reco
 
 
 class Lines(io.RawIOBase):
-    """The lines of a file that begin within the range of a part.
+    """A stream of the lines of a file that begin within the range of a part.
 
-    Those of a later part come after the end of the line before, so that nothing takes them for the
-    beginning of a file. ``count`` is how many ends of lines were read.
+    A later part starts with the end of the line before it, so that no format takes it for the
+    beginning of a file. ``count`` is the number of line ends that were read.
     """
 
     def __init__(self, file: BinaryIO, part: Part) -> None:
@@ -237,7 +244,7 @@ class Lines(io.RawIOBase):
 
 
 def _next_line(file: BinaryIO, at: int) -> int:
-    """Return where the first line begins that does so at a place or behind it."""
+    """Return the first beginning of a line at ``at`` or after it."""
     if at == 0:
         return 0
     file.seek(at - 1)

@@ -1,4 +1,4 @@
-"""The loop: reads records, learns them in batches, collects refusals."""
+"""Seeds a memory: reads the records of logs, learns them in batches, collects refusals."""
 
 from __future__ import annotations
 

@@ -1,26 +1,29 @@
-"""Workers, which read logs and make rows of them, while one process writes these in their order.
+"""Workers read logs and make rows of them. One process writes the rows, in the order of the logs.
 
-The rows, and what is written of them, are the same as without workers: a batch does not depend on
-who read it. What workers read ahead lies in files, so that memory stays bounded.
+The graph is the same as without workers, because a batch does not depend on who read it. A worker
+puts its rows into a file in a temporary folder. The writer follows that file while it grows, so
+memory stays bounded and the writer need not wait until a log is read to its end.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import os
 import pickle
 import shutil
 import signal
-import tempfile
+import struct
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, NamedTuple
 
 from graphmem.episodes.rows import Prepared
 from graphmem.errors import GraphMemError, SeedingError, StorageError, ValidationError
@@ -32,24 +35,39 @@ from graphmem.seeding.sources import GZIP, Source
 Workers = int | Executor
 MOST = 1_000
 RANGE = 8_000_000
-"""Bytes of a large file that a worker reads at once, where each line is a record."""
+"""A worker reads so many bytes of a large file at once, if each line of it is a record."""
 TOGETHER = 1_000_000
 """A worker reads small files together until they have so many bytes."""
 UNPACKED = 8
-"""About how many times as large a packed file becomes."""
+"""A packed file becomes about so many times as large."""
 AHEAD = 2
-"""For each worker, so much work is begun before its turn to be written comes."""
+"""Each worker has so many jobs before their turn to be written comes."""
 MANY = 64
-"""Work that is begun where it is not known how many workers there are."""
+"""So many jobs are given to an executor that does not say how many workers it has."""
 ITEMS = 100
 SIZE = 4_000_000
-"""A worker hands over so many records at once, or such with so many characters."""
+"""A worker hands over so many records at once, or fewer if they have so many characters."""
+LOOK = 0.005
+"""Seconds between two looks whether a worker has handed over more."""
+_LENGTH = struct.Struct("<Q")
 
-Job = Sequence[Part]
+
+class Job(NamedTuple):
+    """Parts of logs that one worker reads."""
+
+    parts: Sequence[Part]
+    size: int
+    """About how many bytes they have."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether a worker can read it: standard input and pipes belong to this process."""
+        source = self.parts[0].source
+        return source.is_regular and source.path != "-"
 
 
 class _Failed:
-    """What a log could not be read for."""
+    """The error that ended the reading of a job."""
 
     def __init__(self, error: GraphMemError) -> None:
         self.text = str(error)
@@ -59,10 +77,11 @@ class _Failed:
 def reading(workers: Workers, logs: Sequence[Source], terms: Terms) -> Iterator[Iterator[Item]]:
     """Yield what workers find in logs, in the order of the logs.
 
-    ``workers`` is their number, for as many processes that end with the block, or an executor.
+    ``workers`` is a number of processes, which end with the block, or an executor. This process
+    reads the first part itself if that is small, because the workers need a moment to start.
 
     Raises:
-        ValidationError: it is neither.
+        ValidationError: ``workers`` is neither.
         SeedingError: a log cannot be opened, its format is unknown, or a worker died.
         StorageError: there is no room for what was read.
     """
@@ -72,8 +91,8 @@ def reading(workers: Workers, logs: Sequence[Source], terms: Terms) -> Iterator[
         folder: str | None = None
         if isinstance(workers, Executor):
             executor: Executor = workers
-            count = getattr(workers, "_max_workers", None)
-            ahead = AHEAD * count if isinstance(count, int) else MANY
+            known = getattr(workers, "_max_workers", None)
+            ahead = AHEAD * known if isinstance(known, int) else MANY
         else:
             from concurrent.futures import ProcessPoolExecutor
             from multiprocessing import get_context
@@ -84,110 +103,139 @@ def reading(workers: Workers, logs: Sequence[Source], terms: Terms) -> Iterator[
                 workers, get_context("spawn"), initializer=_begin, initargs=(folder,)
             )
             stack.callback(executor.shutdown, cancel_futures=True)
-            stack.callback(scratch.cleanup)  # before: who finds it gone stops reading
+            stack.callback(scratch.cleanup)  # before: a worker that finds it gone stops reading
             ahead = AHEAD * workers
-        waiting: deque[tuple[Job, Future[bytes | str] | None]] = deque()
-        stack.callback(lambda: [future.cancel() for _, future in waiting if future])
-        yield _results(executor, _jobs(logs, terms), terms, folder, ahead, waiting)
+        pool = _Pool(executor, terms, folder, ahead)
+        stack.callback(pool.cancel)
+        yield pool.results(_jobs(logs, terms))
 
 
-def _results(
-    executor: Executor,
-    jobs: Iterator[Job],
-    terms: Terms,
-    folder: str | None,
-    ahead: int,
-    waiting: deque[tuple[Job, Future[bytes | str] | None]],
-) -> Iterator[Item]:
-    while True:
-        while len(waiting) < ahead and (job := next(jobs, None)) is not None:
-            future = None
-            if job[0].source.is_regular and job[0].source.path != "-":
-                with _told(job), _spared():
-                    future = executor.submit(work, job, terms, folder)
-            waiting.append((job, future))
-        if not waiting:
-            return
-        job, future = waiting.popleft()
-        if future is None:  # nobody else can read it
-            yield from read(job[0], terms)
-            continue
+class _Pool:
+    """Gives jobs to workers, and takes what they read in the order of the jobs."""
+
+    def __init__(self, executor: Executor, terms: Terms, folder: str | None, ahead: int) -> None:
+        self._executor = executor
+        self._terms = terms
+        self._folder = folder
+        self._ahead = ahead
+        self._names = count()
+        self._waiting: deque[tuple[Job, str | None, Future[bytes | None] | None]] = deque()
+
+    def results(self, jobs: Iterator[Job]) -> Iterator[Item]:
+        """Yield what jobs find; begin some of them before their turn comes."""
+        first = True
+        while True:
+            while len(self._waiting) < self._ahead and (job := next(jobs, None)) is not None:
+                here = not job.shared or (first and job.size <= RANGE)
+                self._waiting.append((job, None, None) if here else self._given(job))
+                first = False
+            if not self._waiting:
+                return
+            job, path, future = self._waiting.popleft()
+            if future is None:
+                for part in job.parts:
+                    yield from read(part, self._terms)
+            elif path is None:
+                with _told(job):
+                    found = future.result() or b""
+                yield from _unpacked(io.BytesIO(found), job, future)
+            else:
+                yield from _followed(Path(path), job, future)
+
+    def cancel(self) -> None:
+        """Take back the jobs that no worker has begun."""
+        for _, _, future in self._waiting:
+            if future:
+                future.cancel()
+
+    def _given(self, job: Job) -> tuple[Job, str | None, Future[bytes | None]]:
+        path = None if self._folder is None else str(Path(self._folder, str(next(self._names))))
         with _told(job):
-            found = future.result()
-        with _opened(found) as file:
-            yield from _unpacked(file)
-
-
-@contextmanager
-def _spared() -> Iterator[None]:
-    """Have processes that start within hear no Ctrl-C: it is for the one that writes."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            return job, path, self._executor.submit(work, job, self._terms, path)
 
 
 @contextmanager
 def _told(job: Job) -> Iterator[None]:
-    """Say which logs were read when a worker failed."""
+    """Name the logs of a job if its worker fails."""
     try:
         yield
     except GraphMemError:
         raise
     except Exception as error:
-        name = job[0].source.name
-        names = name if len(job) == 1 else f"{name} and {len(job) - 1} more"
+        name, more = job.parts[0].source.name, len(job.parts) - 1
+        names = f"{name} and {more} more" if more else name
         raise SeedingError(
             f"a worker failed while logs were read ({names}): {type(error).__name__}: {error}; "
             "what was learned before it stays, and seeding again goes on from there"
         ) from error
 
 
-@contextmanager
-def _opened(found: bytes | str) -> Iterator[BinaryIO]:
-    if isinstance(found, bytes):
-        yield io.BytesIO(found)
-        return
-    path = Path(found)
-    with path.open("rb") as file:
-        yield file
+def _followed(path: Path, job: Job, future: Future[bytes | None]) -> Iterator[Item]:
+    """Yield what a worker writes to a file, while it writes; then remove the file."""
+    while not (path.exists() or future.done()):
+        wait([future], LOOK)
+    with _told(job):
+        if not path.exists():
+            future.result()
+        file = path.open("rb", buffering=0)
+    with file:
+        yield from _unpacked(file, job, future)
     path.unlink()
 
 
-def _unpacked(file: BinaryIO) -> Iterator[Item]:
+def _unpacked(
+    file: BinaryIO | io.RawIOBase, job: Job, future: Future[bytes | None]
+) -> Iterator[Item]:
+    """Yield the items of a file until the job is done and all was read.
+
+    Raises:
+        SeedingError: the worker died, or could not read a log.
+    """
+    held = bytearray()
     while True:
-        try:
-            items = pickle.load(file)  # noqa: S301 - of our own workers
-        except EOFError:
+        done = future.done()
+        more = file.read(1_000_000)
+        if more:
+            held += more
+        elif done:
+            with _told(job):
+                future.result()
             return
-        for item in items:
-            if isinstance(item, _Failed):
-                raise SeedingError(item.text)
-            yield item
+        else:
+            wait([future], LOOK)
+        at = 0
+        while len(held) - at >= _LENGTH.size:
+            end = at + _LENGTH.size + _LENGTH.unpack_from(held, at)[0]
+            if len(held) < end:
+                break
+            items = pickle.loads(memoryview(held)[at + _LENGTH.size : end])  # noqa: S301 - of our own workers
+            at = end
+            for item in items:
+                if isinstance(item, _Failed):
+                    raise SeedingError(item.text)
+                yield item
+        del held[:at]
 
 
 def _jobs(logs: Iterable[Source], terms: Terms) -> Iterator[Job]:
-    """Yield what a worker reads at once: a file, small ones together, or a range of a large one."""
+    """Yield jobs: a file, several small files together, or a range of a large one."""
     small: list[Part] = []
     size = 0
     for source in logs:
         parts = list(_parts(source, terms))
         about = (source.size or 0) * (UNPACKED if source.path.endswith(".gz") else 1)
-        alone = len(parts) > 1 or not source.is_regular or source.path == "-"
+        shared = Job(parts, about).shared
+        alone = len(parts) > 1 or not shared
         if small and (alone or size + about > TOGETHER):
-            yield small
+            yield Job(small, size)
             small, size = [], 0
         if alone:
-            yield from ([part] for part in parts)
+            yield from (Job([part], about // len(parts)) for part in parts)
         else:
             small.append(parts[0])
             size += about
     if small:
-        yield small
+        yield Job(small, size)
 
 
 def _parts(source: Source, terms: Terms) -> Iterator[Part]:
@@ -208,31 +256,30 @@ def _parts(source: Source, terms: Terms) -> Iterator[Part]:
         yield Part(source, format_.name, start, stop)
 
 
-def work(job: Job, terms: Terms, folder: str | None) -> bytes | str:
-    """Read parts of logs; return what they say, pickled, or the file in ``folder`` that has it.
+def work(job: Job, terms: Terms, path: str | None) -> bytes | None:
+    """Read a job in a worker. Write the items to the file ``path``, or return them if it is None.
 
-    This is what a worker runs, in whatever process or thread.
+    Each hundred of them is the length of a pickle, and the pickle.
     """
-    if terms.outcomes is not None:  # which record has which is decided where they are written
+    if terms.outcomes is not None:  # the writer decides which record has which outcome
         terms = replace(terms, outcomes=terms.outcomes.fresh())
-    if folder is None:
+    if path is None:
         memory = io.BytesIO()
         _write(job, terms, memory)
         return memory.getvalue()
-    number, name = tempfile.mkstemp(dir=folder)
     try:
-        with os.fdopen(number, "wb") as file:
-            _write(job, terms, cast(BinaryIO, file), name)
+        with Path(path).open("xb", buffering=0) as file:
+            _write(job, terms, file, path)
     except OSError as error:
-        raise StorageError(f"{name}: {error.strerror or error}") from error
-    return name
+        raise StorageError(f"{path}: {error.strerror or error}") from error
+    return None
 
 
-def _write(job: Job, terms: Terms, file: BinaryIO, name: str | None = None) -> None:
+def _write(job: Job, terms: Terms, file: BinaryIO | io.RawIOBase, path: str | None = None) -> None:
     batch: list[Item | _Failed] = []
     size = 0
     try:
-        for part in job:
+        for part in job.parts:
             for item in read(part, terms):
                 batch.append(item)
                 if isinstance(item, Read):
@@ -240,18 +287,26 @@ def _write(job: Job, terms: Terms, file: BinaryIO, name: str | None = None) -> N
                     if isinstance(item.record, Prepared):
                         item.record.pack()
                 if len(batch) >= ITEMS or size >= SIZE:
-                    pickle.dump(batch, file, pickle.HIGHEST_PROTOCOL)
+                    _hand_over(batch, file)
                     batch, size = [], 0
-                    if name and not Path(name).exists():  # nobody waits for it any more
+                    if path and not Path(path).exists():  # nobody waits for it any more
                         return
     except GraphMemError as error:
         batch.append(_Failed(error))
-    pickle.dump(batch, file, pickle.HIGHEST_PROTOCOL)
+    _hand_over(batch, file)
+
+
+def _hand_over(batch: list[Item | _Failed], file: BinaryIO | io.RawIOBase) -> None:
+    data = pickle.dumps(batch, pickle.HIGHEST_PROTOCOL)
+    rest = memoryview(_LENGTH.pack(len(data)) + data)
+    while rest:
+        rest = rest[file.write(rest) or 0 :]
 
 
 def _begin(folder: str) -> None:
-    """Prepare a process: it ends with the one that writes, and gives way to it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # where it is not blocked
+    """Prepare a worker process: it ends when the writer ends, and gives way to it."""
+    gc.set_threshold(100_000)  # most of what it makes stays until it is handed over
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the writer
     if hasattr(os, "nice"):
         with contextlib.suppress(OSError):
             os.nice(5)

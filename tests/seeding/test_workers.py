@@ -147,10 +147,11 @@ def test_a_cluster_gives_the_same_graph(clock: Clock, tmp_path: Path) -> None:
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("bytes_in_a_part", [2_000, 80_000])
 def test_a_worker_that_dies_is_told_and_seeding_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bytes_in_a_part: int
 ) -> None:
-    monkeypatch.setattr(workers, "RANGE", 2_000)
+    monkeypatch.setattr(workers, "RANGE", bytes_in_a_part)
     log = tmp_path / "log.jsonl"
     log.write_text("\n".join(line(source_key=str(number)) for number in range(2_000)))
 

@@ -150,8 +150,21 @@ class _Pool:
 
     def _given(self, job: Job) -> tuple[Job, str | None, Future[bytes | None]]:
         path = None if self._folder is None else str(Path(self._folder, str(next(self._names))))
-        with _told(job):
+        with _told(job), _spared():
             return job, path, self._executor.submit(work, job, self._terms, path)
+
+
+@contextmanager
+def _spared() -> Iterator[None]:
+    """Start processes that hear no Ctrl-C: it is for the writer."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager
@@ -306,7 +319,7 @@ def _hand_over(batch: list[Item | _Failed], file: BinaryIO | io.RawIOBase) -> No
 def _begin(folder: str) -> None:
     """Prepare a worker process: it ends when the writer ends, and gives way to it."""
     gc.set_threshold(100_000)  # most of what it makes stays until it is handed over
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the writer
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # where it is not blocked
     if hasattr(os, "nice"):
         with contextlib.suppress(OSError):
             os.nice(5)

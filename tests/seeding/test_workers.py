@@ -186,6 +186,7 @@ def test_ctrl_c_stops_no_worker_that_starts(
     """It reaches all processes of a terminal; the one that writes ends the others."""
     (tmp_path / "sitecustomize.py").write_text(PRESSED)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(workers, "RANGE", 1_000)  # else no worker is needed
     (log := tmp_path / "log.jsonl").write_text("\n".join(LINES))
     with Memory.open("memory:") as memory:
         assert seed(memory, sources([str(log)]), workers=1).created == 60

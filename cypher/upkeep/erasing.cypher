@@ -97,6 +97,15 @@ WHERE t.id IN $ids AND toString(t.ns) = $ns
 DETACH DELETE t
 RETURN count(*) AS removed;
 
+// name: erasing.drop_noted
+// mode: write
+// doc: Removes events.
+// returns: removed integer
+MATCH (x:Event)
+WHERE x.id IN $ids AND toString(x.ns) = $ns
+DETACH DELETE x
+RETURN count(*) AS removed;
+
 // name: erasing.states_of
 // doc: The next states of transitions.
 // returns: id string

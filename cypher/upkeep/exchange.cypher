@@ -35,17 +35,17 @@ ORDER BY id, position;
 // name: exchange.open
 // mode: write
 // doc: Creates the node of a file, if it does not exist.
-// param: name string, format string, rest string
+// param: name string, format string
 // returns: created integer
 OPTIONAL MATCH (d:Document {id: $id})
 WITH d WHERE d IS NULL
-CREATE (:Document {id: $id, ns: $ns, created_at: $now, name: $name, format: $format, rest: $rest})
+CREATE (:Document {id: $id, ns: $ns, created_at: $now, name: $name, format: $format, rest: null})
 RETURN count(*) AS created;
 
 // name: exchange.describe
 // mode: write
-// doc: Stores the form of a file, and its content besides its episodes.
-// param: format string, rest string
+// doc: Stores the form of a file, and its content besides its episodes (null: not yet).
+// param: format string, rest string = null
 // returns: documents integer
 MATCH (d:Document {id: $id})
 WITH d, d.ns AS ns WHERE ns = $ns

@@ -8,7 +8,7 @@ depend on the size of the history.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Literal, NamedTuple
 from uuid import uuid4
@@ -181,35 +181,51 @@ class Learner:
         batches: Callable[[], Iterable[Sequence[Episode]]],
         begin: Callable[[Transaction], None],
         also: Callable[[Transaction, list[Row]], None],
+        end: Callable[[Transaction], None],
     ) -> tuple[int, int]:
         """Learn batches of episodes in one transaction, together with other writes.
 
-        ``begin`` gets the transaction; ``also`` gets it with the rows of each batch, in their
-        order. If the transaction is repeated, all are called again. Return how many episodes there
-        were, and how many new ones.
+        ``begin`` and ``end`` get the transaction; ``also`` gets it with the rows of each batch, in
+        their order. If the transaction is repeated, all are called again. Return how many episodes
+        there were, and how many new ones.
+
+        A server limits the memory of a transaction, so there ``begin``, each batch and ``end`` have
+        one of their own, after all episodes were compared with those that are known. The same call
+        again finishes one that was interrupted.
 
         Raises:
             ValidationError, ConflictError, ScopeError: an episode is refused; nothing was written.
-            StoreError: the engine failed; nothing was written.
+            StoreError: the engine failed; nothing was written, but for batches on a server.
         """
+        crowded = Crowded()
 
-        def work(tx: Transaction) -> tuple[int, int, Crowded]:
-            seen = created = 0
-            crowded = Crowded()
+        def write(tx: Transaction, batch: Sequence[Episode]) -> tuple[int, int]:
+            rows = [self._row(episode) for episode in batch]
+            unique, _ = _once(rows, "raise")
+            answers, grown, _ = self._work(tx, unique, "raise", last=False)
+            crowded.add(grown)
+            also(tx, rows)
+            return len(rows), sum(answer is True for answer in answers.values())
+
+        def together(tx: Transaction) -> list[tuple[int, int]]:
             begin(tx)
-            for batch in batches():
-                rows = [self._row(episode) for episode in batch]
-                unique, _ = _once(rows, "raise")
-                answers, grown, _ = self._work(tx, unique, "raise", last=False)
-                seen += len(rows)
-                created += sum(answer is True for answer in answers.values())
-                crowded.add(grown)
-                also(tx, rows)
-            return seen, created, crowded
+            counts = [write(tx, batch) for batch in batches()]
+            end(tx)
+            return counts
 
-        seen, created, crowded = self._graph.transact(work)
+        def in_turn() -> Iterator[tuple[int, int]]:
+            for batch in batches():
+                unique, _ = _once([self._row(episode) for episode in batch], "raise")
+                self._graph.transact(lambda tx: self._examined(tx, unique, "raise"))  # noqa: B023
+            self._graph.transact(begin)
+            for batch in batches():
+                yield self._graph.transact(lambda tx: write(tx, batch))  # noqa: B023
+                self._cut(crowded)
+            self._graph.transact(end)
+
+        counts = [*in_turn()] if self._graph.must_lock else self._graph.transact(together)
         self._cut(crowded)
-        return seen, created
+        return sum(seen for seen, _ in counts), sum(created for _, created in counts)
 
     def best(
         self,
@@ -350,6 +366,19 @@ class Learner:
         """Write what is new; ``last``: nothing else is written in the transaction."""
         if self._graph.must_lock:  # the data of these agents stays as it is seen here
             lock(tx, {row["stream"] for row in rows})
+        answers, found = self._examined(tx, rows, on_error)
+        fresh = [
+            {**row, "at": tx.now if row["used_at"] is None else row["used_at"]}
+            for row in rows
+            if answers[row["id"]] is True
+        ]
+        crowded = self._record(tx, fresh, found, last=last) if fresh else Crowded()
+        return _Written(answers, crowded, found)
+
+    def _examined(
+        self, tx: Transaction, rows: list[Row], on_error: OnError
+    ) -> tuple[dict[str, bool | ValidationError], Found]:
+        """Return per row whether it is new, or why it is refused; and what is known of it all."""
         found: dict[str, dict[str, Row]] = {
             label: {}
             for label in (
@@ -375,11 +404,7 @@ class Learner:
                 if on_error == "raise":
                     raise conflict
                 answers[row["id"]] = conflict
-        fresh = [
-            {**row, "at": tx.now if row["used_at"] is None else row["used_at"]}
-            for row in rows
-            if row["id"] not in known
-        ]
+        fresh = [row for row in rows if row["id"] not in known]
         if fresh:
             scopes = read_scopes(tx, {row["agent_name"] for row in fresh})
             for row in fresh if scopes else ():
@@ -387,9 +412,7 @@ class Learner:
                     if on_error == "raise":
                         raise error
                     answers[row["id"]] = error
-            fresh = [row for row in fresh if answers[row["id"]] is True]
-        crowded = self._record(tx, fresh, found, last=last) if fresh else Crowded()
-        return _Written(answers, crowded, found)
+        return answers, found
 
     def _record(self, tx: Transaction, rows: list[Row], found: Found, *, last: bool) -> Crowded:
         """Write new episodes and what follows from them; return what has too much evidence."""

@@ -2,8 +2,9 @@
 
 The remaining derived data follows from the remaining facts, which ``verify`` confirms. In a folder
 every call is one transaction. A server limits the memory of a transaction, so there many episodes
-go in pages, each in a transaction of its own with its exact share. A call that was interrupted has
-removed some of them; the same call again removes the rest.
+go in pages, each in a transaction of its own with its exact share. The other events of an agent
+follow in pages, the latest first, and then its policies. A call that was interrupted has removed
+some of it; the same call again removes the rest.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from graphmem.upkeep.shares import LABELS as SHARED_LABELS
 from graphmem.upkeep.shares import Shares
 
 PAGE = 1_000
-"""Episodes of one transaction on a server."""
+"""Episodes, events or policies of one transaction on a server."""
 
 
 class _DryRunError(Exception):
@@ -114,18 +115,23 @@ class Eraser:
         identity = node_id(self._graph.ns, "Agent", name)
         ahead, predictions = _Removed(), 0
         if self._graph.must_lock:
-            ids = [row["id"] for row in self._graph.read("erasing.episodes_of", agent=identity)]
-            if len(ids) > PAGE:
+            stream = stream_id(self._graph.ns, name)
+            noted = self._graph.read("events.streams", agent=name)
+            last = max((int(row["last"]) for row in noted if row["stream"] == stream), default=0)
+            if last > PAGE:
+                ids = [row["id"] for row in self._graph.read("erasing.episodes_of", agent=identity)]
                 predictions = self._drop_predictions(self._graph, name)
                 ahead, _ = self._remove_ahead(ids)
+                ahead.policies += self._drop_experience(stream, last)
         report = self._graph.transact(lambda tx: self._erase_agent(tx, name))
         self._similarity.tidy()
+        policies = {"Policy"} if ahead.policies else set()
         update = {
             "episodes": report.episodes + ahead.episodes,
             "steps": report.steps + ahead.steps,
             "policies": report.policies + ahead.policies,
             "predictions": report.predictions + predictions,
-            "removed": tuple(sorted({*report.removed, *ahead.labels})),
+            "removed": tuple(sorted({*report.removed, *ahead.labels, *policies})),
         }
         return report.model_copy(update=update)
 
@@ -364,22 +370,52 @@ class Eraser:
 
     def _drop_stream(self, tx: Transaction, row: Row) -> int:
         """Remove a stream, its events, transitions and policies; return the number of policies."""
-        ns, stream = self._graph.ns, row["stream"]
+        stream = row["stream"]
         policies = tx.run("maintenance.stored_policies", stream=stream)
         ids = derivation.event_ids(stream, 1, int(row["last"]))
-        states = {state_id(ns, policy["state"]) for policy in policies}
+        states: set[str] = set()
         for page in paged(ids):
             states |= {row["id"] for row in tx.run("erasing.states_of", ids=page)}
             tx.run("erasing.drop_transitions", ids=page)
-        names = [policy["id"] for policy in policies]
-        for page in paged(names):
-            tx.run("maintenance.drop_policies", ids=page)
+        self._drop_policies(tx, policies)
         tx.run("maintenance.drop_stream", stream=stream, ids=list(ids))
         for page in paged(sorted(states)):
             tx.run("maintenance.drop_states", ids=page)
-        for page in paged(names):
-            tx.run("predictions.drop_about", ids=page)
-        return len(names)
+        return len(policies)
+
+    def _drop_experience(self, stream: str, last: int) -> int:
+        """On a server, remove the events of a stream, and then its policies; return how many."""
+
+        def drop(tx: Transaction, ids: Sequence[str]) -> bool:
+            row = lock(tx, [stream]).get(stream)
+            since = () if row is None else derivation.event_ids(stream, last + 1, int(row["last"]))
+            for page in paged([*ids, *since]):
+                states = [row["id"] for row in tx.run("erasing.states_of", ids=page)]
+                tx.run("erasing.drop_transitions", ids=page)
+                tx.run("erasing.drop_noted", ids=page)
+                tx.run("maintenance.drop_states", ids=states)
+            return row is not None
+
+        def drop_policies(tx: Transaction, policies: Sequence[Row]) -> None:
+            if drop(tx, ()):  # what others wrote of these meanwhile
+                self._drop_policies(tx, policies)
+
+        ids = derivation.event_ids(stream, 1, last)
+        for page in reversed([*paged(ids, PAGE)]):
+            self._graph.transact(lambda tx, page=page: drop(tx, page))  # type: ignore[misc]
+        policies = self._graph.read("maintenance.stored_policies", stream=stream)
+        for some in paged(policies, PAGE):
+            self._graph.transact(lambda tx, some=some: drop_policies(tx, some))  # type: ignore[misc]
+        return len(policies)
+
+    def _drop_policies(self, tx: Transaction, policies: Sequence[Row]) -> None:
+        """Remove policies, the states of no other, and the predictions about them."""
+        for page in paged(policies):
+            ids = [policy["id"] for policy in page]
+            tx.run("maintenance.drop_policies", ids=ids)
+            states = {state_id(self._graph.ns, policy["state"]) for policy in page}
+            tx.run("maintenance.drop_states", ids=sorted(states))
+            tx.run("predictions.drop_about", ids=ids)
 
     def _gather(self, tx: Transaction, name: str, ids: Sequence[str]) -> list[Row]:
         return [row for page in paged(ids) for row in tx.run(name, ids=page)]

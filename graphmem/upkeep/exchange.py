@@ -94,7 +94,8 @@ class Exchange:
     def _import_sentinel(self, path: str | Path, name: str | None) -> ImportReport:
         """Learn the episodes of a Sentinel file, and store its other content.
 
-        The file is read twice: to check all of it, and to learn from it.
+        The file is read twice: to check all of it, and to learn from it. Until all is learned, the
+        node of the file has no other content.
         """
         file = SentinelFile(_source(path), name, self._limits)
         rest = file.check()
@@ -111,11 +112,14 @@ class Exchange:
                 at += len(batch)
 
         def begin(tx: Transaction) -> None:
-            name = file.name
             form = _OWN_FORM if file.logs else _FORMER_FORM
-            tx.run("exchange.open", id=identity, name=name, format=form, rest=rest)
-            tx.run("exchange.describe", id=identity, format=form, rest=rest)
+            tx.run("exchange.open", id=identity, name=file.name, format=form)
+            tx.run("exchange.describe", id=identity, format=form, rest=None)
             tx.run("exchange.release", id=identity)
+
+        def end(tx: Transaction) -> None:
+            form = _OWN_FORM if file.logs else _FORMER_FORM
+            tx.run("exchange.describe", id=identity, format=form, rest=rest)
 
         def hold(tx: Transaction, rows: list[Row]) -> None:
             holding = [
@@ -128,7 +132,7 @@ class Exchange:
             ]
             tx.run("exchange.hold", id=identity, rows=holding)
 
-        seen, created = self._learner.learn_all(batches, begin, hold)
+        seen, created = self._learner.learn_all(batches, begin, hold, end)
         return ImportReport(
             file=file.source.name,
             format="sentinel",

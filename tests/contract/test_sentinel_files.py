@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import pytest
 from graphmem import Memory
 from graphmem.errors import SeedingError, ValidationError
 from graphmem.seeding import Refused, detect
+from graphmem.upkeep import sentinel_file
 from tests.conftest import Opener
 from tests.contract.test_exchange import (
     FILE,
@@ -85,6 +88,37 @@ def test_a_file_of_sentinel_comes_back_as_it_was(memory: Memory, tmp_path: Path)
     assert score.at.minute == 0
     keys = {row["source_key"] for row in memory.query("exchange.episodes")}
     assert keys == {"agent_memory/102", "agent_memory/103"}
+
+
+def test_an_import_goes_on_wherever_it_was_interrupted(
+    memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a folder it is one transaction. On a server each batch of episodes is one."""
+    monkeypatch.setattr(sentinel_file, "AT_ONCE", 1)
+    memory.upkeep.initialize()
+    transact, left, times = memory.store.transact, 0, 0
+    server = memory.store.capabilities.server
+
+    def cut(work: Callable[[Any], Any], **options: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if not left:
+            raise KeyboardInterrupt
+        return transact(work, **options)
+
+    monkeypatch.setattr(memory.store, "transact", cut)
+    file, report, seen = put(tmp_path, OWN), None, []
+    while report is None:
+        times += 1
+        left = times
+        with contextlib.suppress(KeyboardInterrupt):
+            report = memory.upkeep.import_(file, "sentinel")
+        left = 0
+        assert memory.verify().ok
+        seen.append(memory.stats().episodes)
+    assert seen == ([0, 0, 0, 0, 1, 2, 2] if server else [0, 2])
+    assert (report.created, report.skipped) == ((0, 2) if server else (2, 0))
+    assert same(exported(memory, tmp_path), OWN)
 
 
 def test_a_log_that_moved_on_is_imported_again(memory: Memory, tmp_path: Path) -> None:

@@ -341,7 +341,7 @@ def _got(name: str, value: object) -> str:
         near = get_close_matches(name.lower().removeprefix("graphmem_"), Settings.model_fields, 1)
         return f" (did you mean {near[0]}?)" if near else ""
     if name in URLS:  # it may hold a password
-        value = without_password(value) if isinstance(value, str) else type(value)
+        value = without_password(value) if isinstance(value, str) else "no text"
     return f" (got {shown(value)})"
 
 

@@ -24,7 +24,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+import json
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 from graphmem.printable import Url, printable, without_passwords
@@ -35,26 +38,45 @@ _SHOWN = 200
 def shown(value: object, limit: int = _SHOWN) -> str:
     """Return a short printable form of ``value`` for a message, about ``limit`` characters.
 
-    It shows no password of a url. A time is in ISO 8601, bytes are as text, a tuple is as a list.
+    It shows no password of a url. A text is in quotes, bytes are as text, a time is in ISO 8601;
+    what else JSON can hold is as there: ``true``, ``null``, ``{"seconds": 30}``.
     """
     size = 0
-    if isinstance(value, datetime):
-        value = value.isoformat()
-    elif isinstance(value, tuple):
-        value = list(value)
+    if isinstance(value, date | Decimal | Path):
+        value = _plain(value)
     if isinstance(value, str | bytes) and len(value) > limit and not isinstance(value, Url):
         size = len(value)  # its form would be longer, and is not needed
         value = value[:limit]
     if isinstance(value, bytes):
         value = value.decode(errors="replace")
     try:
-        text = ascii(value) if has_surrogate(value) else repr(value)
+        if isinstance(value, str):
+            text = ascii(value) if has_surrogate(value) else repr(value)
+        else:
+            text = _json(value)
         text = printable(without_passwords(text))
     except Exception:  # noqa: BLE001 - a number too long, a nesting too deep, a broken __repr__
         text = f"a {type(value).__name__} that cannot be shown"
     if len(text) <= limit and not size:
         return text
     return f"{text[: limit - 20]}... ({size or len(text):,} characters)"
+
+
+def _json(value: object) -> str:
+    """Return a value as JSON, or else as Python shows it."""
+    if value is not None and not isinstance(value, int | float | dict | list | tuple):
+        return repr(value)
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=_plain)
+    except (TypeError, ValueError):  # a name that is no text, a circle
+        return repr(value)
+    return text.lower() if isinstance(value, float) else text
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, date):
+        return value.isoformat()
+    return str(value) if isinstance(value, Decimal | Path) else repr(value)
 
 
 def has_surrogate(value: object) -> bool:

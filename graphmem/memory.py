@@ -16,6 +16,7 @@ from graphmem.episodes.looking import Sort
 from graphmem.episodes.recording import Terms
 from graphmem.graph.arguments import check_function, listed
 from graphmem.graph.lookup import HasId
+from graphmem.kinds import NodeKind
 from graphmem.levels.producers import Extract, Producers, Watch
 from graphmem.models import (
     Episode,
@@ -36,7 +37,6 @@ from graphmem.models.forecasts import Calibration, CalibrationOrder, OutcomePred
 from graphmem.models.looking import EpisodeRow, Item, TaskRow
 from graphmem.models.recall import Kind, Recall
 from graphmem.models.similarity import SimilarStrategy
-from graphmem.network import NodeKind
 from graphmem.network.reading import NODES
 from graphmem.notebook.frames import Listed
 from graphmem.parts import Parts

@@ -24,6 +24,7 @@ _BEGINNING = re.compile(r"(?i)\s*(?:[a-z][a-z0-9+.-]*:/+|[a-z][a-z0-9+.-]*(?=:))
 _NO_PORT = re.compile(r"^(\[[^]]*\]|[^/?#:\[]*):(?!\d{1,5}(?:[/?#,]|$))[^/?#]*")
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 MASK = "***"
+_DECIMALS = 3
 
 
 def printable(text: str) -> str:
@@ -82,6 +83,19 @@ def counted(number: int, noun: str) -> str:
             word = word[:-1] + "ies" if word.endswith("y") else word + "s"
         noun = word + space + rest
     return f"{number:,} {noun}"
+
+
+def percent(share: float, decimals: int = 0) -> str:
+    """Return a share in percent; ``100%`` and ``0%`` mean exactly that: ``99.8%``, ``<0.001%``.
+
+    What would be rounded to one of these has more decimals, up to three.
+    """
+    for places in range(decimals, _DECIMALS + 1):
+        text = f"{share:.{places}%}"
+        whole = float(text[:-1])
+        if (whole != 100.0 or share >= 1.0) and (whole != 0.0 or share <= 0.0):
+            return text
+    return ">99.999%" if share > 0.5 else "<0.001%"
 
 
 class Url(str):

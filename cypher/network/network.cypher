@@ -12,6 +12,27 @@ RETURN n.id AS id
 ORDER BY id
 LIMIT $limit;
 
+// name: network.counts
+// doc: How many nodes of each kind there are.
+// returns: kind string, nodes integer
+MATCH (n:Strategy) WHERE n.ns = $ns RETURN 'strategy' AS kind, count(n) AS nodes
+UNION ALL
+MATCH (n:Task) WHERE n.ns = $ns RETURN 'task' AS kind, count(n) AS nodes
+UNION ALL
+MATCH (n:Heuristic) WHERE n.ns = $ns RETURN 'heuristic' AS kind, count(n) AS nodes
+UNION ALL
+MATCH (n:AntiPattern) WHERE n.ns = $ns RETURN 'anti-pattern' AS kind, count(n) AS nodes
+UNION ALL
+MATCH (n:Rule) WHERE n.ns = $ns RETURN 'rule' AS kind, count(n) AS nodes
+UNION ALL
+MATCH (n:Policy) WHERE n.ns = $ns RETURN 'policy' AS kind, count(n) AS nodes
+UNION ALL
+MATCH (n:State) WHERE n.ns = $ns RETURN 'state' AS kind, count(n) AS nodes
+UNION ALL
+MATCH (n:Agent) WHERE n.ns = $ns RETURN 'agent' AS kind, count(n) AS nodes
+UNION ALL
+MATCH (n:Episode) WHERE n.ns = $ns RETURN 'episode' AS kind, count(n) AS nodes;
+
 // name: network.{kind}_edges
 // each: Label kind types = Strategy strategy OUTCOME|CO_OCCURS_WITH|SIMILAR_TO|MERGED_INTO, Task task SIMILAR_TO|HAS_RULE
 // each: , Heuristic heuristic RECOMMENDS, AntiPattern anti_pattern WARNS_AGAINST|PREFER, Policy policy IN_STATE|CO_OCCURS_WITH

@@ -23,6 +23,7 @@ from graphmem.models.choices import Choice, Considered, Explore
 from graphmem.models.fields import MAX_CANDIDATES, Input, Name, TypeName
 from graphmem.models.lessons import AntiPattern
 from graphmem.policies.base import positive, unit
+from graphmem.printable import percent
 from graphmem.search.similarity import Similarity
 from graphmem.store.port import Row
 
@@ -129,7 +130,7 @@ class Chooser:
         warnings: Mapping[str, tuple[AntiPattern, ...]],
     ) -> Considered:
         low, high = bounds
-        expected = f"expected {one.probability:.0%} ({low:.0%} to {high:.0%})"
+        expected = f"expected {percent(one.probability)} ({percent(low)} to {percent(high)})"
         taken = f"{explore} takes it with probability {propensity:.3f}"
         return Considered(
             **{name: getattr(one, name) for name in _COUNTS},

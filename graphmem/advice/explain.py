@@ -19,13 +19,13 @@ from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import HasId, Items
 from graphmem.graph.nearness import Near
 from graphmem.ids import from_millis, rule_id, state_id
+from graphmem.kinds import ItemKind
 from graphmem.lessons.general_rules import general_rules_of
 from graphmem.lessons.reading import LessonReader
 from graphmem.models.explanations import (
     CoursePoint,
     Evidence,
     Explanation,
-    ItemKind,
     Neighbour,
     PolicyFacts,
     Share,

@@ -8,6 +8,7 @@ import click
 
 from graphmem.cli.options import Options
 from graphmem.cli.printing import cell, print_table
+from graphmem.printable import percent
 
 if TYPE_CHECKING:
     from graphmem.models.choices import Choice, Considered
@@ -71,9 +72,9 @@ def _print(choice: Choice) -> None:
 def _row(one: Considered) -> tuple[Any, ...]:
     return (
         cell(one.text, TEXT),
-        f"{one.propensity:.1%}",
-        f"{one.probability:.0%}",
-        f"{one.low:.0%} to {one.high:.0%}",
+        percent(one.propensity, 1),
+        percent(one.probability),
+        f"{percent(one.low)} to {percent(one.high)}",
         f"{one.here_successes} of {one.here_trials}",
         f"{one.near_successes} of {one.near_trials}",
         f"{one.successes} of {one.trials}",

@@ -9,7 +9,7 @@ import click
 from graphmem.cli import plotting
 from graphmem.cli.options import Options
 from graphmem.cli.printing import print_table, progress
-from graphmem.printable import counted
+from graphmem.printable import counted, percent
 
 if TYPE_CHECKING:
     from graphmem.models.evaluations import Evaluation
@@ -107,8 +107,8 @@ def evaluate(
         )
         if found.unsupported:
             click.echo(
-                f"{found.unsupported:.1%} of the choices fall on candidates that had no chance of "
-                "being chosen"
+                f"{percent(found.unsupported, 1)} of the choices fall on candidates that "
+                "had no chance of being chosen"
             )
         for name, reason in _REASONS.items():
             if count := getattr(found.left_out, name):

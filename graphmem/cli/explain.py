@@ -11,17 +11,19 @@ import click
 from graphmem.cli import plotting
 from graphmem.cli.options import Options
 from graphmem.cli.printing import print_json
+from graphmem.kinds import ITEM_KINDS
 
 if TYPE_CHECKING:
     from graphmem.models.explanations import Explanation
 
-KINDS = ("strategy", "heuristic", "anti-pattern", "rule", "policy")
 _BLUE, _GREY = "#3b6ea5", "#333333"
 
 
 @click.command()
 @click.argument("item")
-@click.option("--kind", type=click.Choice(KINDS), help="Kind of ITEM, if a text matches several.")
+@click.option(
+    "--kind", type=click.Choice(ITEM_KINDS), help="Kind of ITEM, if a text matches several."
+)
 @click.option("--agent", help="Use only episodes that this agent may read.")
 @click.option("--task", help="Say also what is expected of the strategy on this task, and why.")
 @click.option("--cypher", is_flag=True, help="Print a query that Neo4j Browser shows as a graph.")

@@ -17,6 +17,7 @@ from graphmem.cli.printing import cell, print_table
 from graphmem.errors import NotFoundError
 from graphmem.memory import Memory
 from graphmem.models.choices import Choice
+from graphmem.printable import percent
 
 SCRIPT = "choosing_agent"
 FIRST = 10
@@ -151,7 +152,7 @@ def show(learned: Learned) -> None:
             *(("the last third", "right"), ("all", "right")),
         ],
         [
-            (line.name, line.bars(), f"{line.late:.0%}", f"{line.rate:.0%}")
+            (line.name, line.bars(), percent(line.late), percent(line.rate))
             for line in learned.lines.values()
         ],
     )
@@ -180,7 +181,8 @@ def draw(learned: Learned, file: str) -> None:
             color=colours[name],
             linewidth=2.4 if name == "memory" else 1.4,
             linestyle=":" if name == "ceiling" else "-",
-            label=f"{line.name}: {line.rate:.0%} of all, {line.late:.0%} of the last third",
+            label=f"{line.name}: {percent(line.rate)} of all, "
+            f"{percent(line.late)} of the last third",
         )
     axes.set_ylim(0.0, 1.02)
     axes.set_xlim(0, len(learned.lines["memory"].right))

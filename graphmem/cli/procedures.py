@@ -8,6 +8,7 @@ import click
 
 from graphmem.cli.options import Options
 from graphmem.cli.printing import print_json, print_table
+from graphmem.errors import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -102,7 +103,7 @@ def show(options: Options, name: str, wanted: tuple[str, ...]) -> None:
         return
     click.echo(f"// {query.name} ({query.mode}): {query.doc}")
     for param in query.params.values():
-        default = "" if param.default is ... else f" = {param.default!r}"
+        default = "" if param.default is ... else f" = {shown(param.default)}"
         click.echo(f"// ${param.name}: {param.type}{default}")
     for option, what in query.options.items():
         click.echo(f"// option {option}: {what}")

@@ -9,6 +9,7 @@ import click
 from graphmem.cli.options import Options, at_most
 from graphmem.cli.printing import cell, print_table
 from graphmem.cli.similar import searchable
+from graphmem.printable import percent
 
 if TYPE_CHECKING:
     from graphmem.models.lessons import AntiPattern
@@ -118,7 +119,7 @@ def _item(row: RecallItem) -> tuple[Any, ...]:
     return (
         row.score,
         cell(row.text, TEXT),
-        f"{row.mean:.0%}",
+        percent(row.mean),
         row.said,
         cell(row.path[-3] if len(row.path) > 2 else "its text", TEXT),
     )
@@ -134,6 +135,6 @@ def _warning(row: AntiPattern) -> tuple[Any, ...]:
         cell(row.strategy, TEXT),
         cell(row.error_class, TEXT),
         f"{row.occurrences} of {row.occurrences + row.successes}",
-        "" if row.expected is None else f"{row.expected:.0%}",
+        "" if row.expected is None else percent(row.expected),
         "" if better is None else cell(better.strategy, TEXT),
     )

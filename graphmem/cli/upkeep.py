@@ -11,17 +11,24 @@ import click
 
 from graphmem.cli.options import Options
 from graphmem.cli.printing import cell, listed, print_table, progress
+from graphmem.errors import ValidationError
+from graphmem.kinds import (
+    EXPORT_FORMATS,
+    FILE_FORMATS,
+    NODE_KINDS,
+    ExportFormat,
+    FileFormat,
+    NodeKind,
+)
 from graphmem.printable import counted
 
 if TYPE_CHECKING:
     from graphmem.models import EraseReport
-    from graphmem.network import NodeKind
-    from graphmem.upkeep import ExportFormat, FileFormat
 
 FORMAT = click.option(
     "--format",
     "format_name",
-    type=click.Choice(["sentinel", "jsonl"]),
+    type=click.Choice(FILE_FORMATS),
     required=True,
     help="sentinel: a Sentinel memory; jsonl: graphmem's own JSON lines.",
 )
@@ -229,7 +236,7 @@ def relink(options: Options, embedder: str | None) -> None:
 @click.option(
     "--format",
     "format_name",
-    type=click.Choice(["sentinel", "jsonl", "graphml", "mermaid", "neo4j"]),
+    type=click.Choice(EXPORT_FORMATS),
     required=True,
     help="sentinel: a Sentinel memory; jsonl: graphmem's own JSON lines; graphml: the graph, for "
     "programs such as Gephi; mermaid: a chart of it; neo4j: a folder of tables for neo4j-admin.",
@@ -256,12 +263,7 @@ def relink(options: Options, embedder: str | None) -> None:
     "--kind",
     "kinds",
     multiple=True,
-    type=click.Choice(
-        [
-            *("strategy", "task", "heuristic", "anti-pattern", "rule", "policy", "state"),
-            *("agent", "episode"),
-        ]
-    ),
+    type=click.Choice(NODE_KINDS),
     help="graphml, mermaid: nodes of this kind; can be repeated [default: what was learned].",
 )
 @click.option(
@@ -289,19 +291,28 @@ def export(
       graphmem --url ./runs.graph upkeep export --format neo4j tables
       graphmem --url ./runs.graph upkeep export --format mermaid chart.mmd --around "refund"
     """
-    report = options.memory().upkeep.export(
-        file,
-        format_name,
-        document=document,
-        around=around or None,
-        hops=hops,
-        kinds=kinds or None,
-        limit=limit,
-    )
+    try:
+        report = options.memory().upkeep.export(
+            file,
+            format_name,
+            document=document,
+            around=around or None,
+            hops=hops,
+            kinds=kinds or None,
+            limit=limit,
+        )
+    except ValidationError as error:
+        if error.field != "limit":
+            raise
+        less = "fewer --hops" if around else "what is --around ITEM (an id or a text)"
+        raise ValidationError(
+            "graph", None, error.problem, f"take a part: {less}, or --kind KIND; or --limit NUMBER"
+        ) from None
 
     def table() -> None:
         if report.format in ("graphml", "mermaid", "neo4j"):
-            click.echo(f"{report.nodes:,} nodes and {report.edges:,} edges written to {file}")
+            edges = counted(report.edges, "edge")
+            click.echo(f"{counted(report.nodes, 'node')} and {edges} written to {file}")
             if report.format == "neo4j":
                 click.echo(
                     "then, in that folder: neo4j-admin database import full neo4j @import.args"

@@ -11,12 +11,11 @@ from graphmem.graph.access import EVERYTHING, View
 from graphmem.graph.arguments import check_text, checked_text
 from graphmem.graph.graph import Graph, Reader
 from graphmem.ids import strategy_id, task_id
-from graphmem.models.explanations import ItemKind
+from graphmem.kinds import ITEM_KINDS, ItemKind
 from graphmem.models.fields import MAX_KEY
 from graphmem.store.port import Row
 from graphmem.text.task_types import infer_task_type
 
-KINDS: tuple[ItemKind, ...] = ("strategy", "heuristic", "anti-pattern", "rule", "policy")
 FITTING = 20
 """Most matching items in the error for an ambiguous text."""
 _VERDICT = re.compile(r"\[(?:WORKS|AVOID)\]\s*")
@@ -174,12 +173,12 @@ class Items:
 
 
 def _checked_kind(kind: str | None) -> ItemKind | None:
-    for known in KINDS:
+    for known in ITEM_KINDS:
         if isinstance(kind, str) and kind.replace("_", "-") == known:
             return known
     if kind is None:
         return None
-    raise ValidationError("kind", kind, "is unknown", f"give one of {', '.join(KINDS)}")
+    raise ValidationError("kind", kind, "is unknown", f"give one of {', '.join(ITEM_KINDS)}")
 
 
 def _checked_item(item: str) -> str:

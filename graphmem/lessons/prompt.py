@@ -34,7 +34,7 @@ from graphmem.lessons.proposals import MODEL
 from graphmem.models.context import ContextQuery
 from graphmem.models.levels import Found
 from graphmem.models.levels import said as said_of
-from graphmem.printable import counted
+from graphmem.printable import counted, percent
 from graphmem.store.port import Row
 from graphmem.text.fencing import CLOSE, OPEN, fenced
 from graphmem.text.sentences import normalized
@@ -422,7 +422,7 @@ def _failing(one: Expected, error: str | None, best: Expected | None) -> Line:
 
 def _told(one: Expected) -> str:
     """Return the outcomes of a strategy, and what to expect of it, in words."""
-    return f"{one.said}, expected {one.probability:.0%}"
+    return f"{one.said}, expected {percent(one.probability)}"
 
 
 def _unrestricted(view: View) -> bool:

@@ -224,7 +224,7 @@ class Episode(Line):
                 "success",
                 None,
                 "the outcome is unknown",
-                "give success=True or False, or a score in [0, 1]",
+                "give success as true or false, or a score in [0, 1]",
             )
         if self.started_at and self.ended_at and self.started_at > self.ended_at:
             raise ValidationError(

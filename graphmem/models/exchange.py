@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
+from graphmem.kinds import ExportFormat, FileFormat
 from graphmem.models.fields import Output
 from graphmem.models.reports import Rejection
-
-FileFormat = Literal["sentinel", "jsonl"]
-ExportFormat = Literal["sentinel", "jsonl", "graphml", "mermaid", "neo4j"]
 
 
 class ImportReport(Output):

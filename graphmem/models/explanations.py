@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Literal
 
+from graphmem.kinds import ItemKind
 from graphmem.models.fields import Output
 from graphmem.models.forecasts import OutcomePrediction
 from graphmem.models.lessons import Alternative, Verdict
 from graphmem.models.reports import Status
-from graphmem.printable import counted
+from graphmem.printable import counted, percent
 from graphmem.text.fencing import fenced
 
-ItemKind = Literal["strategy", "heuristic", "anti-pattern", "rule", "policy"]
 Relation = Literal[
     "similar",
     "used together",
@@ -256,8 +256,8 @@ class Explanation(Output):
         if self.on_task is not None and self.expected is not None:
             one = self.expected
             yield (
-                f"  on {_quoted(self.on_task)}: expected {one.probability:.0%} "
-                f"({one.low:.0%} to {one.high:.0%})"
+                f"  on {_quoted(self.on_task)}: expected {percent(one.probability)} "
+                f"({percent(one.low)} to {percent(one.high)})"
             )
             yield from (f"    {fenced(line, _LINE)}" for line in one.basis.lines)
         if self.what_would_change:

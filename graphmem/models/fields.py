@@ -225,7 +225,7 @@ def explain(
         return ValidationError(where, None, "is missing", "this field is required")
     if kind == "extra_forbidden":
         meant = _meant(first["loc"], model)
-        remedy = f"did you mean {meant!r}?" if meant else "put free data into extra={...}"
+        remedy = f"did you mean {meant!r}?" if meant else "put free data into extra"
         return ValidationError(where, value, "is not a known field", remedy)
     if kind == "string_unicode":
         problem = "contains a lone surrogate, which is not text"
@@ -261,7 +261,7 @@ _PROBLEMS = {
     "model_type": "must be an object",
 }
 _REMEDIES = {
-    "timezone_aware": "give a time zone, for instance datetime.now(timezone.utc)",
+    "timezone_aware": "give a time zone, as in 2026-07-01T09:00:00Z",
     "datetime_type": "give a date and time with a time zone",
     "finite_number": "give a finite number",
     "string_too_long": "shorten it",

@@ -7,6 +7,7 @@ from typing import Literal
 
 from graphmem.models.fields import Output
 from graphmem.models.reports import Status
+from graphmem.printable import percent
 from graphmem.text.task_types import GENERAL
 
 Verdict = Literal["WORKS", "AVOID"]
@@ -112,7 +113,7 @@ class AntiPattern(Output):
         sentence = f"failed {self.occurrences} of {trials}{where} with {self.error_class!r}"
         if self.expected is None:
             return sentence
-        return f"{sentence}; expected {self.expected:.0%} here ({self.said})"
+        return f"{sentence}; expected {percent(self.expected)} here ({self.said})"
 
 
 class Rule(Output):

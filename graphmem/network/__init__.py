@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from graphmem.network.communities import Communities
-from graphmem.network.reading import KINDS, Network, NodeKind
+from graphmem.network.reading import Network
 
-__all__ = ["KINDS", "Communities", "Network", "NodeKind"]
+__all__ = ["Communities", "Network"]

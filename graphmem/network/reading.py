@@ -8,35 +8,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphmem.errors import SettingsError, ValidationError
 from graphmem.graph.arguments import check_choice, check_text, checked_items, checked_text
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.lookup import HasId, Items, task_ids
+from graphmem.kinds import NODE_KINDS, NodeKind
+from graphmem.printable import counted
 from graphmem.store.paging import PAGE, pages
 
 if TYPE_CHECKING:
     from networkx import MultiDiGraph
 
-NodeKind = Literal[
-    "strategy",
-    "task",
-    "heuristic",
-    "anti-pattern",
-    "rule",
-    "policy",
-    "state",
-    "agent",
-    "episode",
-]
-KINDS: tuple[NodeKind, ...] = get_args(NodeKind)
-LEARNED = KINDS[:-2]
+LEARNED = NODE_KINDS[:-2]
 """The kinds that are read where none are named: what was learned, without who did what."""
 NODES = 10_000
 """Most nodes of a network in memory, where no limit is given."""
 EDGES_EACH = 20
 """Most edges, for each node that the limit allows."""
+CHART, LINES = 200, 500
+"""Most nodes and edges of a chart, where no limit is given: Mermaid draws no more edges."""
 HOPS = 6
 """Most steps around an item."""
 EVERY = 2**31 - 1
@@ -115,8 +107,9 @@ class Network:
         hops: int = 1,
         kinds: Sequence[NodeKind] | None = None,
         limit: int | None = NODES,
+        chart: bool = False,
     ) -> Asked:
-        """Return a question, with checked arguments.
+        """Return a question, with checked arguments; without a limit a chart has one of its own.
 
         Raises:
             NotFoundError: there is no such item.
@@ -128,9 +121,10 @@ class Network:
             raise ValidationError("limit", limit, "is no whole number from 1", "or give None")
         wanted = LEARNED if kinds is None else tuple(checked_items("kinds", kinds))
         for kind in wanted:
-            check_choice("kinds", kind, KINDS)
+            check_choice("kinds", kind, NODE_KINDS)
         starts = None if around is None else self._starts(around)
-        return Asked(starts, hops, tuple(kind for kind in KINDS if kind in wanted), limit)
+        kinds = tuple(kind for kind in NODE_KINDS if kind in wanted)
+        return Asked(starts, hops, kinds, limit, chart=chart)
 
     def _starts(self, around: HasId | str | Sequence[HasId | str]) -> list[str]:
         given = [around] if isinstance(around, str | HasId) else [*checked_items("around", around)]
@@ -157,14 +151,24 @@ class Asked:
     """A question for a network."""
 
     def __init__(
-        self, starts: list[str] | None, hops: int, kinds: tuple[NodeKind, ...], limit: int | None
+        self,
+        starts: list[str] | None,
+        hops: int,
+        kinds: tuple[NodeKind, ...],
+        limit: int | None,
+        *,
+        chart: bool = False,
     ) -> None:
         self.starts = starts
         self.hops = hops
         self.kinds = kinds
+        self._why = ""
         self.limit = EVERY if limit is None else limit
         self.edges = min(EDGES_EACH * self.limit, EVERY)
         """Most edges."""
+        if chart and limit is None:
+            self.limit, self.edges = CHART, LINES
+            self._why = ", as nobody could read a larger chart"
 
     def read(self, tx: Transaction) -> Read:
         """Find which nodes there are.
@@ -174,11 +178,18 @@ class Asked:
         """
         return Read(tx, self, self._all(tx) if self.starts is None else self._around(tx))
 
-    def refusal(self, what: str) -> ValidationError:
+    def refusal(self, nodes: str, edges: str = "") -> ValidationError:
         """Return the error for a network that is too large."""
-        part = "fewer kinds or what is around an item" if self.starts is None else "fewer steps"
-        reason = f"is too low: there are more {what}"
-        return ValidationError("limit", self.limit, reason, f"raise it, or ask for {part}")
+        there = f"{nodes}, but at most {self.limit:,} are taken"
+        if edges:
+            there = f"{edges} between {nodes}, but at most {self.edges:,} are taken"
+        part = "what is around an item (around)" if self.starts is None else "fewer steps (hops)"
+        return ValidationError(
+            "limit",
+            None,
+            f"there are {there}{self._why}",
+            f"take a part: {part}, or fewer kinds (kinds); or give a greater limit",
+        )
 
     def _all(self, tx: Transaction) -> dict[NodeKind, list[str]]:
         found: dict[NodeKind, list[str]] = {}
@@ -188,7 +199,10 @@ class Asked:
             found[kind] = [row["id"] for row in tx.run(_IDS[kind], limit=most)]
             left -= len(found[kind])
             if left < 0:
-                raise self.refusal("nodes")
+                rows = tx.run("network.counts")
+                there = {row["kind"]: row["nodes"] for row in rows if row["kind"] in self.kinds}
+                each = ", ".join(f"{kind} {count:,}" for kind, count in there.items() if count)
+                raise self.refusal(f"{sum(there.values()):,} nodes ({each})")
         return found
 
     def _around(self, tx: Transaction) -> dict[NodeKind, list[str]]:
@@ -201,19 +215,19 @@ class Asked:
                     row["id"]: row["kind"] for row in rows if step == 0 or row["kind"] in self.kinds
                 }
             if len(found) > self.limit:
-                raise self.refusal("nodes")
+                raise self.refusal(f"{len(found):,} nodes and more")
             if step == self.hops:
                 break
             ends: set[str] = set()
             for page in pages([identity for identity in new if identity in found], PAGE):
                 rows = tx.run("neighbourhood.edges", ids=page, limit=self.edges)
                 if len(rows) >= self.edges:
-                    raise self.refusal("nodes")
+                    raise self.refusal(counted(len(found), "node"), f"{len(rows):,} edges and more")
                 ends.update(row[end] for row in rows for end in ("source", "target"))
             new = sorted(ends - found.keys())
         return {
             kind: sorted(identity for identity in found if found[identity] == kind)
-            for kind in KINDS
+            for kind in NODE_KINDS
         }
 
 
@@ -249,7 +263,9 @@ class Read:
                         left -= 1
                         yield Edge(row.pop("source"), row.pop("target"), _plain(row))
                 if left < 0 or len(rows) >= self._asked.edges:
-                    raise self._asked.refusal("edges")
+                    raise self._asked.refusal(
+                        counted(len(inside), "node"), f"more than {self._asked.edges:,} edges"
+                    )
 
 
 def missing(what: str) -> SettingsError:

@@ -9,8 +9,6 @@ from xml.sax.saxutils import escape, quoteattr
 from graphmem.network.reading import Read
 from graphmem.text import mermaid as charts
 
-CHART, LINES = 200, 500
-"""Most nodes and edges of a chart, where no limit is given: Mermaid draws no more edges."""
 _NODE = {"kind": "string", "text": "string", "trials": "long", "successes": "long"}
 _EDGE = {
     "type": "string",

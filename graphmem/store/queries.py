@@ -41,7 +41,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from graphmem.errors import NotFoundError, ProcedureError, ReadOnlyError
+from graphmem.errors import NotFoundError, ProcedureError, ReadOnlyError, shown
 from graphmem.store.allowed import only_reads
 
 Mode = Literal["read", "write", "schema"]
@@ -155,7 +155,7 @@ class Query:
             if type(value) in _OFTEN[param.type] or isinstance(value, TYPES[param.type]):
                 continue
             raise ProcedureError(
-                f"{self.name}: parameter {name} must be {param.type}, got {type(value).__name__}"
+                f"{self.name}: parameter {name} must be {param.type} (got {shown(value)})"
             )
         if len(bound) != len(self.params):
             unknown = sorted(bound.keys() - self.params.keys())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 from graphmem.episodes.learning import Learner
 from graphmem.errors import ValidationError
@@ -19,6 +19,7 @@ from graphmem.graph.arguments import (
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import HasId
 from graphmem.graph.reads import Reads
+from graphmem.kinds import EXPORT_FORMATS, ExportFormat, FileFormat, NodeKind
 from graphmem.models import (
     BackupReport,
     EraseReport,
@@ -28,10 +29,8 @@ from graphmem.models import (
     LossReport,
     RebuildReport,
 )
-from graphmem.models.exchange import ExportFormat, FileFormat
 from graphmem.models.similarity import RelinkReport
-from graphmem.network import Network, NodeKind
-from graphmem.network.writing import CHART, LINES
+from graphmem.network import Network
 from graphmem.search.similarity import Similarity
 from graphmem.upkeep.erasing import Eraser
 from graphmem.upkeep.exchange import Exchange
@@ -39,8 +38,6 @@ from graphmem.upkeep.verifying import Maintainer
 
 if TYPE_CHECKING:
     from graphmem.search.embedding import Embedder
-
-__all__ = ["ExportFormat", "FileFormat", "Upkeep"]
 
 
 class Upkeep:
@@ -274,7 +271,7 @@ class Upkeep:
             StorageError: the file cannot be written; an existing file stays unchanged.
         """
         target = checked_path("path", path)
-        check_choice("format_name", format_name, get_args(ExportFormat))
+        check_choice("format_name", format_name, EXPORT_FORMATS)
         if format_name not in {"graphml", "mermaid"}:
             given = {"around": around, "kinds": kinds, "limit": limit}
             for name, value in given.items():
@@ -286,10 +283,8 @@ class Upkeep:
             raise ValidationError("document", document, "is for Sentinel files", "leave it out")
         if format_name == "neo4j":
             return self._exchange.tabulate(target)
-        chart = limit is None and format_name == "mermaid"
-        asked = self._network.asked(around, hops=hops, kinds=kinds, limit=CHART if chart else limit)
-        if chart:
-            asked.edges = LINES
+        chart = format_name == "mermaid"
+        asked = self._network.asked(around, hops=hops, kinds=kinds, limit=limit, chart=chart)
         return self._exchange.draw(target, format_name, asked)
 
     def import_(

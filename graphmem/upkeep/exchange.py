@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO, get_args
+from typing import Any, TextIO
 
 from graphmem.episodes.abandoned import abandon
 from graphmem.episodes.learning import Learner
@@ -26,10 +26,11 @@ from graphmem.files import writing
 from graphmem.graph.arguments import check_choice, checked_path
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import canonical_json, node_id
+from graphmem.kinds import FILE_FORMATS, ExportFormat, FileFormat
 from graphmem.lessons.general_rules import consolidation_id
 from graphmem.levels import exchange as held
 from graphmem.models import AbandonedAttempt, Episode, Rejection, content, resolve
-from graphmem.models.exchange import ExportFormat, ExportReport, FileFormat, ImportReport
+from graphmem.models.exchange import ExportReport, ImportReport
 from graphmem.models.held import HeldRecord, LevelRecord
 from graphmem.network.reading import Asked
 from graphmem.network.writing import graphml, mermaid
@@ -433,8 +434,7 @@ class Exchange:
 
 
 def _is_sentinel(format_name: FileFormat, document: str | None) -> bool:
-    known = get_args(FileFormat)
-    check_choice("format_name", format_name, known)
+    check_choice("format_name", format_name, FILE_FORMATS)
     if format_name == "sentinel":
         return True
     if document is not None:

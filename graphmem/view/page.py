@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import html
 import logging
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -15,7 +16,13 @@ from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request, cookie_parser
-from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import (
+    FileResponse,
+    HTMLResponse,
+    JSONResponse,
+    RedirectResponse,
+    Response,
+)
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -55,6 +62,20 @@ _STATUS: tuple[tuple[type[GraphMemError], int], ...] = (
     (LockedError, HTTPStatus.SERVICE_UNAVAILABLE),
     (UnavailableError, HTTPStatus.SERVICE_UNAVAILABLE),
 )
+_PLAIN = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>graphmem</title>
+</head>
+<body>
+<h1>This page cannot be shown</h1>
+<p>{}.</p>
+</body>
+</html>
+"""
 Question = Callable[[Memory, answers.Given], dict[str, Any]]
 Endpoint = Callable[[Request], Response]
 _log = logging.getLogger(__name__)
@@ -144,9 +165,19 @@ def told(status: int, kind: str, message: str) -> Response:
     return JSONResponse({"error": {"kind": kind, "message": message}}, status)
 
 
-def _no_such(_: Request, error: Exception) -> Response:
+def _refused(scope: Scope, status: int, kind: str, message: str) -> Response:
+    """Return an error as JSON, or as a plain page to a browser that opens an address."""
+    asked = Headers(scope=scope).get("accept", "")
+    if scope["path"].startswith("/api/") or "text/html" not in asked:
+        return told(status, kind, message)
+    said = html.escape(message[:1].upper() + message[1:])
+    return HTMLResponse(_PLAIN.format(said), status)
+
+
+def _no_such(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - it handles no others
-    return told(error.status_code, "Refused", f"{error.detail}; this page has no such address")
+    message = f"{error.detail}; this page has no such address"
+    return _refused(request.scope, error.status_code, "Refused", message)
 
 
 def _broken(_: Request, error: Exception) -> Response:
@@ -182,8 +213,11 @@ class Guarded:
         headers = Headers(scope=scope)
         host = headers.get("host", "").lower()
         if host not in self._hosts:
-            return told(
-                HTTPStatus.BAD_REQUEST, "WrongHost", "this page is not served under this name"
+            return _refused(
+                scope,
+                HTTPStatus.BAD_REQUEST,
+                "WrongHost",
+                "this page is not served under this name",
             )
         given = QueryParams(scope["query_string"]).get("token")
         name = f"{COOKIE}-{host.rpartition(':')[2]}"
@@ -193,7 +227,8 @@ class Guarded:
             return response
         kept = cookie_parser(headers.get("cookie", "")).get(name, "")
         if given is not None or not self._is_token(kept):
-            return told(
+            return _refused(
+                scope,
                 HTTPStatus.FORBIDDEN,
                 "WrongToken",
                 "open the whole address that graphmem ui printed: it has a token, which is new "

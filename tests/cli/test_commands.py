@@ -60,7 +60,10 @@ def test_communities_and_pictures_of_the_graph(seeded: str, tmp_path: Path) -> N
     assert report["nodes"] > 2
     near = ("--around", "one way", "--kind", "strategy", "--hops", "2")
     said = good(*export, "mermaid", str(tmp_path / "x.mmd"), *near).out
-    assert said.startswith("2 nodes and 1 edges written to ")
+    assert said.startswith("2 nodes and 1 edge written to ")
+    refused = run(*export, "mermaid", str(tmp_path / "x.mmd"), "--limit", "2")
+    assert refused.code == 2
+    assert "--around ITEM (an id or a text), or --kind KIND; or --limit NUMBER" in refused.err
 
 
 def test_evidence_as_table_and_json(seeded: str) -> None:

@@ -28,12 +28,13 @@ from graphmem.lessons.prompt import (
     Line,
     fitted,
 )
+from graphmem.printable import percent
 from graphmem.text.fencing import CLOSE, OPEN
 from graphmem.text.tokens import Counter, count_tokens
 from tests.conftest import Opener
 
 AGENT = "agent 1"
-LINE = re.compile(r"- .*\d+ of \d+ .*, expected (?P<expected>\d+%): (?P<strategy>.*)")
+LINE = re.compile(r"- .*\d+ of \d+ .*, expected (?P<expected>[\d.]+%): (?P<strategy>.*)")
 """A line on a strategy."""
 DAY = datetime(2026, 5, 1, tzinfo=UTC)
 TASK = "find the root cause"
@@ -226,9 +227,9 @@ class TestSections:
             assert len(told) >= 3
             for line in told:
                 found = memory.predict(task, line["strategy"], agent=agent).probability
-                assert line["expected"] == f"{found:.0%}"
+                assert line["expected"] == percent(found)
             fails = shown.partition(ANTI_PATTERNS.heading)[2].splitlines()
-            worst = [int(line["expected"][:-1]) for line in map(LINE.fullmatch, fails) if line]
+            worst = [float(line["expected"][:-1]) for line in map(LINE.fullmatch, fails) if line]
             assert worst == sorted(worst)
 
     def test_what_failed_elsewhere_and_works_here_is_said_with_both(self, opened: Opener) -> None:
@@ -601,7 +602,7 @@ class TestTasksWithoutType:
                 assert first.endswith(f": {tool}"), (asked, shown)
                 choice = lived.choose(asked, explore="greedy", seed=1)
                 assert choice.text == tool
-                assert f", expected {choice.probability:.0%}: " in first
+                assert f", expected {percent(choice.probability)}: " in first
                 assert choice.probability == lived.predict(asked, tool).probability
                 recalled = lived.recall(asked).items[0]
                 assert recalled.text == tool

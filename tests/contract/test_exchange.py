@@ -27,14 +27,13 @@ from graphmem.errors import (
     ValidationError,
 )
 from graphmem.ids import canonical_json
+from graphmem.kinds import FILE_FORMATS, FileFormat
 from graphmem.seeding import seed, sources
-from graphmem.upkeep import FileFormat
 from tests.conftest import Opener
 from tests.contract.teaching import graph_of
 from tests.faults.learner import content
 from tests.seeding.test_sentinel import CARD, FORM
 
-FORMATS: tuple[FileFormat, ...] = ("sentinel", "jsonl")
 FILE: dict[str, Any] = {
     "episodes": [
         FORM,
@@ -377,7 +376,7 @@ def test_what_the_memory_refuses_keeps_the_whole_file_out(
 
 def test_files_that_cannot_be_read_or_written(memory: Memory, tmp_path: Path) -> None:
     calls: list[tuple[Callable[..., object], Path, type[GraphMemError], str]] = []
-    for format_name in FORMATS:
+    for format_name in FILE_FORMATS:
         load = partial(memory.upkeep.import_, format_name=format_name)
         calls += [(load, tmp_path / "none", SeedingError, "No such file")]
         calls += [(load, tmp_path, SeedingError, "directory|folder")]
@@ -403,7 +402,7 @@ def test_an_export_that_fails_leaves_what_was_there(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        for format_name in FORMATS:
+        for format_name in FILE_FORMATS:
             with pytest.raises(StorageError, match="No space left on device; nothing was written"):
                 memory.upkeep.export(file, format_name)
     assert ([found.name for found in folder.iterdir()], file.read_text()) == (
@@ -437,7 +436,7 @@ def test_lines_give_the_same_memory(memory: Memory, opened: Opener, tmp_path: Pa
     assert (again.created, again.skipped, again.refused) == (0, 12, ())
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", FILE_FORMATS)
 def test_equal_episodes_without_a_key_keep_their_ids(
     memory: Memory, opened: Opener, tmp_path: Path, form: FileFormat
 ) -> None:

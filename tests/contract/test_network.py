@@ -13,8 +13,7 @@ import pytest
 
 from graphmem import AsyncMemory, Memory
 from graphmem.errors import NotFoundError, SettingsError, ValidationError
-from graphmem.models.exchange import ExportFormat
-from graphmem.network import KINDS
+from graphmem.kinds import NODE_KINDS, ExportFormat
 from graphmem.network.reading import LEARNED
 from tests.conftest import Opener
 from tests.contract.populating import populate
@@ -131,7 +130,9 @@ def test_a_memory_as_a_network(opened: Opener, tmp_path: Path) -> None:
     with pytest.raises(NotFoundError):
         memory.to_networkx("no such thing")
     before = chart.read_text()
-    with pytest.raises(ValidationError, match="more nodes"):
+    with pytest.raises(
+        ValidationError, match=r"there are \d+ nodes \(strategy 6, task 3.*at most 2"
+    ):
         memory.upkeep.export(chart, "mermaid", limit=2)
     assert chart.read_text() == before
     with pytest.raises(ValidationError, match="graphml and mermaid"):
@@ -141,7 +142,7 @@ def test_a_memory_as_a_network(opened: Opener, tmp_path: Path) -> None:
 def test_each_edge_is_there_once(memory: Memory) -> None:
     """However the nodes are split into pages."""
     populate(memory, "own")
-    graph = memory.to_networkx(kinds=KINDS)
+    graph = memory.to_networkx(kinds=NODE_KINDS)
     rows = memory.query(
         "MATCH (n)-[r:OUTCOME|CO_OCCURS_WITH|USED|RAN|ATTEMPTED|IN_STATE|RECOMMENDS]->(m) "
         "WHERE n.ns = $ns AND coalesce(r.applied, true) "

@@ -72,6 +72,7 @@ WHOLE = {
     *("evaluation.logged", "evaluation.merged"),
     *(f"network.{kind}" for kind in ("strategy", "task", "heuristic", "anti_pattern", "rule")),
     *(f"network.{kind}" for kind in ("policy", "state", "agent", "episode")),
+    "network.counts",
     "network.uses",
 }
 SCANS = {"AllNodesScan", "NodeByLabelScan", "DirectedAllRelationshipsScan"}

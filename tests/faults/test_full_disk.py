@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from graphmem import Episode, Memory, Settings
-from graphmem.upkeep import FileFormat
+from graphmem.kinds import FileFormat
 from tests.faults.learner import REPOSITORY, environment
 
 SEARCHING = """

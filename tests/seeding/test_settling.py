@@ -158,7 +158,7 @@ def test_a_table_has_a_key_and_a_success_or_a_score(tmp_path: Path, text: str) -
     ("text", "problem"),
     [
         ("", "has no outcomes|the columns are"),
-        ("id,success\na,true\n", r"the columns are \['id', 'success'\]; there must be key"),
+        ("id,success\na,true\n", r'the columns are \["id", "success"\]; there must be key'),
         ("key,result\na,true\n", "there must be key, and success or score"),
         ("a,true,1\n", "the columns are"),
         ("key,success\na,maybe\n", "line 2: success 'maybe' is neither true nor false"),
@@ -188,7 +188,7 @@ def test_outcomes_are_a_file_or_a_mapping(memory: Memory, tmp_path: Path, wrong:
     (log := tmp_path / "log.jsonl").write_text('{"task": "t", "strategy": "s", "success": true}')
     with pytest.raises(ValidationError, match="outcomes: must be a file, or a mapping from keys"):
         seeded(memory, log, outcomes=wrong)
-    with pytest.raises(SeedingError, match=r"outcomes: key 'a': None is neither"):
+    with pytest.raises(SeedingError, match=r"outcomes: key 'a': null is neither"):
         seeded(memory, log, outcomes={"a": None})
     for name in ("strategy_from", "evaluator"):
         with pytest.raises(ValidationError, match=f"{name}: must be a text"):
@@ -290,11 +290,11 @@ def test_a_format_finds_its_logs_in_a_folder(
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ({"sucess": True}, "sucess: is not a known field (got True); did you mean 'success'?"),
+        ({"sucess": True}, "sucess: is not a known field (got true); did you mean 'success'?"),
         ({"success": True, "steps": [{"obsevation": "x"}]}, "did you mean 'observation'?"),
         ({"success": True, "strategy": [{"txt": "x"}]}, "did you mean 'text'?"),
         ({"success": True, "task": ..., "taks": "t"}, "did you mean 'task'?"),
-        ({"success": True, "colour": 1}, "put free data into extra={...}"),
+        ({"success": True, "colour": 1}, "put free data into extra"),
     ],
 )
 def test_a_near_miss_names_the_field_that_was_meant(line: dict[str, Any], reason: str) -> None:

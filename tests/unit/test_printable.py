@@ -21,6 +21,7 @@ from graphmem.printable import (
     Url,
     counted,
     guarded,
+    percent,
     printable,
     unguarded,
     without_password,
@@ -157,13 +158,6 @@ def test_a_long_value_is_not_written_out_to_be_shortened() -> None:
     assert shown("x" * 150) == repr("x" * 150)
 
 
-def test_messages_speak_the_language_of_the_input() -> None:
-    assert str(ValidationError("a", None, "is missing", "give it")) == "a: is missing; give it"
-    assert shown(datetime(2026, 5, 1, tzinfo=UTC)) == "'2026-05-01T00:00:00+00:00'"
-    assert shown(b"half") == "'half'"
-    assert shown(("a",)) == "['a']"
-
-
 @pytest.mark.parametrize(
     ("number", "noun", "said"),
     [
@@ -175,3 +169,45 @@ def test_messages_speak_the_language_of_the_input() -> None:
 )
 def test_a_count_has_the_right_plural(number: int, noun: str, said: str) -> None:
     assert counted(number, noun) == said
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [
+        (1.0, "100%"),
+        (0.0, "0%"),
+        (0.42, "42%"),
+        (0.9949, "99%"),
+        (0.9975, "99.8%"),
+        (0.99996, "99.996%"),
+        (1 - 1e-9, ">99.999%"),
+        (0.004, "0.4%"),
+        (1e-300, "<0.001%"),
+    ],
+)
+def test_only_what_is_sure_is_shown_as_100_or_0_percent(share: float, said: str) -> None:
+    assert percent(share) == said
+
+
+def test_percents_can_have_decimals() -> None:
+    assert [percent(share, 1) for share in (1.0, 0.5, 0.9999)] == ["100.0%", "50.0%", "99.99%"]
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (True, "true"),
+        ("None", "'None'"),
+        ([None, "a", 1.5], '[null, "a", 1.5]'),
+        (("a", False), '["a", false]'),
+        ({"done": True, "at": None}, '{"done": true, "at": null}'),
+        (datetime(2026, 5, 1, tzinfo=UTC), "'2026-05-01T00:00:00+00:00'"),
+        ({"at": datetime(2026, 5, 1, tzinfo=UTC)}, '{"at": "2026-05-01T00:00:00+00:00"}'),
+        (float("nan"), "nan"),
+        (b"half", "'half'"),
+        (Path("a/b"), "'a/b'"),
+    ],
+)
+def test_messages_speak_the_language_of_the_input(value: object, said: str) -> None:
+    assert str(ValidationError("field", value, "is wrong")) == f"field: is wrong (got {said})"
+    assert str(ValidationError("field", None, "is missing")) == "field: is missing"

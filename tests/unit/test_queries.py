@@ -166,7 +166,7 @@ def test_formulas_are_expanded_with_their_arguments(tmp_path: Path) -> None:
     ("given", "message"),
     [
         ({}, "ns .* is missing"),
-        ({"ns": 5}, "ns must be string, got int"),
+        ({"ns": 5}, r"ns must be string \(got 5\)"),
         ({"ns": "n", "other": 1}, "unknown parameter other"),
     ],
 )

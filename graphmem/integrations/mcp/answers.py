@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, Field
 from graphmem.ids import canonical_json
 from graphmem.lessons.prompt import PREAMBLE
 from graphmem.models.fields import Output
-from graphmem.printable import counted
+from graphmem.printable import counted, percent
 from graphmem.text.fencing import CLOSE, ELLIPSIS, OPEN, fenced
 from graphmem.text.tokens import count_tokens, count_tokens_of_lines
 
@@ -71,9 +71,9 @@ class Item(Output):
     episodes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        said = (
-            f"{self.said}, expected {self.expected:.0%}" if self.kind == "strategy" else self.said
-        )
+        said = self.said
+        if self.kind == "strategy":
+            said += f", expected {percent(self.expected)}"
         return f"- {self.kind}: {fenced(self.text, SHOWN)} ({fenced(said, SHOWN)}) [{self.id}]"
 
 

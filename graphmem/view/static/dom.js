@@ -21,7 +21,15 @@ export const el = (name, attributes, ...children) =>
 export const svg = (name, attributes, ...children) =>
   filled(document.createElementNS(SVG, name), attributes, children);
 
-export const percent = (share) => (share === null ? "–" : `${Math.round(share * 100)}%`);
+/** A share in percent: 100% and 0% mean exactly that, else there are up to three decimals. */
+export const percent = (share) => {
+  if (share === null) return "–";
+  for (const places of [0, 1, 2, 3]) {
+    const shown = (share * 100).toFixed(places);
+    if ((Number(shown) !== 100 || share >= 1) && (Number(shown) !== 0 || share <= 0)) return `${shown}%`;
+  }
+  return share > 0.5 ? ">99.999%" : "<0.001%";
+};
 
 export const count = (number) => Number(number ?? 0).toLocaleString("en");
 

@@ -1,6 +1,6 @@
 // Policies: the actions of a state as arrows to where they lead, and how the value of one changed.
 
-import { bounds, count, day, el, itemLink, plot, short, svg, table, worked } from "./dom.js";
+import { bounds, count, day, el, itemLink, percent, plot, short, svg, table, worked } from "./dom.js";
 
 const features = (row) => (row.features ? JSON.stringify(row.features) : row.state);
 const action = (row) => row.action + (row.spec === null ? "" : ` ${JSON.stringify(row.spec)}`);
@@ -75,7 +75,7 @@ function arrows(rows, next, from) {
       const box = first && [
         svg("rect", { class: "box", x: 612, y: y - 15, width: 280, height: 30, rx: 6 }),
         svg("text", { class: "label", x: 622, y: y + 5 },
-          short(change(first, from), 30), its.length > 1 ? ` (${Math.round((100 * first.times) / all)}%)` : ""),
+          short(change(first, from), 30), its.length > 1 ? ` (${percent(first.times / all)})` : ""),
       ];
       return [
         svg("path", { class: `arrow ${kind}`, d: `M84 ${middle} C 150 ${middle} 130 ${y} 196 ${y}`, "stroke-width": wide }),

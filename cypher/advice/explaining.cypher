@@ -138,7 +138,7 @@ RETURN trials, successes, times, outcomes, supporting[..$sample] AS supporting, 
 // name: explaining.shares_of_uses
 // doc: The same trials by task or agent, most trials first; groups is the number of all tasks or agents.
 // param: parts list, by string, types list = null, error_class string = null, limit integer = 10
-// returns: name string, trials integer, successes integer, lower float, upper float, groups integer
+// returns: name string, text string, trials integer, successes integer, lower float, upper float, groups integer
 UNWIND $parts AS part
 MATCH (s:Strategy {id: part.id})
 WITH part, s, s.ns AS ns WHERE ns = $ns
@@ -146,13 +146,16 @@ MATCH (a:Agent)-[:RAN]->(e:Episode)-[u:USED]->(s)
 WHERE u.applied AND ($agents IS NULL OR a.name IN $agents) AND ($types IS NULL OR e.type IN $types)
   AND (part.types IS NULL OR e.type IN part.types) AND ($error_class IS NULL OR e.success OR e.error_class = $error_class)
 MATCH (e)-[:ATTEMPTED]->(t:Task)
-WITH CASE $by WHEN 'task' THEN t.key ELSE a.name END AS name, CASE WHEN e.success = ($error_class IS NULL) THEN 1 ELSE 0 END AS supports
-WITH name, count(*) AS trials, sum(supports) AS successes
+WITH CASE $by WHEN 'task' THEN t.key ELSE a.name END AS name,
+  CASE WHEN $by = 'task' AND t.description <> t.key THEN t.description ELSE null END AS text,
+  CASE WHEN e.success = ($error_class IS NULL) THEN 1 ELSE 0 END AS supports
+WITH name, max(text) AS text, count(*) AS trials, sum(supports) AS successes
 ORDER BY trials DESC, name
-WITH collect({name: name, trials: trials, successes: successes}) AS shares
+WITH collect({name: name, text: text, trials: trials, successes: successes}) AS shares
 UNWIND shares[..$limit] AS one
-WITH size(shares) AS groups, one.name AS name, one.trials AS trials, one.successes AS successes
-RETURN name, trials, successes, wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper, groups;
+WITH size(shares) AS groups, one.name AS name, one.text AS text, one.trials AS trials, one.successes AS successes
+RETURN name, text, trials, successes, wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper,
+  groups;
 
 // name: explaining.listings
 // doc: The trials of a rule of a task: episodes that list it, with a score for or against it. Its verdict follows from them; without a
@@ -190,25 +193,27 @@ RETURN verdict, CASE verdict WHEN 'AVOID' THEN failed + praised ELSE worked + bl
 // name: explaining.shares_of_listings
 // doc: The same trials by task or agent, most trials first.
 // param: by string, verdict string, types list = null, limit integer = 10
-// returns: name string, trials integer, successes integer, lower float, upper float, groups integer
+// returns: name string, text string, trials integer, successes integer, lower float, upper float, groups integer
 MATCH (r:Rule {id: $id})
 WITH r, r.ns AS ns WHERE ns = $ns
 MATCH (a:Agent)-[:RAN]->(e:Episode)-[l:LISTED]->(r)
 WHERE ($agents IS NULL OR a.name IN $agents) AND ($types IS NULL OR e.type IN $types)
 MATCH (e)-[:ATTEMPTED]->(t:Task)
-WITH e.id AS episode, CASE $by WHEN 'task' THEN t.key ELSE a.name END AS name, e.score AS score,
+WITH e.id AS episode, CASE $by WHEN 'task' THEN t.key ELSE a.name END AS name,
+     CASE WHEN $by = 'task' AND t.description <> t.key THEN t.description ELSE null END AS text, e.score AS score,
      max(CASE WHEN l.as_success THEN 1 ELSE 0 END) AS success, max(CASE WHEN l.as_success THEN 0 ELSE 1 END) AS mistake
-WITH name, CASE WHEN $verdict = 'AVOID' THEN (CASE WHEN blamed(score) THEN mistake ELSE 0 END)
+WITH name, text, CASE WHEN $verdict = 'AVOID' THEN (CASE WHEN blamed(score) THEN mistake ELSE 0 END)
   ELSE (CASE WHEN praised(score) THEN success ELSE 0 END) END AS supports,
   CASE WHEN $verdict = 'AVOID' THEN (CASE WHEN praised(score) THEN 1 ELSE 0 END)
   ELSE (CASE WHEN blamed(score) THEN 1 ELSE 0 END) END AS opposes
 WHERE supports + opposes > 0
-WITH name, count(*) AS trials, sum(supports) AS successes
+WITH name, max(text) AS text, count(*) AS trials, sum(supports) AS successes
 ORDER BY trials DESC, name
-WITH collect({name: name, trials: trials, successes: successes}) AS shares
+WITH collect({name: name, text: text, trials: trials, successes: successes}) AS shares
 UNWIND shares[..$limit] AS one
-WITH size(shares) AS groups, one.name AS name, one.trials AS trials, one.successes AS successes
-RETURN name, trials, successes, wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper, groups;
+WITH size(shares) AS groups, one.name AS name, one.text AS text, one.trials AS trials, one.successes AS successes
+RETURN name, text, trials, successes, wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper,
+  groups;
 
 // name: explaining.general_rule
 // doc: The evidence of a general rule: its counts, the agents and types of tasks that it comes from, and the stored sample of episodes.
@@ -249,18 +254,20 @@ RETURN trials, successes, times, outcomes, supporting[..$sample] AS supporting, 
 // name: explaining.shares_of_attempts
 // doc: The episodes that took a policy by task, most episodes first.
 // param: types list = null, limit integer = 10
-// returns: name string, trials integer, successes integer, lower float, upper float, groups integer
+// returns: name string, text string, trials integer, successes integer, lower float, upper float, groups integer
 MATCH (p:Policy {id: $id})
 WITH p, p.ns AS ns WHERE ns = $ns
 MATCH (e:Episode)-[:TOOK]->(p)
 WHERE $types IS NULL OR e.type IN $types
 MATCH (e)-[:ATTEMPTED]->(t:Task)
-WITH t.key AS name, count(*) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes
+WITH t.key AS name, max(CASE WHEN t.description <> t.key THEN t.description ELSE null END) AS text, count(*) AS trials,
+  sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes
 ORDER BY trials DESC, name
-WITH collect({name: name, trials: trials, successes: successes}) AS shares
+WITH collect({name: name, text: text, trials: trials, successes: successes}) AS shares
 UNWIND shares[..$limit] AS one
-WITH size(shares) AS groups, one.name AS name, one.trials AS trials, one.successes AS successes
-RETURN name, trials, successes, wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper, groups;
+WITH size(shares) AS groups, one.name AS name, one.text AS text, one.trials AS trials, one.successes AS successes
+RETURN name, text, trials, successes, wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper,
+  groups;
 
 // name: explaining.transitions
 // doc: The latest updates of a policy.

@@ -38,7 +38,7 @@ def explain(
     cypher: bool,
     plot: str | None,
 ) -> None:
-    """Show the evidence for ITEM, and what would change the verdict.
+    """Show the evidence for ITEM, and what would change it.
 
     ITEM is an id, or the text of a strategy, anti-pattern or rule.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,9 @@ WHOLE = 16
 """Characters of a cell that are not broken over lines, if there is room."""
 LEAST = 9
 """Room that this leaves for every other column."""
+BEGINNING = 12
+"""Letters of an id where there is no room for it; `graphmem show` finds it by them."""
+_ID = re.compile("[0-9a-f]{32}")
 
 
 def plain(value: Any) -> Any:
@@ -76,14 +80,21 @@ def print_table(
     shown = console()
     cells = [[cell(value) for value in row] for row in rows]
     heads = [cell(heading) for heading, _ in columns]
-    widest = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
-    needed = sum(3 + (size if size <= WHOLE else LEAST) for size in widest)
+    ids = [place for place in range(len(heads)) if cells and _are_ids(cells, place)]
+    widest, needed = _room(heads, cells, ids)
+    if needed > shown.width:
+        for row in cells:
+            for place in ids:
+                row[place] = row[place][:BEGINNING]
+        widest, needed = _room(heads, cells, ids)
     for place, (heading, justify) in enumerate(columns):
         table.add_column(
             Text(heads[place]),
             justify="right" if justify == "right" else "left",
             overflow="fold",
-            no_wrap=heading == "procedure" or (widest[place] <= WHOLE and needed <= shown.width),
+            no_wrap=heading == "procedure"
+            or place in ids
+            or (widest[place] <= WHOLE and needed <= shown.width),
         )
     for row in cells:
         table.add_row(*map(Text, row))
@@ -93,9 +104,35 @@ def print_table(
         shown.file.write(f"{line.rstrip()}\n")
 
 
+def _are_ids(cells: Sequence[Sequence[str]], place: int) -> bool:
+    """Return whether a column holds nothing but whole ids."""
+    return all(_ID.fullmatch(row[place]) for row in cells)
+
+
+def _room(
+    heads: Sequence[str], cells: Sequence[Sequence[str]], ids: Sequence[int]
+) -> tuple[list[int], int]:
+    """Return the widest cell of each column, and the width that a table needs at least."""
+    widest = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+    least = (size if size <= WHOLE or place in ids else LEAST for place, size in enumerate(widest))
+    return widest, sum(3 + size for size in least)
+
+
 def listed(counts: Mapping[str, int]) -> str:
-    """Return counts as words: "3 strategies, 1 co-occurrences"."""
-    return ", ".join(f"{count:,} {name.replace('_', '-')}" for name, count in counts.items())
+    """Return counts as words, without what is not there: "3 strategies, 1 co-occurrence"."""
+    return ", ".join(
+        f"{count:,} {_one(name) if count == 1 else name}".replace("_", "-")
+        for name, count in counts.items()
+        if count
+    )
+
+
+def _one(name: str) -> str:
+    """Return the singular of a plural."""
+    for plural, end in (("ies", "y"), ("ses", "s"), ("s", "")):
+        if name.endswith(plural):
+            return name.removesuffix(plural) + end
+    return name
 
 
 def cell(value: Any, limit: int = 400) -> str:

@@ -10,7 +10,7 @@ from graphmem.cli.options import Options
 from graphmem.cli.printing import cell, print_table
 
 if TYPE_CHECKING:
-    from graphmem.models.looking import Item
+    from graphmem.models.looking import Item, StepRow
 
 MORE = {
     "task": "episodes --task {id}",
@@ -63,7 +63,7 @@ def _print(item: Item) -> None:
             None,
             [("step", "right"), ("action", "left"), ("observation", "left"), ("error", "left")],
             [
-                (step.index, cell(step.action, 200), cell(step.observation, 200), step.error)
+                (step.index, _action(step), cell(step.observation, 200), step.error)
                 for step in item.steps
             ],
         )
@@ -71,3 +71,8 @@ def _print(item: Item) -> None:
     more = MORE.get(item.kind)
     if more is not None:
         click.echo(f"more: graphmem {more.format_map(known)}")
+
+
+def _action(step: StepRow) -> str:
+    """Return the kind of an action, and the action."""
+    return cell(" ".join(filter(None, (step.action_type, step.action))), 200)

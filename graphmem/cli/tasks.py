@@ -35,7 +35,7 @@ TEXT = 60
 @at_most(20)
 @click.pass_obj
 def tasks(options: Options, /, **asked: Any) -> None:
-    """Show tasks, their success rates and the best strategy on each.
+    """Show tasks, and the best strategy on each.
 
     \b
     Examples:

@@ -24,9 +24,15 @@ Relation = Literal[
     "linked",
 ]
 _SHOWN = 100
+"""Most characters of one text of an episode in printed explanations."""
 _LINE = 1_000
 """Characters of a sentence on what an estimate rests on."""
-"""Most characters of one text of an episode in printed explanations."""
+_WORDING = 60
+"""Characters of the wording of a task beside its key."""
+_LESSONS = {
+    "recommended": "recommended for tasks of type",
+    "warned against": "warned against because of",
+}
 
 
 class Why(Output):
@@ -104,9 +110,10 @@ class Evidence(Output):
 
 
 class Share(Output):
-    """The trials of one task or agent (``name``: key of the task)."""
+    """The trials of one task or agent (``name``: key of the task, ``text``: its wording)."""
 
     name: str
+    text: str | None = None
     trials: int
     successes: int
     lower: float
@@ -281,8 +288,8 @@ class Explanation(Output):
         return "".join(f", {part}" for part in parts)
 
 
-def _quoted(text: str) -> str:
-    return f'"{fenced(text, _SHOWN)}"'
+def _quoted(text: str, limit: int = _SHOWN) -> str:
+    return f'"{fenced(text, limit)}"'
 
 
 def _joined(names: Sequence[str]) -> str:
@@ -319,13 +326,14 @@ def _episode(episode: Evidence) -> str:
 
 def _share(share: Share) -> str:
     bounds = f"{share.lower:.2f} to {share.upper:.2f}"
-    return f"{_of(share.successes, share.trials)} ({bounds})  {_quoted(share.name)}"
+    wording = "" if share.text is None else f"  {_quoted(share.text, _WORDING)}"
+    return f"{_of(share.successes, share.trials)} ({bounds})  {_quoted(share.name)}{wording}"
 
 
 def _neighbour(near: Neighbour) -> str:
-    line = f"{near.relation}: {_quoted(near.text)}"
+    line = f"{_LESSONS.get(near.relation, f'{near.relation}:')} {_quoted(near.text)}"
     if near.agent is not None:
-        line += f" of agent {_quoted(near.agent)}"
+        line += f" by agent {_quoted(near.agent)}"
     if near.trials:
         line += f", {_of(near.successes, near.trials)}"
     if near.weight is not None:

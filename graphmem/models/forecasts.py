@@ -8,6 +8,8 @@ from graphmem.models.fields import Output
 
 CalibrationOrder = Literal["order", "time"]
 BaselineName = Literal["global", "task", "strategy", "cell"]
+_SHOWN = 80
+"""Most characters of a text within a sentence."""
 
 
 class Borrowed(Output):
@@ -126,23 +128,25 @@ class PredictionBasis(Output):
         sentences.append(self._of("task", self.task))
         for one in self.strategies:
             where = " elsewhere" if one.here_trials else ""
-            sentences.append(self._of(f"strategy {one.text!r}{where}", one))
+            sentences.append(self._of(f"strategy {_short(one.text)!r}{where}", one))
             if one.near_trials:
                 sentences.append(
-                    f"strategy {one.text!r} on tasks like it: {one.near_successes} of "
+                    f"strategy {_short(one.text)!r} on tasks like it: {one.near_successes} of "
                     f"{one.near_trials} worked, where {one.prior:.3f} was to be expected: together "
                     f"{one.near:.3f}"
                 )
             sentences.append(
-                f"strategy {one.text!r} on this task: {one.here_successes} of {one.here_trials} "
-                f"worked, where {one.near:.3f} was to be expected: together {one.probability:.3f}"
+                f"strategy {_short(one.text)!r} on this task: {one.here_successes} of "
+                f"{one.here_trials} worked, where {one.near:.3f} was to be expected: together "
+                f"{one.probability:.3f}"
             )
         return tuple(sentences)
 
     def _of(self, what: str, part: TaskBasis | StrategyBasis) -> str:
         wider = "all" if self.task_type is None else "its type"
         near = ", ".join(
-            f"{one.text!r} ({one.successes} of {one.trials}, similarity {one.similarity:.2f})"
+            f"{_short(one.text)!r} ({one.successes} of {one.trials}, similarity "
+            f"{one.similarity:.2f})"
             for one in part.borrowed
         )
         trials, successes = part.trials, part.successes
@@ -156,6 +160,10 @@ class PredictionBasis(Output):
         if near:
             return f"{what}: no trials; similar ones let expect {part.rate:.3f}: {near}"
         return f"{what}: nothing is known, so the rate of {wider} is taken, {part.rate:.3f}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
 class OutcomePrediction(Output):

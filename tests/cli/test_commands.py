@@ -89,6 +89,9 @@ def test_episodes_tasks_and_what_has_an_id(seeded: str) -> None:
     assert shown.startswith(f"episode {rows[0]['id']}")
     assert "ask first" in shown
     assert "observation" in shown  # of its steps
+    for columns, letters in (("120", 32), ("80", 12)):
+        table = good("--url", seeded, "episodes", "--limit", "1", COLUMNS=columns).out
+        assert f"{rows[0]['id'][:letters]} " in table  # in one piece
     strategy = good("--url", seeded, "--json", "strategies", "--limit", "1").json[0]
     assert (
         f"more: graphmem explain {strategy['id']}"

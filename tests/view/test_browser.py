@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -135,6 +135,32 @@ def test_every_view_shows_what_the_memory_holds(
     memory.policies.update({"page": "home"}, "open", 1.0, next_state={"page": "fare"}, agent="ada")
     with served(memory) as address:
         look_at_all(Person(chromium, address, tmp_path), chromium)
+        [long] = memory.episodes(agent=SCRIPT)
+        [item] = memory.strategies("refund-1", limit=1)
+        asked = "?q=refund%20a%20cancelled%20flight"
+        views = (
+            "",
+            asked,
+            "lessons",
+            "trust",
+            f"show/{long.id}",
+            f"item/{item.id}",
+            f"near/{item.id}",
+        )
+        look_on_a_phone(Person(chromium, address, tmp_path), chromium, views)
+
+
+def look_on_a_phone(person: Person, chromium: webdriver.Chrome, views: Sequence[str]) -> None:
+    """No view is wider than a phone, even one of words that are."""
+    chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
+    try:
+        for view in views:
+            person.go(view)
+            person.seen("What works best|Try, best|Lessons|trusted|Steps|Against it|All of it")
+            wide = chromium.execute_script("return document.documentElement.scrollWidth")
+            assert wide <= PHONE["width"], f"{view or 'ask'} is wider than a phone"
+    finally:
+        chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def look_at_all(person: Person, chromium: webdriver.Chrome) -> None:
@@ -163,7 +189,9 @@ def look_at_all(person: Person, chromium: webdriver.Chrome) -> None:
     assert chromium.execute_script(OVERLAPPING) == 0
     chromium.back()
     seen("What would change this")
-    chromium.find_element(By.LINK_TEXT, "refund a cancelled flight").send_keys(Keys.ENTER)
+    of_task, of_episode, *_ = chromium.find_elements(By.LINK_TEXT, "refund a cancelled flight")
+    assert "#/show/" in str(of_task.get_attribute("href")), "a task with a key has its wording"
+    of_episode.send_keys(Keys.ENTER)
     seen("episode.*✓ worked.*score 1.*check the fare rules first.*Steps.*open.*recorded at")
     chromium.find_element(By.LINK_TEXT, "refund a cancelled flight").send_keys(Keys.ENTER)
     seen("task.*What was tried on it.*4 of 4.*The latest episodes.*✗ failed")
@@ -193,15 +221,6 @@ def look_at_all(person: Person, chromium: webdriver.Chrome) -> None:
     go("trust")
     seen("All numbers follow from the facts.*|Over 9 episodes"), "who comes back finds the answers"
 
-    chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
-    try:
-        for view in ("", "lessons", "trust"):
-            go(view)
-            seen("What works best|Lessons|trusted")
-            wide = chromium.execute_script("return document.documentElement.scrollWidth")
-            assert wide <= PHONE["width"], f"{view or 'ask'} is wider than a phone"
-    finally:
-        chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     assert [line for line in person.said() if "404" not in line] == []
 
 

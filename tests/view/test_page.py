@@ -52,7 +52,8 @@ def learn(memory: Memory) -> None:
             steps=[Step(action="open", state={"page": "home"}, next_state={"page": "fare"})],
             ended_at=datetime(2026, 1, 1 + number, tzinfo=UTC),
         )
-    memory.learn(SCRIPT, SCRIPT, success=True, agent=SCRIPT)
+    long = Step(action_type="post" * 50, action={"body": "0123456789" * 30}, observation="[" * 400)
+    memory.learn(SCRIPT, SCRIPT, success=True, agent=SCRIPT, steps=[long])
     memory.levels.default("ada")
 
 

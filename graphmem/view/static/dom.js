@@ -40,6 +40,9 @@ export const short = (text, most = 120) => {
   return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : letters.join("");
 };
 
+/** The heading of a page about one thing; a long text is no headline. */
+export const heading = (text) => el("h1", { class: text.length > 120 ? "long" : null }, text);
+
 export const itemLink = (id, text) => el("a", { href: `#/item/${encodeURIComponent(id)}` }, text);
 
 export const nearLink = (id, text) => el("a", { href: `#/near/${encodeURIComponent(id)}` }, text);
@@ -57,11 +60,12 @@ export const tag = (text, kind = "") => el("span", { class: `tag ${kind}` }, tex
 const FIRST = 25;
 
 // columns: [title, cell of a row, class]; a cell is a text, an element, or a list of them
-export function table(columns, rows, nothing = "Nothing yet.") {
+// Stacked: on a phone the cells of a row lie below each other.
+export function table(columns, rows, nothing = "Nothing yet.", { stacked = false } = {}) {
   if (!rows.length) return el("p", { class: "soft" }, nothing);
   const head = columns.map(([title, , kind]) => el("th", { class: kind, scope: "col" }, title));
   const body = rows.map((row) =>
-    el("tr", {}, columns.map(([, cell, kind]) => el("td", { class: kind }, cell(row)))));
+    el("tr", {}, columns.map(([title, cell, kind]) => el("td", { class: kind, "data-title": title }, cell(row)))));
   const told = el("tbody", {}, body.slice(0, FIRST));
   const all = body.length > FIRST && el("button", { class: "small", onclick: () => {
     told.append(...body.slice(FIRST));
@@ -69,7 +73,7 @@ export function table(columns, rows, nothing = "Nothing yet.") {
     body[FIRST].querySelector("a, button")?.focus();
   } }, `Show all ${count(body.length)}`);
   return el("div", { class: "wide" },
-    el("table", {}, el("thead", {}, el("tr", {}, head)), told), all);
+    el("table", { class: stacked ? "stacked" : null }, el("thead", {}, el("tr", {}, head)), told), all);
 }
 
 // Bounds of a rate between 0 and 1, and its mean.

@@ -182,7 +182,7 @@ export async function near(api, id) {
       ["worked", ({ edge }) => (edge.successes === null || edge.successes === undefined
         ? "" : el("span", { class: outcome(edge, nodes) }, `${MARKS[outcome(edge, nodes)] ?? ""}${count(edge.successes)} of ${count(edge.trials)}`)), "number"],
       ["", ({ node }) => (open.has(node.id) ? "" : el("button", { class: "small", onclick: () => expand(node.id) }, "Open")), "short"],
-    ], rows, "Nothing is around it."));
+    ], rows, "Nothing is around it.", { stacked: true }));
   };
   const draw = () => {
     cy.json({ elements: elements() });

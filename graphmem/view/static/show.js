@@ -1,6 +1,6 @@
 // Anything that has an id, above all an episode: what was done, and what came of it.
 
-import { bounds, count, day, el, itemLink, nearLink, short, showLink, table, tag, worked } from "./dom.js";
+import { bounds, count, day, el, heading, itemLink, nearLink, short, showLink, table, tag, worked } from "./dom.js";
 
 const BELIEFS = new Set(["strategy", "heuristic", "anti-pattern", "rule", "policy"]);
 const link = (row) => {
@@ -12,16 +12,18 @@ const SAID = new Set(["task", "text", "success"]);
 export async function show(api, id) {
   const told = await api.get("show", { id });
   const { fields } = told;
+  // A table below shows with more what was tried on a task.
+  const links = told.strategies ? told.links.filter((row) => row.kind !== "strategy") : told.links;
   return [
     el("p", { class: "soft" }, told.kind),
-    el("h1", {}, short(fields.task ?? fields.text ?? fields.name ?? told.id, 400)),
+    heading(short(fields.task ?? fields.text ?? fields.name ?? told.id, 400)),
     told.kind === "episode" ? outcome(fields) : null,
     el("p", {}, nearLink(told.id, "What is around it, as a graph"),
       BELIEFS.has(told.kind) ? [" · ", itemLink(told.id, "The evidence for it")] : null,
       told.kind === "task" ? [" · ", el("a", { href: `#/?q=${encodeURIComponent(fields.text)}` }, "What works on it")] : null),
-    table([
+    links.length || !told.strategies?.length ? table([
       ["", (row) => row.relation], ["linked with", link, "text"], ["kind", (row) => row.kind, "less"],
-    ], told.links, "It is linked with nothing."),
+    ], links, "It is linked with nothing.") : null,
     told.strategies ? [el("h2", {}, "What was tried on it"), table([
       ["strategy", (row) => itemLink(row.id, short(row.text))], ["worked", worked, "number"], ["rate, bounds", bounds, "bar"],
     ], told.strategies)] : null,
@@ -38,7 +40,7 @@ export async function show(api, id) {
         ["observation", (row) => [short(row.observation, 500),
           row.error ? el("div", { class: "small bad" }, short(row.error, 300)) : null], "text"],
         ["reward", (row) => row.reward ?? "", "number"],
-      ], told.steps, "No steps were recorded.")] : null,
+      ], told.steps, "No steps were recorded.", { stacked: true })] : null,
     el("h2", {}, "All that is known of it"),
     el("dl", {}, Object.entries(fields).filter(([name]) => !SAID.has(name)).map(([name, value]) =>
       [el("dt", {}, name.replaceAll("_", " ")),

@@ -6,7 +6,7 @@ const inks = ["", "b", "c", "d"];
 
 export async function trust(api) {
   const { parts, write } = await api.get("course");
-    const byAgent = Map.groupBy(parts, (row) => row.agent);
+  const byAgent = Map.groupBy(parts, (row) => row.agent);
   const lines = [...byAgent].map(([, rows], index) => ({
     kind: inks[index % inks.length],
     points: rows.map((row) => [(row.part + 0.5) / 40, row.successes / row.episodes]),
@@ -16,6 +16,7 @@ export async function trust(api) {
     el("h1", {}, "Can it be trusted?"),
     el("h2", {}, "Success of agents, from their first episode to the latest"),
     lines.length ? [plot(lines.slice(0, 8), { from: "first", to: "latest", said: "learning curves" }),
+      el("p", { class: "small soft" }, "A point is the rate within a fortieth of the episodes of an agent."),
       el("p", { class: "legend" }, [...byAgent.keys()].slice(0, 8).map((name, index) =>
         el("span", {}, svg("svg", { width: 26, height: 8, "aria-hidden": "true" },
           svg("line", { class: `line ${inks[index % inks.length]}`, x1: 0, x2: 22, y1: 4, y2: 4 })), name)))]

@@ -1,7 +1,7 @@
 // What each view shows.
 
 import {
-  bar, bounds, count, day, el, itemLink, kinds, nearLink, percent, plot, short, showLink, svg, table, tag, worked,
+  bar, bounds, count, day, el, heading, itemLink, kinds, nearLink, percent, plot, short, showLink, svg, table, tag, worked,
 } from "./dom.js";
 import { updates } from "./policies.js";
 
@@ -15,7 +15,7 @@ export async function ask(api, _, query) {
   } },
   el("input", {
     type: "search", name: "q", value: text, "aria-label": "A task", maxlength: 5000,
-    placeholder: "A task in words: what works on it?",
+    placeholder: "A task: what works on it?",
   }),
   el("button", { class: "first" }, "Ask"));
   return [form, ...(text.trim() ? await recalled(api, text) : await best(api))];
@@ -32,7 +32,8 @@ async function best(api) {
   api.after(async () => {
     const { stats } = await api.stats();
     counts.textContent = `${count(stats.episodes)} episodes on ${count(stats.tasks)} tasks, ` +
-      `${percent(stats.episodes ? stats.successes / stats.episodes : null)} of them succeeded; ${count(stats.strategies)} strategies.`;
+      `${percent(stats.episodes ? stats.successes / stats.episodes : null)} of them succeeded; ${count(stats.strategies)} strategies` +
+      (stats.strategies > strategies.length ? `, of which these have the best lower bounds.` : ".");
   }, counts);
   return [
     el("h1", {}, "What works best"),
@@ -44,6 +45,8 @@ async function best(api) {
       ["", (row) => tag(row.status, kinds[row.status]), "less"],
       ["tasks", (row) => count(row.tasks), "number less"],
     ], strategies, "No strategy has been tried yet."),
+    el("p", { class: "small soft" }, "A bar shows within which bounds the rate lies, with 95% certainty. Established: the lower bound " +
+      "is over 60%. Refuted: the upper bound is under 40%."),
   ];
 }
 
@@ -58,9 +61,8 @@ async function recalled(api, text) {
       row.kind === "strategy" ? null : tag(row.kind),
       el("div", { class: "two" },
         el("p", {}, row.said),
-        el("div", {}, bounds({ lower: row.lower, upper: Math.max(row.mean, row.lower), mean: row.mean }),
-          el("p", { class: "small soft" }, `expected ${percent(row.mean)}, at least ${percent(row.lower)}`))),
-      el("p", { class: "small soft" }, row.path.join(" → "))))),
+        el("p", {}, `expected ${percent(row.mean)}`)),
+      el("p", { class: "small soft" }, row.path.map((part) => short(part, 90)).join(" → "))))),
     found.warnings.length ? [el("h2", {}, "Avoid"), found.warnings.map(warning)] : null,
     found.tasks.length ? [el("h2", {}, "Tasks behind this"), table([
       ["task", (row) => showLink(row.id, row.text)],
@@ -82,6 +84,8 @@ function warning(row) {
 
 // One belief: the evidence for and against it
 
+const HOW = { recommended: "recommended for tasks of type", "warned against": "warned against because of" };
+
 export async function item(api, id, query) {
   const told = await api.get("explain", { id, agent: api.agent(), task: query.get("task") });
   const { why } = told;
@@ -94,7 +98,7 @@ export async function item(api, id, query) {
   ], rows, "None.");
   const shares = (title, found) => (found.rows.length ? el("section", {}, el("h2", {}, title),
     table([
-      ["", (row) => (row.id ? showLink(row.id, short(row.name)) : short(row.name))],
+      ["", (row) => (row.id ? showLink(row.id, short(row.text ?? row.name)) : short(row.name))],
       ["worked", worked, "number"],
       ["bounds", (row) => bar(row.lower, row.upper, row.successes / row.trials), "bar"],
     ], found.rows),
@@ -104,13 +108,14 @@ export async function item(api, id, query) {
     el("p", { class: "soft" }, `${told.kind}${told.agent ? ` of ${told.agent}` : ""}`,
       told.error_class ? ` that ends in ${told.error_class}` : "",
       told.task_types.length && told.kind !== "rule" ? ` on ${told.task_types.join(", ")}` : ""),
-    el("h1", {}, told.text),
+    heading(told.text),
     el("p", {}, tag(why.status, kinds[why.status]), why.sentence),
     el("div", { class: "rate" }, bounds(why)),
     told.expected ? el("div", { class: "card" },
       el("p", {}, el("b", {}, `On “${told.on_task}”: `),
         `expected ${percent(told.expected.probability)} (${percent(told.expected.low)} to ${percent(told.expected.high)})`),
-      told.because.map((line) => el("p", { class: "small soft" }, line))) : null,
+      el("details", {}, el("summary", {}, "What this rests on"),
+        told.because.map((line) => el("p", { class: "small soft" }, line)))) : null,
     el("p", {}, nearLink(told.id, "What is around it, as a graph")),
     told.what_would_change.length ? [el("h2", {}, "What would change this"),
       el("ul", {}, told.what_would_change.map((turn) => el("li", {}, turn.sentence)))] : null,
@@ -125,7 +130,7 @@ export async function item(api, id, query) {
       el("section", {}, el("h2", {}, "Against it, the latest"), episodes(told.opposing))),
     el("h2", {}, "Near it"),
     table([
-      ["how", (row) => row.relation],
+      ["how", (row) => HOW[row.relation] ?? row.relation],
       ["what", (row) => itemLink(row.id, short(row.text))],
       ["worked", (row) => (row.trials ? worked(row) : ""), "number"],
     ], told.neighbours),
@@ -168,10 +173,10 @@ function inOrder(api, told) {
 
 export async function lessons(api) {
   const found = await api.get("lessons", { agent: api.agent() });
-  const part = (title, { count: all, rows }, columns, nothing) => [
+  const part = (title, { count: all, rows }, columns, nothing, stacked = false) => [
     el("h2", {}, `${title} (${count(all)})`),
     all > rows.length ? el("p", { class: "soft" }, `The first ${count(rows.length)} are shown.`) : null,
-    table(columns, rows, nothing),
+    table(columns, rows, nothing, { stacked }),
   ];
   return [
     el("h1", {}, "Lessons"),
@@ -185,10 +190,9 @@ export async function lessons(api) {
     part("What fails", found.anti_patterns, [
       ["strategy", (row) => itemLink(row.id, short(row.strategy))],
       ["with", (row) => el("span", { class: "bad" }, row.error_class)],
-      ["failed", (row) => count(row.occurrences), "number"],
-      ["worked", (row) => count(row.successes), "number"],
-      ["instead", (row) => (row.better_alternative ? short(row.better_alternative.strategy) : ""), "less"],
-    ], "Nothing has failed repeatedly in the same way."),
+      ["failed", (row) => `${count(row.occurrences)} of ${count(row.occurrences + row.successes)}`, "number"],
+      ["instead", (row) => (row.better_alternative ? short(row.better_alternative.strategy) : ""), "text"],
+    ], "Nothing has failed repeatedly in the same way.", true),
     part("Rules", found.rules, [
       ["", (row) => tag(row.verdict, /AVOID/i.test(row.verdict) ? "bad" : "good")],
       ["rule", (row) => itemLink(row.id, short(row.text, 240))],

@@ -186,8 +186,6 @@ class Writer:
             with translated():
                 if self.files:
                     self.files.checkpoint()
-                    with UNFORKED.lock:
-                        self.session.close()
         finally:
             self.abandon()
             release(self.indexes)

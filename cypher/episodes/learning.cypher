@@ -267,9 +267,8 @@ WITH t, created_at, episodes, successes, score_sum, description, described_at, d
 FOREACH (id IN reworded |
   MERGE (waiting:Pending {id: id})
   ON CREATE SET waiting.ns = $ns, waiting.kind = 'Task', waiting.created_at = $now)
-SET t.created_at = created_at, t.description = description, t.described_at = described_at, t.described_by = described_by,
-    t.type = type, t.type_rule = type_rule, t.typed_at = typed_at, t.typed_by = typed_by, t.episodes = episodes, t.successes = successes,
-    t.score_sum = score_sum
+SET t += {created_at: created_at, description: description, described_at: described_at, described_by: described_by, type: type,
+  type_rule: type_rule, typed_at: typed_at, typed_by: typed_by, episodes: episodes, successes: successes, score_sum: score_sum}
 WITH count(*) AS done
 //? strategies
 UNWIND $strategies AS row
@@ -316,11 +315,14 @@ WITH count(*) AS done
 UNWIND $outcomes AS row
 MATCH (s:Strategy {id: row.strategy})
 MATCH (t:Task {id: row.task})
-MERGE (t)<-[o:OUTCOME {agent: row.agent}]-(s)
-ON CREATE SET o.trials = row.trials, o.successes = row.successes, o.credit_sum = row.credit_sum, o.score_sum = row.score_sum,
-  o.last_at = row.last_at
-ON MATCH SET o.trials = o.trials + row.trials, o.successes = o.successes + row.successes, o.credit_sum = o.credit_sum + row.credit_sum,
-  o.score_sum = o.score_sum + row.score_sum, o.last_at = later(o.last_at, row.last_at)
+OPTIONAL MATCH (t)<-[o:OUTCOME {agent: row.agent}]-(s)
+FOREACH (ignored IN CASE WHEN o IS NULL THEN [1] ELSE [] END |
+  CREATE (s)-[:OUTCOME {agent: row.agent, trials: row.trials, successes: row.successes, credit_sum: row.credit_sum,
+    score_sum: row.score_sum, last_at: row.last_at}]->(t))
+FOREACH (edge IN CASE WHEN o IS NULL THEN [] ELSE [o] END |
+  SET edge.trials = edge.trials + row.trials, edge.successes = edge.successes + row.successes,
+    edge.credit_sum = edge.credit_sum + row.credit_sum, edge.score_sum = edge.score_sum + row.score_sum,
+    edge.last_at = later(edge.last_at, row.last_at))
 WITH count(*) AS done
 //? together
 UNWIND $together AS row

@@ -194,7 +194,14 @@ class Parts:
         return self._maintainer.stats()
 
     def verify(self, *, on_progress: Callable[[int, int], None] | None = None) -> VerifyReport:
-        """Derive every number from the facts again and compare; also check the facts."""
+        """Derive every number from the facts again and compare; also check the facts.
+
+        It works in pages, so that what it holds does not grow with the number of episodes.
+
+        Args:
+            on_progress: called with the number of facts that were read, and of all to read. An
+                episode is read for itself, its task, its agent, and each of its strategies.
+        """
         check_function("on_progress", on_progress)
         return self._maintainer.verify(on_progress)
 

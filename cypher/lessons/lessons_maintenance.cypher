@@ -80,10 +80,12 @@ MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (s)<-[:RECOMMENDS]-(h:Heuristic)
 OPTIONAL MATCH (h)-[d:DERIVED_FROM]->(e:Episode)
-WITH s, h, d, e ORDER BY d.at DESC, e.id DESC
-WITH s, h, collect(CASE WHEN d.supports THEN e.id ELSE null END) AS supporting,
-  collect(CASE WHEN d.supports THEN null ELSE e.id END) AS opposing
-RETURN h.id AS id, h.agent AS agent, h.type AS type, h.text AS text, s.id AS strategy, h.trials AS trials, h.successes AS successes,
+WITH h.id AS id, s.id AS strategy, d.supports AS supports, e.id AS episode, d.at AS at
+ORDER BY at DESC, episode DESC
+WITH id, strategy, collect(CASE WHEN supports THEN episode ELSE null END) AS supporting,
+  collect(CASE WHEN supports THEN null ELSE episode END) AS opposing
+MATCH (h:Heuristic {id: id})
+RETURN id, h.agent AS agent, h.type AS type, h.text AS text, strategy, h.trials AS trials, h.successes AS successes,
        h.credit_sum AS credit_sum, h.score_sum AS score_sum, h.first_at AS first_at, h.last_at AS last_at, h.created_at AS created_at,
        supporting[..5] AS supporting, opposing[..5] AS opposing
 ORDER BY id;
@@ -155,12 +157,14 @@ ORDER BY strategy, agent, error_class;
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (s)<-[:WARNS_AGAINST]-(p:AntiPattern)
-OPTIONAL MATCH (p)-[:OPPOSED_BY]->(h:Heuristic)
-WITH s, p, collect(h.type) AS opposed
 OPTIONAL MATCH (p)-[d:DERIVED_FROM]->(e:Episode)
-WITH s, p, opposed, d, e ORDER BY d.at DESC, e.id DESC
-WITH s, p, opposed, collect(e.id) AS supporting
-RETURN p.id AS id, p.agent AS agent, p.error_class AS error_class, p.text AS text, s.id AS strategy, p.types AS types, opposed,
+WITH p.id AS id, s.id AS strategy, e.id AS episode, d.at AS at
+ORDER BY at DESC, episode DESC
+WITH id, strategy, collect(episode) AS supporting
+MATCH (p:AntiPattern {id: id})
+OPTIONAL MATCH (p)-[:OPPOSED_BY]->(h:Heuristic)
+WITH p, strategy, supporting, collect(h.type) AS opposed
+RETURN p.id AS id, p.agent AS agent, p.error_class AS error_class, p.text AS text, strategy, p.types AS types, opposed,
        p.occurrences AS occurrences,
        p.first_at AS first_at, p.last_at AS last_at, p.created_at AS created_at, supporting[..5] AS supporting
 ORDER BY id;

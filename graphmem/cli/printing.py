@@ -162,8 +162,13 @@ def span(seconds: float | None, without: str = "for good") -> str:
 
 
 @contextmanager
-def progress(label: str, options: Options) -> Iterator[Callable[[int, int | None], None] | None]:
-    """Yield a callback (done, total) that draws a bar on a terminal, else None."""
+def progress(
+    label: str, options: Options, unit: str = ""
+) -> Iterator[Callable[[int, int | None], None] | None]:
+    """Yield a callback (done, total) that draws a bar on a terminal, else None.
+
+    Before the bar it says how much is done of what, in ``unit``.
+    """
     if options.as_json or not sys.stderr.isatty():
         yield None
         return
@@ -176,4 +181,10 @@ def progress(label: str, options: Options) -> Iterator[Callable[[int, int | None
         redirect_stderr=False,
     ) as bar:
         task = bar.add_task(label, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+        def advance(done: int, total: int | None) -> None:
+            of = "" if total is None else f" of {total:,}"
+            said = f"{label} {done:,}{of} {unit}".rstrip()
+            bar.update(task, description=said, completed=done, total=total)
+
+        yield advance

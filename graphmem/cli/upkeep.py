@@ -48,7 +48,7 @@ def rebuild(options: Options) -> None:
     Example:
       graphmem --url ./airline.graph upkeep rebuild
     """
-    with progress("rebuilding", options) as advance:
+    with progress("rebuilding", options, "facts") as advance:
         report = options.memory().upkeep.rebuild(on_progress=advance)
     options.show(
         report,

@@ -20,7 +20,7 @@ def verify(options: Options) -> None:
     Example:
       graphmem --url ./airline.graph verify
     """
-    with progress("verifying", options) as advance:
+    with progress("verifying", options, "facts") as advance:
         report = options.memory().verify(on_progress=advance)
 
     def table() -> None:

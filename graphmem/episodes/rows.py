@@ -218,19 +218,27 @@ def compared(row: Row, stored: Mapping[str, Any]) -> tuple[dict[str, Any], dict[
 
 
 def classify(held: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return the classes under which an episode counts, from its content.
+    """Return the classes of an episode: those of :func:`counts_under`, and what is ``inferred``.
 
-    ``type`` is the type of task that was given, else ``inferred``, that of the wording;
-    ``type_rule`` and ``inferred_rule`` name what decided; ``error_class`` is the class of its
-    error (else of the last error of a step), or None without an error.
+    That is the type of task by its wording, which ``inferred_rule`` decided.
     """
     inferred = infer_task_type(held["task"])
-    given = held.get("task_type")
+    return {**counts_under(held), "inferred": inferred.name, "inferred_rule": inferred.rule}
+
+
+def counts_under(held: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return the classes under which an episode counts, from its content.
+
+    ``type`` is the type of task that was given, else that of the wording; ``type_rule`` names what
+    decided; ``error_class`` is the class of its error (else of the last error of a step), or None
+    without an error.
+    """
+    name, rule = held.get("task_type"), "given"
+    if not name:
+        name, rule = infer_task_type(held["task"])
     return {
-        "type": given or inferred.name,
-        "type_rule": "given" if given else inferred.rule,
-        "inferred": inferred.name,
-        "inferred_rule": inferred.rule,
+        "type": name,
+        "type_rule": rule,
         "error_class": error_class(error_of(held) or "") or None,
     }
 

@@ -91,7 +91,7 @@ class Kind:
             return tx.run(self._procedure("derive"), *options, ids=list(ids), **given, **bounds)
 
         rows = read(*options) if parts == 1 else self._in_parts(tx, read, half_life, parts)
-        rows = list(map(_in_order, rows))
+        rows = _in_order(rows)
         return [self.complete(tx.ns, row) for row in rows] if self.complete else rows
 
     def _in_parts(
@@ -118,7 +118,7 @@ class Kind:
 
     def stored(self, tx: Transaction, ids: Sequence[str]) -> list[Row]:
         """Return the stored items."""
-        return list(map(_in_order, tx.run(self._procedure("stored"), ids=list(ids))))
+        return _in_order(tx.run(self._procedure("stored"), ids=list(ids)))
 
     def put(self, tx: Transaction, ids: Sequence[str], rows: list[Row]) -> int:
         """Replace the stored items; return the number of new ones."""
@@ -145,9 +145,12 @@ class Kind:
         return f"{self.file}.{what}_{self.name}"
 
 
-def _in_order(row: Row) -> Row:
+def _in_order(rows: list[Row]) -> list[Row]:
     """Sort the types of tasks, whose order does not matter."""
-    return row | {name: sorted(row[name]) for name in ("types", "opposed") if name in row}
+    for name in ("types", "opposed"):
+        if rows and name in rows[0]:
+            rows = [{**row, name: sorted(row[name])} for row in rows]
+    return rows
 
 
 def _typed(_: str, row: Row) -> Row:
@@ -460,17 +463,19 @@ def differences_of(
             )
             continue
         for name, value in should.items():
-            if name in was and name not in kind.key and not _same(was[name], value):
+            if name not in was or was[name] == value or name in kind.key:
+                continue
+            if not _close(was[name], value):
                 yield Difference(
                     kind=kind.name, key=key, field=name, stored=was[name], expected=value
                 )
 
 
-def _same(a: Any, b: Any) -> bool:
-    if isinstance(a, float) or isinstance(b, float):
-        return (
-            a is not None
-            and b is not None
-            and math.isclose(a, b, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
-        )
-    return bool(a == b)
+def _close(a: Any, b: Any) -> bool:
+    """Return whether two values are numbers that differ by rounding."""
+    return (
+        (isinstance(a, float) or isinstance(b, float))
+        and a is not None
+        and b is not None
+        and math.isclose(a, b, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+    )

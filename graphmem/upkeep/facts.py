@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from graphmem.episodes.rows import classify, read_contents
+from graphmem.episodes.rows import counts_under, read_contents
 from graphmem.graph.derived import Page, Paged, Rebuilt, Verified, Work
 from graphmem.graph.graph import Transaction
 from graphmem.ids import canonical_json, digest
@@ -80,8 +80,7 @@ def _misclassified(
     for row in tx.run("lessons_maintenance.classes", ids=ids):
         held = contents.get(row["id"])
         if held is not None:
-            expected = classify(held)
-            classes = {name: expected[name] for name in ("type", "type_rule", "error_class")}
+            classes = counts_under(held)
             if any(row[name] != value for name, value in classes.items()):
                 yield row["id"], row, classes
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import os
+import pty
+import re
 import shlex
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +20,7 @@ import pytest
 
 from graphmem import Memory
 from graphmem.cli.main import cli
+from tests.cli.forking import CODE
 from tests.cli.running import HUSH, good, run, start
 
 # Every command on real input
@@ -191,6 +198,28 @@ def test_verify_rebuild_and_erase(seeded: str) -> None:
     assert good("--url", seeded, "verify").code == 0
     missing = run("--url", seeded, "upkeep", "erase", episode_id, "--yes")
     assert (missing.code, episode_id in missing.err) == (2, True)
+
+
+def test_verify_says_how_far_it_is_until_ctrl_c(tmp_path: Path) -> None:
+    url = str(tmp_path / "runs.graph")
+    with Memory.open(url) as memory:
+        memory.learn_many(
+            {"task": f"t{n % 9}", "strategy": f"s{n % 7}", "success": True, "source_key": str(n)}
+            for n in range(6_000)
+        )
+    terminal, end = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", CODE, "--url", url, "verify"], stdout=subprocess.PIPE, stderr=end
+    )
+    said = b""
+    while not re.search(rb"verifying [\d,]+ of 30,000 facts", said):
+        said += os.read(terminal, 4_096)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, b"")
+    assert b"stopped" in os.read(terminal, 4_096)
+    os.close(terminal)
+    os.close(end)
 
 
 def test_verify_exits_with_1_on_a_difference(seeded: str) -> None:

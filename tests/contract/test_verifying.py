@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from uuid import uuid4
 
 import hypothesis
 import hypothesis.strategies as st
 import pytest
 
-from graphmem import Episode
+from graphmem import Episode, Memory
 from graphmem.ids import to_millis
 from graphmem.models import VerifyReport
+from graphmem.policies import rebuilding
 from graphmem.upkeep import counts, facts
 from tests.conftest import Clock, Opener
 from tests.contract.teaching import NOW, dump, histories, tamper
@@ -43,6 +45,7 @@ class Pages:
         self._patch.setattr(counts, "USES", size)
         self._patch.setattr(counts, "RANGE", size)
         self._patch.setattr(facts, "RANGE", size)
+        self._patch.setattr(rebuilding, "PAGE", size)
 
 
 @pytest.fixture
@@ -84,3 +87,27 @@ def test_pages_of_any_size_find_the_same_differences_and_rebuild_the_same(
 
 def _keys(report: VerifyReport) -> set[tuple[str, str, str]]:
     return {(one.kind, one.key, one.field) for one in report.differences}
+
+
+def test_what_it_holds_does_not_grow_with_the_episodes(sizes: Pages) -> None:
+    """All have one task, strategy and agent, so each of these has all episodes."""
+    sizes.of(100)
+    peaks = []
+    seen: list[tuple[int, int]] = []
+    for count in (200, 2_000):
+        with Memory.open("memory:") as memory:
+            memory.learn_many(
+                {"task": "t", "strategy": ["a", "b"], "success": n % 3 > 0, "source_key": str(n)}
+                for n in range(count)
+            )
+            memory.verify()  # whatever is read once and kept
+            seen.clear()
+            tracemalloc.start()
+            try:
+                assert memory.verify(on_progress=lambda *done: seen.append(done)).ok
+                peaks.append(tracemalloc.get_traced_memory()[1])
+            finally:
+                tracemalloc.stop()
+        assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+        assert seen[-1] == (6 * count, 6 * count)  # itself, task, agent, two strategies, event
+    assert peaks[1] < 2 * peaks[0]

@@ -76,8 +76,8 @@ function warning(row) {
   const better = row.better_alternative;
   return el("div", { class: "card error" },
     el("h3", {}, itemLink(row.id, row.strategy)),
-    el("p", {}, `failed ${count(row.occurrences)} times with `, el("b", {}, row.error_class),
-      `, worked ${count(row.successes)} times; ${row.agent}, ${row.task_types.join(", ")}`),
+    el("p", {}, `failed ${count(row.occurrences)} of ${count(row.occurrences + row.successes)} times with `,
+      el("b", {}, row.error_class), `; ${row.agent}, ${row.task_types.join(", ")}`),
     better ? el("p", { class: "good" },
       `better: ${better.strategy} (${worked(better)} on the same ${better.ground})`) : null);
 }
@@ -98,7 +98,7 @@ export async function item(api, id, query) {
   ], rows, "None.");
   const shares = (title, found) => (found.rows.length ? el("section", {}, el("h2", {}, title),
     table([
-      ["", (row) => (row.id ? showLink(row.id, short(row.text ?? row.name)) : short(row.name))],
+      ["", (row) => (row.id ? showLink(row.id, short(row.text ?? row.name, 70)) : short(row.name))],
       ["worked", worked, "number"],
       ["bounds", (row) => bar(row.lower, row.upper, row.successes / row.trials), "bar"],
     ], found.rows),
@@ -182,7 +182,7 @@ export async function lessons(api) {
     el("h1", {}, "Lessons"),
     part("What works", found.heuristics, [
       ["strategy", (row) => itemLink(row.id, short(row.strategy))],
-      ["on", (row) => row.task_type],
+      ["on", (row) => row.task_type, "less"],
       ["agent", (row) => row.agent, "less"],
       ["worked", worked, "number"],
       ["bounds", (row) => bar(row.lower, row.upper, row.confidence), "bar"],

@@ -241,7 +241,7 @@ def _tasks(rows: Iterable[Row], found: Found, crowded: Crowded) -> dict[str, lis
         if is_full(before, before + len(group), RECENT):
             crowded.tasks.add(task)
         for place, row in enumerate(group):
-            kept = {name: row[name] for name in _RECORDED}
+            kept = {name: row[name] for name in _RECORDED if row[name] is not None}
             kept["recent"] = [row["at"]] if place < RECENT else []
             recorded.append(kept)
     new, growing = _split(found["Task"], tasks)

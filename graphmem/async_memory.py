@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from graphmem.config import DEFAULT_NAMESPACE, Settings
-from graphmem.episodes.attempts import AsyncAttempt, Attempt
+from graphmem.episodes.attempts import AsyncAttempt, Attempt, Awaiting
 from graphmem.errors import ForkedError, StoreError
 from graphmem.lessons import Lessons
 from graphmem.levels import Lens, Levels
@@ -103,6 +103,11 @@ class _Threads:
         self._closed = True
         self.reading.shutdown(wait=False)
         self.writing.shutdown(wait=False)
+
+
+def threads_of(memory: AsyncMemory) -> Awaiting:
+    """Return what runs calls of a memory in its threads, for integrations."""
+    return memory._threads
 
 
 class _Awaited(Generic[T_co]):

@@ -74,6 +74,11 @@ class State:
         self.episode_id: str | None = None
 
 
+def leave_unjudged(attempt: Recording) -> None:
+    """Let an error that ends an attempt be no outcome by itself: integrations judge the run."""
+    attempt._state.unjudged = True
+
+
 class Recording:
     """What happens in an attempt, from its beginning to its end."""
 

@@ -23,9 +23,10 @@ from typing import Any
 from pydantic import JsonValue
 from pydantic_core import to_jsonable_python
 
-from graphmem.async_memory import AsyncMemory
+from graphmem.async_memory import AsyncMemory, threads_of
 from graphmem.episodes.attempts import Attempt
 from graphmem.episodes.naming import TOOLS, Strategies, strategies
+from graphmem.episodes.recording import leave_unjudged
 from graphmem.errors import ValidationError
 from graphmem.graph.arguments import check_flag, check_text
 from graphmem.ids import canonical_json
@@ -75,7 +76,7 @@ class Runs:
             check_text("strategy", strategy)
         awaited = memory if isinstance(memory, AsyncMemory) else AsyncMemory(memory)
         self.memory = awaited.memory
-        self.threads = awaited._threads
+        self.threads = threads_of(awaited)
         self.judge = judge_of(outcome)
         self.strategy = strategy
         self.agent = agent
@@ -211,7 +212,7 @@ class Running:
         )
         runs = self._runs
         raised = error if isinstance(error, BaseException) else None
-        attempt._state.unjudged = True  # an error of the run is no outcome by itself
+        leave_unjudged(attempt)
         with runs.going_on("the run was not learned", raised):
             try:
                 with runs.going_on("the strategy is not known", raised):

@@ -133,7 +133,7 @@ export async function item(api, id, query) {
       ["how", (row) => HOW[row.relation] ?? row.relation],
       ["what", (row) => itemLink(row.id, short(row.text))],
       ["worked", (row) => (row.trials ? worked(row) : ""), "number"],
-    ], told.neighbours),
+    ], told.neighbours, undefined, { stacked: true }),
   ].flat();
 }
 

@@ -40,7 +40,7 @@ def translated(query: Query | None = None, path: Path | None = None) -> Iterator
     except (kglite.FileFormatError, kglite.FileError) as error:
         raise StorageError(f"{path or 'the graph file'} is damaged: {error}") from error
     except (kglite.FileIoError, OSError) as error:
-        if _full(error):
+        if full(error):
             raise StorageError(
                 f"{name}the disk is full: this was not written, what was written before is kept; "
                 f"make room and try again ({error})"
@@ -61,7 +61,7 @@ def translated(query: Query | None = None, path: Path | None = None) -> Iterator
         raise StoreError(f"{name}{error}") from error
 
 
-def _full(error: Exception) -> bool:
+def full(error: BaseException | None) -> bool:
     """Return whether there is no room, or no right to more of it."""
     told = re.search(r"\(os error (\d+)\)", str(error))
     number = int(told[1]) if told else getattr(error, "errno", None)

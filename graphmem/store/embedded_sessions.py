@@ -8,6 +8,7 @@ session stays open: where nobody else wrote until it takes the lease again, it g
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
 import weakref
@@ -17,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import kglite
 
-from graphmem.errors import StoreError
+from graphmem.errors import StorageError, StoreError, shown
 from graphmem.forks import UNFORKED, Scratch, when_missed
 from graphmem.store import schema
-from graphmem.store.embedded_errors import locked, translated
+from graphmem.store.embedded_errors import full, locked, translated
 from graphmem.store.embedded_files import (
     WrittenFiles,
     open_reader,
@@ -42,6 +43,8 @@ _IN_THREADS = 4_096
 """The engine computes in threads of its own where a clause has as many rows."""
 _limits: dict[str, int] = {}
 """What each statement is given: in a forked child, which lacks those threads, fewer rows."""
+
+_log = logging.getLogger(__name__)
 
 _LOOK = 0.02
 """Seconds between two looks whether to give the lease back."""
@@ -183,18 +186,33 @@ class Writer:
         try:
             if not self.held and not self._resumed():
                 return
-            with translated():
-                if self.files:
-                    self.files.checkpoint()
+            if self.files:
+                self._checkpoint(self.files)
         finally:
             self.abandon()
             release(self.indexes)
+
+    @staticmethod
+    def _checkpoint(files: WrittenFiles) -> None:
+        """Write a checkpoint, for the last time; where it does not fit, the log has everything."""
+        try:
+            with translated():
+                files.checkpoint()
+        except StorageError as error:
+            if not full(error.__cause__):
+                raise
+            _log.warning(
+                "there is no room for a new graph file beside the log, which has all that was "
+                "learned: %s",
+                shown(str(error.__cause__)),
+            )
 
     def abandon(self) -> None:
         """Give the lease back as it is, for what this session has is not what there is."""
         self.held, self.over = False, True
         if not self.session.closed:
-            # Closing as usual would write a graph file that the manifest does not know.
+            # Closing it writes a graph file that the manifest does not know, even where a statement
+            # changed nothing since the last checkpoint.
             with UNFORKED.lock:
                 self.session.__exit__(StoreError, None, None)
         if self._lock:

@@ -373,7 +373,7 @@ UNTRIED = [deed(READER), deed(READER, type=1, tried=False), deed(HIDDEN, type=1,
 
 
 @pytest.mark.slow
-@hypothesis.settings(max_examples=rounds(10, 3_000))
+@hypothesis.settings(max_examples=rounds(10, 300))
 @hypothesis.given(deeds=DEEDS, scope=st.none() | TYPED)
 @hypothesis.example(deeds=UNTRIED, scope={"can_learn": ["*"], "cannot_learn": ["sql"]})
 def test_what_an_agent_reads_is_as_if_hidden_ones_were_not_there(
@@ -390,7 +390,7 @@ def test_what_an_agent_reads_is_as_if_hidden_ones_were_not_there(
 
 @pytest.mark.neo4j
 @pytest.mark.parametrize("engine", ["neo4j"])
-@hypothesis.settings(max_examples=rounds(2, 100))
+@hypothesis.settings(max_examples=rounds(2, 30))
 @hypothesis.given(deeds=st.lists(DEED, min_size=4, max_size=6), scope=st.none() | TYPED)
 def test_what_an_agent_reads_on_a_server_is_as_if_hidden_ones_were_not_there(
     opened: Opener, clock: Clock, deeds: list[tuple[str, Any]], scope: Any

@@ -16,13 +16,13 @@ from graphmem import Memory, Settings
 from graphmem.errors import SeedingError
 from graphmem.seeding import seed, sources
 from graphmem.seeding.reading import Limits
-from tests.faults.attack import rounds
+from tests.faults.attack import LONG, rounds
 from tests.faults.learner import REPOSITORY
 
 MOST = 400
 """Megabytes that a process may take."""
-SIZE = rounds(17, 1_200) * 1_000_000
-"""Bytes of a bomb, unpacked."""
+SIZE = rounds(17, 450) * 1_000_000
+"""Bytes of a bomb, unpacked; in an attack more than a process may take."""
 BLOCK = 400_000
 
 HEADS = {
@@ -74,7 +74,14 @@ _BODIES: dict[str, tuple[bytes, bytes, bytes]] = {
     "texts": (b"[", b'"a",', b"0]"),
 }
 """How a bomb begins, goes on and ends."""
-BODIES = dict(list(_BODIES.items())[: rounds(4, len(_BODIES))])
+
+
+def bodies(name: str) -> dict[str, tuple[bytes, bytes, bytes]]:
+    """Return four bombs; in an attack, where they are large, each format has others in turn."""
+    first, *others = _BODIES
+    start = 3 * list(HEADS).index(name) if LONG else 0
+    kinds = [first, *(others[(start + number) % len(others)] for number in range(3))]
+    return {kind: _BODIES[kind] for kind in kinds}
 
 
 def blocks(unit: bytes, size: int) -> Iterator[bytes]:
@@ -86,6 +93,14 @@ def blocks(unit: bytes, size: int) -> Iterator[bytes]:
 def bomb(path: Path, head: bytes, body: tuple[bytes, bytes, bytes], tail: bytes) -> Path:
     first, unit, last = body
     return packed(path, [head, first, blocks(unit, SIZE), last, tail])
+
+
+def bombs(folder: Path, name: str) -> list[Path]:
+    """Write the bombs for a format."""
+    head, tail = HEADS[name]
+    return [
+        bomb(folder / f"{kind}.json.gz", head, body, tail) for kind, body in bodies(name).items()
+    ]
 
 
 def packed(path: Path, parts: Iterable[bytes | Iterator[bytes]]) -> Path:
@@ -160,8 +175,7 @@ def test_no_log_takes_more_memory_than_it_may(
 ) -> None:
     monkeypatch.setenv("GRAPHMEM_MAX_RATIO", "100000")  # so that the other limits are what holds
     monkeypatch.setenv("GRAPHMEM_MAX_FILE", "100000000000")
-    head, tail = HEADS[name]
-    paths = [bomb(tmp_path / f"{kind}.json.gz", head, body, tail) for kind, body in BODIES.items()]
+    paths = bombs(tmp_path, name)
     megabytes, lines = peak(SEEDING, *paths)
     assert len(lines) == len(paths)
     assert ("0 1" in lines) == (name != "beside")  # what is beside episodes is passed over
@@ -174,8 +188,7 @@ def test_no_import_takes_more_memory_than_it_may(
 ) -> None:
     monkeypatch.setenv("GRAPHMEM_MAX_RATIO", "100000")
     monkeypatch.setenv("GRAPHMEM_MAX_FILE", "100000000000")
-    head, tail = HEADS[name]
-    paths = [bomb(tmp_path / f"{kind}.json.gz", head, body, tail) for kind, body in BODIES.items()]
+    paths = bombs(tmp_path, name)
     format_name = "jsonl" if name == "jsonl" else "sentinel"
     megabytes, lines = peak(IMPORTING, format_name, *paths)
     assert [line.split()[0] for line in lines] == ["0"] * len(paths)
@@ -226,7 +239,7 @@ def test_a_record_over_a_limit_is_reported_and_the_others_are_learned(tmp_path: 
 @pytest.mark.parametrize("name", HEADS)
 def test_a_file_that_becomes_too_large_ends_there(name: str, tmp_path: Path) -> None:
     head, tail = HEADS[name]
-    path = bomb(tmp_path / "log.json.gz", head, BODIES["spaces"], tail)
+    path = bomb(tmp_path / "log.json.gz", head, _BODIES["spaces"], tail)
     with Memory.open("memory:") as memory:
         for limits, setting in ((Limits(file=1_000_000), "FILE"), (Limits(ratio=20), "RATIO")):
             report = seed(memory.learn_many, sources([str(path)]), limits=limits)

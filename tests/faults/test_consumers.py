@@ -99,7 +99,7 @@ def run_killed_twice(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("round_", range(rounds(3, 50)))
+@pytest.mark.parametrize("round_", range(rounds(3, 20)))
 def test_a_killed_consumer_loses_nothing_and_repeats_what_it_did_not_acknowledge(
     url: str, settings: Settings, tmp_path: Path, round_: int
 ) -> None:
@@ -171,7 +171,7 @@ def test_processes_of_a_group_process_each_event_exactly_once(
 
 @only_neo4j
 @pytest.mark.slow
-@pytest.mark.parametrize("round_", range(rounds(2, 30)))
+@pytest.mark.parametrize("round_", range(rounds(2, 10)))
 def test_one_of_several_consumers_is_killed_and_comes_back(
     url: str, settings: Settings, opened: Opener, tmp_path: Path, round_: int
 ) -> None:
@@ -225,7 +225,7 @@ def check_whole_changes(memory: Memory, acknowledged: list[str]) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("round_", range(rounds(4, 60)))
+@pytest.mark.parametrize("round_", range(rounds(4, 25)))
 def test_a_killed_writer_loses_no_acknowledged_change(
     url: str, settings: Settings, engine: str, round_: int
 ) -> None:

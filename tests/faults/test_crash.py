@@ -32,7 +32,7 @@ from tests.faults.writers import CALLS, RETRY, WRITERS, Heard, check, impatient,
 from tests.neo4j.server import Neo4jServer, Neo4jUnavailable
 
 BATCHES = 8
-ROUNDS = rounds(10, 100)
+ROUNDS = rounds(10, 40)
 CHANCE = 20_260_101
 KILLS = rounds(1, 4)
 
@@ -162,7 +162,7 @@ def test_a_killed_server_loses_nothing_that_was_acknowledged(own_server: Neo4jSe
             memory.learn_many(batch(number))
         undisturbed = content(memory)
 
-    for round_ in range(rounds(2, 20)):
+    for round_ in range(rounds(2, 8)):
         chance = random.Random(CHANCE + round_)
         with (
             Memory.open(own_server.uri, namespace=f"r{round_}", settings=settings) as memory,

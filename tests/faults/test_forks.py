@@ -242,12 +242,12 @@ print("done")
 def test_a_child_forked_at_any_moment_goes_on(folder: str, tmp_path: Path) -> None:
     """Other threads hold whatever lock they hold, or wait for the lease of another process."""
     program = AT_ANY_MOMENT.format(
-        folder=tmp_path / "busy.graph", rounds=rounds(4, 500), patience=rounds(60, 600)
+        folder=tmp_path / "busy.graph", rounds=rounds(4, 150), patience=rounds(60, 600)
     )
     with learning(environment(folder, "default", Settings()), 0, 1, "hold") as holder:
         holder.wait_for("done")
         surroundings = environment(folder, "default", Settings())
-        assert run(program, surroundings, timeout=rounds(240, 36_000)) == ["done"]
+        assert run(program, surroundings, timeout=rounds(240, 1_100)) == ["done"]
 
 
 WHILE_ASKING = """

@@ -71,6 +71,21 @@ print("pending", memory.upkeep.pending(), flush=True)
 memory.close()
 """
 
+CLOSING = """
+import os, resource, signal
+from graphmem import Memory
+from tests.faults.learner import batch
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+with Memory.open() as memory:
+    memory.learn_many(batch(0))
+size = os.stat(os.path.join(os.environ["GRAPHMEM_URL"], "graph.kgl")).st_size
+resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, resource.RLIM_INFINITY))
+with Memory.open() as memory:
+    print(memory.learn("a task", "a strategy", success=True).created, flush=True)
+print("closed", flush=True)
+"""
+
 IMPORTING = """
 import resource, signal, subprocess, sys
 from graphmem import Memory
@@ -151,6 +166,26 @@ def test_a_search_goes_on_where_the_disk_is_full(disk: str, tmp_path: Path) -> N
         assert len(memory.recall("task 5 of many").items) == 5
         assert memory.upkeep.pending() == {"Strategy": 0, "Task": 0}
         assert memory.upkeep.relink().embedded == 0  # what was in memory is in the file
+        assert memory.verify().ok
+
+
+def test_closing_is_no_failure_where_only_a_checkpoint_does_not_fit(tmp_path: Path) -> None:
+    """The log has all that was learned."""
+    url = str(tmp_path / "memory.graph")
+    answer = subprocess.run(
+        [sys.executable, "-c", CLOSING],
+        cwd=REPOSITORY,
+        env=environment(url, "default", Settings(), GRAPHMEM_EMBEDDER="hashing"),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert (answer.stdout.split(), answer.returncode) == (["True", "closed"], 0), answer.stderr
+    [told] = answer.stderr.splitlines()
+    assert "no room for a new graph file" in told
+    with Memory.open(url, settings=Settings(embedder="hashing")) as memory:
+        assert [row.text for row in memory.strategies("a task")] == ["a strategy"]
         assert memory.verify().ok
 
 

@@ -146,7 +146,7 @@ ASKED: list[Callable[[Memory], object]] = [
 ]
 
 
-@pytest.mark.parametrize("round_", range(rounds(12, 2_000)))
+@pytest.mark.parametrize("round_", range(rounds(12, 600)))
 def test_damage_changes_no_answer(
     whole: Path, expected: list[Any], tmp_path: Path, round_: int
 ) -> None:

@@ -61,14 +61,14 @@ def test_every_line_arrives_while_torn_logs_are_recovered(tmp_path: Path) -> Non
     memory.close()
     log = torn / "graph.kgl-wal"
     log.write_bytes(log.read_bytes() + log.read_bytes()[-40:-20])  # an unfinished transaction
-    program = RECOVERING.format(folder=torn, rounds=rounds(15, 2_000))
+    program = RECOVERING.format(folder=torn, rounds=rounds(15, 1_000))
     answer = subprocess.run(
         [sys.executable, "-c", program],
         cwd=REPOSITORY,
         env=environment("memory:", "default", Settings()),
         capture_output=True,
         text=True,
-        timeout=rounds(120, 3_600),
+        timeout=rounds(120, 1_100),
         check=False,
     )
     assert answer.returncode == 0, answer.stderr[-2_000:]

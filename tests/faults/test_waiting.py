@@ -208,7 +208,7 @@ def test_readers_keep_their_copies_while_others_remove_what_is_left(
     with ThreadPoolExecutor(2) as pool:
         removing = [pool.submit(remove) for _ in range(2)]
         try:
-            for _ in range(rounds(20, 5_000)):
+            for _ in range(rounds(20, 2_000)):
                 with Memory.open(folder) as reader:
                     assert reader.stats().episodes == BATCH
         finally:

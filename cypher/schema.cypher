@@ -86,6 +86,27 @@ CREATE (:Tally {id: row.id, ns: row.ns, created_at: row.created_at, agent: row.a
   successes: row.successes})-[:COUNTS]->(a)
 RETURN count(*) AS tallies;
 
+// name: schema.weigh_heuristics
+// mode: write
+// doc: Derives the odds of heuristics that a graphmem before schema version 6 wrote.
+// returns: written integer
+MATCH (h:Heuristic)
+WHERE h.odds IS NULL
+WITH h, odds(h.successes, h.trials - h.successes) AS odds
+SET h.odds = odds
+RETURN count(*) AS written;
+
+// name: schema.weigh_anti_patterns
+// mode: write
+// doc: Counts the successes that oppose anti-patterns that a graphmem before schema version 6 wrote.
+// returns: written integer
+MATCH (p:AntiPattern)
+WHERE p.odds IS NULL
+OPTIONAL MATCH (p)-[:OPPOSED_BY]->(h:Heuristic)
+WITH p, sum(h.successes) AS successes
+SET p.successes = successes, p.odds = odds(p.occurrences, successes)
+RETURN count(*) AS written;
+
 // name: schema.namespace
 // doc: The settings that a namespace keeps (no row: nothing was written in it; null: written before that was kept).
 // returns: success_threshold float, z float, prior_successes float, prior_failures float, established_above float, refuted_below float
@@ -233,11 +254,11 @@ CREATE (n12:Cycle {id: 'properties'})
 SET n12 += {ns: '', created_at: 0, subject: '', kind: '', period: 0.0, amplitude: 0.0, phase: 0.0, p_value: 0.0,
   chi2: 0.0, peak: 0, timezone: '', events: 0, buckets: [0], expected: [0.0], only: '', alpha: 0.0, correction: '', at_least: 0}
 CREATE (n13:Heuristic {id: 'properties'})
-SET n13 += {ns: '', created_at: 0, agent: '', type: '', text: '', trials: 0, successes: 0, credit_sum: 0.0,
-  score_sum: 0.0, first_at: 0, last_at: 0}
+SET n13 += {ns: '', created_at: 0, agent: '', type: '', text: '', trials: 0, successes: 0, odds: 0.0,
+  credit_sum: 0.0, score_sum: 0.0, first_at: 0, last_at: 0}
 CREATE (n14:AntiPattern {id: 'properties'})
 SET n14 += {ns: '', created_at: 0, agent: '', error_class: '', text: '', types: [''], occurrences: 0,
-  first_at: 0, last_at: 0}
+  successes: 0, odds: 0.0, first_at: 0, last_at: 0}
 CREATE (n15:Rule {id: 'properties'})
 SET n15 += {ns: '', created_at: 0, text: '', task: '', source: '', verdict: '', worked: 0, praised: 0, failed: 0,
   blamed: 0, first_at: 0, last_at: 0, worked_at: 0, failed_at: 0, agents: [''], task_types: ['']}

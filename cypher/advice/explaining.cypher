@@ -104,11 +104,8 @@ MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (p:AntiPattern)-[:WARNS_AGAINST]->(s)
 WHERE ($agents IS NULL OR p.agent IN $agents) AND ($types IS NULL OR size([type IN p.types WHERE NOT type IN $types]) = 0)
-MATCH (p)-[:OPPOSED_BY]->(h:Heuristic)
-WITH p.id AS id, s.id AS strategy, sum(h.successes) AS worked
-MATCH (p:AntiPattern {id: id})
-WITH p.agent AS agent, p.error_class AS error_class, min(id) AS id, collect(id) AS ids,
-  collect({id: strategy, types: p.types}) AS strategies, sum(p.occurrences) AS occurrences, sum(worked) AS worked
+WITH p.agent AS agent, p.error_class AS error_class, min(p.id) AS id, collect(p.id) AS ids,
+  collect({id: s.id, types: p.types}) AS strategies, sum(p.occurrences) AS occurrences, sum(p.successes) AS worked
 WITH agent, error_class, id, ids, strategies, occurrences, occurrences + worked AS trials
 RETURN 'anti-pattern' AS kind, id, ids, strategies, agent,
   reduce(known = [], one IN strategies | known + [type IN one.types WHERE NOT type IN known]) AS types, error_class, trials,

@@ -145,10 +145,9 @@ MATCH (s)<-[:WARNS_AGAINST]-(p:AntiPattern)
 WHERE (p.occurrences >= $at_least OR s.merged_into IS NOT NULL OR s.id IN wholes) AND ($agents IS NULL OR p.agent IN $agents)
   AND (any(type IN p.types WHERE type IN $types) OR ($types IS NULL AND any(type IN p.types WHERE type <> 'general'))
     OR (s.id IN $untyped AND 'general' IN p.types))
-MATCH (p)-[:OPPOSED_BY]->(h:Heuristic)
 WITH p.id AS id, coalesce(s.merged_into, s.id) AS whole, coalesce(s.merged_into, s.id) = s.id AS itself, p.agent AS agent,
      p.error_class AS error_class, p.types AS types, p.occurrences AS occurrences, p.first_at AS first_at, p.last_at AS last_at,
-     sum(h.successes) AS successes
+     p.successes AS successes
 ORDER BY itself DESC, id
 WITH agent, error_class, whole, collect(id) AS members, collect(types) AS types, sum(occurrences) AS occurrences,
   sum(successes) AS successes, min(first_at) AS first_at, max(last_at) AS last_at

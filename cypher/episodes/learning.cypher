@@ -32,6 +32,7 @@ RETURN e.id AS id, e.content_hash AS content_hash;
 // doc: in the order of their ids; all were applied. Strategies that were chosen by chance also have {propensity, explore, candidates
 // doc: (JSON)}.
 // option: failed  it failed, with a class of errors
+// option: worked  it succeeded, which speaks against the anti-patterns of its strategies
 // option: typed  its type of task was given
 // option: dated  it has a time
 // option: told  it has an error (or the class of one), feedback, summary, duration, source or extra data
@@ -121,13 +122,20 @@ ON MATCH SET o.trials = o.trials + 1, o.successes = o.successes + $success, o.cr
 SET h.trials = h.trials + 1, h.successes = h.successes + $success, h.credit_sum = h.credit_sum + use.credit
   , h.score_sum = h.score_sum + use.worth
   , h.first_at = earlier_given(h.first_at, $used_at), h.last_at = later_given(h.last_at, $used_at)              //? dated
+SET h.odds = odds(h.successes, h.trials - h.successes)
 SET p.occurrences = p.occurrences + 1                                                                           //? failed
   , p.first_at = earlier_given(p.first_at, $used_at), p.last_at = later_given(p.last_at, $used_at)              //? failed dated
+SET p.odds = odds(p.occurrences, p.successes)                                                                   //? failed
 CREATE (e)-[:USED {rank: use.rank, credit: use.credit, shown: use.shown, applied: true}]->(s)                   //? !chosen
 CREATE (e)-[:USED {rank: use.rank, credit: use.credit, shown: use.shown, applied: true,                         //? chosen
   propensity: use.propensity, explore: use.explore, candidates: use.candidates}]->(s)                           //? chosen
 CREATE (h)-[:DERIVED_FROM {supports: $supports, at: $at}]->(e)
 CREATE (p)-[:DERIVED_FROM {supports: true, at: $at}]->(e)                                                       //? failed
+WITH t, h                                                                                                       //? worked !failed
+OPTIONAL MATCH (h)<-[:OPPOSED_BY]-(p:AntiPattern)                                                               //? worked !failed
+SET p.successes = p.successes + 1                                                                               //? worked !failed
+SET p.odds = odds(p.occurrences, p.successes)                                                                   //? worked !failed
+WITH DISTINCT t, h                                                                                              //? worked !failed
 RETURN t.episodes AS episodes, h.id AS heuristic, h.trials AS trials, h.successes AS successes,
        p.occurrences AS occurrences                                                                             //? failed
        0 AS occurrences                                                                                         //? !failed
@@ -191,6 +199,7 @@ RETURN 'AntiPattern' AS label, n.id AS id, null AS content_hash, n.created_at AS
 // option: heuristics  what works for an agent on a type of tasks
 // option: new_anti_patterns  anti-patterns that are not there yet, with what they begin with
 // option: anti_patterns  what fails for an agent with a class of errors; opposing are heuristics on the same strategy and types
+// option: opposing  heuristics (ids) of which the successes count against anti-patterns, where either changed
 // option: evidence  the latest episodes of heuristics
 // option: failures  the latest episodes of anti-patterns
 // option: new_rules  the sentences that they list
@@ -202,8 +211,8 @@ RETURN 'AntiPattern' AS label, n.id AS id, null AS content_hash, n.created_at AS
 // param: half_life float, new_agents list, new_streams list, new_tasks list, new_strategies list, advanced list, older list
 // param: new_tallies list, tallies list
 // param: tasks list, strategies list, recorded list, used list, chosen list, outcomes list, together list, new_heuristics list
-// param: heuristics list, new_anti_patterns list, anti_patterns list, evidence list, failures list, new_rules list, listed list, rules list
-// param: new_mistakes list, carded list, mistakes list
+// param: heuristics list, new_anti_patterns list, anti_patterns list, opposing list, evidence list, failures list, new_rules list
+// param: listed list, rules list, new_mistakes list, carded list, mistakes list
 // returns: done integer
 //? new
 FOREACH (row IN $new_agents | CREATE (:Agent {id: row.id, ns: $ns, name: row.name, created_at: $now}))
@@ -344,8 +353,8 @@ WITH count(*) AS done
 UNWIND $new_heuristics AS row
 MATCH (s:Strategy {id: row.strategy})
 CREATE (:Heuristic {id: row.id, ns: $ns, created_at: $now, agent: row.agent, type: row.type, text: s.text, trials: row.trials,
-  successes: row.successes, credit_sum: row.credit_sum, score_sum: row.score_sum, first_at: row.first_at, last_at: row.last_at})
-  -[:RECOMMENDS]->(s)
+  successes: row.successes, odds: odds(row.successes, row.trials - row.successes), credit_sum: row.credit_sum, score_sum: row.score_sum,
+  first_at: row.first_at, last_at: row.last_at})-[:RECOMMENDS]->(s)
 WITH count(*) AS done
 //? heuristics
 UNWIND $heuristics AS row
@@ -353,14 +362,14 @@ MATCH (h:Heuristic {id: row.id})
 WITH h, h.trials + row.trials AS trials, h.successes + row.successes AS successes, h.credit_sum + row.credit_sum AS credit_sum,
      h.score_sum + row.score_sum AS score_sum, earlier(h.first_at, row.first_at) AS first_at, later(h.last_at, row.last_at) AS last_at,
      earlier(h.created_at, $now) AS created_at
-SET h.trials = trials, h.successes = successes, h.credit_sum = credit_sum, h.score_sum = score_sum, h.first_at = first_at,
-    h.last_at = last_at, h.created_at = created_at
+SET h.trials = trials, h.successes = successes, h.odds = odds(successes, trials - successes), h.credit_sum = credit_sum,
+    h.score_sum = score_sum, h.first_at = first_at, h.last_at = last_at, h.created_at = created_at
 WITH count(*) AS done
 //? new_anti_patterns
 UNWIND $new_anti_patterns AS row
 MATCH (s:Strategy {id: row.strategy})
 CREATE (p:AntiPattern {id: row.id, ns: $ns, created_at: $now, agent: row.agent, error_class: row.error_class, text: s.text,
-  types: row.types, occurrences: row.trials, first_at: row.first_at, last_at: row.last_at})-[:WARNS_AGAINST]->(s)
+  types: row.types, occurrences: row.trials, successes: 0, odds: 0.0, first_at: row.first_at, last_at: row.last_at})-[:WARNS_AGAINST]->(s)
 WITH p, row
 UNWIND row.opposing AS heuristic
 MATCH (h:Heuristic {id: heuristic})
@@ -377,6 +386,15 @@ WITH p, opposing
 UNWIND opposing AS heuristic
 MATCH (h:Heuristic {id: heuristic})
 MERGE (p)-[:OPPOSED_BY]->(h)
+WITH count(*) AS done
+//? opposing
+UNWIND $opposing AS id
+MATCH (g:Heuristic {id: id})
+MATCH (g)<-[:OPPOSED_BY]-(p:AntiPattern)
+WITH DISTINCT p
+MATCH (p)-[:OPPOSED_BY]->(h:Heuristic)
+WITH p, sum(h.successes) AS successes
+SET p.successes = successes, p.odds = odds(p.occurrences, successes)
 WITH count(*) AS done
 //? evidence
 UNWIND $evidence AS row

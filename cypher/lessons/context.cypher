@@ -109,10 +109,10 @@ RETURN 'sentences' AS part, collect({text: text, supporting: supporting, opposin
 // doc: mistakes (on the tasks with the keys, most frequent first), heuristics and anti-patterns (of the type, best and most certain first,
 // doc: ignoring merging), general rules (best supported first; those of models last), episodes (of the tasks, latest first), merged (a
 // doc: merged strategy, if any; it looks through the strategies only if the store has links of merged ones), others (an agent besides the
-// doc: given ones, if any). The parameters most_... limit the numbers of rows. The column needed of heuristics says how many successes one
-// doc: needs to be as good as that row; that of anti-patterns, how many failures.
-// param: tasks list, keys list, task_type string, consolidation string, at_least integer, at_least_successes integer = 0
-// param: at_least_failures integer, above float = 0.5
+// doc: given ones, if any). The parameters most_... limit the numbers of rows. The column odds of heuristics and anti-patterns says what
+// doc: odds one has at least that is as good as that row; only those with the given odds are looked at.
+// param: tasks list, keys list, task_type string, consolidation string, at_least integer, at_least_failures integer
+// param: heuristic_odds float = 0.0, anti_pattern_odds float = 0.0, above float = 0.5
 // param: most_rules integer, most_mistakes integer, most_heuristics integer, most_anti_patterns integer, most_general_rules integer
 // param: most_episodes integer
 // returns: part string, rows list
@@ -136,7 +136,7 @@ RETURN 'mistakes' AS part,
        collect({type: m.type, correct_decision: m.correct_decision, seen: m.seen, lesson: m.lesson}) AS rows
 UNION ALL
 MATCH (h:Heuristic)
-WHERE h.type = $task_type AND h.ns = $ns AND h.trials >= $at_least AND h.successes >= $at_least_successes
+WHERE h.odds >= $heuristic_odds AND h.type = $task_type AND h.ns = $ns AND h.trials >= $at_least
 WITH h.id AS id, h.agent AS agent, h.text AS strategy, h.trials AS trials, h.successes AS successes
 WITH id, agent, strategy, trials, successes, posterior_mean(successes, trials, $prior_successes, $prior_failures) AS confidence
 WHERE confidence > $above AND ($agents IS NULL OR agent IN $agents)
@@ -145,12 +145,13 @@ ORDER BY lower DESC, confidence DESC, id
 LIMIT $most_heuristics
 RETURN 'heuristics' AS part,
        collect({strategy: strategy, trials: trials, successes: successes, confidence: confidence, lower: lower,
-         needed: needed(lower, $z)}) AS rows
+         odds: odds_at(lower, $z)}) AS rows
 UNION ALL
 MATCH (p:AntiPattern)
-WHERE p.ns = $ns AND p.occurrences >= $at_least_failures AND $task_type IN p.types AND ($agents IS NULL OR p.agent IN $agents)
-MATCH (p)-[:OPPOSED_BY]->(h:Heuristic)
-WITH p.id AS id, p.occurrences AS occurrences, sum(h.successes) AS successes
+WHERE p.odds >= $anti_pattern_odds AND p.occurrences >= $at_least_failures AND p.ns = $ns
+WITH p
+WHERE $task_type IN p.types AND ($agents IS NULL OR p.agent IN $agents)
+WITH p.id AS id, p.occurrences AS occurrences, p.successes AS successes
 WITH id, occurrences, successes, occurrences + successes AS trials
 WITH id, occurrences, successes, posterior_mean(occurrences, trials, $prior_successes, $prior_failures) AS confidence,
      wilson_lower(occurrences, trials, $z) AS lower
@@ -161,7 +162,7 @@ WITH p, occurrences, successes, confidence, lower, id
 ORDER BY lower DESC, confidence DESC, id
 RETURN 'anti-patterns' AS part,
        collect({strategy: p.text, error_class: p.error_class, task_types: p.types, occurrences: occurrences, successes: successes,
-         confidence: confidence, needed: needed(lower, $z)}) AS rows
+         confidence: confidence, odds: odds_at(lower, $z)}) AS rows
 UNION ALL
 MATCH (c:Consolidation {id: $consolidation})
 WITH c, c.ns AS ns WHERE ns = $ns

@@ -192,8 +192,7 @@ WHERE p.ns = $ns AND p.occurrences >= $at_least AND ($agents IS NULL OR p.agent 
   AND ($task_type IS NULL OR $task_type IN p.types)
 MATCH (p)-[:WARNS_AGAINST]->(s:Strategy)
 WHERE s.merged_into IS NULL
-MATCH (p)-[:OPPOSED_BY]->(h:Heuristic)
-WITH p.id AS id, p.occurrences AS occurrences, sum(h.successes) AS successes
+WITH p.id AS id, p.occurrences AS occurrences, p.successes AS successes
 WITH id, occurrences, successes, occurrences + successes AS trials
 WITH id, occurrences, successes, posterior_mean(occurrences, trials, $prior_successes, $prior_failures) AS confidence,
      wilson_lower(occurrences, trials, $z) AS lower, wilson_upper(occurrences, trials, $z) AS upper
@@ -218,11 +217,10 @@ MATCH (w:Strategy)
 WHERE w.ns = $ns AND w.merged_into IS NOT NULL
 MATCH (w)<-[:WARNS_AGAINST]-(p:AntiPattern)
 WHERE ($agents IS NULL OR p.agent IN $agents) AND ($task_type IS NULL OR $task_type IN p.types)
-MATCH (p)-[:OPPOSED_BY]->(h:Heuristic)
-WITH p, w.merged_into AS whole, w.id = w.merged_into AS itself, sum(h.successes) AS successes
+WITH p, w.merged_into AS whole, w.id = w.merged_into AS itself
 ORDER BY itself DESC, p.id
 WITH p.agent AS agent, p.error_class AS error_class, whole, collect(p.id) AS members, collect(p.types) AS types,
-     sum(p.occurrences) AS occurrences, sum(successes) AS successes, min(p.first_at) AS first_at, max(p.last_at) AS last_at
+     sum(p.occurrences) AS occurrences, sum(p.successes) AS successes, min(p.first_at) AS first_at, max(p.last_at) AS last_at
 WHERE occurrences >= $at_least
 WITH agent, error_class, whole, members, reduce(known = [], some IN types | known + [type IN some WHERE NOT type IN known]) AS types,
      occurrences, first_at, last_at, successes, occurrences + successes AS trials

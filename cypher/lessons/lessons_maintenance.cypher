@@ -49,8 +49,8 @@ RETURN count(*) AS removed;
 // option: share  derived from episodes (ids) alone: their share
 // option: part  derived from a range of the episodes, by id
 // param: types list = null
-// returns: agent string, type string, text string, strategy string, trials integer, successes integer, credit_sum float, score_sum float
-// returns: first_at integer, last_at integer, created_at integer, supporting list, opposing list
+// returns: agent string, type string, text string, strategy string, trials integer, successes integer, odds float, credit_sum float
+// returns: score_sum float, first_at integer, last_at integer, created_at integer, supporting list, opposing list
 MATCH (s:Strategy)                                                                                              //? !share
 WHERE s.id IN $ids AND toString(s.ns) = $ns                                                                     //? !share
 MATCH (s)<-[u:USED]-(e:Episode)<-[:RAN]-(a:Agent)                                                               //? !share
@@ -68,14 +68,14 @@ WITH strategy, text, agent, type, count(*) AS trials, sum(CASE WHEN success THEN
      sum(credit) AS credit_sum, sum(credit * score) AS score_sum, min(dated) AS first_at, max(dated) AS last_at,
      min(recorded_at) AS created_at, collect(CASE WHEN success THEN episode ELSE null END) AS supporting,
      collect(CASE WHEN success THEN null ELSE episode END) AS opposing
-RETURN agent, type, text, strategy, trials, successes, credit_sum, score_sum, first_at, last_at, created_at,
-       supporting[..5] AS supporting, opposing[..5] AS opposing
+RETURN agent, type, text, strategy, trials, successes, odds(successes, trials - successes) AS odds, credit_sum, score_sum, first_at,
+       last_at, created_at, supporting[..5] AS supporting, opposing[..5] AS opposing
 ORDER BY strategy, agent, type;
 
 // name: lessons_maintenance.stored_heuristics
 // doc: The heuristics on strategies, as stored.
-// returns: id string, agent string, type string, text string, strategy string, trials integer, successes integer, credit_sum float
-// returns: score_sum float, first_at integer, last_at integer, created_at integer, supporting list, opposing list
+// returns: id string, agent string, type string, text string, strategy string, trials integer, successes integer, odds float
+// returns: credit_sum float, score_sum float, first_at integer, last_at integer, created_at integer, supporting list, opposing list
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (s)<-[:RECOMMENDS]-(h:Heuristic)
@@ -86,7 +86,8 @@ WITH id, strategy, collect(CASE WHEN supports THEN episode ELSE null END) AS sup
   collect(CASE WHEN supports THEN null ELSE episode END) AS opposing
 MATCH (h:Heuristic {id: id})
 RETURN id, h.agent AS agent, h.type AS type, h.text AS text, strategy, h.trials AS trials, h.successes AS successes,
-       h.credit_sum AS credit_sum, h.score_sum AS score_sum, h.first_at AS first_at, h.last_at AS last_at, h.created_at AS created_at,
+       h.odds AS odds, h.credit_sum AS credit_sum, h.score_sum AS score_sum, h.first_at AS first_at, h.last_at AS last_at,
+       h.created_at AS created_at,
        supporting[..5] AS supporting, opposing[..5] AS opposing
 ORDER BY id;
 
@@ -108,7 +109,7 @@ UNWIND $rows AS row
 MATCH (s:Strategy {id: row.strategy})
 WITH row, s, s.ns AS ns WHERE ns = $ns
 CREATE (:Heuristic {id: row.id, ns: $ns, created_at: row.created_at, agent: row.agent, type: row.type, text: row.text, trials: row.trials,
-  successes: row.successes, credit_sum: row.credit_sum, score_sum: row.score_sum, first_at: row.first_at,
+  successes: row.successes, odds: row.odds, credit_sum: row.credit_sum, score_sum: row.score_sum, first_at: row.first_at,
   last_at: row.last_at})-[:RECOMMENDS]->(s)
 RETURN count(*) AS written;
 
@@ -169,6 +170,23 @@ RETURN p.id AS id, p.agent AS agent, p.error_class AS error_class, p.text AS tex
        p.first_at AS first_at, p.last_at AS last_at, p.created_at AS created_at, supporting[..5] AS supporting
 ORDER BY id;
 
+// name: lessons_maintenance.opposing
+// doc: The anti-patterns on strategies whose count of opposing successes, or what follows from it, differs from their heuristics.
+// returns: id string, field string, stored float, expected float
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND toString(s.ns) = $ns
+MATCH (s)<-[:WARNS_AGAINST]-(p:AntiPattern)
+OPTIONAL MATCH (p)-[:OPPOSED_BY]->(h:Heuristic)
+WITH p, sum(h.successes) AS successes
+WITH p.id AS id, p.successes AS counted, p.odds AS odds, successes, odds(p.occurrences, successes) AS expected
+WHERE counted IS NULL OR odds IS NULL OR counted <> successes OR abs(odds - expected) > 0.000000001
+UNWIND [{field: 'successes', stored: toFloat(counted), expected: toFloat(successes)},
+  {field: 'odds', stored: toFloat(odds), expected: expected}] AS one
+WITH id, one.field AS field, one.stored AS stored, one.expected AS expected
+WHERE stored IS NULL OR abs(stored - expected) > 0.000000001
+RETURN id, field, stored, expected
+ORDER BY id, field;
+
 // name: lessons_maintenance.clear_anti_patterns
 // mode: write
 // doc: Removes the anti-patterns on strategies.
@@ -187,19 +205,22 @@ UNWIND $rows AS row
 MATCH (s:Strategy {id: row.strategy})
 WITH row, s, s.ns AS ns WHERE ns = $ns
 CREATE (:AntiPattern {id: row.id, ns: $ns, created_at: row.created_at, agent: row.agent, error_class: row.error_class, text: row.text,
-  types: row.types, occurrences: row.occurrences, first_at: row.first_at, last_at: row.last_at})-[:WARNS_AGAINST]->(s)
+  types: row.types, occurrences: row.occurrences, successes: 0, odds: 0.0, first_at: row.first_at,
+  last_at: row.last_at})-[:WARNS_AGAINST]->(s)
 RETURN count(*) AS written;
 
 // name: lessons_maintenance.link_anti_patterns
 // mode: write
-// doc: Links derived anti-patterns to their sample of episodes.
+// doc: Links derived anti-patterns to their sample of episodes and to the heuristics whose successes oppose them, which it counts.
 // returns: links integer
 UNWIND $rows AS row
 MATCH (p:AntiPattern {id: row.id})
 UNWIND row.opposing AS heuristic
 MATCH (h:Heuristic {id: heuristic})
 CREATE (p)-[:OPPOSED_BY]->(h)
-WITH row.id AS id, row.supporting AS supporting, count(*) AS links
+WITH row.id AS id, row.supporting AS supporting, p, sum(h.successes) AS successes
+SET p.successes = successes, p.odds = odds(p.occurrences, successes)
+WITH id, supporting
 UNWIND supporting AS episode
 MATCH (p:AntiPattern {id: id})
 MATCH (e:Episode {id: episode})

@@ -74,7 +74,8 @@ WITH row.id AS id, h, trials, successes, credit_sum, score_sum, trials <= 0 AS g
      exact AND (won >= 5 OR won = successes) AND (lost >= 5 OR lost = trials - successes) AS exact
 FOREACH (node IN CASE WHEN gone THEN [h] ELSE [] END | DETACH DELETE node)
 FOREACH (left IN CASE WHEN exact AND NOT gone THEN [h] ELSE [] END |
-  SET left.trials = trials, left.successes = successes, left.credit_sum = credit_sum, left.score_sum = score_sum)
+  SET left.trials = trials, left.successes = successes, left.odds = odds(successes, trials - successes), left.credit_sum = credit_sum,
+    left.score_sum = score_sum)
 RETURN id, gone OR exact AS exact, gone OR dated AS dated;
 
 // name: shares.take_anti_patterns
@@ -92,6 +93,19 @@ WITH id, p, occurrences, occurrences <= 0 AS gone, dated, kept >= 5 OR kept = oc
 FOREACH (node IN CASE WHEN gone THEN [p] ELSE [] END | DETACH DELETE node)
 FOREACH (left IN CASE WHEN exact AND NOT gone THEN [p] ELSE [] END | SET left.occurrences = occurrences)
 RETURN id, gone OR exact AS exact, gone OR dated AS dated;
+
+// name: shares.weigh_anti_patterns
+// mode: write
+// doc: Counts the successes that oppose anti-patterns again, where these or their failures became fewer. Rows: {id} of heuristics.
+// returns: written integer
+UNWIND $rows AS row
+MATCH (g:Heuristic {id: row.id})
+MATCH (g)<-[:OPPOSED_BY]-(p:AntiPattern)
+WITH DISTINCT p, p.ns AS ns WHERE ns = $ns
+MATCH (p)-[:OPPOSED_BY]->(h:Heuristic)
+WITH p, sum(h.successes) AS successes
+SET p.successes = successes, p.odds = odds(p.occurrences, successes)
+RETURN count(*) AS written;
 
 // name: shares.times_of_heuristics
 // doc: The times of the heuristics on strategies, derived from the facts; all, or those of given agents and types of task.
@@ -231,7 +245,7 @@ WITH row, h, h.ns AS ns WHERE ns = $ns
 OPTIONAL MATCH (h)-[d:DERIVED_FROM]->(:Episode)
 WITH row, h, collect(d) AS links
 FOREACH (link IN links | DELETE link)
-SET h.created_at = row.created_at, h.trials = row.trials, h.successes = row.successes, h.credit_sum = row.credit_sum,
+SET h.created_at = row.created_at, h.trials = row.trials, h.successes = row.successes, h.odds = row.odds, h.credit_sum = row.credit_sum,
     h.score_sum = row.score_sum, h.first_at = row.first_at, h.last_at = row.last_at
 RETURN count(*) AS written;
 

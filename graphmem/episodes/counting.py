@@ -83,6 +83,7 @@ def addition(row: Row, now: int) -> tuple[list[str], Row]:
     failed = row["error_class"] is not None and not row["success"]
     options = {
         "failed": failed,
+        "worked": row["success"] == 1,
         "typed": row["task_type"] is not None,
         "dated": dated is not None,
         "told": any(row[name] is not None for name in _TOLD),
@@ -333,6 +334,8 @@ def _uses(rows: Iterable[Row], found: Found, crowded: Crowded) -> dict[str, list
             crowded.anti_patterns.add(key)
         types = tally["types"]
         tally["types"], tally["opposing"] = list(types), list(types.values())
+    opposing = {key for tally in patterns.values() for key in tally["opposing"]}
+    opposing |= {key for key, tally in heuristics.items() if tally["successes"]}
     new_strategies, strategies_there = _split(found["Strategy"], strategies)
     new_heuristics, heuristics_there = _split(found["Heuristic"], heuristics)
     new_patterns, patterns_there = _split(found["AntiPattern"], patterns)
@@ -347,6 +350,7 @@ def _uses(rows: Iterable[Row], found: Found, crowded: Crowded) -> dict[str, list
         "heuristics": heuristics_there,
         "new_anti_patterns": new_patterns,
         "anti_patterns": patterns_there,
+        "opposing": sorted(opposing),
         "evidence": evidence,
         "failures": failures,
     }

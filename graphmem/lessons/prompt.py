@@ -53,8 +53,10 @@ STRATEGIES, FAILURES, GENERAL = 5, 3, 5
 CANDIDATES = 6
 """So many strategies, by their counts on such tasks, are estimated for the task."""
 LOOKED_AT, ALL, WALKED = 50, 1_000_000_000, 10
-NEARLY, TYPES = 0.8, 1_000
+NEARLY, TYPES = 0.9, 1_000
 """What is nearly enough to be among the best lessons, and of how many types of tasks to keep it."""
+ROUNDED = 1 - 1e-9
+"""How far rounding may move a bound."""
 MODEL_SHARE = 0.5
 """The worth of a model's rule, relative to a measured rule with the same counts."""
 
@@ -116,8 +118,8 @@ class ContextWriter:
         self._read = graph.read
         self._rules: tuple[tuple[object, ...], list[Row]] = (), []
         """The general rules of the latest asking agent, and what they follow from."""
-        self._needed: dict[str, tuple[int, int]] = {}
-        """By type of task, with how many successes and failures to look for the best lessons."""
+        self._odds: dict[str, tuple[float, float]] = {}
+        """By type of task, the odds from which on to look for the best lessons."""
 
     def write(
         self,
@@ -280,8 +282,8 @@ class ContextWriter:
         """Return what one statement can tell, by parts.
 
         A type can have thousands of lessons, of which the best are told. So only those are looked
-        at that have nearly as many successes, or failures, as the last of them needed before. Where
-        what is found then shows that another could be among the best, all are looked at.
+        at that have nearly the odds that the last of the best needed before. Where what is found
+        then shows that another could be among the best, all are looked at.
         """
         everything = _unrestricted(view)
         asked: dict[str, Any] = {
@@ -290,6 +292,7 @@ class ContextWriter:
             "task_type": task_type or "",
             "consolidation": consolidation_id(self._graph.ns),
             "at_least": view.trials(self._graph.settings),
+            "at_least_failures": view.failures(self._graph.settings),
             "above": self._graph.settings.heuristic_above,
             "most_rules": 2 * RULES,
             "most_mistakes": CARDS,
@@ -299,28 +302,24 @@ class ContextWriter:
             "most_episodes": RECENT,
             "agents": view.agents,
         }
-        failures = view.failures(self._graph.settings)
         whole = everything and view.agents is None and task_type is not None
-        least = self._needed.get(task_type, (0, 0)) if whole and task_type else (0, 0)
+        least = self._odds.get(task_type, (0.0, 0.0)) if whole and task_type else (0.0, 0.0)
         while True:
             rows = self._read(
-                "context.parts",
-                at_least_successes=least[0],
-                at_least_failures=max(failures, least[1]),
-                **asked,
+                "context.parts", heuristic_odds=least[0], anti_pattern_odds=least[1], **asked
             )
             parts = {row["part"]: row["rows"] for row in rows}
             needed = (
-                _needed(parts.get("heuristics", ()), LOOKED_AT),
-                _needed(parts.get("anti-patterns", ()), FAILURES),
+                _odds(parts.get("heuristics", ()), LOOKED_AT),
+                _odds(parts.get("anti-patterns", ()), FAILURES),
             )
             if least[0] <= needed[0] and least[1] <= needed[1]:
                 break
-            least = (0, 0)
+            least = (0.0, 0.0)
         if whole and task_type:
-            if len(self._needed) >= TYPES:
-                self._needed.clear()
-            self._needed[task_type] = (int(NEARLY * needed[0]), int(NEARLY * needed[1]))
+            if len(self._odds) >= TYPES:
+                self._odds.clear()
+            self._odds[task_type] = (NEARLY * needed[0], NEARLY * needed[1])
         return parts
 
     def _on_task(
@@ -433,9 +432,9 @@ def _unrestricted(view: View) -> bool:
     )
 
 
-def _needed(rows: Sequence[Row], most: int) -> float:
-    """Return how many successes (or failures) it takes to be among lessons; 0 with fewer."""
-    return float(rows[-1]["needed"]) if len(rows) >= most else 0.0
+def _odds(rows: Sequence[Row], most: int) -> float:
+    """Return the least odds of what can be among lessons; 0 where there are fewer."""
+    return ROUNDED * float(rows[-1]["odds"]) if len(rows) >= most else 0.0
 
 
 def fitted(lines: list[Line], max_tokens: int, count: Counter) -> str:

@@ -15,7 +15,7 @@ from graphmem.errors import ForkedError, QueryError, StoreError
 from graphmem.notebook.frames import Listed
 from graphmem.store.queries import Query
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 """Schema version that this library writes."""
 
 TEXTS = {"Strategy": "strategies", "Task": "tasks"}

@@ -61,3 +61,5 @@ def upgrade(read: Run, execute: Run) -> None:
     for page in pages(rows, PAGE):
         named = [{**row, "id": tally_id(row["ns"], row["agent"], row["type"])} for row in page]
         execute(procedure("schema.tally"), rows=named)
+    execute(procedure("schema.weigh_heuristics"))
+    execute(procedure("schema.weigh_anti_patterns"))

@@ -89,6 +89,10 @@ class Counts(Paged):
                 Difference(kind="strategies", key=row.pop("id"), field="merged_into", **row)
                 for row in tx.run("lessons_maintenance.merged", ids=ids)
             ]
+            differences += [
+                Difference(kind="anti_patterns", key=row.pop("id"), **row)
+                for row in tx.run("lessons_maintenance.opposing", ids=ids)
+            ]
         return Verified(differences, counted)
 
     def mend(self, tx: Transaction, page: Page) -> Rebuilt:

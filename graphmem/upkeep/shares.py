@@ -61,6 +61,10 @@ class Shares:
                 if kind.label == label:
                     rows = self._rows[kind.name]
                     self._take(kind, [row for row in rows if row[kind.home] in there])
+            if label == HEURISTICS.label:
+                lessons = [row for row in self._rows[HEURISTICS.name] if row["strategy"] in there]
+                for some in pages(lessons, _PAGE):
+                    self._tx.run("shares.weigh_anti_patterns", rows=some)
             if label == RECENT.label:
                 self._renew_recent(page)
             if texts:

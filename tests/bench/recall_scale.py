@@ -239,10 +239,12 @@ _NODES = {
         MATCH (s:Strategy {id: row.strategy})
         CREATE (h:Heuristic {id: row.heuristic, ns: $ns, created_at: $now, agent: 'agent',
           type: 'general', text: s.text, trials: row.trials, successes: row.successes,
-          credit_sum: 1.0, score_sum: 1.0, first_at: $now, last_at: $now})-[:RECOMMENDS]->(s)
+          odds: 0.0, credit_sum: 1.0, score_sum: 1.0, first_at: $now,
+          last_at: $now})-[:RECOMMENDS]->(s)
         CREATE (p:AntiPattern {id: row.id, ns: $ns, created_at: $now, agent: 'agent',
           error_class: 'no route', text: s.text, types: ['general'], first_at: $now,
-          occurrences: row.trials - row.successes, last_at: $now})-[:WARNS_AGAINST]->(s)
+          occurrences: row.trials - row.successes, successes: row.successes, odds: 0.0,
+          last_at: $now})-[:WARNS_AGAINST]->(s)
         CREATE (p)-[:OPPOSED_BY]->(h)
         WITH p, s
         MATCH (s)<-[:USED]-(e:Episode)

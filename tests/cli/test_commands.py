@@ -27,8 +27,8 @@ from tests.cli.running import HUSH, good, run, start
 
 
 def test_init_creates_a_memory_once(url: str) -> None:
-    assert "is ready (schema version 5)" in good("--url", url, "init").out
-    assert good("--url", url, "--json", "init").json == {"url": url, "schema_version": 5}
+    assert "is ready (schema version 6)" in good("--url", url, "init").out
+    assert good("--url", url, "--json", "init").json == {"url": url, "schema_version": 6}
 
 
 def test_learn_and_learn_again(url: str) -> None:

@@ -38,6 +38,7 @@ STORE_WIDE = {
     *("schema.version", "schema.stamp", "schema.indexes", "maintenance.namespaces"),
     "maintenance.inhabited",
     *("schema.count_successes", "schema.uses", "schema.tally"),
+    *("schema.weigh_heuristics", "schema.weigh_anti_patterns"),
 }
 """These concern the store, not a namespace: nobody calls them with what is not theirs."""
 
@@ -303,6 +304,7 @@ def share_rows(target: Asked) -> dict[str, list[dict[str, Any]]]:
     share = {"trials": 0, "successes": 0, "credit_sum": 0.1, "score_sum": 0.1, **late}
     times = {"created_at": 77, "first_at": 77, "last_at": 77}
     held = {"trials": 77, "successes": 7, "credit_sum": 7.0, "score_sum": 7.0, **times}
+    held["odds"] = 7.0
     pair = {"successes": 0, "undated": 0, "weight": 0.1, "last_at": None}
     heuristics, patterns = ids(target, "Heuristic"), ids(target, "AntiPattern")
     outcomes = [
@@ -323,6 +325,7 @@ def share_rows(target: Asked) -> dict[str, list[dict[str, Any]]]:
         "shares.take_co_occurrences": [{**row, "count": 1, **pair} for row in pairs],
         "shares.take_heuristics": [{"id": i, **share} for i in heuristics],
         "shares.take_anti_patterns": [{"id": i, "occurrences": 1, **late} for i in patterns],
+        "shares.weigh_anti_patterns": [{"id": i} for i in heuristics],
         "shares.types_gone": [
             {"id": i, "strategy": s, "types": ["x"], "agent": "shared agent", "error_class": "x"}
             for i in patterns

@@ -52,3 +52,15 @@ def test_the_bounds_hold_the_rate_and_stay_in_the_unit_interval(
     found = bounds(memory, k, n, z)
     rate = k / n if n else 0.5
     assert 0 <= found["lower"] <= rate <= found["upper"] <= 1
+
+
+@hypothesis.given(k=st.integers(0, 10**6), f=st.integers(0, 10**6), z=st.floats(0.1, 5))
+def test_what_has_a_bound_has_the_odds_of_it(memory: Memory, k: int, f: int, z: float) -> None:
+    """So nothing among the best is left out by its odds."""
+    odds = catalog()["schema.weigh_heuristics"].text.split("WITH h, ")[1].split(" AS odds")[0]
+    least = catalog()["context.parts"].text.split("odds: ")[1].split("}) AS rows")[0]
+    lower = bounds(memory, k, k + f, z)["lower"]
+    given = "WITH {successes: $k, trials: $n} AS h, $lower AS lower"
+    cypher = f"{given} RETURN {odds} AS odds, {least} AS least"
+    found = memory.query(cypher, k=k, n=k + f, lower=lower, z=z)[0]
+    assert found["odds"] * (1 + 1e-9) >= found["least"]

@@ -511,6 +511,11 @@ DAMAGE = {
     "evidence of an anti-pattern": (
         "MATCH (n:AntiPattern)-[d:DERIVED_FROM]->() WHERE n.ns = $ns DELETE d"
     ),
+    "the successes against an anti-pattern": (
+        "MATCH (n:AntiPattern) WHERE n.ns = $ns SET n.successes = 9"
+    ),
+    "the odds of an anti-pattern": "MATCH (n:AntiPattern) WHERE n.ns = $ns SET n.odds = 9.0",
+    "the odds of a heuristic": "MATCH (n:Heuristic) WHERE n.ns = $ns SET n.odds = 9.0",
     "what stands against an anti-pattern": (
         "MATCH (n:AntiPattern)-[o:OPPOSED_BY]->() WHERE n.ns = $ns DELETE o"
     ),

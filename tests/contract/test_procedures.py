@@ -33,13 +33,14 @@ PROCEDURES = [
 ANSWERING = (
     *("maintenance.derive", "maintenance.stored", "analysis."),
     *("lessons_maintenance.derive", "lessons_maintenance.stored", "explaining."),
-    *("shares.take", "shares.times", "shares.set", "shares.date"),
+    *("shares.take", "shares.times", "shares.set", "shares.date", "shares.weigh"),
 )
 """Of what begins so each has an answer here."""
 CHANGING = ("lessons", "erasing.", "shares.", "learning.add")
 """Of what begins so and writes each has something to do here, but for UNCHANGING."""
 UNCHANGING = {
     *("lessons.lock_strategies", "lessons_maintenance.lock_rules"),
+    "shares.weigh_anti_patterns",
     *("lessons_maintenance.lock_mistakes", "lessons_maintenance.drop_rules"),
     *("lessons_maintenance.drop_mistakes", "lessons.release"),
     *("lessons.trim_heuristic_evidence", "lessons.trim_anti_pattern_evidence"),

@@ -17,8 +17,10 @@ CREATE = adhoc("CREATE (a:Agent {id: $id, ns: $ns}) RETURN a.id AS id", "write")
 FORGET = (
     adhoc("MATCH (y:Tally) WHERE y.ns = $ns DETACH DELETE y", "write"),
     adhoc("MATCH (t:Task) WHERE t.ns = $ns REMOVE t.successes", "write"),
+    adhoc("MATCH (h:Heuristic) WHERE h.ns = $ns REMOVE h.odds", "write"),
+    adhoc("MATCH (p:AntiPattern) WHERE p.ns = $ns REMOVE p.odds, p.successes", "write"),
 )
-"""What a graphmem before schema version 5 did not keep."""
+"""What a graphmem before schema version 6 did not keep."""
 AGENTS = adhoc("MATCH (a:Agent) WHERE a.ns = $ns RETURN a.id AS id ORDER BY id")
 
 

@@ -190,6 +190,8 @@ def test_a_memory_of_an_older_version_is_brought_up_to_date(closed: Path, first:
     session = kglite.open_session(str(closed / "graph.kgl"), durable="normal")
     session.execute("MATCH (y:Tally) DETACH DELETE y")
     session.execute("MATCH (t:Task) REMOVE t.successes")
+    session.execute("MATCH (h:Heuristic) REMOVE h.odds")
+    session.execute("MATCH (p:AntiPattern) REMOVE p.odds, p.successes")
     session.execute("MATCH (s:Schema) SET s.version = 4")
     session.close()
     (closed / "graph.kgl-manifest").unlink()  # it is of the file before

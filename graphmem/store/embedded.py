@@ -1,9 +1,10 @@
 """The embedded engine: kglite, in this process.
 
 One process writes at a time, by kglite's lease, which it takes for a write and gives back when it
-is idle or others wait; all handles of a process on one folder share it. Others read a snapshot: the
-checkpoint itself if the log is empty, else a copy of checkpoint and log in another folder, which
-has every acknowledged write. Who wrote last has that in its own session.
+is idle or others wait; all handles of a process on one folder share it. Who is alone there opens
+the folder with the lease also to read. Others read a snapshot: the checkpoint itself if the log is
+empty, else a copy of checkpoint and log in another folder, which has every acknowledged write. Who
+wrote last has that in its own session.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from graphmem.store.embedded_files import (
     write_backup,
 )
 from graphmem.store.embedded_lease import Lease, Leases
-from graphmem.store.embedded_locks import readers_of
+from graphmem.store.embedded_locks import can_be_given, readers_of
 from graphmem.store.embedded_query import Asker
 from graphmem.store.embedded_sessions import (
     ENGINE,
@@ -161,7 +162,7 @@ class EmbeddedStore:
         In the second case it takes the lease, unless another process wrote since.
         """
         writer = self._writer
-        if writer is None or self._closed:
+        if writer is None or writer.resting or self._closed:
             return False
         return writer.held or (writer.unchanged() and self.try_writing())
 
@@ -450,6 +451,10 @@ class EmbeddedStore:
         with self._reading:
             self._check_open()
             reader = self._reader
+            if writer is None and reader is None:
+                writer = self._writer or self._open_resting()  # or another thread was quicker
+                if writer is not None and writer.readable(self._settings.snapshot_seconds):
+                    return writer
             if reader and reader.at >= self._lease.abandoned:
                 same = signature_of(self.folder) == reader.signature
                 if same:
@@ -465,6 +470,23 @@ class EmbeddedStore:
                 return reader
             reader.close()
         return self._writable()  # which brings it to the present version
+
+    def _open_resting(self) -> Writer | None:
+        """Open the folder as a writer does, and give the lease back before anything is written.
+
+        The first write then goes on with what was read, and a log that a killed process left is
+        read once. None where other processes are there, which this would hold up, or this one
+        may not write: a snapshot does for reading.
+        """
+        if self.folder is None or not can_be_given() or not holds_graph(self.folder):
+            return None
+        if readers_of(self.folder):
+            return None
+        writer = self._lease.try_take(self, self._open_writer)
+        if writer is None:
+            return None
+        writer.rest()
+        return self._own(writer)
 
     def _drop_reader(self) -> None:
         reader, self._reader = self._reader, None

@@ -60,7 +60,16 @@ _POLL = 0.05
 VECTORS = "vectors"
 """The folder of vectors within that of the memory."""
 CHECKPOINT_BYTES = 64 * 1024 * 1024
+"""A log may be so long without a checkpoint."""
+FOLDED_BYTES = 8 * 1024 * 1024
+"""A log may be so long where a checkpoint takes little of the time."""
 _HANDED_BYTES = 256 * 1024
+_READ = 128
+"""The engine reads a log of this part of the graph file longer than it writes that file."""
+RARELY = 16.0
+"""How many times as long as a checkpoint takes there is none, unless the log grows fast."""
+_WRITTEN = 100e6
+"""Bytes of a graph file that are written in a second, where none was written yet."""
 _REMEDY = (
     "restore a backup (graphmem restore), or go on with what is there: graphmem doctor "
     "--accept-loss"
@@ -98,6 +107,10 @@ class WrittenFiles:
             self._position = known.position
         self._mark = log.mark._replace(checkpoint=known.checkpoint)
         self._manifest = replace(known, mark=self._mark)
+        self._took = graph.bytes / _WRITTEN if graph else 0.0
+        """Seconds of the last checkpoint."""
+        self._folded = time.monotonic()
+        """When it was."""
         self._written = self._manifest == stored
         if self._written:
             self._file = (folder / MANIFEST).open("r+b", buffering=0)
@@ -141,7 +154,7 @@ class WrittenFiles:
             return
         if self._log and self._mark.transactions:
             self._position = number_at(self._log, self._mark.start)
-        before = self._manifest
+        before, began = self._manifest, time.monotonic()
         self._manifest = replace(before, saving=True)
         self._write()
         with UNFORKED.lock:
@@ -157,24 +170,31 @@ class WrittenFiles:
         )
         self._mark = Mark(number)
         self._write()
+        self._folded = time.monotonic()
+        self._took = self._folded - began
 
     @property
     def grown(self) -> bool:
         """Whether the log is so long that a checkpoint pays.
 
-        Half of the graph file keeps the average cost of a transaction constant.
+        Half of the graph file keeps the average cost of a transaction constant where the log grows
+        fast. Where it grows slowly, a shorter one takes little of the time, and saves more of it
+        after a crash.
         """
-        graph = self._manifest.graph
-        return self._mark.end > max(CHECKPOINT_BYTES, graph.bytes // 2 if graph else 0)
+        if self._longer_than(CHECKPOINT_BYTES, 2):
+            return True
+        slowly = self._longer_than(FOLDED_BYTES, _READ)
+        return slowly and time.monotonic() - self._folded > RARELY * self._took
 
     @property
     def long(self) -> bool:
-        """Whether it takes the next writer longer to read the log than this one a checkpoint.
+        """Whether it takes the next writer longer to read the log than this one a checkpoint."""
+        return self._longer_than(_HANDED_BYTES, _READ)
 
-        A megabyte of the log takes about as long to read as one of the graph file to write.
-        """
+    def _longer_than(self, least: int, part: int) -> bool:
+        """Return whether the log is longer than some bytes, and than a part of the graph file."""
         graph = self._manifest.graph
-        return self._mark.end > max(_HANDED_BYTES, graph.bytes if graph else 0)
+        return self._mark.end > max(least, graph.bytes // part if graph else 0)
 
     def close(self) -> None:
         """Release the files."""

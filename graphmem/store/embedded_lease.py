@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import os
 import threading
@@ -12,11 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from graphmem.errors import LockedError
+from graphmem.errors import LockedError, StoreError
 from graphmem.forks import in_child
 from graphmem.store.embedded_errors import locked
 from graphmem.store.embedded_locks import changed_hands, owner_of
 from graphmem.store.embedded_queue import Queue
+
+_log = logging.getLogger(__name__)
 
 _POLL = 0.05
 """Seconds between two looks at the line."""
@@ -125,6 +128,18 @@ class Lease(Generic[W]):
         finally:
             if waits:
                 self._end_waiting()
+
+    def try_take(self, user: object, opened: Callable[[], W]) -> W | None:
+        """Open the first writer; None where one is there or comes, or it cannot be opened now."""
+        with self._changed:
+            if self._busy or self._writer is not None:
+                return None
+            self._busy = True
+        try:
+            return self._open(user, opened)
+        except StoreError as error:
+            _log.debug("%s is read as a snapshot: %s", self._folder, error)
+            return None
 
     def join(self, user: object) -> W | None:
         """Return the writer of this process, if there is one; it may not have the lease now.

@@ -67,6 +67,11 @@ class HeldLock:
             self._readers = None
 
 
+def can_be_given() -> bool:
+    """Return whether a session can give its lock back while it stays open."""
+    return fcntl is not None and Path("/dev/fd").is_dir()
+
+
 def held_lock(folder: Path) -> HeldLock | None:
     """Return the lock of the session that this process has open on a folder, if it can be given.
 

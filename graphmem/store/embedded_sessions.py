@@ -76,6 +76,8 @@ class Writer:
         """Whether this process has the lease; only who has ``lock``, or opens it, changes that."""
         self.over = False
         """It was closed, or what it has is not what there is."""
+        self.resting = False
+        """It was opened to read, and nobody has written since."""
         self.lock = threading.RLock()
         self._depth = 0
         """How many transactions are within each other."""
@@ -125,6 +127,19 @@ class Writer:
                     self._give()
         finally:
             self.lock.release()
+
+    def rest(self) -> None:
+        """Give the lease back before the first write, with all that a log held in the graph file.
+
+        To read the log again would take the next process longer than this one the checkpoint.
+        """
+        with self.lock:
+            if self.held and not self._depth:
+                with contextlib.suppress(kglite.KgError, OSError):
+                    if self.files:
+                        self.files.checkpoint()
+                self._give()
+                self.resting = not self.held
 
     def acknowledge(self) -> None:
         """Note that a transaction is in the log, and write a checkpoint when that pays.
@@ -177,7 +192,7 @@ class Writer:
         if not self.unchanged() or vectors_of(self.folder) != self._vectors:
             return False
         self._taken = self._used = time.monotonic()
-        self.held = True
+        self.held, self.resting = True, False
         self._again.set()
         return True
 

@@ -1,0 +1,115 @@
+"""Opening a folder again: its graph is loaded once, also to write, and a long log is read once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from graphmem import Memory, Settings
+from graphmem.store import embedded_files
+from graphmem.store.embedded_files import LOG, kglite
+from graphmem.store.manifest import LOG_HEADER
+from tests.faults.learner import BATCH, Learner, batch, content, environment, learning
+from tests.faults.sharer import learn
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="the lease is held until closing there")
+
+FRESH = Settings(snapshot_seconds=0)
+
+
+@pytest.fixture
+def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Each graph that the engine loads from here on."""
+    seen: list[str] = []
+    load = kglite.open_session
+
+    def noting(path: str, **options: object) -> kglite.Session:
+        seen.append(path)
+        return load(path, **options)
+
+    monkeypatch.setattr(embedded_files.kglite, "open_session", noting)
+    return seen
+
+
+def learn_elsewhere(folder: str) -> None:
+    command = [sys.executable, "-m", "graphmem", "learn", "task 1", "elsewhere", "--success"]
+    subprocess.run(
+        command, env=environment(folder, "default", FRESH), check=True, capture_output=True
+    )
+
+
+def test_the_first_write_goes_on_with_what_was_read(folder: str, loads: list[str]) -> None:
+    """As long as no other process wrote; else it has what that one wrote."""
+    with Memory.open(folder) as memory:
+        memory.learn_many(batch(0))
+    loads.clear()
+    with Memory.open(folder, settings=FRESH) as memory, Memory.open(folder) as same:
+        assert memory.stats().episodes == BATCH
+        assert not memory.store.writing
+        assert learn(memory, "own", 0).created
+        assert memory.store.writing
+        assert same.stats().episodes == BATCH + 1
+        assert len(loads) == 1
+    with Memory.open(folder, settings=FRESH) as memory:
+        assert memory.stats().episodes == BATCH + 1
+        learn_elsewhere(folder)
+        assert learn(memory, "own", 1).created
+        assert memory.stats().episodes == BATCH + 3
+        assert memory.verify().ok
+    assert len(loads) == 3
+
+
+def test_who_reads_beside_others_holds_up_nobody(
+    folder: str, holder: Learner, loads: list[str]
+) -> None:
+    """A process that has the folder open, even if it only reads, keeps the lease to be had."""
+    with Memory.open(folder, settings=FRESH) as memory:
+        assert memory.stats().snapshot_age is not None  # the other one writes
+    holder.let_go()
+    assert holder.finish() == 0
+    loads.clear()
+    with Memory.open(folder, settings=FRESH) as memory:
+        assert memory.stats().episodes == BATCH
+        assert learn(Memory.open(folder), "own", 0).created
+        learn_elsewhere(folder)
+        assert memory.stats().episodes == BATCH + 2
+
+
+def test_what_a_killed_process_left_in_the_log_is_read_once(
+    folder: str, tmp_path: Path, loads: list[str]
+) -> None:
+    with learning(environment(folder, "default", FRESH), 0, 8, "hold") as learner:
+        learner.wait_for("done")
+    assert (Path(folder) / LOG).stat().st_size > LOG_HEADER
+    with Memory.open(folder) as memory:
+        assert memory.stats().episodes == 8 * BATCH
+        assert (Path(folder) / LOG).stat().st_size <= LOG_HEADER
+        found = content(memory)
+        assert learn(memory, "own", 0).created
+        assert memory.verify().ok
+    assert len(loads) == 1
+    with Memory.open(tmp_path / "undisturbed.graph") as memory:
+        for number in range(8):
+            memory.learn_many(batch(number))
+        assert content(memory) == found
+
+
+def test_a_log_that_grows_slowly_is_folded_early(
+    folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where checkpoints would take much of the time, it may grow."""
+    monkeypatch.setattr(embedded_files, "FOLDED_BYTES", 20_000)
+    for rarely, folded in ((0.0, True), (1e9, False)):
+        monkeypatch.setattr(embedded_files, "RARELY", rarely)
+        where, sizes = Path(folder, str(folded)), []
+        with Memory.open(where) as memory:
+            learn(memory, "first", 0)
+        with Memory.open(where) as memory:
+            for number in range(60):
+                learn(memory, "own", number)
+                sizes.append((where / LOG).stat().st_size)
+        assert (max(sizes) < 40_000) == folded

@@ -446,30 +446,41 @@ class EmbeddedStore:
             writer = self._lease.join(self)
             if writer is not None:
                 self._own(writer)
-        if writer is not None and writer.readable(self._settings.snapshot_seconds):
+        seconds = self._settings.snapshot_seconds
+        if writer is not None and writer.readable(seconds):
             return writer
         with self._reading:
             self._check_open()
-            reader = self._reader
-            if writer is None and reader is None:
+            if writer is None and self._reader is None:
                 writer = self._writer or self._open_resting()  # or another thread was quicker
-                if writer is not None and writer.readable(self._settings.snapshot_seconds):
+                if writer is not None and writer.readable(seconds):
                     return writer
-            if reader and reader.at >= self._lease.abandoned:
-                same = signature_of(self.folder) == reader.signature
-                if same:
-                    reader.at = time.monotonic()
-                if same or time.monotonic() - reader.at < self._settings.snapshot_seconds:
-                    return reader
-            self._drop_reader()
-            reader = Reader(self.folder)
-            if not reader.outdated:
-                self._reader = reader
-                if writer is not None:
-                    self._lease.leave_behind(writer)
+            reader = self._snapshot(self.folder, writer)
+        return reader or self._writable()  # which brings it to the present version
+
+    def _snapshot(self, folder: Path, writer: Writer | None) -> Reader | None:
+        """Return a snapshot in place of a writer that is out of date; None if its version is.
+
+        The caller guards the reader.
+        """
+        reader = self._reader
+        if reader and reader.at >= self._lease.abandoned:
+            same = signature_of(folder) == reader.signature
+            if same:
+                reader.at = time.monotonic()
+            if same or time.monotonic() - reader.at < self._settings.snapshot_seconds:
                 return reader
+        self._drop_reader()
+        reader = Reader(folder)
+        if reader.outdated:
             reader.close()
-        return self._writable()  # which brings it to the present version
+            return None
+        self._reader = reader
+        if writer is not None:
+            self._lease.leave_behind(writer)
+            if writer.over and self._writer is writer:
+                self._writer = None  # and with it a graph
+        return reader
 
     def _open_resting(self) -> Writer | None:
         """Open the folder as a writer does, and give the lease back before anything is written.

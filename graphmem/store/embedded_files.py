@@ -473,7 +473,7 @@ def _snapshot(folder: Path) -> Snapshot | None:
             if log.exists():
                 shutil.copyfile(log, scratch / LOG)
             if before:
-                shutil.copyfile(graph, scratch / GRAPH)
+                _link(graph, scratch / GRAPH)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -492,6 +492,14 @@ def _snapshot(folder: Path) -> Snapshot | None:
             raise type(error)(str(error).replace(str(scratch), str(folder))) from error
         # kglite has read both files: nothing of the copy need stay on the disk.
         return Snapshot(session, copied=True)
+
+
+def _link(graph: Path, name: Path) -> None:
+    """Give a graph file another name, or copy it: it is replaced, never changed in place."""
+    try:
+        name.hardlink_to(graph)
+    except OSError:  # on another disk, of another user, or not supported
+        shutil.copyfile(graph, name)
 
 
 def _alone(graph: Path, file: BinaryIO) -> str:

@@ -1,4 +1,4 @@
-"""One million episodes in the embedded engine, learned as ever, and then asked.
+"""One million episodes in the embedded engine, learned as ever, opened again, and then asked.
 
 32 agents attempt 20,000 tasks of eight types, the popular ones far more often, each in one to three
 of 2,000 ways: a type has 250 of its own, a task twelve that are usual for it. A way works in a
@@ -12,8 +12,10 @@ so that a second run goes on where the first one was stopped. Each run adds some
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import random
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,7 +24,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Self
 
+import kglite
+
 from graphmem import Episode, Memory, Settings
+from graphmem.store.embedded_files import GRAPH, LOG, file_size
 from tests.bench import workload
 from tests.bench.loop_speed import p50
 from tests.bench.policies import millis
@@ -40,6 +45,8 @@ VERBS = (
 NOUNS = ("history", "fixtures", "schema", "examples", "logs", "index", "owner", "manual")
 BEGIN = datetime(2025, 1, 1, tzinfo=UTC)
 BATCH = 20_000
+LEFT = 2_000
+"""Episodes in the log that a killed process leaves."""
 CALLS = 200
 CANDIDATES = 15
 
@@ -54,7 +61,10 @@ def scale(folder: Path, scale: float) -> list[Result]:
     apart(_filled, few, small, steps)
     return [
         *apart(_filled, many, large, steps),
+        *apart(_loaded, many, large, "to read"),
+        *apart(_loaded, many, large, "to write", durable="normal"),
         *apart(_reopened, many, large),
+        *_killed(many, large, steps, max(200, int(LEFT * scale))),
         *apart(_learned, few, many, small, large, calls),
         *apart(_asked, many, large, calls),
         *apart(_verified, many, large),
@@ -142,6 +152,42 @@ def _filled(folder: Path, size: int, steps: int) -> list[Result]:
 # What it costs
 
 
+def _loaded(folder: Path, size: int, what: str, **options: Any) -> list[Result]:
+    """Let the engine alone load the same file."""
+    started, used = time.perf_counter(), time.process_time()
+    session = kglite.open_session(str(folder / GRAPH), **options)
+    passed, spent = time.perf_counter() - started, time.process_time() - used
+    session.__exit__(RuntimeError, None, None)  # without a checkpoint
+    figure = f"{passed:.2f} s, processor {spent:.2f} s, peak {peak()} MB"
+    return [Result(f"`kglite.open_session` alone, {size:,} episodes, {what}", figure, "", "", "")]
+
+
+def _killed(folder: Path, size: int, steps: int, left: int) -> list[Result]:
+    """Kill a process that learned, and open the folder again."""
+    child = multiprocessing.get_context("spawn").Process(target=_left, args=(folder, steps, left))
+    child.start()
+    child.join()
+    assert child.exitcode == -signal.SIGKILL
+    return [*apart(_replayed, folder, size), *apart(_replayed, folder, size)]
+
+
+def _left(folder: Path, steps: int, left: int) -> None:
+    first = random.Random().randrange(10**8, 10**9)
+    with Memory.open(folder, settings=Settings()) as memory:
+        memory.learn_many([attempt(number, steps) for number in range(first, first + left)])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _replayed(folder: Path, size: int) -> list[Result]:
+    log, started, used = file_size(folder / LOG), time.perf_counter(), time.process_time()
+    with Memory.open(folder, settings=Settings(count_reads=False)) as memory:
+        memory.strategies()
+        passed, spent = time.perf_counter() - started, time.process_time() - used
+    what = f"reopening {size:,} episodes with a log of {log / 1e6:,.1f} MB"
+    figure = f"{passed:.2f} s, processor {spent:.2f} s, peak {peak()} MB"
+    return [Result(what, figure, "", "", "")]
+
+
 def _reopened(folder: Path, size: int) -> list[Result]:
     before, started = peak(), time.perf_counter()
     with Memory.open(folder, settings=Settings()) as memory:
@@ -159,7 +205,9 @@ def _reopened(folder: Path, size: int) -> list[Result]:
     return [
         Result(f"{what} and the first `strategies`", f"{read:.2f} s", "", "", "5 s"),
         Result(f"{what}: the first `context` after that", millis(first), "", "", ""),
-        Result(f"{what}: the first `learn`, which takes the lease", f"{wrote:.2f} s", "", "", ""),
+        Result(
+            f"{what}: the first `learn`, which takes the lease again", f"{wrote:.2f} s", "", "", ""
+        ),
         Result(f"{what}: closing after it, which writes the file", f"{closed:.2f} s", "", "", ""),
         Result(
             f"memory for {size:,} episodes, opened and asked once",

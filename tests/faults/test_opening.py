@@ -6,12 +6,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import kglite
 import pytest
 
 from graphmem import Memory, Settings
 from graphmem.store import embedded_files
-from graphmem.store.embedded_files import LOG, kglite
+from graphmem.store.embedded_files import LOG
 from graphmem.store.manifest import LOG_HEADER
 from tests.faults.learner import BATCH, Learner, batch, content, environment, learning
 from tests.faults.sharer import learn
@@ -27,11 +29,11 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
     load = kglite.open_session
 
-    def noting(path: str, **options: object) -> kglite.Session:
+    def noting(path: str, **options: Any) -> kglite.Session:
         seen.append(path)
         return load(path, **options)
 
-    monkeypatch.setattr(embedded_files.kglite, "open_session", noting)
+    monkeypatch.setattr(kglite, "open_session", noting)
     return seen
 
 
@@ -105,7 +107,7 @@ def test_a_log_that_grows_slowly_is_folded_early(
     monkeypatch.setattr(embedded_files, "FOLDED_BYTES", 20_000)
     for rarely, folded in ((0.0, True), (1e9, False)):
         monkeypatch.setattr(embedded_files, "RARELY", rarely)
-        where, sizes = Path(folder, str(folded)), []
+        where, sizes = Path(folder, str(folded)), list[int]()
         with Memory.open(where) as memory:
             learn(memory, "first", 0)
         with Memory.open(where) as memory:

@@ -132,7 +132,7 @@ ORDER BY at DESC, episode DESC;
 // name: recall.warnings
 // doc: The anti-patterns, on types of tasks (null: on all), of strategies that failed more often with their error than they worked; for
 // doc: some strategies (untyped), those on tasks without a type. Merged strategies count as one. Where a strategy counts by
-// doc: itself, what failed too seldom is left out first.
+// doc: itself, what failed too seldom, or too seldom for how often it worked, is left out first.
 // param: types list = null, untyped list = [], at_least integer = 2, above float = 0.5
 // returns: id string, agent string, strategy_id string, strategy string, error_class string, task_types list, occurrences integer
 // returns: successes integer, confidence float, lower float, upper float, status string, first_at integer, last_at integer, members list
@@ -142,7 +142,9 @@ WITH collect(s.merged_into) AS wholes
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (s)<-[:WARNS_AGAINST]-(p:AntiPattern)
-WHERE (p.occurrences >= $at_least OR s.merged_into IS NOT NULL OR s.id IN wholes) AND ($agents IS NULL OR p.agent IN $agents)
+WHERE (p.occurrences >= $at_least
+    AND posterior_mean(p.occurrences, p.occurrences + p.successes, $prior_successes, $prior_failures) > $above
+    OR s.merged_into IS NOT NULL OR s.id IN wholes) AND ($agents IS NULL OR p.agent IN $agents)
   AND (any(type IN p.types WHERE type IN $types) OR ($types IS NULL AND any(type IN p.types WHERE type <> 'general'))
     OR (s.id IN $untyped AND 'general' IN p.types))
 WITH p.id AS id, coalesce(s.merged_into, s.id) AS whole, coalesce(s.merged_into, s.id) = s.id AS itself, p.agent AS agent,

@@ -373,7 +373,7 @@ UNTRIED = [deed(READER), deed(READER, type=1, tried=False), deed(HIDDEN, type=1,
 
 
 @pytest.mark.slow
-@hypothesis.settings(max_examples=rounds(10, 300))
+@hypothesis.settings(max_examples=rounds(10, 1_000))
 @hypothesis.given(deeds=DEEDS, scope=st.none() | TYPED)
 @hypothesis.example(deeds=UNTRIED, scope={"can_learn": ["*"], "cannot_learn": ["sql"]})
 def test_what_an_agent_reads_is_as_if_hidden_ones_were_not_there(

@@ -18,6 +18,7 @@ import sys
 from pathlib import Path
 
 from tests.bench import (
+    asked_server,
     embedding,
     forecasting,
     integrations,
@@ -73,6 +74,7 @@ SERVER = (
     *lessons_server.BENCHMARKS,
     *recall_server.BENCHMARKS,
     *writers_server.BENCHMARKS,
+    *asked_server.BENCHMARKS,
 )
 
 

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from tests.bench import (
+    asked_server,
     embedded,
     embedding,
     erasing,
@@ -67,6 +68,7 @@ def main() -> None:
         ui,
         writers,
         writers_server,
+        asked_server,
         mcp,
     )
     benchmark = next(m.BENCHMARKS[name] for m in modules if name in m.BENCHMARKS)

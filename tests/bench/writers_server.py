@@ -116,11 +116,11 @@ def client(place: int, count: int) -> None:
 
 def at_once(clients: Sequence[Client], tag: str, agents: str, server: int | None) -> Took:
     """Have clients learn at the same time."""
-    before, started = _processor(server), time.perf_counter()
+    before, started = processor(server), time.perf_counter()
     for one in clients:
         one.ask(tag, agents)
     told = [one.answer() for one in clients]
-    seconds, after = time.perf_counter() - started, _processor(server)
+    seconds, after = time.perf_counter() - started, processor(server)
     waits = sorted(wait for one in told for wait in one["waits"])
     return Took(
         rate=len(waits) / seconds,
@@ -134,7 +134,7 @@ def at_once(clients: Sequence[Client], tag: str, agents: str, server: int | None
 def writers_server(_: Path, scale: float) -> list[Result]:
     """Sixteen processes that share strategies and tasks, against one of them alone."""
     each = max(int(EACH * scale), 20)
-    server = _listener(urlsplit(os.environ["NEO4J_URI"]).port or 7687)
+    server = listener(urlsplit(os.environ["NEO4J_URI"]).port or 7687)
     with opened() as memory:
         memory.learn_many(episodes(0, KNOWN))
         clients = [Client(place, each) for place in range(CLIENTS)]
@@ -193,7 +193,7 @@ def _told(what: str, took: Took, alone: Took) -> list[Result]:
     return results
 
 
-def _listener(port: int) -> int | None:
+def listener(port: int) -> int | None:
     """Return the process of this machine that listens on a port; None where that is not known."""
     sockets = set()
     for table in ("tcp", "tcp6"):
@@ -209,7 +209,7 @@ def _listener(port: int) -> int | None:
     return None
 
 
-def _processor(process: int | None) -> float | None:
+def processor(process: int | None) -> float | None:
     """Return the seconds of processor time that a process has taken."""
     if process is None:
         return None

@@ -136,7 +136,9 @@ RETURN 'mistakes' AS part,
        collect({type: m.type, correct_decision: m.correct_decision, seen: m.seen, lesson: m.lesson}) AS rows
 UNION ALL
 MATCH (h:Heuristic)
-WHERE h.odds >= $heuristic_odds AND h.type = $task_type AND h.ns = $ns AND h.trials >= $at_least
+WHERE h.odds >= $heuristic_odds AND h.type = $task_type AND h.ns = $ns
+WITH h
+WHERE h.trials >= $at_least
 WITH h.id AS id, h.agent AS agent, h.text AS strategy, h.trials AS trials, h.successes AS successes
 WITH id, agent, strategy, trials, successes, posterior_mean(successes, trials, $prior_successes, $prior_failures) AS confidence
 WHERE confidence > $above AND ($agents IS NULL OR agent IN $agents)

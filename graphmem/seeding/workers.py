@@ -36,6 +36,8 @@ Workers = int | Executor
 MOST = 1_000
 RANGE = 8_000_000
 """A worker reads so many bytes of a large file at once, if each line of it is a record."""
+FIRST = 2_000_000
+"""The first range of a large file is only so long: the writer reads it while the workers start."""
 TOGETHER = 1_000_000
 """A worker reads small files together until they have so many bytes."""
 UNPACKED = 8
@@ -126,7 +128,7 @@ class _Pool:
         first = True
         while True:
             while len(self._waiting) < self._ahead and (job := next(jobs, None)) is not None:
-                here = not job.shared or (first and job.size <= RANGE)
+                here = not job.shared or (first and job.size <= FIRST)
                 self._waiting.append((job, None, None) if here else self._given(job))
                 first = False
             if not self._waiting:
@@ -243,7 +245,7 @@ def _jobs(logs: Iterable[Source], terms: Terms) -> Iterator[Job]:
             yield Job(small, size)
             small, size = [], 0
         if alone:
-            yield from (Job([part], about // len(parts)) for part in parts)
+            yield from (Job([part], (part.stop or about) - part.start) for part in parts)
         else:
             small.append(parts[0])
             size += about
@@ -264,7 +266,7 @@ def _parts(source: Source, terms: Terms) -> Iterator[Part]:
     if format_ is None or not format_.lines:
         yield Part(source)
         return
-    places = [*range(0, size, RANGE)]
+    places = [0, *range(min(FIRST, RANGE), size, RANGE)]
     for start, stop in zip(places, [*places[1:], None], strict=True):
         yield Part(source, format_.name, start, stop)
 

@@ -32,12 +32,13 @@ RETURN c.z AS z, rules > 0 AS told, c.at AS at, c.renewals AS renewals;
 
 // name: consolidation.likely_strategies
 // doc: Strategies with at least three praised episodes, whose share among praised and blamed episodes has a lower bound over a half; all,
-// doc: or those with the given texts. Only episodes of tasks with a type count.
+// doc: or those with the given texts; of those in a range of ids. Only episodes of tasks with a type count.
 // option: agents  by the episodes of given agents, on given types of tasks, recorded until a time, alone
 // param: texts list = null, types list = null, until integer = null
-// returns: id string
+// returns: id string, counted integer
 MATCH (s:Strategy)                                                                                                  //? !agents
 WHERE s.ns = $ns AND s.trials >= 3 AND ($texts IS NULL OR s.text IN $texts)                                         //? !agents
+  AND s.id >= $first AND s.id < $beyond                                                                             //? !agents
 MATCH (s)<-[u:USED]-(e:Episode)                                                                                     //? !agents
 WHERE u.applied AND e.type <> 'general' AND (praised(e.score) OR blamed(e.score))                                   //? !agents
 MATCH (a:Agent)                                                                                                     //? agents
@@ -48,9 +49,9 @@ WHERE ($types IS NULL OR e.type IN $types) AND (praised(e.score) OR blamed(e.sco
 MATCH (e)-[u:USED]->(s:Strategy)                                                                                    //? agents
 WHERE u.applied AND e.type <> 'general'                                                                             //? agents
 WITH s.id AS id, count(*) AS counted, sum(CASE WHEN praised(e.score) THEN 1 ELSE 0 END) AS worked
-WITH id, worked, wilson_lower(worked, counted, $z) AS lower
+WITH id, counted, worked, wilson_lower(worked, counted, $z) AS lower
 WHERE worked >= 3 AND lower > 0.5
-RETURN id
+RETURN id, counted
 ORDER BY id;
 
 // name: consolidation.repeated_strategies

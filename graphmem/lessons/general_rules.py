@@ -22,7 +22,7 @@ contradict it. No transaction is open while the model is asked.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +46,7 @@ from graphmem.lessons.proposals import MODEL, Proposal, ask
 from graphmem.lessons.reading import LessonReader
 from graphmem.lessons.summaries import SUMMARIES, rules_of_summaries
 from graphmem.models.consolidation import ConsolidationReport, ModelSettings
+from graphmem.store.paging import ranges, weighed
 from graphmem.store.port import Row
 from graphmem.text.sentences import normalized
 
@@ -53,6 +54,8 @@ ATTEMPTS = 3
 """Attempts to derive rules without blocking writers."""
 
 REPETITION = "repetition"
+USES = 20_000
+"""About so many uses of strategies are looked at by one statement, which holds a row for each."""
 
 
 @dataclass(frozen=True)
@@ -436,10 +439,13 @@ def _derive(
     if wordings is not None:
         texts = sorted({*(strategies or ()), *(group["text"] for group in groups)})
     rows: list[Row] = []
-    only = {} if seen else {"texts": texts}
-    likely = read("consolidation.likely_strategies", z=z, **only)
-    if likely:
-        rows += read("consolidation.repeated_strategies", ids=[row["id"] for row in likely])
+    likely = [
+        row
+        for only in _asked(reader, texts, seen)
+        for row in read("consolidation.likely_strategies", z=z, **only)
+    ]
+    for ids in weighed(((row["id"], row["counted"]) for row in likely), USES):
+        rows += read("consolidation.repeated_strategies", ids=ids)
     if groups:
         rows += read("consolidation.repeated_sentences", rows=groups)
     by_id = {row["id"]: _sorted(row) for row in clauses}
@@ -449,6 +455,18 @@ def _derive(
         if before is None or _support(row) > _support(before):
             by_id[identity] = _sorted({"id": identity, "source": REPETITION, **row})
     return [by_id[identity] for identity in sorted(by_id)]
+
+
+def _asked(
+    reader: Reader, texts: list[str] | None, seen: dict[str, Any] | None
+) -> Iterator[dict[str, Any]]:
+    """Yield what to ask of strategies: ranges of all, else the given ones at once."""
+    if seen:
+        yield {}
+        return
+    every = reader.read("forecasting.totals")[0]["trials"] if texts is None else 0
+    for first, beyond in ranges(every, USES):
+        yield {"texts": texts, "first": first, "beyond": beyond}
 
 
 def _groups(listed: Iterable[Row], wordings: set[str] | None) -> list[Row]:

@@ -296,6 +296,12 @@ RETURN id, uses, verdict(worked, praised, failed, blamed) AS verdict, worked, pr
   failed_at, created_at
 ORDER BY id;
 
+// name: lessons_maintenance.odds
+// doc: The odds of heuristics, from their counts.
+// returns: id string, odds float
+UNWIND $rows AS row
+RETURN row.id AS id, odds(row.successes, row.trials - row.successes) AS odds;
+
 // name: lessons_maintenance.verdicts
 // doc: The verdicts on rules, from their counts.
 // returns: id string, verdict string

@@ -194,6 +194,16 @@ def _judged(tx: Transaction, rows: list[Row]) -> list[Row]:
     return [{**row, "verdict": by_id[row["id"]]} for row in rows]
 
 
+def _weighed(tx: Transaction, rows: list[Row]) -> list[Row]:
+    """Give heuristics the odds that follow from their counts."""
+    counts = [
+        {"id": str(place), "trials": row["trials"], "successes": row["successes"]}
+        for place, row in enumerate(rows)
+    ]
+    odds = {row["id"]: row["odds"] for row in tx.run("lessons_maintenance.odds", rows=counts)}
+    return [{**row, "odds": odds[str(place)]} for place, row in enumerate(rows)]
+
+
 def _sums(*names: str) -> dict[str, Merge]:
     return dict.fromkeys(names, total)
 
@@ -237,8 +247,9 @@ HEURISTICS = Kind(
     complete=_heuristic,
     home="strategy",
     narrowed={"agents": "agent", "types": "type"},
-    merges={**_COUNTS, **_SPAN, "supporting": both, "opposing": both},
+    merges={**_COUNTS, **_SPAN, "odds": left_out, "supporting": both, "opposing": both},
     samples={"supporting": 5, "opposing": 5},
+    settled=_weighed,
 )
 ANTI_PATTERNS = Kind(
     "anti_patterns",

@@ -24,7 +24,7 @@ def verify(options: Options) -> None:
         report = options.memory().verify(on_progress=advance)
 
     def table() -> None:
-        counts = listed(report.checked)
+        counts = listed(report.checked) or "there are none"
         if report.ok:
             click.echo(f"all numbers follow from the facts ({counts})")
             return

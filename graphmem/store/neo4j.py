@@ -138,7 +138,7 @@ class Neo4jStore:
         self._shared = threading.local()
         self._schema: int | None = None
         self._looked = False
-        self._applying = threading.Lock()
+        self._applying = threading.RLock()  # applying reads, and a first read applies
         logging.getLogger("neo4j.notifications").setLevel(logging.ERROR)
         logging.getLogger("neo4j.pool").setLevel(logging.CRITICAL)
         logging.getLogger("neo4j").setLevel(logging.ERROR)

@@ -156,6 +156,16 @@ class TestServer:
                 assert "it is made anew" in caplog.text
             assert memory.verify().ok
 
+    def test_data_of_an_older_version_is_brought_up_by_a_write(
+        self, server: Neo4jServer, driver: Driver
+    ) -> None:
+        """Where nothing was read before."""
+        settings = Settings(user=server.user, password=server.password, embedder="hashing")
+        for number in range(2):
+            with Memory.open(server.uri, namespace="older", settings=settings) as memory:
+                memory.learn("a task", "ask", success=True, source_key=str(number))
+            driver.execute_query("MATCH (s:Schema) SET s.version = 5")
+
     def test_dies_with_the_process_that_started_it(self, server: Neo4jServer) -> None:
         parent = subprocess.Popen(
             [sys.executable, "-c", ORPHAN], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True

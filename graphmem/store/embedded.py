@@ -1,10 +1,10 @@
 """The embedded engine: kglite, in this process.
 
 One process writes at a time, by kglite's lease, which it takes for a write and gives back when it
-is idle or others wait; all handles of a process on one folder share it. Who is alone there opens
-the folder with the lease also to read. Others read a snapshot: the checkpoint itself if the log is
-empty, else a copy of checkpoint and log in another folder, which has every acknowledged write. Who
-wrote last has that in its own session.
+is idle or others wait; all handles of a process on one folder share it. Others read a snapshot: the
+checkpoint itself if the log is empty, else a copy of checkpoint and log in another folder, which
+has every acknowledged write. Who is alone with a log that a killed process left opens the folder
+with the lease also to read. Who wrote last has that in its own session.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from graphmem.store.embedded_files import (
     accept_loss,
     check_folder,
     holds_graph,
+    holds_log,
     open_reader,
     open_writer,
     remove_left,
@@ -483,15 +484,15 @@ class EmbeddedStore:
         return reader
 
     def _open_resting(self) -> Writer | None:
-        """Open the folder as a writer does, and give the lease back before anything is written.
+        """Open a folder with a log as a writer does, and give the lease back before a write.
 
-        The first write then goes on with what was read, and a log that a killed process left is
-        read once. None where other processes are there, which this would hold up, or this one
-        may not write: a snapshot does for reading.
+        So the log is read once, and the first write goes on with what was read. None where there
+        is no log, since a snapshot is then read in less time; where other processes are there,
+        which this would hold up; or where this one may not write.
         """
         if self.folder is None or not can_be_given() or not holds_graph(self.folder):
             return None
-        if readers_of(self.folder):
+        if not holds_log(self.folder) or readers_of(self.folder):
             return None
         writer = self._lease.try_take(self, self._open_writer)
         if writer is None:

@@ -150,7 +150,7 @@ class WrittenFiles:
             OSError, kglite.KgError: there is no room; the old files are still in force.
         """
         self.acknowledge()
-        if file_size(self._folder / LOG) <= LOG_HEADER and self._manifest.graph:
+        if not holds_log(self._folder) and self._manifest.graph:
             return
         if self._log and self._mark.transactions:
             self._position = number_at(self._log, self._mark.start)
@@ -457,12 +457,12 @@ def _snapshot(folder: Path) -> Snapshot | None:
     graph, log = folder / GRAPH, folder / LOG
     manifest = read_manifest(folder)
     before = _stat(graph)
-    if before and file_size(log) <= LOG_HEADER:
+    if before and not holds_log(folder):
         with graph.open("rb") as file:
             _complete(folder, folder, manifest)
             with translated(path=graph), UNFORKED.lock:
                 session = kglite.open_session(_alone(graph, file))
-        unchanged = _stat(graph) == before and file_size(log) <= LOG_HEADER
+        unchanged = _stat(graph) == before and not holds_log(folder)
         return Snapshot(session) if unchanged else None
     if not before and not log.exists() and not manifest:
         return Snapshot(_empty())
@@ -530,6 +530,11 @@ def _empty() -> kglite.Session:
 def holds_graph(folder: Path) -> bool:
     """Return whether there is a memory."""
     return any((folder / name).exists() for name in (GRAPH, LOG, MANIFEST))
+
+
+def holds_log(folder: Path) -> bool:
+    """Return whether there is a log of transactions that the graph file does not have."""
+    return file_size(folder / LOG) > LOG_HEADER
 
 
 def check_folder(folder: Path) -> None:

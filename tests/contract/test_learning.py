@@ -222,7 +222,7 @@ def test_the_same_key_with_other_content_shows_both(memory: Memory) -> None:
     assert caught.value.differences["success"] == (True, False)
     assert caught.value.stored["steps"] == [{"action_type": "action", "action": {"a": [1.5]}}]
     assert [use["text"] for use in caught.value.given["strategy"]] == ["s", "v"]
-    assert "was True, now False" in str(caught.value)
+    assert "was true, now false" in str(caught.value)
     assert {row.text for row in memory.strategies()} == {"s", "u"}  # nothing of it was written
     assert memory.verify().ok
 

@@ -314,7 +314,7 @@ def test_a_conflict_shows_both_contents_briefly(memory: Memory) -> None:
     assert error.given["feedback"] == "no"
     assert error.differences["success"] == (True, False)
     assert error.differences["score"] == (1.0, 0.25)
-    for part in ("run/1", "another way", "a strategy", "was True, now False"):
+    for part in ("run/1", "another way", "a strategy", "was true, now false"):
         assert part in str(error)
     assert len(str(error)) < 1_000
     assert memory.stats().episodes == 1

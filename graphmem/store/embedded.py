@@ -405,8 +405,7 @@ class EmbeddedStore:
             self._writer = None
             self._lease.give(self)
             self._check_open()
-        with self._reading:
-            self._drop_reader()
+        self._drop_reader()
         return writer
 
     def _open_writer(self) -> Writer:
@@ -429,7 +428,7 @@ class EmbeddedStore:
                 raise StorageError(f"cannot create {folder}: {error.strerror}") from error
             path = folder / GRAPH
         durable = "off" if folder is None else self._settings.durability
-        session = open_writer(path.parent, durable)
+        session = open_writer(path.parent, durable, self._drop_reader)
         with translated(path=path):
             idle = self._settings.lease_idle / 1000
             return Writer(
@@ -501,7 +500,9 @@ class EmbeddedStore:
         return self._own(writer)
 
     def _drop_reader(self) -> None:
-        reader, self._reader = self._reader, None
+        """Let the snapshot go: two graphs would take twice the memory."""
+        with self._reading:
+            reader, self._reader = self._reader, None
         if reader:
             reader.close()
 

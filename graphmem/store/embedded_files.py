@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -211,8 +211,10 @@ class WrittenFiles:
         self._file = (self._folder / MANIFEST).open("r+b", buffering=0)
 
 
-def open_writer(folder: Path, durable: Any) -> kglite.Session:
+def open_writer(folder: Path, durable: Any, before: Callable[[], None]) -> kglite.Session:
     """Open a folder for writing; the caller then has kglite's lease.
+
+    ``before`` is called before the graph is loaded, if no other process writes.
 
     Raises:
         LockedError: another process writes.
@@ -224,6 +226,7 @@ def open_writer(folder: Path, durable: Any) -> kglite.Session:
                 raise locked(owner_of(folder))
             with _found(folder):
                 _mend(folder)
+    before()
     with translated(path=folder / GRAPH), UNFORKED.lock:
         return kglite.open_session(str(folder / GRAPH), durable=durable, auto_checkpoint_wal_mib=0)
 

@@ -545,7 +545,7 @@ ORDER BY lower DESC, mean DESC, s.id
 LIMIT $limit
 WITH s, lower, mean, wilson_upper(s.successes, s.trials, $z) AS upper
 MATCH (s)-[o:OUTCOME]->(t:Task)
-WITH s, lower, mean, upper, count(DISTINCT t) AS tasks, collect(DISTINCT o.agent) AS agents
+WITH s, lower, mean, upper, count(DISTINCT t.id) AS tasks, collect(DISTINCT o.agent) AS agents
 RETURN s.id AS id, s.text AS text, s.trials AS trials, s.successes AS successes, mean, lower, upper,
        status(lower, upper, $established, $refuted) AS status,
        CASE WHEN s.credit_sum > 0 THEN s.score_sum / s.credit_sum ELSE null END AS mean_score,

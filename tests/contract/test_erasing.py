@@ -24,6 +24,7 @@ from graphmem.models import MistakeCard
 from graphmem.store.port import Row
 from graphmem.upkeep import erasing
 from tests.conftest import Clock, Opener
+from tests.contract.interrupting import Interruption
 from tests.contract.teaching import (
     NOW,
     attempts,
@@ -118,19 +119,10 @@ class TestShares:
         memory.predictions.expect(
             memory.policies.values({"at": 0}, agent="ben")[0].id, probability=0.5
         )
-        transact, left, times = memory.store.transact, 0, 0
-
-        def cut(work: Callable[[Any], Any], **options: Any) -> Any:
-            nonlocal left
-            left -= 1
-            if not left:
-                raise KeyboardInterrupt
-            return transact(work, **options)
-
-        monkeypatch.setattr(memory.store, "transact", cut)
+        interruption, times = Interruption(memory, monkeypatch), 0
         while "ben" in repr(dump(memory)):
             times += 1
-            left = times
+            interruption.left = times
             with contextlib.suppress(KeyboardInterrupt):
                 memory.upkeep.erase(agent="ben")
             if times == 2:  # on a server the first page of episodes is gone, with its share

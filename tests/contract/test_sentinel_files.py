@@ -6,7 +6,6 @@ import contextlib
 import copy
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from graphmem.errors import SeedingError, ValidationError
 from graphmem.seeding import Refused, detect
 from graphmem.upkeep import sentinel_file
 from tests.conftest import Opener
+from tests.contract.interrupting import Interruption
 from tests.contract.test_exchange import (
     FILE,
     exported,
@@ -96,24 +96,15 @@ def test_an_import_goes_on_wherever_it_was_interrupted(
     """In a folder it is one transaction. On a server each batch of episodes is one."""
     monkeypatch.setattr(sentinel_file, "AT_ONCE", 1)
     memory.upkeep.initialize()
-    transact, left, times = memory.store.transact, 0, 0
+    interruption, times = Interruption(memory, monkeypatch), 0
     server = memory.store.capabilities.server
-
-    def cut(work: Callable[[Any], Any], **options: Any) -> Any:
-        nonlocal left
-        left -= 1
-        if not left:
-            raise KeyboardInterrupt
-        return transact(work, **options)
-
-    monkeypatch.setattr(memory.store, "transact", cut)
     file, report, seen = put(tmp_path, OWN), None, []
     while report is None:
         times += 1
-        left = times
+        interruption.left = times
         with contextlib.suppress(KeyboardInterrupt):
             report = memory.upkeep.import_(file, "sentinel")
-        left = 0
+        interruption.left = 0
         assert memory.verify().ok
         seen.append(memory.stats().episodes)
     assert seen == ([0, 0, 0, 0, 1, 2, 2] if server else [0, 2])

@@ -134,10 +134,9 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         subprocess.run(["umount", str(tmp_path)], check=True)
 
 
-def test_a_search_goes_on_where_the_disk_is_full(disk: str, tmp_path: Path) -> None:
-    url = str(tmp_path / "memory.graph")
-    answer = subprocess.run(
-        [sys.executable, "-c", SEARCHING, disk],
+def run(url: str, script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", script, *arguments],
         cwd=REPOSITORY,
         env=environment(url, "default", Settings(), GRAPHMEM_EMBEDDER="hashing"),
         capture_output=True,
@@ -145,6 +144,11 @@ def test_a_search_goes_on_where_the_disk_is_full(disk: str, tmp_path: Path) -> N
         timeout=300,
         check=False,
     )
+
+
+def test_a_search_goes_on_where_the_disk_is_full(disk: str, tmp_path: Path) -> None:
+    url = str(tmp_path / "memory.graph")
+    answer = run(url, SEARCHING, disk)
     assert answer.returncode == 0, answer.stderr
     lines = [line for line in answer.stdout.splitlines() if line != "StorageError"]
     assert lines == [
@@ -172,15 +176,7 @@ def test_a_search_goes_on_where_the_disk_is_full(disk: str, tmp_path: Path) -> N
 def test_closing_is_no_failure_where_only_a_checkpoint_does_not_fit(tmp_path: Path) -> None:
     """The log has all that was learned."""
     url = str(tmp_path / "memory.graph")
-    answer = subprocess.run(
-        [sys.executable, "-c", CLOSING],
-        cwd=REPOSITORY,
-        env=environment(url, "default", Settings(), GRAPHMEM_EMBEDDER="hashing"),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    answer = run(url, CLOSING)
     assert (answer.stdout.split(), answer.returncode) == (["True", "closed"], 0), answer.stderr
     [told] = answer.stderr.splitlines()
     assert "no room for a new graph file" in told

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import neo4j
@@ -33,7 +33,25 @@ class Failed:
         yield
 
 
-def test_a_deadlock_that_shows_in_the_rollback_is_tried_again() -> None:
+def _deadlock_in_the_rollback() -> Exception:
+    deadlock = Neo4jError._hydrate_neo4j(
+        code="Neo.TransientError.Transaction.DeadlockDetected", message="deadlock"
+    )
+    failed = ResultFailedError(cast(Any, Failed(deadlock)), "The result has failed.")
+    failed.__cause__ = deadlock
+    return failed
+
+
+def _plan_given_up() -> Exception:
+    """The server calls it a failure of its own when others change the schema all the time."""
+    return Neo4jError._hydrate_neo4j(
+        code="Neo.DatabaseError.Statement.ExecutionFailed",
+        message="Could not compile query due to insanely frequent schema changes",
+    )
+
+
+@pytest.mark.parametrize("error", [_deadlock_in_the_rollback, _plan_given_up])
+def test_what_other_writers_cause_is_tried_again(error: Callable[[], Exception]) -> None:
     """The driver tries again after a deadlock, unless that breaks its own rollback, too."""
     server = _server(1.0)
     attempts: list[int] = []
@@ -42,29 +60,7 @@ def test_a_deadlock_that_shows_in_the_rollback_is_tried_again() -> None:
         attempts.append(1)
         with server._translated():
             if len(attempts) < 3:
-                deadlock = Neo4jError._hydrate_neo4j(
-                    code="Neo.TransientError.Transaction.DeadlockDetected", message="deadlock"
-                )
-                failed = Failed(deadlock)
-                raise ResultFailedError(cast(Any, failed), "The result has failed.") from deadlock
-        return len(attempts)
-
-    assert server._again(attempt) == 3
-
-
-def test_a_plan_that_the_server_gave_up_is_tried_again() -> None:
-    """The server calls it a failure of its own when others change the schema all the time."""
-    server = _server(1.0)
-    attempts: list[int] = []
-
-    def attempt(_: float) -> int:
-        attempts.append(1)
-        with server._translated():
-            if len(attempts) < 3:
-                raise Neo4jError._hydrate_neo4j(
-                    code="Neo.DatabaseError.Statement.ExecutionFailed",
-                    message="Could not compile query due to insanely frequent schema changes",
-                )
+                raise error()
         return len(attempts)
 
     assert server._again(attempt) == 3

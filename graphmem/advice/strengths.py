@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from graphmem.errors import StoreError
@@ -58,24 +59,25 @@ class Strengths:
             self._unsaved = fitted
         return fitted
 
-    def verify(self) -> tuple[list[Difference], dict[str, int]]:
-        """Compare the stored strengths with fitted ones; also return the number checked.
+    def verify(self, checked: Counter[str]) -> Iterator[Difference]:
+        """Compare the stored strengths with fitted ones; yield differences, and count the checked.
 
         If the history has grown since, they are not compared: they stay in force for a while.
         """
         stored = self._stored()
         if stored is None:
-            return [], {}
+            return
         trials = self._graph.read("forecasting.totals")[0]["trials"]
         if stored.trials != trials:
-            return [], {"pooling": 0}
+            checked.update(pooling=0)
+            return
+        checked.update(pooling=1)
         fitted = self._fit().model_dump()
-        differences = [
-            Difference(kind="pooling", key=self.id, field=name, stored=value, expected=fitted[name])
-            for name, value in stored.model_dump().items()
-            if not math.isclose(value, fitted[name], rel_tol=1e-4, abs_tol=1e-9)
-        ]
-        return differences, {"pooling": 1}
+        for name, value in stored.model_dump().items():
+            if not math.isclose(value, fitted[name], rel_tol=1e-4, abs_tol=1e-9):
+                yield Difference(
+                    kind="pooling", key=self.id, field=name, stored=value, expected=fitted[name]
+                )
 
     def _stored(self) -> PoolingStrengths | None:
         rows = self._graph.read("forecasting.pooling", ids=[self.id])

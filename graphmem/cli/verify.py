@@ -10,6 +10,9 @@ from graphmem.cli.options import Options
 from graphmem.cli.printing import listed, print_table, progress
 from graphmem.printable import counted
 
+SHOWN = 50
+"""Differences in the table."""
+
 
 @click.command()
 @click.pass_obj
@@ -28,15 +31,18 @@ def verify(options: Options) -> None:
         if report.ok:
             click.echo(f"all numbers follow from the facts ({counts})")
             return
+        count = len(report.differences) + report.more
         print_table(
-            f"{counted(len(report.differences), 'difference')}; `graphmem upkeep rebuild` derives "
-            "all anew",
+            f"{counted(count, 'difference')} ({listed(report.differing)}); `graphmem upkeep "
+            "rebuild` derives all anew",
             [(name, "left") for name in ("kind", "key", "field", "stored", "expected")],
             [
                 (item.kind, item.key, item.field, item.stored, item.expected)
-                for item in report.differences[:50]
+                for item in report.differences[:SHOWN]
             ],
         )
+        if count > SHOWN:
+            click.echo(f"and {count - SHOWN:,} more")
 
     options.show(report, table)
     if not report.ok:

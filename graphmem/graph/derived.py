@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -378,9 +379,12 @@ class Work(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """The differences, and the number of compared items, by kind."""
+    """The differences, and the number of compared items, by kind.
 
-    differences: Sequence[Difference]
+    The numbers are there when the differences were read: nobody holds all of them.
+    """
+
+    differences: Iterable[Difference]
     checked: Mapping[str, int]
 
 
@@ -440,13 +444,14 @@ class Whole(Part):
         self,
         kind: str,
         rebuild: Callable[[], int],
-        verify: Callable[[], tuple[Sequence[Difference], Mapping[str, int]]] = lambda: ((), {}),
+        verify: Callable[[Counter[str]], Iterable[Difference]] = lambda _: (),
     ) -> None:
         self._kind, self._rebuild, self._verify = kind, rebuild, verify
 
     def verify(self, page: Page) -> Verified:  # noqa: ARG002 - there is one
         """Compare it, if there is anything to compare."""
-        return Verified(*self._verify())
+        checked: Counter[str] = Counter()
+        return Verified(self._verify(checked), checked)
 
     def rebuild(self, page: Page) -> Rebuilt:  # noqa: ARG002 - there is one
         """Derive and store it again."""

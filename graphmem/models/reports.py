@@ -104,7 +104,13 @@ class VerifyReport(Output):
 
     ok: bool
     differences: tuple[Difference, ...] = ()
+    """The first hundred of each kind."""
+    more: int = 0
+    """Differences that are not listed."""
+    differing: Mapping[str, int] = {}
+    """How many differences there are, by kind; those that are not listed count, too."""
     checked: Mapping[str, int] = {}
+    """How many items were compared, by kind."""
 
 
 class RebuildReport(Output):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -78,10 +79,10 @@ class StreamPolicies(Paged):
             for key, entry in derived.table.entries.items()
             if key not in gone
         }
-        differences = [
-            *differences_of(POLICIES, derived.stored, policies),
-            *differences_of(POLICY_LINKS, derived.stored_links, derived.links()),
-        ]
+        differences = itertools.chain(
+            differences_of(POLICIES, derived.stored, policies),
+            differences_of(POLICY_LINKS, derived.stored_links, derived.links()),
+        )
         counts = (len(derived.stored), len(derived.stored_links))
         return Verified(differences, dict(zip(self.kinds, counts, strict=True)))
 

@@ -429,8 +429,8 @@ class Similarity:
                     self._graph.write("similarity.pend", rows=page)
         return links
 
-    def verify(self) -> tuple[list[Difference], dict[str, int]]:
-        """Compare vectors and edges with the texts; return differences, and what was checked.
+    def verify(self, checked: Counter[str]) -> Iterator[Difference]:
+        """Compare vectors and edges with the texts; yield differences, and count what was checked.
 
         Pending texts are left out; edges are compared only if nothing is pending. A server's index
         may miss neighbours among more than :data:`SHORTLIST` nodes: there only wrong edges, or
@@ -438,9 +438,8 @@ class Similarity:
         """
         stored = self._edges.state()
         if stored is None:
-            return [], {}
-        found: list[Difference] = []
-        checked = {"vectors": 0, "similar": 0}
+            return
+        checked.update(vectors=0, similar=0)
         with self._lock:
             index = self._opened(stored)
             waiting = set().union(*waiting_in(stored, index).values())
@@ -448,15 +447,14 @@ class Similarity:
                 texts = self._edges.texts_of(label)
                 embedded = index.with_vectors(label, texts)
                 checked["vectors"] += len(embedded)
-                found += [
-                    Difference(kind="vectors", key=key, field="*", stored=None, expected="present")
-                    for key in sorted(texts.keys() - embedded - waiting)
-                ]
+                for key in sorted(texts.keys() - embedded - waiting):
+                    yield Difference(
+                        kind="vectors", key=key, field="*", stored=None, expected="present"
+                    )
                 if not waiting:
                     links = self._edges.stored(label, sorted(texts))
                     checked["similar"] += sum(map(len, links.values()))
-                    found += self._edges.compare(index, label, sorted(embedded), links)
-        return found, checked
+                    yield from self._edges.compare(index, label, sorted(embedded), links)
 
     def _settle(
         self,

@@ -24,6 +24,8 @@ from graphmem.upkeep.counts import Counts, resettle
 from graphmem.upkeep.facts import Facts
 
 Progress = Callable[[int, int], None]
+LISTED = 100
+"""Differences of a kind that a report lists; the others are only counted."""
 
 
 class Maintainer:
@@ -70,14 +72,22 @@ class Maintainer:
         Numbers are equal if they differ by at most 1e-9 (relative or absolute).
         """
         differences: list[Difference] = []
+        differing: Counter[str] = Counter()
         checked = Counter({name: 0 for part in self._parts for name in part.kinds})
         for part, page in self._work(on_progress):
-            differing = part.verify(page)
-            differences += differing.differences
-            for name, count in differing.checked.items():
+            verified = part.verify(page)
+            for difference in verified.differences:
+                differing[difference.kind] += 1
+                if differing[difference.kind] <= LISTED:
+                    differences.append(difference)
+            for name, count in verified.checked.items():
                 checked[name] += count
         return VerifyReport(
-            ok=not differences, differences=tuple(differences), checked=dict(checked)
+            ok=not differences,
+            differences=tuple(differences),
+            more=differing.total() - len(differences),
+            differing=dict(differing),
+            checked=dict(checked),
         )
 
     def rebuild(self, on_progress: Progress | None = None) -> RebuildReport:

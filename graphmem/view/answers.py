@@ -177,7 +177,7 @@ def verify(
 ) -> dict[str, Any]:
     """Derive every number again and compare."""
     report = memory.verify(on_progress=on_progress).model_dump(mode="json")
-    count = len(report["differences"])
+    count = len(report["differences"]) + report["more"]
     return {**report, "differences": report["differences"][:MOST], "count": count}
 
 

@@ -20,6 +20,7 @@ import pytest
 
 from graphmem import Memory
 from graphmem.cli.main import cli
+from graphmem.store.queries import adhoc
 from tests.cli.forking import CODE
 from tests.cli.running import HUSH, good, run, start
 
@@ -238,6 +239,24 @@ def test_verify_exits_with_1_on_a_difference(seeded: str) -> None:
     assert report.json["differences"][0]["field"] == "successes"
     good("--url", seeded, "upkeep", "rebuild")
     good("--url", seeded, "verify")
+
+
+def test_verify_says_how_many_differences_it_does_not_show(tmp_path: Path) -> None:
+    url = str(tmp_path / "runs.graph")
+    with Memory.open(url) as memory:
+        memory.learn_many(
+            {"task": "t", "strategy": f"s{n}", "success": True, "source_key": str(n)}
+            for n in range(130)
+        )
+        damage = "MATCH (s:Strategy) SET s.successes = 7, s.trials = 9"
+        memory.store.transact(lambda tx: tx.run(adhoc(damage, "write")))
+    done = run("--url", url, "verify")
+    assert done.code == 1
+    assert "260 differences (260 strategies)" in done.out
+    assert "and 210 more" in done.out
+    told = run("--url", url, "--json", "verify").json
+    assert (len(told["differences"]), told["more"]) == (100, 160)
+    assert told["differing"] == {"strategies": 260}
 
 
 def test_demo_needs_nothing_but_itself(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections import Counter
 from uuid import uuid4
 
 import hypothesis
@@ -87,6 +88,21 @@ def test_pages_of_any_size_find_the_same_differences_and_rebuild_the_same(
     assert found - {"preferred"} == {kind for kind in DAMAGE if report.checked[kind]}
     sizes.of(10_000)
     assert _keys(memory.verify()) == _keys(paged)
+
+
+def test_a_report_lists_the_first_differences_of_each_kind_and_counts_the_others(
+    memory: Memory,
+) -> None:
+    memory.learn_many(
+        {"task": "t", "strategy": "s", "success": True, "source_key": str(n)} for n in range(130)
+    )
+    tamper(memory, DAMAGE["strategies"])
+    tamper(memory, DAMAGE["episodes"])
+    report = memory.verify()
+    assert not report.ok
+    assert report.differing == {"episodes": 130, "strategies": 1}
+    assert Counter(one.kind for one in report.differences) == {"episodes": 100, "strategies": 1}
+    assert report.more == 30
 
 
 def _held(memory: Memory) -> Dump:

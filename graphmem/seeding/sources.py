@@ -18,6 +18,9 @@ from graphmem.seeding.formats import HEAD, formats
 from graphmem.seeding.reading import Limits
 
 ENDINGS = (".json", ".jsonl", ".ndjson", ".eval", ".traj")
+"""Files with these endings, in a folder, are logs."""
+MIXED = (".txt", ".csv")
+"""Files with these endings, in a folder, are logs if a format recognises them."""
 GZIP = b"\x1f\x8b"
 _DEFAULT = Limits()
 _SMALL = 10_000_000
@@ -107,7 +110,7 @@ class Source:
         if self.path == "-":
             return "stdin"
         name = Path(self.path).name.removesuffix(".gz")
-        for ending in (*ENDINGS, ".txt"):
+        for ending in (*ENDINGS, *MIXED):
             name = name.removesuffix(ending)
         return name
 
@@ -200,7 +203,10 @@ def sources(paths: Iterable[str]) -> list[Source]:
         elif Path(path).is_dir():
             inside = list(_inside(Path(path)))
             if not inside:
-                raise SeedingError(f"{path}: no {', '.join(ENDINGS)} files (or .gz) in this folder")
+                raise SeedingError(
+                    f"{path}: no logs in this folder: no {', '.join(ENDINGS)} files, and no "
+                    f"{' or '.join(MIXED)} files that a format recognises (all also with .gz)"
+                )
             logs += inside
         elif Path(path).exists():
             logs.append(Source(path))
@@ -217,7 +223,7 @@ def sources(paths: Iterable[str]) -> list[Source]:
 
 
 def _inside(folder: Path) -> Iterator[Source]:
-    """Yield the logs in a folder: those that a format finds there, else all with known endings.
+    """Yield the logs in a folder: those that a format finds there, else by endings and content.
 
     Raises:
         SeedingError: a folder cannot be read.
@@ -233,5 +239,20 @@ def _inside(folder: Path) -> Iterator[Source]:
     for path in paths:
         if path.is_dir() and not path.is_symlink():
             yield from _inside(path)
-        elif path.is_file() and path.name.removesuffix(".gz").endswith(ENDINGS):
+        elif path.is_file() and _is_log(path):
             yield Source(str(path), found=True)
+
+
+def _is_log(path: Path) -> bool:
+    """Return whether a file in a folder is to be read."""
+    name = path.name.removesuffix(".gz")
+    return name.endswith(ENDINGS) or (name.endswith(MIXED) and _is_recognised(path))
+
+
+def _is_recognised(path: Path) -> bool:
+    """Return whether a format knows the content, or the file cannot be read: reading says why."""
+    try:
+        with Source(str(path)).open() as (head, _):
+            return any(format_.detect(head) for format_ in formats().values())
+    except SeedingError:
+        return True

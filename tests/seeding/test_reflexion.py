@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from graphmem import Episode, Memory
-from graphmem.seeding import Refused, detect
+from graphmem.seeding import Refused, detect, sources
 from graphmem.seeding.reflexion import strategies
 from tests.seeding.test_seeding import records, seeded
 
@@ -175,6 +175,19 @@ def test_it_is_recognised() -> None:
     assert detect(trial(1, correct=SOLVED).encode(), "log").name == "reflexion"
 
 
+def test_texts_and_tables_in_a_folder_are_logs_if_a_format_recognises_them(tmp_path: Path) -> None:
+    for name in ("README.txt", "LICENSE", "table.csv", "empty.txt"):
+        (tmp_path / name).write_text("" if name == "empty.txt" else "no log")
+    log = trial(1, correct=SOLVED).encode()
+    (tmp_path / "plain.txt").write_bytes(log)
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "packed.txt.gz").write_bytes(gzip.compress(log))
+    (tmp_path / "inner" / "scores.csv").write_text("trace_id,data_type,string_value\n")
+    (tmp_path / "inner" / "damaged.txt.gz").write_bytes(gzip.compress(log)[:5])
+    found = [Path(source.path).name for source in sources([str(tmp_path)])]
+    assert found == ["damaged.txt.gz", "packed.txt.gz", "scores.csv", "plain.txt"]
+
+
 def test_the_logs_of_the_paper_count_as_their_readme_says(
     memory: Memory, shared_data: Path
 ) -> None:
@@ -192,8 +205,8 @@ def test_the_logs_of_the_paper_count_as_their_readme_says(
         )
         assert (counts["run"], counts["solved"]) == (run, solved)
         assert counts["halted"] > 0
-        again = seeded(memory, log)
-        assert (again.created, again.skipped) == (0, run)
+    again = seeded(memory, folder)
+    assert (again.files, again.created, again.skipped, again.refused) == (2, 0, 783, 0)
     assert memory.stats().tasks == 100
     retries = memory.query(
         "MATCH (e:Episode)-[:USED]->(s:Strategy {text: 'reflect'}) WHERE e.ns = $ns "

@@ -332,7 +332,8 @@ def test_unknown_content_asks_for_a_format(memory: Memory, tmp_path: Path) -> No
         assert refusal.reason == "was passed over: no known format"
         assert refusal.file == str(tmp_path / "other.json")
     (tmp_path / "void").mkdir()
-    with pytest.raises(SeedingError, match="in this folder"):
+    (tmp_path / "void" / "README.txt").write_text("no log either")
+    with pytest.raises(SeedingError, match=r"no logs in this folder: .* \.txt or \.csv files that"):
         seeded(memory, tmp_path / "void")
 
 

@@ -178,11 +178,16 @@ class Asked:
         """
         return Read(tx, self, self._all(tx) if self.starts is None else self._around(tx))
 
-    def refusal(self, nodes: str, edges: str = "") -> ValidationError:
-        """Return the error for a network that is too large."""
-        there = f"{nodes}, but at most {self.limit:,} are taken"
-        if edges:
-            there = f"{edges} between {nodes}, but at most {self.edges:,} are taken"
+    def many_nodes(self, nodes: str) -> ValidationError:
+        """Return the error for a network with too many nodes."""
+        return self._refusal(f"{nodes}, but at most {self.limit:,} are taken")
+
+    def many_edges(self, nodes: int) -> ValidationError:
+        """Return the error for a network with too many edges between so many nodes."""
+        between = counted(nodes, "node")
+        return self._refusal(f"{self.edges:,} edges or more between {between}, which are too many")
+
+    def _refusal(self, there: str) -> ValidationError:
         part = "what is around an item (around)" if self.starts is None else "fewer steps (hops)"
         return ValidationError(
             "limit",
@@ -202,7 +207,7 @@ class Asked:
                 rows = tx.run("network.counts")
                 there = {row["kind"]: row["nodes"] for row in rows if row["kind"] in self.kinds}
                 each = ", ".join(f"{kind} {count:,}" for kind, count in there.items() if count)
-                raise self.refusal(f"{sum(there.values()):,} nodes ({each})")
+                raise self.many_nodes(f"{sum(there.values()):,} nodes ({each})")
         return found
 
     def _around(self, tx: Transaction) -> dict[NodeKind, list[str]]:
@@ -215,14 +220,14 @@ class Asked:
                     row["id"]: row["kind"] for row in rows if step == 0 or row["kind"] in self.kinds
                 }
             if len(found) > self.limit:
-                raise self.refusal(f"{len(found):,} nodes and more")
+                raise self.many_nodes(f"{len(found):,} nodes and more")
             if step == self.hops:
                 break
             ends: set[str] = set()
             for page in pages([identity for identity in new if identity in found], PAGE):
                 rows = tx.run("neighbourhood.edges", ids=page, limit=self.edges)
                 if len(rows) >= self.edges:
-                    raise self.refusal(counted(len(found), "node"), f"{len(rows):,} edges and more")
+                    raise self.many_edges(len(found))
                 ends.update(row[end] for row in rows for end in ("source", "target"))
             new = sorted(ends - found.keys())
         return {
@@ -263,9 +268,7 @@ class Read:
                         left -= 1
                         yield Edge(row.pop("source"), row.pop("target"), _plain(row))
                 if left < 0 or len(rows) >= self._asked.edges:
-                    raise self._asked.refusal(
-                        counted(len(inside), "node"), f"more than {self._asked.edges:,} edges"
-                    )
+                    raise self._asked.many_edges(len(inside))
 
 
 def missing(what: str) -> SettingsError:

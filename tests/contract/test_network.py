@@ -42,7 +42,9 @@ def plain(graph: nx.MultiDiGraph) -> tuple[dict[str, Any], list[Any]]:
     return dict(graph.nodes(data=True)), sorted(edges, key=str)
 
 
-def test_a_memory_as_a_network(opened: Opener, tmp_path: Path) -> None:
+def test_a_memory_as_a_network(
+    opened: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     memory = opened(embedder="minilm")
     assert len(memory.to_networkx()) == 0
     assert memory.communities() == []
@@ -134,6 +136,10 @@ def test_a_memory_as_a_network(opened: Opener, tmp_path: Path) -> None:
         ValidationError, match=r"there are \d+ nodes \(strategy 6, task 3.*at most 2"
     ):
         memory.upkeep.export(chart, "mermaid", limit=2)
+    monkeypatch.setattr("graphmem.network.reading.LINES", 2)
+    too_many = r"there are 2 edges or more between \d+ nodes, which are too many, as nobody"
+    with pytest.raises(ValidationError, match=too_many):
+        memory.upkeep.export(chart, "mermaid")
     assert chart.read_text() == before
     with pytest.raises(ValidationError, match="graphml and mermaid"):
         memory.upkeep.export(chart, "jsonl", around=rules)

@@ -131,7 +131,6 @@ class Chooser:
     ) -> Considered:
         low, high = bounds
         expected = f"expected {percent(one.probability)} ({percent(low)} to {percent(high)})"
-        taken = f"{explore} takes it with probability {propensity:.3f}"
         return Considered(
             **{name: getattr(one, name) for name in _COUNTS},
             id=one.id or strategy_id(self._graph.ns, one.text),
@@ -139,7 +138,7 @@ class Chooser:
             low=low,
             high=high,
             propensity=propensity,
-            why=f"{_said(one, found)}: {expected}; {taken}",
+            why=f"{_said(one, found)}: {expected}; {_taking(explore, propensity)}",
             warnings=warnings.get(one.id or "", ()),
         )
 
@@ -228,6 +227,13 @@ def _said(one: Estimate, found: Estimates) -> str:
     if not found.trials:
         return "nothing was tried yet"
     return f"never tried; {found.successes} of {found.trials} by all others"
+
+
+def _taking(explore: Explore, propensity: float) -> str:
+    """Return in words how often a way to choose takes a candidate."""
+    if propensity in (0.0, 1.0):
+        return f"{explore} {'always' if propensity else 'never'} takes it"
+    return f"{explore} takes it {percent(propensity, 1)} of the time"
 
 
 def _check_seed(seed: object) -> None:

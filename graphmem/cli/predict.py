@@ -8,7 +8,7 @@ import click
 
 from graphmem.cli.options import Options
 from graphmem.cli.printing import cell
-from graphmem.printable import counted
+from graphmem.printable import counted, percent
 
 if TYPE_CHECKING:
     from graphmem.models.forecasts import OutcomePrediction, PoolingStrengths
@@ -40,10 +40,10 @@ def predict(options: Options, task: str, strategies: tuple[str, ...], agent: str
 
 def lines(prediction: OutcomePrediction) -> list[str]:
     """Return a predicted outcome in words."""
-    bounds = f"{prediction.low:.3f} to {prediction.high:.3f} with 95 % credibility"
+    bounds = f"{percent(prediction.low)} to {percent(prediction.high)}, 95% credible"
     tried = "tried once" if prediction.trials == 1 else f"tried {prediction.trials} times"
     basis = prediction.basis
-    first = f"{prediction.probability:.3f} ({bounds}), {tried} on this task"
+    first = f"expected {percent(prediction.probability)} ({bounds}), {tried} on this task"
     return [first, *(f"  {cell(line)}" for line in basis.lines), f"  {described(basis.strengths)}"]
 
 

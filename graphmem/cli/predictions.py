@@ -11,6 +11,7 @@ import click
 from graphmem.cli import plotting
 from graphmem.cli.options import Options, at_most, json_object, moment
 from graphmem.cli.printing import cell, print_json, print_table
+from graphmem.printable import percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -132,7 +133,7 @@ def list_(
 
 
 def _cells(row: Prediction) -> tuple[Any, ...]:
-    expected = [] if row.probability is None else [f"{row.probability:g}"]
+    expected = [] if row.probability is None else [percent(row.probability)]
     if row.outcome is not None:
         expected.append(cell(row.outcome))
     # Short, so that the id, which people copy, stays on a line.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from graphmem.models.fields import Output
+from graphmem.printable import percent
 
 CalibrationOrder = Literal["order", "time"]
 BaselineName = Literal["global", "task", "strategy", "cell"]
@@ -113,17 +114,17 @@ class PredictionBasis(Output):
     def lines(self) -> tuple[str, ...]:
         """The same in words, a sentence a line."""
         if not self.trials:
-            first = f"nothing was tried yet; the rate of all is taken as {self.rate:.3f}"
+            first = f"nothing was tried yet; the rate of all is taken as {percent(self.rate, 1)}"
         else:
             first = (
                 f"all: {self.successes} of {self.trials} uses of a strategy worked, "
-                f"a rate of {self.rate:.3f}"
+                f"a rate of {percent(self.rate, 1)}"
             )
         sentences = [first]
         if self.task_type is not None:
             sentences.append(
                 f"type {self.task_type!r}: {self.type_successes} of {self.type_trials} worked, "
-                f"drawn to the rate of all that is {self.type_rate:.3f}"
+                f"drawn to the rate of all that is {percent(self.type_rate, 1)}"
             )
         sentences.append(self._of("task", self.task))
         for one in self.strategies:
@@ -132,13 +133,13 @@ class PredictionBasis(Output):
             if one.near_trials:
                 sentences.append(
                     f"strategy {_short(one.text)!r} on tasks like it: {one.near_successes} of "
-                    f"{one.near_trials} worked, where {one.prior:.3f} was to be expected: together "
-                    f"{one.near:.3f}"
+                    f"{one.near_trials} worked, where {percent(one.prior, 1)} was to be expected: "
+                    f"together {percent(one.near, 1)}"
                 )
             sentences.append(
                 f"strategy {_short(one.text)!r} on this task: {one.here_successes} of "
-                f"{one.here_trials} worked, where {one.near:.3f} was to be expected: together "
-                f"{one.probability:.3f}"
+                f"{one.here_trials} worked, where {percent(one.near, 1)} was to be expected: "
+                f"together {percent(one.probability, 1)}"
             )
         return tuple(sentences)
 
@@ -152,14 +153,14 @@ class PredictionBasis(Output):
         trials, successes = part.trials, part.successes
         if isinstance(part, StrategyBasis):  # its outcomes here count last
             trials, successes = trials - part.here_trials, successes - part.here_successes
-        counted = f"{successes} of {trials} worked"
+        counted, rate = f"{successes} of {trials} worked", percent(part.rate, 1)
         if trials and near:
-            return f"{what}: {counted}, with similar ones {part.rate:.3f}: {near}"
+            return f"{what}: {counted}, with similar ones {rate}: {near}"
         if trials:
-            return f"{what}: {counted}, drawn to the rate of {wider} that is {part.rate:.3f}"
+            return f"{what}: {counted}, drawn to the rate of {wider} that is {rate}"
         if near:
-            return f"{what}: no trials; similar ones let expect {part.rate:.3f}: {near}"
-        return f"{what}: nothing is known, so the rate of {wider} is taken, {part.rate:.3f}"
+            return f"{what}: no trials; similar ones let expect {rate}: {near}"
+        return f"{what}: nothing is known, so the rate of {wider} is taken, {rate}"
 
 
 def _short(text: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from graphmem import Memory
+from graphmem.printable import percent
 from tests.cli.running import good, run
 
 
@@ -26,11 +27,10 @@ def learned(tmp_path: Path) -> str:
 def test_a_prediction_says_what_it_rests_on(learned: str) -> None:
     shown = good("--url", learned, "predict", "refund", "ask").out.splitlines()
     told = good("--url", learned, "--json", "predict", "refund", "ask").json
-    numbers = [f"{told[name]:.3f}" for name in ("probability", "low", "high")]
-    assert shown[0] == "{} ({} to {} with 95 % credibility), tried 4 times on this task".format(
-        *numbers
-    )
-    assert shown[1] == "  all: 9 of 12 uses of a strategy worked, a rate of 0.714"
+    expected, low, high = (percent(told[name]) for name in ("probability", "low", "high"))
+    bounds = f"{low} to {high}, 95% credible"
+    assert shown[0] == f"expected {expected} ({bounds}), tried 4 times on this task"
+    assert shown[1] == "  all: 9 of 12 uses of a strategy worked, a rate of 71.4%"
     assert shown[2].startswith("  task: 3 of 6 worked, ")
     assert shown[3].startswith("  strategy 'ask' elsewhere: 6 of 6 worked, ")
     assert shown[4].startswith("  strategy 'ask' on this task: 3 of 4 worked, ")
@@ -69,7 +69,7 @@ def test_an_empty_memory_has_nothing_to_measure(tmp_path: Path) -> None:
     picture = str(tmp_path / "empty.svg")
     assert good("--url", url, "--json", "calibrate", "--plot", picture).json["brier"] is None
     assert Path(picture).exists()
-    assert good("--url", url, "predict", "x", "y").out.startswith("0.500 (")
+    assert good("--url", url, "predict", "x", "y").out.startswith("expected 50% (")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from graphmem import AsyncMemory, Memory, Settings, StrategyUse
 from graphmem.advice.choose import DRAWS, FOUND
 from graphmem.errors import NotFoundError, SettingsError, ValidationError
 from graphmem.models.choices import Choice, Considered, Explore
+from graphmem.printable import percent
 from tests.conftest import Opener
 from tests.contract.teaching import dump
 
@@ -77,9 +78,12 @@ def test_it_says_why_with_its_numbers(learned: Memory) -> None:
     choice = learned.choose(TASK, ["ask", "guess"], explore="greedy")
     assert choice.text == "ask"
     assert choice.why.startswith("7 of 8 here; 7 of 11 in all: expected ")
-    assert choice.why.endswith("; greedy takes it with probability 1.000")
+    assert choice.why.endswith("; greedy always takes it")
     [other] = choice.others
     assert other.why.startswith("never tried")
+    assert other.why.endswith("; greedy never takes it")
+    some = learned.choose(TASK, ["ask", "guess"], seed=0)
+    assert some.why.endswith(f"; thompson takes it {percent(some.propensity, 1)} of the time")
     assert learned.explain(choice).id == choice.id
 
 

@@ -50,7 +50,7 @@ def test_an_empty_memory_knows_nothing_and_says_so(memory: Memory) -> None:
     assert found.high > 0.975
     assert found.trials == found.basis.trials == 0
     assert not found.basis.task.known
-    assert found.basis.lines[0] == "nothing was tried yet; the rate of all is taken as 0.500"
+    assert found.basis.lines[0] == "nothing was tried yet; the rate of all is taken as 50.0%"
 
 
 def test_the_formula_by_hand(memory: Memory) -> None:

@@ -777,3 +777,8 @@ class Memory(Parts):
         asked = checked(explore, strategies, clip, seed, resamples)
         chances = checked_chances(epsilon, width, self.settings.choice_sharpness)
         return Evaluator(self._graph).evaluate(asked, chances, on_progress)
+
+
+def attempts_of(memory: Memory) -> Attempts:
+    """Return what stores the attempts of a memory, for integrations."""
+    return memory._attempts

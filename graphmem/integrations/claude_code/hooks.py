@@ -192,8 +192,10 @@ def _learn(
             problem = f"the evaluator raised {type(error).__name__}: {error}"
             learning.problems.append(f"prompt {work.number}: {problem}")
     if said is None:
+        from graphmem.memory import attempts_of
+
         uses = [{"text": text} for text in used]
-        memory._attempts.store(AbandonedAttempt(key=key, strategy=uses, **common))
+        attempts_of(memory).store(AbandonedAttempt(key=key, strategy=uses, **common))
         learning.unjudged += 1
         return
     if not isinstance(said, bool | float | int):

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -188,21 +189,16 @@ def _told(_: Transaction, rows: list[Row]) -> list[Row]:
     return rows
 
 
-def _judged(tx: Transaction, rows: list[Row]) -> list[Row]:
-    """Give rules the verdict that follows from their counts."""
-    verdicts = tx.run("lessons_maintenance.verdicts", rows=rows)
-    by_id = {row["id"]: row["verdict"] for row in verdicts}
-    return [{**row, "verdict": by_id[row["id"]]} for row in rows]
-
-
-def _weighed(tx: Transaction, rows: list[Row]) -> list[Row]:
-    """Give heuristics the odds that follow from their counts."""
-    counts = [
-        {"id": str(place), "trials": row["trials"], "successes": row["successes"]}
+def _from_counts(
+    procedure: str, name: str, counts: Sequence[str], tx: Transaction, rows: list[Row]
+) -> list[Row]:
+    """Give items the column ``name``, which follows from their counts by a procedure."""
+    asked = [
+        {"id": str(place), **{count: row[count] for count in counts}}
         for place, row in enumerate(rows)
     ]
-    odds = {row["id"]: row["odds"] for row in tx.run("lessons_maintenance.odds", rows=counts)}
-    return [{**row, "odds": odds[str(place)]} for place, row in enumerate(rows)]
+    found = {row["id"]: row[name] for row in tx.run(procedure, rows=asked)}
+    return [{**row, name: found[str(place)]} for place, row in enumerate(rows)]
 
 
 def _sums(*names: str) -> dict[str, Merge]:
@@ -250,7 +246,7 @@ HEURISTICS = Kind(
     narrowed={"agents": "agent", "types": "type"},
     merges={**_COUNTS, **_SPAN, "odds": left_out, "supporting": both, "opposing": both},
     samples={"supporting": 5, "opposing": 5},
-    settled=_weighed,
+    settled=partial(_from_counts, "lessons_maintenance.odds", "odds", ("trials", "successes")),
 )
 ANTI_PATTERNS = Kind(
     "anti_patterns",
@@ -301,7 +297,12 @@ RULES = Kind(
         "failed_at": latest,
         "verdict": left_out,
     },
-    settled=_judged,
+    settled=partial(
+        _from_counts,
+        "lessons_maintenance.verdicts",
+        "verdict",
+        ("worked", "praised", "failed", "blamed"),
+    ),
 )
 MISTAKES = Kind(
     "mistakes",

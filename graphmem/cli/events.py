@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from graphmem.cli.options import Options, at_most
+from graphmem.cli.options import Group, Options, at_most
 from graphmem.cli.policies import described, named
 from graphmem.cli.printing import cell
 
@@ -32,7 +32,7 @@ _WORDS = {
 }
 
 
-@click.group()
+@click.group(cls=Group)
 def events() -> None:
     """Read every change of a policy or a strategy.
 

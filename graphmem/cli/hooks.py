@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import Options
+from graphmem.cli.options import Group, Options
 from graphmem.cli.printing import print_json
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _place(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.group()
+@click.group(cls=Group)
 def hooks() -> None:
     """Let programs that run agents ask the memory, and learn."""
 

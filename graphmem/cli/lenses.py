@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import Options, as_agent, by_tags
+from graphmem.cli.options import Group, Options, as_agent, by_tags
 from graphmem.cli.printing import cell, fact, print_table, span
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ COLUMNS = (
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def lens() -> None:
     """Name read-only views of levels. `levels recall --lens NAME` looks through one.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphmem.cli import plotting
-from graphmem.cli.options import Options, at_most
+from graphmem.cli.options import Group, Options, at_most
 from graphmem.cli.printing import cell, print_json, print_table
 from graphmem.printable import counted
 from graphmem.text.task_types import GENERAL
@@ -69,7 +69,7 @@ WINDOW = 10
 _BLUE, _ORANGE, _GREY = "#3b6ea5", "#d1682e", "#333333"
 
 
-@click.group()
+@click.group(cls=Group)
 def lessons() -> None:
     """See what works, what fails, and which rules hold."""
 

@@ -10,7 +10,7 @@ import click
 from graphmem.cli import plotting
 from graphmem.cli.lenses import lens
 from graphmem.cli.maintain import show as show_maintained
-from graphmem.cli.options import Options, as_agent, by_tags, json_object, moment
+from graphmem.cli.options import Group, Options, as_agent, by_tags, json_object, moment
 from graphmem.cli.printing import cell, fact, listed, print_table, span
 from graphmem.cli.similar import searchable
 
@@ -47,7 +47,7 @@ TICK_COLUMNS = (
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def levels() -> None:
     """Keep what agents hold now, for an hour, or for good."""
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
 import click
 
 from graphmem import __version__
-from graphmem.cli.options import Options
+from graphmem.cli.options import Group, Options
 from graphmem.printable import guarded, without_passwords
 
 _SECTIONS = {
@@ -111,15 +111,11 @@ class _Commands(Mapping[str, click.Command]):
         return len(_COMMANDS)
 
 
-class _Group(click.Group):
+class _Group(Group):
     """The commands, listed by section."""
 
-    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
-        limit = formatter.width - 6 - max(map(len, _COMMANDS))
-        for title, names in _SECTIONS.items():
-            with formatter.section(title):
-                rows = [(name, self.commands[name].get_short_help_str(limit)) for name in names]
-                formatter.write_dl(rows)
+    def sections(self) -> Mapping[str, Sequence[str]]:
+        return _SECTIONS
 
 
 @click.group(

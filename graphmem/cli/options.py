@@ -24,6 +24,30 @@ if TYPE_CHECKING:
 NAMES = 20
 """Most namespaces in the error for one that does not exist."""
 
+
+class Group(click.Group):
+    """Commands, each with the first sentence of its help as a whole, however narrow the screen."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Print the help if nothing is given, as wrong usage but not as the text of an error."""
+        if not args and not ctx.resilient_parsing:
+            click.echo(ctx.get_help(), err=True)
+            ctx.exit(2)
+        return super().parse_args(ctx, args)
+
+    def sections(self) -> Mapping[str, Sequence[str]]:
+        """Return the names of the commands by the title that they stand under."""
+        return {"Commands": sorted(self.commands)}
+
+    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands."""
+        for title, names in self.sections().items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(name, self.commands[name].get_short_help_str(1_000)) for name in names]
+                )
+
+
 as_agent = click.option("--agent", help="Act as this agent; default: anybody.")
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import Options, at_most, moment
+from graphmem.cli.options import Group, Options, at_most, moment
 from graphmem.cli.printing import cell, print_table
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ KNOWLEDGE_COLUMNS = (
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def people() -> None:
     """Keep preferences of users, and knowledge of the world."""
 

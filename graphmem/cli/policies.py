@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from graphmem.cli import plotting
-from graphmem.cli.options import Options, at_most, moment
+from graphmem.cli.options import Group, Options, at_most, moment
 from graphmem.cli.printing import cell, print_json, print_table, progress
 from graphmem.printable import counted
 
@@ -35,7 +35,7 @@ DRAWN = 12
 """Most actions in one picture; more lines would be indistinguishable."""
 
 
-@click.group()
+@click.group(cls=Group)
 def policies() -> None:
     """Learn from rewards and outcomes what to do in a state.
 

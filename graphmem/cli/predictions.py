@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from graphmem.cli import plotting
-from graphmem.cli.options import Options, at_most, json_object, moment
+from graphmem.cli.options import Group, Options, at_most, json_object, moment
 from graphmem.cli.printing import cell, print_json, print_table
 from graphmem.printable import percent
 
@@ -35,7 +35,7 @@ BIN_COLUMNS = (
 _BLUE, _GREY, _PALE = "#3b6ea5", "#333333", "#9db8d6"
 
 
-@click.group()
+@click.group(cls=Group)
 def predictions() -> None:
     """Keep predictions, and see how reliable they were."""
 

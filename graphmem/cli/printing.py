@@ -4,30 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from graphmem.cli.tables import Table
 from graphmem.printable import unguarded
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from graphmem.cli.options import Options
-
-
-WHOLE = 16
-"""Characters of a cell that are not broken over lines, if there is room."""
-LEAST = 9
-"""Room that this leaves for every other column."""
-BEGINNING = 12
-"""Letters of an id where there is no room for it; `graphmem show` finds it by them."""
-_ID = re.compile("[0-9a-f]{32}")
 
 
 def plain(value: Any) -> Any:
@@ -71,51 +63,16 @@ def print_table(
     rows: Iterable[Sequence[Any]],
 ) -> None:
     """Print a table; ``columns`` are (heading, "left" or "right")."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    title_text = None if title is None else Text(cell(title))
-    table = Table(title=title_text, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    rows = [[cell(value) for value in row] for row in rows]
+    table = Table(
+        [cell(heading) for heading, _ in columns], [side == "right" for _, side in columns], rows
+    )
     shown = console()
-    cells = [[cell(value) for value in row] for row in rows]
-    heads = [cell(heading) for heading, _ in columns]
-    ids = [place for place in range(len(heads)) if cells and _are_ids(cells, place)]
-    widest, needed = _room(heads, cells, ids)
-    if needed > shown.width:
-        for row in cells:
-            for place in ids:
-                row[place] = row[place][:BEGINNING]
-        widest, needed = _room(heads, cells, ids)
-    for place, (heading, justify) in enumerate(columns):
-        table.add_column(
-            Text(heads[place]),
-            justify="right" if justify == "right" else "left",
-            overflow="fold",
-            no_wrap=heading == "procedure"
-            or place in ids
-            or (widest[place] <= WHOLE and needed <= shown.width),
-        )
-    for row in cells:
-        table.add_row(*map(Text, row))
-    with shown.capture() as captured:
-        shown.print(table)
-    for line in captured.get().splitlines():
-        shown.file.write(f"{line.rstrip()}\n")
-
-
-def _are_ids(cells: Sequence[Sequence[str]], place: int) -> bool:
-    """Return whether a column holds nothing but whole ids."""
-    return all(_ID.fullmatch(row[place]) for row in cells)
-
-
-def _room(
-    heads: Sequence[str], cells: Sequence[Sequence[str]], ids: Sequence[int]
-) -> tuple[list[int], int]:
-    """Return the widest cell of each column, and the width that a table needs at least."""
-    widest = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
-    least = (size if size <= WHOLE or place in ids else LEAST for place, size in enumerate(widest))
-    return widest, sum(3 + size for size in least)
+    if title is not None:
+        shown.file.write(f"{cell(title)}\n")
+    bold = partial(click.style, bold=True) if shown.is_terminal and not shown.no_color else str
+    for line in table.lines(shown.width, bold):
+        shown.file.write(f"{line}\n")
 
 
 def listed(counts: Mapping[str, int]) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import Options
+from graphmem.cli.options import Group, Options
 from graphmem.cli.printing import print_json, print_table
 from graphmem.errors import shown
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from graphmem.store.installing import Installed
 
 
-@click.group()
+@click.group(cls=Group)
 def procedures() -> None:
     """See and install the Cypher procedures."""
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import Options
+from graphmem.cli.options import Group, Options
 from graphmem.cli.printing import print_json, print_table
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ COLUMNS = (
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def scopes() -> None:
     """Say what agents may learn, and whose lessons they read."""
 

@@ -14,7 +14,7 @@ COLUMNS = (
     ("type", "left"),
     ("worked", "right"),
     ("95 % bounds", "right"),
-    ("strategies", "right"),
+    ("tried", "right"),
     ("best strategy", "left"),
     ("worked there", "right"),
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import Options
+from graphmem.cli.options import Group, Options
 from graphmem.cli.printing import cell, listed, print_table, progress
 from graphmem.errors import ValidationError
 from graphmem.kinds import (
@@ -34,7 +34,7 @@ FORMAT = click.option(
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def upkeep() -> None:
     """Repair derived data, remove episodes, export and import."""
 

@@ -29,7 +29,6 @@ from graphmem.store.embedded_files import (
     check_folder,
     holds_graph,
     holds_log,
-    open_reader,
     open_writer,
     remove_left,
     signature_of,
@@ -38,15 +37,15 @@ from graphmem.store.embedded_files import (
 from graphmem.store.embedded_lease import Lease, Leases
 from graphmem.store.embedded_locks import can_be_given, readers_of
 from graphmem.store.embedded_query import Asker
+from graphmem.store.embedded_rows import rows, run
 from graphmem.store.embedded_sessions import (
     ENGINE,
     Reader,
     Writer,
     release,
     repair_schema,
-    rows,
-    run,
 )
+from graphmem.store.embedded_snapshot import open_reader
 from graphmem.store.port import (
     CLOSED,
     Capabilities,

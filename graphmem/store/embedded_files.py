@@ -14,22 +14,22 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import kglite
 
-from graphmem.errors import LockedError, NotAMemoryError, StorageError, StoreError, shown
+from graphmem.errors import NotAMemoryError, StorageError, StoreError, shown
 from graphmem.forks import UNFORKED
 from graphmem.store.embedded_errors import locked, translated
 from graphmem.store.embedded_locks import (
     READERS,
     locked_file,
     owner_of,
-    reading,
     unused,
 )
+from graphmem.store.embedded_log import UnknownLogError, replay
 from graphmem.store.manifest import (
     FIRST_FRAME,
     LOG_HEADER,
@@ -52,11 +52,14 @@ GRAPH = "graph.kgl"
 LOG = "graph.kgl-wal"
 _LEFT = (f"{LOG}.torn-*", f"{GRAPH}.tmp.*", f"{MANIFEST}.tmp")
 """What a killed process leaves; it can contain what was erased since."""
-_ASIDE = f"{LOG}.quarantine-*"
+_QUARANTINED = f"{LOG}.quarantine-*"
+ASIDE = f"{LOG}.aside"
+"""The log while it is written into the graph, and thereby into a new log.
+
+As long as it is there it has all, and the new log nothing else.
+"""
 _SCRATCH = "graphmem-copy-"
 _HELD = "held"
-_ATTEMPTS = 20
-_POLL = 0.05
 VECTORS = "vectors"
 """The folder of vectors within that of the memory."""
 CHECKPOINT_BYTES = 64 * 1024 * 1024
@@ -65,7 +68,9 @@ FOLDED_BYTES = 8 * 1024 * 1024
 """A log may be so long where a checkpoint takes little of the time."""
 _HANDED_BYTES = 256 * 1024
 _READ = 128
-"""The engine reads a log of this part of the graph file longer than it writes that file."""
+"""To read a log of this part of the graph file takes longer than to write that file."""
+_QUICK = 64 * 1024 * 1024
+"""A graph file that is no longer is written at once where a log of a killed process was read."""
 RARELY = 16.0
 """How many times as long as a checkpoint takes there is none, unless the log grows fast."""
 _WRITTEN = 100e6
@@ -191,6 +196,12 @@ class WrittenFiles:
         """Whether it takes the next writer longer to read the log than this one a checkpoint."""
         return self._longer_than(_HANDED_BYTES, _READ)
 
+    @property
+    def heavy(self) -> bool:
+        """Whether a checkpoint takes much longer than to read the log again."""
+        graph = self._manifest.graph
+        return graph is not None and graph.bytes > _QUICK and not self.long
+
     def _longer_than(self, least: int, part: int) -> bool:
         """Return whether the log is longer than some bytes, and than a part of the graph file."""
         graph = self._manifest.graph
@@ -224,15 +235,59 @@ def open_writer(folder: Path, durable: Any, before: Callable[[], None]) -> kglit
         with unused(folder) as free:
             if not free:
                 raise locked(owner_of(folder))
-            with _found(folder):
+            with found(folder):
                 _mend(folder)
     before()
+    session = _opened(folder, durable)
+    if not (folder / ASIDE).exists():
+        return session
+    try:
+        if _replayed(folder, session):
+            return session
+    except BaseException:
+        abandon(session)
+        raise
+    abandon(session)
+    return _opened(folder, durable)
+
+
+def _opened(folder: Path, durable: Any) -> kglite.Session:
     with translated(path=folder / GRAPH), UNFORKED.lock:
         return kglite.open_session(str(folder / GRAPH), durable=durable, auto_checkpoint_wal_mib=0)
 
 
+def _replayed(folder: Path, session: kglite.Session) -> bool:
+    """Write the log that was set aside into the graph; return False if the engine has to."""
+    aside = folder / ASIDE
+    with translated(path=folder / GRAPH):
+        try:
+            replay(aside, session)
+        except UnknownLogError as error:
+            _log.debug("%s is left to the engine: %s", aside, error)
+            aside.replace(folder / LOG)
+            return False
+        with UNFORKED.lock:
+            session.sync()
+        manifest = read_manifest(folder)
+        if manifest:  # the end of the new log is another one
+            replace(manifest, mark=Mark()).write(folder)
+        aside.unlink()
+        sync_folder(folder)
+    return True
+
+
+def abandon(session: kglite.Session) -> None:
+    """End a session as it is.
+
+    Closing it writes a graph file that the manifest does not know, even where a statement changed
+    nothing since the last checkpoint.
+    """
+    with UNFORKED.lock:
+        session.__exit__(StoreError, None, None)
+
+
 @contextlib.contextmanager
-def _found(folder: Path) -> Iterator[None]:
+def found(folder: Path) -> Iterator[None]:
     """Say which memory it is of which a file cannot be read, or removed."""
     try:
         yield
@@ -242,11 +297,25 @@ def _found(folder: Path) -> Iterator[None]:
 
 
 def _mend(folder: Path) -> None:
-    """Remove what killed processes left; raise if acknowledged work is missing."""
+    """Remove what killed processes left; raise if acknowledged work is missing.
+
+    A log that goes with the graph file is set aside, for :func:`_replayed`.
+    """
     remove_left(folder)
-    log = _complete(folder, folder, read_manifest(folder))
+    _restore(folder)
+    manifest = read_manifest(folder)
+    log = complete(folder, folder, manifest)
     if log and log.end < log.size:
-        _cut(folder / LOG, log)
+        cut(folder / LOG, log)
+    graph = print_of(folder / GRAPH)
+    if log and log.frames and graph and (manifest is None or manifest.graph == graph):
+        (folder / LOG).replace(folder / ASIDE)
+
+
+def _restore(folder: Path) -> None:
+    """Put a log back that a killed process had set aside."""
+    with contextlib.suppress(FileNotFoundError):
+        (folder / ASIDE).replace(folder / LOG)
 
 
 def remove_left(folder: Path) -> None:
@@ -260,7 +329,7 @@ def remove_left(folder: Path) -> None:
                 shutil.rmtree(copy, ignore_errors=True)
 
 
-def _cut(path: Path, log: Scan) -> None:
+def cut(path: Path, log: Scan) -> None:
     """Cut the torn end off a log, of a transaction that nobody was told of."""
     cut = log.size - log.end
     _log.info("%s: cut %d bytes of an unfinished transaction", shown(str(path)), cut)
@@ -269,7 +338,7 @@ def _cut(path: Path, log: Scan) -> None:
         os.fsync(file.fileno())
 
 
-def _complete(folder: Path, copy: Path, manifest: Manifest | None) -> Scan | None:
+def complete(folder: Path, copy: Path, manifest: Manifest | None) -> Scan | None:
     """Return the log of files, or of their copy; raise if they are not what the manifest says."""
     log = _scanned(copy, manifest)
     loss = _loss(folder, manifest, print_of(copy / GRAPH), log)
@@ -286,7 +355,9 @@ def _scanned(folder: Path, manifest: Manifest | None) -> Scan | None:
 
 
 def _loss(folder: Path, manifest: Manifest | None, graph: Print | None, log: Scan | None) -> Loss:
-    problems = [f"a part of its log was set aside ({aside.name})" for aside in folder.glob(_ASIDE)]
+    problems = [
+        f"a part of its log was set aside ({aside.name})" for aside in folder.glob(_QUARANTINED)
+    ]
     if manifest is None:
         if log and log.end < log.size and not log.tail:
             problems.append(f"its log is damaged at byte {log.end:,}, before other transactions")
@@ -327,6 +398,7 @@ def accept_loss(folder: Path) -> Loss:
     with unused(folder) as free:
         if not free:
             raise locked(owner_of(folder))
+        _restore(folder)
         problems: tuple[str, ...] = ()
         try:
             manifest = read_manifest(folder)
@@ -338,10 +410,10 @@ def accept_loss(folder: Path) -> Loss:
         if not loss.problems:
             return loss
         unfit = log and log.frames and not _fits(folder, log)
-        for aside in folder.glob(_ASIDE):
+        for aside in folder.glob(_QUARANTINED):
             aside.unlink()
         if log and log.end < log.size:
-            _cut(folder / LOG, log)
+            cut(folder / LOG, log)
         if unfit:
             (folder / LOG).unlink()
             lost = max(loss.transactions, manifest.mark.transactions if manifest else 0)
@@ -391,11 +463,11 @@ def _fits(folder: Path, log: Scan) -> bool:
     Raises:
         StorageError: it cannot read the graph file.
     """
-    with _scratch() as scratch:
+    with scratch_folder() as scratch:
         for name in (GRAPH, LOG):
             if (folder / name).exists():
                 shutil.copyfile(folder / name, scratch / name)
-        _cut(scratch / LOG, log)
+        cut(scratch / LOG, log)
         try:
             with UNFORKED.lock:
                 kglite.open_session(str(scratch / GRAPH), durable="normal").close()
@@ -409,110 +481,8 @@ def _fits(folder: Path, log: Scan) -> bool:
     return True
 
 
-@dataclass(slots=True)
-class Snapshot:
-    """What a reader works on: an immutable graph, and how it came about."""
-
-    session: kglite.Session
-    copied: bool = False
-    """It is of a moment, because another process writes."""
-    _readers: int | None = None
-
-    def close(self) -> None:
-        """Let the writer know that nobody reads this any more."""
-        if self._readers is not None:
-            os.close(self._readers)
-            self._readers = None
-
-
-def open_reader(folder: Path) -> Snapshot:
-    """Open a snapshot of a folder, which has every acknowledged transaction.
-
-    Raises:
-        LockedError: it is being rewritten continuously.
-        StorageError: files are missing, damaged, or do not belong together.
-    """
-    check_folder(folder)
-    readers = reading(folder)
-    try:
-        for attempt in range(_ATTEMPTS):
-            before = signature_of(folder)
-            try:
-                with _found(folder):
-                    snapshot = _snapshot(folder)
-            except StorageError:
-                if signature_of(folder) == before:
-                    raise
-                snapshot = None  # a writer replaced one of the files between two looks
-            if snapshot:
-                snapshot._readers = readers
-                return snapshot
-            time.sleep(_POLL if attempt else 0)
-        raise LockedError(f"{folder} is being rewritten continuously; try again")
-    except BaseException:
-        if readers is not None:
-            os.close(readers)
-        raise
-
-
-def _snapshot(folder: Path) -> Snapshot | None:
-    """Return a snapshot; None if a writer changed the files meanwhile."""
-    graph, log = folder / GRAPH, folder / LOG
-    manifest = read_manifest(folder)
-    before = _stat(graph)
-    if before and not holds_log(folder):
-        with graph.open("rb") as file:
-            _complete(folder, folder, manifest)
-            with translated(path=graph), UNFORKED.lock:
-                session = kglite.open_session(_alone(graph, file))
-        unchanged = _stat(graph) == before and not holds_log(folder)
-        return Snapshot(session) if unchanged else None
-    if not before and not log.exists() and not manifest:
-        return Snapshot(_empty())
-    with _scratch() as scratch:
-        # Copy the log first: a checkpoint in between then contains all of that log, and the
-        # changed graph file is noticed and the copy repeated.
-        try:
-            if log.exists():
-                shutil.copyfile(log, scratch / LOG)
-            if before:
-                _link(graph, scratch / GRAPH)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise StorageError(f"cannot copy {folder} to read it: {error.strerror}") from error
-        if _stat(graph) != before:
-            return None
-        copied = _complete(folder, scratch, manifest)
-        if copied and copied.end < copied.size:
-            _cut(scratch / LOG, copied)
-        try:
-            with translated(path=graph), UNFORKED.lock:
-                session = kglite.open_session(
-                    str(scratch / GRAPH), durable="normal", auto_checkpoint_wal_mib=0
-                )
-        except StoreError as error:
-            raise type(error)(str(error).replace(str(scratch), str(folder))) from error
-        # kglite has read both files: nothing of the copy need stay on the disk.
-        return Snapshot(session, copied=True)
-
-
-def _link(graph: Path, name: Path) -> None:
-    """Give a graph file another name, or copy it: it is replaced, never changed in place."""
-    try:
-        name.hardlink_to(graph)
-    except OSError:  # on another disk, of another user, or not supported
-        shutil.copyfile(graph, name)
-
-
-def _alone(graph: Path, file: BinaryIO) -> str:
-    """Return a path by which kglite reads an open graph file and looks for no log."""
-    path = f"/proc/self/fd/{file.fileno()}"
-    return path if Path(path).exists() else str(graph)
-
-
 @contextlib.contextmanager
-def _scratch() -> Iterator[Path]:
+def scratch_folder() -> Iterator[Path]:
     """Make a temporary folder, and remove it; if this process is killed, another does."""
     # Another process removes what nobody has locked, so it has that name only then.
     folder = Path(tempfile.mkdtemp(prefix=f"new-{_SCRATCH}"))
@@ -525,11 +495,6 @@ def _scratch() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _empty() -> kglite.Session:
-    with UNFORKED.lock:
-        return kglite.KnowledgeGraph().session()
-
-
 def holds_graph(folder: Path) -> bool:
     """Return whether there is a memory."""
     return any((folder / name).exists() for name in (GRAPH, LOG, MANIFEST))
@@ -537,7 +502,7 @@ def holds_graph(folder: Path) -> bool:
 
 def holds_log(folder: Path) -> bool:
     """Return whether there is a log of transactions that the graph file does not have."""
-    return file_size(folder / LOG) > LOG_HEADER
+    return file_size(folder / LOG) > LOG_HEADER or (folder / ASIDE).exists()
 
 
 def check_folder(folder: Path) -> None:
@@ -559,7 +524,8 @@ def check_folder(folder: Path) -> None:
         raise StorageError(f"no permission to read {folder}") from error
 
 
-def _stat(path: Path | str) -> tuple[int, ...] | None:
+def stat_of(path: Path | str) -> tuple[int, ...] | None:
+    """Return what changes when a file is written or replaced; None if it is not there."""
     try:
         stat = os.stat(path)  # noqa: PTH116 - at every read: a Path costs more
     except (FileNotFoundError, NotADirectoryError):
@@ -569,14 +535,14 @@ def _stat(path: Path | str) -> tuple[int, ...] | None:
 
 def file_size(path: Path) -> int:
     """Return the size in bytes, 0 for a file that is not there."""
-    stat = _stat(path)
+    stat = stat_of(path)
     return stat[1] if stat else 0
 
 
 def signature_of(folder: Path) -> tuple[Any, ...]:
     """Return what changes whenever somebody writes."""
     beginning = f"{folder}{os.sep}"
-    return _stat(beginning + GRAPH), _stat(beginning + LOG), _stat(beginning + MANIFEST)
+    return stat_of(beginning + GRAPH), stat_of(beginning + LOG), stat_of(beginning + MANIFEST)
 
 
 def vectors_of(folder: Path) -> frozenset[tuple[str, int, int]]:

@@ -12,37 +12,32 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import kglite
 
 from graphmem.errors import StorageError, StoreError, shown
-from graphmem.forks import UNFORKED, Scratch, when_missed
+from graphmem.forks import UNFORKED, Scratch
 from graphmem.store import schema
 from graphmem.store.embedded_errors import full, locked, translated
 from graphmem.store.embedded_files import (
     WrittenFiles,
-    open_reader,
+    abandon,
     signature_of,
     vectors_of,
 )
 from graphmem.store.embedded_locks import HeldLock, held_lock, owner_of
 from graphmem.store.embedded_queue import Queue
-from graphmem.store.port import Row
-from graphmem.store.queries import Query
+from graphmem.store.embedded_rows import run
+from graphmem.store.embedded_snapshot import open_reader
 from graphmem.store.tables import naming
 
 if TYPE_CHECKING:
     from graphmem.store.embedded_search import EmbeddedIndex
 
 ENGINE = "kglite"
-
-_IN_THREADS = 4_096
-"""The engine computes in threads of its own where a clause has as many rows."""
-_limits: dict[str, int] = {}
-"""What each statement is given: in a forked child, which lacks those threads, fewer rows."""
 
 _log = logging.getLogger(__name__)
 
@@ -131,12 +126,13 @@ class Writer:
     def rest(self) -> None:
         """Give the lease back before the first write, with all that a log held in the graph file.
 
-        To read the log again would take the next process longer than this one the checkpoint.
+        Where that file is large and the log short, the log stays: who only reads should not wait
+        until the file is written, nor need the memory. Who writes writes it when it closes.
         """
         with self.lock:
             if self.held and not self._depth:
                 with contextlib.suppress(kglite.KgError, OSError):
-                    if self.files:
+                    if self.files and not self.files.heavy:
                         self.files.checkpoint()
                 self._give()
                 self.resting = not self.held
@@ -199,7 +195,7 @@ class Writer:
     def close(self) -> None:
         """Write a checkpoint and give the lease back."""
         try:
-            if not self.held and not self._resumed():
+            if self.resting or (not self.held and not self._resumed()):
                 return
             if self.files:
                 self._checkpoint(self.files)
@@ -226,10 +222,7 @@ class Writer:
         """Give the lease back as it is, for what this session has is not what there is."""
         self.held, self.over = False, True
         if not self.session.closed:
-            # Closing it writes a graph file that the manifest does not know, even where a statement
-            # changed nothing since the last checkpoint.
-            with UNFORKED.lock:
-                self.session.__exit__(StoreError, None, None)
+            abandon(self.session)
         if self._lock:
             self._lock.end_reading()
             self._lock.close()
@@ -357,20 +350,3 @@ def release(indexes: dict[str, EmbeddedIndex]) -> None:
     """Close indexes: what they hold can then be freed."""
     for index in list(indexes.values()):
         index.close()
-
-
-def run(call: Callable[..., Any], query: Query, params: dict[str, Any]) -> list[Row]:
-    """Run a statement by a method of the engine; return its rows, or raise errors of ours."""
-    with translated(query):
-        return rows(call, query.text, query.bind(params))
-
-
-def rows(call: Callable[..., Any], text: str, params: dict[str, Any]) -> list[Row]:
-    """Run a text by a method of the engine; return its rows."""
-    with UNFORKED.lock:
-        result = call(text, params=params, **_limits)
-        found: list[Row] = result.to_list() if hasattr(result, "to_list") else []
-    return found
-
-
-when_missed("kglite-query", lambda: _limits.update(max_work_units=_IN_THREADS - 1))

@@ -28,7 +28,8 @@ _FORMAT = "graphmem manifest 1"
 _SIZE = 1024
 """Bytes of the text, which is padded; the mark follows."""
 _MARK = struct.Struct("<QQQQII")
-_FRAME = struct.Struct("<II")
+FRAME = struct.Struct("<II")
+"""What a frame of a log begins with: the length of its content, and a checksum."""
 _SAMPLED = 65_536
 
 
@@ -177,9 +178,9 @@ def scan(log: Path, mark: Mark) -> Scan:
         found.size = os.fstat(file.fileno()).st_size
         found.end = min(FIRST_FRAME, found.size)
         file.seek(found.end)
-        while found.end + _FRAME.size <= found.size:
-            length, checksum = _FRAME.unpack(file.read(_FRAME.size))
-            end = found.end + _FRAME.size + length
+        while found.end + FRAME.size <= found.size:
+            length, checksum = FRAME.unpack(file.read(FRAME.size))
+            end = found.end + FRAME.size + length
             whole = end <= found.size
             content = file.read(length) if whole else b""
             if not whole or not length or zlib.crc32(content) != checksum:
@@ -198,16 +199,16 @@ def scan(log: Path, mark: Mark) -> Scan:
 def frame_at(log: BinaryIO, start: int) -> tuple[int, int]:
     """Return end and checksum of the frame that begins at ``start`` of a log."""
     log.seek(start)
-    head = log.read(_FRAME.size)
-    if len(head) < _FRAME.size:
+    head = log.read(FRAME.size)
+    if len(head) < FRAME.size:
         raise OSError(f"the log ends at {start}")
-    length, checksum = _FRAME.unpack(head)
-    return start + _FRAME.size + length, checksum
+    length, checksum = FRAME.unpack(head)
+    return start + FRAME.size + length, checksum
 
 
 def number_at(log: BinaryIO, start: int) -> int:
     """Return the log's number of the transaction whose frame begins at ``start``."""
-    log.seek(start + _FRAME.size)
+    log.seek(start + FRAME.size)
     return _number(log.read(10))
 
 

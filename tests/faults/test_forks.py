@@ -254,7 +254,7 @@ WHILE_ASKING = """
 import os, sys, threading, time
 from graphmem import Memory, Settings
 from graphmem.forks import UNFORKED
-from graphmem.store.embedded_sessions import rows
+from graphmem.store.embedded_rows import rows
 
 LONG = "UNWIND range(1, 1000000) AS n WITH n WHERE n % 7 = 3 RETURN count(n) AS n"
 memory = Memory.open("memory:", settings=Settings(embedder="hashing"))

@@ -13,7 +13,7 @@ import pytest
 
 from graphmem import Memory, Settings
 from graphmem.store import embedded_files
-from graphmem.store.embedded_files import LOG
+from graphmem.store.embedded_files import GRAPH, LOG
 from graphmem.store.manifest import LOG_HEADER
 from tests.faults.learner import BATCH, Learner, batch, content, environment, learning
 from tests.faults.sharer import learn
@@ -94,6 +94,34 @@ def test_what_a_killed_process_left_in_the_log_is_read_once(
         for number in range(8):
             memory.learn_many(batch(number))
         assert content(memory) == found
+
+
+def test_who_only_reads_a_log_does_not_write_a_large_graph_file(
+    folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log stays where that would take far longer than to read it again; who writes folds it."""
+    monkeypatch.setattr(embedded_files, "_QUICK", 0)
+    with Memory.open(folder) as memory:
+        memory.learn_many(batch(0))
+    with learning(environment(folder, "default", FRESH), 1, 2, "hold") as learner:
+        learner.wait_for("done")
+    graph, log = Path(folder) / GRAPH, Path(folder) / LOG
+    before = graph.stat()
+    for _ in range(2):
+        with Memory.open(folder, settings=FRESH) as memory:
+            assert memory.stats().episodes == 2 * BATCH
+        assert (graph.stat().st_ino, graph.stat().st_mtime_ns) == (
+            before.st_ino,
+            before.st_mtime_ns,
+        )
+        assert log.stat().st_size > LOG_HEADER
+    with Memory.open(folder, settings=FRESH) as memory:
+        assert memory.stats().episodes == 2 * BATCH
+        assert learn(memory, "own", 0).created
+    assert log.stat().st_size <= LOG_HEADER
+    with Memory.open(folder) as memory:
+        assert memory.stats().episodes == 2 * BATCH + 1
+        assert memory.verify().ok
 
 
 def test_who_read_a_log_has_what_another_process_wrote_since(folder: str) -> None:

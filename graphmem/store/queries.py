@@ -1,4 +1,4 @@
-"""The procedures: named Cypher statements in the folder ``cypher``, checked when loaded.
+"""The procedures: named Cypher statements in the folder ``cypher``, checked before they run.
 
 A file contains statements that end in a semicolon at the end of a line, each after a header::
 
@@ -39,7 +39,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from graphmem.errors import NotFoundError, ProcedureError, ReadOnlyError, shown
 from graphmem.store.allowed import only_reads
@@ -216,54 +216,62 @@ def refuse_writing(query: Query) -> ReadOnlyError:
 class Catalog:
     """All procedures of a folder of .cypher files, by name."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, at_once: bool = True) -> None:
+        """Read the files; check all procedures ``at_once``, else each when it is asked for."""
         self.folder = folder
+        self._statements: dict[str, _Statement] = {}
         self._queries: dict[str, Query] = {}
         files = sorted(set(folder.rglob("*.cypher")) - set(folder.glob("browser/*")))
         if not files:
             raise ProcedureError(f"no .cypher files in {folder}; reinstall graphmem")
-        shared = _Shared(folder / "formulas.cypher")
-        taken: dict[str | None, str] = {}
+        self._shared = _Shared(folder / "formulas.cypher")
+        taken: dict[str, str] = {}
         for file in files:
             if file.name == "formulas.cypher":
                 continue
-            for query in _parse(file, shared):
-                if query.name in self._queries:
-                    raise ProcedureError(f"{file.name}: {query.name} is defined twice")
-                if query.install in taken:
-                    raise ProcedureError(
-                        f"{query.name}: install name {query.install} is that of "
-                        f"{taken[query.install]}; give another"
-                    )
-                if query.install is not None:
-                    taken[query.install] = query.name
-                self._queries[query.name] = query
+            for statement in _statements(file):
+                name = statement.name
+                if name in self._statements:
+                    raise ProcedureError(f"{file.name}: {name} is defined twice")
+                for install in statement.headers.get("install", []):
+                    if install in taken:
+                        raise ProcedureError(
+                            f"{name}: install name {install} is that of {taken[install]}; "
+                            "give another"
+                        )
+                    taken[install] = name
+                self._statements[name] = statement
+        if at_once:
+            list(self)
 
     def __getitem__(self, name: str) -> Query:
-        try:
-            return self._queries[name]
-        except KeyError:
-            raise NotFoundError(
-                f"no procedure {name!r}; `graphmem procedures list` shows them"
-            ) from None
+        query = self._queries.get(name)
+        if query is None:
+            if name not in self._statements:
+                raise NotFoundError(f"no procedure {name!r}; `graphmem procedures list` shows them")
+            query = self._queries[name] = _query(self._statements[name], self._shared)
+        return query
 
     def __contains__(self, name: object) -> bool:
-        return name in self._queries
+        return name in self._statements
 
     def __iter__(self) -> Iterator[Query]:
-        return iter(self._queries.values())
+        return map(self.__getitem__, self._statements)
 
     def subject(self, prefix: str) -> list[Query]:
         """Return the procedures whose names begin with ``prefix`` and a dot."""
-        return [query for query in self if query.name.startswith(prefix + ".")]
+        return [self[name] for name in self._statements if name.startswith(prefix + ".")]
 
 
 @cache
 def catalog() -> Catalog:
-    """Return graphmem's own procedures (from the wheel, or from the source tree)."""
+    """Return graphmem's own procedures (from the wheel, or from the source tree).
+
+    Most processes need a few of them, and to check all takes longer than what they ask.
+    """
     package = Path(__file__).parent.parent
     inside = package / "cypher"
-    return Catalog(inside if inside.is_dir() else package.parent / "cypher")
+    return Catalog(inside if inside.is_dir() else package.parent / "cypher", at_once=False)
 
 
 def procedure(name: str) -> Query:
@@ -348,10 +356,23 @@ def _blocks(file: Path) -> Iterator[tuple[dict[str, list[str]], str]]:
         raise ProcedureError(f"{file.name}: the last statement has no semicolon, or no text")
 
 
-def _parse(file: Path, shared: _Shared) -> Iterator[Query]:
+class _Statement(NamedTuple):
+    """A statement as it is in its file."""
+
+    name: str
+    headers: dict[str, list[str]]
+    text: str
+
+
+def _statements(file: Path) -> Iterator[_Statement]:
     for given, body in _blocks(file):
         for headers, text in _twins(file, given, body):
-            yield _query(file, headers, text, shared)
+            names = headers.get("name", [])
+            if len(names) != 1 or not _NAME.fullmatch(names[0]):
+                raise ProcedureError(
+                    f"{file.name}: a statement lacks '// name: subject.verb': {text:.60}"
+                )
+            yield _Statement(names[0], headers, text)
 
 
 def _twins(
@@ -375,11 +396,8 @@ def _twins(
         yield {name: [*map(filled, lines)] for name, lines in rest.items()}, filled(text)
 
 
-def _query(file: Path, headers: dict[str, list[str]], text: str, shared: _Shared) -> Query:
-    names = headers.get("name", [])
-    if len(names) != 1 or not _NAME.fullmatch(names[0]):
-        raise ProcedureError(f"{file.name}: a statement lacks '// name: subject.verb': {text:.60}")
-    name = names[0]
+def _query(statement: _Statement, shared: _Shared) -> Query:
+    name, headers, text = statement
     mode = (headers.get("mode") or ["read"])[0]
     if mode not in ("read", "write", "schema"):
         raise ProcedureError(f"{name}: '// mode:' must be read, write or schema, not {mode!r}")

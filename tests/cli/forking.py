@@ -153,7 +153,7 @@ def _import_everything() -> None:
     from graphmem.search.embedding import MiniLM
     from graphmem.store.queries import catalog
 
-    catalog()
+    list(catalog())
     LOADED.append(MiniLM())
     LOADED[0].embed(["a text"])
     gc.freeze()  # else a fork that collects copies everything

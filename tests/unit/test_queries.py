@@ -84,6 +84,17 @@ def test_an_install_header_that_is_no_name_is_refused(
         load(tmp_path, GOOD.replace("// doc", f"{header}\n// doc"))
 
 
+def test_statements_that_are_not_checked_at_once_are_checked_when_asked_for(tmp_path: Path) -> None:
+    wrong = GOOD.replace("things.find", "things.miss").replace("AS id\n", "AS identity\n")
+    (tmp_path / "things.cypher").write_text(GOOD + wrong)
+    procedures = Catalog(tmp_path, at_once=False)
+    assert procedures["things.find"].params
+    assert "things.miss" in procedures
+    for ask in (lambda: procedures["things.miss"], lambda: procedures.subject("things")):
+        with pytest.raises(ProcedureError, match="identity"):
+            ask()
+
+
 def test_a_schema_statement_cannot_be_installed(tmp_path: Path) -> None:
     schema = GOOD.replace("// doc", "// mode: schema\n// install: find\n// doc")
     with pytest.raises(ProcedureError, match="schema statement cannot be installed"):

@@ -18,6 +18,8 @@ Work = Callable[[Memory, Given, Callable[[int, int], None]], dict[str, Any]]
 """What takes long; it calls the function with how much is done, and how much there is."""
 MOST = 200
 """Most nodes of a picture, and most rows of a table."""
+ENOUGH = 20
+"""Episodes behind a point of a learning curve, if there are as many."""
 FIRST = 25
 """Strategies on the first view."""
 _EDGES = MOST - 1
@@ -43,7 +45,9 @@ def agents(memory: Memory, given: Given) -> dict[str, Any]:  # noqa: ARG001
 def recall(memory: Memory, given: Given) -> dict[str, Any]:
     """Return what an agent gets when it asks for a task."""
     text = _needed(given, "text")
-    return memory.recall(text, limit=10, agent=given.get("agent")).model_dump(mode="json")
+    found = memory.recall(text, limit=10, agent=given.get("agent")).model_dump(mode="json")
+    _name_alternatives(memory, found["warnings"])
+    return found
 
 
 def explain(memory: Memory, given: Given) -> dict[str, Any]:
@@ -54,6 +58,7 @@ def explain(memory: Memory, given: Given) -> dict[str, Any]:
     expected = explained.expected
     because = [] if expected is None else [*expected.basis.lines]
     told = explained.model_dump(mode="json")
+    _name_alternatives(memory, [told])
     for row in told["by_task"]["rows"]:
         row["id"] = task_id(memory.namespace, row["name"])
     strategy = {
@@ -119,10 +124,19 @@ def lessons(memory: Memory, given: Given) -> dict[str, Any]:
         "rules": memory.lessons.rules(agent=agent),
         "mistakes": memory.lessons.mistakes(agent=agent),
     }
-    return {
+    told = {
         name: {"count": len(rows), "rows": [row.model_dump(mode="json") for row in rows[:MOST]]}
         for name, rows in found.items()
     }
+    _name_alternatives(memory, told["anti_patterns"]["rows"])
+    return told
+
+
+def _name_alternatives(memory: Memory, rows: Sequence[dict[str, Any]]) -> None:
+    """Give the alternative of each row its id, by which the page links to it."""
+    for row in rows:
+        if better := row["better_alternative"]:
+            better["id"] = strategy_id(memory.namespace, better["strategy"])
 
 
 def policies(memory: Memory, given: Given) -> dict[str, Any]:
@@ -159,7 +173,34 @@ def levels(memory: Memory, given: Given) -> dict[str, Any]:
 
 def course(memory: Memory, given: Given) -> dict[str, Any]:  # noqa: ARG001 - as all have it
     """Return how each agent did over time."""
-    return {"parts": memory.query("course.parts")}
+    return {"parts": _joined(memory.query("course.parts"))}
+
+
+def _joined(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Join short parts of an agent, as a rate of few episodes says little.
+
+    ``at`` is where the middle of a part lies between the first episode and the latest, 0 to 1.
+    """
+    joined: list[dict[str, Any]] = []
+    begun: dict[str, int] = {}
+    for row in parts:
+        agent, last = row["agent"], joined[-1] if joined else None
+        start = begun.get(agent, 0)
+        if last is None or last["agent"] != agent or last["episodes"] >= ENOUGH:
+            joined.append({"agent": agent, "episodes": 0, "successes": 0, "from": start, "at": 0.0})
+            last = joined[-1]
+        last["episodes"] += row["episodes"]
+        last["successes"] += row["successes"]
+        begun[agent] = start + row["episodes"]
+    for index, last in reversed(list(enumerate(joined))):
+        before = joined[index - 1] if index else None
+        if before and before["agent"] == last["agent"] and last["episodes"] < ENOUGH:
+            before["episodes"] += last["episodes"]
+            before["successes"] += last["successes"]
+            del joined[index]
+    for row in joined:
+        row["at"] = (row.pop("from") + row["episodes"] / 2) / begun[row["agent"]]
+    return joined
 
 
 def calibrate(

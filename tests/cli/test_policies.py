@@ -152,8 +152,8 @@ def test_show_as_table_and_json(learned: str) -> None:
     assert shown.startswith("state replicas=3 task=deploy\n")
     for text in ("9 of 10", "0 of 1", "0.60 to 0.98", "tentative", "0.625", "no signals", "ada"):
         assert text in shown
-    assert "value then" not in shown
-    assert "value then" in good("--url", learned, *show, "--at", "2026-06-01T00:00:00Z").out
+    assert "then" not in shown
+    assert "then" in good("--url", learned, *show, "--at", "2026-06-01T00:00:00Z").out
 
     rows = good("--url", learned, "--json", *show).json
     assert len(rows) == 4

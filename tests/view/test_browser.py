@@ -195,6 +195,8 @@ def look_at_all(person: Person, chromium: webdriver.Chrome) -> None:
     seen("episode.*✓ worked.*score 1.*check the fare rules first.*Steps.*open.*recorded at")
     chromium.find_element(By.LINK_TEXT, "refund a cancelled flight").send_keys(Keys.ENTER)
     seen("task.*What was tried on it.*4 of 4.*The latest episodes.*✗ failed")
+    go("?q=xylophone%20quartz")
+    seen("No task in this memory is like this one.*What works best.*check the fare rules first")
     go("near/unknown")
     seen("That did not work.*no node with the id 'unknown'")
 
@@ -203,7 +205,7 @@ def look_at_all(person: Person, chromium: webdriver.Chrome) -> None:
     go("policies")
     seen("States with the best values.*home")
     chromium.find_element(By.PARTIAL_LINK_TEXT, "home").click()
-    seen('All states.*open.*page: "fare"')
+    seen("All states.*open.*page: fare")
     chromium.find_element(By.LINK_TEXT, "open").send_keys(Keys.ENTER)
     seen("policy of ada.*Updates of its value.*TD error.*0.1000.*1.0000")
     go("levels")

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 from starlette.testclient import TestClient
 
-from graphmem import Memory, Settings, Step
+from graphmem import Episode, Memory, Settings, Step
 from graphmem.errors import NotFoundError, StorageError, ValidationError
 from graphmem.view.answers import Given
 from graphmem.view.page import STATIC, build
@@ -162,10 +163,28 @@ def test_every_view_has_its_answer(page: TestClient, memory: Memory) -> None:
 
     parts = get("course")["parts"]
     assert sum(row["episodes"] for row in parts) == 9
-    assert {row["part"] for row in parts} <= set(range(40))
+    assert all(0 < row["at"] < 1 for row in parts)
 
     assert finished(page, "verify")["answer"]["ok"] is True
     assert finished(page, "calibrate")["answer"]["episodes"] == 9
+
+
+def test_a_point_of_a_learning_curve_has_twenty_episodes_where_there_are_as_many(
+    page: TestClient, memory: Memory
+) -> None:
+    counts = {"often": 200, "seldom": 44, "once": 1}
+    memory.learn_many(
+        Episode(task="t", strategy="s", agent=agent, success=index % 2 == 0)
+        for agent, count in counts.items()
+        for index in range(count)
+    )
+    parts = page.get("/api/course").json()["parts"]
+    of = {agent: [row for row in parts if row["agent"] == agent] for agent in counts}
+    assert [row["episodes"] for row in of["often"]] == [20] * 10
+    assert (len(of["seldom"]), sum(row["episodes"] for row in of["seldom"])) == (2, 44)
+    assert min(row["episodes"] for row in of["seldom"]) >= 20
+    assert [row["at"] for row in of["once"]] == [0.5]
+    assert all(0 < a["at"] < b["at"] < 1 for a, b in pairwise(of["often"]))
 
 
 def test_it_changes_the_memory_only_where_that_was_asked_for(

@@ -51,7 +51,14 @@ export const showLink = (id, text) => el("a", { href: `#/show/${encodeURICompone
 
 export const worked = (row) => `${count(row.successes)} of ${count(row.trials)}`;
 
-export const bounds = (row) => bar(row.lower, row.upper, row.mean);
+export const bounds = (row) => (row.trials ? bar(row.lower, row.upper, row.mean) : el("span", { class: "small soft" }, "no trials"));
+
+/** The column of dates, if a row has one. */
+export const dates = (rows, name) => (rows.some((row) => row[name]) ? [["date", (row) => day(row[name]), "less short"]] : []);
+
+/** What did better, if that is known. */
+export const better = (one) => one && el("p", {}, el("span", { class: "good" }, "better: "), itemLink(one.id, one.strategy),
+  ` (${worked(one)} on the same ${one.ground})`);
 
 export const kinds = { established: "good", refuted: "bad" };
 
@@ -118,4 +125,15 @@ export function plot(lines, { from = "", to = "", even = false, said = "", label
     drawn,
     svg("text", { x: left, y: height - 6 }, from),
     svg("text", { x: width - 10, y: height - 6, "text-anchor": "end" }, to));
+}
+
+// A line of shares in a row of a table.
+export function spark(points, said) {
+  const at = points.map(([x, share]) => `${(2 + 156 * x).toFixed(1)},${(2 + 26 * (1 - share)).toFixed(1)}`);
+  const [[x, y]] = at.map((one) => one.split(","));
+  return svg("svg", { viewBox: "0 0 160 30", class: "plot", role: "img", "aria-label": said },
+    svg("title", {}, said),
+    [2, 15, 28].map((height) => svg("line", { class: "grid", x1: 0, x2: 160, y1: height, y2: height })),
+    svg("polyline", { class: "line", points: at.join(" ") }),
+    points.length === 1 ? svg("circle", { class: "dot", cx: x, cy: y, r: 3 }) : null);
 }

@@ -3,7 +3,6 @@
 import { count, el, itemLink, nearLink, short, showLink, svg, table } from "./dom.js";
 
 const MOST = 200;
-const FEW = 24;
 const EXPLAINED = new Set(["strategy", "heuristic", "anti-pattern", "rule", "policy"]);
 const RINGS = {
   name: "concentric", animate: false, minNodeSpacing: 24, levelWidth: () => 3,
@@ -45,6 +44,7 @@ function outcome(edge, nodes) {
 }
 
 export async function near(api, id) {
+  const few = matchMedia("(max-width: 40rem)").matches ? 12 : 24; // so many labels can be read without zooming
   const nodes = new Map();
   const edges = new Map();
   const open = new Set();
@@ -83,7 +83,7 @@ export async function near(api, id) {
     more.hidden = full || !told.more;
   };
 
-  add(await api.get("near", { id, limit: FEW }));
+  add(await api.get("near", { id, limit: few }));
   const start = nodes.get(id);
   await load();
 
@@ -92,7 +92,7 @@ export async function near(api, id) {
     ...[...nodes.values()].map((node) => ({
       data: {
         id: node.id, kind: node.kind, shape: SHAPES[node.kind] ?? "ellipse",
-        label: (MARKS[fate(node)] ?? "") + short(node.text, 40),
+        label: (MARKS[fate(node)] ?? "") + short(node.text, 56).replace(/[_/]/g, "$&\u200b"), // lines may end there
       },
       classes: [open.has(node.id) ? "open" : "", fate(node)].join(" "),
     })),
@@ -122,7 +122,10 @@ export async function near(api, id) {
     { selector: "node.told, node:selected", style: {
       "text-opacity": 1, "text-background-color": colour("--card"), "text-background-opacity": 0.9, "z-index": 10,
     } },
-    { selector: "node.open", style: { width: 34, height: 34, "border-width": 3, "border-color": colour("--focus") } },
+    { selector: "node.open", style: {
+      width: 34, height: 34, "border-width": 3, "border-color": colour("--focus"),
+      "text-background-color": colour("--card"), "text-background-opacity": 0.8,
+    } },
     { selector: "edge", style: {
       width: "data(width)", "line-color": colour("--soft"), opacity: 0.7, "curve-style": "bezier",
     } },
@@ -130,28 +133,28 @@ export async function near(api, id) {
     { selector: "edge.bad", style: { "line-color": colour("--bad"), "line-style": "dashed" } },
     { selector: "edge:selected, edge.told", style: { label: "data(label)", "font-size": 10, color: colour("--text") } },
   ];
-  // One node: the others on both sides of it, with room for their labels. More: by springs.
+  // One node: the others on both sides of it (on a phone on one), with room for their labels. More: by springs.
   const place = () => {
     cy.nodes().removeClass("left right quiet");
-    const wide = box.clientWidth > 600;
-    if (open.size > 1 || nodes.size > 2 * FEW || !wide) {
+    const narrow = box.clientWidth < 600;
+    if (open.size > 1 || nodes.size > 2 * few) {
       cy.layout(open.size > 1 ? SPRINGS : RINGS).run();
     } else {
       const around = cy.nodes().filter((node) => node.id() !== id);
-      const half = Math.ceil(around.length / 2);
-      const step = Math.max(40, 480 / Math.max(1, half));
+      const half = narrow ? 0 : Math.ceil(around.length / 2);
+      const step = narrow ? 40 : Math.max(40, 480 / Math.max(1, half));
       const at = new Map([[id, { x: 0, y: 0 }]]);
       around.forEach((node, index) => {
         const side = index < half ? -1 : 1;
         const [row, rows] = side < 0 ? [index, half] : [index - half, around.length - half];
         const y = (row - (rows - 1) / 2) * step;
         const bow = Math.sqrt(Math.max(0, 1 - (y / ((rows * step) / 2 + step)) ** 2));
-        at.set(node.id(), { x: side * (140 + 130 * bow), y });
+        at.set(node.id(), { x: side * (narrow ? 60 + 40 * bow : 140 + 130 * bow), y });
         node.addClass(side < 0 ? "left" : "right");
       });
       cy.layout({ name: "preset", positions: (node) => at.get(node.id()) }).run();
     }
-    cy.fit(undefined, 24);
+    cy.fit(undefined, narrow ? 8 : 24);
     quieten();
   };
   // Labels that would lie on others, or on a node, wait until somebody points at their node.
@@ -192,7 +195,7 @@ export async function near(api, id) {
   const expand = async (which) => {
     if (open.has(which)) { location.hash = `#/near/${encodeURIComponent(which)}`; return; }
     try {
-      add(await api.get("near", { id: which, limit: FEW }));
+      add(await api.get("near", { id: which, limit: few }));
       draw();
     } catch (error) {
       status.textContent = error.message;
@@ -205,6 +208,7 @@ export async function near(api, id) {
     cy.on("mouseover", "edge, node", (event) => event.target.addClass("told"));
     cy.on("mouseout", "edge, node", (event) => event.target.removeClass("told"));
     cy.on("zoom dragfree", later);
+    cy.on("resize", place);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => cy.style(style()));
     others();
   }, list);

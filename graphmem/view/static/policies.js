@@ -1,8 +1,12 @@
 // Policies: the actions of a state as arrows to where they lead, and how the value of one changed.
 
-import { bounds, count, day, el, itemLink, percent, plot, short, svg, table, worked } from "./dom.js";
+import { bounds, count, dates, el, itemLink, percent, plot, short, svg, table, worked } from "./dom.js";
 
-const features = (row) => (row.features ? JSON.stringify(row.features) : row.state);
+const value = (one) => (typeof one === "string" ? one : JSON.stringify(one));
+const features = (row) => {
+  const told = Object.entries(row.features ?? {});
+  return told.length ? told.map(([name, one]) => `${name}: ${value(one)}`).join(", ") : row.state;
+};
 const action = (row) => row.action + (row.spec === null ? "" : ` ${JSON.stringify(row.spec)}`);
 
 export async function policies(api, state) {
@@ -51,7 +55,7 @@ function change(one, from) {
   const names = [...new Set([...Object.keys(told), ...Object.keys(old)])];
   const differ = names.filter((name) => JSON.stringify(told[name]) !== JSON.stringify(old[name]));
   if (!differ.length) return "the same state";
-  return differ.map((name) => `${name}: ${name in told ? JSON.stringify(told[name]) : "none"}`).join(", ");
+  return differ.map((name) => `${name}: ${name in told ? value(told[name]) : "none"}`).join(", ");
 }
 
 const leads = (one, from) => [
@@ -113,13 +117,13 @@ export function updates(api, id) {
         from: "first shown", to: "latest", said: "the value after each update",
         labels: [0, 0.5, 1].map((share) => [share, (low + share * span).toPrecision(3)]),
       }),
-      el("p", { class: "small soft" }, `${count(all)} events, the latest ${count(points.length)} are here.`),
+      el("p", { class: "small soft" }, all > points.length ? `The latest ${count(points.length)} of ${count(all)} events.` : `${count(all)} events.`),
       table([
         ["event", (row) => row.kind],
         ["value", (row) => row.q.toFixed(4), "number"],
         ["TD error", (row) => (row.td_error === null ? "" : row.td_error.toFixed(4)), "number"],
         ["worked", worked, "number"],
-        ["date", (row) => day(row.at), "less short"],
+        ...dates(points, "at"),
       ], points.toReversed()));
   }, out);
   return out;

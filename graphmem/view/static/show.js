@@ -1,6 +1,6 @@
 // Anything that has an id, above all an episode: what was done, and what came of it.
 
-import { bounds, count, day, el, heading, itemLink, nearLink, short, showLink, table, tag, worked } from "./dom.js";
+import { bounds, count, dates, el, heading, itemLink, nearLink, short, showLink, table, tag, worked } from "./dom.js";
 
 const BELIEFS = new Set(["strategy", "heuristic", "anti-pattern", "rule", "policy"]);
 const link = (row) => {
@@ -30,7 +30,7 @@ export async function show(api, id) {
     told.episodes ? [el("h2", {}, "The latest episodes"), table([
       ["", (row) => el("span", { class: row.success ? "good" : "bad" }, row.success ? "✓ worked" : "✗ failed"), "short"],
       ["strategies", (row) => showLink(row.id, short(row.strategies.join("; ") || row.id))],
-      ["agent", (row) => row.agent, "less"], ["date", (row) => day(row.at), "less short"],
+      ["agent", (row) => row.agent, "less short"], ...dates(told.episodes, "at"),
     ], told.episodes)] : null,
     told.kind === "episode" ? [el("h2", {}, `Steps (${count(fields.steps)})`),
       told.steps.length < (fields.steps ?? 0) ? el("p", { class: "soft" }, `The first ${count(told.steps.length)} are shown.`) : null,
@@ -39,7 +39,7 @@ export async function show(api, id) {
         ["action", (row) => el("code", {}, short([row.action_type, row.action].filter(Boolean).join(" "), 500)), "text"],
         ["observation", (row) => [short(row.observation, 500),
           row.error ? el("div", { class: "small bad" }, short(row.error, 300)) : null], "text"],
-        ["reward", (row) => row.reward ?? "", "number"],
+        ...(told.steps.some((row) => row.reward !== null) ? [["reward", (row) => row.reward ?? "", "number"]] : []),
       ], told.steps, "No steps were recorded.", { stacked: true })] : null,
     el("h2", {}, "All that is known of it"),
     el("dl", {}, Object.entries(fields).filter(([name]) => !SAID.has(name)).map(([name, value]) =>

@@ -1,26 +1,18 @@
 // Trust: the course of each agent, whether predictions hold, whether the numbers follow from the facts.
 
-import { count, el, plot, short, svg, table } from "./dom.js";
+import { count, el, percent, plot, short, spark, svg, table } from "./dom.js";
 
-const inks = ["", "b", "c", "d"];
+const inks = ["", "b", "c", "d"]; // more lines in one picture could not be told apart
+const BASELINES = { global: "the rate of all", task: "the rate of the task", strategy: "the rate of the strategy", cell: "the rate of the strategy on the task" };
 
 export async function trust(api) {
   const { parts, write } = await api.get("course");
   const byAgent = Map.groupBy(parts, (row) => row.agent);
-  const lines = [...byAgent].map(([, rows], index) => ({
-    kind: inks[index % inks.length],
-    points: rows.map((row) => [(row.part + 0.5) / 40, row.successes / row.episodes]),
-  }));
   const place = (name, work, after) => worked(api, name, work, after);
   return [
     el("h1", {}, "Can it be trusted?"),
     el("h2", {}, "Success of agents, from their first episode to the latest"),
-    lines.length ? [plot(lines.slice(0, 8), { from: "first", to: "latest", said: "learning curves" }),
-      el("p", { class: "small soft" }, "A point is the rate within a fortieth of the episodes of an agent."),
-      el("p", { class: "legend" }, [...byAgent.keys()].slice(0, 8).map((name, index) =>
-        el("span", {}, svg("svg", { width: 26, height: 8, "aria-hidden": "true" },
-          svg("line", { class: `line ${inks[index % inks.length]}`, x1: 0, x2: 22, y1: 4, y2: 4 })), name)))]
-      : el("p", { class: "soft" }, "No episodes yet."),
+    byAgent.size ? curves(byAgent) : el("p", { class: "soft" }, "No episodes yet."),
     el("h2", {}, "Do the predictions hold?"),
     el("p", { class: "soft" }, "Each past episode is predicted from those before it."),
     place("Calibrate", "calibrate", calibration),
@@ -29,6 +21,30 @@ export async function trust(api) {
     write ? [el("h2", {}, "Derive all numbers anew"),
       place("Rebuild", "rebuild", () => [el("p", {}, "Done: every number is derived from the facts.")])] : null,
   ].flat();
+}
+
+// A point is the rate of some episodes in a row; agents that are too many for one picture get a line each.
+function curves(byAgent) {
+  const points = (rows) => rows.map((row) => [row.at, row.successes / row.episodes]);
+  const sum = (rows, name) => rows.reduce((all, row) => all + row[name], 0);
+  const note = el("p", { class: "small soft" }, "Each point is the rate of at least 20 episodes in a row, where there are as many.");
+  if (byAgent.size > inks.length) {
+    const agents = [...byAgent].map(([name, rows]) => ({ name, rows, all: sum(rows, "episodes"), good: sum(rows, "successes") }))
+      .sort((a, b) => b.good / b.all - a.good / a.all);
+    return [table([
+      ["agent", (row) => row.name, "text"],
+      ["worked", (row) => `${count(row.good)} of ${count(row.all)}`, "number"],
+      ["rate", (row) => percent(Math.round(100 * row.good / row.all) / 100), "number less"],
+      ["first to latest", (row) => spark(points(row.rows), `${row.name}: its rate from first to latest`), "bar"],
+    ], agents), note];
+  }
+  const lines = [...byAgent.values()].map((rows, index) => ({ kind: inks[index], points: points(rows), dots: rows.length < 20 }));
+  return [
+    plot(lines, { from: "first", to: "latest", said: "learning curves" }), note,
+    el("p", { class: "legend" }, [...byAgent.keys()].map((name, index) =>
+      el("span", {}, svg("svg", { width: 26, height: 8, "aria-hidden": "true" },
+        svg("line", { class: `line ${inks[index]}`, x1: 0, x2: 22, y1: 4, y2: 4 })), " ", name))),
+  ];
 }
 
 // Work goes on at the server while the page shows something else; who comes back sees how far it is.
@@ -73,19 +89,24 @@ function calibration(told) {
   return [
     el("p", {}, `Over ${count(told.episodes)} episodes the Brier score is ${told.brier.toFixed(3)}`,
       told.auc === null ? "" : `, AUC ${told.auc.toFixed(3)}`, `, mean error ${told.ece.toFixed(3)}.`),
+    el("p", { class: "small soft" }, "The lower the Brier score the better: 0 is perfect, and 50% each time gets 0.25. AUC is how often ",
+      "a success was expected more than a failure: 0.5 is chance, 1 is perfect."),
     plot([{ points, band: true, dots: true }], {
       from: "predicted 0%", to: "100%", even: true, said: "predicted and real shares of successes",
     }),
     el("p", { class: "small soft" }, "On the dashed line predictions equal what happened."),
     table([
-      ["predictor", (row) => row.name],
+      ["predicted by", (row) => row.name],
       ["Brier score", (row) => row.brier?.toFixed(4) ?? "", "number"],
-    ], [{ name: "graphmem", brier: told.brier }, ...told.baselines]),
+    ], [{ name: "this memory", brier: told.brier }, ...told.baselines.map((row) => ({ ...row, name: BASELINES[row.name] ?? row.name }))]),
   ];
 }
 
 function verified(told) {
-  const checked = Object.entries(told.checked).map(([name, number]) => `${count(number)} ${name.replaceAll("_", " ")}`);
+  const checked = Object.entries(told.checked).filter(([, number]) => number).map(([name, number]) => {
+    const words = name.replaceAll("_", "-");
+    return `${count(number)} ${number === 1 ? words.replace(/ies$/, "y").replace(/s$/, "") : words}`;
+  });
   if (told.ok) {
     return [el("p", {}, el("b", { class: "good" }, "All numbers follow from the facts. "),
       el("span", { class: "soft" }, checked.join(", ")))];

@@ -1,7 +1,8 @@
 // What each view shows.
 
 import {
-  bar, bounds, count, day, el, heading, itemLink, kinds, nearLink, percent, plot, short, showLink, svg, table, tag, worked,
+  bar, better, bounds, count, dates, el, heading, itemLink, kinds, nearLink, percent, plot, short, showLink, svg, table,
+  tag, worked, day,
 } from "./dom.js";
 import { updates } from "./policies.js";
 
@@ -41,27 +42,31 @@ async function best(api) {
     table([
       ["strategy", (row) => itemLink(row.id, row.text)],
       ["worked", worked, "number"],
-      ["rate, bounds", bounds, "bar"],
+      ["rate", (row) => percent(row.mean), "number less"],
+      ["bounds", bounds, "bar"],
       ["", (row) => tag(row.status, kinds[row.status]), "less"],
       ["tasks", (row) => count(row.tasks), "number less"],
     ], strategies, "No strategy has been tried yet."),
-    el("p", { class: "small soft" }, "A bar shows within which bounds the rate lies, with 95% certainty. Established: the lower bound " +
-      "is over 60%. Refuted: the upper bound is under 40%."),
+    el("p", { class: "small soft" }, "A bar shows the bounds within which the rate lies, with 95% certainty; the line in it is the rate. " +
+      "Established: the lower bound is over 60%. Refuted: the upper bound is under 40%."),
   ];
 }
 
 async function recalled(api, text) {
   const found = await api.get("recall", { text, agent: api.agent() });
   const task = encodeURIComponent(text);
+  if (!found.items.length && !found.warnings.length) {
+    return [el("p", { class: "card" }, "No task in this memory is like this one, so nothing is known of it. " +
+      "Ask in other words, or begin with what works on other tasks."), ...await best(api)];
+  }
   return [
-    el("h1", {}, found.items.length ? "Try, best first" : "Nothing relevant is known"),
-    found.task_type ? el("p", { class: "soft" }, `Type of task: ${found.task_type}`) : null,
+    el("h1", {}, found.items.length ? "Try, best first" : "Nothing to try is known"),
+    el("p", { class: "soft" }, "First comes what is known from tasks most like this one, and works best there.",
+      found.task_type ? ` Type of task: ${found.task_type}.` : ""),
     el("ol", { class: "cards" }, found.items.map((row) => el("li", { class: "card" },
       el("h3", {}, el("a", { href: `#/item/${encodeURIComponent(row.id)}?task=${task}` }, row.text)),
       row.kind === "strategy" ? null : tag(row.kind),
-      el("div", { class: "two" },
-        el("p", {}, row.said),
-        el("p", {}, `expected ${percent(row.mean)}`)),
+      el("p", {}, el("b", {}, `${percent(row.mean)} expected`), `: ${row.said}`),
       el("p", { class: "small soft" }, row.path.map((part) => short(part, 90)).join(" → "))))),
     found.warnings.length ? [el("h2", {}, "Avoid"), found.warnings.map(warning)] : null,
     found.tasks.length ? [el("h2", {}, "Tasks behind this"), table([
@@ -73,13 +78,11 @@ async function recalled(api, text) {
 }
 
 function warning(row) {
-  const better = row.better_alternative;
   return el("div", { class: "card error" },
     el("h3", {}, itemLink(row.id, row.strategy)),
     el("p", {}, `failed ${count(row.occurrences)} of ${count(row.occurrences + row.successes)} times with `,
       el("b", {}, row.error_class), `; ${row.agent}, ${row.task_types.join(", ")}`),
-    better ? el("p", { class: "good" },
-      `better: ${better.strategy} (${worked(better)} on the same ${better.ground})`) : null);
+    better(row.better_alternative));
 }
 
 // One belief: the evidence for and against it
@@ -93,8 +96,8 @@ export async function item(api, id, query) {
     ["", (row) => el("span", { class: row.success ? "good" : "bad" }, row.success ? "✓" : "✗")],
     ["task", (row) => [showLink(row.id, short(row.task)),
       row.error ? el("div", { class: "small bad" }, short(row.error, 200)) : null]],
-    ["agent", (row) => row.agent, "less"],
-    ["date", (row) => day(row.at), "less short"],
+    ["agent", (row) => row.agent, "less short"],
+    ...dates(rows, "at"),
   ], rows, "None.");
   const shares = (title, found) => (found.rows.length ? el("section", {}, el("h2", {}, title),
     table([
@@ -119,8 +122,7 @@ export async function item(api, id, query) {
     el("p", {}, nearLink(told.id, "What is around it, as a graph")),
     told.what_would_change.length ? [el("h2", {}, "What would change this"),
       el("ul", {}, told.what_would_change.map((turn) => el("li", {}, turn.sentence)))] : null,
-    told.better_alternative ? el("p", { class: "good" }, `Better: ${told.better_alternative.strategy} `,
-      `(${worked(told.better_alternative)} on the same ${told.better_alternative.ground})`) : null,
+    better(told.better_alternative),
     el("h2", {}, "Over time"), overTime(api, told),
     told.kind === "policy" ? [el("h2", {}, "Updates of its value"), updates(api, told.id)] : null,
     el("div", { class: "two" },
@@ -185,13 +187,15 @@ export async function lessons(api) {
       ["on", (row) => row.task_type, "less"],
       ["agent", (row) => row.agent, "less"],
       ["worked", worked, "number"],
+      ["rate", (row) => percent(row.confidence), "number less"],
       ["bounds", (row) => bar(row.lower, row.upper, row.confidence), "bar"],
     ], "No strategy has worked often enough yet."),
     part("What fails", found.anti_patterns, [
       ["strategy", (row) => itemLink(row.id, short(row.strategy))],
       ["with", (row) => el("span", { class: "bad" }, row.error_class)],
       ["failed", (row) => `${count(row.occurrences)} of ${count(row.occurrences + row.successes)}`, "number"],
-      ["instead", (row) => (row.better_alternative ? short(row.better_alternative.strategy) : ""), "text"],
+      ["instead", (row) => (row.better_alternative
+        ? itemLink(row.better_alternative.id, short(row.better_alternative.strategy)) : ""), "text"],
     ], "Nothing has failed repeatedly in the same way.", true),
     part("Rules", found.rules, [
       ["", (row) => tag(row.verdict, /AVOID/i.test(row.verdict) ? "bad" : "good")],
@@ -221,13 +225,13 @@ export async function levels(api) {
     el("h1", {}, "Levels, and what flows where"),
     flow(found, edges),
     table([
-      ["level", (row) => row.name],
-      ["kind", (row) => row.kind],
+      ["level", (row) => row.name, "text"],
+      ["kind", (row) => row.kind, "less"],
       ["owner", (row) => row.owner ?? "", "less"],
       ["entries", (row) => count(row.entries), "number"],
       ["pending", (row) => count(row.pending), "number"],
       ["expired", (row) => count(row.expired), "number less"],
-    ], found),
+    ], found, undefined, { stacked: true }),
   ];
 }
 
@@ -248,13 +252,16 @@ function flow(found, edges) {
     (columns[deep(name)] ??= []).push(name);
   }
   const place = new Map();
+  // A box says whose it is below its name, so that the name has room.
+  const owned = new Map(found.filter((level) => level.owner).map((level) =>
+    [level.name, [level.name.split(":").slice(-level.kind.split(":").length).join(":"), level.owner]]));
   const [wide, high] = [190, 56];
   columns.forEach((names, column) => names?.forEach((name, row) =>
     place.set(name, [10 + column * (wide + 70), 10 + row * (high + 18)])));
   const width = columns.length * (wide + 70) - 50;
   const height = Math.max(...columns.map((names) => names?.length ?? 0)) * (high + 18) + 4;
   return el("div", { class: "wide" }, svg("svg", {
-    viewBox: `0 0 ${Math.max(width, 640)} ${height}`, class: "plot", role: "img", "aria-label": "what pulls from what",
+    viewBox: `0 0 ${Math.max(width, 640)} ${height}`, class: "plot states", role: "img", "aria-label": "what pulls from what",
   },
   edges.map(({ source, target, pending, transformer }) => {
     const [from, to] = [place.get(source), place.get(target)];
@@ -268,7 +275,8 @@ function flow(found, edges) {
   }),
   [...place].map(([name, [x, y]]) => [
     svg("rect", { class: "box", x, y, width: wide, height: high, rx: 6 }),
-    svg("text", { class: "label", x: x + 12, y: y + 24 }, short(name, 24)),
-    svg("text", { x: x + 12, y: y + 43 }, entries.has(name) ? `${count(entries.get(name))} entries` : "a stream"),
+    svg("text", { class: "label", x: x + 12, y: y + 24 }, short(owned.get(name)?.[0] ?? name, 22), svg("title", {}, name)),
+    svg("text", { x: x + 12, y: y + 43 }, short((entries.has(name) ? `${count(entries.get(name))} entries` : "a stream") +
+      (owned.has(name) ? ` · ${owned.get(name)[1]}` : ""), 26)),
   ])));
 }

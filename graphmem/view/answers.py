@@ -124,7 +124,7 @@ def lessons(memory: Memory, given: Given) -> dict[str, Any]:
         "rules": memory.lessons.rules(agent=agent),
         "mistakes": memory.lessons.mistakes(agent=agent),
     }
-    told = {
+    told: dict[str, dict[str, Any]] = {
         name: {"count": len(rows), "rows": [row.model_dump(mode="json") for row in rows[:MOST]]}
         for name, rows in found.items()
     }

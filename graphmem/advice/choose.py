@@ -172,10 +172,11 @@ class Chooser:
     def _warnings(self, found: Estimates, view: View) -> dict[str, tuple[AntiPattern, ...]]:
         """Return the anti-patterns of candidates on the type of the task, by id.
 
+        Candidates that fail no more often than other strategies have none.
         Without a type: those on any type, and those on tasks without a type of strategies that are
         expected to fail on this task.
         """
-        ids = sorted(one.id for one in found.strategies if one.id is not None)
+        ids = sorted(one.id for one in found.strategies if one.id is not None and not one.usual)
         warned = self._graph.read("choosing.warned", ids=ids, agents=view.agents) if ids else []
         if not warned:
             return {}

@@ -74,6 +74,11 @@ class Estimate:
     """The Wilson bound of the estimate at the setting ``recall_z``, with that worth."""
     weight: float
     """Its weight among several strategies that are used together."""
+    usual: bool
+    """Whether it worked no less often than other strategies did on the type, else on all tasks.
+
+    What every run uses fails as often as the runs do, with the same errors, and is not their cause.
+    """
 
     @property
     def borrowed(self) -> tuple[Borrowed, ...]:
@@ -243,7 +248,10 @@ class Estimator:
             task_successes=counts.task["successes"],
             task_rate=parts[0]["task_rate"],
             lenders=_sorted(lenders),
-            strategies=tuple(_estimate(row, part) for row, part in zip(rows, parts, strict=True)),
+            strategies=tuple(
+                _estimate(row, part, usual=_is_usual(row, counts.all))
+                for row, part in zip(rows, parts, strict=True)
+            ),
             probability=answer["probability"],
             concentration=answer["concentration"],
             strengths=strengths,
@@ -408,13 +416,24 @@ _EXPECTED = (
 )
 
 
-def _estimate(row: Row, part: Row) -> Estimate:
+def _is_usual(row: Row, everything: Mapping[str, int]) -> bool:
+    """Return whether a strategy worked no less often than the others, if there are any.
+
+    That is on the type of the task, if it was used there.
+    """
+    trials, successes = _OF_TYPE if row["type_trials"] else _TRIED
+    others, won = everything[trials] - row[trials], everything[successes] - row[successes]
+    return others > 0 and bool(row[successes] * others >= won * row[trials])
+
+
+def _estimate(row: Row, part: Row, *, usual: bool) -> Estimate:
     lent = row["lent"]
     return Estimate(
         **{name: row[name] for name in _SHOWN},
         **{name: part[name] for name in _EXPECTED},
         here_trials=row["cell_trials"],
         here_successes=row["cell_successes"],
+        usual=usual,
         lent_trials=lent["trials"],
         lent_successes=lent["successes"],
         lenders=_sorted(lent["each"] or ()),

@@ -385,7 +385,8 @@ class Recaller:
     ) -> list[AntiPattern]:
         """Return the anti-patterns on these types of tasks, the most relevant and certain ones.
 
-        Those of strategies that are expected to fail on this task come first. Tasks without a type
+        Those of strategies that are expected to fail on this task come first. What fails no more
+        often than other strategies do is left out. Tasks without a type
         share no lessons: for them, what fails on the near tasks counts.
         """
         near = sorted(reached, key=lambda row: (-row["relevance"], row["id"]))[:POOL]
@@ -411,11 +412,11 @@ class Recaller:
         for row in rows:  # of equal failures of several agents, the most certain one
             first.setdefault((row["strategy_id"], row["error_class"]), row)
         rows = list(first.values())[:WARNINGS]
-        known = [row["estimate"] for row in ranked]
-        told = {one.id: (one.probability, one.said) for one in known}
-        if rest := sorted({row["strategy_id"] for row in rows} - told.keys()):
-            estimates = self._estimator.each(question, rest, view)
-            told |= {one.id: (one.probability, one.said) for one in estimates if one.id}
+        known: dict[str, Estimate] = {row["id"]: row["estimate"] for row in ranked}
+        if rest := sorted({row["strategy_id"] for row in rows} - known.keys()):
+            known |= {one.id: one for one in self._estimator.each(question, rest, view) if one.id}
+        rows = [row for row in rows if not known[row["strategy_id"]].usual]
+        told = {id_: (one.probability, one.said) for id_, one in known.items()}
         return described(self._graph, rows, view, by_type=False, told=told)
 
 

@@ -89,6 +89,11 @@ class Expected(Protocol):
         """Its successes and trials on the task and those near it, or on the type of the task."""
         ...
 
+    @property
+    def usual(self) -> bool:
+        """Whether it worked no less often than other strategies did."""
+        ...
+
 
 Expect = Callable[[Question, Sequence[str], View], Sequence[Expected]]
 """Tells what to expect of strategies (texts), without those that count as another one."""

@@ -197,10 +197,14 @@ class ContextWriter:
         if not texts or self._expect is None:
             return []
         good, bad = [], []
-        for one in self._expect(question, list(texts), view):
+        expected = self._expect(question, list(texts), view)
+        blamed = _blamed(question, tried)
+        for one in expected:
             won, trials = one.seen
             if one.probability > settings.heuristic_above and trials >= view.trials(settings):
                 good.append(one)
+            elif one.usual and one.text not in blamed:
+                continue
             elif one.text in warned or (
                 one.probability <= settings.heuristic_above
                 and trials - won >= view.failures(settings)
@@ -214,7 +218,10 @@ class ContextWriter:
             errors = self._errors(question, tried, view) | errors
         best = good[0] if good else None
         return [
-            *(_working(one, warned.get(one.text)) for one in good[:STRATEGIES]),
+            *(
+                _working(one, None if one.usual else warned.get(one.text))
+                for one in good[:STRATEGIES]
+            ),
             *(_failing(one, errors.get(one.text), best) for one in bad),
         ]
 
@@ -403,6 +410,16 @@ class ContextWriter:
             "prior_successes": settings.prior_successes,
             "prior_failures": settings.prior_failures,
         }
+
+
+def _blamed(question: Question, tried: Sequence[Row]) -> set[str]:
+    """Return the strategies whose failures on a task and near ones may be their own.
+
+    What each run on the task used, beside others, fails and works as the task does.
+    """
+    episodes = sum(row["episodes"] for row in question.known)
+    beside_others = sum(row["here_trials"] > 0 for row in tried) > 1
+    return {row["strategy"] for row in tried if not beside_others or row["here_trials"] < episodes}
 
 
 def _working(one: Expected, warned: Row | None) -> Line:

@@ -1,0 +1,51 @@
+"""What every run uses fails as often as the runs do: nobody is warned against it."""
+
+from __future__ import annotations
+
+from graphmem import Memory
+
+HARD, EASY = "repair the old ledger", "repair the new ledger"
+ERROR = "the books do not balance"
+
+
+def learn(memory: Memory, task_type: str | None) -> None:
+    """Each run searches; only guessing fails more often than the others."""
+    for task, how, wins, losses in (
+        (HARD, "guess", 0, 4),
+        (HARD, "count twice", 0, 2),
+        (EASY, "count twice", 2, 1),
+    ):
+        for number in range(wins + losses):
+            success = number < wins
+            memory.learn(
+                task,
+                [how, "search"],
+                success=success,
+                error=None if success else ERROR,
+                task_type=task_type,
+            )
+
+
+def test_what_every_run_uses_is_no_warning(memory: Memory) -> None:
+    learn(memory, "ledger")
+
+    context = memory.context(HARD)
+    assert context.count("0 of 4 here") == 1
+    assert f": guess\n  error: {ERROR}" in context
+    assert ": search" not in context
+
+    assert {one.strategy for one in memory.recall(HARD).warnings} == {"guess"}
+    choice = memory.choose(HARD, ["guess", "search"], explore="greedy")
+    warned = {one.text: [told.error_class for told in one.warnings] for one in choice.others}
+    assert warned | {choice.text: []} == {"guess": [ERROR], "search": []}
+    assert not choice.warnings
+
+    found = {one.strategy for one in memory.lessons.anti_patterns()}
+    assert found == {"guess", "search", "count twice"}
+
+
+def test_what_was_tried_here_alone_is_told(memory: Memory) -> None:
+    """Nothing tells it from the task, but there may be another way."""
+    for success, task in ((False, HARD), (False, HARD), (True, EASY), (True, EASY)):
+        memory.learn(task, "search", success=success, error=None if success else ERROR)
+    assert "fails on such tasks" in memory.context(HARD)

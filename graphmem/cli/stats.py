@@ -18,7 +18,7 @@ def stats(options: Options) -> None:
       graphmem --url neo4j://localhost:7687 --namespace airline --json stats
     """
     counts = options.memory().stats()
-    rows = [(name.replace("_", " "), value) for name, value in counts]
+    rows = [(name.replace("co_", "co-").replace("_", " "), value) for name, value in counts]
     options.show(
         counts,
         lambda: print_table(

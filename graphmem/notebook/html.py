@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from html import escape
 from typing import Any
@@ -20,15 +21,27 @@ from graphmem.printable import printable
 
 TEXT = 300
 """Most characters of a text to show; the answer itself has the rest."""
+CELL = 120
+"""Most characters of a text in a row of a table."""
+LISTED = 3
+"""Most texts of a list in a row of a table."""
 ROWS = 50
 """Most rows of a table to show."""
 DEPTH = 4
 """How deep to show answers within answers."""
 
 _BORDER = "1px solid rgba(128,128,128,.4)"
-_CELL = f"padding:2px 8px;border-bottom:{_BORDER};text-align:"
-_BOUNDS = (("lower", "mean", "upper"), ("low", "probability", "high"), ("low", "value", "high"))
-"""Fields of a row that are drawn as an interval."""
+_CELL = f"padding:2px 8px;border-bottom:{_BORDER};vertical-align:top;text-align:"
+_BOUNDS = (
+    ("lower", "mean", "upper"),
+    ("lower", "confidence", "upper"),
+    ("low", "probability", "high"),
+    ("low", "value", "high"),
+)
+"""Fields that are one thing, drawn as an interval."""
+_ID = re.compile("[0-9a-f]{32}")
+_SHORT = 12
+"""Letters of an id in a row of a table; `Memory.show` takes so many."""
 
 
 def escaped(text: str, limit: int = TEXT) -> str:
@@ -44,7 +57,7 @@ def answer(shown: BaseModel) -> str:
 
 def rows(shown: Sequence[Any]) -> str:
     """Return a list of answers or of rows as HTML."""
-    return _frame(_table([fields(row) for row in shown]) if shown else "<p>nothing</p>")
+    return _frame(_table([_joined(row) for row in shown]) if shown else "<p>nothing</p>")
 
 
 def note(title: str, facts: Mapping[str, Any], more: str = "") -> str:
@@ -66,17 +79,18 @@ def _heading(name: str) -> str:
 
 def _words(name: str) -> str:
     """Return the name of a class or a field in words."""
+    name = name.replace("co_occ", "co-occ").replace("anti_p", "anti-p")
     return re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name).strip().capitalize()
 
 
 def _body(shown: BaseModel, depth: int) -> str:
     """Return the fields of an answer: first short ones, then pictures, then tables."""
     facts, parts = {}, []
-    for name, value in fields(shown).items():
+    for name, value in _joined(shown).items():
         if value is None or value in ((), {}, ""):
             continue
         if _is_table(value):
-            part = _table([fields(one) for one in value])
+            part = _table([_joined(one) for one in value])
         elif isinstance(value, BaseModel):
             part = _body(value, depth + 1) if depth < DEPTH else ""
         elif isinstance(value, Mapping) and depth < DEPTH:
@@ -88,6 +102,41 @@ def _body(shown: BaseModel, depth: int) -> str:
         opened = " open" if depth == 0 and _is_table(value) else ""
         parts.append(f"<details{opened}><summary>{escaped(title)}</summary>{part}</details>")
     return _facts(facts) + _picture(shown) + "".join(parts)
+
+
+@dataclass(frozen=True)
+class _Interval:
+    """A rate and its bounds."""
+
+    low: float | None
+    middle: float | None
+    high: float | None
+
+    def html(self) -> str:
+        if self.low is None or self.middle is None or self.high is None:
+            return "" if self.middle is None else _number(self.middle)
+        drawn = interval(self.low, self.middle, self.high)
+        return f"{_number(self.middle)} {drawn} {self.low:.2f} to {self.high:.2f}"
+
+
+def _joined(shown: Any) -> dict[str, Any]:
+    """Return the fields of an answer, in which a rate with its bounds is one, as "31 of 38" is."""
+    held = fields(shown)
+    if not isinstance(shown, BaseModel):
+        return held
+    bounds = next((those for those in _BOUNDS if set(those) <= set(held)), ("", "", ""))
+    joined: dict[str, Any] = {}
+    for name, value in held.items():
+        kind = next((end for end in ("trials", "successes") if name.endswith(end)), None)
+        of = name.removesuffix(kind) if kind else ""
+        trials, successes = held.get(f"{of}trials"), held.get(f"{of}successes")
+        if name == bounds[1]:
+            joined[name] = _Interval(*(held[one] for one in bounds))
+        elif kind and isinstance(trials, int) and isinstance(successes, int):
+            joined[f"{of}worked"] = f"{successes:,} of {trials:,}"
+        elif name not in bounds:
+            joined[name] = value
+    return joined
 
 
 def _is_table(value: Any) -> bool:
@@ -104,21 +153,21 @@ def _facts(facts: Mapping[str, Any]) -> str:
 
 
 def _table(shown: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows as a table; rows with bounds get a picture of these."""
+    """Return rows as a table."""
     names = list(dict.fromkeys(name for row in shown[:ROWS] for name in row))
     filled = [name for name in names if any(row.get(name) is not None for row in shown[:ROWS])]
     filled.sort(key=lambda name: name == "id")  # stable: only ids go to the end
-    bounds = next((those for those in _BOUNDS if set(those) <= set(filled)), None)
-    heads = [_words(name) for name in filled] + ([""] if bounds else [])
-    head = "".join(f'<th style="{_CELL}left">{escaped(name)}</th>' for name in heads)
+    first = shown[0] if shown else {}
+    head = "".join(
+        f'<th style="{_CELL}{_side(first.get(name))}">{escaped(_words(name))}</th>'
+        for name in filled
+    )
     lines = [f"<tr>{head}</tr>"]
     for row in _first(shown):
         cells = [
-            f'<td style="{_CELL}{_side(row.get(name))}">{_cell(row.get(name))}</td>'
+            f'<td style="{_CELL}{_side(row.get(name))}">{_cell(row.get(name), brief=True)}</td>'
             for name in filled
         ]
-        if bounds:
-            cells.append(f"<td>{interval(*(row.get(name) for name in bounds))}</td>")
         lines.append(f"<tr>{''.join(cells)}</tr>")
     return _as_table("".join(lines)) + _more(len(shown))
 
@@ -141,15 +190,18 @@ def _more(count: int) -> str:
 def _side(value: Any) -> str:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return "right"
-    return "left;min-width:12em" if isinstance(value, str) and " " in value else "left"
+    long = len(_cell(value, brief=True)) if not isinstance(value, _Interval) else 0
+    return "left;" + ("white-space:nowrap" if long <= 20 else f"min-width:{min(long // 4, 20)}em")
 
 
-def _cell(value: Any) -> str:
-    """Return a value as a cell, as the command line prints it."""
+def _cell(value: Any, *, brief: bool = False) -> str:
+    """Return a value as a cell, as the command line prints it; ``brief`` in a row of many."""
     if value is None:
         return ""
+    if isinstance(value, _Interval):
+        return value.html()
     if isinstance(value, str):
-        text = value
+        text = value[:_SHORT] if brief and _ID.fullmatch(value) else value
     elif isinstance(value, bool):
         text = "yes" if value else "no"
     elif isinstance(value, int | float):
@@ -157,10 +209,15 @@ def _cell(value: Any) -> str:
     elif isinstance(value, datetime):
         text = f"{value:%Y-%m-%d %H:%M}"
     elif isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
-        text = ", ".join(value)
+        if brief and all(map(_ID.fullmatch, value)):
+            return f"{len(value)}" if value else ""
+        shown = value[:LISTED] if brief else value
+        more = f" and {len(value) - len(shown)} more" if len(value) > len(shown) else ""
+        text = ", ".join(shown)
+        return escaped(text, CELL if brief else TEXT) + more
     else:
         text = as_json(value)
-    return escaped(text)
+    return escaped(text, CELL if brief else TEXT)
 
 
 def _number(value: float) -> str:

@@ -33,6 +33,7 @@ DEPTH = 4
 _BORDER = "1px solid rgba(128,128,128,.4)"
 _CELL = f"padding:2px 8px;border-bottom:{_BORDER};vertical-align:top;text-align:"
 _BOUNDS = (
+    ("lower", "share", "upper"),
     ("lower", "mean", "upper"),
     ("lower", "confidence", "upper"),
     ("low", "probability", "high"),

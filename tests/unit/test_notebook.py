@@ -203,7 +203,8 @@ def test_each_list_of_answers_is_shown_as_a_table() -> None:
 def test_a_rate_is_one_cell_with_its_bounds() -> None:
     row = models.StrategyRow(
         id="0123456789abcdef" * 2, text="ask", trials=38, successes=31, mean=0.8, lower=0.67,
-        upper=0.91, status="established", mean_score=0.8, tasks=1, agents=("ada",), last_used_at=None,
+        upper=0.91, status="established", mean_score=0.8, tasks=1, agents=("ada",),
+        last_used_at=None,
     )  # fmt: skip
     said = " ".join(read(Listed([row])._repr_html_()).split())
     assert "31 of 38" in said

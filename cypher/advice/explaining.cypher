@@ -113,40 +113,65 @@ RETURN 'anti-pattern' AS kind, id, ids, strategies, agent,
   wilson_lower(occurrences, trials, $z) AS lower, wilson_upper(occurrences, trials, $z) AS upper;
 
 // name: explaining.uses
-// doc: The trials of strategies: their applied uses. Parts: {id, types (null: all)}. With a class of errors, its failures support the
-// doc: belief, and successes oppose it.
-// param: parts list, types list = null, error_class string = null, sample integer = 5
+// doc: The latest trials of strategies: their applied uses. Parts: {id, types (null: all)}. With a class of errors, its failures support
+// doc: the belief, and successes oppose it.
+// option: own  those of given agents alone
+// param: parts list, types list = null, error_class string = null, sample integer = 5, most integer = 2000
 // returns: trials integer, successes integer, times list, outcomes list, supporting list, opposing list
 UNWIND $parts AS part
 MATCH (s:Strategy {id: part.id})
 WITH part, s, s.ns AS ns WHERE ns = $ns
-MATCH (a:Agent)-[:RAN]->(e:Episode)-[u:USED]->(s)
-WHERE u.applied AND ($agents IS NULL OR a.name IN $agents) AND ($types IS NULL OR e.type IN $types)
+MATCH (e:Episode)-[u:USED]->(s)
+WHERE u.applied AND ($types IS NULL OR e.type IN $types)
   AND (part.types IS NULL OR e.type IN part.types) AND ($error_class IS NULL OR e.success OR e.error_class = $error_class)
+MATCH (a:Agent)-[:RAN]->(e)                                                                                     //? own
+WHERE a.name IN $agents                                                                                         //? own
 WITH e.id AS episode, coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,
      CASE WHEN e.success = ($error_class IS NULL) THEN 1 ELSE 0 END AS supports
 ORDER BY at DESC, episode DESC
+LIMIT $most
 WITH count(*) AS trials, sum(supports) AS successes, collect(dated) AS times,
      collect(CASE WHEN dated IS NULL THEN null ELSE supports END) AS outcomes,
      collect(CASE supports WHEN 1 THEN episode ELSE null END) AS supporting,
      collect(CASE supports WHEN 1 THEN null ELSE episode END) AS opposing
 RETURN trials, successes, times, outcomes, supporting[..$sample] AS supporting, opposing[..$sample] AS opposing;
 
+// name: explaining.sums_of_uses
+// doc: How many trials there are, and how many support the belief; how many have a date, the first date, and the last.
+// option: own  those of given agents alone
+// param: parts list, types list = null, error_class string = null
+// returns: trials integer, successes integer, dated integer, first_at integer, last_at integer
+UNWIND $parts AS part
+MATCH (s:Strategy {id: part.id})
+WITH part, s, s.ns AS ns WHERE ns = $ns
+MATCH (e:Episode)-[u:USED]->(s)
+WHERE u.applied AND ($types IS NULL OR e.type IN $types)
+  AND (part.types IS NULL OR e.type IN part.types) AND ($error_class IS NULL OR e.success OR e.error_class = $error_class)
+MATCH (a:Agent)-[:RAN]->(e)                                                                                     //? own
+WHERE a.name IN $agents                                                                                         //? own
+WITH coalesce(e.ended_at, e.started_at) AS at, CASE WHEN e.success = ($error_class IS NULL) THEN 1 ELSE 0 END AS supports
+RETURN count(*) AS trials, sum(supports) AS successes, count(at) AS dated, min(at) AS first_at, max(at) AS last_at;
+
 // name: explaining.shares_of_uses
-// doc: The same trials by task or agent, most trials first; groups is the number of all tasks or agents.
+// doc: All trials by task or agent, most trials first; groups is the number of all tasks or agents.
+// option: counted  of all types of tasks and all outcomes: from the counts on the edges to tasks
 // param: parts list, by string, types list = null, error_class string = null, limit integer = 10
 // returns: name string, text string, trials integer, successes integer, lower float, upper float, groups integer
 UNWIND $parts AS part
 MATCH (s:Strategy {id: part.id})
 WITH part, s, s.ns AS ns WHERE ns = $ns
-MATCH (a:Agent)-[:RAN]->(e:Episode)-[u:USED]->(s)
-WHERE u.applied AND ($agents IS NULL OR a.name IN $agents) AND ($types IS NULL OR e.type IN $types)
-  AND (part.types IS NULL OR e.type IN part.types) AND ($error_class IS NULL OR e.success OR e.error_class = $error_class)
-MATCH (e)-[:ATTEMPTED]->(t:Task)
-WITH CASE $by WHEN 'task' THEN t.key ELSE a.name END AS name,
-  CASE WHEN $by = 'task' AND t.description <> t.key THEN t.description ELSE null END AS text,
-  CASE WHEN e.success = ($error_class IS NULL) THEN 1 ELSE 0 END AS supports
-WITH name, max(text) AS text, count(*) AS trials, sum(supports) AS successes
+MATCH (a:Agent)-[:RAN]->(e:Episode)-[u:USED]->(s)                                                               //? !counted
+WHERE u.applied AND ($agents IS NULL OR a.name IN $agents) AND ($types IS NULL OR e.type IN $types)             //? !counted
+  AND (part.types IS NULL OR e.type IN part.types)                                                              //? !counted
+  AND ($error_class IS NULL OR e.success OR e.error_class = $error_class)                                       //? !counted
+MATCH (e)-[:ATTEMPTED]->(t:Task)                                                                                //? !counted
+MATCH (s)-[o:OUTCOME]->(t:Task)                                                                                 //? counted
+WHERE $agents IS NULL OR o.agent IN $agents                                                                     //? counted
+WITH CASE $by WHEN 'task' THEN t.key ELSE a.name END AS name,                                                   //? !counted
+  CASE WHEN e.success = ($error_class IS NULL) THEN 1 ELSE 0 END AS worked, 1 AS tried,                         //? !counted
+WITH CASE $by WHEN 'task' THEN t.key ELSE o.agent END AS name, o.successes AS worked, o.trials AS tried,        //? counted
+  CASE WHEN $by = 'task' AND t.description <> t.key THEN t.description ELSE null END AS text
+WITH name, max(text) AS text, sum(tried) AS trials, sum(worked) AS successes
 ORDER BY trials DESC, name
 WITH collect({name: name, text: text, trials: trials, successes: successes}) AS shares
 UNWIND shares[..$limit] AS one

@@ -385,30 +385,28 @@ ORDER BY id;
 // install: stats
 // doc: Counts of a namespace.
 // returns: name string, value integer
-MATCH (t:Task) WHERE t.ns = $ns RETURN 'episodes' AS name, sum(t.episodes) AS value
-UNION ALL
-MATCH (t:Task) WHERE t.ns = $ns RETURN 'successes' AS name, sum(t.successes) AS value
+MATCH (t:Task) WHERE t.ns = $ns
+WITH count(t) AS tasks, sum(t.episodes) AS episodes, sum(t.successes) AS successes
+UNWIND [{name: 'tasks', value: tasks}, {name: 'episodes', value: episodes}, {name: 'successes', value: successes}] AS one
+RETURN one.name AS name, one.value AS value
 UNION ALL
 MATCH (e:Episode) WHERE e.ns = $ns
 WITH sum(e.step_count) AS steps, min(coalesce(e.started_at, e.ended_at)) AS first, max(coalesce(e.ended_at, e.started_at)) AS last
 UNWIND [{name: 'steps', value: steps}, {name: 'first_at', value: first}, {name: 'last_at', value: last}] AS one
 RETURN one.name AS name, one.value AS value
 UNION ALL
-MATCH (t:Task) WHERE t.ns = $ns RETURN 'tasks' AS name, count(t) AS value
-UNION ALL
 MATCH (a:Agent) WHERE a.ns = $ns RETURN 'agents' AS name, count(a) AS value
 UNION ALL
-MATCH (s:Strategy) WHERE s.ns = $ns RETURN 'strategies' AS name, count(s) AS value
-UNION ALL
-MATCH (s:Strategy) WHERE s.ns = $ns RETURN 'outcomes' AS name, sum(COUNT { (s)-[:OUTCOME]->() }) AS value
+MATCH (s:Strategy) WHERE s.ns = $ns
+WITH count(s) AS strategies, sum(COUNT { (s)-[:OUTCOME]->() }) AS outcomes, sum(COUNT { (s)-[:CO_OCCURS_WITH]->() }) AS pairs
+UNWIND [{name: 'strategies', value: strategies}, {name: 'outcomes', value: outcomes}, {name: 'co_occurrences', value: pairs}] AS one
+RETURN one.name AS name, one.value AS value
 UNION ALL
 MATCH (t:Stream) WHERE t.ns = $ns RETURN 'events' AS name, sum(t.last) AS value
 UNION ALL
 MATCH (p:Policy) WHERE p.ns = $ns RETURN 'policies' AS name, count(p) AS value
 UNION ALL
 MATCH (s:State) WHERE s.ns = $ns RETURN 'states' AS name, count(s) AS value
-UNION ALL
-MATCH (s:Strategy) WHERE s.ns = $ns RETURN 'co_occurrences' AS name, sum(COUNT { (s)-[:CO_OCCURS_WITH]->() }) AS value
 UNION ALL
 MATCH (a:Abandoned) WHERE a.ns = $ns RETURN 'abandoned' AS name, count(a) AS value;
 

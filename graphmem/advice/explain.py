@@ -42,6 +42,8 @@ from graphmem.printable import counted
 from graphmem.store.port import Row
 from graphmem.store.queries import procedure
 
+LATEST = 2_000
+"""Most trials of a strategy that are read one by one, the latest."""
 SAMPLE = 5
 """Most episodes for, and against, in an explanation."""
 TABLE = 10
@@ -146,11 +148,21 @@ class Explainer:
             asked["parts"] = group["strategies"]
             asked["agents"] = [group["agent"]]
         error_class = item["error_class"]
-        row = self._one("explaining.uses", **asked, error_class=error_class, sample=SAMPLE)
+        of_agents = () if asked["agents"] is None else ("own",)
+        row = self._one(
+            "explaining.uses", *of_agents, **asked, error_class=error_class, most=LATEST
+        )
         if view.agents is not None and not row["trials"]:
             return None
+        if row["trials"] == LATEST:  # there can be more
+            row |= self._one(
+                "explaining.sums_of_uses", *of_agents, **asked, error_class=error_class
+            )
+        counted = ("counted",) if group is None and asked["types"] is None else ()
         shares = {
-            by: self._shares("explaining.shares_of_uses", by=by, **asked, error_class=error_class)
+            by: self._shares(
+                "explaining.shares_of_uses", *counted, by=by, **asked, error_class=error_class
+            )
             for by in ("task", "agent")
         }
         others = [row for row in lessons if group is None or row["id"] != group["id"]]
@@ -428,7 +440,7 @@ class Explainer:
             source=item["source"],
             read_as=reader,
             why=why,
-            since=_since(row["times"], item),
+            since=_since(row, item),
             trend=Trend(**_dated(trends[0], "later_from")) if trends else None,
             course=tuple(CoursePoint(**_dated(point, "at")) for point in course),
             supporting=supporting,
@@ -479,8 +491,8 @@ class Explainer:
         )
         return supporting, opposing
 
-    def _shares(self, name: str, **asked: Any) -> Shares:
-        rows = self._graph.read(name, limit=TABLE, **asked)
+    def _shares(self, name: str, *options: str, **asked: Any) -> Shares:
+        rows = self._graph.read(name, *options, limit=TABLE, **asked)
         groups = rows[0]["groups"] if rows else 0
         return Shares(
             rows=tuple(
@@ -490,8 +502,8 @@ class Explainer:
             groups=groups,
         )
 
-    def _one(self, name: str, **params: Any) -> Row:
-        return self._graph.read(name, **params)[0]
+    def _one(self, name: str, *options: str, **params: Any) -> Row:
+        return self._graph.read(name, *options, **params)[0]
 
 
 _OF_LESSONS = ("recommended", "warned against")
@@ -524,13 +536,14 @@ def _rated(row: Row) -> dict[str, Any]:
     return {name: row[name] for name in ("id", "text", "trials", "successes", "lower", "upper")}
 
 
-def _since(times: Sequence[int], item: Row) -> Since | None:
+def _since(row: Row, item: Row) -> Since | None:
     """Return the dates of evidence; for a general rule its stored dates."""
+    times = row["times"]
     first, last = (times[-1], times[0]) if times else (item["first_at"], item["last_at"])
-    dates = from_millis(first), from_millis(last)
+    dates = from_millis(row.get("first_at", first)), from_millis(row.get("last_at", last))
     if dates[0] is None or dates[1] is None:
         return None
-    return Since(first=dates[0], last=dates[1], dated=len(times) or None)
+    return Since(first=dates[0], last=dates[1], dated=row.get("dated", len(times)) or None)
 
 
 def _dated(row: Row, name: str) -> Row:

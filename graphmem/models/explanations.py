@@ -67,6 +67,7 @@ class Since(Output):
 class Trend(Output):
     """The later half of the dated trials (with the middle trial) compared with the earlier half.
 
+    Of a strategy with more than 2,000 trials it compares the latest 2,000.
     ``change`` is the difference of the posterior means in [-1, 1]; it is ``certain`` if the Wilson
     bounds of the halves do not overlap. The later half begins at ``later_from``.
     """
@@ -82,7 +83,10 @@ class Trend(Output):
 
 
 class CoursePoint(Output):
-    """The counts and bounds after a number of dated trials, at the time of the last."""
+    """The counts and bounds after a number of dated trials, at the time of the last.
+
+    Of a strategy with more than 2,000 trials it counts the latest 2,000.
+    """
 
     at: datetime
     trials: int

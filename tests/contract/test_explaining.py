@@ -11,6 +11,7 @@ import hypothesis.strategies as st
 import pytest
 
 from graphmem import AsyncMemory, Memory, Settings, Step
+from graphmem.advice import explain
 from graphmem.advice.explain import written
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.models.explanations import Explanation, Neighbour
@@ -26,7 +27,9 @@ def shown(found: Explanation, relation: str) -> list[Neighbour]:
 
 
 class TestStrategies:
-    def test_why_since_and_the_evidence(self, memory: Memory) -> None:
+    def test_why_since_and_the_evidence(
+        self, memory: Memory, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         for number in range(9):
             memory.learn(
                 "refund" if number % 3 else "rebook",
@@ -60,6 +63,21 @@ class TestStrategies:
         assert [near.agent for near in shown(found, "recommended")] == ["ada"]
         [warning] = shown(found, "warned against")
         assert (warning.text, warning.agent, warning.trials) == ("no fare <number>", "grace", 3)
+
+        monkeypatch.setattr(explain, "LATEST", 4)  # only these are read one by one
+        many = memory.explain("check the fare")
+        for name in ("why", "since", "by_task", "by_agent", "neighbours", "what_would_change"):
+            assert getattr(many, name) == getattr(found, name), name
+        assert [(point.at, point.trials, point.successes) for point in many.course] == [
+            (day(5), 1, 1),
+            (day(6), 2, 2),
+            (day(7), 3, 2),
+            (day(8), 4, 2),
+        ]
+        hers = memory.explain("check the fare", agent="ada")
+        assert (hers.why.trials, len(hers.course)) == (6, 4)
+        assert hers.since is not None
+        assert (hers.since.first, hers.since.last, hers.since.dated) == (START, day(5), 6)
 
     def test_the_trend_is_that_of_the_query_for_people(self, memory: Memory) -> None:
         for number in range(13):

@@ -259,11 +259,8 @@ ORDER BY whole;
 // returns: task string, task_trials integer, task_successes integer, whole string, trials integer, successes integer
 MATCH (t:Task)
 WHERE t.id IN $ids AND toString(t.ns) = $ns
-MATCH (t)<-[:ATTEMPTED]-(e:Episode)
-WITH t.id AS task, count(e) AS task_trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS task_successes
-MATCH (t:Task {id: task})
 MATCH (t)<-[o:OUTCOME]-(s:Strategy)
-RETURN task, task_trials, task_successes, whole(s) AS whole, sum(o.trials) AS trials, sum(o.successes) AS successes
+RETURN t.id AS task, t.episodes AS task_trials, t.successes AS task_successes, whole(s) AS whole, sum(o.trials) AS trials, sum(o.successes) AS successes
 ORDER BY task, whole;
 
 // name: forecasting.pooling

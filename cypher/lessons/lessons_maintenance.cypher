@@ -382,11 +382,11 @@ SET m.seen = row.seen, m.bad_decision = row.bad_decision, m.evidence = row.evide
 RETURN count(m) AS written;
 
 // name: lessons_maintenance.classes
-// doc: The type of task and class of errors of episodes, as stored.
-// returns: id string, type string, type_rule string, error_class string
+// doc: The hash of content, the type of task and the class of errors of episodes, as stored.
+// returns: id string, content_hash string, type string, type_rule string, error_class string
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
-RETURN e.id AS id, e.type AS type, e.type_rule AS type_rule, e.error_class AS error_class
+RETURN e.id AS id, e.content_hash AS content_hash, e.type AS type, e.type_rule AS type_rule, e.error_class AS error_class
 ORDER BY id;
 
 // name: lessons_maintenance.put_classes

@@ -22,17 +22,55 @@ OPTIONAL MATCH (e)-[:MADE]->(m:Mistake)
 RETURN rules, collect(DISTINCT m.id) AS mistakes;
 
 // name: erasing.experience
-// doc: The states and policies of each episode, and the number of transitions taken from it.
-// returns: id string, took list, states list, transitions integer
+// doc: The states and policies of each episode, and the transitions taken from it.
+// returns: id string, took list, states list, transitions list
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
 OPTIONAL MATCH (e)-[:TOOK]->(p:Policy)-[:IN_STATE]->(home:State)
 WITH e, collect(p.id) AS took, collect(DISTINCT home.id) AS states
 OPTIONAL MATCH (e)<-[:OF]-(t:Transition)
-WITH e, took, states, count(t) AS transitions
+WITH e, took, states, collect(t.id) AS transitions
 OPTIONAL MATCH (e)<-[:OF]-(:Transition)<-[:REACHED_BY]-(s:State)
 WITH e, took, states, transitions, collect(DISTINCT s.id) AS others
 RETURN e.id AS id, took, states + others AS states, transitions;
+
+// name: erasing.losses
+// doc: How many edges nodes would lose with episodes, and how many they have; then how many episodes there are, and how many steps these
+// doc: have.
+// returns: label string, id string, lost integer, held integer
+MATCH (e:Episode)
+WHERE e.id IN $ids AND toString(e.ns) = $ns
+MATCH (e)-[:USED]->(n:Strategy)
+WITH n, count(*) AS lost
+RETURN 'Strategy' AS label, n.id AS id, lost, COUNT { (n)<-[:USED]-() } AS held
+UNION ALL
+MATCH (e:Episode)
+WHERE e.id IN $ids AND toString(e.ns) = $ns
+MATCH (e)-[:ATTEMPTED]->(n:Task)
+WITH n, count(*) AS lost
+RETURN 'Task' AS label, n.id AS id, lost, COUNT { (n)<-[:ATTEMPTED]-() } AS held
+UNION ALL
+MATCH (e:Episode)
+WHERE e.id IN $ids AND toString(e.ns) = $ns
+MATCH (n:Agent)-[:RAN]->(e)
+WITH n, count(*) AS lost
+RETURN 'Agent' AS label, n.id AS id, lost, COUNT { (n)-[:RAN]->() } AS held
+UNION ALL
+MATCH (e:Episode)
+WHERE e.id IN $ids AND toString(e.ns) = $ns
+MATCH (e)-[:LISTED]->(n:Rule)
+WITH n, count(*) AS lost
+RETURN 'Rule' AS label, n.id AS id, lost, COUNT { (n)<-[:LISTED]-() } AS held
+UNION ALL
+MATCH (e:Episode)
+WHERE e.id IN $ids AND toString(e.ns) = $ns
+MATCH (e)-[:MADE]->(n:Mistake)
+WITH n, count(*) AS lost
+RETURN 'Mistake' AS label, n.id AS id, lost, COUNT { (n)<-[:MADE]-() } AS held
+UNION ALL
+MATCH (e:Episode)
+WHERE e.id IN $ids AND toString(e.ns) = $ns
+RETURN 'Episode' AS label, null AS id, count(e) AS lost, sum(COUNT { (e)-[:HAS_STEP]->() }) AS held;
 
 // name: erasing.drop_events
 // mode: write
@@ -144,11 +182,12 @@ RETURN e.id AS id
 ORDER BY id;
 
 // name: erasing.aged
-// doc: Episodes before a time (or of any age), of one agent or of all, with their applied strategies.
-// param: before integer = null, agent string = null
+// doc: A range of the episodes before a time (or of any age), of one agent or of all, with their applied strategies.
+// param: before integer = null, agent string = null, first string = "", beyond string = "~"
 // returns: id string, agent string, type string, strategies list
 MATCH (e:Episode)
-WHERE e.ns = $ns AND ($before IS NULL OR coalesce(e.ended_at, e.started_at, e.recorded_at) < $before)
+WHERE e.ns = $ns AND e.id >= $first AND e.id < $beyond
+  AND ($before IS NULL OR coalesce(e.ended_at, e.started_at, e.recorded_at) < $before)
 MATCH (a:Agent)-[:RAN]->(e)
 WHERE $agent IS NULL OR a.name = $agent
 OPTIONAL MATCH (e)-[u:USED]->(s:Strategy)

@@ -366,19 +366,11 @@ DETACH DELETE n
 RETURN count(*) AS removed;
 
 // name: maintenance.ids_episodes
-// doc: A range of the ids of episodes, in order.
-// returns: id string
+// doc: A range of the ids of episodes, in order, and how many steps each has.
+// returns: id string, steps integer
 MATCH (e:Episode)
 WHERE e.ns = $ns AND e.id >= $first AND e.id < $beyond
-RETURN e.id AS id
-ORDER BY id;
-
-// name: maintenance.hashes
-// doc: The content hashes of episodes.
-// returns: id string, content_hash string
-MATCH (e:Episode)
-WHERE e.id IN $ids AND toString(e.ns) = $ns
-RETURN e.id AS id, e.content_hash AS content_hash
+RETURN e.id AS id, coalesce(e.step_count, 0) AS steps
 ORDER BY id;
 
 // name: maintenance.stats

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from graphmem.graph.derived import (
     Work,
     differences_of,
 )
-from graphmem.graph.graph import Transaction
+from graphmem.graph.graph import Reader, Transaction
 from graphmem.ids import state_id, stream_id
 from graphmem.policies.replay import EVIDENCE, Entry, Table
 from graphmem.policies.replay import FIELDS as ALL
@@ -109,13 +109,22 @@ def rebuild(tx: Transaction, stream: str) -> Rebuilt:
     return Rebuilt({POLICIES.name: policies, POLICY_LINKS.name: links}, removed)
 
 
-def derive(tx: Transaction, stream: Row) -> Derived:
-    """Apply all events of a stream to blank policies."""
-    rows = tx.run("maintenance.stored_policies", stream=stream["stream"])
-    links = tx.run("maintenance.stored_links", stream=stream["stream"])
+def left_without(reader: Reader, stream: Row, gone: Set[str]) -> list[str]:
+    """Return the policies of a stream that have no event but those of the given episodes.
+
+    ``gone`` are the ids of the episodes and of the transitions taken from them.
+    """
+    return derive(reader, stream, gone).without_evidence()
+
+
+def derive(reader: Reader, stream: Row, gone: Set[str] = frozenset()) -> Derived:
+    """Apply all events of a stream to blank policies, but for those that are gone."""
+    rows = reader.read("maintenance.stored_policies", stream=stream["stream"])
+    links = reader.read("maintenance.stored_links", stream=stream["stream"])
     table = blank(rows)
-    for _ in replayed(tx, stream, table):
-        pass
+    if rows:  # else there is nothing to apply them to
+        for _ in replayed(reader, stream, table, gone):
+            pass
     return Derived(
         {row["id"]: row for row in rows},
         {f"{row['low']} {row['high']}": row for row in links},
@@ -132,12 +141,16 @@ def blank(rows: Iterable[Row]) -> Table:
     return table
 
 
-def replayed(tx: Transaction, stream: Row, table: Table) -> Iterator[tuple[Row, float | None]]:
+def replayed(
+    reader: Reader, stream: Row, table: Table, gone: Set[str] = frozenset()
+) -> Iterator[tuple[Row, float | None]]:
     """Apply the events of a stream to a table, in order.
 
     Yield each event after applying it, with the TD error of a transition.
     """
-    for event in _events(tx, stream):
+    for event in _events(reader, stream):
+        if event["id"] in gone or (event["kind"] == "episode" and event["subject"] in gone):
+            continue
         yield event, _apply(table, event, unrecorded=bool(stream["unrecorded"]))
 
 
@@ -164,15 +177,15 @@ def write(tx: Transaction, derived: Derived) -> tuple[int, int, int]:
     return len(table.changed), len(table.links), len(gone)
 
 
-def _events(tx: Transaction, stream: Row) -> Iterator[Row]:
+def _events(reader: Reader, stream: Row) -> Iterator[Row]:
     """Yield the events of a stream in order, those of episodes with the policies they took."""
     for start in range(1, int(stream["last"]) + 1, PAGE):
         ids = event_ids(stream["stream"], start, min(start + PAGE - 1, int(stream["last"])))
-        rows = tx.run("events.read", ids=ids)
+        rows = reader.read("events.read", ids=ids)
         episodes = [row["subject"] for row in rows if row["kind"] == "episode"]
         took: dict[str, Row] = {}
         if episodes:
-            decisions = tx.run("events.decisions", ids=episodes)
+            decisions = reader.read("events.decisions", ids=episodes)
             took = {row["episode"]: row for row in decisions}
         for row in sorted(rows, key=lambda row: int(row["seq"])):
             if row["kind"] != "episode":

@@ -7,6 +7,7 @@ that what is held at a time does not grow with the memory.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from graphmem.graph.derived import (
     KINDS,
     LABELS,
     TALLIES,
+    Kind,
     Page,
     Paged,
     Rebuilt,
@@ -31,11 +33,13 @@ from graphmem.models import Difference
 from graphmem.policies.streams import lock
 from graphmem.search.queue import Loosened
 from graphmem.store.paging import ranges, weighed
-from graphmem.store.port import TEXTS
+from graphmem.store.port import TEXTS, Row
 
 USES = 20_000
 """Episodes of the nodes in a page, or in a range of a node's episodes: an engine holds a row for
-each use. As many items can be written in one transaction."""
+each use."""
+WRITTEN = 4_000
+"""The same on a server, which holds what a transaction writes: some ten nodes and edges a use."""
 RANGE = 20_000
 """Ids of nodes to read at once."""
 
@@ -61,10 +65,11 @@ class Counts(Paged):
 
     def _pages(self, nodes: Mapping[str, int]) -> Iterator[Page]:
         for label in LABELS:
+            most = min(USES, WRITTEN) if self._graph.must_lock else USES
             for first, beyond in ranges(nodes.get(label, 0), RANGE):
                 rows = self._graph.read(upkeep("ids", label), first=first, beyond=beyond)
                 uses = {row["id"]: row["uses"] for row in rows}
-                for ids in weighed(uses.items(), USES):
+                for ids in weighed(uses.items(), most):
                     size = sum(uses[key] for key in ids)
                     yield Page(Few(label, ids, max(1, -(-size // USES))), size)
 
@@ -83,7 +88,11 @@ class Counts(Paged):
             for key in [key for key, row in expected.items() if row.get("uses") == 0]:
                 expected.pop(key)
             counted[kind.name] = len(expected)
-            differences += differences_of(kind, by_key(kind, kind.stored(tx, ids)), expected)
+            rows = kind.stored(tx, ids)
+            stored = by_key(kind, rows)
+            differences += differences_of(kind, stored, expected)
+            if len(stored) < len(rows):
+                differences += _doubled(kind, rows)
         if label == "Strategy":
             differences += [
                 Difference(kind="strategies", key=row.pop("id"), field="merged_into", **row)
@@ -96,8 +105,22 @@ class Counts(Paged):
         return Verified(differences, counted)
 
     def mend(self, tx: Transaction, page: Page) -> Rebuilt:
-        """Write what the facts say of some nodes, and remove those without any fact."""
+        """Write what the facts say of some nodes, and remove those without any fact.
+
+        Reading is much quicker than writing, so nodes are written only if something differs.
+        """
+        verified = self.compare(tx, page)
+        if not verified.differences:
+            return Rebuilt(verified.checked)
         return derive(tx, *page.items)
+
+
+def _doubled(kind: Kind, rows: Sequence[Row]) -> Iterator[Difference]:
+    """Yield the items that are stored more than once."""
+    for key, times in Counter(kind.key_of(row) for row in rows).items():
+        if times > 1:
+            stored = f"{times} times"
+            yield Difference(kind=kind.name, key=key, field="*", stored=stored, expected="once")
 
 
 def derive(tx: Transaction, label: str, ids: Sequence[str], parts: int = 1) -> Rebuilt:

@@ -9,6 +9,7 @@ some of it; the same call again removes the rest.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -30,6 +31,7 @@ from graphmem.policies import rebuilding as derivation
 from graphmem.policies.cycles import Cycles
 from graphmem.policies.streams import lock
 from graphmem.search.similarity import Similarity
+from graphmem.store.paging import BEYOND, ranges
 from graphmem.store.paging import pages as paged
 from graphmem.store.port import Row
 from graphmem.upkeep.counts import derive
@@ -38,14 +40,8 @@ from graphmem.upkeep.shares import Shares
 
 PAGE = 1_000
 """Episodes, events or policies of one transaction on a server."""
-
-
-class _DryRunError(Exception):
-    """Rolls back the transaction of a dry run."""
-
-    def __init__(self, report: ForgetReport) -> None:
-        super().__init__()
-        self.report = report
+RANGE = 20_000
+"""Ids of episodes that a server reads at once."""
 
 
 @dataclass
@@ -222,7 +218,7 @@ class Eraser:
     ) -> ForgetReport:
         """Remove episodes that meet all given conditions on age and confidence.
 
-        A dry run does the same in a transaction that is rolled back.
+        A dry run only counts, page by page.
         """
         name = checked_agent(agent)
         check_flag("dry_run", dry_run)
@@ -246,7 +242,9 @@ class Eraser:
 
         chosen: list[str] | None = None
         ahead, rest = _Removed(), None
-        if self._graph.must_lock and not dry_run:
+        if dry_run:
+            return self._foretold(before, below_confidence, name)
+        if self._graph.must_lock:
             # Chosen once: what goes first changes what is believed.
             chosen = self._forgettable(self._graph, before, below_confidence, name)
             ahead, rest = self._remove_ahead(chosen)
@@ -258,34 +256,70 @@ class Eraser:
             removed = self._remove(tx, ids)
             removed.add(ahead)
             aged = [] if before is None else tx.run("attempts.aged", before=before, agent=name)
-            labels: dict[str, int] = {}
-            for label in removed.labels:
-                labels[label] = labels.get(label, 0) + 1
-            report = ForgetReport(
-                dry_run=dry_run,
-                before=from_millis(before),
-                episodes=removed.episodes,
-                steps=removed.steps,
-                removed=dict(sorted(labels.items())),
-                episode_ids=tuple(chosen or ids),
-                abandoned=_drop_abandoned(tx, [row["id"] for row in aged]),
-            )
-            if dry_run:
-                raise _DryRunError(report)
-            return report
+            gone = _drop_abandoned(tx, [row["id"] for row in aged])
+            return _told(removed, before, chosen or ids, gone)
 
-        try:
-            report = self._graph.transact(work)
-        except _DryRunError as end:
-            return end.report
+        report = self._graph.transact(work)
         self._similarity.tidy()
         return report.model_copy(update=self.compact())
+
+    def _foretold(self, before: int | None, below: float | None, agent: str | None) -> ForgetReport:
+        """Return what forgetting would remove."""
+
+        def work(reader: Reader) -> ForgetReport:
+            ids = self._forgettable(reader, before, below, agent)
+            removed = self._losses(reader, ids)
+            aged = (
+                [] if before is None else reader.read("attempts.aged", before=before, agent=agent)
+            )
+            report = _told(removed, before, ids, len(aged))
+            return report.model_copy(update={"dry_run": True})
+
+        return work(self._graph) if self._graph.must_lock else self._graph.view(work)
+
+    def _losses(self, reader: Reader, ids: Sequence[str]) -> _Removed:
+        """Count what removing episodes would remove, without removing it."""
+        removed = _Removed()
+        lost: Counter[tuple[str, str]] = Counter()
+        held: dict[tuple[str, str], int] = {}
+        moved: dict[str, set[str]] = {}
+        for page in paged(ids):
+            for row in reader.read("erasing.losses", ids=page):
+                if row["label"] == "Episode":
+                    removed.episodes += row["lost"]
+                    removed.steps += row["held"]
+                    continue
+                node = row["label"], row["id"]
+                lost[node] += row["lost"]
+                held[node] = row["held"]
+            experience = reader.read("erasing.experience", ids=page)
+            took = {row["id"]: row for row in experience if row["took"] or row["transitions"]}
+            for row in reader.read("erasing.touched", ids=list(took)) if took else ():
+                of_agent = moved.setdefault(row["agent_name"], set())
+                of_agent |= {row["id"], *took[row["id"]]["transitions"]}
+        removed.labels = [node[0] for node, count in lost.items() if count == held[node]]
+        for agent, gone in moved.items():
+            for stream in reader.read("events.streams", agent=agent):
+                if stream["level"] is None:
+                    removed.policies += len(derivation.left_without(reader, stream, gone))
+        removed.labels += ["Policy"] * removed.policies
+        return removed
 
     def _forgettable(
         self, tx: Reader, before: int | None, below: float | None, agent: str | None
     ) -> list[str]:
         """Return the episodes that are older and whose strategies all have a lower confidence."""
-        rows = tx.read("erasing.aged", before=before, agent=agent)
+        within: list[tuple[str, str]] = [("", BEYOND)]
+        if self._graph.must_lock:
+            counts = {row["name"]: row["value"] for row in tx.read("maintenance.stats")}
+            within = [*ranges(counts["episodes"] or 0, RANGE)]
+        rows = [
+            row
+            for first, beyond in within
+            for row in tx.read(
+                "erasing.aged", before=before, agent=agent, first=first, beyond=beyond
+            )
+        ]
         if below is None:
             return [row["id"] for row in rows]
         believed = {
@@ -435,6 +469,20 @@ def _drop(tx: Transaction, ids: Sequence[str]) -> int:
         tx.run("erasing.drop_episodes", ids=page)
     tx.run("exchange.drop", ids=sorted(files))
     return steps
+
+
+def _told(
+    removed: _Removed, before: int | None, ids: Sequence[str], abandoned: int
+) -> ForgetReport:
+    return ForgetReport(
+        dry_run=False,
+        before=from_millis(before),
+        episodes=removed.episodes,
+        steps=removed.steps,
+        removed=dict(sorted(Counter(removed.labels).items())),
+        episode_ids=tuple(ids),
+        abandoned=abandoned,
+    )
 
 
 def _drop_abandoned(tx: Transaction, ids: Sequence[str]) -> int:

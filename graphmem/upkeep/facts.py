@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from graphmem.episodes.rows import counts_under, read_contents
@@ -12,12 +12,16 @@ from graphmem.ids import canonical_json, digest
 from graphmem.models import Difference
 from graphmem.models.episodes import hashed
 from graphmem.policies.streams import took
-from graphmem.store.paging import pages, ranges
+from graphmem.store.paging import ranges, weighed
 from graphmem.store.port import Row
 
 Contents = Mapping[str, dict[str, Any]]
 RANGE = 20_000
 """Ids of episodes to read at once."""
+EPISODES = 1_000
+"""Episodes in a page."""
+ITEMS = 2_000
+"""Episodes and steps in a page."""
 
 
 class Facts(Paged):
@@ -34,21 +38,23 @@ class Facts(Paged):
     def _pages(self, count: int) -> Iterator[Page]:
         for first, beyond in ranges(count, RANGE):
             rows = self._graph.read("maintenance.ids_episodes", first=first, beyond=beyond)
-            for page in pages([row["id"] for row in rows]):
+            weights = ((row["id"], 1 + row["steps"]) for row in rows)
+            for page in weighed(weights, ITEMS, EPISODES):
                 yield Page(page, len(page))
 
     def compare(self, tx: Transaction, page: Page) -> Verified:
         """Compare episodes with the hash of their content, and with what follows from it."""
         ids = page.items
         contents = read_contents(tx, ids)
+        rows = tx.run("lessons_maintenance.classes", ids=ids)
         differences = list(_took_differences(tx, ids, contents))
         differences += [
             Difference(kind="episodes", key=key, field=name, stored=row[name], expected=value)
-            for key, row, classes in _misclassified(tx, ids, contents)
+            for key, row, classes in _misclassified(rows, contents)
             for name, value in classes.items()
             if row[name] != value
         ]
-        for row in tx.run("maintenance.hashes", ids=ids):
+        for row in rows:
             held = contents.get(row["id"])
             actual = digest(canonical_json(hashed(held))) if held is not None else None
             if actual != row["content_hash"]:
@@ -66,18 +72,18 @@ class Facts(Paged):
     def mend(self, tx: Transaction, page: Page) -> Rebuilt:
         """Let episodes count under the right classes; the facts never change."""
         contents = read_contents(tx, page.items)
-        wrong = _misclassified(tx, page.items, contents)
-        rows = [{"id": key, **classes} for key, _, classes in wrong]
+        stored = tx.run("lessons_maintenance.classes", ids=page.items)
+        rows = [{"id": key, **classes} for key, _, classes in _misclassified(stored, contents)]
         if rows:
             tx.run("lessons_maintenance.put_classes", rows=rows)
         return Rebuilt()
 
 
 def _misclassified(
-    tx: Transaction, ids: list[str], contents: Contents
+    rows: Iterable[Row], contents: Contents
 ) -> Iterator[tuple[str, Row, dict[str, str | None]]]:
     """Yield episodes that count under a wrong class: id, stored, expected."""
-    for row in tx.run("lessons_maintenance.classes", ids=ids):
+    for row in rows:
         held = contents.get(row["id"])
         if held is not None:
             classes = counts_under(held)

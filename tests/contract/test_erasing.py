@@ -22,6 +22,7 @@ from graphmem.graph.graph import Transaction
 from graphmem.ids import to_millis
 from graphmem.models import MistakeCard
 from graphmem.store.port import Row
+from graphmem.store.queries import procedure
 from graphmem.upkeep import erasing
 from tests.conftest import Clock, Opener
 from tests.contract.interrupting import Interruption
@@ -376,6 +377,7 @@ class TestForgetting:
         self,
         memory: Memory,
         clock: Clock,
+        monkeypatch: pytest.MonkeyPatch,
         older_than: float | None,
         below: float | None,
     ) -> None:
@@ -383,7 +385,16 @@ class TestForgetting:
         memory.learn_many([*history("anna"), *history("ben", 3)])
         self.old(memory)
         before = dump(memory)
-        dry = memory.upkeep.forget(older_than, below, dry_run=True)
+        run = Transaction.run
+
+        def reading(tx: Transaction, name: str, /, *options: str, **params: Any) -> list[Row]:
+            assert procedure(name).mode == "read"
+            return run(tx, name, *options, **params)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Transaction, "run", reading)
+            patched.setattr(erasing, "RANGE", 7)
+            dry = memory.upkeep.forget(older_than, below, dry_run=True)
         assert dry.dry_run
         assert not dry.compacted
         assert dump(memory) == before

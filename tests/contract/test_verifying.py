@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections import Counter
+from typing import Any
 from uuid import uuid4
 
 import hypothesis
@@ -11,10 +12,12 @@ import hypothesis.strategies as st
 import pytest
 
 from graphmem import Episode, Memory
+from graphmem.graph.graph import Transaction
 from graphmem.ids import to_millis
 from graphmem.lessons import general_rules
 from graphmem.models import VerifyReport
 from graphmem.policies import rebuilding
+from graphmem.store.port import Row
 from graphmem.upkeep import counts, facts
 from tests.conftest import Clock, Opener
 from tests.contract.teaching import NOW, Dump, dump, histories, tamper
@@ -88,6 +91,37 @@ def test_pages_of_any_size_find_the_same_differences_and_rebuild_the_same(
     assert found - {"preferred"} == {kind for kind in DAMAGE if report.checked[kind]}
     sizes.of(10_000)
     assert _keys(memory.verify()) == _keys(paged)
+
+
+def test_a_rebuild_writes_only_where_something_differs(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory.learn_many(
+        {"task": "t", "strategy": ["s", "r"], "success": n > 2, "source_key": str(n)}
+        for n in range(5)
+    )
+    report, right = memory.upkeep.rebuild(), dump(memory)
+    run, wrote = Transaction.run, []
+
+    def noting(tx: Transaction, name: str, /, *options: str, **params: Any) -> list[Row]:
+        wrote.append(name)
+        return run(tx, name, *options, **params)
+
+    monkeypatch.setattr(Transaction, "run", noting)
+    assert memory.upkeep.rebuild() == report
+    assert not [name for name in wrote if ".put_" in name]
+
+    tamper(
+        memory,
+        "MATCH (s:Strategy)-[o:OUTCOME]->(t:Task) WHERE s.ns = $ns CREATE (s)-[:OUTCOME {agent: "
+        "o.agent, trials: o.trials, successes: o.successes, credit_sum: o.credit_sum, "
+        "score_sum: o.score_sum, last_at: o.last_at}]->(t)",
+    )
+    assert memory.verify().differing == {"outcomes": 2}
+    assert memory.upkeep.rebuild() == report
+    assert dump(memory) == right
+    assert {name for name in wrote if "tasks" in name}.isdisjoint({"maintenance.put_tasks"})
+    assert "maintenance.put_outcomes" in wrote
 
 
 def test_a_report_lists_the_first_differences_of_each_kind_and_counts_the_others(

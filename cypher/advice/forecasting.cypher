@@ -260,7 +260,8 @@ ORDER BY whole;
 MATCH (t:Task)
 WHERE t.id IN $ids AND toString(t.ns) = $ns
 MATCH (t)<-[o:OUTCOME]-(s:Strategy)
-RETURN t.id AS task, t.episodes AS task_trials, t.successes AS task_successes, whole(s) AS whole, sum(o.trials) AS trials, sum(o.successes) AS successes
+RETURN t.id AS task, t.episodes AS task_trials, t.successes AS task_successes, whole(s) AS whole,
+       sum(o.trials) AS trials, sum(o.successes) AS successes
 ORDER BY task, whole;
 
 // name: forecasting.pooling

@@ -576,9 +576,8 @@ def _run(inner: neo4j.ManagedTransaction, query: Query, bound: dict[str, Any]) -
 
 def _rows(result: neo4j.Result) -> list[Row]:
     try:
-        keys = result.keys()
         # Our statements return no nodes and edges, which `record.data()` looks for in each value.
-        return [dict(zip(keys, record, strict=True)) for record in result]
+        return [dict(zip(record.keys(), record, strict=True)) for record in result]
     except exceptions.ResultFailedError as error:
         # This error only says that something failed before, such as a lost connection; its cause
         # tells whether a retry can help.

@@ -37,6 +37,12 @@ CREATE INDEX graphmem_{name}_ns IF NOT EXISTS FOR (n:{Label}) ON (n.ns);
 // doc: The heuristics of a namespace, by type of task.
 CREATE INDEX graphmem_heuristic_ns IF NOT EXISTS FOR (n:Heuristic) ON (n.ns, n.type);
 
+// name: schema.anti_pattern_occurrences
+// mode: schema
+// engine: neo4j
+// doc: The anti-patterns of a namespace that occurred often enough; most occur once.
+CREATE INDEX graphmem_anti_pattern_occurrences IF NOT EXISTS FOR (n:AntiPattern) ON (n.ns, n.occurrences);
+
 // name: schema.version
 // doc: The schema version of the store (no row: none yet).
 // returns: version integer

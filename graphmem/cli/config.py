@@ -36,7 +36,15 @@ def config(options: Options) -> None:
         print_table(
             None,
             [(name, "left") for name in ("setting", "value", "from", "what")],
-            [(row["setting"], str(row["value"]), row["from"], row["what"]) for row in rows],
+            [
+                (
+                    row["setting"],
+                    "" if row["value"] is None else str(row["value"]),
+                    row["from"],
+                    row["what"],
+                )
+                for row in rows
+            ],
         )
 
 

@@ -86,6 +86,8 @@ def evaluate(
       graphmem --url ./refunds.graph evaluate --explore greedy
       graphmem --url ./refunds.graph evaluate --strategy "check the fare rules"
     """
+    if not (how["explore"] or strategies):
+        raise click.UsageError("say what to compare with: --explore greedy, or --strategy TEXT")
     if plot is not None:
         plotting.check(plot)
     memory = options.memory()

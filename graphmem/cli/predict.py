@@ -41,7 +41,9 @@ def predict(options: Options, task: str, strategies: tuple[str, ...], agent: str
 def lines(prediction: OutcomePrediction) -> list[str]:
     """Return a predicted outcome in words."""
     bounds = f"{percent(prediction.low)} to {percent(prediction.high)}, 95% credible"
-    tried = "tried once" if prediction.trials == 1 else f"tried {prediction.trials} times"
+    tried = {0: "not tried", 1: "tried once"}.get(
+        prediction.trials, f"tried {prediction.trials} times"
+    )
     basis = prediction.basis
     first = f"expected {percent(prediction.probability)} ({bounds}), {tried} on this task"
     return [first, *(f"  {cell(line)}" for line in basis.lines), f"  {described(basis.strengths)}"]

@@ -127,7 +127,7 @@ def list_(
         if rows:
             print_table(None, COLUMNS, map(_cells, rows))
         else:
-            click.echo("no such predictions")
+            click.echo("no prediction fits")
 
     options.show(rows, table)
 

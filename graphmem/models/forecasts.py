@@ -123,8 +123,8 @@ class PredictionBasis(Output):
         sentences = [first]
         if self.task_type is not None:
             sentences.append(
-                f"type {self.task_type!r}: {self.type_successes} of {self.type_trials} worked, "
-                f"drawn to the rate of all that is {percent(self.type_rate, 1)}"
+                f"type {self.task_type!r}: {self.type_successes} of {self.type_trials} worked; "
+                f"weighed with the rate of all: {percent(self.type_rate, 1)}"
             )
         sentences.append(self._of("task", self.task))
         for one in self.strategies:
@@ -133,12 +133,12 @@ class PredictionBasis(Output):
             if one.near_trials:
                 sentences.append(
                     f"strategy {_short(one.text)!r} on tasks like it: {one.near_successes} of "
-                    f"{one.near_trials} worked, where {percent(one.prior, 1)} was to be expected: "
+                    f"{one.near_trials} worked, where {percent(one.prior, 1)} was expected; "
                     f"together {percent(one.near, 1)}"
                 )
             sentences.append(
                 f"strategy {_short(one.text)!r} on this task: {one.here_successes} of "
-                f"{one.here_trials} worked, where {percent(one.near, 1)} was to be expected: "
+                f"{one.here_trials} worked, where {percent(one.near, 1)} was expected; "
                 f"together {percent(one.probability, 1)}"
             )
         return tuple(sentences)
@@ -157,10 +157,10 @@ class PredictionBasis(Output):
         if trials and near:
             return f"{what}: {counted}, with similar ones {rate}: {near}"
         if trials:
-            return f"{what}: {counted}, drawn to the rate of {wider} that is {rate}"
+            return f"{what}: {counted}; weighed with the rate of {wider}: {rate}"
         if near:
-            return f"{what}: no trials; similar ones let expect {rate}: {near}"
-        return f"{what}: nothing is known, so the rate of {wider} is taken, {rate}"
+            return f"{what}: no trials; similar ones suggest {rate}: {near}"
+        return f"{what}: nothing is known, so the rate of {wider} is taken: {rate}"
 
 
 def _short(text: str) -> str:

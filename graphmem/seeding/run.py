@@ -135,9 +135,11 @@ def seed(
         SeedingError: a log cannot be opened, its format is unknown (of a file that was found in a
             folder or by a pattern, this is a refusal), or a worker died; records learned before
             stay. Or the outcomes cannot be read; then nothing is learned.
-        ValidationError: ``workers`` are none, or a function does not say for which memory they
-            work.
+        ValidationError: ``logs`` are paths, ``workers`` are none, or a function does not say
+            for which memory they work.
     """
+    if paths := [log for log in logs if not isinstance(log, Source)]:
+        raise ValidationError("logs", paths, "are no sources", "give sources([path, ...])")
     if format_name:
         find(format_name)
     if agent is not None:  # the same check as in an episode, before anything is read

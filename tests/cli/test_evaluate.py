@@ -57,7 +57,7 @@ def test_options_are_those_of_the_method(logged: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "explore: is missing"),
+        ((), "say what to compare with: --explore greedy, or --strategy TEXT"),
         (("--explore", "random"), "is not one of"),
         (("--strategy", "unheard of"), "name strategies that were among the candidates"),
         (("--explore", "greedy", "--plot", "x.gif"), "give a name that ends in .png or .svg"),

@@ -31,8 +31,8 @@ def test_a_prediction_says_what_it_rests_on(learned: str) -> None:
     bounds = f"{low} to {high}, 95% credible"
     assert shown[0] == f"expected {expected} ({bounds}), tried 4 times on this task"
     assert shown[1] == "  all: 9 of 12 uses of a strategy worked, a rate of 71.4%"
-    assert shown[2].startswith("  task: 3 of 6 worked, ")
-    assert shown[3].startswith("  strategy 'ask' elsewhere: 6 of 6 worked, ")
+    assert shown[2].startswith("  task: 3 of 6 worked; ")
+    assert shown[3].startswith("  strategy 'ask' elsewhere: 6 of 6 worked; ")
     assert shown[4].startswith("  strategy 'ask' on this task: 3 of 4 worked, ")
     assert shown[-1].endswith("(the defaults)")
     assert told["basis"]["strategies"][0]["here_trials"] == 4

@@ -71,7 +71,7 @@ def test_predictions_as_a_table(foreseen: str) -> None:
     ).json
     assert only["id"] in waiting  # whole, so that it can be copied
     none = good("--url", foreseen, "predictions", "list", "--subject", "nobody").out
-    assert none == "no such predictions\n"
+    assert none == "no prediction fits\n"
 
 
 def test_what_is_due_expires(foreseen: str) -> None:

@@ -317,7 +317,7 @@ def test_what_is_new_borrows_from_what_is_similar(opened: Opener) -> None:
     ]
     assert not task.basis.task.known
     assert task.probability > task.basis.rate
-    assert "similar ones let expect" in task.basis.lines[1]
+    assert "similar ones suggest" in task.basis.lines[1]
     strategy = memory.predict("dance", "ask for the booking number twice")
     assert strategy.basis.strategies[0].borrowed[0].text == "ask for the booking number"
     assert strategy.probability > strategy.basis.rate

@@ -12,7 +12,7 @@ import pytest
 
 from graphmem import Memory
 from graphmem.episodes import occurrences
-from graphmem.errors import NotFoundError, SeedingError
+from graphmem.errors import NotFoundError, SeedingError, ValidationError
 from graphmem.ids import digest
 from graphmem.seeding import Origin, Record, Refusal, Refused, SeedReport, formats, seed, sources
 from graphmem.seeding.formats import find
@@ -101,6 +101,11 @@ def test_jsonl_round_trips_every_field() -> None:
     [(number, episode)] = records("jsonl", json.dumps(line).encode())  # type: ignore[misc]
     assert number == 1
     assert records("jsonl", dump(episode).encode()) == [(1, episode)]
+
+
+def test_paths_are_no_sources() -> None:
+    with Memory.open("memory:") as memory, pytest.raises(ValidationError, match=r"give sources\("):
+        seed(memory, ["runs.jsonl"])  # type: ignore[list-item]
 
 
 def test_equal_lines_count_each_and_once(memory: Memory, tmp_path: Path) -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from graphmem.cli.options import Options, at_most, moment
-from graphmem.cli.printing import cell, print_table
+from graphmem.cli.printing import cell
 
+if TYPE_CHECKING:
+    from graphmem.models.looking import EpisodeRow
+
+COLUMNS = tuple(
+    (name, "left") for name in ("episode", "time", "agent", "task", "strategy", "worked")
+)
 TEXT = 60
 """Characters of a text in a table; --json has all of it."""
 
@@ -34,25 +40,9 @@ def episodes(options: Options, /, **asked: Any) -> None:
     """
     rows = options.memory().episodes(**asked)
 
-    def table() -> None:
-        if not rows:
-            click.echo("no episode fits")
-            return
-        names = ("episode", "time", "agent", "task", "strategy", "worked")
-        print_table(
-            None,
-            [(name, "left") for name in names],
-            [
-                (
-                    row.id,
-                    row.at,
-                    row.agent,
-                    cell(row.task, TEXT),
-                    cell(", ".join(row.strategies), TEXT),
-                    row.success,
-                )
-                for row in rows
-            ],
-        )
+    options.show_rows(rows, COLUMNS, _cells, "no episode fits")
 
-    options.show(rows, table)
+
+def _cells(row: EpisodeRow) -> tuple[Any, ...]:
+    task, strategies = cell(row.task, TEXT), cell(", ".join(row.strategies), TEXT)
+    return row.id, row.at, row.agent, task, strategies, row.success

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from graphmem.cli.options import Options, at_most
-from graphmem.cli.printing import cell, print_table
+from graphmem.cli.printing import cell
+
+if TYPE_CHECKING:
+    from graphmem.models import Evidence
+
+COLUMNS = (("episode", "left"), ("worked", "left"), ("agent", "left"), ("task", "left"))
 
 
 @click.command()
@@ -22,14 +29,8 @@ def evidence(options: Options, strategy: str, limit: int, agent: str | None) -> 
     """
     rows = options.memory().evidence(strategy, limit=limit, agent=agent)
 
-    def table() -> None:
-        if not rows:
-            click.echo("no episode applied this strategy")
-            return
-        print_table(
-            None,
-            [("episode", "left"), ("worked", "left"), ("agent", "left"), ("task", "left")],
-            [(row.id, row.success, row.agent, cell(row.task, 70)) for row in rows],
-        )
+    options.show_rows(rows, COLUMNS, _cells, "no episode applied this strategy")
 
-    options.show(rows, table)
+
+def _cells(row: Evidence) -> tuple[Any, ...]:
+    return row.id, row.success, row.agent, cell(row.task, 70)

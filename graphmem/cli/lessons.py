@@ -156,13 +156,12 @@ def anti_patterns(options: Options, /, limit: int, **asked: Any) -> None:
     """
     rows = options.memory().lessons.anti_patterns(**asked)[:limit]
 
-    def table() -> None:
-        if rows:
-            print_table(None, ANTI_PATTERN_COLUMNS, map(_anti_pattern, rows))
-        else:
-            click.echo("no such anti-patterns; one needs repeated failures with the same error")
-
-    options.show(rows, table)
+    options.show_rows(
+        rows,
+        ANTI_PATTERN_COLUMNS,
+        _anti_pattern,
+        "no such anti-patterns; one needs repeated failures with the same error",
+    )
 
 
 def _anti_pattern(row: AntiPattern) -> tuple[Any, ...]:
@@ -193,13 +192,7 @@ def rules(options: Options, task: str | None, agent: str | None, limit: int | No
     """
     rows = options.memory().lessons.rules(task, agent, limit=limit)
 
-    def table() -> None:
-        if rows:
-            print_table(None, RULE_COLUMNS, map(_rule, rows))
-        else:
-            click.echo("no rule holds here yet")
-
-    options.show(rows, table)
+    options.show_rows(rows, RULE_COLUMNS, _rule, "no rule holds here yet")
 
 
 def _rule(row: Rule) -> tuple[Any, ...]:
@@ -228,13 +221,7 @@ def mistakes(options: Options, /, **asked: Any) -> None:
     """
     rows = options.memory().lessons.mistakes(**asked)
 
-    def table() -> None:
-        if rows:
-            print_table(None, MISTAKE_COLUMNS, map(_mistake, rows))
-        else:
-            click.echo("no such mistakes")
-
-    options.show(rows, table)
+    options.show_rows(rows, MISTAKE_COLUMNS, _mistake, "no such mistakes")
 
 
 def _mistake(row: Mistake) -> tuple[Any, ...]:

@@ -324,13 +324,7 @@ def recall(
         limit = 10 if limit is None else limit
         found = memory.levels.recall(text, levels=names or None, limit=limit, agent=agent, **asked)
 
-    def table() -> None:
-        if found:
-            print_table(None, FOUND_COLUMNS, map(_found, found))
-        else:
-            click.echo("no entries fit")
-
-    options.show(found, table)
+    options.show_rows(found, FOUND_COLUMNS, _found, "no entries fit")
 
 
 @levels.command()

@@ -7,12 +7,12 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.decorators import FC
 
-from graphmem.cli.printing import print_json
+from graphmem.cli.printing import print_json, print_table
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from graphmem.memory import Memory
 
 
+Row = TypeVar("Row", bound="BaseModel | Mapping[str, Any]")
 NAMES = 20
 """Most namespaces in the error for one that does not exist."""
 
@@ -155,6 +156,23 @@ class Options:
         else:
             table()
         self.note_snapshot()
+
+    def show_rows(
+        self,
+        rows: Sequence[Row],
+        columns: Sequence[tuple[str, str]],
+        cells: Callable[[Row], Sequence[Any]],
+        nothing: str,
+    ) -> None:
+        """Print rows as a table (``nothing`` if there are none), or as JSON."""
+
+        def table() -> None:
+            if rows:
+                print_table(None, columns, map(cells, rows))
+            else:
+                click.echo(nothing)
+
+        self.show(rows, table)
 
 
 def _check_namespace(memory: Memory) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphmem.cli.options import Group, Options, at_most, moment
-from graphmem.cli.printing import cell, print_table
+from graphmem.cli.printing import cell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,13 +82,7 @@ def preferences(options: Options, user: str, category: str | None, history: bool
     """
     rows = options.memory().people.preferences(user, category, history=history)
 
-    def table() -> None:
-        if rows:
-            print_table(None, PREFERENCE_COLUMNS, map(_preference, rows))
-        else:
-            click.echo("no such preferences")
-
-    options.show(rows, table)
+    options.show_rows(rows, PREFERENCE_COLUMNS, _preference, "no such preferences")
 
 
 def _preference(row: Preference) -> tuple[Any, ...]:
@@ -149,13 +143,7 @@ def knowledge(options: Options, domain: str | None, limit: int) -> None:
     """
     rows = options.memory().people.knowledge(domain, limit=limit)
 
-    def table() -> None:
-        if rows:
-            print_table(None, KNOWLEDGE_COLUMNS, map(_knowledge, rows))
-        else:
-            click.echo("nothing is known yet")
-
-    options.show(rows, table)
+    options.show_rows(rows, KNOWLEDGE_COLUMNS, _knowledge, "nothing is known yet")
 
 
 def _knowledge(row: Knowledge) -> tuple[Any, ...]:

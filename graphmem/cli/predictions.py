@@ -123,13 +123,7 @@ def list_(
     """
     rows = options.memory().predictions.list(status, subject, limit)
 
-    def table() -> None:
-        if rows:
-            print_table(None, COLUMNS, map(_cells, rows))
-        else:
-            click.echo("no prediction fits")
-
-    options.show(rows, table)
+    options.show_rows(rows, COLUMNS, _cells, "no prediction fits")
 
 
 def _cells(row: Prediction) -> tuple[Any, ...]:

@@ -103,13 +103,7 @@ def list_(options: Options) -> None:
     """
     rows = options.memory().scopes.list()
 
-    def table() -> None:
-        if rows:
-            print_table(None, COLUMNS, map(_cells, rows))
-        else:
-            click.echo("no agent has a scope")
-
-    options.show(rows, table)
+    options.show_rows(rows, COLUMNS, _cells, "no agent has a scope")
 
 
 @scopes.command()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphmem.cli.options import Options, at_most
-from graphmem.cli.printing import cell, print_table, progress
+from graphmem.cli.printing import cell, progress
 
 if TYPE_CHECKING:
     from graphmem.memory import Memory
@@ -86,13 +86,7 @@ def similar(options: Options, strategy: str, limit: int) -> None:
     """
     rows = searchable(options).similar(strategy, limit)
 
-    def table() -> None:
-        if rows:
-            print_table(None, COLUMNS, map(_similar, rows))
-        else:
-            click.echo("there is no other strategy")
-
-    options.show(rows, table)
+    options.show_rows(rows, COLUMNS, _similar, "there is no other strategy")
 
 
 def _similar(row: SimilarStrategy) -> tuple[Any, ...]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphmem.cli.options import Options, at_most
-from graphmem.cli.printing import print_table
 
 if TYPE_CHECKING:
     from graphmem.models import StrategyRow
@@ -41,13 +40,7 @@ def strategies(
     """
     rows = options.memory().strategies(task, task_type=task_type, agent=agent, limit=limit)
 
-    def table() -> None:
-        if rows:
-            print_table(None, STRATEGY_COLUMNS, map(strategy_cells, rows))
-        else:
-            click.echo("nothing is known of this yet")
-
-    options.show(rows, table)
+    options.show_rows(rows, STRATEGY_COLUMNS, strategy_cells, "nothing is known of this yet")
 
 
 def strategy_cells(row: StrategyRow) -> tuple[Any, ...]:

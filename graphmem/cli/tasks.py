@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from graphmem.cli.options import Options, at_most
-from graphmem.cli.printing import cell, print_table
+from graphmem.cli.printing import cell
+
+if TYPE_CHECKING:
+    from graphmem.models.looking import TaskRow
 
 COLUMNS = (
     ("task", "left"),
@@ -44,25 +47,16 @@ def tasks(options: Options, /, **asked: Any) -> None:
     """
     rows = options.memory().tasks(**asked)
 
-    def table() -> None:
-        if not rows:
-            click.echo("no task fits")
-            return
-        print_table(
-            None,
-            COLUMNS,
-            [
-                (
-                    cell(row.text, TEXT),
-                    row.task_type,
-                    f"{row.successes} of {row.trials}",
-                    f"{row.lower:.2f} to {row.upper:.2f}",
-                    row.strategies,
-                    "none worked" if row.best is None else cell(row.best, TEXT),
-                    f"{row.best_successes} of {row.best_trials}" if row.best else "",
-                )
-                for row in rows
-            ],
-        )
+    options.show_rows(rows, COLUMNS, _cells, "no task fits")
 
-    options.show(rows, table)
+
+def _cells(row: TaskRow) -> tuple[Any, ...]:
+    return (
+        cell(row.text, TEXT),
+        row.task_type,
+        f"{row.successes} of {row.trials}",
+        f"{row.lower:.2f} to {row.upper:.2f}",
+        row.strategies,
+        "none worked" if row.best is None else cell(row.best, TEXT),
+        f"{row.best_successes} of {row.best_trials}" if row.best else "",
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import math
 import random
@@ -18,16 +17,15 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis.stateful import (
     Bundle,
-    RuleBasedStateMachine,
     invariant,
     rule,
-    run_state_machine_as_test,
 )
 
 from graphmem import Episode, Memory, Step
 from graphmem.errors import ValidationError
 from graphmem.models import CrystallizeReport, Policy
 from tests.conftest import Opener
+from tests.machines import MemoryMachine, run
 
 HERE: dict[str, Any] = {"task": "deploy"}
 MAY = datetime(2026, 5, 1, tzinfo=UTC)
@@ -439,20 +437,13 @@ steps = st.lists(
 )
 
 
-class Machine(RuleBasedStateMachine):
+class Machine(MemoryMachine):
     """Everything that concerns policies, while a list of facts is kept beside."""
-
-    open_memory: Any = None
-    base = ""
-    runs = 0
 
     episodes = Bundle("episodes")
 
     def __init__(self) -> None:
         super().__init__()
-        type(self).runs += 1
-        self.namespace = f"{self.base}-{self.runs}"
-        self.memory: Memory = type(self).open_memory(self.namespace)
         self.facts: list[Fact] = []
         self.waiting: dict[str, list[Fact]] = {}
         self.learned = 0
@@ -572,8 +563,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def reopen(self) -> None:
-        self.memory.close()
-        self.memory = type(self).open_memory(self.namespace)
+        super().reopen()
 
     @invariant()
     def the_facts_say_so(self) -> None:
@@ -598,10 +588,6 @@ class Machine(RuleBasedStateMachine):
                 holds = p.trials >= 3 and lower_bound(p.successes, p.trials) > 0.6
                 assert p.crystallized == holds
 
-    def teardown(self) -> None:
-        with contextlib.suppress(Exception):
-            self.memory.close()
-
 
 EPISODES = "MATCH (e:Episode) WHERE e.ns = $ns RETURN e.id AS id"
 
@@ -609,17 +595,5 @@ EPISODES = "MATCH (e:Episode) WHERE e.ns = $ns RETURN e.id AS id"
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_any_order_of_calls_leaves_policies_that_the_facts_say(opened: Opener, engine: str) -> None:
-    class Running(Machine):
-        pass
-
-    first = opened()
-    Running.base = first.namespace
-    first.close()
-    Running.open_memory = staticmethod(opened)
     examples, length = (50, 25) if engine == "embedded" else (6, 12)
-    run_state_machine_as_test(
-        Running,
-        settings=hypothesis_settings(
-            max_examples=examples, stateful_step_count=length, deadline=None
-        ),
-    )
+    run(Machine, opened, examples, length)

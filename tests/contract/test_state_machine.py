@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import settings as hypothesis_settings
 from hypothesis.stateful import (
     Bundle,
-    RuleBasedStateMachine,
     invariant,
     multiple,
     rule,
-    run_state_machine_as_test,
 )
 
-from graphmem import Episode, Memory, StrategyUse
+from graphmem import Episode, StrategyUse
 from graphmem.errors import ConflictError
 from tests.conftest import Opener
+from tests.machines import MemoryMachine, run
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -49,22 +46,14 @@ episodes = st.builds(
 )
 
 
-class Machine(RuleBasedStateMachine):
+class Machine(MemoryMachine):
     """Learn, learn in batches, erase, reopen, rebuild; a plain model counts along."""
-
-    open_memory: Any = None
-    runs = 0
 
     learned = Bundle("learned")
 
     def __init__(self) -> None:
         super().__init__()
-        type(self).runs += 1
-        self.namespace = f"{self.base}-{self.runs}"
-        self.memory: Memory = type(self).open_memory(self.namespace)
         self.known: dict[str, Episode] = {}
-
-    base = ""
 
     @rule(target=learned, episode=episodes)
     def learn(self, episode: Episode) -> Any:
@@ -99,8 +88,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def reopen(self) -> None:
-        self.memory.close()
-        self.memory = type(self).open_memory(self.namespace)
+        super().reopen()
 
     @rule()
     def rebuild(self) -> None:
@@ -120,25 +108,9 @@ class Machine(RuleBasedStateMachine):
                     expected[use.text] = (trials + 1, successes + success)
         assert counted == expected
 
-    def teardown(self) -> None:
-        with contextlib.suppress(Exception):
-            self.memory.close()
-
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_any_order_of_calls_leaves_numbers_that_the_facts_say(opened: Opener, engine: str) -> None:
-    class Running(Machine):
-        pass
-
-    first = opened()
-    Running.base = first.namespace
-    first.close()
-    Running.open_memory = staticmethod(opened)
     examples, steps = (60, 25) if engine == "embedded" else (8, 12)
-    run_state_machine_as_test(
-        Running,
-        settings=hypothesis_settings(
-            max_examples=examples, stateful_step_count=steps, deadline=None
-        ),
-    )
+    run(Machine, opened, examples, steps)

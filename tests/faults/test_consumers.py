@@ -14,8 +14,7 @@ from uuid import uuid4
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import settings as hypothesis_settings
-from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+from hypothesis.stateful import rule
 
 from graphmem import Memory, Settings
 from graphmem.errors import ValidationError
@@ -25,6 +24,7 @@ from tests.conftest import Opener
 from tests.faults.attack import rounds
 from tests.faults.consumer import GROUP, LIMIT, SIZES, Process, change, learned, running
 from tests.faults.learner import environment
+from tests.machines import MemoryMachine, run
 
 CHANCE = 20_261_101
 only_neo4j = pytest.mark.parametrize(
@@ -391,17 +391,11 @@ def test_pending_can_be_asked_while_streams_come_and_go(memory: Memory) -> None:
 NAMES = ("a", "b", "c")
 
 
-class Group(RuleBasedStateMachine):
+class Group(MemoryMachine):
     """Three consumers of a group do anything in any order; a model knows who holds what."""
-
-    open_memory: Any = None
-    base = ""
-    runs = 0
 
     def __init__(self) -> None:
         super().__init__()
-        type(self).runs += 1
-        self.memory: Memory = type(self).open_memory(f"{self.base}-{self.runs}")
         self.consumers = {name: self._consumer(name, 3) for name in NAMES}
         self.written: Counter[str] = Counter()
         self.events: dict[str, Event] = {}
@@ -484,17 +478,5 @@ class Group(RuleBasedStateMachine):
 
 @pytest.mark.timeout(600)
 def test_any_order_of_calls_acknowledges_every_event_once(opened: Opener, engine: str) -> None:
-    class Running(Group):
-        pass
-
-    first = opened()
-    Running.base = first.namespace
-    first.close()
-    Running.open_memory = staticmethod(opened)
     examples, steps = (40, 20) if engine == "embedded" else (8, 14)
-    run_state_machine_as_test(
-        Running,
-        settings=hypothesis_settings(
-            max_examples=examples, stateful_step_count=steps, deadline=None
-        ),
-    )
+    run(Group, opened, examples, steps)

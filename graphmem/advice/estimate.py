@@ -75,7 +75,7 @@ class Estimate:
     weight: float
     """Its weight among several strategies that are used together."""
     usual: bool
-    """Whether it worked no less often than other strategies did on the type, else on all tasks.
+    """Whether it worked at times, and no less often than others on the type, else on all tasks.
 
     What every run uses fails as often as the runs do, with the same errors, and is not their cause.
     """
@@ -417,13 +417,15 @@ _EXPECTED = (
 
 
 def _is_usual(row: Row, everything: Mapping[str, int]) -> bool:
-    """Return whether a strategy worked no less often than the others, if there are any.
+    """Return whether a strategy worked at times, and no less often than the others, if any.
 
-    That is on the type of the task, if it was used there.
+    That is on the type of the task, if it was used there. What never worked is not usual, even
+    where nothing else worked either.
     """
     trials, successes = _OF_TYPE if row["type_trials"] else _TRIED
     others, won = everything[trials] - row[trials], everything[successes] - row[successes]
-    return others > 0 and bool(row[successes] * others >= won * row[trials])
+    better = row[successes] * others >= won * row[trials]
+    return others > 0 and row[successes] > 0 and bool(better)
 
 
 def _estimate(row: Row, part: Row, *, usual: bool) -> Estimate:

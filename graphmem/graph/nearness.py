@@ -91,7 +91,7 @@ class Expected(Protocol):
 
     @property
     def usual(self) -> bool:
-        """Whether it worked no less often than other strategies did."""
+        """Whether it worked at times, and no less often than other strategies did."""
         ...
 
 

@@ -73,10 +73,10 @@ class Recall(Output):
     """Recalled strategies for a task, the best first, and what to avoid.
 
     ``warnings`` are strategies that failed on tasks of the same types, repeatedly with the same
-    error and more often than they worked, and that work less often than others there. ``tasks`` are
-    the known tasks behind the answer, the most relevant first (at most 5). All are empty if nothing
-    relevant is known: no text is as similar as the floor demands. ``nearest`` is the most similar
-    known task, relevant or not.
+    error and more often than they worked, and that work less often than others there, or never.
+    ``tasks`` are the known tasks behind the answer, the most relevant first (at most 5). All are
+    empty if nothing relevant is known: no text is as similar as the floor demands. ``nearest`` is
+    the most similar known task, relevant or not.
     """
 
     _rows = "items"

@@ -49,3 +49,10 @@ def test_what_was_tried_here_alone_is_told(memory: Memory) -> None:
     for success, task in ((False, HARD), (False, HARD), (True, EASY), (True, EASY)):
         memory.learn(task, "search", success=success, error=None if success else ERROR)
     assert "fails on such tasks" in memory.context(HARD)
+
+
+def test_what_never_worked_is_warned_of_where_nothing_worked(memory: Memory) -> None:
+    for how in ("guess", "search"):
+        for _ in range(3):
+            memory.learn(HARD, how, success=False, error=ERROR, task_type="ledger")
+    assert {one.strategy for one in memory.recall(HARD).warnings} == {"guess", "search"}

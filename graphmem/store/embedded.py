@@ -13,6 +13,7 @@ import contextlib
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -322,12 +323,17 @@ class EmbeddedStore:
         source = self._readable()
         index = source.indexes.get(namespace)
         if index is None:
+            there = weakref.ref(source)  # an index in use must not keep a graph that was let go
+
+            def read(query: Query, /, **params: Any) -> list[Row]:
+                return run((there() or self._readable()).session.cypher, query, params)
+
             index = EmbeddedIndex(
-                lambda query, **params: run(source.session.cypher, query, params),
+                read,
                 self.folder,
                 namespace,
                 writable=isinstance(source, Writer),
-                filing=lambda: self._filing(source),
+                filing=lambda: self._filing(there()),
                 durable=self._settings.durability == "full",
             )
             # Another thread, or another handle, may have been quicker.
@@ -335,8 +341,11 @@ class EmbeddedStore:
         return index
 
     @contextlib.contextmanager
-    def _filing(self, source: Writer | Reader) -> Iterator[bool]:
+    def _filing(self, source: Writer | Reader | None) -> Iterator[bool]:
         """Keep the lease within, to write vectors; yield False if another process has it."""
+        if source is None:
+            yield False
+            return
         _ = source is self._writer and self.writing  # which takes it where nobody else wrote
         with source.filing() as mine:
             yield mine
@@ -503,6 +512,7 @@ class EmbeddedStore:
         with self._reading:
             reader, self._reader = self._reader, None
         if reader:
+            self._asker.forget(reader.session)
             reader.close()
 
     def _abandon(self) -> None:

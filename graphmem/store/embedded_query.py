@@ -244,8 +244,9 @@ class Asker:
                 self._session, self._number = session, next(_numbers)
             return self._number
 
-    def forget(self) -> None:
-        """End what has a copy of the graph."""
+    def forget(self, session: kglite.Session | None = None) -> None:
+        """Let go of the session that was asked last, or of this one, and end what has a copy."""
         with self._lock:
-            self._session = None
-            _pool.drop(self._number)
+            if session is None or session is self._session:
+                self._session = None
+                _pool.drop(self._number)

@@ -89,6 +89,11 @@ class Graph:
         self.bell.ring()
         return rows
 
+    def leave(self, name: str, /, **params: Any) -> bool:
+        """Leave a procedure for who writes next; see :meth:`Store.leave`."""
+        query, bound = self._bound(name, (), params)
+        return self.store.leave(query, **bound)
+
     def attempt(
         self, name: str, fits: Callable[[list[Row]], bool], /, *options: str, **params: Any
     ) -> list[Row]:

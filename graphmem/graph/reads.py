@@ -1,8 +1,8 @@
 """Counts reads outside of the graph, and writes the counts to it from time to time.
 
 So a read does not wait for a write. A thread adds the counts to the graph every few seconds;
-``memory.upkeep.flush`` and closing the memory do so, too. A crash before that loses only these
-counts.
+``memory.upkeep.flush`` and closing the memory do so, too. A memory that only read leaves them to
+who writes next. A crash before that loses only these counts.
 """
 
 from __future__ import annotations
@@ -69,16 +69,25 @@ class Reads:
             raise
 
     def close(self) -> None:
-        """Flush for the last time; drop the counts if another process writes."""
-        if not self._counts:
-            self._stop()
-            return
+        """Write the counts for the last time; leave them to who writes next, if this is a reader.
+
+        They are dropped only where neither can be.
+        """
+        store = self._graph.store
         try:
-            if self._graph.store.try_writing():
+            if self._counts and (store.writing or not self._left()) and store.try_writing():
                 self.flush()
         except StoreError as error:
             _log.info("read counts were dropped: %s", error)
         self._stop()
+
+    def _left(self) -> bool:
+        """Leave the counts to who writes next; return whether all could be."""
+        with self._lock:
+            for label, rows in _rows(self._counts).items():
+                if self._graph.leave(_PROCEDURES[label], rows=rows):
+                    self._counts = {key: at for key, at in self._counts.items() if key[0] != label}
+            return not self._counts
 
     def _stop(self) -> None:
         with self._lock:
@@ -94,9 +103,7 @@ class Reads:
             _log.info("read counts wait: %s", error)
 
     def _write(self, counts: dict[tuple[str, str], tuple[int, int]]) -> int:
-        rows: dict[str, list[dict[str, object]]] = {}
-        for (label, identity), (reads, at) in sorted(counts.items()):
-            rows.setdefault(label, []).append({"id": identity, "reads": reads, "at": at})
+        rows = _rows(counts)
 
         def work(tx: Transaction) -> int:
             items = 0
@@ -105,3 +112,11 @@ class Reads:
             return items
 
         return self._graph.transact(work)
+
+
+def _rows(counts: dict[tuple[str, str], tuple[int, int]]) -> dict[str, list[dict[str, object]]]:
+    """Return the counts of each label, as its procedure takes them."""
+    rows: dict[str, list[dict[str, object]]] = {}
+    for (label, identity), (reads, at) in sorted(counts.items()):
+        rows.setdefault(label, []).append({"id": identity, "reads": reads, "at": at})
+    return rows

@@ -35,6 +35,7 @@ from graphmem.store.embedded_files import (
     signature_of,
     write_backup,
 )
+from graphmem.store.embedded_later import leave
 from graphmem.store.embedded_lease import Lease, Leases
 from graphmem.store.embedded_locks import can_be_given, readers_of
 from graphmem.store.embedded_query import Asker
@@ -174,6 +175,10 @@ class EmbeddedStore:
         except StoreError:
             return False
         return True
+
+    def leave(self, query: Query, /, **params: Any) -> bool:
+        """Leave a statement for who writes next."""
+        return self.folder is not None and self.exists() and leave(self.folder, query, params)
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:

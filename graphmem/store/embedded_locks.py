@@ -12,7 +12,7 @@ import time
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 try:
     import fcntl
@@ -167,6 +167,23 @@ def locked_file(path: Path) -> Iterator[bool]:
         return
     with path.open("r+b") as file:
         yield _flocked(file)
+
+
+@contextlib.contextmanager
+def waited_for(path: Path, mode: str) -> Iterator[BinaryIO | None]:
+    """Open and lock a file as soon as nobody else has it so; yield None where there are no locks.
+
+    Who has it so may remove it.
+    """
+    if fcntl is None:
+        yield None
+        return
+    while True:
+        with cast("BinaryIO", path.open(mode)) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if os.fstat(file.fileno()).st_nlink:
+                yield file
+                return
 
 
 def _flocked(file: BinaryIO) -> bool:

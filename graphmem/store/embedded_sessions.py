@@ -28,6 +28,7 @@ from graphmem.store.embedded_files import (
     signature_of,
     vectors_of,
 )
+from graphmem.store.embedded_later import count_in, take_over
 from graphmem.store.embedded_locks import HeldLock, held_lock, owner_of
 from graphmem.store.embedded_queue import Queue
 from graphmem.store.embedded_rows import run
@@ -82,6 +83,8 @@ class Writer:
         try:
             self.files = WrittenFiles(folder, session, durable=durable) if folder else None
             self.schema = _apply(session, repair=not _declared(session))
+            if folder:
+                take_over(folder, session)
             self._lock = held_lock(folder) if folder else None
         except BaseException:
             self.close()
@@ -308,6 +311,8 @@ class Reader:
         try:
             version = schema.check(lambda query, **params: run(self.session.cypher, query, params))
             self.outdated = schema.outdated(version)
+            if not self.outdated:
+                count_in(folder, self.session)
         except BaseException:
             self.close()
             raise

@@ -176,6 +176,10 @@ class Neo4jStore:
         """Return whether it is open."""
         return self.writing
 
+    def leave(self, query: Query, /, **params: Any) -> bool:  # noqa: ARG002 - see try_writing
+        """Leave nothing: whoever may write can do so at once."""
+        return False
+
     def exists(self) -> bool:
         """Return whether the server answers (it did when this was opened)."""
         return True

@@ -157,6 +157,13 @@ class Store(Protocol):
         """Take that lock if it is free, without waiting; return whether this process has it."""
         ...
 
+    def leave(self, query: Query, /, **params: Any) -> bool:
+        """Leave a statement for who takes that lock next; return False where that cannot be.
+
+        It should only add to counts: it can come late, and in rare cases twice.
+        """
+        ...
+
     def exists(self) -> bool:
         """Return whether there is a memory."""
         ...

@@ -16,7 +16,8 @@ from graphmem import Memory, Settings
 from graphmem.store import embedded_files
 from graphmem.store.embedded import EmbeddedStore
 from graphmem.store.embedded_files import GRAPH, LOG
-from graphmem.store.manifest import LOG_HEADER
+from graphmem.store.embedded_later import LATER
+from graphmem.store.manifest import LOG_HEADER, MANIFEST
 from tests.faults.learner import BATCH, Learner, batch, content, environment, learning
 from tests.faults.sharer import learn
 
@@ -149,6 +150,41 @@ def test_who_only_reads_a_log_does_not_write_a_large_graph_file(
     with Memory.open(folder) as memory:
         assert memory.stats().episodes == 2 * BATCH + 1
         assert memory.verify().ok
+
+
+def reads(memory: Memory) -> int:
+    return sum(row["n"] or 0 for row in memory.query("MATCH (s:Strategy) RETURN s.reads AS n"))
+
+
+def test_who_only_asked_leaves_its_counts_to_who_writes_next(
+    folder: str, loads: list[str], holder: Learner
+) -> None:
+    """It loads nothing to write them, and writes no graph file; all who read count them in."""
+    with Memory.open(folder, settings=FRESH) as memory:
+        assert memory.recall("task 3").items  # beside a process that writes
+    holder.let_go()
+    assert holder.finish() == 0
+    with Memory.open(folder) as memory:
+        assert (once := reads(memory)) > 0
+        memory.upkeep.relink()
+        assert reads(memory) == once
+    loads.clear()
+    before = {name: (Path(folder) / name).stat().st_mtime_ns for name in (GRAPH, LOG, MANIFEST)}
+    with Memory.open(folder) as memory:
+        assert memory.recall("task 3").items
+    assert len(loads) == 1
+    assert (Path(folder) / LATER).exists()
+    assert {name: (Path(folder) / name).stat().st_mtime_ns for name in before} == before
+    with (Path(folder) / LATER).open("a") as file:
+        file.write('\n{"procedure": "learning.cou')  # of a process that was killed
+    with Memory.open(folder) as memory:
+        assert reads(memory) == 2 * once
+        assert learn(memory, "own", 0).created
+        assert reads(memory) == 2 * once
+        assert not (Path(folder) / LATER).exists()
+        assert memory.verify().ok
+    with Memory.open(folder) as memory:
+        assert reads(memory) == 2 * once
 
 
 def test_who_read_a_log_has_what_another_process_wrote_since(folder: str) -> None:

@@ -77,7 +77,7 @@ def put(options: Options, /, name: str, **settings: Any) -> None:
 @click.option("--agent", required=True, help="Whose levels they are.")
 @click.pass_obj
 def default(options: Options, agent: str) -> None:
-    """Make the missing ones of the six levels of an agent.
+    """Make the six usual levels of an agent, as far as they are missing.
 
     It also lets them pull from each other.
 
@@ -365,7 +365,7 @@ def pull(
 @as_agent
 @click.pass_obj
 def unpull(options: Options, /, target: str, source: str, agent: str | None) -> None:
-    """Let the level TARGET pull no longer from the level SOURCE.
+    """Stop the level TARGET from pulling from the level SOURCE.
 
     \b
     Example:

@@ -11,8 +11,8 @@ its strength, which is
 
 The budget is filled greedily: the next line is the one with the most value per token that still
 fits; the first line of a section also pays for its heading. Then the chosen lines are shown by
-section, in a fixed order. Of equal lines the earlier section goes first, then the earlier line; so
-the same graph gives the same text.
+section, in a fixed order. If lines are worth the same, that of the earlier section goes first, then
+the earlier line, so the same graph gives the same text.
 
 Text from episodes and levels is data. The first line says so, and a fence that none of it can close
 (:mod:`graphmem.text.fencing`) surrounds the rest.

@@ -179,7 +179,7 @@ class Flow(Maintenance):
             )
 
     def unpull(self, target: str, source: str, *, agent: str | None = None) -> bool:
-        """Let a level pull no longer from another; return whether it did.
+        """Stop a level from pulling from another; return whether it pulled.
 
         What it pulled stays, and nothing else changes. If it pulls from there again, it begins with
         what the source then holds.

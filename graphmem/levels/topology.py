@@ -101,7 +101,7 @@ class Topology(Base):
         return Level(**level_fields(self._graph.transact(work)))
 
     def default(self, agent: str) -> Listed[Level]:
-        """Make the missing ones of the six levels of an agent, and let them pull from each other.
+        """Make the six usual levels of an agent that are missing; they pull from each other.
 
         Sensory (60 s), working (an hour), short-term (a day, 500 entries), and long-term: episodic,
         semantic and procedural. The long-term ones are views of the episodes, the knowledge and the

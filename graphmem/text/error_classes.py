@@ -13,7 +13,7 @@ MAX_CLASS = 200
 """A class has at most this many characters."""
 
 MAX_READ = 20_000
-"""Of a longer error, only the first and last half of this many characters are read."""
+"""Characters of an error that are read: of a longer one, half from each end."""
 
 _ROUNDS = 3
 _TRACEBACK = "Traceback (most recent call last):"
@@ -119,8 +119,8 @@ def error_class(text: str) -> str:
     """Return the class of an error: its wording with every particular masked.
 
     Errors that differ only in quoted names, numbers, ids, times and the like have the same class.
-    The class of a class is itself. Of a Python traceback only the exception counts, of a quoted or
-    JSON message only its content. A list of particulars of one kind counts as one.
+    The class of a class is itself. Only the exception of a Python traceback counts, and only the
+    content of a quoted or JSON message. A list of particulars of one kind counts as one.
 
     Args:
         text: an error from an agent or a tool, of any length; if it is longer than ``MAX_READ``

@@ -29,11 +29,11 @@ _WORDS = re.compile(r"\w+")
 class Hashing:
     """Words and parts of words in 256 dimensions; no model, no meaning.
 
-    The thresholds are those of :func:`graphmem.search.embedding.measured`, rounded: of pairs of
-    unrelated texts one in 10,000 is over ``similar``, one in 1,000 over ``near``, one in 100 over
-    ``floor``. Texts of one kind share words but not always a meaning. Of pairs of questions to
-    databases without a common table, 0.6 % are over ``similar`` and 3.5 % over ``near``; of pairs
-    that the same statement answers, two thirds and four fifths.
+    The thresholds are those of :func:`graphmem.search.embedding.measured`, rounded: one
+    pair of unrelated texts in 10,000 is over ``similar``, one in 1,000 over ``near``, one in 100
+    over ``floor``. Texts of one kind share words but not always a meaning. 0.6 % of the pairs of
+    questions to databases without a common table are over ``similar``, and 3.5 % over ``near``;
+    two thirds and four fifths of the pairs that the same statement answers are.
     """
 
     name: ClassVar[str] = "hashing"

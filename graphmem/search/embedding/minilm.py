@@ -55,11 +55,11 @@ class MiniLM:
     A batch has only texts with equally many tokens, so there is no padding and the vector of a text
     does not depend on the other texts. Only the first 256 tokens of a text are read.
 
-    The thresholds are quantiles of chance similarities, rounded. Of pairs of texts on different
-    subjects (48,840 of the paraphrase set in ``tests/data``) one in 10,000 is over ``similar``, one
-    in 1,000 over ``near`` and one in 100 over ``floor``. Of pairs of questions about databases
-    (InterCode SQL) that share no table, 0.15 % are over ``similar`` and 1.4 % over ``near``; of
-    pairs that the same statement answers, 99.6 % and all.
+    The thresholds are quantiles of chance similarities, rounded. One pair of texts on different
+    subjects in 10,000 is over ``similar``, one in 1,000 over ``near`` and one in 100 over ``floor``
+    (48,840 pairs of the paraphrase set in ``tests/data``). 0.15 % of the pairs of questions about
+    databases (InterCode SQL) that share no table are over ``similar``, and 1.4 % over ``near``;
+    99.6 % and all of the pairs that the same statement answers are.
     """
 
     name: ClassVar[str] = "minilm"

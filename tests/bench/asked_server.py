@@ -87,7 +87,7 @@ def _filled(namespace: str, size: int) -> Iterator[Memory]:
     settings = Settings(embedder="hashing", count_reads=False)
     url = os.environ["NEO4J_URI"]
     with Memory.open(url, namespace=namespace, settings=settings) as memory:
-        clear(memory, namespace)
+        clear(namespace)
         try:
             for start in range(0, size, BATCH):
                 memory.learn_many(
@@ -96,7 +96,7 @@ def _filled(namespace: str, size: int) -> Iterator[Memory]:
             memory.upkeep.relink()
             yield memory
         finally:
-            clear(memory, namespace)
+            clear(namespace)
 
 
 def _took(memory: Memory, call: Callable[[Memory, int], Any], server: int | None) -> Took:

@@ -14,7 +14,7 @@ import neo4j
 
 from graphmem import Memory, Settings
 from graphmem.store.port import Row, Transaction
-from graphmem.store.queries import Query, adhoc
+from graphmem.store.queries import Query
 from tests.bench.report import Result
 from tests.bench.workload import BARE, KINDS, bare, episodes, nodes
 
@@ -56,14 +56,19 @@ def record(memory: Memory, work: Callable[[], object]) -> list[list[Statement]]:
     return transactions
 
 
-def clear(memory: Memory, namespace: str = NAMESPACE) -> None:
+SPARSE = (":Step", ":Event", ":AntiPattern", ":Heuristic", ":Episode", ":Task")
+"""Nodes with few edges. They go first: a transaction has no memory for all edges of the others."""
+
+
+def clear(namespace: str = NAMESPACE) -> None:
     """Delete everything in a namespace."""
-    query = adhoc(
-        "MATCH (n) WHERE n.ns = $ns WITH n LIMIT 2000 DETACH DELETE n RETURN count(*) AS gone",
-        "write",
-    )
-    while memory.store.transact(lambda tx: tx.run(query, ns=namespace))[0]["gone"]:
-        pass
+    with bare_driver() as driver, driver.session() as session:
+        for label in (*SPARSE, ""):
+            query = (
+                f"MATCH (n{label}) WHERE n.ns = $ns "
+                "CALL (n) { DETACH DELETE n } IN TRANSACTIONS OF 1000 ROWS"
+            )
+            session.run(cast(Any, query), ns=namespace).consume()
 
 
 def send(driver: neo4j.Driver, transactions: Iterable[list[Statement]]) -> float:
@@ -94,11 +99,11 @@ def bare_driver() -> neo4j.Driver:
 def opened(namespace: str = NAMESPACE) -> Iterator[Memory]:
     """Open an empty memory, and empty it again."""
     with Memory.open(os.environ["NEO4J_URI"], namespace=namespace) as memory:
-        clear(memory, namespace)
+        clear(namespace)
         try:
             yield memory
         finally:
-            clear(memory, namespace)
+            clear(namespace)
 
 
 def _compare(what: str, count: int, work: Callable[[Memory], object]) -> list[Result]:
@@ -107,9 +112,9 @@ def _compare(what: str, count: int, work: Callable[[Memory], object]) -> list[Re
     with bare_driver() as driver, opened() as memory:
         transactions = record(memory, lambda: work(memory))  # also warms the server up
         for _ in range(ROUNDS):
-            clear(memory)
+            clear()
             theirs.append(send(driver, transactions))
-            clear(memory)
+            clear()
             started = time.perf_counter()
             work(memory)
             ours.append(time.perf_counter() - started)
@@ -130,7 +135,7 @@ def neo4j_learn(_: Path, scale: float) -> list[Result]:
     calls = max(50, int(200 * scale))
     seconds: dict[str, list[float]] = {kind: [] for kind in KINDS}
     theirs: list[float] = []
-    with bare_driver() as driver, opened() as memory, cleared(memory, BARE_NAMESPACE):
+    with bare_driver() as driver, opened() as memory, cleared(BARE_NAMESPACE):
         memory.learn_many(episodes(0, 1_000))
         for text, params in nodes(BARE_NAMESPACE):
             driver.execute_query(cast(Any, text), params)
@@ -154,13 +159,13 @@ def neo4j_learn(_: Path, scale: float) -> list[Result]:
 
 
 @contextlib.contextmanager
-def cleared(memory: Memory, namespace: str) -> Iterator[None]:
+def cleared(namespace: str) -> Iterator[None]:
     """Empty a namespace before and after."""
-    clear(memory, namespace)
+    clear(namespace)
     try:
         yield
     finally:
-        clear(memory, namespace)
+        clear(namespace)
 
 
 def neo4j_learn_many(_: Path, scale: float) -> list[Result]:

@@ -52,15 +52,18 @@ MATCH (h:Heuristic)                                                             
 WHERE h.id IN $heuristics AND h.created_at <= $now                                                              //? !failed
 MATCH (p:AntiPattern)-[:OPPOSED_BY]->(h:Heuristic)                                                              //? failed
 WHERE p.id IN $anti_patterns AND h.id IN $heuristics AND h.created_at <= $now AND p.created_at <= $now          //? failed
-WITH count(h) AS known
-WHERE known = $used
+WITH count(h) AS known                                                                                          //? together
+WHERE known = $used                                                                                             //? together
 MATCH (t:Task {id: $task})
 MATCH (a:Agent {id: $agent})
 MATCH (m:Stream {id: $stream})
 MATCH (y:Tally {id: $tally})
 WHERE toString(t.ns) = $ns
 SET m.ns = $ns, t.ns = $ns                                                                                      //? locked
-WITH t, a, m, y WHERE t.ns = $ns                                                                                 //? locked
+WITH t, a, m, y                                                                                                 //? locked
+  , h                                                                                                           //? locked !together
+  , p                                                                                                           //? locked !together failed
+WHERE t.ns = $ns                                                                                                //? locked
   AND t.description = $description AND t.created_at <= $now
   AND t.type = $task_type AND t.typed_at IS NOT NULL                                                            //? typed
   AND EXISTS { MATCH (n:Namespace {id: $namespace}) WHERE n.co_occurrence_half_life_days = $half_life_days }    //? together
@@ -104,11 +107,12 @@ ON MATCH SET c.count = c.count + 1, c.successes = c.successes + $success        
     ELSE c.weight + decayed($used_at, c.last_at, $half_life) END                                                //? together dated
 SET c.last_at = later_given(c.last_at, $used_at)                                                                //? together dated
 WITH t, e, count(*) AS pairs                                                                                    //? together
-WITH t, e                                                                                                       //? !together
+WITH t, e, h                                                                                                    //? !together !failed
+WITH t, e, h, p                                                                                                 //? !together failed
 UNWIND $uses AS use
 MATCH (s:Strategy {id: use.strategy})
-MATCH (h:Heuristic {id: use.heuristic})
-MATCH (p:AntiPattern {id: use.anti_pattern})                                                                    //? failed
+MATCH (h:Heuristic {id: use.heuristic})                                                                         //? together
+MATCH (p:AntiPattern {id: use.anti_pattern})                                                                    //? together failed
 SET s.ns = $ns                                                                                                  //? locked
 SET s.trials = s.trials + 1, s.successes = s.successes + $success, s.credit_sum = s.credit_sum + use.credit
   , s.score_sum = s.score_sum + use.worth
@@ -126,17 +130,14 @@ SET h.odds = odds(h.successes, h.trials - h.successes)
 SET p.occurrences = p.occurrences + 1                                                                           //? failed
   , p.first_at = earlier_given(p.first_at, $used_at), p.last_at = later_given(p.last_at, $used_at)              //? failed dated
 SET p.odds = odds(p.occurrences, p.successes)                                                                   //? failed
-CREATE (e)-[:USED {rank: use.rank, credit: use.credit, shown: use.shown, applied: true}]->(s)                   //? !chosen
-CREATE (e)-[:USED {rank: use.rank, credit: use.credit, shown: use.shown, applied: true,                         //? chosen
-  propensity: use.propensity, explore: use.explore, candidates: use.candidates}]->(s)                           //? chosen
-CREATE (h)-[:DERIVED_FROM {supports: $supports, at: $at}]->(e)
+CREATE (h)-[:DERIVED_FROM {supports: $supports, at: $at}]->(e)-[:USED {rank: use.rank, credit: use.credit, shown: use.shown, applied: true
+  , propensity: use.propensity, explore: use.explore, candidates: use.candidates                                //? chosen
+  }]->(s)
 CREATE (p)-[:DERIVED_FROM {supports: true, at: $at}]->(e)                                                       //? failed
 WITH t, h                                                                                                       //? worked !failed
 OPTIONAL MATCH (h)<-[:OPPOSED_BY]-(p:AntiPattern)                                                               //? worked !failed
-SET p.successes = p.successes + 1                                                                               //? worked !failed
-SET p.odds = odds(p.occurrences, p.successes)                                                                   //? worked !failed
-WITH DISTINCT t, h                                                                                              //? worked !failed
-RETURN t.episodes AS episodes, h.id AS heuristic, h.trials AS trials, h.successes AS successes,
+SET p.odds = odds(p.occurrences, p.successes + 1), p.successes = p.successes + 1                                //? worked !failed
+RETURN DISTINCT t.episodes AS episodes, h.id AS heuristic, h.trials AS trials, h.successes AS successes,
        p.occurrences AS occurrences                                                                             //? failed
        0 AS occurrences                                                                                         //? !failed
 ;
@@ -256,28 +257,23 @@ WITH count(*) AS done
 UNWIND $tasks AS row
 MATCH (t:Task {id: row.id})
 SET t.ns = $ns
-WITH t, row.latest AS latest, row.typed AS typed, coalesce(t.episodes, 0) + row.episodes AS episodes,
-     coalesce(t.successes, 0) + row.successes AS successes,
-     coalesce(t.score_sum, 0.0) + row.score_sum AS score_sum, earlier(t.created_at, $now) AS created_at,
+WITH t, row, row.latest AS latest, row.typed AS typed,
      row.latest.at > t.described_at OR (row.latest.at = t.described_at AND row.latest.id > t.described_by) AS describes,
      row.typed IS NOT NULL
        AND (t.typed_at IS NULL OR row.typed.at > t.typed_at OR (row.typed.at = t.typed_at AND row.typed.id > t.typed_by)) AS types
-WITH t, created_at, episodes, successes, score_sum, describes AND typed IS NULL AND t.typed_at IS NULL AS infers, latest,
-     CASE WHEN describes THEN latest.description ELSE t.description END AS description,
-     CASE WHEN describes THEN latest.at ELSE t.described_at END AS described_at,
-     CASE WHEN describes THEN latest.id ELSE t.described_by END AS described_by,
-     CASE WHEN types THEN typed.task_type ELSE t.type END AS type, CASE WHEN types THEN 'given' ELSE t.type_rule END AS type_rule,
-     CASE WHEN types THEN typed.at ELSE t.typed_at END AS typed_at,
-     CASE WHEN types THEN typed.id ELSE t.typed_by END AS typed_by
-WITH t, created_at, episodes, successes, score_sum, description, described_at, described_by, typed_at, typed_by,
-     CASE WHEN infers THEN latest.inferred ELSE type END AS type,
-     CASE WHEN infers THEN latest.inferred_rule ELSE type_rule END AS type_rule,
-     CASE WHEN description <> t.description THEN [t.id] ELSE [] END AS reworded
+WITH t, row, latest, typed, describes, types, describes AND typed IS NULL AND t.typed_at IS NULL AS infers,
+     CASE WHEN describes AND latest.description <> t.description THEN [t.id] ELSE [] END AS reworded
 FOREACH (id IN reworded |
   MERGE (waiting:Pending {id: id})
   ON CREATE SET waiting.ns = $ns, waiting.kind = 'Task', waiting.created_at = $now)
-SET t += {created_at: created_at, description: description, described_at: described_at, described_by: described_by, type: type,
-  type_rule: type_rule, typed_at: typed_at, typed_by: typed_by, episodes: episodes, successes: successes, score_sum: score_sum}
+SET t += {episodes: coalesce(t.episodes, 0) + row.episodes, successes: coalesce(t.successes, 0) + row.successes,
+  score_sum: coalesce(t.score_sum, 0.0) + row.score_sum, created_at: earlier(t.created_at, $now),
+  description: CASE WHEN describes THEN latest.description ELSE t.description END,
+  described_at: CASE WHEN describes THEN latest.at ELSE t.described_at END,
+  described_by: CASE WHEN describes THEN latest.id ELSE t.described_by END,
+  type: CASE WHEN infers THEN latest.inferred WHEN types THEN typed.task_type ELSE t.type END,
+  type_rule: CASE WHEN infers THEN latest.inferred_rule WHEN types THEN 'given' ELSE t.type_rule END,
+  typed_at: CASE WHEN types THEN typed.at ELSE t.typed_at END, typed_by: CASE WHEN types THEN typed.id ELSE t.typed_by END}
 WITH count(*) AS done
 //? strategies
 UNWIND $strategies AS row

@@ -49,7 +49,7 @@ from graphmem.graph.arguments import (
 )
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.lookup import task_ids
-from graphmem.ids import from_millis, node_id, strategy_id
+from graphmem.ids import from_millis, node_id, strategy_id, to_millis
 from graphmem.models import Episode, Evidence, Learned, LearnReport, Rejection, StrategyRow
 from graphmem.policies.streams import load, lock, open_nodes, store
 from graphmem.store.port import ChangedError, Row
@@ -107,12 +107,14 @@ class Learner:
             StoreError: the engine failed; nothing was written.
         """
         own = episode.source_key is None and episode.occurrence is None
-        row = self._row(_live(episode, self._graph.now(), own=own, dated=dated))
-        row["_timeless"] = episode.started_at is None and episode.ended_at is None
+        told: dict[str, Any] = {"occurrence": uuid4().hex} if own else {}
+        if dated and episode.started_at is None and episode.ended_at is None:
+            told |= _just_ended(self._graph.now(), episode.duration)
+        row = episode_row(episode, self._graph.ns, self._graph.settings.success_threshold, **told)
         with self._graph.store.one_call():
             # An attempt whose answer was lost wrote it.
             created = self._add(row) or self._write([row], "raise")[0] is True or own
-        return Learned.model_construct(episode_id=row["id"], created=created)
+        return Learned(episode_id=row["id"], created=created)
 
     def learn_many(
         self,
@@ -315,7 +317,7 @@ class Learner:
         if not grown:
             self._seen -= about
             return False
-        self._remember(row, known=True)
+        self._remember(about, known=True)
         self._cut(overgrown(row, grown))
         return True
 
@@ -348,19 +350,20 @@ class Learner:
         self._cut(crowded)
         if len(unique) == 1:
             there = {*found["Task"], *found["Heuristic"], *found["AntiPattern"]}
-            self._remember(unique[0], known=_about(unique[0]) <= there)
+            about = _about(unique[0])
+            self._remember(about, known=about <= there)
         told = dict(answers)
         return [
             twins[index] if index in twins else told.pop(row["id"], False)
             for index, row in enumerate(rows)
         ]
 
-    def _remember(self, row: Row, *, known: bool) -> None:
+    def _remember(self, about: set[str], *, known: bool) -> None:
         """Remember what an episode is about as known, as far as that speeds up the next ones."""
         self._likely += (known - self._likely) / 8
         if len(self._seen) > SEEN:
             self._seen.clear()
-        self._seen |= _about(row)
+        self._seen |= about
 
     def _work(self, tx: Transaction, rows: list[Row], on_error: OnError, *, last: bool) -> _Written:
         """Write what is new; ``last``: nothing else is written in the transaction."""
@@ -498,15 +501,15 @@ def _once(rows: list[Row], on_error: OnError) -> tuple[list[Row], dict[int, Conf
     return [{**first[key], "_place": places[key]} for key in sorted(first)], twins
 
 
-def _live(episode: Episode, now: int, *, own: bool, dated: bool) -> Episode:
-    """Return an episode of a live call: with a time, and an occurrence of its ``own``."""
-    told: dict[str, Any] = {"occurrence": uuid4().hex} if own else {}
-    if dated and episode.started_at is None and episode.ended_at is None:
-        told["ended_at"] = ended = from_millis(now)
-        if ended is not None and episode.duration is not None:
-            with contextlib.suppress(OverflowError):  # it would begin before the year 1
-                told["started_at"] = ended - timedelta(seconds=episode.duration)
-    return episode.model_copy(update=told) if told else episode
+def _just_ended(now: int, duration: float | None) -> dict[str, int]:
+    """Return the times (ms) of an episode that took so many seconds and ended now."""
+    ended = from_millis(now)
+    if duration is None or ended is None:
+        return {"ended_at": now}
+    try:
+        return {"started_at": to_millis(ended - timedelta(seconds=duration)), "ended_at": now}
+    except OverflowError:  # it would begin before the year 1
+        return {"ended_at": now}
 
 
 def _about(row: Row) -> set[str]:

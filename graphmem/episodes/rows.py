@@ -69,19 +69,32 @@ class Prepared(dict[str, Any]):
 
 
 def episode_row(
-    episode: Episode, namespace: str, threshold: float, counted: Occurrences | None = None
+    episode: Episode,
+    namespace: str,
+    threshold: float,
+    counted: Occurrences | None = None,
+    *,
+    occurrence: str | None = None,
+    started_at: int | None = None,
+    ended_at: int | None = None,
 ) -> Row:
     """Return what the procedures need of an episode; a score of ``threshold`` is a success.
 
+    A live call has an ``occurrence`` and times (ms) of its own, where the episode has none.
+
     ``counted`` numbers equal episodes that have neither a source key nor an occurrence; without it
     they are one. ``_size`` is the number of characters of the content as JSON; ``_timeless`` says
-    that no time is given.
+    that the episode gives no time.
     """
     outcome = resolve(episode, threshold)
     held = content(episode, outcome)
+    timeless = not ("started_at" in held or "ended_at" in held)
+    for name, moment in (("started_at", started_at), ("ended_at", ended_at)):
+        if moment is not None:
+            held[name] = moment
     written = canonical_json(hashed(held))
     content_hash = digest(written)
-    occurrence = _occurrence(episode, content_hash, counted)
+    occurrence = occurrence or _occurrence(episode, content_hash, counted)
     if episode.source_key:
         episode_id = node_id(namespace, "Episode", "key", episode.source_key)
     else:
@@ -163,7 +176,7 @@ def episode_row(
         ),
         "_content": held,
         "_size": len(written),
-        "_timeless": used_at is None,
+        "_timeless": timeless,
     }
 
 

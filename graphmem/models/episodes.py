@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import fsum
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import pydantic
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
 from graphmem.errors import ValidationError, shown
 from graphmem.ids import canonical_json
@@ -246,10 +246,8 @@ class Episode(Line):
             seen.add(use.text)
 
 
-class Outcome(BaseModel):
+class Outcome(NamedTuple):
     """The resolved outcome of an episode."""
-
-    model_config = ConfigDict(frozen=True)
 
     success: bool
     score: float
@@ -278,7 +276,7 @@ def resolve(episode: Episode, threshold: float) -> Outcome:
             "give one of them, or put the other measure into reward",
         )
     reward = score if episode.reward is None else episode.reward
-    return Outcome.model_construct(success=bool(success), score=score + 0.0, reward=reward + 0.0)
+    return Outcome(bool(success), score + 0.0, reward + 0.0)
 
 
 def content(episode: Episode, outcome: Outcome) -> dict[str, Any]:

@@ -485,9 +485,9 @@ def _marks(text: str) -> set[str]:
 
 
 def _chosen(text: str, wanted: Set[str]) -> str:
-    """Return a statement with those of its optional lines that are wanted."""
+    """Return a statement with those of its optional lines that are wanted, not indented."""
     return "\n".join(
-        line
+        line.strip()
         for line, marks in _marked(text)
         if all((mark[0] != "!") == (mark.removeprefix("!") in wanted) for mark in marks)
     )

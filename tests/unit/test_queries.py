@@ -220,11 +220,11 @@ RETURN t.seen AS seen,
 @pytest.mark.parametrize(
     ("options", "lines"),
     [
-        ((), ["SET t.seen = t.seen + 1", "RETURN t.seen AS seen,", "  0.0 AS weight"]),
-        (("dated",), ["  , t.at = $at", "RETURN t.seen AS seen,", "  0.0 AS weight"]),
+        ((), ["SET t.seen = t.seen + 1", "RETURN t.seen AS seen,", "0.0 AS weight"]),
+        (("dated",), [", t.at = $at", "RETURN t.seen AS seen,", "0.0 AS weight"]),
         (
             ("dated", "heavy"),
-            ["SET t.weight = $weight", "RETURN t.seen AS seen,", "  t.weight AS weight"],
+            ["SET t.weight = $weight", "RETURN t.seen AS seen,", "t.weight AS weight"],
         ),
     ],
 )

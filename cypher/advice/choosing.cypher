@@ -67,11 +67,11 @@ RETURN id, s.text AS text, mean;
 
 // name: choosing.warned
 // doc: The strategies, of given ones and those merged into them, that have anti-patterns, with the strategy that each counts as.
-// returns: id string, whole string
+// returns: id string, whole string, text string
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (s)<-[:MERGED_INTO*0..1]-(m:Strategy)
 MATCH (m)<-[:WARNS_AGAINST]-(p:AntiPattern)
 WHERE $agents IS NULL OR p.agent IN $agents
-RETURN DISTINCT m.id AS id, s.id AS whole
+RETURN DISTINCT m.id AS id, s.id AS whole, m.text AS text
 ORDER BY id;

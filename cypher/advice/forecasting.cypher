@@ -92,16 +92,22 @@ UNION ALL
 MATCH (s:Strategy)                                                                                              //? merged
 WHERE s.id IN $own AND toString(s.ns) = $ns                                                                     //? merged
 WITH collect(DISTINCT whole(s)) AS wholes                                                                       //? merged
-WITH $own AS wholes                                                                                             //? !merged
 OPTIONAL MATCH (v:Embedder {id: $id})
-WITH wholes, edge_of($least, coalesce(v.floor, v.near, 1.0)) AS edge
+WITH edge_of($least, coalesce(v.floor, v.near, 1.0)) AS edge                                                    //? !merged
+WITH wholes, edge_of($least, coalesce(v.floor, v.near, 1.0)) AS edge                                            //? merged
 UNWIND [task IN $tasks | {id: task, similarity: null}] + $nearby AS row
 MATCH (t:Task {id: row.id})
-WITH wholes, row.similarity IS NULL AS own, nearness(coalesce(row.similarity, 0.0), edge) AS weight, t, t.ns AS ns WHERE ns = $ns
+WITH row.similarity IS NULL AS own, nearness(coalesce(row.similarity, 0.0), edge) AS weight, t, t.ns AS ns      //? !merged
+WITH wholes, row.similarity IS NULL AS own, nearness(coalesce(row.similarity, 0.0), edge) AS weight, t,         //? merged
+  t.ns AS ns                                                                                                    //? merged
+WHERE ns = $ns
 MATCH (t)<-[o:OUTCOME]-(s:Strategy)
-WHERE whole(s) IN wholes
+WHERE s.id IN $own                                                                                              //? !merged
+WHERE whole(s) IN wholes                                                                                        //? merged
   AND o.agent IN $agents                                                                                        //? some
-WITH whole(s) AS whole, sum(CASE WHEN own THEN o.trials ELSE 0 END) AS trials,
+WITH s.id AS whole,                                                                                             //? !merged
+WITH whole(s) AS whole,                                                                                         //? merged
+  sum(CASE WHEN own THEN o.trials ELSE 0 END) AS trials,
   sum(CASE WHEN own THEN o.successes ELSE 0 END) AS successes, sum(CASE WHEN own THEN 0 ELSE o.trials END) AS near_trials,
   sum(CASE WHEN own THEN 0 ELSE o.successes END) AS near_successes, sum(CASE WHEN own THEN 0.0 ELSE weight * o.trials END) AS near_weight,
   sum(CASE WHEN own THEN 0.0 ELSE weight * o.successes END) AS near_won
@@ -117,14 +123,15 @@ RETURN 'merged' AS part, [] AS rows;
 // name: forecasting.typed
 // doc: The uses of strategies on a type, by the id of what each counts as. To find an edge, the engine walks along all edges of a node. So
 // doc: for strategies that were used often, their heuristics are looked up instead.
-// option: known  by rows {whole, id} of those heuristics that there may be
+// option: known  by the ids of those heuristics that there may be; whole is then the text of the strategy
 // option: some  only of some agents (on some types), and also all uses by these
 // option: merged  strategies that were merged count as one
 // param: type string = null, types list = null
 // returns: whole string, trials integer, successes integer, type_trials integer, type_successes integer
-UNWIND $rows AS row                                                                                             //? known
-MATCH (h:Heuristic {id: row.id})                                                                                //? known
-WITH row.whole AS whole, h, h.ns AS ns WHERE ns = $ns                                                           //? known
+//? known
+MATCH (h:Heuristic)
+WHERE h.id IN $ids AND toString(h.ns) = $ns
+WITH h.text AS whole,
 //? !known
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
@@ -134,8 +141,9 @@ MATCH (:Strategy {id: whole})<-[:MERGED_INTO*0..1]-(s:Strategy)                 
 MATCH (s)<-[:RECOMMENDS]-(h:Heuristic)
 WHERE h.type = $type                                                                                            //? !some
 WHERE h.agent IN $agents AND ($types IS NULL OR h.type IN $types)                                               //? some
+WITH whole,
 //?
-WITH whole, sum(h.trials) AS trials, sum(h.successes) AS successes,
+  sum(h.trials) AS trials, sum(h.successes) AS successes,
   sum(CASE WHEN h.type = $type THEN h.trials ELSE 0 END) AS type_trials,
   sum(CASE WHEN h.type = $type THEN h.successes ELSE 0 END) AS type_successes
 RETURN whole, trials, successes, type_trials, type_successes;

@@ -13,8 +13,8 @@
 // option: agents  the outcomes of some agents alone, on some types of tasks
 // option: merged  strategies that were merged count as one, of all the members
 // param: seeds list, types list = null, fan_out integer = 32, half_life float = 7776000000.0, failed float = 0.5
-// returns: id string, text string, relevance float, freshness float, own list, first list, near_trials integer, near_successes integer
-// returns: last_at integer, members list, merged_into string
+// returns: id string, text string, relevance float, freshness float, own list, first list, trials integer, near_trials integer
+// returns: near_successes integer, last_at integer, members list, merged_into string
 UNWIND $seeds AS seed
 OPTIONAL MATCH (d:Strategy {id: seed.strategy})
 OPTIONAL MATCH (t:Task {id: seed.task})<-[o:OUTCOME]-(s:Strategy)
@@ -45,9 +45,10 @@ WITH id, relevance, own, firsts[0] AS first, near_trials, near_successes, weight
      max(p.merged_into) AS merged_into, sum(o.trials) AS trials, sum(o.successes) AS successes,                     //? agents
      max(o.last_at) AS last_at                                                                                      //? agents
 WHERE ns = $ns
-WITH id, text, relevance, own, first, near_trials, near_successes, weight, won, members, merged_into, last_at,
+WITH id, text, relevance, own, first, trials, near_trials, near_successes, weight, won, members, merged_into, last_at,
      posterior_mean(successes, trials, $prior_successes, $prior_failures) AS rate, freshness(last_at, $now, $half_life) AS freshness
-RETURN id, text, toFloat(relevance) AS relevance, freshness, own, first, near_trials, near_successes, last_at, members, merged_into
+RETURN id, text, toFloat(relevance) AS relevance, freshness, own, first, trials, near_trials, near_successes, last_at, members,
+       merged_into
 ORDER BY relevance * freshness * shrunk(won, weight, rate, 2.0) DESC, text, id;
 
 // name: recall.scored
@@ -108,34 +109,45 @@ UNWIND tasks AS task
 RETURN id, task;
 
 // name: recall.episodes
-// doc: The latest episodes of tasks (among the latest twenty of each) that applied strategies, or those merged into them: rows {id, task},
+// doc: The latest episodes of tasks (among the latest twenty of each) that applied strategies, or those merged into them: rows {task, ids},
 // doc: latest first.
 // option: agents  those of some agents alone
 // returns: id string, episode string, at integer
 UNWIND $rows AS row
 MATCH (t:Task {id: row.task})
-WITH row, t, t.ns AS ns WHERE ns = $ns
+WITH row.ids AS ids, t, t.ns AS ns WHERE ns = $ns
 MATCH (t)-[d:RECENT]->(e:Episode)                                                                                   //? !agents
-WITH row, d.at AS at, e                                                                                             //? !agents
+WITH t, ids, d.at AS at, e                                                                                          //? !agents
 MATCH (t)<-[:ATTEMPTED]-(e:Episode)<-[:RAN]-(a:Agent)                                                               //? agents
 WHERE a.name IN $agents                                                                                             //? agents
-WITH row, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at, e                                                //? agents
+WITH t, ids, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at, e                                             //? agents
 ORDER BY at DESC, e.id DESC
-WITH row, collect({id: e.id, at: at}) AS recent
+WITH t, ids, collect({id: e.id, at: at}) AS recent
 UNWIND recent[..20] AS one
 MATCH (e:Episode {id: one.id})
 MATCH (e)-[u:USED]->(s:Strategy)
-WHERE u.applied AND coalesce(s.merged_into, s.id) = row.id
-RETURN DISTINCT row.id AS id, e.id AS episode, one.at AS at
+WHERE u.applied AND whole(s) IN ids
+RETURN DISTINCT whole(s) AS id, e.id AS episode, one.at AS at
 ORDER BY at DESC, episode DESC;
 
 // name: recall.warnings
 // doc: The anti-patterns, on types of tasks (null: on all), of strategies that failed more often with their error than they worked; for
 // doc: some strategies (untyped), those on tasks without a type. Merged strategies count as one. Where a strategy counts by
-// doc: itself, what failed too seldom, or too seldom for how often it worked, is left out first.
-// param: types list = null, untyped list = [], at_least integer = 2, above float = 0.5
+// doc: itself, what failed too seldom, or too seldom for how often it worked, is left out first. To find an edge, the embedded engine walks
+// doc: along all edges of a node, also those to the episodes that used a strategy.
+// option: scanned  looks through all anti-patterns with given odds, rather than along edges; by texts of strategies that are not merged
+// param: types list = null, untyped list = [], at_least integer = 2, above float = 0.5, odds float = 0.0, texts list = []
 // returns: id string, agent string, strategy_id string, strategy string, error_class string, task_types list, occurrences integer
 // returns: successes integer, confidence float, lower float, upper float, status string, first_at integer, last_at integer, members list
+//? scanned
+MATCH (p:AntiPattern)
+WHERE p.odds >= $odds AND p.ns IN [$ns]
+  AND posterior_mean(p.occurrences, p.occurrences + p.successes, $prior_successes, $prior_failures) > $above
+  AND p.text IN $texts AND NOT p.occurrences < $at_least
+WITH p
+MATCH (p)-[:WARNS_AGAINST]->(s:Strategy)
+WHERE s.id IN $ids
+//? !scanned
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
 WITH collect(s.merged_into) AS wholes
@@ -144,7 +156,9 @@ WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (s)<-[:WARNS_AGAINST]-(p:AntiPattern)
 WHERE (p.occurrences >= $at_least
     AND posterior_mean(p.occurrences, p.occurrences + p.successes, $prior_successes, $prior_failures) > $above
-    OR s.merged_into IS NOT NULL OR s.id IN wholes) AND ($agents IS NULL OR p.agent IN $agents)
+    OR s.merged_into IS NOT NULL OR s.id IN wholes)
+//?
+  AND ($agents IS NULL OR p.agent IN $agents)
   AND (any(type IN p.types WHERE type IN $types) OR ($types IS NULL AND any(type IN p.types WHERE type <> 'general'))
     OR (s.id IN $untyped AND 'general' IN p.types))
 WITH p.id AS id, coalesce(s.merged_into, s.id) AS whole, coalesce(s.merged_into, s.id) = s.id AS itself, p.agent AS agent,

@@ -1,7 +1,8 @@
 // Context: what a system prompt is made of, in two statements. Nothing here walks the episodes of a
 // task or the outcomes of a strategy. What is shown is a few of many, so that the many are ranked by
 // their counts alone; texts are read of the few. The embedded engine looks through a label several
-// times as fast where all conditions are plain comparisons.
+// times as fast where all conditions are plain comparisons. It makes those with `=` first, of all nodes:
+// where another one leaves few, `IN [..]` is quicker.
 
 // name: context.own
 // doc: The episodes of given agents on tasks, on given types of tasks: how many, their mean score, and the latest, latest first.
@@ -136,9 +137,7 @@ RETURN 'mistakes' AS part,
        collect({type: m.type, correct_decision: m.correct_decision, seen: m.seen, lesson: m.lesson}) AS rows
 UNION ALL
 MATCH (h:Heuristic)
-WHERE h.odds >= $heuristic_odds AND h.type = $task_type AND h.ns = $ns
-WITH h
-WHERE h.trials >= $at_least
+WHERE h.odds >= $heuristic_odds AND h.type IN [$task_type] AND h.ns IN [$ns] AND h.trials >= $at_least
 WITH h.id AS id, h.agent AS agent, h.text AS strategy, h.trials AS trials, h.successes AS successes
 WITH id, agent, strategy, trials, successes, posterior_mean(successes, trials, $prior_successes, $prior_failures) AS confidence
 WHERE confidence > $above AND ($agents IS NULL OR agent IN $agents)
@@ -150,9 +149,8 @@ RETURN 'heuristics' AS part,
          odds: odds_at(lower, $z)}) AS rows
 UNION ALL
 MATCH (p:AntiPattern)
-WHERE p.odds >= $anti_pattern_odds AND p.occurrences >= $at_least_failures AND p.ns = $ns
-WITH p
-WHERE $task_type IN p.types AND ($agents IS NULL OR p.agent IN $agents)
+WHERE p.odds >= $anti_pattern_odds AND p.ns IN [$ns] AND NOT p.occurrences < $at_least_failures
+  AND $task_type IN p.types AND ($agents IS NULL OR p.agent IN $agents)
 WITH p.id AS id, p.occurrences AS occurrences, p.successes AS successes
 WITH id, occurrences, successes, occurrences + successes AS trials
 WITH id, occurrences, successes, posterior_mean(occurrences, trials, $prior_successes, $prior_failures) AS confidence,

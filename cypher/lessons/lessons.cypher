@@ -261,17 +261,25 @@ MATCH (s:Strategy)
 WHERE s.ns = $ns AND s.merged_into IS NOT NULL
 RETURN count(s) AS merged;
 
+// name: lessons.anti_patterns_there
+// doc: How many anti-patterns the store has, in all namespaces: the embedded engine keeps count.
+// returns: count integer
+MATCH (p:AntiPattern)
+RETURN count(p) AS count;
+
 // name: lessons.alternatives_on_tasks
 // doc: The strategies that were tried on tasks: one strategy with its outcomes over them, and the best of the others. Rows: {id, strategy,
 // doc: tasks}. Merged strategies count as one.
+// option: agents  by the outcomes of given agents alone
 // returns: id string, strategy_id string, trials integer, successes integer, mean float, lower float
 UNWIND $rows AS row
 UNWIND row.tasks AS task
+WITH row.id AS id, row.strategy AS own, task
 MATCH (t:Task {id: task})
-WITH row, t, t.ns AS ns WHERE ns = $ns
+WITH id, own, t, t.ns AS ns WHERE ns = $ns
 MATCH (t)<-[o:OUTCOME]-(s:Strategy)
-WHERE $agents IS NULL OR o.agent IN $agents
-WITH row.id AS id, row.strategy AS own, whole(s) AS strategy_id, sum(o.trials) AS trials, sum(o.successes) AS successes
+WHERE o.agent IN $agents                                                                                            //? agents
+WITH id, own, whole(s) AS strategy_id, sum(o.trials) AS trials, sum(o.successes) AS successes
 WITH id, strategy_id = own AS itself, strategy_id, trials, successes,
      posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean, wilson_lower(successes, trials, $z) AS lower
 ORDER BY id, lower DESC, mean DESC, strategy_id

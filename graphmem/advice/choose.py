@@ -18,7 +18,7 @@ from graphmem.graph.access import View, read_view
 from graphmem.graph.arguments import check_choice
 from graphmem.graph.graph import Graph
 from graphmem.ids import strategy_id
-from graphmem.lessons.anti_patterns import described
+from graphmem.lessons.anti_patterns import described, warned
 from graphmem.models.choices import Choice, Considered, Explore
 from graphmem.models.fields import MAX_CANDIDATES, Input, Name, TypeName
 from graphmem.models.lessons import AntiPattern
@@ -176,26 +176,27 @@ class Chooser:
         Without a type: those on any type, and those on tasks without a type of strategies that are
         expected to fail on this task.
         """
-        ids = sorted(one.id for one in found.strategies if one.id is not None and not one.usual)
-        warned = self._graph.read("choosing.warned", ids=ids, agents=view.agents) if ids else []
-        if not warned:
+        known = {one.id: one for one in found.strategies if one.id is not None and not one.usual}
+        texts = {id_: one.text for id_, one in known.items()}
+        wholes = {id_: id_ for id_ in known}
+        merged = self._estimator.merged
+        if merged and known:
+            rows = self._graph.read("choosing.warned", ids=sorted(known), agents=view.agents)
+            wholes = {row["id"]: row["whole"] for row in rows}
+            texts = {row["id"]: row["text"] for row in rows}
+        if not texts:
             return {}
-        settings = self._graph.settings
-        failing = {
-            one.id for one in found.strategies if one.probability <= settings.heuristic_above
-        }
-        rows = self._graph.read(
-            "recall.warnings",
-            ids=[row["id"] for row in warned],
-            types=None if found.task_type is None else [found.task_type],
-            untyped=[]
-            if found.task_type is not None
-            else [row["id"] for row in warned if row["whole"] in failing],
-            agents=view.agents,
-            at_least=view.failures(settings),
-            above=settings.heuristic_above,
+        above, kind = self._graph.settings.heuristic_above, found.task_type
+        failing = {id_ for id_, one in known.items() if one.probability <= above}
+        rows = warned(
+            self._graph,
+            texts,
+            view,
+            types=None if kind is None else [kind],
+            untyped=[id_ for id_ in texts if kind is None and wholes[id_] in failing],
+            uses=sum(one.trials for one in known.values()),
+            alone=not merged,
         )
-        rows = [row for row in rows if view.allows(*row["task_types"])]
         told = {one.id: (one.probability, one.said) for one in found.strategies if one.id}
         warnings: dict[str, tuple[AntiPattern, ...]] = {}
         wholes = {row["id"]: row["strategy_id"] for row in rows}

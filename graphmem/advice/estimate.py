@@ -318,19 +318,18 @@ class Estimator:
         most = COSTLY * len(tallies) * len(found)
         if most < sum(row["trials"] for row in found) and not self._merged:
             options.append("known")
-            asked["rows"] = [
-                {
-                    "id": heuristic_id(self._graph.ns, one["agent"], one["type"], row["text"]),
-                    "whole": row["id"],
-                }
-                for row in found
+            whole = {row["text"]: row["id"] for row in found}
+            asked["ids"] = [
+                heuristic_id(self._graph.ns, one["agent"], one["type"], text)
+                for text in whole
                 for one in tallies
             ]
         else:
+            whole = {row["whole"]: row["whole"] for row in found}
             asked["ids"] = [row["id"] for row in found]
             options += self._merging
         rows = self._read("forecasting.typed", *options, **asked)
-        return {row["whole"]: row for row in rows}
+        return {whole[row["whole"]]: row for row in rows}
 
     def _lent(self, view: View, *options: str, each: bool, **of: Any) -> dict[str, Row]:
         """Return what similar strategies lend, by what each borrower counts as."""
@@ -341,6 +340,11 @@ class Estimator:
             options = (*options, "some")
         rows = self._read("forecasting.lent", *options, *self._merging, **asked)
         return {row["whole"]: row for row in rows}
+
+    @property
+    def merged(self) -> bool:
+        """Whether strategies are merged, as far as the last estimate knew."""
+        return self._merged
 
     @property
     def _merging(self) -> tuple[str, ...]:

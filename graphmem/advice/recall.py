@@ -22,7 +22,7 @@ from graphmem.graph.arguments import check_limit, searched
 from graphmem.graph.graph import Graph
 from graphmem.graph.nearness import Question, understood
 from graphmem.ids import from_millis, to_millis
-from graphmem.lessons.anti_patterns import described
+from graphmem.lessons.anti_patterns import described, warned
 from graphmem.models.fields import Input, Moment
 from graphmem.models.lessons import AntiPattern
 from graphmem.models.recall import NearTask, Recall, RecallItem
@@ -146,7 +146,9 @@ class Recaller:
         reached = list(walk.rows.values())
         near_tasks = self._similarity.near_tasks_of(found, view)
         question = understood(self._graph, asked, view, near_tasks)
-        ranked = self._ranked(question, reached[:most], view)
+        against = self._warned(reached, tasks, view)
+        expected = self._expected(question, reached[:most], against, view)
+        ranked = self._ranked(reached[:most], expected)
         chosen = self._varied(ranked, limit)
         similarity = {hit.id: hit.similarity for hit in found}
         near = [_near_task(row, similarity) for row in tasks.values()]
@@ -165,7 +167,7 @@ class Recaller:
             type_rule=question.type_rule,
             embedder=self._similarity.searched_with if found else None,
             items=tuple(items),
-            warnings=tuple(self._warnings(question, reached, ranked, tasks, view)),
+            warnings=tuple(self._warnings(against, expected, view)),
             tasks=tuple(near[:EVIDENCE]),
             nearest=nearest,
             floor=least["Task"] if found else None,
@@ -270,13 +272,20 @@ class Recaller:
 
     # The order
 
-    def _ranked(self, question: Question, reached: Sequence[Row], view: View) -> list[Row]:
+    def _expected(
+        self, question: Question, reached: Sequence[Row], against: Sequence[Row], view: View
+    ) -> dict[str, Estimate]:
+        """Return what to expect of strategies, and of those that are warned of, by id."""
+        ids = dict.fromkeys([row["id"] for row in reached])
+        ids |= dict.fromkeys(sorted({row["strategy_id"] for row in against}))
+        estimates = self._estimator.each(question, list(ids), view) if ids else ()
+        return {one.id: one for one in estimates if one.id}
+
+    def _ranked(self, reached: Sequence[Row], expected: Mapping[str, Estimate]) -> list[Row]:
         """Return strategies with what to expect of them on the task, the best first."""
-        if not reached:
-            return []
-        estimates = self._estimator.expected(question, [row["id"] for row in reached], view)
-        expected = {one.id: one for one in estimates.strategies}
         rows = [row | {"estimate": expected[row["id"]]} for row in reached if row["id"] in expected]
+        if not rows:
+            return []
         scores = self._read(
             "recall.scored",
             rows=[
@@ -369,54 +378,52 @@ class Recaller:
                 rows.append({"id": id_, "task": last[-1] if last else first[id_][0]})
         rest = sorted(ways.keys() - {row["id"] for row in rows})
         rows += self._read("recall.tasks_of", ids=rest, agents=agents) if rest else []
+        tasks: dict[str, list[str]] = {}
+        for row in rows:
+            tasks.setdefault(row["task"], []).append(row["id"])
+        asked = [{"task": task, "ids": sorted(set(ids))} for task, ids in sorted(tasks.items())]
         by_strategy: dict[str, list[str]] = {}
         only = {} if agents is None else {"agents": agents}
-        for row in self._read("recall.episodes", *only, rows=rows, **only) if rows else ():
+        for row in self._read("recall.episodes", *only, rows=asked, **only) if rows else ():
             by_strategy.setdefault(row["id"], []).append(row["episode"])
         return {id_: episodes[:EVIDENCE] for id_, episodes in by_strategy.items()}
 
-    def _warnings(
-        self,
-        question: Question,
-        reached: Sequence[Row],
-        ranked: Sequence[Row],
-        tasks: Mapping[str, Row],
-        view: View,
-    ) -> list[AntiPattern]:
-        """Return the anti-patterns on these types of tasks, the most relevant and certain ones.
+    def _warned(self, reached: Sequence[Row], tasks: Mapping[str, Row], view: View) -> list[Row]:
+        """Return the rows of anti-patterns on these types of tasks, most relevant and certain ones.
 
-        Those of strategies that are expected to fail on this task come first. What fails no more
-        often than other strategies do is left out. Tasks without a type
-        share no lessons: for them, what fails on the near tasks counts.
+        Tasks without a type share no lessons: for them, what fails on the near tasks counts.
         """
         near = sorted(reached, key=lambda row: (-row["relevance"], row["id"]))[:POOL]
         if not near or not tasks:
             return []
-        settings = self._graph.settings
-        above = settings.heuristic_above
+        above = self._graph.settings.heuristic_above
         types = {row["task_type"] for row in tasks.values()}
         failing = [row for row in near if GENERAL in types and _failing(row) > above]
-        rows = self._read(
-            "recall.warnings",
-            ids=sorted({id_ for row in near for id_ in _members(row)}),
+        rows = warned(
+            self._graph,
+            {id_: row["text"] for row in near for id_ in _members(row)},
+            view,
             types=sorted(types - {GENERAL}),
             untyped=sorted({id_ for row in failing for id_ in _members(row)}),
-            agents=view.agents,
-            at_least=view.failures(settings),
-            above=above,
+            uses=sum(row["trials"] for row in near),
+            alone=all({*_members(row)} == {row["id"]} for row in near),
         )
-        rows = [row for row in rows if view.allows(*row["task_types"])]
         relevance = {row["id"]: row["relevance"] for row in near}
         rows.sort(key=lambda row: (-relevance[row["strategy_id"]] * row["lower"], row["strategy"]))
         first: dict[tuple[str, str], Row] = {}
         for row in rows:  # of equal failures of several agents, the most certain one
             first.setdefault((row["strategy_id"], row["error_class"]), row)
-        rows = list(first.values())[:WARNINGS]
-        known: dict[str, Estimate] = {row["id"]: row["estimate"] for row in ranked}
-        if rest := sorted({row["strategy_id"] for row in rows} - known.keys()):
-            known |= {one.id: one for one in self._estimator.each(question, rest, view) if one.id}
-        rows = [row for row in rows if not known[row["strategy_id"]].usual]
-        told = {id_: (one.probability, one.said) for id_, one in known.items()}
+        return list(first.values())[:WARNINGS]
+
+    def _warnings(
+        self, rows: list[Row], expected: Mapping[str, Estimate], view: View
+    ) -> list[AntiPattern]:
+        """Return the anti-patterns; those expected to fail on this task come first.
+
+        What fails no more often than other strategies do is left out.
+        """
+        rows = [row for row in rows if not expected[row["strategy_id"]].usual]
+        told = {id_: (one.probability, one.said) for id_, one in expected.items()}
         return described(self._graph, rows, view, by_type=False, told=told)
 
 

@@ -10,7 +10,7 @@ shown strategy is left out. ``cypher/advice/recall_kinds.cypher`` finds and scor
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -20,6 +20,7 @@ from graphmem.graph.arguments import check_choice, checked_items
 from graphmem.graph.graph import Graph
 from graphmem.ids import from_millis
 from graphmem.lessons.general_rules import consolidation_id, general_rules_of
+from graphmem.lessons.odds import TYPES, least_odds
 from graphmem.lessons.proposals import MODEL
 from graphmem.models.recall import Kind, NearTask, RecallItem
 from graphmem.store.port import Row
@@ -31,6 +32,8 @@ TASKS = 5
 """The nearest tasks, whose rules and policies count."""
 EVIDENCE = 5
 """Most episodes of an item."""
+NEARLY = 0.98
+"""The share of a mean that is nearly enough to be among the best heuristics."""
 
 
 def checked_kinds(kinds: Iterable[str] | None) -> frozenset[str]:
@@ -85,6 +88,8 @@ class Beside:
         self._graph = graph
         self._general: tuple[tuple[object, ...], list[Row]] = (), []
         """The general rules of the latest asking agent, and what they follow from."""
+        self._means: dict[str, float] = {}
+        """By type of task, the mean from which on to look for the best heuristics."""
 
     def items(
         self, asked: About, kinds: frozenset[str], shown: Sequence[RecallItem]
@@ -139,12 +144,39 @@ class Beside:
             "now": asked.now,
             **seen,
         }
-        rows = self._graph.read("recall_kinds.told", *options, **query)
-        told = {row["kind"]: row["rows"] for row in rows}
+        told = self._best(options, query, view) if typed else self._read(options, query)
         if "merged" in told:
-            rows = self._graph.read("recall_kinds.told", *options, "merged", **query)
-            told = {row["kind"]: row["rows"] for row in rows}
+            told = self._read([*options, "merged"], query)
         return told
+
+    def _best(
+        self, options: Sequence[str], query: Mapping[str, Any], view: View
+    ) -> dict[str, list[Row]]:
+        """Return what fits, of many heuristics of a type only after a look at the best.
+
+        Only those are looked at whose mean is nearly that of the last of the best before. Where
+        there are fewer, another could be among the best, and more are.
+        """
+        settings, kind = self._graph.settings, query["task_type"]
+        prior = settings.prior_successes, settings.prior_failures
+        whole, above = view.agents is None, settings.heuristic_above
+        mean = self._means.get(kind, above) if whole else above
+        while True:
+            odds = least_odds(mean, prior, trials=query["at_least"])
+            told = self._read(options, {**query, "odds": odds, "mean": mean})
+            last = next((row["row"]["last"] for row in told.get("heuristics", ())), None)
+            if last is not None or mean <= above:
+                break
+            mean = above
+        if whole:
+            if len(self._means) >= TYPES:
+                self._means.clear()
+            self._means[kind] = above if last is None else max(above, NEARLY * last)
+        return told
+
+    def _read(self, options: Sequence[str], query: Mapping[str, Any]) -> dict[str, list[Row]]:
+        rows = self._graph.read("recall_kinds.told", *options, **query)
+        return {row["kind"]: row["rows"] for row in rows}
 
     def _rules_of(self, view: View) -> list[Row]:
         """Return the general rules of an agent, as of the last consolidation."""

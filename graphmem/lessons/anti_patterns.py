@@ -9,10 +9,13 @@ from graphmem.graph.access import View
 from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.ids import from_millis
 from graphmem.lessons.merging import with_merged
+from graphmem.lessons.odds import least_odds
 from graphmem.models.lessons import Alternative, AntiPattern
 from graphmem.store.port import Row
 from graphmem.text.task_types import GENERAL
 
+COSTLY = 12
+"""So many anti-patterns are looked at in the time of one use of a strategy that is passed."""
 SAMPLE = 5
 """Latest episodes for, and against, that a lesson rests on (as in the procedures)."""
 
@@ -21,6 +24,57 @@ _UNSHOWN = ("strategy_id", "members", "first_at", "last_at")
 
 Told = Mapping[str, tuple[float, str]]
 """What to expect of strategies (ids) on a task, and the counts that moved it, in words."""
+
+
+def warned(
+    graph: Graph,
+    strategies: Mapping[str, str],
+    view: View,
+    *,
+    types: Sequence[str] | None,
+    untyped: Sequence[str],
+    uses: int,
+    alone: bool,
+) -> list[Row]:
+    """Return the anti-patterns of strategies that failed more often than they worked.
+
+    The embedded engine finds few among the edges of strategies that were used often, where it is
+    quicker to look through all anti-patterns.
+
+    Args:
+        graph: the graph.
+        strategies: their texts by id.
+        view: what the reader may read.
+        types: the types of tasks to look for; None: all.
+        untyped: the ids of those of which failures on tasks without a type count, too.
+        uses: how often all of them were used.
+        alone: whether none of them is merged with another.
+    """
+    settings = graph.settings
+    query = {
+        "ids": sorted(strategies),
+        "types": types,
+        "untyped": untyped,
+        "agents": view.agents,
+        "at_least": view.failures(settings),
+        "above": settings.heuristic_above,
+    }
+    options: tuple[str, ...] = ()
+    if alone and not graph.must_lock and _there(graph) <= COSTLY * uses:
+        prior = settings.prior_successes, settings.prior_failures
+        query["odds"] = least_odds(
+            settings.heuristic_above, prior, successes=view.failures(settings), over=True
+        )
+        query["texts"] = sorted(strategies.values())
+        options = ("scanned",)
+    rows = graph.read("recall.warnings", *options, **query)
+    return [row for row in rows if view.allows(*row["task_types"])]
+
+
+def _there(graph: Graph) -> int:
+    """Return how many anti-patterns the store has, in all namespaces."""
+    count: int = graph.read("lessons.anti_patterns_there")[0]["count"]
+    return count
 
 
 def described(
@@ -113,7 +167,8 @@ def _alternatives(
         for row in rows
     ]
     tried: dict[str, list[Row]] = {}
-    for row in reader.read("lessons.alternatives_on_tasks", rows=tasks, **formula):
+    options = () if agents is None else ("agents",)
+    for row in reader.read("lessons.alternatives_on_tasks", *options, rows=tasks, **formula):
         tried.setdefault(row["id"], []).append(row)
     for identity, found in tried.items():
         grounds[identity].append(("task", found))

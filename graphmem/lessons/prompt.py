@@ -30,6 +30,7 @@ from graphmem.graph.graph import Graph
 from graphmem.graph.nearness import Expect, Expected, Near, Question, understood
 from graphmem.lessons.general_rules import consolidation_id, general_rules_of
 from graphmem.lessons.merging import with_merged
+from graphmem.lessons.odds import NEARLY, ROUNDED, TYPES
 from graphmem.lessons.proposals import MODEL
 from graphmem.models.context import ContextQuery
 from graphmem.models.levels import Found
@@ -53,10 +54,6 @@ STRATEGIES, FAILURES, GENERAL = 5, 3, 5
 CANDIDATES = 6
 """So many strategies, by their counts on such tasks, are estimated for the task."""
 LOOKED_AT, ALL, WALKED = 50, 1_000_000_000, 10
-NEARLY, TYPES = 0.9, 1_000
-"""What is nearly enough to be among the best lessons, and of how many types of tasks to keep it."""
-ROUNDED = 1 - 1e-9
-"""How far rounding may move a bound."""
 MODEL_SHARE = 0.5
 """The worth of a model's rule, relative to a measured rule with the same counts."""
 

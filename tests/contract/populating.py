@@ -528,7 +528,6 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
             | {"type_trials": 0, "type_successes": 0, "near_weight": 0.5, "near_won": 0.5}
             | {"cell_trials": 0, "cell_successes": 0}
         ],
-        "forecasting.typed": [{"whole": "another", "id": i} for i in ids(target, "Heuristic")],
         "forecasting.lent": [
             {"whole": "another", "id": i, "similarity": 0.7} for i in ids(target, "Strategy")
         ],
@@ -541,7 +540,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         ],
         "recall_kinds.told": [{"id": i, "relevance": 0.7} for i in ids(target, "Task")],
         "recall.episodes": [
-            {"id": s, "task": t} for s in ids(target, "Strategy") for t in ids(target, "Task")
+            {"task": t, "ids": ids(target, "Strategy")} for t in ids(target, "Task")
         ],
     }
     rows |= lesson_rows(query, ns, target)

@@ -56,6 +56,7 @@ WHOLE = {
     "context.agents",
     *("lessons.heuristics", "lessons.heuristics_of_merged", "lessons.merged"),
     *("lessons.anti_patterns", "lessons.anti_patterns_of_merged", "lessons.alternatives_on_types"),
+    "lessons.anti_patterns_there",
     *("lessons.rules", "lessons.rules_by", "lessons.mistakes", "lessons.mistakes_by"),
     *("lessons.task_scores", "lessons.clear_preferred", "lessons.preferred", "lessons.counts"),
     *("explaining.find_text", "explaining.alike", "scopes.task_types"),
@@ -86,6 +87,7 @@ BY_ID = [
     if query.mode != "schema"
     and query.name not in WHOLE
     and (options or query.name != "learning.add_many")
+    and options != ("scanned",)  # for the embedded engine alone
     and query.name.split(".")[0]
     in (
         *("learning", "maintenance", "policies", "events", "predictions", "cycles"),

@@ -291,7 +291,7 @@ def test_every_procedure_that_touches_data_takes_a_namespace_or_claimed_rows() -
         *(f"schema.{name}" for name in ("count_successes", "uses", "tally")),
         *(f"schema.weigh_{name}" for name in ("heuristics", "anti_patterns")),
         *(f"lessons.{name}" for name in ("merge", "unmerge", "release")),
-        "lessons.lock_strategies",
+        *(f"lessons.{name}" for name in ("lock_strategies", "anti_patterns_there")),
         *(f"explaining.{name}" for name in ("course", "trend", "turns", "verdict_turns")),
         *("rates.weigh", "rates.more", "forecasting.pool", "choosing.weigh", "recall.scored"),
         "lessons_maintenance.link_heuristics",

@@ -54,6 +54,8 @@ MOST = 100
 """Most items."""
 WARNINGS = 5
 """Most warnings."""
+WARNED = 20
+"""How many of them to look at: what every run uses fails most often, and is left out then."""
 EVIDENCE = 5
 """Most episodes of an item, and tasks of an answer."""
 _ROUNDED = 1e-6
@@ -413,7 +415,7 @@ class Recaller:
         first: dict[tuple[str, str], Row] = {}
         for row in rows:  # of equal failures of several agents, the most certain one
             first.setdefault((row["strategy_id"], row["error_class"]), row)
-        return list(first.values())[:WARNINGS]
+        return list(first.values())[:WARNED]
 
     def _warnings(
         self, rows: list[Row], expected: Mapping[str, Estimate], view: View
@@ -422,7 +424,7 @@ class Recaller:
 
         What fails no more often than other strategies do is left out.
         """
-        rows = [row for row in rows if not expected[row["strategy_id"]].usual]
+        rows = [row for row in rows if not expected[row["strategy_id"]].usual][:WARNINGS]
         told = {id_: (one.probability, one.said) for id_, one in expected.items()}
         return described(self._graph, rows, view, by_type=False, told=told)
 

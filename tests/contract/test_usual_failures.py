@@ -56,3 +56,12 @@ def test_what_never_worked_is_warned_of_where_nothing_worked(memory: Memory) -> 
         for _ in range(3):
             memory.learn(HARD, how, success=False, error=ERROR, task_type="ledger")
     assert {one.strategy for one in memory.recall(HARD).warnings} == {"guess", "search"}
+
+
+def test_many_tools_of_every_run_leave_room_for_a_warning(memory: Memory) -> None:
+    tools = [f"tool {letter}" for letter in "abcdefg"]
+    for number in range(20):
+        memory.learn(HARD, tools, success=number % 3 == 0, error=ERROR if number % 3 else None)
+    for _ in range(2):
+        memory.learn(HARD, [*tools, "guess"], success=False, error=ERROR)
+    assert [one.strategy for one in memory.recall(HARD).warnings] == ["guess"]

@@ -149,7 +149,7 @@ RETURN 'heuristics' AS part,
          odds: odds_at(lower, $z)}) AS rows
 UNION ALL
 MATCH (p:AntiPattern)
-WHERE p.odds >= $anti_pattern_odds AND p.ns IN [$ns] AND NOT p.occurrences < $at_least_failures
+WHERE p.odds >= $anti_pattern_odds AND p.occurrences >= $at_least_failures AND p.ns IN [$ns]
   AND $task_type IN p.types AND ($agents IS NULL OR p.agent IN $agents)
 WITH p.id AS id, p.occurrences AS occurrences, p.successes AS successes
 WITH id, occurrences, successes, occurrences + successes AS trials

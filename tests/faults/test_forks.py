@@ -210,7 +210,7 @@ def in_child():
                 mine.learn("a task", "mine", success=True)
                 assert [item.text for item in mine.recall("a task").items] == ["mine"]
         with Memory.open("{folder}", settings=Settings(wait=0)) as read:
-            assert read.stats().episodes >= 1
+            assert read.strategies()  # few, however many episodes there are by then
             try:
                 read.learn("a task", "stolen", success=True)
             except LockedError:

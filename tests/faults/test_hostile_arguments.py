@@ -26,10 +26,10 @@ from tests.faults.attack import rounds
 from tests.faults.unwanted import HOSTILE
 
 OWN = {"rude", "type", "function"}
-"""Can be called: what a function of the caller raises is its own error."""
+"""Can be called, or iterated: what a function of the caller raises is its own error."""
 STRIDE = rounds(8, 1)
 """Each parameter is given one in so many hostile values, in turn."""
-CALLED = {"count", "on_progress", "on_reject", "explore", "judge"}
+CALLED = {"count", "episodes", "explore", "extract", "judge", "on_progress", "on_reject"}
 
 
 def refused(call: Callable[[], Any]) -> str | None:

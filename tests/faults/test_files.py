@@ -19,6 +19,7 @@ from graphmem.store.embedded_files import GRAPH, LOG, accept_loss
 from graphmem.store.manifest import MANIFEST, Mark, scan
 from tests.faults.attack import rounds
 from tests.faults.learner import BATCH, REPOSITORY, batch, environment, keys, learning
+from tests.faults.steps import killed
 
 SETTINGS = Settings(wait=0.2)
 LOGGED = 4
@@ -218,37 +219,16 @@ def test_who_may_write_and_does_not_leaves_the_files_as_they_are(folder: Path) -
 
 
 KILLED = """
-import os
 from graphmem import Memory
 from graphmem.store import embedded_files, manifest
 from tests.faults.learner import batch
 
-steps = iter(range(1_000))
-
-def step(before):
-    def then(*args, **kwargs):
-        if next(steps) == {kill}:
-            os._exit(9)
-        answer = before(*args, **kwargs)
-        if next(steps) == {kill}:
-            os._exit(9)
-        return answer
-    return then
-
-class Session:
-    def __init__(self, inner):
-        self._inner = inner
-    def __getattr__(self, name):
-        return getattr(self._inner, name)
-    def save(self):
-        return step(self._inner.save)()
-
-embedded_files.WrittenFiles.__init__.__globals__["scan"] = step(embedded_files.scan)
-manifest.Manifest.write = step(manifest.Manifest.write)
-embedded_files.write_mark = step(embedded_files.write_mark)
+embedded_files.WrittenFiles.__init__.__globals__["scan"] = steps(embedded_files.scan)
+manifest.Manifest.write = steps(manifest.Manifest.write)
+embedded_files.write_mark = steps(embedded_files.write_mark)
 embedded_files.CHECKPOINT_BYTES = 20_000
-given = embedded_files.kglite.open_session
-embedded_files.kglite.open_session = lambda *args, **more: Session(given(*args, **more))
+load = embedded_files.kglite.open_session
+embedded_files.kglite.open_session = steps.sessions(load, "save")
 memory = Memory.open()
 for number in range(6):
     memory.learn_many(batch(number))
@@ -265,16 +245,8 @@ def test_a_process_killed_at_any_step_of_a_checkpoint_leaves_a_whole_memory(
     ended = False
     for kill in range(0, 1_000, rounds(11, 1)):
         folder = tmp_path / str(kill)
-        answer = subprocess.run(
-            [sys.executable, "-c", KILLED.format(kill=kill)],
-            cwd=REPOSITORY,
-            env=environment(str(folder), "default", SETTINGS),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        lines = answer.stdout.split()
+        printed, died = killed(KILLED, kill, folder, SETTINGS)
+        lines = printed.split()
         acknowledged = int(lines[-1]) if lines and lines[-1].isdigit() else 0
         with Memory.open(folder, settings=SETTINGS) as memory:
             there = len(keys(memory))  # a reader
@@ -286,7 +258,7 @@ def test_a_process_killed_at_any_step_of_a_checkpoint_leaves_a_whole_memory(
         if "closed" in lines:
             ended = True
             break
-        assert answer.returncode == 9, answer.stderr
+        assert died
     assert ended
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,8 @@ from graphmem.store.embedded_log import UnknownLogError, replay
 from graphmem.store.manifest import Mark, scan
 from tests.contract.populating import populate
 from tests.faults.attack import rounds
-from tests.faults.learner import BATCH, REPOSITORY, batch, environment, episode, keys, learning
+from tests.faults.learner import BATCH, batch, environment, episode, keys, learning
+from tests.faults.steps import killed
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="a log is not read twice there")
 
@@ -111,38 +110,17 @@ def test_what_only_the_engine_understands_is_left_to_it(
 
 
 KILLED = """
-import os
 from pathlib import Path
 from graphmem import Memory
 from graphmem.store import embedded_files, embedded_log, manifest
 from tests.faults.learner import episode
 
-steps = iter(range(1_000))
-
-def step(before):
-    def then(*args, **kwargs):
-        if next(steps) == {kill}:
-            os._exit(9)
-        answer = before(*args, **kwargs)
-        if next(steps) == {kill}:
-            os._exit(9)
-        return answer
-    return then
-
-class Session:
-    def __init__(self, inner):
-        self._inner = inner
-    def __getattr__(self, name):
-        return getattr(self._inner, name)
-    def sync(self):
-        return step(self._inner.sync)()
-
-given = embedded_files.kglite.open_session
-embedded_files.kglite.open_session = step(lambda *args, **more: Session(given(*args, **more)))
-embedded_log._Writing._write = step(embedded_log._Writing._write)
-manifest.Manifest.write = step(manifest.Manifest.write)
-Path.replace = step(Path.replace)
-Path.unlink = step(Path.unlink)
+load = embedded_files.kglite.open_session
+embedded_files.kglite.open_session = steps(steps.sessions(load, "sync"))
+embedded_log._Writing._write = steps(embedded_log._Writing._write)
+manifest.Manifest.write = steps(manifest.Manifest.write)
+Path.replace = steps(Path.replace)
+Path.unlink = steps(Path.unlink)
 memory = Memory.open()
 print("learned", memory.learn_many([episode(40)]).created, flush=True)
 """
@@ -159,28 +137,20 @@ def test_a_process_killed_at_any_step_of_it_loses_nothing(tmp_path: Path) -> Non
     ended, aside = False, 0
     for kill in range(0, 1_000, rounds(19, 1)):
         folder = Path(shutil.copytree(url, tmp_path / str(kill)))
-        answer = subprocess.run(
-            [sys.executable, "-c", KILLED.format(kill=kill)],
-            cwd=REPOSITORY,
-            env=environment(str(folder), "default", SETTINGS),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        printed, died = killed(KILLED, kill, folder, SETTINGS)
         aside += (folder / ASIDE).exists()
         with Memory.open(folder, settings=SETTINGS) as memory:
             found = keys(memory)  # a reader
             assert found in (before, sorted([*before, "run/40"]))
-            assert "learned" not in answer.stdout or "run/40" in found
+            assert "learned" not in printed or "run/40" in found
             memory.learn_many([episode(41)])  # a writer
             assert memory.verify().ok
         with Memory.open(folder, settings=SETTINGS) as memory:
             assert keys(memory) == sorted([*found, "run/41"])
         assert not (folder / ASIDE).exists()
-        if "learned" in answer.stdout:
+        if "learned" in printed:
             ended = True
             break
-        assert answer.returncode == 9, answer.stderr
+        assert died
     assert ended
     assert aside

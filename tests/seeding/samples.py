@@ -216,10 +216,12 @@ def logs() -> list[tuple[str, bytes]]:
 
 
 def zipped(log: dict[str, Any]) -> bytes:
-    """Return a log of Inspect as a zip file."""
+    """Return a log of Inspect as a zip file, the same bytes at each call."""
+    members = {"header.json": {"eval": log["eval"]}}
+    members |= {f"samples/{sample['id']}_epoch_1.json": sample for sample in log["samples"]}
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as made:
-        made.writestr("header.json", json.dumps({"eval": log["eval"]}))
-        for sample in log["samples"]:
-            made.writestr(f"samples/{sample['id']}_epoch_1.json", json.dumps(sample))
+        for name, content in members.items():
+            # With a date of its own: the bytes name tests, which each process must name alike.
+            made.writestr(zipfile.ZipInfo(name), json.dumps(content))
     return file.getvalue()

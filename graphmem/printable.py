@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TextIO, cast
 
 _SHY = re.compile(
@@ -83,6 +83,39 @@ def counted(number: int, noun: str) -> str:
             word = word[:-1] + "ies" if word.endswith("y") else word + "s"
         noun = word + space + rest
     return f"{number:,} {noun}"
+
+
+_WORDS = {
+    "outcomes": "result of a strategy on a task",
+    "co_occurrences": "pair of strategies used together",
+    "recent": "list of latest episodes",
+    "tallies": "sum of an agent",
+    "policy_links": "link of a policy",
+    "pooling": "set of strengths for estimates",
+    "vectors": "vector of a text",
+    "similar": "pair of similar texts",
+    "supersessions": "preference that replaces another",
+}
+"""One of what is compared or removed, in the words of who asks."""
+
+
+def listed(counts: Mapping[str, int]) -> str:
+    """Return counts as words, without what is not there: "3 strategies, 1 agent"."""
+
+    def said(name: str, count: int) -> str:
+        if name in _WORDS:
+            return counted(count, _WORDS[name])
+        return f"{count:,} {_one(name) if count == 1 else name}".replace("_", "-")
+
+    return ", ".join(said(name, count) for name, count in counts.items() if count)
+
+
+def _one(name: str) -> str:
+    """Return the singular of a plural."""
+    for plural, end in (("ies", "y"), ("ses", "s"), ("s", "")):
+        if name.endswith(plural):
+            return name.removesuffix(plural) + end
+    return name
 
 
 def percent(share: float, decimals: int = 0) -> str:

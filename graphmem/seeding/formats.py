@@ -19,6 +19,9 @@ from graphmem.seeding.reading import Limits
 
 HEAD = 65_536
 """Bytes at the beginning of a file by which formats recognise it."""
+GZIP = b"\x1f\x8b"
+_LOOK = 40
+"""Bytes at the beginning of a file that show how its text is encoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +189,18 @@ def detect(head: bytes, name: str) -> Format:
     fitting = [format_ for format_ in formats().values() if format_.detect(head)]
     if len(fitting) == 1:
         return fitting[0]
+    if not fitting and (other := _other(head)):
+        raise SeedingError(f"{name}: {other}")
     what = "several formats fit" if fitting else "no known format"
     names = ", ".join(format_.name for format_ in fitting or formats().values())
     raise SeedingError(f"{name}: {what}; name one with --format ({names})")
+
+
+def _other(head: bytes) -> str | None:
+    """Return what a file is that no format can read, and the remedy, if its first bytes show it."""
+    if head.startswith(GZIP):
+        return "is packed by gzip twice; unpack it once"
+    halves = [any(head[place:_LOOK:2]) for place in (0, 1)]
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")) or halves[0] != halves[1]:
+        return "is no UTF-8, but UTF-16 or UTF-32; save it as UTF-8: iconv -f UTF-16 -t UTF-8"
+    return None

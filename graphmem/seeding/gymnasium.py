@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 from graphmem.errors import ValidationError
 from graphmem.models import MAX_STEPS, Step
 from graphmem.seeding.formats import Format, Origin, Record, Refused, Unsettled, mapped
-from graphmem.seeding.reading import BOM, Limits, constant, lines
+from graphmem.seeding.reading import BOM, Limits, constant, lines, reason_of, refusal
 
 MARK = "gymnasium"
 """The field that each line has; its value is the version of the form."""
@@ -95,7 +95,7 @@ def _line(line: bytes | ValidationError) -> dict[str, Any]:
     try:
         told = json.loads(line, parse_constant=constant)
     except ValueError as error:
-        raise ValidationError("line", line[:200].decode("utf-8", "replace"), str(error)) from None
+        raise refusal("line", line, reason_of(error)) from None
     if not isinstance(told, dict) or not isinstance(told.get("run"), str):
         raise ValidationError("run", None, "is missing: this is no transition of a run")
     if told.get(MARK) != VERSION:

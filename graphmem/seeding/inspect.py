@@ -22,7 +22,7 @@ from graphmem.ids import canonical_json
 from graphmem.models import MAX_TEXT, Step
 from graphmem.seeding import chats
 from graphmem.seeding.formats import Format, Origin, Record, Refused, Unsettled, read_as
-from graphmem.seeding.reading import BOM, BYTES_A_VALUE, DamagedError, Limits, Values
+from graphmem.seeding.reading import BOM, BYTES_A_VALUE, DamagedError, Limits, Values, reason_of
 from graphmem.seeding.zips import MAGIC, Members
 
 _OWN = (b"_journal/", b"samples/", b"header.json", b"summaries.json", b"reductions.json")
@@ -299,7 +299,7 @@ def _parsed(text: str | bytes) -> Any:
     try:
         return json.loads(text, parse_constant=str)
     except ValueError as error:
-        raise ValidationError("record", None, f"is not JSON: {error}") from None
+        raise ValidationError("record", None, reason_of(error, "is not JSON: ")) from None
 
 
 def _episode(number: int, sample: dict[str, Any], run: Mapping[str, Any]) -> Unsettled:

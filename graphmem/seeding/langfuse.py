@@ -20,7 +20,7 @@ from graphmem.errors import SeedingError, ValidationError
 from graphmem.ids import canonical_json
 from graphmem.seeding import chats
 from graphmem.seeding.formats import Format, Origin, Record, Refused, Unsettled, mapped
-from graphmem.seeding.reading import BOM, DamagedError, Limits
+from graphmem.seeding.reading import BOM, DamagedError, Limits, reason_of
 from graphmem.seeding.traces import (
     AGENT,
     MODEL,
@@ -215,7 +215,7 @@ def _rows(
             else:
                 yield number, {name: cell for name, cell in row.items() if cell != ""}
     except (csv.Error, UnicodeDecodeError) as error:
-        raise DamagedError(f"the table is cut off or damaged here: {error}") from None
+        raise DamagedError(reason_of(error, "the table is cut off or damaged here: ")) from None
 
 
 def _bounded(stream: BinaryIO, limits: Limits) -> Iterator[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, Self
 
 from graphmem.errors import SeedingError, ValidationError, shown
-from graphmem.seeding.reading import BOM, Limits, Values
+from graphmem.seeding.reading import BOM, Limits, Values, reason_of
 from graphmem.seeding.sources import Source, damage
 
 EXAMPLES = 20
@@ -146,7 +146,9 @@ class Outcomes:
                 if row:
                     self._row(row, columns, f"line {rows.line_num}")
         except (csv.Error, UnicodeDecodeError) as error:
-            raise SeedingError(f"{self.name}: line {rows.line_num + 1}: {error}") from None
+            raise SeedingError(
+                f"{self.name}: line {rows.line_num + 1}: {reason_of(error)}"
+            ) from None
         finally:
             text.detach()
 

@@ -200,12 +200,10 @@ class Values:
         text = self.text()
         try:
             return parse(text.decode())
-        except UnicodeDecodeError as error:
-            raise refusal("record", text, f"is not UTF-8: {error.reason}") from None
         except json.JSONDecodeError as error:
             self._damaged(str(error))
-        except ValueError as error:  # NaN, or a number with more digits than Python reads
-            raise refusal("record", text, str(error)) from None
+        except ValueError as error:  # not UTF-8, NaN, or a number with too many digits for Python
+            raise refusal("record", text, reason_of(error)) from None
 
     def text(self) -> bytes:
         """Return the text of the next value.
@@ -384,6 +382,15 @@ class _Scan:
         self.at -= dropped
         if self._text_at is not None:
             self._text_at = max(self._text_at - dropped, 0)
+
+
+def reason_of(error: Exception, otherwise: str = "") -> str:
+    """Return what an error of reading says of a text; ``otherwise`` stands before its own words."""
+    if isinstance(error, UnicodeDecodeError):
+        place = f"byte {error.object[error.start]:#04x} ({error.reason})"
+        return f"is not UTF-8, because of {place}; save it as UTF-8"
+    told = getattr(error, "strerror", None) or error
+    return f"{otherwise}{told}"
 
 
 def refusal(field: str, beginning: bytes, reason: str) -> ValidationError:

@@ -149,7 +149,7 @@ def strategies(kinds: Iterable[str], *, reflected: bool) -> list[str]:
     used". Repeats in a row count once. ``Finish`` is left out.
     """
     asked = [kind for kind, _ in groupby(kind for kind in kinds if kind != ANSWER)]
-    first = f"sequence: {' > '.join(asked)}" if asked else "(none)"
+    first = f"sequence: {' > '.join(asked)}" if asked else "answers at once"
     return [first, *dict.fromkeys(asked), *([REFLECT] if reflected else [])]
 
 

@@ -33,7 +33,7 @@ from graphmem.models import Episode
 from graphmem.models.episodes import card_content
 from graphmem.seeding.formats import HEAD, Format, Origin, Record, Refused
 from graphmem.seeding.jsonl import record
-from graphmem.seeding.reading import BOM, Limits, Values, constant, lines
+from graphmem.seeding.reading import BOM, Limits, Values, constant, lines, reason_of, refusal
 
 VERSION = 1
 """Highest supported version of a file; files without a version are older."""
@@ -322,8 +322,7 @@ def _of_lines(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, None, Any
         try:
             form = exact(line.decode())
         except (ValueError, RecursionError) as error:
-            problem = f"is damaged, or not JSON: {error}"
-            form = ValidationError("line", line[:200].decode("utf-8", "replace"), problem)
+            form = refusal("line", line, reason_of(error, "is damaged, or not JSON: "))
         yield number, None, form
 
 

@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from graphmem.errors import SeedingError
-from graphmem.seeding.formats import HEAD, formats
+from graphmem.seeding.formats import GZIP, HEAD, formats
 from graphmem.seeding.reading import Limits
 
 ENDINGS = (".json", ".jsonl", ".ndjson", ".eval", ".traj")
 """Files with these endings, in a folder, are logs."""
 MIXED = (".txt", ".csv")
 """Files with these endings, in a folder, are logs if a format recognises them."""
-GZIP = b"\x1f\x8b"
 _DEFAULT = Limits()
 _SMALL = 10_000_000
 """Bytes that any packed file may become."""

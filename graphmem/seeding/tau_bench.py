@@ -76,7 +76,7 @@ def strategies(tools: list[str]) -> list[str]:
     used".
     """
     writing = [name for name, _ in groupby(tool for tool in tools if tool.startswith(WRITING))]
-    first = f"writes: {' > '.join(writing)}" if writing else "(none)"
+    first = f"writes: {' > '.join(writing)}" if writing else "writes: nothing"
     return [first, *dict.fromkeys(tools)]
 
 

@@ -21,7 +21,7 @@ from graphmem.ids import canonical_json
 from graphmem.models import MAX_TEXT, Step
 from graphmem.seeding import chats
 from graphmem.seeding.formats import HEAD, Unsettled
-from graphmem.seeding.reading import BOM, Limits, Values, constant, lines
+from graphmem.seeding.reading import BOM, Limits, Values, constant, lines, reason_of, refusal
 
 AGENT, TOOL, MODEL, OTHER = "agent", "tool", "model", "other"
 """Kinds of spans."""
@@ -326,7 +326,7 @@ def _line(line: bytes) -> Any:
     try:
         return json.loads(line, parse_constant=constant)
     except ValueError as error:
-        raise ValidationError("line", line[:200].decode("utf-8", "replace"), str(error)) from None
+        raise refusal("line", line, reason_of(error)) from None
 
 
 def _object(value: Any) -> dict[str, Any]:

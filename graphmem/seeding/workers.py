@@ -28,9 +28,9 @@ from typing import BinaryIO, NamedTuple
 from graphmem.episodes.rows import Prepared
 from graphmem.errors import GraphMemError, SeedingError, StorageError, ValidationError
 from graphmem.forks import Scratch
-from graphmem.seeding.formats import HEAD
+from graphmem.seeding.formats import GZIP, HEAD
 from graphmem.seeding.parts import Item, Part, Read, Terms, format_of, read
-from graphmem.seeding.sources import GZIP, Source
+from graphmem.seeding.sources import Source
 
 Workers = int | Executor
 MOST = 1_000

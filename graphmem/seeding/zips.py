@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, Self, cast
 
 from graphmem.errors import SeedingError, ValidationError
-from graphmem.seeding.reading import DamagedError, Limits
+from graphmem.seeding.reading import DamagedError, Limits, reason_of
 
 MAGIC = b"PK\x03\x04"
 """How a zip file begins."""
@@ -62,7 +62,7 @@ class Members:
             self._zip = zipfile.ZipFile(self._file)
         except (zipfile.BadZipFile, OSError, EOFError, ValueError, NotImplementedError) as error:
             self._file.close()
-            raise DamagedError(f"the zip file is cut off or damaged: {error}") from error
+            raise DamagedError(reason_of(error, "the zip file is cut off or damaged: ")) from error
         except BaseException:
             self._file.close()
             raise
@@ -118,7 +118,7 @@ class Members:
         try:
             packed = self._zstd(info) if info.compress_type == _ZSTD else self._zip.open(info)
         except _damages() as error:
-            raise DamagedError(f"{name} is damaged: {error}") from error
+            raise DamagedError(reason_of(error, f"{name} is damaged: ")) from error
         return io.BufferedReader(_Member(self, name, cast(BinaryIO, packed)))
 
     def count(self, size: int) -> None:
@@ -214,7 +214,7 @@ class _Member(io.RawIOBase):
         try:
             data = self._content.read(len(target))
         except _damages() as error:
-            raise DamagedError(f"{self._name} is damaged: {error}") from error
+            raise DamagedError(reason_of(error, f"{self._name} is damaged: ")) from error
         self._members.count(len(data))
         target[: len(data)] = data
         return len(data)

@@ -28,6 +28,7 @@ from tests.seeding.test_reading import json_values
 PYTHON = re.compile(
     r"\w+Error\b|NoneType|has no attribute|\w object\b.*\bnot|not subscriptable|not iterable"
     r"|unhashable|indices must|could not convert|instance of|<class|datetime\.|got b'|_List|_Object"
+    r"|codec can't|\[Errno"
 )
 """What Python says, and no log does."""
 

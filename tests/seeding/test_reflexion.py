@@ -138,7 +138,7 @@ def test_whether_it_came_to_an_answer_never_becomes_a_strategy() -> None:
     names = ["sequence: Search > Lookup > Search", "Search", "Lookup"]
     assert strategies(kinds, reflected=False) == strategies(kinds[:-1], reflected=False) == names
     assert strategies(kinds, reflected=True) == [*names, "reflect"]
-    assert strategies(["Finish"], reflected=True) == ["(none)", "reflect"]
+    assert strategies(["Finish"], reflected=True) == ["answers at once", "reflect"]
 
 
 def test_a_line_in_an_observation_is_not_taken_for_a_part() -> None:

@@ -184,7 +184,7 @@ def test_tau_bench_maps_a_run() -> None:
 
 
 def test_tau_bench_collapses_repeats_of_writing_tools() -> None:
-    assert strategies(["get_x", "think"]) == ["(none)", "get_x", "think"]
+    assert strategies(["get_x", "think"]) == ["writes: nothing", "get_x", "think"]
     assert strategies(["update_a", "get_x", "update_a", "send_b", "update_a"]) == [
         "writes: update_a > send_b > update_a",
         "update_a",
@@ -329,6 +329,13 @@ def test_unknown_content_asks_for_a_format(memory: Memory, tmp_path: Path) -> No
         seeded(memory, tmp_path / "other.json")
     with pytest.raises(SeedingError, match="no such file"):
         seeded(memory, tmp_path / "missing.json")
+    for content, reason in (
+        (gzip.compress(gzip.compress(b"[]")), "is packed by gzip twice; unpack it once"),
+        *(('{"task": "t"}'.encode(wide), "save it as UTF-8") for wide in ("utf-16", "utf-32-be")),
+    ):
+        (tmp_path / "strange.log").write_bytes(content)
+        with pytest.raises(SeedingError, match=reason):
+            seeded(memory, tmp_path / "strange.log")
     for name in ("README.md", ".DS_Store"):
         (tmp_path / name).write_text("no log")
     for named in (tmp_path, tmp_path / "*.json"):  # nobody named the file

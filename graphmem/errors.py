@@ -94,6 +94,8 @@ class GraphMemError(Exception):
     """Base of all errors of this library; as a text it is printable and has no password."""
 
     retryable = False
+    remedy = ""
+    """What helps, in a few words, or a command."""
 
     def __str__(self) -> str:
         return printable(without_passwords(super().__str__()))

@@ -98,4 +98,4 @@ def _memory(memory: Memory) -> list[Finding]:
 
 
 def _remedy(error: GraphMemError) -> str:
-    return "try again" if error.retryable else "see the message"
+    return error.remedy or ("try again" if error.retryable else "see the message")

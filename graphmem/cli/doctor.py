@@ -56,4 +56,6 @@ def _tell(loss: LossReport) -> None:
         return
     for problem in loss.problems:
         click.echo(f"accepted: {cell(problem)}")
+    for path in loss.kept:
+        click.echo(f"kept: {cell(path)}, until you remove it")
     click.echo("next: graphmem upkeep rebuild, then graphmem verify")

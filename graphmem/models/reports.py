@@ -195,3 +195,5 @@ class LossReport(Output):
     problems: tuple[str, ...]
     transactions: int
     """Acknowledged transactions that are known to be missing from the log."""
+    kept: tuple[str, ...] = ()
+    """Damaged files, which stay in the folder under these names until you remove them."""

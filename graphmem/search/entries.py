@@ -57,7 +57,7 @@ class EntrySearch:
         index = self._similarity.fresh(wanted)
         if index is None:
             return
-        vector, size, done = self._similarity.vector(wanted), _FIRST, 0
+        vector, size, done = self._similarity.vector(wanted, index), _FIRST, 0
         while True:
             found = index.exactly(label, vector, size)
             end = len(found)

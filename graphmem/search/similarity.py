@@ -105,7 +105,7 @@ class Similarity:
         if index is None:
             return []
         hits: list[Hit] = []
-        vector, said = self.vector(asked), words(asked)
+        vector, said = self.vector(asked, index), words(asked)
         found = index.hits(vector, said, limit)
         if view.agents is not None:
             for label, (near, matching) in found.items():
@@ -134,7 +134,7 @@ class Similarity:
         index = self.fresh(asked)
         if index is None:
             return []
-        vector = self.vector(asked)
+        vector = self.vector(asked, index)
         found = index.near(label, vector, LINKS)
         if view.agents is None:
             return found
@@ -189,11 +189,16 @@ class Similarity:
             return self.embedder.thresholds.relevant(self._index.count(label))
         return self.embedder.thresholds.relevant(found if found < limit else _UNSEEN)
 
-    def vector(self, text: str) -> Vector:
-        """Return the vector of a searched text: shape (dimensions,), of length 1."""
+    def vector(self, text: str, index: SearchIndex | None = None) -> Vector:
+        """Return the vector of a searched text: shape (dimensions,), of length 1.
+
+        The text may be that of a known task or strategy, whose vector an index has.
+        """
         vector = self._asked.get(text)
         if vector is None:
-            vector = self.embedder.embed([text])[0]
+            vector = None if index is None else index.known(text)
+            if vector is None:
+                vector = self.embedder.embed([text])[0]
             if len(self._asked) >= _KEPT:
                 self._asked.clear()
             self._asked[text] = vector
@@ -326,7 +331,7 @@ class Similarity:
             embedder = self.embedder
             self._check(embedder, stored)
             index = self._graph.store.index(self._graph.ns)
-            if asked is not None and not self._asked:
+            if asked is not None and self._index is None:
                 with ThreadPoolExecutor(1) as beside:
                     made = beside.submit(self.vector, asked)
                     index.open(embedder.name, embedder.dimensions)

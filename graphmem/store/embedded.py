@@ -25,8 +25,8 @@ from graphmem.errors import NotAMemoryError, StorageError, StoreError
 from graphmem.forks import UNFORKED, Scratch, in_child, keep
 from graphmem.store.embedded_errors import translated
 from graphmem.store.embedded_files import (
+    DAMAGED,
     GRAPH,
-    accept_loss,
     check_folder,
     holds_graph,
     holds_log,
@@ -38,6 +38,7 @@ from graphmem.store.embedded_files import (
 from graphmem.store.embedded_later import leave
 from graphmem.store.embedded_lease import Lease, Leases
 from graphmem.store.embedded_locks import can_be_given, readers_of
+from graphmem.store.embedded_loss import accept_loss
 from graphmem.store.embedded_query import Asker
 from graphmem.store.embedded_rows import rows, run
 from graphmem.store.embedded_sessions import (
@@ -282,7 +283,7 @@ class EmbeddedStore:
                     remove_left(writer.folder)
         finally:
             writer.leave()
-        return True
+        return not (self.folder and any(self.folder.glob(f"{DAMAGED}*")))
 
     def readers(self) -> tuple[str, ...]:
         """Return the other processes that have a snapshot."""

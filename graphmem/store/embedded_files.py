@@ -15,6 +15,8 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,7 +24,8 @@ import kglite
 
 from graphmem.errors import NotAMemoryError, StorageError, StoreError, shown
 from graphmem.forks import UNFORKED
-from graphmem.store.embedded_errors import locked, translated
+from graphmem.store.embedded_columns import opened, remove_left_columns
+from graphmem.store.embedded_errors import full, locked, translated
 from graphmem.store.embedded_locks import (
     READERS,
     locked_file,
@@ -32,6 +35,7 @@ from graphmem.store.embedded_locks import (
 from graphmem.store.embedded_log import UnknownLogError, replay
 from graphmem.store.manifest import (
     FIRST_FRAME,
+    HEAD,
     LOG_HEADER,
     MANIFEST,
     Manifest,
@@ -39,6 +43,7 @@ from graphmem.store.manifest import (
     Print,
     Scan,
     frame_at,
+    incomplete,
     number_at,
     print_of,
     read_manifest,
@@ -50,9 +55,12 @@ from graphmem.store.port import Loss
 
 GRAPH = "graph.kgl"
 LOG = "graph.kgl-wal"
-_LEFT = (f"{LOG}.torn-*", f"{GRAPH}.tmp.*", f"{MANIFEST}.tmp")
+_LEFT = (f"{LOG}.torn-*", f"{LOG}.tmp", f"{GRAPH}.tmp.*", f"{MANIFEST}.tmp")
 """What a killed process leaves; it can contain what was erased since."""
-_QUARANTINED = f"{LOG}.quarantine-*"
+QUARANTINED = f"{LOG}.quarantine-*"
+"""Parts of a log that the engine could not read."""
+DAMAGED = f"{LOG}.damaged-"
+"""How the names begin under which damaged logs are kept, for people."""
 ASIDE = f"{LOG}.aside"
 """The log while it is written into the graph, and thereby into a new log.
 
@@ -75,10 +83,6 @@ RARELY = 16.0
 """How many times as long as a checkpoint takes there is none, unless the log grows fast."""
 _WRITTEN = 100e6
 """Bytes of a graph file that are written in a second, where none was written yet."""
-_REMEDY = (
-    "restore a backup (graphmem restore), or go on with what is there: graphmem doctor "
-    "--accept-loss"
-)
 
 _log = logging.getLogger(__name__)
 
@@ -252,8 +256,8 @@ def open_writer(folder: Path, durable: Any, before: Callable[[], None]) -> kglit
 
 
 def _opened(folder: Path, durable: Any) -> kglite.Session:
-    with translated(path=folder / GRAPH), UNFORKED.lock:
-        return kglite.open_session(str(folder / GRAPH), durable=durable, auto_checkpoint_wal_mib=0)
+    with translated(path=folder / GRAPH):
+        return opened(str(folder / GRAPH), durable=durable, auto_checkpoint_wal_mib=0)
 
 
 def _replayed(folder: Path, session: kglite.Session) -> bool:
@@ -269,8 +273,8 @@ def _replayed(folder: Path, session: kglite.Session) -> bool:
         with UNFORKED.lock:
             session.sync()
         manifest = read_manifest(folder)
-        if manifest:  # the end of the new log is another one
-            replace(manifest, mark=Mark()).write(folder)
+        if manifest:  # from now on the new log is the one that counts
+            replace(manifest, mark=scan(folder / LOG, Mark()).mark).write(folder)
         aside.unlink()
         sync_folder(folder)
     return True
@@ -293,7 +297,9 @@ def found(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         where = error.filename or folder
-        raise StorageError(f"cannot read {where}: {error.strerror or error}") from error
+        why = error.strerror or error
+        cannot = "the disk is full: cannot write" if full(error) else "cannot read"
+        raise StorageError(f"{cannot} {where}: {why}") from error
 
 
 def _mend(folder: Path) -> None:
@@ -302,24 +308,45 @@ def _mend(folder: Path) -> None:
     A log that goes with the graph file is set aside, for :func:`_replayed`.
     """
     remove_left(folder)
-    _restore(folder)
     manifest = read_manifest(folder)
-    log = complete(folder, folder, manifest)
-    if log and log.end < log.size:
+    found = complete(folder, folder, manifest)
+    if found is None:
+        return
+    name, log = found
+    settle_aside(folder, name)
+    if log.end < log.size:
         cut(folder / LOG, log)
     graph = print_of(folder / GRAPH)
-    if log and log.frames and graph and (manifest is None or manifest.graph == graph):
+    if log.frames and graph and (manifest is None or manifest.graph == graph):
         (folder / LOG).replace(folder / ASIDE)
 
 
-def _restore(folder: Path) -> None:
-    """Put a log back that a killed process had set aside."""
-    with contextlib.suppress(FileNotFoundError):
-        (folder / ASIDE).replace(folder / LOG)
+def settle_aside(folder: Path, name: str) -> None:
+    """Put the log back that a killed process had set aside; remove it if another log counts."""
+    aside = folder / ASIDE
+    if name == ASIDE:
+        aside.replace(folder / LOG)
+    elif aside.exists():
+        log = scan(aside, Mark())
+        if log.size and not log.whole:
+            kept = keep_damaged(folder, ASIDE)
+            _log.warning("%s; it is kept as %s, and not needed", log.told(aside), kept.name)
+        aside.unlink()
+
+
+def keep_damaged(folder: Path, name: str) -> Path:
+    """Give a damaged file a further name, under which nobody removes it; return that."""
+    now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    for number in count(1):
+        kept = folder / f"{DAMAGED}{now}-{number}"
+        if not kept.exists():
+            break
+    link(folder / name, kept)
+    return kept
 
 
 def remove_left(folder: Path) -> None:
-    """Remove what killed processes left beside the files, and as copies of snapshots."""
+    """Remove what killed processes left beside the files, and as copies and columns of graphs."""
     for pattern in _LEFT:
         for left in folder.glob(pattern):
             left.unlink(missing_ok=True)
@@ -327,6 +354,7 @@ def remove_left(folder: Path) -> None:
         with contextlib.suppress(OSError), locked_file(copy / _HELD) as free:
             if free:
                 shutil.rmtree(copy, ignore_errors=True)
+    remove_left_columns()
 
 
 def cut(path: Path, log: Scan) -> None:
@@ -338,29 +366,86 @@ def cut(path: Path, log: Scan) -> None:
         os.fsync(file.fileno())
 
 
-def complete(folder: Path, copy: Path, manifest: Manifest | None) -> Scan | None:
+def link(file: Path, name: Path) -> None:
+    """Give a file another name, or copy it: it is replaced, never changed in place."""
+    try:
+        name.hardlink_to(file)
+    except OSError:  # on another disk, of another user, or not supported
+        shutil.copyfile(file, name)
+
+
+Log = tuple[str, Scan]
+"""The name of a log in its folder, and what is in it."""
+
+
+def complete(folder: Path, copy: Path, manifest: Manifest | None) -> Log | None:
     """Return the log of files, or of their copy; raise if they are not what the manifest says."""
-    log = _scanned(copy, manifest)
-    loss = _loss(folder, manifest, print_of(copy / GRAPH), log)
+    log = log_of(folder, copy, manifest)
+    loss = loss_of(folder, manifest, print_of(copy / GRAPH), log)
     if loss.problems:
-        raise StorageError(f"{folder} is not complete: {'; '.join(loss.problems)}; {_REMEDY}")
+        raise incomplete(f"{folder} is not complete: {'; '.join(loss.problems)}")
     return log
 
 
-def _scanned(folder: Path, manifest: Manifest | None) -> Scan | None:
-    try:
-        return scan(folder / LOG, manifest.mark if manifest else Mark())
-    except FileNotFoundError:
-        return None
+def log_of(folder: Path, copy: Path, manifest: Manifest | None) -> Log | None:
+    """Return the log that counts: the one set aside, unless only the other has what it must.
+
+    Raises:
+        StorageError: it is of another version of the engine.
+    """
+    mark = manifest.mark if manifest else Mark()
+    found = None
+    for name in (ASIDE, LOG):
+        try:
+            log = scan(copy / name, mark)
+        except FileNotFoundError:
+            continue
+        enough = log.known is not None if mark.transactions else log.frames > 0
+        if found is None or enough or not (mark.transactions or found[1].frames):
+            found = name, log
+        if enough:
+            break
+    if found:
+        _check_version(folder, *found)
+    return found
 
 
-def _loss(folder: Path, manifest: Manifest | None, graph: Print | None, log: Scan | None) -> Loss:
+def _check_version(folder: Path, name: str, log: Scan) -> None:
+    if not log.beheaded and log.head != HEAD and not _readable(log.head):
+        raise StorageError(
+            f"{folder / name} is of another version of the engine (form {log.head[-1]}), and was "
+            "left as it is: open the memory with the version of graphmem that wrote it; if no "
+            "other ever did, the file is damaged: move it away, and go on without what it holds: "
+            "graphmem doctor --accept-loss"
+        )
+
+
+@cache
+def _readable(head: bytes) -> bool:
+    """Return whether the engine that is installed reads logs that begin so."""
+    with scratch_folder() as scratch:
+        (scratch / LOG).write_bytes(head)
+        try:
+            abandon(opened(str(scratch / GRAPH), durable="normal"))
+        except (OSError, RuntimeError, ValueError, kglite.KgError):
+            return False
+    return True
+
+
+def loss_of(
+    folder: Path, manifest: Manifest | None, graph: Print | None, found: Log | None
+) -> Loss:
+    """Return what the files lack, by the manifest."""
+    name, log = found or (LOG, None)
+    told = log.told(folder / name) if log else f"{folder / name} is missing"
     problems = [
-        f"a part of its log was set aside ({aside.name})" for aside in folder.glob(_QUARANTINED)
+        f"a part of its log was set aside ({aside.name})" for aside in folder.glob(QUARANTINED)
     ]
+    if log and log.beheaded:
+        problems.append(told)
     if manifest is None:
-        if log and log.end < log.size and not log.tail:
-            problems.append(f"its log is damaged at byte {log.end:,}, before other transactions")
+        if log and log.end < log.size and not log.tail and not log.beheaded:
+            problems.append(told)
         return Loss(tuple(problems), 0)
     if manifest.saving and graph is not None and graph != manifest.graph:
         return Loss(tuple(problems), 0)  # the new graph file contains all of the log
@@ -378,53 +463,15 @@ def _loss(folder: Path, manifest: Manifest | None, graph: Print | None, log: Sca
     if acknowledged and (log is None or log.known is None):
         frames = log.frames if log else 0
         lost = acknowledged - frames if frames < acknowledged else acknowledged
-        problems.append(
-            f"its log lacks {lost:,} of the {acknowledged:,} transactions that were acknowledged "
-            f"since checkpoint {manifest.checkpoint}"
+        lacks = (
+            f"lacks {lost:,} of the {acknowledged:,} transactions that were acknowledged since "
+            f"checkpoint {manifest.checkpoint}"
         )
+        problems.append(f"its log {lacks}" if log and log.beheaded else f"{told}: it {lacks}")
         return Loss(tuple(problems), lost)
     if log and log.first and manifest.position is not None and log.first != manifest.position + 1:
         problems.append("its log is that of another graph file")
     return Loss(tuple(problems), 0)
-
-
-def accept_loss(folder: Path) -> Loss:
-    """Make a memory of the files that are there; return what they lack.
-
-    Raises:
-        LockedError: another process writes.
-        StorageError: there is nothing to go on with.
-    """
-    with unused(folder) as free:
-        if not free:
-            raise locked(owner_of(folder))
-        _restore(folder)
-        problems: tuple[str, ...] = ()
-        try:
-            manifest = read_manifest(folder)
-        except StorageError:
-            manifest, problems = None, ("its manifest is damaged",)
-        log, graph = _scanned(folder, manifest), print_of(folder / GRAPH)
-        loss = _loss(folder, manifest, graph, log)
-        loss = replace(loss, problems=problems + loss.problems)
-        if not loss.problems:
-            return loss
-        unfit = log and log.frames and not _fits(folder, log)
-        for aside in folder.glob(_QUARANTINED):
-            aside.unlink()
-        if log and log.end < log.size:
-            cut(folder / LOG, log)
-        if unfit:
-            (folder / LOG).unlink()
-            lost = max(loss.transactions, manifest.mark.transactions if manifest else 0)
-            problems = (*loss.problems, "its log continues another graph file, and was removed")
-            loss, log = Loss(problems, lost), None
-        mark = log.mark if log else Mark()
-        accepted = replace(
-            manifest or Manifest(), saving=False, graph=graph, position=None, mark=mark
-        )
-        accepted.write(folder)
-        return loss
 
 
 def write_backup(session: kglite.Session, folder: Path) -> tuple[int, int]:
@@ -455,30 +502,6 @@ def write_backup(session: kglite.Session, folder: Path) -> tuple[int, int]:
     except OSError as error:
         raise StorageError(f"cannot write {folder}: {error.strerror or error}") from error
     return graph.bytes if graph else 0, session.node_count()
-
-
-def _fits(folder: Path, log: Scan) -> bool:
-    """Return whether kglite can read the graph file with the log; it changes a copy only.
-
-    Raises:
-        StorageError: it cannot read the graph file.
-    """
-    with scratch_folder() as scratch:
-        for name in (GRAPH, LOG):
-            if (folder / name).exists():
-                shutil.copyfile(folder / name, scratch / name)
-        cut(scratch / LOG, log)
-        try:
-            with UNFORKED.lock:
-                kglite.open_session(str(scratch / GRAPH), durable="normal").close()
-        except RuntimeError:
-            return False
-        except (kglite.FileFormatError, kglite.FileError) as error:
-            raise StorageError(
-                f"{folder / GRAPH} is damaged: {error}; restore a backup, or move it away and try "
-                "again with the log alone"
-            ) from error
-    return True
 
 
 @contextlib.contextmanager

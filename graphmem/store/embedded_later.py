@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 import kglite
 
-from graphmem.errors import GraphMemError, shown
+from graphmem.errors import GraphMemError, QueryError, shown
 from graphmem.forks import UNFORKED
 from graphmem.store.embedded_locks import waited_for
 from graphmem.store.embedded_rows import run
@@ -25,6 +25,9 @@ from graphmem.store.queries import Query, procedure
 LATER = "graph.kgl-later"
 
 _log = logging.getLogger(__name__)
+
+_WRONG = (QueryError, TypeError, OverflowError)
+"""Raised for a statement that was left with values that nobody leaves: the file is damaged."""
 
 Left = tuple[Query, dict[str, Any]]
 """A statement with its parameters."""
@@ -51,7 +54,7 @@ def count_in(folder: Path, session: kglite.Session) -> None:
             with waited_for(folder / LATER, "rb") as file:
                 statements = _left(file)
             for query, params in statements:
-                with contextlib.suppress(GraphMemError):
+                with contextlib.suppress(GraphMemError, *_WRONG):
                     run(session.execute, query, params)
 
 
@@ -62,8 +65,11 @@ def take_over(folder: Path, session: kglite.Session) -> None:
             return
         with waited_for(folder / LATER, "rb") as file:
             statements = _left(file)
-            if statements:
-                _run(session, statements)
+            try:
+                if statements:
+                    _run(session, statements)
+            except _WRONG as error:  # and would be the next time
+                _log.info("%s is dropped: %s", shown(str(folder / LATER)), error)
             (folder / LATER).unlink()
     except (OSError, kglite.KgError, GraphMemError) as error:  # the next one tries again
         _log.info("%s: %s", shown(str(folder / LATER)), error)
@@ -92,6 +98,6 @@ def _lines(file: BinaryIO) -> Iterator[Left]:
             left = json.loads(line)
             query = procedure(left["procedure"])
             query.bind(left["params"])
-        except (ValueError, TypeError, KeyError, GraphMemError):
-            continue  # it is empty, was cut off, or is of another version
+        except (ValueError, TypeError, LookupError, RecursionError, GraphMemError):
+            continue  # it is empty, was cut off, is damaged, or of another version
         yield query, left["params"]

@@ -20,11 +20,9 @@ from typing import Any
 import kglite
 
 from graphmem.store.embedded_rows import rows
-from graphmem.store.manifest import FIRST_FRAME, FRAME
+from graphmem.store.manifest import FIRST_FRAME, FRAME, HEAD
 from graphmem.store.paging import pages
 
-_KNOWN = b"KWAL\x0d"
-"""How a log begins whose form is known."""
 _GONE, _NODE, _EDGES = 1, 5, 6
 """The changes of a transaction: a node is removed, has a state, or two nodes have these edges."""
 _INTEGER, _FLOAT, _TEXT, _TRUTH, _NULL, _LIST = 1, 2, 3, 4, 7, 13
@@ -111,7 +109,7 @@ def replay(log: Path, session: kglite.Session) -> None:
 def _parts(log: Path) -> Iterator[Changes]:
     """Yield what a log changes, in parts that bound the memory."""
     with log.open("rb") as file:
-        if file.read(FIRST_FRAME) != _KNOWN:
+        if file.read(FIRST_FRAME) != HEAD:
             raise UnknownLogError("it is of another form")
         changes, taken = Changes(), 0
         while head := file.read(FRAME.size):

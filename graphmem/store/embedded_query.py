@@ -27,6 +27,7 @@ import kglite
 from graphmem.errors import QueryError, StoreError
 from graphmem.forks import UNFORKED, in_child
 from graphmem.store import query_child
+from graphmem.store.embedded_columns import remove_columns
 from graphmem.store.port import Limits, Rows
 from graphmem.store.query_child import LENGTH
 
@@ -110,6 +111,7 @@ class _Worker:
         self.process.kill()
         self.forget()
         self.process.wait()
+        remove_columns(self.process.pid)
 
     def forget(self) -> None:
         """Close this process's ends of the pipes."""

@@ -14,6 +14,7 @@ from pathlib import Path
 import tantivy
 
 from graphmem.arrays import NDArray, np, product
+from graphmem.forks import UNFORKED
 from graphmem.store.embedded_entries import EmbeddedEntries
 from graphmem.store.embedded_files import VECTORS
 from graphmem.store.embedded_vectors import VectorIndex
@@ -121,18 +122,20 @@ class _Words:
             committing.result()
 
     def _commit(self, waiting: Iterable[tuple[int, str | None]]) -> None:
-        writer = self._index.writer(_HEAP, 1)
-        for place, text in waiting:
-            if text is None:
-                writer.delete_documents_by_term("place", place)
-            else:
-                document = tantivy.Document()
-                document.add_unsigned("place", place)
-                document.add_text("words", " ".join(words(text)))
-                writer.add_document(document)
-        writer.commit()
-        writer.wait_merging_threads()
-        self._index.reload()
+        # A writer starts threads; in a child forked meanwhile glibc can free their memory twice.
+        with UNFORKED.lock:
+            writer = self._index.writer(_HEAP, 1)
+            for place, text in waiting:
+                if text is None:
+                    writer.delete_documents_by_term("place", place)
+                else:
+                    document = tantivy.Document()
+                    document.add_unsigned("place", place)
+                    document.add_text("words", " ".join(words(text)))
+                    writer.add_document(document)
+            writer.commit()
+            writer.wait_merging_threads()
+            self._index.reload()
 
     def search(self, asked: Sequence[str], limit: int) -> list[tuple[int, float]]:
         """Return places and scores (BM25) of texts with any of the words ``asked``."""
@@ -282,6 +285,13 @@ class EmbeddedIndex(VectorIndex):
             if len(rows) and (np.diff(rows) == 1).all():
                 return there, table.matrix[rows[0] : rows[-1] + 1]
             return there, table.matrix[rows]
+
+    def known(self, text: str) -> Matrix | None:
+        """Return the vector of the text of a node, if it has one."""
+        with self._lock:
+            table = self._opened_table()
+            row = table.row(digest(text))
+            return None if row < 0 else table.matrix[row].copy()
 
     def tidy(self) -> None:
         """Drop the texts and vectors of removed nodes and entries, on disk as well."""

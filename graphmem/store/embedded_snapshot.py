@@ -15,6 +15,7 @@ import kglite
 
 from graphmem.errors import LockedError, StorageError, StoreError
 from graphmem.forks import UNFORKED
+from graphmem.store.embedded_columns import opened
 from graphmem.store.embedded_errors import translated
 from graphmem.store.embedded_files import (
     ASIDE,
@@ -25,6 +26,7 @@ from graphmem.store.embedded_files import (
     cut,
     found,
     holds_log,
+    link,
     scratch_folder,
     signature_of,
     stat_of,
@@ -93,8 +95,8 @@ def _snapshot(folder: Path) -> Snapshot | None:
     if before and not holds_log(folder):
         with graph.open("rb") as file:
             complete(folder, folder, manifest)
-            with translated(path=graph), UNFORKED.lock:
-                session = kglite.open_session(_alone(graph, file))
+            with translated(path=graph):
+                session = opened(alone(graph, file))
         unchanged = stat_of(graph) == before and not holds_log(folder)
         return Snapshot(session) if unchanged else None
     if not before and not (folder / LOG).exists() and not manifest:
@@ -103,18 +105,22 @@ def _snapshot(folder: Path) -> Snapshot | None:
         # Copy the log first: a checkpoint in between then contains all of that log, and the
         # changed graph file is noticed and the copy repeated.
         try:
-            _copy_log(folder, scratch / LOG)
+            _copy_logs(folder, scratch)
             if before:
-                _link(graph, scratch / GRAPH)
+                link(graph, scratch / GRAPH)
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise StorageError(f"cannot copy {folder} to read it: {error.strerror}") from error
+            where = error.filename or folder
+            raise StorageError(f"cannot copy {where} to read it: {error.strerror}") from error
         if stat_of(graph) != before:
             return None
         copied = complete(folder, scratch, manifest)
-        if copied and copied.end < copied.size:
-            cut(scratch / LOG, copied)
+        if copied:
+            name, log = copied
+            (scratch / name).replace(scratch / LOG)
+            if log.end < log.size:
+                cut(scratch / LOG, log)
         try:
             session = _with_log(scratch)
         except StoreError as error:
@@ -123,20 +129,20 @@ def _snapshot(folder: Path) -> Snapshot | None:
         return Snapshot(session, copied=True)
 
 
-def _copy_log(folder: Path, copy: Path) -> None:
-    """Copy the log, if there is one; a writer can set it aside and make a new one meanwhile."""
-    for log in (folder / ASIDE, folder / LOG, folder / ASIDE):
-        with contextlib.suppress(FileNotFoundError):
-            shutil.copyfile(log, copy)
-            return
+def _copy_logs(folder: Path, copy: Path) -> None:
+    """Copy what is there; a writer can set the log aside and make a new one meanwhile."""
+    for name in (ASIDE, LOG, ASIDE):
+        if not (copy / name).exists():
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copyfile(folder / name, copy / name)
 
 
 def _with_log(scratch: Path) -> kglite.Session:
     """Load copies of a graph file, if there is one, and of its log."""
     graph = scratch / GRAPH
     if graph.exists():
-        with graph.open("rb") as file, translated(path=graph), UNFORKED.lock:
-            session = kglite.open_session(_alone(graph, file))
+        with graph.open("rb") as file, translated(path=graph):
+            session = opened(alone(graph, file))
         try:
             if (scratch / LOG).exists():
                 replay(scratch / LOG, session)
@@ -145,19 +151,11 @@ def _with_log(scratch: Path) -> kglite.Session:
             del session
         else:
             return session
-    with translated(path=graph), UNFORKED.lock:
-        return kglite.open_session(str(graph), durable="normal", auto_checkpoint_wal_mib=0)
+    with translated(path=graph):
+        return opened(str(graph), durable="normal", auto_checkpoint_wal_mib=0)
 
 
-def _link(graph: Path, name: Path) -> None:
-    """Give a graph file another name, or copy it: it is replaced, never changed in place."""
-    try:
-        name.hardlink_to(graph)
-    except OSError:  # on another disk, of another user, or not supported
-        shutil.copyfile(graph, name)
-
-
-def _alone(graph: Path, file: BinaryIO) -> str:
+def alone(graph: Path, file: BinaryIO) -> str:
     """Return a path by which kglite reads an open graph file and looks for no log."""
     path = f"/proc/self/fd/{file.fileno()}"
     return path if Path(path).exists() else str(graph)

@@ -23,6 +23,8 @@ LOG_HEADER = 8
 """Bytes; a log without frames has at most 5."""
 FIRST_FRAME = 5
 """Where the first frame of a log begins."""
+HEAD = b"KWAL\x0d"
+"""How a log begins whose form is known; the last byte is the version of the form."""
 
 _FORMAT = "graphmem manifest 1"
 _SIZE = 1024
@@ -31,6 +33,7 @@ _MARK = struct.Struct("<QQQQII")
 FRAME = struct.Struct("<II")
 """What a frame of a log begins with: the length of its content, and a checksum."""
 _SAMPLED = 65_536
+_CUT_OFF = "it is cut off, or its length is wrong"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +126,21 @@ def read_manifest(folder: Path) -> Manifest | None:
         if manifest.mark.checkpoint != manifest.checkpoint:
             raise ValueError
     except (ValueError, KeyError, TypeError, struct.error) as error:
-        raise StorageError(
+        raise incomplete(
             f"{folder / MANIFEST} is damaged, so that nobody can tell whether the other files are "
-            "complete; restore a backup, or go on with what is there: graphmem doctor --accept-loss"
+            "complete"
         ) from error
     return manifest
+
+
+def incomplete(problem: str) -> StorageError:
+    """Return the error for files of which some are lost or damaged."""
+    error = StorageError(
+        f"{problem}; restore a backup (graphmem restore), or go on with what is there: "
+        "graphmem doctor --accept-loss"
+    )
+    error.remedy = "graphmem doctor --accept-loss, or restore a backup"
+    return error
 
 
 def write_mark(file: BinaryIO, mark: Mark, *, durable: bool) -> None:
@@ -165,10 +178,37 @@ class Scan:
     last: int | None = None
     tail: bool = True
     """What follows the last whole frame can be the torn end that a crash leaves."""
+    head: bytes = HEAD
+    """How the log begins; that of a shorter file is taken to be the beginning of a head."""
+    wrong: str = ""
+    """What is wrong with what follows the last whole frame."""
     mark: Mark = _NO_MARK
     """A mark at the end of the last whole frame."""
     known: int | None = None
     """Frames up to the mark that was looked for, if it is there."""
+
+    @property
+    def beheaded(self) -> bool:
+        """Whether it does not begin as a log does."""
+        return self.head[:4] != HEAD[:4]
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is a log without anything else."""
+        return self.end == self.size and not self.beheaded
+
+    def told(self, path: Path) -> str:
+        """Return what is wrong with the log at a path, where, and what before that is whole."""
+        number = f"{self.frames:,} transaction{'' if self.frames == 1 else 's'}"
+        if self.beheaded:
+            rest = f"the {number} after that" if self.frames else "nothing in it"
+            return f"{path} is damaged from byte 0 on: it has no head of a log; {rest} can be read"
+        if self.end < self.size:
+            return (
+                f"{path} is damaged from byte {self.end:,} on, in transaction {self.frames + 1:,}, "
+                f"where {self.wrong}; the {number} before that can be read"
+            )
+        return f"{path} ends at byte {self.end:,}, after {number}"
 
 
 def scan(log: Path, mark: Mark) -> Scan:
@@ -176,8 +216,11 @@ def scan(log: Path, mark: Mark) -> Scan:
     found = Scan()
     with log.open("rb") as file:
         found.size = os.fstat(file.fileno()).st_size
-        found.end = min(FIRST_FRAME, found.size)
-        file.seek(found.end)
+        head = file.read(FIRST_FRAME)
+        if len(head) < FIRST_FRAME:  # who made the log was killed
+            found.wrong = "its head is cut off"
+            return found
+        found.head, found.end = head, FIRST_FRAME
         while found.end + FRAME.size <= found.size:
             length, checksum = FRAME.unpack(file.read(FRAME.size))
             end = found.end + FRAME.size + length
@@ -185,6 +228,7 @@ def scan(log: Path, mark: Mark) -> Scan:
             content = file.read(length) if whole else b""
             if not whole or not length or zlib.crc32(content) != checksum:
                 found.tail = end >= found.size
+                found.wrong = "the checksum is another" if whole and length else _CUT_OFF
                 break
             found.frames += 1
             found.last = _number(content)
@@ -193,6 +237,8 @@ def scan(log: Path, mark: Mark) -> Scan:
             if (found.end, end, checksum) == (mark.start, mark.end, mark.checksum):
                 found.known = found.frames
             found.end = end
+        else:
+            found.wrong = _CUT_OFF
     return found
 
 

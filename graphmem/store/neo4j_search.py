@@ -34,6 +34,8 @@ class _ServerIndex:
         self._namespace = namespace
         self._embedder = ""
         self._dimensions = 0
+        self._counts: dict[str, int] = {}
+        """Nodes by label: a search needs their number several times, and a server counts them."""
 
     def open(self, embedder: str, dimensions: int) -> None:
         """Set the embedder whose vectors count, and their size."""
@@ -44,7 +46,7 @@ class _ServerIndex:
 
 
 class Neo4jIndex(_ServerIndex):
-    """The search index of one namespace's strategies and tasks."""
+    """The search index of one namespace's strategies and tasks, opened anew for each search."""
 
     def with_vectors(self, label: str, texts: Mapping[str, str]) -> set[str]:
         """Return the ids of nodes whose text has a vector of the right size."""
@@ -147,8 +149,10 @@ class Neo4jIndex(_ServerIndex):
 
     def count(self, label: str) -> int:
         """Return the number of nodes."""
-        query = procedure(f"search.count_{TEXTS[label]}")
-        return int(self._read(query, ns=self._namespace)[0]["nodes"])
+        if label not in self._counts:
+            query = procedure(f"search.count_{TEXTS[label]}")
+            self._counts[label] = int(self._read(query, ns=self._namespace)[0]["nodes"])
+        return self._counts[label]
 
     def vectors(self, label: str, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         """Return the vectors of nodes; vectors of another size are left out."""
@@ -166,6 +170,10 @@ class Neo4jIndex(_ServerIndex):
         there = [key for key in ids if key in vectors]
         empty = np.empty((0, self._dimensions), np.float32)
         return there, np.stack([vectors[key] for key in there]) if there else empty
+
+    def known(self, text: str) -> NDArray[np.float32] | None:  # noqa: ARG002
+        """Return None: to ask the server takes about as long as to make the vector."""
+        return None
 
     def _digest(self, text: str) -> str:
         """Return a digest of embedder and text, by which an outdated vector is noticed."""

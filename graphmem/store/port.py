@@ -91,6 +91,8 @@ class Loss:
     transactions: int = 0
     """Acknowledged ones that are known to be missing; those of a lost graph file are not counted,
     because the problem names them."""
+    kept: tuple[Path, ...] = ()
+    """What could not be read, for people who can: nobody reads or removes these files."""
 
 
 given_up: ContextVar[Event | None] = ContextVar("given_up", default=None)
@@ -369,6 +371,10 @@ class SearchIndex(Protocol):
 
     def matrix(self, label: str, ids: Sequence[str]) -> tuple[list[str], Vector]:
         """Return the nodes that have a vector, and their vectors as rows."""
+        ...
+
+    def known(self, text: str) -> Vector | None:
+        """Return the vector of the text of a node if it is at hand, so that nobody makes it."""
         ...
 
     def tidy(self) -> None:

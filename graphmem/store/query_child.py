@@ -112,6 +112,7 @@ def main() -> None:
 
     global _STATM  # noqa: PLW0603 - open before no file may be opened
     _STATM = _statm()
+    os.umask(0o077)  # the engine keeps columns of a large graph in files
     sink = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     if resource is not None:

@@ -181,6 +181,9 @@ class Upkeep:
     def accept_loss(self) -> LossReport:
         """Go on with the present files, if some are missing, damaged or older.
 
+        What can be read of a damaged log is kept. The damaged file stays in the folder, under
+        another name.
+
         Rebuild and verify the memory afterwards: derived numbers may count lost episodes.
 
         Raises:
@@ -188,7 +191,8 @@ class Upkeep:
             StorageError: the present files cannot be read.
         """
         loss = self._graph.store.accept_loss()
-        return LossReport(problems=loss.problems, transactions=loss.transactions)
+        kept = tuple(str(path) for path in loss.kept)
+        return LossReport(problems=loss.problems, transactions=loss.transactions, kept=kept)
 
     def relink(
         self,

@@ -313,6 +313,41 @@ def test_a_fork_waits_for_the_statements_of_other_threads(folder: str) -> None:
     assert run(WHILE_ASKING, surroundings, timeout=60) == ["done: [142857]"] * 4
 
 
+WHILE_INDEXING = """
+import os, sys, threading, time
+from graphmem.store.embedded_search import _Words
+
+words = _Words()
+for number in range(10_000):
+    words.add(number, f"text {number}")
+words.begin_commit()
+
+
+def adding():
+    for frame in sys._current_frames().values():
+        while frame:
+            if frame.f_code.co_name == "words":
+                return True
+            frame = frame.f_back
+
+
+while not adding() and not words._committing.done():
+    time.sleep(0.001)
+child = os.fork()
+if child == 0:
+    os.write(1, f"{words._index.searcher().num_docs}\\n".encode())
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+words.end_commit()
+"""
+
+
+def test_a_fork_waits_until_words_are_indexed(folder: str) -> None:
+    """That starts threads, whose memory a child forked meanwhile could free twice."""
+    surroundings = environment(folder, "default", Settings())
+    assert run(WHILE_INDEXING, surroundings) == ["10000"]
+
+
 WHILE_IMPORTING = """
 import faulthandler, os, sys, threading, time
 from graphmem import Memory, Settings

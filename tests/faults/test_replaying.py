@@ -100,7 +100,7 @@ def test_what_only_the_engine_understands_is_left_to_it(
         shutil.copytree(left, left.with_name("again"))
     with Memory.open(left) as memory:
         known = keys(memory)
-    monkeypatch.setattr(embedded_log, "_KNOWN", b"KWAL\xff")
+    monkeypatch.setattr(embedded_log, "HEAD", b"KWAL\xff")
     with pytest.raises(UnknownLogError):
         replay(left.with_name("again") / LOG, kglite.KnowledgeGraph().session())
     with Memory.open(left.with_name("again")) as memory:

@@ -1,0 +1,81 @@
+"""What the engine keeps of a large graph in the system's temporary folder is private, and goes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from graphmem import Episode, Memory, Step
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals and permissions of POSIX")
+
+READER = """
+import sys
+from graphmem import Memory
+memory = Memory.open(sys.argv[1])
+memory.query("MATCH (s:Step) RETURN count(s)")
+print("asked", flush=True)
+if sys.argv[2] == "waits":
+    sys.stdin.read()
+"""
+"""It leaves the memory open."""
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("large") / "memory.graph"
+    steps = [Step(action="look")] * 1_000
+    with Memory.open(str(folder)) as memory:
+        memory.learn_many(
+            Episode(task=f"task {number}", strategy="look", success=True, steps=steps)
+            for number in range(40)
+        )
+    return folder
+
+
+def reading(folder: Path, temporary: Path, then: str) -> subprocess.Popen[str]:
+    """Start a process that asks, and wait until it has."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", READER, str(folder), then],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(temporary)},
+    )
+    assert process.stdout
+    assert process.stdout.readline() == "asked\n"
+    return process
+
+
+def test_nothing_stays_of_a_process_that_ends_without_closing(large: Path, tmp_path: Path) -> None:
+    reading(large, tmp_path, "ends").communicate()
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_a_killed_process_leaves_is_private_and_removed_by_the_next_that_writes(
+    large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = reading(large, tmp_path, "waits")
+    loaded = list(tmp_path.iterdir())
+    assert loaded, "the graph is large enough for columns in files"
+    for there in loaded:
+        files = [file for file in there.rglob("*") if file.is_file()]
+        private = stat.S_IMODE(there.stat().st_mode) == 0o700
+        assert private or all(stat.S_IMODE(file.stat().st_mode) == 0o600 for file in files)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    left = list(tmp_path.iterdir())
+    assert left
+    for there in left:
+        os.utime(there, (time.time() - 3_600,) * 2)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with Memory.open(str(large)) as memory:
+        memory.learn("task 1", "look", success=True)
+        assert not [there for there in left if there.exists()]

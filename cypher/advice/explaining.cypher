@@ -39,6 +39,7 @@ RETURN 'policy' AS kind, p.id AS id, p.action_type + CASE WHEN p.action_spec IS 
 // name: explaining.find_text
 // doc: Heuristics, anti-patterns and rules with a given text (for an anti-pattern also its class of errors), by kind and id; those of all
 // doc: agents, or those of given ones on given types of tasks. General rules are of all agents.
+// option: own  those of given agents alone
 // param: text string, types list = null, limit integer = 21
 // returns: kind string, id string, text string, agent string, about string
 MATCH (h:Heuristic)
@@ -54,10 +55,11 @@ RETURN 'anti-pattern' AS kind, p.id AS id, p.text AS text, p.agent AS agent, p.e
 UNION ALL
 MATCH (r:Rule)
 WHERE r.ns = $ns AND r.text = $text
-OPTIONAL MATCH (r)<-[:LISTED]-(e:Episode)<-[:RAN]-(a:Agent)
-WITH r, sum(CASE WHEN a.name IN $agents AND ($types IS NULL OR e.type IN $types) THEN 1 ELSE 0 END) AS own
-WHERE $agents IS NULL OR own > 0
-WITH r ORDER BY r.id LIMIT $limit
+MATCH (r)<-[:LISTED]-(e:Episode)<-[:RAN]-(a:Agent)                                                              //? own
+WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)                                                //? own
+WITH DISTINCT r
+ORDER BY r.id
+LIMIT $limit
 RETURN 'rule' AS kind, r.id AS id, r.text AS text, null AS agent, coalesce(r.task, 'all tasks') AS about;
 
 // name: explaining.alike
@@ -179,12 +181,37 @@ WITH size(shares) AS groups, one.name AS name, one.text AS text, one.trials AS t
 RETURN name, text, trials, successes, wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper,
   groups;
 
-// name: explaining.listings
-// doc: The trials of a rule of a task: episodes that list it, with a score for or against it. Its verdict follows from them; without a
-// doc: verdict they count as for WORKS.
-// param: types list = null, sample integer = 5
-// returns: verdict string, trials integer, successes integer, times list, outcomes list, supporting list, opposing list, worked integer
+// name: explaining.sums_of_listings
+// doc: The verdict on a rule of a task, how many episodes with a score for or against it list it, and how many of them are trials and
+// doc: support it; how many trials have a date, the first date, and the last. Without a verdict they count as for WORKS.
+// param: types list = null
+// returns: verdict string, trials integer, successes integer, dated integer, first_at integer, last_at integer, worked integer
 // returns: praised integer, failed integer, blamed integer
+MATCH (r:Rule {id: $id})
+WITH r, r.ns AS ns WHERE ns = $ns
+MATCH (a:Agent)-[:RAN]->(e:Episode)-[l:LISTED]->(r)
+WHERE ($agents IS NULL OR a.name IN $agents) AND ($types IS NULL OR e.type IN $types)
+WITH e.id AS episode, e.score AS score, coalesce(e.ended_at, e.started_at) AS at, max(CASE WHEN l.as_success THEN 1 ELSE 0 END) AS success,
+  max(CASE WHEN l.as_success THEN 0 ELSE 1 END) AS mistake
+WITH at, CASE WHEN praised(score) THEN 1 ELSE 0 END AS praised, CASE WHEN blamed(score) THEN 1 ELSE 0 END AS blamed, success, mistake
+WITH sum(praised * success) AS worked, sum(praised) AS praised, sum(blamed * mistake) AS failed, sum(blamed) AS blamed,
+     count(CASE WHEN praised * success + blamed > 0 THEN at ELSE null END) AS dated,
+     min(CASE WHEN praised * success + blamed > 0 THEN at ELSE null END) AS first_at,
+     max(CASE WHEN praised * success + blamed > 0 THEN at ELSE null END) AS last_at,
+     count(CASE WHEN blamed * mistake + praised > 0 THEN at ELSE null END) AS avoid_dated,
+     min(CASE WHEN blamed * mistake + praised > 0 THEN at ELSE null END) AS avoid_first,
+     max(CASE WHEN blamed * mistake + praised > 0 THEN at ELSE null END) AS avoid_last
+WITH worked, praised, failed, blamed, dated, first_at, last_at, avoid_dated, avoid_first, avoid_last,
+     verdict(worked, praised, failed, blamed) AS verdict
+RETURN verdict, CASE verdict WHEN 'AVOID' THEN failed + praised ELSE worked + blamed END AS trials,
+  CASE verdict WHEN 'AVOID' THEN failed ELSE worked END AS successes, CASE verdict WHEN 'AVOID' THEN avoid_dated ELSE dated END AS dated,
+  CASE verdict WHEN 'AVOID' THEN avoid_first ELSE first_at END AS first_at,
+  CASE verdict WHEN 'AVOID' THEN avoid_last ELSE last_at END AS last_at, worked, praised, failed, blamed;
+
+// name: explaining.listings
+// doc: The latest trials of a rule of a task: episodes that list it, with a score for or against it.
+// param: verdict string, types list = null, sample integer = 5, most integer = 2000
+// returns: times list, outcomes list, supporting list, opposing list
 MATCH (r:Rule {id: $id})
 WITH r, r.ns AS ns WHERE ns = $ns
 MATCH (a:Agent)-[:RAN]->(e:Episode)-[l:LISTED]->(r)
@@ -192,25 +219,18 @@ WHERE ($agents IS NULL OR a.name IN $agents) AND ($types IS NULL OR e.type IN $t
 WITH e.id AS episode, e.score AS score, coalesce(e.ended_at, e.started_at) AS dated,
   coalesce(e.ended_at, e.started_at, e.recorded_at) AS at, max(CASE WHEN l.as_success THEN 1 ELSE 0 END) AS success,
   max(CASE WHEN l.as_success THEN 0 ELSE 1 END) AS mistake
+WITH episode, dated, at, CASE WHEN $verdict = 'AVOID' THEN (CASE WHEN blamed(score) THEN mistake ELSE 0 END)
+  ELSE (CASE WHEN praised(score) THEN success ELSE 0 END) END AS supports,
+  CASE WHEN $verdict = 'AVOID' THEN (CASE WHEN praised(score) THEN 1 ELSE 0 END)
+  ELSE (CASE WHEN blamed(score) THEN 1 ELSE 0 END) END AS opposes
+WHERE supports + opposes > 0
+WITH episode, dated, at, supports
 ORDER BY at DESC, episode DESC
-WITH episode, dated, CASE WHEN praised(score) THEN 1 ELSE 0 END AS praised, CASE WHEN blamed(score) THEN 1 ELSE 0 END AS blamed, success,
-  mistake
-WITH sum(praised * success) AS worked, sum(praised) AS praised, sum(blamed * mistake) AS failed, sum(blamed) AS blamed,
-     collect(CASE WHEN praised * success + blamed > 0 THEN dated ELSE null END) AS times,
-     collect(CASE WHEN praised * success + blamed > 0 AND dated IS NOT NULL THEN praised * success ELSE null END) AS outcomes,
-     collect(CASE WHEN praised * success > 0 THEN episode ELSE null END) AS supporting,
-     collect(CASE WHEN blamed > 0 THEN episode ELSE null END) AS opposing,
-     collect(CASE WHEN blamed * mistake + praised > 0 THEN dated ELSE null END) AS avoid_times,
-     collect(CASE WHEN blamed * mistake + praised > 0 AND dated IS NOT NULL THEN blamed * mistake ELSE null END) AS avoid_outcomes,
-     collect(CASE WHEN blamed * mistake > 0 THEN episode ELSE null END) AS avoid_supporting,
-     collect(CASE WHEN praised > 0 THEN episode ELSE null END) AS avoid_opposing
-WITH worked, praised, failed, blamed, times, outcomes, supporting, opposing, avoid_times, avoid_outcomes, avoid_supporting, avoid_opposing,
-     verdict(worked, praised, failed, blamed) AS verdict
-RETURN verdict, CASE verdict WHEN 'AVOID' THEN failed + praised ELSE worked + blamed END AS trials,
-  CASE verdict WHEN 'AVOID' THEN failed ELSE worked END AS successes, CASE verdict WHEN 'AVOID' THEN avoid_times ELSE times END AS times,
-  CASE verdict WHEN 'AVOID' THEN avoid_outcomes ELSE outcomes END AS outcomes,
-  CASE verdict WHEN 'AVOID' THEN avoid_supporting[..$sample] ELSE supporting[..$sample] END AS supporting,
-  CASE verdict WHEN 'AVOID' THEN avoid_opposing[..$sample] ELSE opposing[..$sample] END AS opposing, worked, praised, failed, blamed;
+LIMIT $most
+WITH collect(dated) AS times, collect(CASE WHEN dated IS NULL THEN null ELSE supports END) AS outcomes,
+     collect(CASE supports WHEN 1 THEN episode ELSE null END) AS supporting,
+     collect(CASE supports WHEN 1 THEN null ELSE episode END) AS opposing
+RETURN times, outcomes, supporting[..$sample] AS supporting, opposing[..$sample] AS opposing;
 
 // name: explaining.shares_of_listings
 // doc: The same trials by task or agent, most trials first.
@@ -254,8 +274,9 @@ RETURN r.verdict AS verdict, successes + against AS trials, successes, r.agents 
        [one IN links WHERE one.episode IS NOT NULL AND NOT one.supports | one.episode][..$sample] AS opposing;
 
 // name: explaining.attempts
-// doc: The trials of a policy: episodes that took it, reported outcomes, and updates with a success. Only episodes appear in the sample.
-// param: types list = null, sample integer = 5
+// doc: The latest trials of a policy: episodes that took it, reported outcomes, and updates with a success. Only episodes appear in the
+// doc: sample.
+// param: types list = null, sample integer = 5, most integer = 2000
 // returns: trials integer, successes integer, times list, outcomes list, supporting list, opposing list
 CALL { MATCH (p:Policy {id: $id}) WITH p, p.ns AS ns WHERE ns = $ns MATCH (e:Episode)-[:TOOK]->(p) WHERE $types IS NULL
   OR e.type IN $types RETURN e.id AS episode, coalesce(e.ended_at, e.started_at) AS dated,
@@ -267,11 +288,27 @@ CALL { MATCH (p:Policy {id: $id}) WITH p, p.ns AS ns WHERE ns = $ns MATCH (e:Epi
 }
 WITH episode, dated, at, success, id
 ORDER BY at DESC, id DESC
+LIMIT $most
 WITH count(*) AS trials, sum(CASE WHEN success THEN 1 ELSE 0 END) AS successes, collect(dated) AS times,
      collect(CASE WHEN dated IS NULL THEN null WHEN success THEN 1 ELSE 0 END) AS outcomes,
      collect(CASE WHEN success THEN episode ELSE null END) AS supporting,
      collect(CASE WHEN success THEN null ELSE episode END) AS opposing
 RETURN trials, successes, times, outcomes, supporting[..$sample] AS supporting, opposing[..$sample] AS opposing;
+
+// name: explaining.sums_of_attempts
+// doc: How many trials a policy has, and how many worked; how many have a date, the first date, and the last.
+// param: types list = null
+// returns: trials integer, successes integer, dated integer, first_at integer, last_at integer
+CALL { MATCH (p:Policy {id: $id}) WITH p, p.ns AS ns WHERE ns = $ns MATCH (e:Episode)-[:TOOK]->(p) WHERE $types IS NULL
+  OR e.type IN $types RETURN coalesce(e.ended_at, e.started_at) AS at,
+  e.success AS success UNION ALL MATCH (p:Policy {id: $id}) WITH p,
+  p.ns AS ns WHERE ns = $ns MATCH (t:Transition)-[:UPDATED]->(p) WHERE t.success IS NOT NULL RETURN t.at AS at,
+  t.success AS success UNION ALL MATCH (p:Policy {id: $id}) WITH p,
+  p.ns AS ns WHERE ns = $ns MATCH (x:Event)-[:ABOUT]->(p) WHERE x.kind = 'outcome' AND x.success IS NOT NULL RETURN x.at AS at,
+  x.success AS success
+}
+RETURN count(*) AS trials, sum(CASE WHEN success THEN 1 ELSE 0 END) AS successes, count(at) AS dated, min(at) AS first_at,
+       max(at) AS last_at;
 
 // name: explaining.shares_of_attempts
 // doc: The episodes that took a policy by task, most episodes first.

@@ -127,7 +127,7 @@ RETURN 'merged' AS part, [] AS rows;
 // option: some  only of some agents (on some types), and also all uses by these
 // option: merged  strategies that were merged count as one
 // param: type string = null, types list = null
-// returns: whole string, trials integer, successes integer, type_trials integer, type_successes integer
+// returns: whole string, type_trials integer, type_successes integer, trials integer, successes integer
 //? known
 MATCH (h:Heuristic)
 WHERE h.id IN $ids AND toString(h.ns) = $ns
@@ -143,10 +143,16 @@ WHERE h.type = $type                                                            
 WHERE h.agent IN $agents AND ($types IS NULL OR h.type IN $types)                                               //? some
 WITH whole,
 //?
-  sum(h.trials) AS trials, sum(h.successes) AS successes,
-  sum(CASE WHEN h.type = $type THEN h.trials ELSE 0 END) AS type_trials,
-  sum(CASE WHEN h.type = $type THEN h.successes ELSE 0 END) AS type_successes
-RETURN whole, trials, successes, type_trials, type_successes;
+  h.type AS kind,                                                                                               //? some
+  h.trials AS trials, h.successes AS successes
+WITH whole,
+  sum(CASE WHEN kind = $type THEN trials ELSE 0 END) AS type_trials,                                            //? some
+  sum(CASE WHEN kind = $type THEN successes ELSE 0 END) AS type_successes,                                      //? some
+  sum(trials) AS trials, sum(successes) AS successes
+RETURN whole,
+  type_trials, type_successes,                                                                                  //? some
+  trials AS type_trials, successes AS type_successes,                                                           //? !some
+  trials, successes;
 
 // name: forecasting.lent
 // doc: What similar strategies lend to others, by the id of what each borrower counts as: their trials and successes, by weight (known,
@@ -168,7 +174,9 @@ WITH DISTINCT edge, whole(s) AS whole                                           
 MATCH (:Strategy {id: whole})<-[:MERGED_INTO*0..1]-(s:Strategy)                                                 //? !like merged
 MATCH (s)-[l:SIMILAR_TO]->(n:Strategy)                                                                          //? !like
 WITH edge, whole, n, max(l.similarity) AS similarity                                                            //? !like merged
-WITH edge, s.id AS whole, n, max(l.similarity) AS similarity                                                    //? !like !merged
+WITH edge, s.id AS whole, n, max(l.similarity) AS similarity                                                    //? !like !merged some
+WITH edge, s.id AS whole, n.id AS id, n.text AS text, n.trials AS trials, n.successes AS successes,             //? !like !merged !some
+  max(l.similarity) AS similarity                                                                               //? !like !merged !some
 WHERE similarity > 0.0                                                                                          //? !like
 //? merged
 WITH edge, whole, whole(n) AS other, n.id AS id, n.text AS text, similarity
@@ -181,9 +189,11 @@ MATCH (:Strategy {id: other})<-[:MERGED_INTO*0..1]-(n:Strategy)
 MATCH (n)<-[:RECOMMENDS]-(h:Heuristic)                                                                          //? some
 WHERE h.agent IN $agents AND ($types IS NULL OR h.type IN $types)                                               //? some
 WITH edge, whole, most.id AS id, most.text AS text, most.similarity AS similarity,                              //? merged
-WITH edge, whole, n.id AS id, n.text AS text, similarity,                                                       //? !merged
+WITH edge, whole, n.id AS id, n.text AS text, similarity,                                                       //? !merged some
   sum(h.trials) AS trials, sum(h.successes) AS successes                                                        //? some
-  sum(n.trials) AS trials, sum(n.successes) AS successes                                                        //? !some
+  sum(n.trials) AS trials, sum(n.successes) AS successes                                                        //? merged !some
+WITH edge, whole, n.id AS id, n.text AS text, similarity, n.trials AS trials, n.successes AS successes          //? like !merged !some
+WITH edge, whole, id, text, similarity, trials, successes                                                       //? !like !merged !some
 WHERE trials > 0
 WITH whole, id, text, similarity, trials, successes, nearness(similarity, edge) AS weight
 ORDER BY similarity DESC, id

@@ -43,7 +43,7 @@ from graphmem.store.port import Row
 from graphmem.store.queries import procedure
 
 LATEST = 2_000
-"""Most trials of a strategy that are read one by one, the latest."""
+"""Most trials that are read one by one, the latest."""
 SAMPLE = 5
 """Most episodes for, and against, in an explanation."""
 TABLE = 10
@@ -253,14 +253,18 @@ class Explainer:
 
     def _rule(self, item: Row, view: View, read: dict[str, Any]) -> Explanation | None:
         asked: dict[str, Any] = {"id": item["id"], **read}
-        row = self._one("explaining.listings", **asked, sample=SAMPLE)
+        row = self._one("explaining.sums_of_listings", **asked)
         if view.agents is not None and not row["trials"]:
             return None
+        supported = row["verdict"] or "WORKS"
+        row |= self._one(
+            "explaining.listings", **asked, verdict=supported, sample=SAMPLE, most=LATEST
+        )
         by_task, by_agent = (
             self._shares(
                 "explaining.shares_of_listings",
                 by=by,
-                verdict=row["verdict"] or "WORKS",
+                verdict=supported,
                 **asked,
             )
             for by in ("task", "agent")
@@ -321,9 +325,12 @@ class Explainer:
             return None
         identity = item["id"]
         known = policy_of(self._one("policies.get", id=identity))
-        row = self._one("explaining.attempts", id=identity, types=read["types"], sample=SAMPLE)
+        asked: dict[str, Any] = {"id": identity, "types": read["types"]}
+        row = self._one("explaining.attempts", **asked, sample=SAMPLE, most=LATEST)
+        if row["trials"] == LATEST:  # there can be more
+            row |= self._one("explaining.sums_of_attempts", **asked)
         steps = self._graph.read("explaining.transitions", id=identity)
-        by_task = self._shares("explaining.shares_of_attempts", id=identity, types=read["types"])
+        by_task = self._shares("explaining.shares_of_attempts", **asked)
         near = self._beside(item, known.state, view)
         facts = PolicyFacts(
             state=known.state,
@@ -388,7 +395,7 @@ class Explainer:
         now = self._one("rates.weigh", rows=[counts], **bounds)
         passes = now["status"] == "established" and row["trials"] >= settings.min_events
         if passes and not crystallized:
-            sentence = "the next `crystallize` makes it a policy of its own"
+            sentence = "the next run of policies.crystallize makes it a policy of its own"
             ready = {"lower": now["lower"], "upper": now["upper"], "sentence": sentence}
             return [Turn(direction="for", more=0, becomes="crystallized", **ready)]
         turns = []
@@ -400,7 +407,7 @@ class Explainer:
                 more, becomes, word = turn["more"], "taken back", "failure"
             else:
                 continue
-            sentence = f"{counted(more, word)} in a row, then `crystallize`: {becomes}"
+            sentence = f"{counted(more, word)} in a row: {becomes} by policies.crystallize"
             turns.append(Turn(**{**turn, "more": more, "becomes": becomes}, sentence=sentence))
         return turns
 

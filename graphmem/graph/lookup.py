@@ -135,7 +135,8 @@ class Items:
         yield from self._by_ids([strategy_id(self._graph.ns, text)], name)
         bare = _VERDICT.sub("", text, count=1) if _VERDICT.match(text) else text
         asked = {"text": bare, "limit": FITTING + 1, **view.filters(self._graph)}
-        rows = self._graph.read("explaining.find_text", **asked)
+        own = () if asked["agents"] is None else ("own",)
+        rows = self._graph.read("explaining.find_text", *own, **asked)
         rows = [row for row in rows if name in (None, row["kind"])]
         if len(rows) > 1:
             listed = "; ".join(

@@ -31,7 +31,7 @@ CHART, LINES = 200, 500
 """Most nodes and edges of a chart, where no limit is given: Mermaid draws no more edges."""
 HOPS = 6
 """Most steps around an item."""
-EVERY = 2**31 - 1
+EVERY = 2**31 - 2
 """A limit that is never reached."""
 _IDS: dict[NodeKind, str] = {
     "strategy": "network.strategy",
@@ -184,8 +184,7 @@ class Asked:
 
     def many_edges(self, nodes: int) -> ValidationError:
         """Return the error for a network with too many edges between so many nodes."""
-        between = counted(nodes, "node")
-        return self._refusal(f"{self.edges:,} edges or more between {between}, which are too many")
+        return self._refusal(f"more than {self.edges:,} edges at {counted(nodes, 'node')}")
 
     def _refusal(self, there: str) -> ValidationError:
         part = "what is around an item (around)" if self.starts is None else "fewer steps (hops)"
@@ -225,8 +224,8 @@ class Asked:
                 break
             ends: set[str] = set()
             for page in pages([identity for identity in new if identity in found], PAGE):
-                rows = tx.run("neighbourhood.edges", ids=page, limit=self.edges)
-                if len(rows) >= self.edges:
+                rows = tx.run("neighbourhood.edges", ids=page, limit=self.edges + 1)
+                if len(rows) > self.edges:
                     raise self.many_edges(len(found))
                 ends.update(row[end] for row in rows for end in ("source", "target"))
             new = sorted(ends - found.keys())
@@ -262,12 +261,12 @@ class Read:
         left = self._asked.edges
         for kind, name in _EDGES.items():
             for page in pages(self._ids.get(kind, []), PAGE):
-                rows = self._tx.run(name, ids=page, limit=self._asked.edges)
+                rows = self._tx.run(name, ids=page, limit=self._asked.edges + 1)
                 for row in rows:
                     if row["source"] in inside and row["target"] in inside:
                         left -= 1
                         yield Edge(row.pop("source"), row.pop("target"), _plain(row))
-                if left < 0 or len(rows) >= self._asked.edges:
+                if left < 0 or len(rows) > self._asked.edges:
                     raise self._asked.many_edges(len(inside))
 
 

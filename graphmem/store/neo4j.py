@@ -19,20 +19,23 @@ from neo4j import exceptions
 
 from graphmem.config import Settings
 from graphmem.errors import (
-    AuthenticationError,
     GraphMemError,
     QueryError,
-    ReadOnlyError,
     SettingsError,
-    StorageError,
     StoreError,
     UnavailableError,
     shown,
 )
 from graphmem.forks import in_child, keep
-from graphmem.printable import MASK, without_password
+from graphmem.printable import without_password
 from graphmem.store import schema
 from graphmem.store.expressions import check_stoppable
+from graphmem.store.neo4j_errors import (
+    AlreadyThereError,
+    DeadlockError,
+    permitted,
+    translated,
+)
 from graphmem.store.neo4j_query import ask
 from graphmem.store.port import (
     CLOSED,
@@ -59,14 +62,6 @@ GRACE = 15.0
 server that has just started needs some to plan a statement."""
 _ATTEMPTS = 5
 """The least number of attempts, regardless of time, if another writer was quicker."""
-_CHANGED = {"DeadlockDetected", "EntityNotFound"}
-"""Codes of errors that another writer causes, besides violated constraints."""
-_REPLANNED = "frequent schema changes"
-"""Part of the message of a server that gave up a plan: others create or drop indexes now."""
-_OVER = ("TransactionTimedOut", "Terminated", "LockClientStopped")
-"""The prefix of the error code when a server ends a transaction whose time is over."""
-_PER_TRANSACTION = "db.memory.transaction.max"
-"""The setting of a server that limits the memory of a transaction."""
 _SOON, _LATER = (0.01, 0.25), (0.1, 1.0)
 """Seconds to wait before the second attempt, and the most: for another writer, for the server."""
 _CLOSING = 10.0
@@ -76,14 +71,6 @@ _NO_INDEX = " schema index: graphmem_"
 _POLL = 0.1
 """Seconds between two looks at an index that is being built."""
 _log = logging.getLogger(__name__)
-
-
-class _AlreadyThereError(StoreError):
-    """Another process created the same constraint or index first."""
-
-
-class _DeadlockError(ChangedError):
-    """Two writers waited for each other, and this one gave way."""
 
 
 class _UnfitError(GraphMemError):
@@ -142,7 +129,7 @@ class Neo4jStore:
         logging.getLogger("neo4j.notifications").setLevel(logging.ERROR)
         logging.getLogger("neo4j.pool").setLevel(logging.CRITICAL)
         logging.getLogger("neo4j").setLevel(logging.ERROR)
-        with self._translated():
+        with translated(self.url, self._query):
             self._driver = neo4j.GraphDatabase.driver(
                 address,
                 auth=(user, secret),
@@ -154,7 +141,7 @@ class Neo4jStore:
                 user_agent="graphmem",
             )
         try:
-            with self._translated():
+            with translated(self.url, self._query):
                 info = self._driver.get_server_info()
         except BaseException:
             self._driver.close()
@@ -216,7 +203,7 @@ class Neo4jStore:
         def once(seconds: float) -> list[Row]:
             try:
                 return self._alone(query, params, neo4j.RoutingControl.WRITE, take, seconds)
-            except _DeadlockError:
+            except DeadlockError:
                 raise
             except (_UnfitError, ChangedError):
                 return []
@@ -305,7 +292,7 @@ class Neo4jStore:
         """Run one statement in a managed transaction of its own, which spares a round trip."""
         bound = query.bind(params)
         text = cast(Any, query.text)
-        with self._call(), self._translated():
+        with self._call(), translated(self.url, self._query):
             return self._driver.execute_query(
                 text if seconds is None else neo4j.Query(text, timeout=seconds),
                 bound,
@@ -331,7 +318,7 @@ class Neo4jStore:
         """Run a schema statement; accept that another process has just created the same."""
         try:
             return self._transact(lambda tx: tx.run(query, **params))
-        except _AlreadyThereError:
+        except AlreadyThereError:
             return []
 
     def administer(self, query: Query, /, **params: Any) -> list[Row]:
@@ -448,7 +435,7 @@ class Neo4jStore:
     @contextlib.contextmanager
     def _opened(self, access: str, database: str | None = None) -> Iterator[neo4j.Session]:
         with (
-            self._translated(),
+            translated(self.url, self._query),
             self._driver.session(
                 database=database or self._database,
                 impersonated_user=self._impersonated,
@@ -457,77 +444,6 @@ class Neo4jStore:
             ) as session,
         ):
             yield session
-
-    @contextlib.contextmanager
-    def _translated(self) -> Iterator[None]:
-        """Turn the driver's errors into ours."""
-        try:
-            yield
-        except GraphMemError:
-            raise
-        except (exceptions.AuthError, exceptions.TokenExpired) as error:
-            raise AuthenticationError(
-                f"{self.url} refused the user or password; check GRAPHMEM_USER and "
-                "GRAPHMEM_PASSWORD"
-            ) from error
-        except exceptions.Neo4jError as error:
-            if error.code == "Neo.ClientError.Security.AuthenticationRateLimit":
-                raise AuthenticationError(
-                    f"{self.url} lets nobody log in as this user for some seconds, after several "
-                    "wrong passwords; check GRAPHMEM_USER and GRAPHMEM_PASSWORD, then wait (five "
-                    "seconds, if dbms.security.auth_lock_time does not say otherwise)"
-                ) from error
-            raise self._told(error) from error
-        except exceptions.ResultFailedError as error:
-            # The driver can raise this while it rolls back, for instance after a deadlock.
-            cause = error.__cause__
-            if isinstance(cause, exceptions.Neo4jError):
-                raise self._told(cause) from cause
-            raise self._gone(error) from (cause or error)
-        except (ValueError, exceptions.ConfigurationError) as error:
-            told = str(error).replace(self._query, MASK) if self._query else str(error)
-            raise SettingsError(f"{self.url}: {told}") from (None if self._query else error)
-        except (exceptions.DriverError, OSError) as error:
-            raise self._gone(error) from error
-
-    def _told(self, error: exceptions.Neo4jError) -> GraphMemError:
-        """Return our error for an error of the server."""
-        said, code = error.message or str(error), (error.code or "").rpartition(".")[2]
-        changed = isinstance(error, exceptions.ConstraintError) or _REPLANNED in said
-        if changed or code in _CHANGED:
-            return (_DeadlockError if code == "DeadlockDetected" else ChangedError)(said)
-        if refusal := _refusal(code, said):
-            return refusal
-        late = code.startswith(_OVER)
-        if late or isinstance(error, exceptions.TransientError):
-            return UnavailableError(f"{self.url} could not finish this now; try again ({said})")
-        if isinstance(error, exceptions.ClientError):
-            there = code == "EquivalentSchemaRuleAlreadyExists"
-            return (_AlreadyThereError if there else QueryError)(said)
-        if isinstance(error, exceptions.DatabaseError):
-            return StorageError(f"{self.url} failed: {said}")
-        return self._gone(error)
-
-    def _gone(self, error: Exception) -> UnavailableError:
-        return UnavailableError(
-            f"{self.url} cannot be reached; is the server running? ({_first_line(error)})"
-        )
-
-
-def _refusal(code: str, said: str) -> GraphMemError | None:
-    """Return our error for a request that the server always refuses."""
-    if code == "DatabaseNotFound":
-        return SettingsError(f"{said}; check GRAPHMEM_DATABASE")
-    if said.startswith("Impersonation"):
-        return SettingsError(f"{said.rstrip('.')}; check GRAPHMEM_IMPERSONATED_USER")
-    if code.endswith("OutOfMemoryError") and _PER_TRANSACTION in said:
-        return StoreError(
-            f"this needs more memory than the server gives to a transaction ({_PER_TRANSACTION}); "
-            f"give it more, or do less at once ({said})"
-        )
-    if code == "AccessMode":
-        return ReadOnlyError(f"only reading is allowed here: {said}")
-    return None
 
 
 def _parts(url: str) -> SplitResult:
@@ -554,18 +470,6 @@ def _parts(url: str) -> SplitResult:
     return parts
 
 
-@contextlib.contextmanager
-def permitted(url: str) -> Iterator[None]:
-    """Turn a refused administration command into an AuthenticationError with a remedy."""
-    try:
-        yield
-    except exceptions.Forbidden as error:
-        raise AuthenticationError(
-            f"{url} does not let this user administer it; set GRAPHMEM_USER to one who may "
-            f"({error.message})"
-        ) from error
-
-
 def _repeatable(error: StoreError) -> bool:
     """Return whether the driver knows that nothing was done, so that another attempt is safe."""
     cause = error.__cause__
@@ -586,7 +490,3 @@ def _rows(result: neo4j.Result) -> list[Row]:
         # This error only says that something failed before, such as a lost connection; its cause
         # tells whether a retry can help.
         raise (error.__cause__ or error) from None
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

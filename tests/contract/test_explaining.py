@@ -189,7 +189,9 @@ class TestLessons:
         assert memory.explain("fare <number> is missing") == found
 
     @pytest.mark.parametrize("verdict", ["WORKS", "AVOID"])
-    def test_a_rule_says_what_would_take_it_back(self, memory: Memory, verdict: str) -> None:
+    def test_a_rule_says_what_would_take_it_back(
+        self, memory: Memory, monkeypatch: pytest.MonkeyPatch, verdict: str
+    ) -> None:
         works = verdict == "WORKS"
         memory.learn_many(
             {
@@ -211,6 +213,10 @@ class TestLessons:
         assert [share.name for share in found.by_agent.rows] == ["ada", "grace"]
         assert memory.explain(str(row)) == found == memory.explain("asked first", kind="rule")
         assert memory.explain(row, agent="grace").why.trials == 1
+        monkeypatch.setattr(explain, "LATEST", 3)  # only these are read one by one
+        many = memory.explain(row)
+        assert (many.why, many.since, many.by_task) == (found.why, found.since, found.by_task)
+        assert [point.at for point in many.course] == [day(2), day(3), day(4)]
 
         lost = found.what_would_change[-1]
         assert (lost.direction, lost.more, lost.becomes) == ("against", 3, "no rule")
@@ -264,7 +270,9 @@ def _of_type(memory: Memory, name: str) -> set[str]:
 
 
 class TestPolicies:
-    def test_all_trials_count_wherever_they_come_from(self, memory: Memory) -> None:
+    def test_all_trials_count_wherever_they_come_from(
+        self, memory: Memory, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         step = Step(action_type="go", state={"x": 1}, reward=1.0, next_state={"x": 2})
         for number in range(2):
             memory.learn("walk", [], success=True, agent="ada", steps=[step], ended_at=day(number))
@@ -293,6 +301,10 @@ class TestPolicies:
         assert [near.text for near in shown(found, "linked")] == ["stay"]
         with pytest.raises(NotFoundError, match=r"that agent .* may read"):
             memory.explain(known, agent="grace")
+        monkeypatch.setattr(explain, "LATEST", 2)  # only these are read one by one
+        many = memory.explain(known)
+        assert (many.why, many.since) == (found.why, found.since)
+        assert len(many.course) == 2
 
     def test_what_crystallizes_it_and_takes_it_back(self, memory: Memory) -> None:
         policies = memory.policies

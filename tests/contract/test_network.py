@@ -137,12 +137,21 @@ def test_a_memory_as_a_network(
     ):
         memory.upkeep.export(chart, "mermaid", limit=2)
     monkeypatch.setattr("graphmem.network.reading.LINES", 2)
-    too_many = r"there are 2 edges or more between \d+ nodes, which are too many, as nobody"
+    too_many = r"there are more than 2 edges at \d+ nodes, as nobody"
     with pytest.raises(ValidationError, match=too_many):
         memory.upkeep.export(chart, "mermaid")
     assert chart.read_text() == before
     with pytest.raises(ValidationError, match="graphml and mermaid"):
         memory.upkeep.export(chart, "jsonl", around=rules)
+
+
+def test_as_many_edges_as_the_limit_are_no_more(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory.learn("cross the road", ["look", "go"], success=True)
+    monkeypatch.setattr("graphmem.network.reading.EDGES_EACH", 1)
+    ring = memory.to_networkx(kinds=["task", "strategy"], limit=3)
+    assert (ring.number_of_nodes(), ring.number_of_edges()) == (3, 3)
 
 
 def test_each_edge_is_there_once(memory: Memory) -> None:

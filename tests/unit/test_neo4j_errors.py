@@ -19,6 +19,7 @@ from neo4j.exceptions import (
 
 from graphmem.errors import UnavailableError
 from graphmem.store import neo4j as store
+from graphmem.store.neo4j_errors import translated
 from graphmem.store.queries import procedure
 
 
@@ -58,7 +59,7 @@ def test_what_other_writers_cause_is_tried_again(error: Callable[[], Exception])
 
     def attempt(_: float) -> int:
         attempts.append(1)
-        with server._translated():
+        with translated(server.url):
             if len(attempts) < 3:
                 raise error()
         return len(attempts)
@@ -83,7 +84,7 @@ def test_attempts_end_with_the_time_of_the_call() -> None:
 
     def attempt(_: float) -> None:
         attempts.append(time.monotonic())
-        with server._translated():
+        with translated(server.url):
             time.sleep(0.2)
             raise SessionExpired("gone")
 
@@ -103,7 +104,7 @@ def test_what_may_have_been_done_is_not_done_again() -> None:
 
     def attempt(_: float) -> None:
         attempts.append(1)
-        with server._translated():
+        with translated(server.url):
             raise IncompleteCommit("the connection broke while the server committed")
 
     with pytest.raises(UnavailableError):

@@ -60,7 +60,8 @@ ORDER BY id;
 
 // name: context.made_before
 // doc: What agents did wrong on other tasks, most frequent first: mistakes of a worker, mistakes made at least twice (the same one on
-// doc: several tasks is one), and sentences to avoid that at least two episodes list. Only the most frequent ones are looked at.
+// doc: several tasks is one), and sentences to avoid that at least two episodes of a task list. Only the most frequent ones are
+// doc: looked at.
 // option: agents  by the episodes of given agents, on given types of tasks, alone
 // param: worker string, types list = null, most integer = 50, limit integer = 3
 // returns: part string, rows list
@@ -96,8 +97,10 @@ WITH r, l, e                                                                    
 MATCH (e)<-[:RAN]-(a:Agent)                                                                                         //? agents
 WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types) AND (praised(e.score) OR blamed(e.score))          //? agents
 WITH r, e.id AS episode, e.score AS score, max(CASE WHEN l.as_success THEN 0 ELSE 1 END) AS mistake                 //? agents
-WITH r.text AS text, sum(CASE WHEN blamed(score) THEN mistake ELSE 0 END) AS supporting,                            //? agents
-     sum(CASE WHEN praised(score) THEN 1 ELSE 0 END) AS opposing                                                    //? agents
+WITH r, sum(CASE WHEN blamed(score) THEN mistake ELSE 0 END) AS failed,                                             //? agents
+     sum(CASE WHEN praised(score) THEN 1 ELSE 0 END) AS praised                                                     //? agents
+WHERE failed >= 2                                                                                                   //? agents
+WITH r.text AS text, sum(failed) AS supporting, sum(praised) AS opposing                                            //? agents
 WITH r.text AS text, sum(r.failed) AS supporting, sum(r.praised) AS opposing                                        //? !agents
 WHERE supporting >= 2 AND supporting > opposing
 WITH text, supporting, opposing

@@ -200,7 +200,7 @@ class Chooser:
         told = {one.id: (one.probability, one.said) for one in found.strategies if one.id}
         warnings: dict[str, tuple[AntiPattern, ...]] = {}
         wholes = {row["id"]: row["strategy_id"] for row in rows}
-        for one in described(self._graph, rows, view, by_type=False, told=told):
+        for one in described(self._graph, rows, view, by_type=False, told=told, merged=merged):
             whole = wholes[one.id]
             warnings[whole] = (*warnings.get(whole, ()), one)
         return warnings

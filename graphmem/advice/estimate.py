@@ -14,7 +14,7 @@ from graphmem.advice.strengths import Strengths, parameters, undecided
 from graphmem.graph.access import View
 from graphmem.graph.graph import Graph
 from graphmem.graph.nearness import Near, Question, understood
-from graphmem.ids import heuristic_id, node_id, strategy_id
+from graphmem.ids import heuristic_ids, node_id, strategy_id
 from graphmem.models.forecasts import Borrowed, PoolingStrengths
 from graphmem.search.edges import LINKS
 from graphmem.store.port import Row
@@ -319,11 +319,8 @@ class Estimator:
         if most < sum(row["trials"] for row in found) and not self._merged:
             options.append("known")
             whole = {row["text"]: row["id"] for row in found}
-            asked["ids"] = [
-                heuristic_id(self._graph.ns, one["agent"], one["type"], text)
-                for text in whole
-                for one in tallies
-            ]
+            kinds = [(one["agent"], one["type"]) for one in tallies]
+            asked["ids"] = heuristic_ids(self._graph.ns, kinds, whole)
         else:
             whole = {row["whole"]: row["whole"] for row in found}
             asked["ids"] = [row["id"] for row in found]

@@ -426,7 +426,8 @@ class Recaller:
         """
         rows = [row for row in rows if not expected[row["strategy_id"]].usual][:WARNINGS]
         told = {id_: (one.probability, one.said) for id_, one in expected.items()}
-        return described(self._graph, rows, view, by_type=False, told=told)
+        merged = self._estimator.merged
+        return described(self._graph, rows, view, by_type=False, told=told, merged=merged)
 
 
 _ROOT = {"SIMILAR_TO": 0.5, "CO_OCCURS_WITH": 1.0}

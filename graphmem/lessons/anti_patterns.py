@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from graphmem.graph.access import View
 from graphmem.graph.graph import Graph, Reader, Transaction
@@ -84,13 +83,14 @@ def described(
     *,
     by_type: bool = True,
     told: Told | None = None,
+    merged: bool = True,
 ) -> list[AntiPattern]:
     """Return the readable anti-patterns of rows, with better alternatives.
 
     With ``told`` they are warnings before a task: those that are expected to fail there come first.
 
     Without ``by_type`` only strategies tried on the tasks of the failures are considered. The time
-    then does not grow with the memory.
+    then does not grow with the memory. ``merged`` says whether strategies may be merged.
     """
     for row in rows:
         row["task_types"] = tuple(sorted(row["task_types"]))
@@ -98,7 +98,8 @@ def described(
     known = {row["id"]: (told or {}).get(row["strategy_id"], (None, None)) for row in rows}
     rows.sort(key=lambda row: known[row["id"]][0] or 0.0)
     failures = _failures(graph, rows)
-    better = _alternatives(graph, rows, failures, view.agents, by_type=by_type)
+    of_types = _of_types(graph, failures, view.agents) if by_type else {}
+    better = _alternatives(graph, rows, failures, view.agents, of_types, merged=merged)
     examples = _examples(graph, failures)
     return [
         AntiPattern(
@@ -108,6 +109,7 @@ def described(
             example=examples.get(row["id"]),
             evidence=tuple(failure["episode"] for failure in failures[row["id"]]),
             better_alternative=better[row["id"]][1] if row["id"] in better else None,
+            usual=_is_usual(row, of_types) if told is None else None,
             expected=known[row["id"]][0],
             said=known[row["id"]][1],
         )
@@ -128,7 +130,8 @@ def preferred(tx: Transaction) -> list[Row]:
     """Return the expected PREFER edges: anti-pattern, strategy, and its outcomes."""
     least = tx.settings.anti_pattern_failures
     rows = with_merged(tx, "lessons.anti_patterns", at_least=least)
-    alternatives = _alternatives(tx, rows, _failures(tx, rows), None)
+    failures = _failures(tx, rows)
+    alternatives = _alternatives(tx, rows, failures, None, _of_types(tx, failures, None))
     fields = ("lift", "trials", "successes", "lower", "ground")
     return [
         {
@@ -145,8 +148,9 @@ def _alternatives(
     rows: Sequence[Row],
     failures: Mapping[str, Sequence[Row]],
     agents: Sequence[str] | None,
+    of_types: Mapping[str, list[Row]],
     *,
-    by_type: bool = True,
+    merged: bool = True,
 ) -> dict[str, tuple[str, Alternative]]:
     """Return the alternatives that did better than the strategies of anti-patterns (rows).
 
@@ -156,7 +160,6 @@ def _alternatives(
     """
     if not rows:
         return {}
-    formula: dict[str, Any] = {"agents": agents}
     grounds: dict[str, list[tuple[str, list[Row]]]] = {row["id"]: [] for row in rows}
     tasks = [
         {
@@ -167,19 +170,16 @@ def _alternatives(
         for row in rows
     ]
     tried: dict[str, list[Row]] = {}
-    options = () if agents is None else ("agents",)
-    for row in reader.read("lessons.alternatives_on_tasks", *options, rows=tasks, **formula):
+    options = [] if agents is None else ["agents"]
+    if merged:
+        options.append("merged")
+    for row in reader.read("lessons.alternatives_on_tasks", *options, rows=tasks, agents=agents):
         tried.setdefault(row["id"], []).append(row)
     for identity, found in tried.items():
         grounds[identity].append(("task", found))
-    types = {found["task_type"] for row in rows for found in failures[row["id"]]} - {GENERAL}
-    of_types: dict[str, list[Row]] = {}
-    query = {"types": sorted(types), **formula}
-    for row in reader.read("lessons.alternatives_on_types", **query) if by_type else ():
-        of_types.setdefault(row["task_type"], []).append(row)
     chosen: dict[str, tuple[str, Row, Row, str]] = {}
     for row in rows:
-        for name in sorted({found["task_type"] for found in failures[row["id"]]}):
+        for name in sorted({found["task_type"] for found in failures[row["id"]]} - {GENERAL}):
             grounds[row["id"]].append(("task type", of_types.get(name, [])))
         for ground, found in grounds[row["id"]]:
             known = {other["strategy_id"]: other for other in found}
@@ -205,6 +205,33 @@ def _alternatives(
         )
         for identity, (strategy, best, failed, ground) in chosen.items()
     }
+
+
+def _of_types(
+    reader: Reader, failures: Mapping[str, Sequence[Row]], agents: Sequence[str] | None
+) -> dict[str, list[Row]]:
+    """Return the strategies that were tried on the types of failures, the best first, by type."""
+    types = {found["task_type"] for rows in failures.values() for found in rows}
+    of_types: dict[str, list[Row]] = {}
+    query = {"types": sorted(types), "agents": agents}
+    for row in reader.read("lessons.alternatives_on_types", **query) if types else ():
+        of_types.setdefault(row["task_type"], []).append(row)
+    return of_types
+
+
+def _is_usual(row: Row, of_types: Mapping[str, Sequence[Row]]) -> bool | None:
+    """Return whether a strategy worked, and no less often than the others, on all of its types."""
+    told: list[bool] = []
+    for name in row["task_types"]:
+        won, trials, all_won, all_trials = 0, 0, 0, 0
+        for other in of_types.get(name, ()):
+            all_won, all_trials = all_won + other["successes"], all_trials + other["trials"]
+            if other["strategy_id"] == row["strategy_id"]:
+                won, trials = other["successes"], other["trials"]
+        others = all_trials - trials
+        if trials and others:
+            told.append(won > 0 and won * others >= (all_won - won) * trials)
+    return all(told) if told else None
 
 
 def _texts(reader: Reader, ids: Sequence[str]) -> dict[str, str]:

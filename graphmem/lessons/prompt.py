@@ -72,7 +72,7 @@ AVOID = Section("avoid on this task:", 1.0)
 MISTAKES = Section("mistakes made before:", 0.9)
 ELSEWHERE = Section("mistakes made on other tasks:", 0.6)
 HEURISTICS = Section("works on such tasks:", 0.8)
-ANTI_PATTERNS = Section("fails on such tasks:", 0.8)
+ANTI_PATTERNS = Section("rarely works on such tasks:", 0.8)
 GENERAL_RULES = Section("general rules:", 0.7)
 EPISODES = Section("last episodes:", 0.5)
 NOTED = Section("noted before:", 1.0)
@@ -177,7 +177,7 @@ class ContextWriter:
                 shown = fenced(said_of(one.content), SHOWN)
                 yield Line(NOTED, one.similarity or 0.0, f"- {shown}", _about("NOTED", shown))
 
-    # What works and what fails on such tasks
+    # What works and what rarely works on such tasks
 
     def _on_such_tasks(
         self, question: Question, parts: dict[str, list[Row]], view: View

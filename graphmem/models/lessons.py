@@ -99,6 +99,10 @@ class AntiPattern(Output):
     last_at: datetime | None
     evidence: tuple[str, ...]
     better_alternative: Alternative | None
+    usual: bool | None = None
+    """Whether the strategy worked at times, and no less often than other ways on tasks of these
+    types. Then ``recall`` and ``choose`` leave it out, and ``context`` tells only of failures on
+    the task itself or on similar ones. None: not compared, or there is no other way."""
     expected: float | None = None
     """The probability that it works on the given task; None: no task was given."""
     said: str | None = None

@@ -96,7 +96,7 @@ mistakes made before:
   lesson: a guess costs an hour
 works on such tasks:
 - 3 of 3 here; 3 of 3 on tasks like it, expected 99%: read the log first
-fails on such tasks:
+rarely works on such tasks:
 - 0 of 1 here; 0 of 2 on tasks like it, expected 11%: restart everything
   error: timeout after <number> s
   instead: read the log first
@@ -117,7 +117,7 @@ class TestSections:
         assert memory.context("debug zzz", max_tokens=1_000).splitlines()[2:-1] == [
             "works on such tasks:",
             "- 6 of 6 on its type, expected 89%: read the log first",
-            "fails on such tasks:",
+            "rarely works on such tasks:",
             "- 0 of 3 on its type, expected 32%: restart everything",
             *("  error: timeout after <number> s", "  instead: read the log first"),
             *("general rules:", "- WORKS, 6 of 6: compared with the last good run"),
@@ -131,7 +131,7 @@ class TestSections:
         assert shown[:4] == [
             "works on such tasks:",
             "- 6 of 6 on tasks like it, expected 97%: read the log first",
-            "fails on such tasks:",
+            "rarely works on such tasks:",
             "- 0 of 3 on tasks like it, expected 17%: restart everything",
         ]
 

@@ -291,6 +291,23 @@ class TestAntiPatterns:
             memory.learn("t", "guess", success=True, error="timeout", source_key=str(number))
         assert memory.lessons.anti_patterns() == []
 
+    def test_errors_of_what_works_like_other_ways_are_told_apart(self, memory: Memory) -> None:
+        for number in range(6):
+            for way, worked in (("search", number % 2 == 0), ("guess", number == 0)):
+                memory.learn(
+                    "open the page",
+                    way,
+                    success=worked,
+                    error=None if worked else f"no answer to {way}",
+                    task_type="web",
+                    source_key=f"{way}/{number}",
+                )
+        assert {row.strategy: row.usual for row in memory.lessons.anti_patterns()} == {
+            "guess": False,
+            "search": True,
+        }
+        assert [row.strategy for row in memory.recall("open the page").warnings] == ["guess"]
+
     def test_successes_are_evidence_against_it(self, memory: Memory) -> None:
         for number in range(2):
             fail(memory, "guess", f"timeout after {number} s", task_type="x")

@@ -118,7 +118,11 @@ def test_a_text_is_embedded_once(
         again.asked.clear()
         assert len(reopened.similar("strategy 1")) == 2
         assert reopened.upkeep.relink().embedded == 0
-    assert not again.asked
+        assert not again.asked
+        reopened.recall("task 1")  # the vector of a known text is at hand, but on a server
+        reopened.recall("task 9")
+        server = reopened.store.capabilities.server
+        assert set(again.asked) == ({"task 1", "task 9"} if server else {"task 9"})
     assert set(embedder.asked) == {f"task {n}" for n in range(4)} | {
         f"strategy {n}" for n in range(3)
     }

@@ -44,7 +44,7 @@ with Memory.open(sys.argv[1] if len(sys.argv) > 1 else "memory:") as memory:
 # -> ...
 # -> - 4 of 4 here, expected ...%: Read > Edit > Bash
 # -> ...
-# -> fails on such tasks:
+# -> rarely works on such tasks:
 # -> - 0 of 4 here, expected ...%: Edit > Bash
 # ->   error: Exit code 1 <number> failed
 # ->   instead: Read

@@ -82,7 +82,7 @@ with Memory.open(sys.argv[1] if len(sys.argv) > 1 else "memory:") as memory:
 # -> <<<
 # -> works on such tasks:
 # -> - 6 of 6 on tasks like it; 9 of 9 in all, expected 95%: query_orders
-# -> fails on such tasks:
+# -> rarely works on such tasks:
 # -> - 0 of 2 on tasks like it; 0 of 3 in all, expected 36%: search_web
 # ->   instead: query_orders
 # -> >>>

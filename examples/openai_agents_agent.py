@@ -23,7 +23,7 @@ def front_desk(turn: int) -> ModelStep:
     """Hand over to one agent after the other, until the instructions say which one helps."""
 
     def answer(call: ModelCall) -> list[TResponseOutputItem]:
-        helps, _, fails = (call.system_instructions or "").partition("fails on such tasks")
+        helps, _, fails = (call.system_instructions or "").partition("rarely works on such tasks")
         known = "handoff to billing" in helps or "handoff to support" in fails
         name = "billing" if known or turn % 2 else "support"
         return [function_call(f"transfer_to_{name}", {}, call_id=str(turn))]
@@ -69,7 +69,7 @@ with Memory.open(sys.argv[1] if len(sys.argv) > 1 else "memory:") as memory:
 # -> <<<
 # -> works on such tasks:
 # -> - 6 of 6 on tasks like it, expected 94%: handoff to billing
-# -> fails on such tasks:
+# -> rarely works on such tasks:
 # -> - 0 of 2 on tasks like it, expected 39%: handoff to support
 # ->   instead: handoff to billing
 # -> >>>

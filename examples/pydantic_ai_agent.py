@@ -35,7 +35,7 @@ def made_up_model(messages: list[ModelMessage], info: AgentInfo) -> ModelRespons
     if isinstance(last, ToolReturnPart):
         return ModelResponse([TextPart(f"{last.tool_name}: {last.content}")])
     item = str(getattr(last, "content", "")).split()[-1]
-    works, _, fails = (info.instructions or "").partition("fails on such tasks")
+    works, _, fails = (info.instructions or "").partition("rarely works on such tasks")
     known = "count_shelf" in works or "read_list" in fails
     turn = list(STOCK).index(item) % 2
     name = "count_shelf" if known or turn else "read_list"
@@ -68,7 +68,7 @@ with Memory.open(sys.argv[1] if len(sys.argv) > 1 else "memory:") as memory:
 # -> <<<
 # -> works on such tasks:
 # -> - 5 of 5 on tasks like it, expected 93%: count_shelf
-# -> fails on such tasks:
+# -> rarely works on such tasks:
 # -> - 0 of 2 on tasks like it, expected 25%: read_list
 # ->   instead: count_shelf
 # -> >>>

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphmem.cli.options import Options
-from graphmem.cli.printing import cell, print_table
+from graphmem.cli.printing import cell, print_lines, print_table
 from graphmem.printable import percent
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def choose(options: Options, /, task: str, candidates: tuple[str, ...], **how: A
 
 def _print(choice: Choice) -> None:
     click.echo(cell(choice.text))
-    click.echo(f"  {cell(choice.why)}")
+    print_lines(f"  {cell(choice.why)}", 0)
     print_table(None, COLUMNS, map(_row, (choice, *choice.others)))
 
 
@@ -75,8 +75,13 @@ def _row(one: Considered) -> tuple[Any, ...]:
         percent(one.propensity, 1),
         percent(one.probability),
         f"{percent(one.low)} to {percent(one.high)}",
-        f"{one.here_successes} of {one.here_trials}",
-        f"{one.near_successes} of {one.near_trials}",
-        f"{one.successes} of {one.trials}",
+        _of(one.here_successes, one.here_trials),
+        _of(one.near_successes, one.near_trials),
+        _of(one.successes, one.trials),
         cell("; ".join(warning.error_class for warning in one.warnings), TEXT),
     )
+
+
+def _of(successes: int, trials: int) -> str:
+    """Return counts in words; nothing without trials, so that a column of nothing can give way."""
+    return f"{successes} of {trials}" if trials else ""

@@ -5,7 +5,15 @@ from __future__ import annotations
 import click
 
 from graphmem.cli.options import Options
-from graphmem.cli.printing import print_json
+from graphmem.cli.printing import print_json, print_lines
+
+AMPLE = 10_000
+"""Tokens in which something fits if there is anything."""
+FITS_NOT = "something is known, but nothing fits into {} tokens; give a greater --max-tokens"
+UNKNOWN = (
+    "nothing is known of such tasks; `graphmem tasks` lists what is known, and `graphmem recall` "
+    "says which task is the most like it"
+)
 
 
 @click.command()
@@ -30,7 +38,8 @@ def context(
       graphmem --url ./airline.graph context "cancel a reservation" --max-tokens 300
       graphmem --url ./ops.graph context "deliver the orders" --agent ada --lens planning
     """
-    text = options.memory().context(task, max_tokens=max_tokens, agent=agent, lens=lens)
+    memory = options.memory()
+    text = memory.context(task, max_tokens=max_tokens, agent=agent, lens=lens)
     if options.as_json:
         from graphmem.text.tokens import count_tokens
 
@@ -38,5 +47,6 @@ def context(
     elif text:
         click.echo(text)
     else:
-        click.echo("nothing is known of this yet, or nothing fits", err=True)
+        more = memory.context(task, max_tokens=AMPLE, agent=agent, lens=lens)
+        print_lines(FITS_NOT.format(max_tokens) if more else UNKNOWN, 0, err=True)
     options.note_snapshot()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import os
+import sys
 import time
 from pathlib import Path
+from shutil import which
 
 import click
 
@@ -12,12 +15,12 @@ import graphmem
 from graphmem.cli import learning_curve
 from graphmem.cli.options import Options
 from graphmem.cli.policies import described, named
-from graphmem.cli.printing import cell, listed, print_json, print_table
+from graphmem.cli.printing import cell, print_json, print_table
 from graphmem.cli.strategies import STRATEGY_COLUMNS, strategy_cells
 from graphmem.errors import NotFoundError
 from graphmem.memory import Memory
 from graphmem.models import EpisodesLearned, Policy, Recall
-from graphmem.printable import counted
+from graphmem.printable import counted, listed
 from graphmem.seeding import seed, sources
 
 ASKED = "which riders signed up in 2022, and how many trips did each of them make?"
@@ -75,7 +78,7 @@ def run(options: Options, questions: int, plot: str | None) -> None:
             (
                 kind["type"],
                 kind["episodes"],
-                cell(row.text, 44),
+                cell(row.text, 90),
                 f"{row.successes} of {row.trials}",
                 f"{row.lower:.2f} to {row.upper:.2f}",
                 row.status,
@@ -99,7 +102,16 @@ def run(options: Options, questions: int, plot: str | None) -> None:
     learning_curve.show(learning_curve.learn(questions, plot))
     if plot is not None:
         click.echo(f"drawn in {plot}")
-    click.echo("Next: graphmem --url ./my.graph seed YOUR-LOG.jsonl; graphmem --help")
+    program = _program()
+    click.echo(f"Next: {program} --url ./my.graph seed YOUR-LOG.jsonl; {program} --help")
+
+
+def _program() -> str:
+    """Return what to type for graphmem: its path where the shell would not find it."""
+    file = Path(sys.argv[0])
+    if which("graphmem") or file.name != "graphmem":
+        return "graphmem"
+    return os.path.relpath(file)
 
 
 def _what_is_recalled(recalled: Recall) -> None:

@@ -10,7 +10,7 @@ import click
 
 from graphmem.cli import plotting
 from graphmem.cli.options import Options
-from graphmem.cli.printing import print_json
+from graphmem.cli.printing import print_json, print_lines
 from graphmem.kinds import ITEM_KINDS
 
 if TYPE_CHECKING:
@@ -55,7 +55,10 @@ def explain(
         draw(explanation, Path(plot))
 
     def text() -> None:
-        click.echo(f"{explanation.cypher};" if cypher else str(explanation))
+        if cypher:
+            click.echo(f"{explanation.cypher};")
+        else:
+            print_lines(str(explanation))
         if plot is not None:
             click.echo(f"drawn in {plot}", err=cypher)
 

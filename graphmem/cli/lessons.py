@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import click
 
 from graphmem.cli import plotting
 from graphmem.cli.options import Group, Options, at_most
-from graphmem.cli.printing import cell, print_json, print_table
+from graphmem.cli.printing import cell, print_json, print_lines, print_table
 from graphmem.printable import counted
 from graphmem.text.task_types import GENERAL
 
@@ -30,14 +31,16 @@ HEURISTIC_COLUMNS = (
     ("95 % bounds", "right"),
     ("status", "left"),
 )
+WARNED = ("warned of", "left")
 ANTI_PATTERN_COLUMNS = (
     ("strategy", "left"),
     ("agent", "left"),
     ("error", "left"),
     ("failed", "right"),
+    WARNED,
     ("instead", "left"),
-    ("lift", "right"),
-    ("worked", "right"),
+    ("which worked", "right"),
+    ("better by", "right"),
 )
 RULE_COLUMNS = (
     ("rule", "left"),
@@ -61,6 +64,10 @@ SCORE_COLUMNS = (
     ("worked", "left"),
     ("agent", "left"),
     ("what happened", "left"),
+)
+USUAL = (
+    "warned of: no  It works on such tasks no less often than other ways, so its errors are those "
+    "of each run. recall and choose leave it out, and context says only where it failed itself."
 )
 TEXT = 90
 """Most characters of a text in a table; --json has the whole text."""
@@ -156,24 +163,29 @@ def anti_patterns(options: Options, /, limit: int, **asked: Any) -> None:
     """
     rows = options.memory().lessons.anti_patterns(**asked)[:limit]
 
+    usual = any(row.usual for row in rows)
+
     options.show_rows(
         rows,
-        ANTI_PATTERN_COLUMNS,
-        _anti_pattern,
+        ANTI_PATTERN_COLUMNS if usual else [one for one in ANTI_PATTERN_COLUMNS if one != WARNED],
+        partial(_anti_pattern, told=usual),
         "no such anti-patterns; one needs repeated failures with the same error",
     )
+    if usual and not options.as_json:
+        print_lines(USUAL, 0)
 
 
-def _anti_pattern(row: AntiPattern) -> tuple[Any, ...]:
+def _anti_pattern(row: AntiPattern, *, told: bool) -> tuple[Any, ...]:
     better = row.better_alternative
     return (
         cell(row.strategy, TEXT),
         cell(row.agent, 40),
         cell(row.error_class, TEXT),
         f"{row.occurrences} of {row.occurrences + row.successes}",
+        *(("no" if row.usual else "yes",) if told else ()),
         "nothing better is known" if better is None else cell(better.strategy, TEXT),
-        "" if better is None else f"{better.lift:+.2f}",
         "" if better is None else f"{better.successes} of {better.trials}",
+        "" if better is None else f"{better.lift:+.2f}",
     )
 
 
@@ -256,7 +268,7 @@ def scores(options: Options, task: str, limit: int, plot: str | None) -> None:
 
     def table() -> None:
         if not all_scores:
-            click.echo("nothing is known of this task yet")
+            click.echo("nothing is known of this task yet; `graphmem tasks` lists those that are")
         else:
             print_table(None, SCORE_COLUMNS, map(_score, latest))
             click.echo(_summary(all_scores, latest))

@@ -11,8 +11,9 @@ from graphmem.cli import plotting
 from graphmem.cli.lenses import lens
 from graphmem.cli.maintain import show as show_maintained
 from graphmem.cli.options import Group, Options, as_agent, by_tags, json_object, moment
-from graphmem.cli.printing import cell, fact, listed, print_table, span
+from graphmem.cli.printing import cell, fact, print_table, span
 from graphmem.cli.similar import searchable
+from graphmem.printable import listed
 
 if TYPE_CHECKING:
     from graphmem.models.flow import TickReport

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.decorators import FC
 
-from graphmem.cli.printing import print_json, print_table
+from graphmem.cli.printing import print_json, print_lines, print_table
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -170,7 +170,7 @@ class Options:
             if rows:
                 print_table(None, columns, map(cells, rows))
             else:
-                click.echo(nothing)
+                print_lines(nothing, 0)
 
         self.show(rows, table)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from graphmem.cli.options import Options
-from graphmem.cli.printing import cell
+from graphmem.cli.printing import cell, print_lines
 from graphmem.printable import counted, percent
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def predict(options: Options, task: str, strategies: tuple[str, ...], agent: str
 
     def text() -> None:
         for line in lines(prediction):
-            click.echo(line)
+            print_lines(line)
 
     options.show(prediction, text)
 

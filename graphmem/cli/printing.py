@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.tables import Table
+from graphmem.cli.tables import Table, wrapped
 from graphmem.printable import unguarded
 
 if TYPE_CHECKING:
@@ -75,21 +76,25 @@ def print_table(
         shown.file.write(f"{line}\n")
 
 
-def listed(counts: Mapping[str, int]) -> str:
-    """Return counts as words, without what is not there: "3 strategies, 1 co-occurrence"."""
-    return ", ".join(
-        f"{count:,} {_one(name) if count == 1 else name}".replace("_", "-")
-        for name, count in counts.items()
-        if count
-    )
+def print_lines(text: str, below: int = 4, *, err: bool = False) -> None:
+    """Print text; on a screen a line that is too long goes on ``below`` letters further right.
 
-
-def _one(name: str) -> str:
-    """Return the singular of a plural."""
-    for plural, end in (("ies", "y"), ("ses", "s"), ("s", "")):
-        if name.endswith(plural):
-            return name.removesuffix(plural) + end
-    return name
+    Elsewhere each line stays whole, so that it can be searched, unless ``COLUMNS`` says how wide
+    the screen is.
+    """
+    narrow = (sys.stderr if err else sys.stdout).isatty() or os.environ.get("COLUMNS", "").isdigit()
+    width = get_terminal_size().columns if narrow else 0
+    for line in text.split("\n"):
+        words = line.lstrip(" ")
+        indent = len(line) - len(words)
+        room = width - indent - below
+        if not width or len(line) <= width or room < 1:
+            click.echo(line, err=err)
+            continue
+        first, *_ = wrapped(words, room + below)
+        click.echo(" " * indent + first.rstrip(), err=err)
+        for more in wrapped(words[len(first) :].lstrip(" "), room):
+            click.echo(" " * (indent + below) + more.rstrip(), err=err)
 
 
 def cell(value: Any, limit: int = 400) -> str:

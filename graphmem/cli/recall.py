@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphmem.cli.options import Options, at_most
-from graphmem.cli.printing import cell, print_table
+from graphmem.cli.printing import cell, print_lines, print_table
 from graphmem.cli.similar import searchable
 from graphmem.printable import percent
 
@@ -73,7 +73,8 @@ def recall(
 
     It also shows other items that fit, and what to avoid.
 
-    At most --limit strategies come first, then at most 3 rules, 3 heuristics and 3 policies.
+    At most --limit strategies come first, then at most 3 rules, 3 heuristics and 3 policies. The
+    score orders them: how much the tasks are alike, times the least success rate to be expected.
 
     \b
     Examples:
@@ -88,7 +89,7 @@ def recall(
 
 def _print(recalled: Recall) -> None:
     if not recalled.items and not recalled.warnings:
-        click.echo(_nothing(recalled))
+        print_lines(_nothing(recalled), 0)
         return
     if recalled.embedder == "hashing":
         click.echo("compared by words alone: the embedder `hashing` is not a model")
@@ -108,10 +109,11 @@ def _print(recalled: Recall) -> None:
 def _nothing(recalled: Recall) -> str:
     near, floor = recalled.nearest, recalled.floor
     if near is None or floor is None or recalled.tasks:
-        return "nothing is known of such tasks"
+        return "nothing is known of such tasks; `graphmem tasks` lists what is known"
     return (
         f"nothing known is like this: the nearest task is {cell(near.text, TEXT)!r} at "
-        f"{near.similarity:.2f}, under the floor {floor:.2f}"
+        f"{near.similarity:.2f}, under the floor {floor:.2f}; try other words, or see "
+        "`graphmem tasks`"
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from graphmem.cli.options import Options
-from graphmem.cli.printing import cell, print_table
+from graphmem.cli.printing import cell, print_lines, print_table
 
 if TYPE_CHECKING:
     from graphmem.models.looking import Item, StepRow
@@ -54,10 +54,11 @@ def show(options: Options, identity: str) -> None:
 def _print(item: Item) -> None:
     click.echo(f"{item.kind} {item.id}")
     for name, value in item.fields.items():
-        click.echo(f"  {name.replace('_', ' '):<{WIDTH}}{cell(value)}")
+        print_lines(f"  {name.replace('_', ' '):<{WIDTH}}{cell(value)}", WIDTH)
     for link in item.links:
         what = f"{link.kind} {cell(link.text, 80)}"
-        click.echo(f"  {link.relation:<{WIDTH}}{what}{'' if link.id is None else f' ({link.id})'}")
+        of = "" if link.id is None else f" ({link.id})"
+        print_lines(f"  {link.relation:<{WIDTH}}{what}{of}", WIDTH)
     if item.steps:
         print_table(
             None,

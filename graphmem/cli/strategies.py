@@ -21,6 +21,11 @@ STRATEGY_COLUMNS = (
     ("tasks", "right"),
     ("last used", "left"),
 )
+NOTHING = "nothing is known of this yet: no episode used a strategy there"
+NO_TASK = (
+    "nothing is known of this task: --task takes a key or the whole wording, as `graphmem tasks` "
+    "lists them; `graphmem recall` finds tasks that are like a text"
+)
 
 
 @click.command()
@@ -40,7 +45,7 @@ def strategies(
     """
     rows = options.memory().strategies(task, task_type=task_type, agent=agent, limit=limit)
 
-    options.show_rows(rows, STRATEGY_COLUMNS, strategy_cells, "nothing is known of this yet")
+    options.show_rows(rows, STRATEGY_COLUMNS, strategy_cells, NOTHING if task is None else NO_TASK)
 
 
 def strategy_cells(row: StrategyRow) -> tuple[Any, ...]:

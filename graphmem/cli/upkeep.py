@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphmem.cli.options import Group, Options
-from graphmem.cli.printing import cell, listed, print_table, progress
+from graphmem.cli.printing import cell, print_table, progress
 from graphmem.errors import ValidationError
 from graphmem.kinds import (
     EXPORT_FORMATS,
@@ -20,7 +20,7 @@ from graphmem.kinds import (
     FileFormat,
     NodeKind,
 )
-from graphmem.printable import counted
+from graphmem.printable import counted, listed
 
 if TYPE_CHECKING:
     from graphmem.models import EraseReport
@@ -132,7 +132,10 @@ def _say_what_is_left(compacted: bool, read_by: tuple[str, ...]) -> None:
     if compacted:
         click.echo("the files were written anew; nothing of it is left in them")
     else:
-        click.echo("the server may keep removed records in its files for a while")
+        click.echo(
+            "files may keep removed records for a while: those of a server, and damaged ones that "
+            "doctor --accept-loss kept"
+        )
     if read_by:
         click.echo(f"an older snapshot is held, until it reads again, by {', '.join(read_by)}")
 

@@ -7,8 +7,8 @@ import sys
 import click
 
 from graphmem.cli.options import Options
-from graphmem.cli.printing import listed, print_table, progress
-from graphmem.printable import counted
+from graphmem.cli.printing import print_lines, print_table, progress
+from graphmem.printable import counted, listed
 
 SHOWN = 50
 """Differences in the table."""
@@ -29,7 +29,7 @@ def verify(options: Options) -> None:
     def table() -> None:
         counts = listed(report.checked) or "there are none"
         if report.ok:
-            click.echo(f"all numbers follow from the facts ({counts})")
+            print_lines(f"all numbers follow from the facts ({counts})")
             return
         count = len(report.differences) + report.more
         print_table(

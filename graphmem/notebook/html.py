@@ -40,6 +40,35 @@ _BOUNDS = (
     ("low", "value", "high"),
 )
 """Fields that are one thing, drawn as an interval."""
+_SAID = {
+    "better_alternative": "instead",
+    "course": "over time",
+    "error_class": "it fails with",
+    "explore": "way to choose",
+    "floor": "least similarity that counts",
+    "here_worked": "worked here",
+    "items": "to try, best first",
+    "mean": "expected rate",
+    "near_worked": "on tasks like it",
+    "nearest": "the most similar task",
+    "neighbours": "near it",
+    "on_task": "on the task",
+    "opposing": "against it, the latest",
+    "path": "found by",
+    "probability": "expected rate",
+    "propensity": "taken",
+    "q": "value",
+    "said": "what speaks for it",
+    "supporting": "for it, the latest",
+    "type_rule": "type found by",
+    "type_worked": "on its type",
+    "warnings": "to avoid",
+    "what_would_change": "what would change this",
+    "worked": "worked in all",
+}
+"""Names of fields in the words of who asks."""
+_FOR_PROGRAMS = frozenset({"cypher", "freshness", "relevance", "worth"})
+"""Fields that a notebook leaves out; the answer and its frame have them."""
 _ID = re.compile("[0-9a-f]{32}")
 _SHORT = 12
 """Letters of an id in a row of a table; `Memory.show` takes so many."""
@@ -80,6 +109,7 @@ def _heading(name: str) -> str:
 
 def _words(name: str) -> str:
     """Return the name of a class or a field in words."""
+    name = _SAID.get(name, name)
     name = name.replace("co_occ", "co-occ").replace("anti_p", "anti-p")
     return re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name).strip().capitalize()
 
@@ -125,17 +155,22 @@ def _joined(shown: Any) -> dict[str, Any]:
     held = fields(shown)
     if not isinstance(shown, BaseModel):
         return held
+    held = {name: value for name, value in held.items() if name not in _FOR_PROGRAMS}
     bounds = next((those for those in _BOUNDS if set(those) <= set(held)), ("", "", ""))
     joined: dict[str, Any] = {}
     for name, value in held.items():
         kind = next((end for end in ("trials", "successes") if name.endswith(end)), None)
         of = name.removesuffix(kind) if kind else ""
         trials, successes = held.get(f"{of}trials"), held.get(f"{of}successes")
-        if name == bounds[1]:
+        if of and "said" in held:
+            continue  # that says it in words
+        if name == "occurrences":
+            joined["failed"] = f"{value:,} of {value + held['successes']:,}"
+        elif name == bounds[1]:
             joined[name] = _Interval(*(held[one] for one in bounds))
         elif kind and isinstance(trials, int) and isinstance(successes, int):
-            joined[f"{of}worked"] = f"{successes:,} of {trials:,}"
-        elif name not in bounds:
+            joined[f"{of}worked"] = f"{successes:,} of {trials:,}" if trials else None
+        elif name not in bounds and not (name == "successes" and "occurrences" in held):
             joined[name] = value
     return joined
 
@@ -217,7 +252,8 @@ def _cell(value: Any, *, brief: bool = False) -> str:
         text = ", ".join(shown)
         return escaped(text, CELL if brief else TEXT) + more
     else:
-        text = as_json(value)
+        text = str(getattr(value, "strategy", "")) if brief else ""
+        text = text or as_json(value)
     return escaped(text, CELL if brief else TEXT)
 
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel, JsonValue
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.ids import canonical_json, fingerprint, strategy_id, task_id
 from graphmem.memory import Memory
+from graphmem.printable import listed
 
 Given = Mapping[str, str]
 """The named texts of a request."""
@@ -219,7 +220,12 @@ def verify(
     """Derive every number again and compare."""
     report = memory.verify(on_progress=on_progress).model_dump(mode="json")
     count = len(report["differences"]) + report["more"]
-    return {**report, "differences": report["differences"][:MOST], "count": count}
+    return {
+        **report,
+        "differences": report["differences"][:MOST],
+        "count": count,
+        "said": listed(report["checked"]),
+    }
 
 
 def rebuild(

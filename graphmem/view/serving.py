@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Callable
 from contextlib import closing
 
 import anyio
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from graphmem.addresses import bracketed, is_loopback, listening
 from graphmem.errors import ValidationError
@@ -16,6 +18,24 @@ from graphmem.view.page import build
 
 _GRACE = 2
 """Seconds that an ending server waits for its answers."""
+_MOST = 64
+"""Connections; with more, those that ask for nothing are closed."""
+
+
+class _Connection(H11Protocol):
+    """A connection that leaves room for others, so that silent ones do not keep a browser out."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin; close silent connections if there are too many."""
+        super().connection_made(transport)
+        if len(self.connections) > _MOST:
+            for other in list(self.connections):
+                if other is not self and isinstance(other, _Connection) and other._is_silent:
+                    other.transport.abort()
+
+    @property
+    def _is_silent(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
 
 
 def serve(
@@ -56,8 +76,11 @@ def serve(
         config = uvicorn.Config(
             app,
             log_config=None,
-            log_level="warning",
+            log_level="critical",  # else it tells each answer that is cut off at the end
             access_log=False,
+            http=_Connection,
+            ws="none",
+            backlog=_MOST,
             server_header=False,
             timeout_graceful_shutdown=_GRACE,
         )

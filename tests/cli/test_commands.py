@@ -55,6 +55,7 @@ def test_strategies_as_table_and_json(seeded: str) -> None:
     assert {"text", "mean", "lower", "upper", "status", "agents"} <= rows[0].keys()
     assert good("--url", seeded, "--json", "strategies", "--task", "no such task").json == []
     assert "nothing is known" in good("--url", seeded, "strategies", "--agent", "nobody").out
+    assert "`graphmem tasks`" in good("--url", seeded, "strategies", "--task", "no such").out
 
 
 def test_communities_and_pictures_of_the_graph(seeded: str, tmp_path: Path) -> None:
@@ -175,7 +176,10 @@ def test_query_as_table_json_and_csv(seeded: str, tmp_path: Path) -> None:
 
 
 def test_verify_rebuild_and_erase(seeded: str) -> None:
-    assert "all numbers follow from the facts" in good("--url", seeded, "verify").out
+    said = good("--url", seeded, "verify").out
+    assert said.startswith("all numbers follow from the facts (30 episodes, 3 strategies, ")
+    assert re.search(r"\d+ results of a strategy on a task, ", said)
+    assert not re.search("outcome|tallies|recent,|similar[,)]", said)
     assert good("--url", seeded, "--json", "verify").json["ok"] is True
     assert "3 strategies" in good("--url", seeded, "upkeep", "rebuild").out
     assert good("--url", seeded, "--json", "upkeep", "rebuild").json["removed"] == 0

@@ -48,6 +48,13 @@ def test_it_says_why_and_what_would_change_it(url: str) -> None:
         "in a row: refuted",
     ):
         assert part in text
+    narrow = good("--url", url, "explain", "refund", COLUMNS="50").out
+    assert narrow.split() == text.split()
+    assert max(map(len, narrow.splitlines())) <= 50 < max(map(len, text.splitlines()))
+    assert not [line for line in narrow.splitlines() if line != line.rstrip()]
+    [episode] = good("--url", url, "--json", "episodes", "--limit", "1").json
+    shown = good("--url", url, "show", episode["id"], COLUMNS="50").out
+    assert max(map(len, shown.splitlines())) <= 50
     as_grace = good("--url", url, "explain", "refund", "--agent", "grace").out
     assert "1 of 4 trials worked" in as_grace
     assert good("--url", url, "explain", "refund").out == text

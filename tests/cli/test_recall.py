@@ -79,14 +79,14 @@ def test_an_empty_memory_loads_no_model(url: str) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=os.environ
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "nothing is known of such tasks\n"
+    assert done.stdout == "nothing is known of such tasks; `graphmem tasks` lists what is known\n"
 
 
 def test_what_is_unlike_all_that_is_known_is_told_so(asked: str) -> None:
     said = good("--url", asked, "recall", "quantum physics", **HASHING).out
     assert re.fullmatch(
         r"nothing known is like this: "
-        r"the nearest task is '.+' at -?\d\.\d\d, under the floor \d\.\d\d\n",
+        r"the nearest task is '.+' at -?\d\.\d\d, under the floor \d\.\d\d; try other words, .*\n",
         said,
     )
     shown = good("--url", asked, "--json", "recall", "quantum physics", **HASHING).json

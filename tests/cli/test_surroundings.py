@@ -194,7 +194,7 @@ def test_doctor_on_a_damaged_memory_and_on_other_things(seeded: str, tmp_path: P
     assert done.code == 1
     [wrong] = [item for item in done.json if not item["ok"]]
     assert "damaged" in wrong["found"]
-    assert wrong["remedy"]
+    assert "graphmem doctor --accept-loss" in wrong["remedy"]
 
     (tmp_path / "notes.txt").write_text("dear diary")
     assert "WRONG" in run("--url", str(tmp_path / "notes.txt"), "doctor").out

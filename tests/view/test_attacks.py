@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import resource
+import signal
+import socket
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -14,6 +20,7 @@ from starlette.routing import Mount, Route
 
 from graphmem import Memory
 from graphmem.view.page import COOKIE, Guarded, build
+from tests.cli.running import start
 from tests.faults.attack import rounds
 
 HOST = "127.0.0.1:8766"
@@ -233,3 +240,38 @@ def test_a_route_that_writes_needs_write(memory: Memory) -> None:
                     assert foreign.status in (403, 405), (method, path)
     assert refused
     assert (memory.query(counted), memory.stats()) == before
+
+
+def silent(port: int, *, sends: bytes = b"GET / HTTP/1.1\r\n") -> socket.socket:
+    """Open a connection, and read nothing from it."""
+    link = socket.socket()
+    link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    link.settimeout(20)
+    link.connect(("127.0.0.1", port))
+    link.sendall(sends)
+    return link
+
+
+def test_slow_clients_keep_nobody_out_and_ctrl_c_is_quiet(tmp_path: Path) -> None:
+    """There are more connections than the process may have files; and answers that nobody reads."""
+    few = partial(resource.setrlimit, resource.RLIMIT_NOFILE, (256, 256))
+    with Memory.open(tmp_path / "new.graph") as memory:
+        memory.learn("sort", "ask", success=True)
+    process = start("--url", str(tmp_path / "new.graph"), "ui", "--no-open", preexec_fn=few)
+    assert process.stdout is not None
+    address = process.stdout.readline().decode().split()[-1]
+    port, token = int(address.split(":")[2].split("/")[0]), address.partition("=")[2]
+    with contextlib.ExitStack() as stack:
+        for _ in range(400):
+            stack.enter_context(silent(port))
+        cookie = f"{COOKIE}-{port}={token}"
+        asked = f"Host: 127.0.0.1:{port}\r\nCookie: {cookie}\r\n\r\n"
+        home = stack.enter_context(silent(port, sends=f"GET / HTTP/1.1\r\n{asked}".encode()))
+        assert home.recv(15) == b"HTTP/1.1 200 OK"
+        large = f"GET /static/cytoscape.min.js HTTP/1.1\r\n{asked}".encode()
+        unread = [stack.enter_context(silent(port, sends=large)) for _ in range(10)]
+        assert [link.recv(15) for link in unread] == [b"HTTP/1.1 200 OK"] * 10
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert told.decode().split() == ["Ctrl-C", "ends", "it", "stopped"]

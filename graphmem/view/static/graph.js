@@ -15,6 +15,11 @@ const SAID = {
   ATTEMPTED: "attempted", USED: "used", LISTED: "lists", TOOK: "took", IN_STATE: "in state",
   OPPOSED_BY: "opposed by", DERIVED_FROM: "derived from",
 };
+// The same, seen from the other end.
+const BACK = {
+  OUTCOME: "tried on it", RECOMMENDS: "recommended by", WARNS_AGAINST: "warned against by", PREFER: "preferred by", HAS_RULE: "rule of",
+  RAN: "run by", USED: "used by", TOOK: "taken by", IN_STATE: "has the action", DERIVED_FROM: "evidence for",
+};
 const MARKS = { good: "✓ ", bad: "✗ " };
 const SHAPES = {
   strategy: "round-rectangle", task: "ellipse", episode: "diamond", agent: "star", policy: "round-tag",
@@ -179,8 +184,8 @@ export async function near(api, id) {
       return { edge, node: nodes.get(otherwise === id ? edge.target : otherwise) };
     }).sort((a, b) => (b.edge.trials ?? 0) - (a.edge.trials ?? 0));
     list.replaceChildren(table([
-      ["edge", ({ edge }) => SAID[edge.type] ?? edge.type],
-      ["node", ({ node }) => nearLink(node.id, short(node.text))],
+      ["how", ({ edge, node }) => (edge.source === node.id ? BACK[edge.type] : null) ?? SAID[edge.type] ?? edge.type],
+      ["what", ({ node }) => nearLink(node.id, short(node.text))],
       ["kind", ({ node }) => node.kind, "less"],
       ["worked", ({ edge }) => (edge.successes === null || edge.successes === undefined
         ? "" : el("span", { class: outcome(edge, nodes) }, `${MARKS[outcome(edge, nodes)] ?? ""}${count(edge.successes)} of ${count(edge.trials)}`)), "number"],

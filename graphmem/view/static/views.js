@@ -67,7 +67,7 @@ async function recalled(api, text) {
       el("h3", {}, el("a", { href: `#/item/${encodeURIComponent(row.id)}?task=${task}` }, row.text)),
       row.kind === "strategy" ? null : tag(row.kind),
       el("p", {}, el("b", {}, `${percent(row.mean)} expected`), `: ${row.said}`),
-      el("p", { class: "small soft" }, row.path.map((part) => short(part, 90)).join(" → "))))),
+      el("p", { class: "small soft" }, way(row.path))))),
     found.warnings.length ? [el("h2", {}, "Avoid"), found.warnings.map(warning)] : null,
     found.tasks.length ? [el("h2", {}, "Tasks behind this"), table([
       ["task", (row) => showLink(row.id, row.text)],
@@ -75,6 +75,15 @@ async function recalled(api, text) {
       ["similarity", (row) => row.similarity.toFixed(2), "number"],
     ], found.tasks)] : null,
   ].flat();
+}
+
+// How it was found, from the task that was asked to the strategy, in words.
+const STEPS = [[/^OUTCOME /, "worked there: "], [/^RECOMMENDS /, "worked: "], [/^SIMILAR_TO /, "like it, similarity "],
+  [/^CO_OCCURS_WITH /, "used with it, "], [/^HAS_RULE /, "rule, "], [/^TOOK /, "taken "]];
+
+function way(path) {
+  const steps = path.slice(1, -1).map((part) => short(STEPS.reduce((text, [name, words]) => text.replace(name, words), part), 90));
+  return `found by ${steps.length ? steps.join(" → ") : "its own text"}`;
 }
 
 function warning(row) {
@@ -192,24 +201,28 @@ export async function lessons(api) {
     ], "No strategy has worked often enough yet."),
     part("What fails", found.anti_patterns, [
       ["strategy", (row) => itemLink(row.id, short(row.strategy))],
-      ["with", (row) => el("span", { class: "bad" }, row.error_class)],
+      ["with", (row) => el("span", { class: row.usual ? "soft" : "bad" }, row.error_class)],
       ["failed", (row) => `${count(row.occurrences)} of ${count(row.occurrences + row.successes)}`, "number"],
       ["instead", (row) => (row.better_alternative
         ? itemLink(row.better_alternative.id, short(row.better_alternative.strategy)) : ""), "text"],
     ], "Nothing has failed repeatedly in the same way.", true),
+    found.anti_patterns.rows.length ? el("p", { class: "small soft" },
+      "Failed: failures with this error, of these and what worked on such tasks. ",
+      found.anti_patterns.rows.some((row) => row.usual)
+        ? "Paler: what works there no less often than other ways; recall leaves it out." : "") : null,
     part("Rules", found.rules, [
       ["", (row) => tag(row.verdict, /AVOID/i.test(row.verdict) ? "bad" : "good")],
       ["rule", (row) => itemLink(row.id, short(row.text, 240))],
       ["task", (row) => short(row.task ?? "all", 60), "less"],
       ["for", (row) => count(row.supporting), "number"],
       ["against", (row) => count(row.opposing), "number"],
-    ], "No rules yet."),
+    ], "No rules yet: they come from what episodes list as successes and mistakes."),
     part("Mistakes", found.mistakes, [
       ["kind", (row) => row.type],
       ["task", (row) => short(row.task, 60)],
       ["lesson", (row) => short(row.lesson ?? row.correct_decision ?? "", 240)],
       ["seen", (row) => count(row.seen), "number"],
-    ], "No mistakes yet."),
+    ], "No mistakes yet: they come from the mistake cards of episodes."),
   ].flat();
 }
 
@@ -219,7 +232,8 @@ export async function levels(api) {
   const { levels: found, edges } = await api.get("levels", { agent: api.agent() });
   if (!found.length) {
     return [el("h1", {}, "No levels"),
-      el("p", { class: "soft" }, "Agents hold working memory in levels; this memory has none.")];
+      el("p", { class: "soft" }, "Agents hold working memory in levels; this memory has none. ",
+        el("code", {}, "graphmem levels default"), " makes some.")];
   }
   return [
     el("h1", {}, "Levels, and what flows where"),

@@ -53,7 +53,10 @@ RULES, CARDS, RECENT = 5, 3, 3
 STRATEGIES, FAILURES, GENERAL = 5, 3, 5
 CANDIDATES = 6
 """So many strategies, by their counts on such tasks, are estimated for the task."""
-LOOKED_AT, ALL, WALKED = 50, 1_000_000_000, 10
+LOOKED_AT, ALL = 50, 1_000_000_000
+WALKED = 10, 200
+"""So many mistakes, the most frequent ones of all agents, are counted for one agent; more of them
+only where these are mostly of agents that it may not read."""
 MODEL_SHARE = 0.5
 """The worth of a model's rule, relative to a measured rule with the same counts."""
 
@@ -359,8 +362,11 @@ class ContextWriter:
         if view.agents is None:
             rows = self._read("context.made_before", most=LOOKED_AT, **asked)
         else:  # one by one, their cards and lists are counted
-            asked |= {"most": WALKED, **view.filters(self._graph)}
-            rows = self._read("context.made_before", "agents", **asked)
+            asked |= view.filters(self._graph)
+            for most in WALKED:
+                rows = self._read("context.made_before", "agents", most=most, **asked)
+                if len(rows) == 2 and all(len(row["rows"]) == CARDS for row in rows):
+                    break
         parts = {row["part"]: row["rows"] for row in rows}
         for row in parts.get("mistakes", ()):
             below = ("instead", row["correct_decision"]), ("lesson", row["lesson"])

@@ -414,6 +414,14 @@ class TestNewTasks:
         assert "guessed" not in text
         assert memory.context("never seen", agent="carl") == ""
 
+    def test_have_what_recurs_less_often_than_what_may_not_be_read(self, memory: Memory) -> None:
+        self.fill(memory)
+        for _ in range(4):
+            told = [f"his {number}" for number in range(12)]
+            cards = [{"type": text, "worker": "ada"} for text in told]
+            self.fail(memory, "ben", mistakes=told, mistake_cards=cards, reward=float(_))
+        assert self.SAID in memory.context("never seen", agent="ada")
+
     def test_say_it_behind_the_fence_and_within_the_budget(self, memory: Memory) -> None:
         for trick in TRICKS:
             for number in range(2):

@@ -146,9 +146,10 @@ class Outcomes:
                 if row:
                     self._row(row, columns, f"line {rows.line_num}")
         except (csv.Error, UnicodeDecodeError) as error:
-            raise SeedingError(
-                f"{self.name}: line {rows.line_num + 1}: {reason_of(error)}"
-            ) from None
+            line = rows.line_num + 1
+            if isinstance(error, UnicodeDecodeError):  # a block of lines is decoded at once
+                line += error.object[: error.start].count(b"\n")
+            raise SeedingError(f"{self.name}: line {line}: {reason_of(error)}") from None
         finally:
             text.detach()
 

@@ -167,7 +167,7 @@ def test_a_table_has_a_key_and_a_success_or_a_score(tmp_path: Path, text: str) -
         ("key,success\na,\n", "line 2: a key or an outcome is missing"),
         ("key,success\n,true\n", "line 2: a key or an outcome is missing"),
         ("key,success\na,true\na,false\n", "line 3: 'a' has two outcomes"),
-        (b"key,success\n\xff,true\n", "line .*utf-8"),
+        (b"key,success\n\xff,true\n", "line 2: is not UTF-8"),
         ('key,success\n"a,true\n', "line .*end of data"),
         ('{"resolved_ids": ["a"', "is no report: the JSON is cut off"),
         ("[1]", "is no report"),

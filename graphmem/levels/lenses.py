@@ -113,7 +113,6 @@ class Lenses(Queries):
             tags: a condition on the tags of the entries that it shows; None: it shows all.
             max_age: the greatest age of entries in seconds; None: any age.
             limit: most entries that it shows.
-            limit: most entries that it shows.
             purpose: what it is for, for people and models.
             agent: who asks. It can put its own and shared lenses, on levels that it may read; None:
                 anybody.

@@ -68,7 +68,7 @@ class Settings(BaseSettings):
     )
 
     success_threshold: float = Field(
-        0.5, ge=0, le=1, description="a score of at least this is a success where none is given"
+        0.5, ge=0, le=1, description="a score of at least this is a success, if no success is given"
     )
     z: float = Field(
         1.96,
@@ -113,7 +113,7 @@ class Settings(BaseSettings):
         0.1, ge=0, le=10, allow_inf_nan=False, description="values: exponent of the decay by days"
     )
     decay_strength: float = Field(
-        0.5, ge=0, le=10, allow_inf_nan=False, description="values: how much confidence slows it"
+        0.5, ge=0, le=10, allow_inf_nan=False, description="values: how much confidence slows decay"
     )
 
     min_occurrences: int = Field(3, ge=1, description="heuristics: trials that one needs")
@@ -128,7 +128,7 @@ class Settings(BaseSettings):
         20, ge=1, description="consolidate: episodes after which it is due again"
     )
     model_base_url: str | None = Field(
-        None, description="consolidate: where a model answers, up to before /chat/completions"
+        None, description="consolidate: url of a model, without /chat/completions"
     )
     model_name: str | None = Field(None, description="consolidate: the name of the model")
     model_key: SecretStr | None = Field(None, description="consolidate: the key of the model")
@@ -149,27 +149,27 @@ class Settings(BaseSettings):
         ge=0,
         le=1,
         description="recall, context: cosine below which nothing is relevant; default: what "
-        "unrelated texts hardly reach, by embedder and number of texts",
+        "unrelated texts hardly ever reach, which depends on the embedder and the number of texts",
     )
     recall_half_life_days: float = Field(
         90.0,
         gt=0,
         allow_inf_nan=False,
-        description="recall: days after which what was not tried again counts half",
+        description="recall: days without a trial after which a strategy counts half",
     )
     recall_z: float = Field(
         1.0,
         ge=0,
         le=10,
         allow_inf_nan=False,
-        description="recall: normal quantile of the bound that is ranked by (1: a standard error)",
+        description="recall: normal quantile of the lower bound (1: one standard error)",
     )
     recall_variety: float = Field(
         0.3,
         ge=0,
         lt=1,
         allow_inf_nan=False,
-        description="recall: weight of being unlike what was chosen before (0: by score alone)",
+        description="recall: weight of being unlike strategies selected before (0: score alone)",
     )
 
     choice_sharpness: float = Field(
@@ -177,8 +177,8 @@ class Settings(BaseSettings):
         ge=0.01,
         le=1_000,
         allow_inf_nan=False,
-        description="choose: factor of the counts that Thompson sampling draws by "
-        "(higher: it takes more often what is expected to be best)",
+        description="choose: factor of the counts in Thompson sampling "
+        "(with a higher one it explores less)",
     )
 
     listen_seconds: float = Field(
@@ -186,7 +186,7 @@ class Settings(BaseSettings):
         gt=0,
         le=86_400,
         allow_inf_nan=False,
-        description="events: seconds between looks for what other processes wrote",
+        description="events: seconds between checks for writes of other processes",
     )
 
     count_reads: bool = Field(
@@ -200,13 +200,13 @@ class Settings(BaseSettings):
         12_000_000,
         ge=1_000,
         le=1_000_000_000,
-        description="logs, imports: bytes of one text (the longest that is kept can take so many)",
+        description="logs, imports: bytes of one text; enough for the longest text that is kept",
     )
     max_record: int = Field(
         16_000_000,
         ge=10_000,
         le=1_000_000_000,
-        description="logs, imports: bytes of one record; for each 16 it may hold one value",
+        description="logs, imports: bytes of one record; it may hold one value for each 16 bytes",
     )
     max_file: int = Field(
         1_000_000_000, ge=10_000, description="logs, imports: bytes of one file, unpacked"
@@ -246,8 +246,8 @@ class Settings(BaseSettings):
         200.0,
         ge=0,
         allow_inf_nan=False,
-        description="embedded: milliseconds after its last write that a process gives the lease "
-        "back; where others wait, this long after it got it",
+        description="embedded: milliseconds after its last write when a process gives the lease "
+        "back; if others wait, this long after it got the lease",
     )
     snapshot_seconds: float = Field(
         5.0,
@@ -262,7 +262,7 @@ class Settings(BaseSettings):
         30.0,
         ge=0,
         allow_inf_nan=False,
-        description="server: seconds from the call in which what can be tried again is",
+        description="server: seconds for which a call tries again",
     )
 
     def __init__(self, **given: Any) -> None:

@@ -101,9 +101,9 @@ class Memory(Parts):
     ) -> Learned:
         """Learn one episode that just happened, in one durable transaction.
 
-        Every call is an outcome: equal calls are as many episodes. An episode with a ``source_key``
-        is learned once; the same key with the same content changes nothing and returns
-        ``created=False``. An episode without a time ended now.
+        Every call adds an episode, also one that equals an earlier call. An episode with a
+        ``source_key`` is learned once; the same key with the same content changes nothing and
+        returns ``created=False``. An episode without a time ended now.
 
         Args:
             task: the attempted task, in words.
@@ -178,10 +178,10 @@ class Memory(Parts):
         """Return an attempt at a task, for a ``with`` block or as a decorator of functions.
 
         At its end one episode is learned, with its times, steps and strategies. ``succeed``,
-        ``fail`` or the judge says the outcome. If none does, an exception makes it a failure, and
-        goes on. An attempt without any outcome is stored as abandoned, and counts nowhere. So is an
-        attempt that was interrupted (cancelled, Ctrl-C, a closed generator), or that an error of
-        graphmem ended.
+        ``fail`` or the judge says the outcome. If none of them does, an exception makes it a
+        failure; the exception goes on. An attempt without any outcome is stored as abandoned, and
+        counts nowhere. So is an attempt that was interrupted (cancelled, Ctrl-C, a closed
+        generator), or that an error of graphmem ended.
 
         A decorator takes functions, coroutine functions, generators and asynchronous generators.
         Each call is an attempt of its own; :meth:`current_attempt` returns it within the function.
@@ -197,7 +197,7 @@ class Memory(Parts):
             extra: any other data, as JSON.
             max_tokens: length limit of the context, at least 1.
             judge: for a decorator: takes what the function returned (None for an asynchronous
-                generator), and returns True, False, a score in [0, 1], or None: no outcome.
+                generator), and returns True, False, a score in [0, 1], or None for no outcome.
             strict: raise if an attempt ends without an outcome, and do not store it.
             started_at: when it began, with time zone, if that was before the block; default: when
                 the block is entered.
@@ -245,9 +245,9 @@ class Memory(Parts):
     ) -> LearnReport:
         """Learn many episodes, ``batch_size`` in a transaction.
 
-        They come from a record, not from now: an episode without a time stays without one. Equal
-        episodes without a ``source_key`` all count; how many came before in this call tells them
-        apart. So the same call again, for instance after a crash, adds nothing.
+        The episodes come from a record, so one without a time stays without one. Equal episodes
+        without a ``source_key`` all count: their order in this call tells them apart. So the same
+        call again, for instance after a crash, adds nothing.
 
         Args:
             episodes: any iterable; it is read lazily, a batch at a time.
@@ -297,11 +297,12 @@ class Memory(Parts):
         errors: bool = False,
         agent: str | None = None,
     ) -> Callable[[F], F]:
-        """Return a decorator: at its end, each call of the function becomes an entry of a level.
+        """Return a decorator that stores each call of a function as an entry of a level.
 
         It takes functions, coroutine functions, generators, asynchronous generators, methods, and
         static and class methods. The result of a generator is the list of what it yielded (at most
-        10,000 items). A generator that is left early, and a cancelled call, is not remembered.
+        10,000 items). A generator that its caller leaves early is not remembered, nor is a
+        cancelled call.
 
         An error with the entry never breaks the call. It is logged without contents, and counted at
         the level (``levels.statistics().failed``).
@@ -310,17 +311,17 @@ class Memory(Parts):
             level: the name of the level.
             extract: takes the call (``name``, ``args``, ``kwargs``, ``arguments`` by name, and
                 ``error``) and the result. It returns a content, a tuple of content, tags and
-                metadata, a ``NewEntry``, or None: nothing is remembered. Default: the name, the
+                metadata, a ``NewEntry``, or None to remember nothing. Default: the name, the
                 arguments and the result, with the tag ``call:NAME``.
             ttl: seconds that entries stay, unless the extractor says it; default: the level's.
             errors: also remember calls that raise, with the ``error`` and the result None. The
                 error goes on.
-            agent: the writer, for its own and shared levels; None: anybody.
+            agent: who writes; an agent may write its own levels and those for all. None: anybody.
 
         Raises:
             NotFoundError: there is no such level.
-            ValidationError: an argument is wrong, the level is a view, or the decorated object is
-                no function, or a builtin.
+            ValidationError: an argument is wrong, the level is a view, or the decorated object is a
+                builtin or no function.
             ScopeError: it is the level of another agent.
         """
         return self._producers.remember(level, extract=extract, ttl=ttl, errors=errors, agent=agent)
@@ -336,17 +337,17 @@ class Memory(Parts):
         errors: bool = False,
         agent: str | None = None,
     ) -> Watch:
-        """Remember the calls of methods as :meth:`remember` does; return what undoes it.
+        """Remember the calls of methods as :meth:`remember` does; return a handle that undoes it.
 
-        Call the result, or use it in a ``with`` block, to undo it. Several can be undone in any
-        order; then everything is as it was before.
+        To undo it, call the handle, or use it in a ``with`` block. You can undo several in any
+        order; after the last one, everything is as it was before.
 
         Args:
             target: an object, to watch its methods; a class, to watch those of all its objects; or
                 a module, to watch its functions.
             pattern: the names of the methods; ``*`` stands for any letters. Names that begin with
-                ``_`` fit only a pattern that does. Names of Python, such as ``__init__``, never
-                fit.
+                ``_`` match only a pattern that begins with it. Names of Python, such as
+                ``__init__``, never match.
             level: the name of the level.
             extract: as in :meth:`remember`.
             ttl: as in :meth:`remember`.
@@ -355,7 +356,7 @@ class Memory(Parts):
 
         Raises:
             NotFoundError: there is no such level.
-            ValidationError: an argument is wrong, or no method written in Python fits.
+            ValidationError: an argument is wrong, or no method written in Python matches.
             ScopeError: it is the level of another agent.
         """
         return self._producers.watch(
@@ -376,8 +377,8 @@ class Memory(Parts):
         The text has rules of the task, general rules, mistakes, what works and what fails on its
         type (without a type: on the task and on similar ones), the latest episodes and their mean
         score. The most valuable lines per token come first (:mod:`graphmem.lessons.prompt`). A
-        fence that texts of episodes cannot close surrounds them, without invisible characters. The
-        text is "" if nothing is known, or nothing fits.
+        fence surrounds the texts of episodes, which cannot close it; invisible characters are
+        removed. The text is "" if nothing is known, or nothing fits into ``max_tokens``.
 
         Args:
             task: its key or wording. An unknown task gets what is known of similar tasks, and the
@@ -458,17 +459,19 @@ class Memory(Parts):
         Args:
             task: its key, id or wording.
             candidates: texts or ids of strategies, at most 200, tried or not; merged ones are one
-                candidate. Default: 15 that :meth:`recall` finds, or that worked best anywhere.
+                candidate. Default: up to 15 that :meth:`recall` finds, or that worked best
+                anywhere.
             agent: use only episodes that this agent may read; None: all.
             task_type: the type of the task; default: the known one, else that of the wording, else
                 that of the nearest known task if that is near.
             explore: "thompson"; "greedy" takes the highest expected rate; "ucb" takes the highest
                 bound, ``width`` standard deviations over it; "epsilon" takes a random candidate
-                with probability ``epsilon``, else it is "greedy". Equal candidates share.
+                with probability ``epsilon``, else it is "greedy". Equal candidates share the
+                probability.
             epsilon: in [0, 1].
             width: from 0.
-            seed: a whole number from 0 repeats a choice while the memory stays the same; None:
-                fresh chance.
+            seed: a whole number from 0, which repeats a choice while the memory stays the same;
+                None: a new random choice.
 
         Raises:
             NotFoundError: no candidates are given, and the memory has none.
@@ -746,16 +749,17 @@ class Memory(Parts):
         resamples: int = 1_000,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> Evaluation:
-        """Estimate from past episodes what another way to choose would have got.
+        """Estimate from past episodes which success rate another way to choose would have had.
 
         It needs at least 10 episodes that say with which probability a strategy was chosen
         (``propensity``), best with the probabilities of all ``candidates``. For each of them, the
-        way chooses by what was known before the episode, in the order of recording.
+        evaluated way uses only what was recorded before the episode.
 
         Args:
             explore: the way to choose among the candidates of each episode: "thompson", "greedy",
                 "ucb", "epsilon", or a function of the task and the texts of the candidates that
-                returns a dict with the probability of each. None: each of ``strategies`` alike.
+                returns a dict with the probability of each. None: each of ``strategies`` with the
+                same probability.
             strategies: a strategy that is always taken, or several to choose from. Episodes without
                 any of them are left out; episodes with unknown candidates count as if they had had
                 all. None: all candidates.
@@ -768,7 +772,8 @@ class Memory(Parts):
             on_progress: called with the number of replayed episodes, and of all episodes.
 
         Raises:
-            NotFoundError: fewer than 10 episodes can be used, or none took what the way takes.
+            NotFoundError: fewer than 10 episodes can be used, or none took a strategy that the
+                evaluated way takes.
             ValidationError: an argument is wrong, or a function returned no probabilities.
         """
         from graphmem.advice.evaluate import Evaluator, checked, checked_chances

@@ -37,7 +37,7 @@ _BASELINES = {
     type=click.Choice(["order", "time"]),
     default="order",
     show_default=True,
-    help="As episodes were recorded, or by their times.",
+    help="In the order of recording, or by time.",
 )
 @click.option(
     "--folds",

@@ -31,7 +31,9 @@ TEXT = 60
 @click.argument("task")
 @click.argument("candidates", metavar="[CANDIDATE...]", nargs=-1)
 @click.option("--agent", help="Use only episodes that this agent may read.")
-@click.option("--task-type", help="The type of the task, for the warnings.")
+@click.option(
+    "--task-type", help="The type of the task; default: the known one, else that of its wording."
+)
 @click.option(
     "--explore",
     default="thompson",
@@ -40,12 +42,20 @@ TEXT = 60
     help="thompson, greedy, ucb or epsilon.",
 )
 @click.option(
-    "--epsilon", type=float, default=0.1, show_default=True, help="epsilon: the share of chance."
+    "--epsilon",
+    type=float,
+    default=0.1,
+    show_default=True,
+    help="epsilon: how often it takes a random candidate.",
 )
 @click.option(
-    "--width", type=float, default=1.0, show_default=True, help="ucb: standard deviations."
+    "--width",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="ucb: how many standard deviations it adds.",
 )
-@click.option("--seed", type=int, help="A whole number from 0 repeats a choice.")
+@click.option("--seed", type=int, help="A whole number from 0, which repeats the choice.")
 @click.pass_obj
 def choose(options: Options, /, task: str, candidates: tuple[str, ...], **how: Any) -> None:
     """Choose the strategy to try now on TASK.

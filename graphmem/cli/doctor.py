@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.option(
     "--accept-loss",
     is_flag=True,
-    help="Where files are missing, damaged or older: go on with what is there.",
+    help="If files are missing, damaged or older: go on with what is there.",
 )
 @click.pass_obj
 def doctor(options: Options, accept_loss: bool) -> None:

@@ -38,7 +38,7 @@ _REASONS = {
 @click.option(
     "--explore",
     type=click.Choice(["thompson", "greedy", "ucb", "epsilon"]),
-    help="The way to choose among the candidates. [default: each --strategy alike]",
+    help="The way to choose among the candidates. [default: each --strategy equally often]",
 )
 @click.option(
     "--strategy",

@@ -93,8 +93,8 @@ def install(
 
     By default these are the settings of the project here.
 
-    The change is shown first. Each prompt then gets its context, and the end of a session is
-    learned.
+    It shows the change first. Each prompt then gets its context, and the memory learns each session
+    at its end.
 
     \b
     Examples:

@@ -191,7 +191,7 @@ def _anti_pattern(row: AntiPattern, *, told: bool) -> tuple[Any, ...]:
 
 @lessons.command()
 @click.argument("task", required=False)
-@click.option("--agent", help="By the episodes alone that this agent may read.")
+@click.option("--agent", help="Only from episodes that this agent may read.")
 @click.option("--limit", type=click.IntRange(1), help="Rows at most [10 of a TASK; else all].")
 @click.pass_obj
 def rules(options: Options, task: str | None, agent: str | None, limit: int | None) -> None:
@@ -221,7 +221,7 @@ def _rule(row: Rule) -> tuple[Any, ...]:
 @lessons.command()
 @click.option("--task", help="Only mistakes in this task.")
 @click.option("--worker", help="Only mistakes of this worker.")
-@click.option("--agent", help="By the episodes alone that this agent may read.")
+@click.option("--agent", help="Only from episodes that this agent may read.")
 @at_most(30)
 @click.pass_obj
 def mistakes(options: Options, /, **asked: Any) -> None:

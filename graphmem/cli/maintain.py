@@ -33,7 +33,7 @@ def maintain(options: Options, /, name: str | None, at: datetime | None, agent: 
     """Maintain all levels, those of an agent, or the level NAME.
 
     It removes what expired or is hardly relevant, merges entries that say the same, keeps levels to
-    their capacity, and embeds texts without vectors. Run again for the same instant, it changes
+    their capacity, and embeds texts without vectors. A repeated call for the same instant changes
     nothing.
 
     \b

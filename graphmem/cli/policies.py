@@ -193,7 +193,7 @@ def update(
 ) -> None:
     """Learn the reward of ACTION in STATE, and what came next.
 
-    One of --next, --next-max-q and --terminal is needed.
+    Give one of --next, --next-max-q and --terminal.
 
     \b
     Example:
@@ -235,7 +235,7 @@ def observe(
     spec: str | None,
     agent: str,
 ) -> None:
-    """Record that ACTION worked in STATE, or did not. The value stays as it is.
+    """Record whether ACTION worked in STATE. The value stays as it is.
 
     `graphmem policies crystallize` makes policies of actions that worked often enough.
 

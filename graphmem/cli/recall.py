@@ -73,8 +73,9 @@ def recall(
 
     It also shows other items that fit, and what to avoid.
 
-    At most --limit strategies come first, then at most 3 rules, 3 heuristics and 3 policies. The
-    score orders them: how much the tasks are alike, times the least success rate to be expected.
+    At most --limit strategies come first, then at most 3 rules, 3 heuristics and 3 policies. A
+    score orders them: how similar the tasks are, times the lower bound of the expected success
+    rate, times how recent the trials are.
 
     \b
     Examples:

@@ -57,15 +57,13 @@ _Text = TextIO | codecs.StreamWriter
     metavar="WHAT",
     help="What counts as the strategy: tools, model, agent, or a field; default: the format's.",
 )
-@click.option(
-    "--evaluator", metavar="NAME", help="Whose judgement counts where a record has several."
-)
+@click.option("--evaluator", metavar="NAME", help="Whose judgement counts if a record has several.")
 @click.option(
     "--on-error",
     type=click.Choice(["fail", "ignore"]),
     default="fail",
     show_default=True,
-    help="Where records were refused: exit with 1, or with 0. The others are learned.",
+    help="If records were refused, exit with 1 or with 0. The others are learned.",
 )
 @click.option(
     "--refused",

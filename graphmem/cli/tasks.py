@@ -27,7 +27,7 @@ TEXT = 60
 
 @click.command()
 @click.option("--task-type", help="Only tasks of this type.")
-@click.option("--agent", help="Only what episodes say that this agent may read.")
+@click.option("--agent", help="Count only episodes that this agent may read.")
 @click.option(
     "--sort",
     type=click.Choice(("trials", "best", "worst", "latest")),

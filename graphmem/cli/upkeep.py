@@ -151,10 +151,10 @@ def _say_what_is_left(compacted: bool, read_by: tuple[str, ...]) -> None:
     "--below-confidence",
     type=float,
     metavar="NUMBER",
-    help="None of their strategies has so high a confidence, from 0 to 1 [default: any].",
+    help="All of their strategies have a lower confidence, from 0 to 1 [default: any].",
 )
 @click.option("--agent", help="Only episodes of this agent.")
-@click.option("--dry-run", is_flag=True, help="Tell what would go; change nothing.")
+@click.option("--dry-run", is_flag=True, help="Say what it would erase; change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
 def forget(options: Options, /, dry_run: bool, yes: bool, **asked: Any) -> None:
@@ -285,7 +285,7 @@ def export(
     kinds: tuple[NodeKind, ...],
     limit: int | None,
 ) -> None:
-    """Write all episodes, or the graph, to FILE, in place of it.
+    """Write all episodes, or the graph, to FILE, which it replaces.
 
     \b
     Examples:

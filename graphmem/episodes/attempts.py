@@ -158,7 +158,7 @@ class Attempt(_Attempt):
             explore: "thompson", "greedy", "ucb" or "epsilon".
             epsilon: in [0, 1], for "epsilon".
             width: from 0, for "ucb".
-            seed: a whole number from 0 repeats a choice; None: fresh chance.
+            seed: a whole number from 0, which repeats a choice; None: a new random choice.
 
         Raises:
             NotFoundError: no candidates are given, and the memory has none.
@@ -256,7 +256,7 @@ class AsyncAttempt(_Attempt):
             explore: "thompson", "greedy", "ucb" or "epsilon".
             epsilon: in [0, 1], for "epsilon".
             width: from 0, for "ucb".
-            seed: a whole number from 0 repeats a choice; None: fresh chance.
+            seed: a whole number from 0, which repeats a choice; None: a new random choice.
 
         Raises:
             NotFoundError: no candidates are given, and the memory has none.

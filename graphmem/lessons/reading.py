@@ -205,7 +205,7 @@ class LessonReader:
             task: only mistakes in this task.
             worker: only mistakes of this worker.
             agent: only mistakes in episodes that this agent may read; None: all episodes.
-            limit: rows at most. Nothing is ever deleted.
+            limit: rows at most; it only shortens the list.
         """
         check_limit(limit)
         view = read_view(self._graph, agent)

@@ -52,8 +52,8 @@ class Entries(Base):
         """Add an entry to a level, durably.
 
         Without a key, every call adds an entry. A level has one entry for a key. The same content,
-        tags and metadata again change nothing (``created=False``). Others replace the entry
-        (``replaced=True``) and begin its life anew; levels that pull from this one ingest that as a
+        tags and metadata again change nothing (``created=False``). Anything else replaces the entry
+        (``replaced=True``) and restarts its life; levels that pull from this one ingest that as a
         change.
 
         Args:
@@ -65,7 +65,7 @@ class Entries(Base):
             ttl: seconds that it stays; default: the level's.
             at: when it happened, with time zone; default: now. Its life begins then.
             relevance: how much it counts at first, in (0, 1].
-            agent: the writer, for its own and shared levels; None: anybody.
+            agent: who writes; an agent may write its own levels and those for all. None: anybody.
 
         Raises:
             NotFoundError: there is no such level, or it was closed.

@@ -82,8 +82,8 @@ class Flow(Maintenance):
     ) -> Subscription:
         """Let a level pull from another at each tick; a repeated call changes nothing.
 
-        It begins with what the source holds. Another transformer, or other arguments, replace the
-        earlier ones, and the level goes on where it was.
+        The level begins with what the source holds now. In a later call, another transformer or
+        other arguments replace the earlier ones, and the level goes on where it was.
 
         Args:
             target: the level that pulls.
@@ -101,8 +101,8 @@ class Flow(Maintenance):
                 in each process that ticks.
             arguments: arguments of the transformer.
             where: only pull entries whose tags match; None: all.
-            agent: who asks. It can let its own and shared levels pull, from levels that it may
-                read; None: anybody.
+            agent: who asks. An agent may let its own levels and those for all pull, from levels
+                that it may read. None: anybody.
 
         Raises:
             NotFoundError: there is no such level.
@@ -187,7 +187,7 @@ class Flow(Maintenance):
         Args:
             target: the level that pulls.
             source: the level from which it pulls.
-            agent: who asks, for its own and shared levels; None: anybody.
+            agent: who asks; an agent may change its own levels and those for all. None: anybody.
 
         Raises:
             NotFoundError: there is no such level as the target.

@@ -104,8 +104,8 @@ class Lenses(Queries):
 
         Its name says who owns it, as that of a level does: ``agent:ada:orders``,
         ``task:deploy:late``, ``collective:news``. With an agent, ``orders`` is short for the first.
-        A reader needs the right to read all of its levels. A closed level leaves the lens; the last
-        one takes the lens with it.
+        A reader needs the right to read all of its levels. If a level is closed, the lens no longer
+        looks at it; a lens that looks at no other level is removed.
 
         Args:
             name: the name. One like ``agent:ada:planning`` replaces the lens that every agent has.
@@ -113,10 +113,9 @@ class Lenses(Queries):
             tags: a condition on the tags of the entries that it shows; None: it shows all.
             max_age: the greatest age of entries in seconds; None: any age.
             limit: most entries that it shows.
-            limit: most entries that it shows.
             purpose: what it is for, for people and models.
-            agent: who asks. It can put its own and shared lenses, on levels that it may read; None:
-                anybody.
+            agent: who asks. An agent may put its own lenses and those for all, on levels that it
+                may read; None: anybody.
 
         Raises:
             NotFoundError: one of the levels is not there.
@@ -201,7 +200,7 @@ class Lenses(Queries):
 
         Args:
             name: its name, as in :meth:`lens`.
-            agent: who asks, for its own and shared lenses; None: anybody.
+            agent: who asks; an agent may remove its own lenses and those for all. None: anybody.
 
         Raises:
             NotFoundError: there is no such lens, or nobody put it.

@@ -64,7 +64,7 @@ class Topology(Base):
             capacity: most entries that maintenance leaves; None: any number.
             purpose: what it holds and why, for people and models.
             upkeep: how fast relevance decays, and what maintenance removes.
-            agent: who asks, for its own and shared levels; None: anybody.
+            agent: who asks; an agent may change its own levels and those for all. None: anybody.
 
         Raises:
             ValidationError: a field is wrong, or it is the long-term level of an agent, which takes
@@ -188,7 +188,7 @@ class Topology(Base):
 
         Args:
             name: its name.
-            agent: who asks, for its own and shared levels; None: anybody.
+            agent: who asks; an agent may change its own levels and those for all. None: anybody.
 
         Raises:
             NotFoundError: there is no such level.

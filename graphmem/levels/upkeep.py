@@ -72,8 +72,8 @@ class Maintenance(Base):
 
         Args:
             name: only this level; None: all.
-            agent: with a name: who asks, for its own and shared levels; without: maintain only the
-                levels of this agent.
+            agent: with a name: who asks; an agent may maintain its own levels and those for all.
+                Without a name: maintain only the levels of this agent.
             at: the instant; None: now. What expired or faded until then is removed.
             on_progress: called with the number of levels that are done, and of all.
 
@@ -104,7 +104,7 @@ class Maintenance(Base):
         Args:
             name: name of the level.
             keys: one key, or several.
-            agent: who asks, for its own and shared levels; None: anybody.
+            agent: who asks; an agent may change its own levels and those for all. None: anybody.
 
         Raises:
             NotFoundError: there is no such level.
@@ -135,7 +135,7 @@ class Maintenance(Base):
             name: name of the level.
             keys: one key, or several.
             ttl: seconds.
-            agent: who asks, for its own and shared levels; None: anybody.
+            agent: who asks; an agent may change its own levels and those for all. None: anybody.
 
         Raises:
             NotFoundError: there is no such level.

@@ -15,12 +15,12 @@ class Considered(Output):
     """A candidate, and what is believed of it on the task.
 
     ``probability`` in (0, 1) is the expected success rate on the task; ``low`` and ``high`` are its
-    95 % credible interval. For choosing, that rate is worth ``worth`` (over 0) trials; this leaves
-    out the doubt about how much tasks differ, which no trial elsewhere can lessen. ``propensity``
-    in [0, 1] is the probability with which the way to choose takes this candidate. ``known`` says
-    whether the memory has the strategy. ``why`` says in a sentence which outcomes moved these
-    numbers. ``warnings`` are anti-patterns against the strategy; they change nothing, because its
-    outcomes count already.
+    95 % credible interval. In choosing, that rate counts for ``worth`` (over 0) trials; this leaves
+    out how much tasks differ, because trials on other tasks cannot tell that. ``propensity`` in [0,
+    1] is the probability with which the way to choose takes this candidate. ``known`` says whether
+    the memory has the strategy. ``why`` says in a sentence which outcomes moved these numbers.
+    ``warnings`` are anti-patterns against the strategy; they change no number, because the numbers
+    include its failures already.
     """
 
     id: str

@@ -119,8 +119,8 @@ class MistakeCard(Input):
     """One mistake of an episode, described so that a repetition can be recognized.
 
     Cards with the same ``type``, ``task`` (default: the episode's), ``worker`` and
-    ``correct_decision`` are the same mistake; ``seen`` counts the cards. A ``bad_decision`` in
-    ``extra``, its place in earlier versions, is that field.
+    ``correct_decision`` are the same mistake; ``seen`` counts the cards. Earlier versions had
+    ``bad_decision`` in ``extra``; there it still counts as the field.
     """
 
     type: Name

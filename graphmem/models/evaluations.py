@@ -13,8 +13,8 @@ OwnWay = Callable[[str, Sequence[str]], Mapping[str, float]]
 class Estimate(Output):
     """An estimated success rate, with the bounds of its 95 % interval.
 
-    ``gain`` is the difference to the rate that the episodes got. Its bounds come from the same
-    resamples, so it can be surely over 0 although the two intervals overlap.
+    ``gain`` is the value minus the recorded success rate. Its bounds come from the same resamples,
+    so both can be over 0 even if the intervals of the two rates overlap.
     """
 
     value: float
@@ -42,9 +42,10 @@ class LeftOut(Output):
 class Evaluation(Output):
     """What another way to choose would have got, estimated from past choices.
 
-    ``explore`` is the way (None: each of ``strategies`` alike; ``"own"``: a function).
-    ``strategies`` are those to choose from (None: all candidates). ``got`` is the success rate of
-    the ``episodes`` that were used; ``got_low`` and ``got_high`` bound its 95 % interval.
+    ``explore`` is the way (None: each of ``strategies`` with the same probability; ``"own"``: a
+    function). ``strategies`` are those to choose from (None: all candidates). ``got`` is the
+    success rate of the ``episodes`` that were used; ``got_low`` and ``got_high`` bound its 95 %
+    interval.
 
     ``effective`` is the number of episodes with equal weights that would be as certain (between 1
     and ``episodes``), ``largest_weight`` the largest weight. ``unsupported`` in [0, 1] is the mean

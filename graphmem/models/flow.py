@@ -23,7 +23,7 @@ class Subscription(Output):
     where: Tags | None
     """The condition on the tags of pulled entries; None: it pulls all."""
     created: bool
-    """False if it was there, and was changed or left alone."""
+    """False if it existed, and was changed or left as it was."""
 
 
 class Made(Input):

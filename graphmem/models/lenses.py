@@ -81,4 +81,4 @@ class LensInfo(Output):
     limit: int
     """Most entries that it shows."""
     created_at: datetime | None
-    """None: every agent has it, nobody put it."""
+    """When somebody put it; None: it is one that every agent has."""

@@ -14,9 +14,10 @@ Verdict = Literal["WORKS", "AVOID"]
 
 
 class Wording(Output):
-    """A similar strategy whose evidence was pooled: each trial counts times the similarity.
+    """A similar strategy whose trials were pooled, each multiplied by the similarity.
 
-    ``similarity`` is the cosine of the two texts, in [-1, 1]; trials and successes are whole.
+    ``similarity`` is the cosine of the two texts, in [-1, 1]; ``trials`` and ``successes`` are not
+    multiplied.
     """
 
     strategy: str
@@ -79,8 +80,8 @@ class AntiPattern(Output):
     same agent on the types of tasks of these failures. ``confidence`` is the posterior mean of the
     share of occurrences in both, ``lower`` and ``upper`` its Wilson bounds; ``status`` follows from
     them. ``example`` is the latest error, unmasked; ``evidence`` holds the ids of the latest 5
-    failures. As a warning before a task it also says what to expect (``expected``) of the strategy
-    there, and the counts that moved that (``said``): failures elsewhere may not tell of this task.
+    failures. In a warning before a task, ``expected`` is what to expect of the strategy on that
+    task, and ``said`` the counts behind it: failures on other tasks may say little about this one.
     """
 
     id: str
@@ -100,9 +101,9 @@ class AntiPattern(Output):
     evidence: tuple[str, ...]
     better_alternative: Alternative | None
     usual: bool | None = None
-    """Whether the strategy worked at times, and no less often than other ways on tasks of these
-    types. Then ``recall`` and ``choose`` leave it out, and ``context`` tells only of failures on
-    the task itself or on similar ones. None: not compared, or there is no other way."""
+    """Whether the strategy worked at times, and no less often than other strategies on tasks of
+    these types. Then ``recall`` and ``choose`` leave it out, and ``context`` tells only of failures
+    on the task itself or on similar ones. None: not compared, or there is no other strategy."""
     expected: float | None = None
     """The probability that it works on the given task; None: no task was given."""
     said: str | None = None

@@ -265,7 +265,8 @@ class Entry(Output):
     base: float
     """Relevance when it was added."""
     relevance: float
-    """Relevance at the time of the question: it decays by the minute, more slowly with reads."""
+    """Relevance at the time of the question: it decays by the minute, and more slowly the more it
+    is read."""
     at: datetime
     expires_at: datetime | None
     reads: int
@@ -306,7 +307,7 @@ class Tags(Input):
     """A condition on the tags of an entry; combine conditions with ``&``, ``|`` and ``~``.
 
     ``Tags(any_of={"kind:plan", "kind:goal"}) & ~Tags(all_of={"done", "old"})``. A part that is left
-    out, or empty, asks for nothing.
+    out, or empty, matches all entries.
     """
 
     any_of: TagSet = ()
@@ -320,7 +321,7 @@ class Tags(Input):
     join: Literal["and", "or"] = "and"
     """Whether all parts must match, or one."""
     negated: bool = False
-    """Whether it is the opposite of all that."""
+    """Whether the whole condition is negated."""
 
     def __init__(self, /, **data: Any) -> None:
         super().__init__(**data)

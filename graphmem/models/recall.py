@@ -14,11 +14,11 @@ Kind = Literal["strategy", "rule", "heuristic", "policy"]
 class RecallItem(Output):
     """A recalled strategy (or rule, heuristic or policy), what to expect of it, and why.
 
-    ``score`` is ``relevance * lower * freshness``, all in [0, 1]. A strategy that failed wherever
-    it was tried on tasks like this scores at most as high as the best one that is expected to do
-    better.
-    ``mean`` is the expected success rate on this task, as ``predict`` gives it, and ``lower`` its
-    lower bound. ``freshness`` halves every half-life since the last trial (1 without dates).
+    ``score`` is ``relevance * lower * freshness``, all in [0, 1]. If a strategy failed in all its
+    trials on this task and near ones, its score is at most that of the best strategy that is
+    expected to do better. ``mean`` is the expected success rate on this task, as ``predict`` gives
+    it, and ``lower`` its lower bound. ``freshness`` halves every half-life since the last trial (1
+    without dates).
     """
 
     kind: Kind = "strategy"

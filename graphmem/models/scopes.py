@@ -53,7 +53,7 @@ class Scope(Input):
     share_with: _Names = ()
     """Agents that may read what it learned; ``*`` lets all of them."""
     inherit_from: _Agents = ()
-    """Agents whose lessons it reads if these share them, and those that they inherit from."""
+    """Agents whose lessons it reads if they share them, and the agents that these inherit from."""
     min_occurrences: Annotated[int, Field(ge=1, le=MAX_OCCURRENCES)] | None = None
     """Occurrences that a lesson needs before this agent reads it; None: the memory's settings."""
 

@@ -50,8 +50,8 @@ class Preferences:
         """Store a preference of a user, durably; it supersedes earlier ones of the same category.
 
         The latest preference of a user and category is in force, by ``at``, else by the time of
-        recording; one that arrives late takes its place in the history. To repeat a preference with
-        the same time, or the latest one without a time, changes nothing.
+        recording; one that arrives late takes its place in the history. A preference that is
+        repeated with the same time, or the latest one without a time, changes nothing.
 
         Args:
             user: name of the user.

@@ -62,8 +62,8 @@ class LearningScopes:
             can_learn: types of tasks that it may learn; ``*`` matches any text; None: all.
             cannot_learn: types of tasks that it may not learn; overrides ``can_learn``.
             share_with: agents that may read its lessons; "*" lets all of them.
-            inherit_from: agents whose lessons it reads if these share with it, including the agents
-                from which these inherit.
+            inherit_from: agents whose lessons it reads if they share with it; it also inherits from
+                the agents from which these inherit.
             min_occurrences: occurrences that a lesson needs before it reads it.
 
         Raises:

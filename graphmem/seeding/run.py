@@ -135,8 +135,8 @@ def seed(
         SeedingError: a log cannot be opened, its format is unknown (of a file that was found in a
             folder or by a pattern, this is a refusal), or a worker died; records learned before
             stay. Or the outcomes cannot be read; then nothing is learned.
-        ValidationError: ``logs`` are paths, ``workers`` are none, or a function does not say
-            for which memory they work.
+        ValidationError: ``logs`` are paths and not sources, or ``workers`` is wrong, or is given
+            with a function instead of a memory.
     """
     if paths := [log for log in logs if not isinstance(log, Source)]:
         raise ValidationError("logs", paths, "are no sources", "give sources([path, ...])")

@@ -451,5 +451,6 @@ def test_page_is_tidy(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert not re.search(r"/(?:work|tmp|root|home)/", text), "a path of somebody's machine"
     assert len(re.findall(r"^```", text, re.MULTILINE)) % 2 == 0
+    assert not re.search(r"^\S.* :   ", text, re.MULTILINE), "a definition beside its term"
     if page.suffix == ".md" and page.parent != ROOT:
         assert len(re.findall(r"^# ", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.M)) == 1

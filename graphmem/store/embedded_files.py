@@ -81,6 +81,8 @@ _QUICK = 64 * 1024 * 1024
 """A graph file that is no longer is written at once where a log of a killed process was read."""
 RARELY = 16.0
 """How many times as long as a checkpoint takes there is none, unless the log grows fast."""
+SELDOM = 10.0
+"""For so many seconds there is none, unless the log grows fast: a seeding is often done by then."""
 _WRITTEN = 100e6
 """Bytes of a graph file that are written in a second, where none was written yet."""
 
@@ -193,7 +195,7 @@ class WrittenFiles:
         if self._longer_than(CHECKPOINT_BYTES, 2):
             return True
         slowly = self._longer_than(FOLDED_BYTES, _READ)
-        return slowly and time.monotonic() - self._folded > RARELY * self._took
+        return slowly and time.monotonic() - self._folded > max(SELDOM, RARELY * self._took)
 
     @property
     def long(self) -> bool:

@@ -205,6 +205,7 @@ def test_a_log_that_grows_slowly_is_folded_early(
     monkeypatch.setattr(embedded_files, "FOLDED_BYTES", 20_000)
     for rarely, folded in ((0.0, True), (1e9, False)):
         monkeypatch.setattr(embedded_files, "RARELY", rarely)
+        monkeypatch.setattr(embedded_files, "SELDOM", 0.0)
         where, sizes = Path(folder, str(folded)), list[int]()
         with Memory.open(where) as memory:
             learn(memory, "first", 0)

@@ -53,10 +53,11 @@ def rebuild(options: Options) -> None:
     options.show(
         report,
         lambda: click.echo(
-            f"{counted(report.strategies, 'strategy')}, {counted(report.outcomes, 'outcome')}, "
-            f"{counted(report.co_occurrences, 'co-occurrence')}, {counted(report.tasks, 'task')} "
-            f"and {counted(report.agents, 'agent')} derived anew; {report.removed:,} without "
-            "evidence removed"
+            f"{counted(report.strategies, 'strategy')}, "
+            f"{counted(report.outcomes, 'result of a strategy on a task')}, "
+            f"{counted(report.co_occurrences, 'pair of strategies used together')}, "
+            f"{counted(report.tasks, 'task')} and {counted(report.agents, 'agent')} "
+            f"derived anew; {report.removed:,} without evidence removed"
         ),
     )
 

@@ -152,7 +152,29 @@ def test_stats_as_table_and_json(seeded: str) -> None:
     found = good("--url", seeded, "--json", "stats").json
     assert (found["episodes"], found["steps"], found["strategies"]) == (30, 60, 3)
     assert found["url"] == seeded
-    assert "2026-01-01" in good("--url", seeded, "stats").out
+    shown = good("--url", seeded, "stats").out
+    assert "2026-01-01" in shown
+    assert f"pairs of strategies used together    {found['co_occurrences']}\n" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant", "other"),
+    [
+        (("strategies", "--limt", "3"), "Did you mean '--limit'?", "--wait"),
+        (("query", "outcoms"), "no query 'outcoms'; did you mean outcomes? there are agents, ", ""),
+        (("query", "analysis.what_work"), "did you mean what_works", ""),
+        (("query", "xyz"), "no query 'xyz'; there are agents, ", "did you mean"),
+        (("query",), "`graphmem procedures list --subject analysis`", "did you mean"),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, tuple) else "",
+)
+def test_a_misspelt_name_is_told_with_those_like_it(
+    seeded: str, arguments: tuple[str, ...], meant: str, other: str
+) -> None:
+    ran = run("--url", seeded, *arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert meant in ran.err
+    assert not other or other not in ran.err
 
 
 def test_query_as_table_json_and_csv(seeded: str, tmp_path: Path) -> None:

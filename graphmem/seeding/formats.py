@@ -200,6 +200,8 @@ def _other(head: bytes) -> str | None:
     """Return what a file is that no format can read, and the remedy, if its first bytes show it."""
     if head.startswith(GZIP):
         return "is packed by gzip twice; unpack it once"
+    if b'"resolved_ids"' in head:
+        return "holds outcomes, which --outcomes joins to a log"
     halves = [any(head[place:_LOOK:2]) for place in (0, 1)]
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) or halves[0] != halves[1]:
         return "is no UTF-8, but UTF-16 or UTF-32; save it as UTF-8: iconv -f UTF-16 -t UTF-8"

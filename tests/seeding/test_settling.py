@@ -167,7 +167,7 @@ def test_a_table_has_a_key_and_a_success_or_a_score(tmp_path: Path, text: str) -
         ("key,success\na,\n", "line 2: a key or an outcome is missing"),
         ("key,success\n,true\n", "line 2: a key or an outcome is missing"),
         ("key,success\na,true\na,false\n", "line 3: 'a' has two outcomes"),
-        (b"key,success\n\xff,true\n", "line .*utf-8"),
+        (b"key,success\n\xff,true\n", "line .*UTF-8"),
         ('key,success\n"a,true\n', "line .*end of data"),
         ('{"resolved_ids": ["a"', "is no report: the JSON is cut off"),
         ("[1]", "is no report"),
@@ -222,6 +222,17 @@ def test_a_report_says_what_was_resolved(
     assert [
         None if isinstance(item, Refused) else bool(item.success or item.score) for item in found
     ] == expected
+
+
+def test_a_report_in_the_folder_of_its_logs_is_no_log(memory: Memory, tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text('{"task": "t", "strategy": "s", "source_key": "a"}')
+    (report := tmp_path / "report.json").write_text('{"resolved_ids": ["a"], "error_ids": []}')
+    found = seeded(memory, tmp_path)
+    assert "holds outcomes, which --outcomes joins to a log" in found.refusals[1].reason
+    with pytest.raises(SeedingError, match="holds outcomes, which --outcomes joins to a log"):
+        seeded(memory, report)
+    found = seeded(memory, tmp_path, outcomes=report)
+    assert (found.files, found.created, found.refused) == (1, 1, 0)
 
 
 def seeded(memory: Memory, *paths: Path, **options: Any) -> SeedReport:

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from graphmem.seeding import Refusal, SeedReport, Source
 
 _Text = TextIO | codecs.StreamWriter
-_REFUSED = (("file", "left"), ("record", "right"), ("field", "left"), ("reason", "left"))
+_REFUSED = (
+    *(("file", "left"), ("record", "right"), ("field", "left"), ("reason", "left")),
+    ("like it", "right"),
+)
 
 
 @click.command()
@@ -186,14 +189,12 @@ def _print_report(report: SeedReport, refused: str | None) -> None:
         alike = Counter((item.field, item.reason) for item in report.refusals)
         firsts = {(item.field, item.reason): item for item in reversed(report.refusals)}
         shown = [(firsts[kind], number) for kind, number in islice(alike.items(), 20)]
-        print_table(
-            "Refused records",
-            [*_REFUSED, ("like it", "right")],
-            [
-                (item.file, item.record, item.field, item.reason, number - 1 or "")
-                for item, number in shown
-            ],
-        )
+        rows = [
+            (item.file, item.record, item.field, item.reason, number - 1 or "")
+            for item, number in shown
+        ]
+        columns = _REFUSED if any(number > 1 for _, number in shown) else _REFUSED[:-1]
+        print_table("Refused records", columns, [row[: len(columns)] for row in rows])
         more = report.refused - sum(number for _, number in shown)
         if more:
             click.echo(f"... and {more:,} more; --refused FILE lists all")

@@ -295,6 +295,8 @@ def export(
       graphmem --url ./runs.graph upkeep export --format neo4j tables
       graphmem --url ./runs.graph upkeep export --format mermaid chart.mmd --around "refund"
     """
+    if file == "-":
+        raise click.UsageError("FILE cannot be standard output; give the name of a file")
     try:
         report = options.memory().upkeep.export(
             file,
@@ -308,9 +310,12 @@ def export(
     except ValidationError as error:
         if error.field != "limit":
             raise
-        less = "fewer --hops" if around else "what is --around ITEM (an id or a text)"
+        less = "fewer --hops" if around else "--around ITEM (an id or a text)"
         raise ValidationError(
-            "graph", None, error.problem, f"take a part: {less}, or --kind KIND; or --limit NUMBER"
+            "graph",
+            None,
+            error.problem,
+            f"take a part with {less}, or --kind KIND; or give --limit NUMBER",
         ) from None
 
     def table() -> None:

@@ -164,6 +164,11 @@ def test_stats_as_table_and_json(seeded: str) -> None:
         (("query", "outcoms"), "no query 'outcoms'; did you mean outcomes? there are agents, ", ""),
         (("query", "analysis.what_work"), "did you mean what_works", ""),
         (("query", "xyz"), "no query 'xyz'; there are agents, ", "did you mean"),
+        (
+            ("query", "outcomes"),
+            "parameter task (string) is missing; in the shell --param task=",
+            "",
+        ),
         (("query",), "`graphmem procedures list --subject analysis`", "did you mean"),
     ],
     ids=lambda given: " ".join(given) if isinstance(given, tuple) else "",

@@ -235,6 +235,21 @@ def test_a_report_in_the_folder_of_its_logs_is_no_log(memory: Memory, tmp_path: 
     assert (found.files, found.created, found.refused) == (1, 1, 0)
 
 
+@pytest.mark.parametrize(
+    ("head", "remedy"),
+    [
+        ('{"task": "t", "stratgy": "s"}', "or write JSON lines, each with task, strategy, and"),
+        ('{"sessionId": "s", "isSidechain": false}', "`graphmem hooks run claude-code` learns"),
+    ],
+)
+def test_what_is_no_log_says_what_to_do(
+    memory: Memory, tmp_path: Path, head: str, remedy: str
+) -> None:
+    (file := tmp_path / "log.jsonl").write_text(head)
+    with pytest.raises(SeedingError, match=remedy):
+        seeded(memory, file)
+
+
 def seeded(memory: Memory, *paths: Path, **options: Any) -> SeedReport:
     return seed(
         lambda episodes: memory.learn_many(episodes, on_error="collect"),

@@ -310,12 +310,13 @@ def export(
     except ValidationError as error:
         if error.field != "limit":
             raise
-        less = "fewer --hops" if around else "--around ITEM (an id or a text)"
+        less = "fewer --hops, " if around else "--around ITEM (an id or a text), "
+        less = "" if around and hops < 2 else less
         raise ValidationError(
             "graph",
             None,
             error.problem,
-            f"take a part with {less}, or --kind KIND; or give --limit NUMBER",
+            f"take a part with {less}--kind KIND or --limit NUMBER",
         ) from None
 
     def table() -> None:

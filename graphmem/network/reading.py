@@ -184,7 +184,9 @@ class Asked:
 
     def many_edges(self, nodes: int) -> ValidationError:
         """Return the error for a network with too many edges between so many nodes."""
-        return self._refusal(f"more than {self.edges:,} edges at {counted(nodes, 'node')}")
+        return self._refusal(
+            f"more edges at {counted(nodes, 'node')} than the {self.edges:,} that are taken"
+        )
 
     def _refusal(self, there: str) -> ValidationError:
         part = "what is around an item (around)" if self.starts is None else "fewer steps (hops)"

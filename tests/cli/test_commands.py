@@ -72,7 +72,7 @@ def test_communities_and_pictures_of_the_graph(seeded: str, tmp_path: Path) -> N
     assert said.startswith("2 nodes and 1 edge written to ")
     refused = run(*export, "mermaid", str(tmp_path / "x.mmd"), "--limit", "2")
     assert refused.code == 2
-    assert "--around ITEM (an id or a text), or --kind KIND; or --limit NUMBER" in refused.err
+    assert "--around ITEM (an id or a text), --kind KIND or --limit NUMBER" in refused.err
 
 
 def test_evidence_as_table_and_json(seeded: str) -> None:
@@ -109,6 +109,8 @@ def test_episodes_tasks_and_what_has_an_id(seeded: str) -> None:
     missing = run("--url", seeded, "show", "0" * 32)
     assert (missing.code, missing.out) == (2, "")
     assert "nothing in namespace" in missing.err
+    assert "`graphmem explain` takes the text of a strategy" in missing.err
+    assert "`graphmem strategies` lists" in good("--url", seeded, "evidence", "typo").out
 
 
 def test_general_options_stand_before_or_after_a_command(seeded: str) -> None:

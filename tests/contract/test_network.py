@@ -137,7 +137,7 @@ def test_a_memory_as_a_network(
     ):
         memory.upkeep.export(chart, "mermaid", limit=2)
     monkeypatch.setattr("graphmem.network.reading.LINES", 2)
-    too_many = r"there are more than 2 edges at \d+ nodes, as nobody"
+    too_many = r"there are more edges at \d+ nodes than the 2 that are taken, as nobody"
     with pytest.raises(ValidationError, match=too_many):
         memory.upkeep.export(chart, "mermaid")
     assert chart.read_text() == before

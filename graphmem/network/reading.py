@@ -261,9 +261,12 @@ class Read:
         """
         inside = {identity for ids in self._ids.values() for identity in ids}
         left = self._asked.edges
+        # A strategy has an edge to each of its tasks: more than the limit, where none is wanted.
+        wanted = {"strategy": {"tasks": bool(self._ids.get("task"))}}
         for kind, name in _EDGES.items():
             for page in pages(self._ids.get(kind, []), PAGE):
-                rows = self._tx.run(name, ids=page, limit=self._asked.edges + 1)
+                more = wanted.get(kind, {})
+                rows = self._tx.run(name, ids=page, limit=self._asked.edges + 1, **more)
                 for row in rows:
                     if row["source"] in inside and row["target"] in inside:
                         left -= 1

@@ -154,6 +154,18 @@ def test_as_many_edges_as_the_limit_are_no_more(
     assert (ring.number_of_nodes(), ring.number_of_edges()) == (3, 3)
 
 
+def test_edges_to_what_is_not_wanted_do_not_count(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for number in range(9):
+        memory.learn(f"task {number}", ["look", "go"], success=True)
+    monkeypatch.setattr("graphmem.network.reading.LINES", 5)
+    with pytest.raises(ValidationError, match="more edges"):
+        memory.upkeep.export(tmp_path / "chart.mmd", "mermaid")
+    report = memory.upkeep.export(tmp_path / "chart.mmd", "mermaid", kinds=["strategy"])
+    assert (report.nodes, 1 <= report.edges <= 2) == (2, True)
+
+
 def test_each_edge_is_there_once(memory: Memory) -> None:
     """However the nodes are split into pages."""
     populate(memory, "own")

@@ -168,7 +168,8 @@ def main(arguments: list[str] | None = None) -> None:
         code = 130
     except click.ClickException as error:
         if isinstance(error, click.NoSuchOption) and error.possibilities:
-            error.possibilities = _near(error.option_name, error.possibilities)
+            near = _near(error.option_name, error.possibilities)
+            error = click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx)
         if isinstance(error, click.UsageError):  # a list of choices has tabs
             error = click.UsageError(error.format_message().expandtabs(2), error.ctx)
         error.show()

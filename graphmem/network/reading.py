@@ -262,7 +262,7 @@ class Read:
         inside = {identity for ids in self._ids.values() for identity in ids}
         left = self._asked.edges
         # A strategy has an edge to each of its tasks: more than the limit, where none is wanted.
-        wanted = {"strategy": {"tasks": bool(self._ids.get("task"))}}
+        wanted = {"strategy": {"with_tasks": bool(self._ids.get("task"))}}
         for kind, name in _EDGES.items():
             for page in pages(self._ids.get(kind, []), PAGE):
                 more = wanted.get(kind, {})

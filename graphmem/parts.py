@@ -173,6 +173,7 @@ class Parts:
         Raises:
             ReadOnlyError: the query writes.
             QueryError: it does more than read the graph, reached a limit, or the engine rejects it.
+            NotFoundError: no procedure has this name.
         """
         check_text("cypher", cypher)
         if params is not None and not isinstance(params, Mapping):

@@ -37,11 +37,13 @@ MATCH (n:Episode) WHERE n.ns = $ns RETURN 'episode' AS kind, count(n) AS nodes;
 // each: Label kind types = Strategy strategy OUTCOME|CO_OCCURS_WITH|SIMILAR_TO|MERGED_INTO, Task task SIMILAR_TO|HAS_RULE
 // each: , Heuristic heuristic RECOMMENDS, AntiPattern anti_pattern WARNS_AGAINST|PREFER, Policy policy IN_STATE|CO_OCCURS_WITH
 // doc: The edges that start at nodes of one kind with some ids, but for those to episodes. Of an edge between a strategy and a task
-// doc: these are the trials of one agent.
+// doc: these are the trials of one agent; without tasks there are none.
+// param: with_tasks boolean = true
 // returns: source string, target string, type string, agent string, trials integer, successes integer, weight float
 MATCH (n:{Label})
 WHERE n.id IN $ids AND toString(n.ns) = $ns
 MATCH (n)-[r:{types}]->(o)
+WHERE $with_tasks OR type(r) <> 'OUTCOME'
 RETURN n.id AS source, o.id AS target, type(r) AS type, r.agent AS agent, coalesce(r.trials, r.count) AS trials, r.successes AS successes,
   coalesce(r.similarity, r.weight) AS weight
 ORDER BY source, type, target, agent

@@ -88,7 +88,7 @@ def _row(one: Considered) -> tuple[Any, ...]:
         _of(one.here_successes, one.here_trials),
         _of(one.near_successes, one.near_trials),
         _of(one.successes, one.trials),
-        cell("; ".join(warning.error_class for warning in one.warnings), TEXT),
+        cell("; ".join(dict.fromkeys(warning.error_class for warning in one.warnings)), TEXT),
     )
 
 

@@ -11,8 +11,8 @@ AMPLE = 10_000
 """Tokens in which something fits if there is anything."""
 FITS_NOT = "something is known, but nothing fits into {} tokens; give a greater --max-tokens"
 UNKNOWN = (
-    "nothing is known of such tasks; `graphmem tasks` lists what is known, and `graphmem recall` "
-    "says which task is the most like it"
+    "too little is known of such tasks; `graphmem tasks` lists what is known, and `graphmem "
+    "recall` says which task is the most like it"
 )
 
 

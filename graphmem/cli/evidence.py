@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 COLUMNS = (("episode", "left"), ("worked", "left"), ("agent", "left"), ("task", "left"))
 
+NONE = "no episode applied this strategy; `graphmem strategies` lists those that were applied"
+
 
 @click.command()
 @click.argument("strategy")
@@ -29,7 +31,7 @@ def evidence(options: Options, strategy: str, limit: int, agent: str | None) -> 
     """
     rows = options.memory().evidence(strategy, limit=limit, agent=agent)
 
-    options.show_rows(rows, COLUMNS, _cells, "no episode applied this strategy")
+    options.show_rows(rows, COLUMNS, _cells, NONE)
 
 
 def _cells(row: Evidence) -> tuple[Any, ...]:

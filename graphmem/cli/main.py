@@ -167,6 +167,9 @@ def main(arguments: list[str] | None = None) -> None:
         click.echo("stopped", err=True)
         code = 130
     except click.ClickException as error:
+        if isinstance(error, click.NoSuchOption) and error.possibilities:
+            near = _near(error.option_name, error.possibilities)
+            error = click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx)
         if isinstance(error, click.UsageError):  # a list of choices has tabs
             error = click.UsageError(error.format_message().expandtabs(2), error.ctx)
         error.show()
@@ -184,6 +187,14 @@ def main(arguments: list[str] | None = None) -> None:
     if any(arguments[at : at + 3] == _HOOK for at in range(len(arguments))):
         code = 0
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _near(name: str, names: Sequence[str]) -> list[str]:
+    """Return the options that are like one; click counts their dashes as alike."""
+    from difflib import get_close_matches
+
+    bare = {known.lstrip("-"): known for known in names}
+    return [bare[near] for near in get_close_matches(name.lstrip("-"), bare)]
 
 
 def _tell(error: Exception, *, debug: bool) -> None:

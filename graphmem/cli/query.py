@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import click
 
 from graphmem.cli.options import Options
 from graphmem.cli.printing import plain, print_json, print_table
+
+_NAMES = "`graphmem procedures list --subject analysis` says what each name answers"
 
 
 @click.command()
@@ -43,7 +46,7 @@ def query(
       graphmem --url ./airline.graph query -e "MATCH (s:Strategy) RETURN s.text AS text LIMIT 5"
     """
     if sum(part is not None for part in (name, text, file)) != 1:
-        raise click.UsageError("give one of NAME, --execute TEXT and --file FILE")
+        raise click.UsageError(f"give one of NAME, --execute CYPHER and --file FILE; {_NAMES}")
     cypher = text or ""
     if name is not None:
         cypher = _named(name)
@@ -80,10 +83,13 @@ def _named(name: str) -> str:
     for candidate in (name, f"analysis.{name}"):
         if candidate in catalog():
             return candidate
-    known = ", ".join(
-        query.name.removeprefix("analysis.") for query in catalog().subject("analysis")
+    known = sorted(query.name.removeprefix("analysis.") for query in catalog().subject("analysis"))
+    near = get_close_matches(name.lower().removeprefix("analysis."), known)
+    meant = f"did you mean {' or '.join(near)}? " if near else ""
+    raise NotFoundError(
+        f"no query {name!r}; {meant}there are {', '.join(known)}; {_NAMES}; for "
+        "Cypher use --execute"
     )
-    raise NotFoundError(f"no query {name!r}; there are {known}; for Cypher use --execute")
 
 
 def _read(file: str) -> str:

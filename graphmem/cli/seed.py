@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import codecs
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
     from graphmem.seeding import Refusal, SeedReport, Source
 
 _Text = TextIO | codecs.StreamWriter
+_REFUSED = (
+    *(("file", "left"), ("record", "right"), ("field", "left"), ("reason", "left")),
+    ("like it", "right"),
+)
 
 
 @click.command()
@@ -178,14 +184,20 @@ def _print_report(report: SeedReport, refused: str | None) -> None:
         f"{report.refused:,} refused, from {counted(report.files, 'file')}"
     )
     if report.refusals and refused is None:
-        shown = report.refusals[:20]
-        print_table(
-            "Refused records",
-            [("file", "left"), ("record", "right"), ("field", "left"), ("reason", "left")],
-            [(item.file, item.record, item.field, item.reason) for item in shown],
-        )
-        if report.refused > len(shown):
-            click.echo(f"... and {report.refused - len(shown):,} more; --refused FILE lists all")
+        alike = Counter((item.field, item.reason) for item in report.refusals)
+        firsts = {(item.field, item.reason): item for item in reversed(report.refusals)}
+        shown = [(firsts[kind], number) for kind, number in islice(alike.items(), 20)]
+        rows = [
+            (item.file, item.record, item.field, item.reason, number - 1 or "")
+            for item, number in shown
+        ]
+        columns = _REFUSED if any(number > 1 for _, number in shown) else _REFUSED[:-1]
+        print_table("Refused records", columns, [row[: len(columns)] for row in rows])
+        more = report.refused - sum(number for _, number in shown)
+        if more:
+            click.echo(f"... and {more:,} more; --refused FILE lists all")
+        elif report.refused > len(shown):
+            click.echo("--refused FILE lists all")
 
 
 def _wants_bar(options: Options) -> bool:

@@ -7,6 +7,16 @@ import click
 from graphmem.cli.options import Options
 from graphmem.cli.printing import print_table
 
+_SAID = {
+    "outcomes": "results of a strategy on a task",
+    "co_occurrences": "pairs of strategies used together",
+    "events": "changes of strategies and policies",
+    "abandoned": "attempts without an outcome",
+    "first_at": "first episode",
+    "last_at": "latest episode",
+}
+"""What is counted, in the words of who asks; else the name of the field says it."""
+
 
 @click.command()
 @click.pass_obj
@@ -18,7 +28,7 @@ def stats(options: Options) -> None:
       graphmem --url neo4j://localhost:7687 --namespace airline --json stats
     """
     counts = options.memory().stats()
-    rows = [(name.replace("co_", "co-").replace("_", " "), value) for name, value in counts]
+    rows = [(_SAID.get(name) or name.replace("_", " "), value) for name, value in counts]
     options.show(
         counts,
         lambda: print_table(

@@ -53,10 +53,11 @@ def rebuild(options: Options) -> None:
     options.show(
         report,
         lambda: click.echo(
-            f"{counted(report.strategies, 'strategy')}, {counted(report.outcomes, 'outcome')}, "
-            f"{counted(report.co_occurrences, 'co-occurrence')}, {counted(report.tasks, 'task')} "
-            f"and {counted(report.agents, 'agent')} derived anew; {report.removed:,} without "
-            "evidence removed"
+            f"{counted(report.strategies, 'strategy')}, "
+            f"{counted(report.outcomes, 'result of a strategy on a task')}, "
+            f"{counted(report.co_occurrences, 'pair of strategies used together')}, "
+            f"{counted(report.tasks, 'task')} and {counted(report.agents, 'agent')} "
+            f"derived anew; {report.removed:,} without evidence removed"
         ),
     )
 
@@ -294,6 +295,8 @@ def export(
       graphmem --url ./runs.graph upkeep export --format neo4j tables
       graphmem --url ./runs.graph upkeep export --format mermaid chart.mmd --around "refund"
     """
+    if file == "-":
+        raise click.UsageError("FILE cannot be standard output; give the name of a file")
     try:
         report = options.memory().upkeep.export(
             file,
@@ -307,9 +310,13 @@ def export(
     except ValidationError as error:
         if error.field != "limit":
             raise
-        less = "fewer --hops" if around else "what is --around ITEM (an id or a text)"
+        less = "fewer --hops, " if around else "--around ITEM (an id or a text), "
+        less = "" if around and hops < 2 else less
         raise ValidationError(
-            "graph", None, error.problem, f"take a part: {less}, or --kind KIND; or --limit NUMBER"
+            "graph",
+            None,
+            error.problem,
+            f"take a part with {less}--kind KIND or --limit NUMBER",
         ) from None
 
     def table() -> None:

@@ -129,6 +129,7 @@ class Looking:
             raise NotFoundError(
                 f"nothing in namespace {self._graph.ns!r} has an id {given[:200]!r}, or one that "
                 f"begins so; give one that graphmem printed, or its first {PREFIX} letters or more"
+                "; `graphmem explain` takes the text of a strategy"
             )
         found = rows[0]
         links = self._graph.read("looking.links", ids=[found["id"]])

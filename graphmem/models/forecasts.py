@@ -136,10 +136,14 @@ class PredictionBasis(Output):
                     f"{one.near_trials} worked, where {percent(one.prior, 1)} was expected; "
                     f"together {percent(one.near, 1)}"
                 )
+            here = "not tried, so it stays at "
+            if one.here_trials:
+                here = (
+                    f"{one.here_successes} of {one.here_trials} worked, where "
+                    f"{percent(one.near, 1)} was expected; together "
+                )
             sentences.append(
-                f"strategy {_short(one.text)!r} on this task: {one.here_successes} of "
-                f"{one.here_trials} worked, where {percent(one.near, 1)} was expected; "
-                f"together {percent(one.probability, 1)}"
+                f"strategy {_short(one.text)!r} on this task: {here}{percent(one.probability, 1)}"
             )
         return tuple(sentences)
 

@@ -184,7 +184,9 @@ class Asked:
 
     def many_edges(self, nodes: int) -> ValidationError:
         """Return the error for a network with too many edges between so many nodes."""
-        return self._refusal(f"more than {self.edges:,} edges at {counted(nodes, 'node')}")
+        return self._refusal(
+            f"more edges at {counted(nodes, 'node')} than the {self.edges:,} that are taken"
+        )
 
     def _refusal(self, there: str) -> ValidationError:
         part = "what is around an item (around)" if self.starts is None else "fewer steps (hops)"
@@ -259,9 +261,12 @@ class Read:
         """
         inside = {identity for ids in self._ids.values() for identity in ids}
         left = self._asked.edges
+        # A strategy has an edge to each of its tasks: more than the limit, where none is wanted.
+        wanted = {"strategy": {"with_tasks": bool(self._ids.get("task"))}}
         for kind, name in _EDGES.items():
             for page in pages(self._ids.get(kind, []), PAGE):
-                rows = self._tx.run(name, ids=page, limit=self._asked.edges + 1)
+                more = wanted.get(kind, {})
+                rows = self._tx.run(name, ids=page, limit=self._asked.edges + 1, **more)
                 for row in rows:
                     if row["source"] in inside and row["target"] in inside:
                         left -= 1

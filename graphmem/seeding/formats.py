@@ -193,13 +193,18 @@ def detect(head: bytes, name: str) -> Format:
         raise SeedingError(f"{name}: {other}")
     what = "several formats fit" if fitting else "no known format"
     names = ", ".join(format_.name for format_ in fitting or formats().values())
-    raise SeedingError(f"{name}: {what}; name one with --format ({names})")
+    own = "" if fitting else "; or write JSON lines, each with task, strategy, and success or score"
+    raise SeedingError(f"{name}: {what}; name one with --format ({names}){own}")
 
 
 def _other(head: bytes) -> str | None:
     """Return what a file is that no format can read, and the remedy, if its first bytes show it."""
     if head.startswith(GZIP):
         return "is packed by gzip twice; unpack it once"
+    if b'"resolved_ids"' in head:
+        return "holds outcomes, which --outcomes joins to a log"
+    if b'"sessionId"' in head and b'"isSidechain"' in head:
+        return "is a transcript of Claude Code, which `graphmem hooks run claude-code` learns"
     halves = [any(head[place:_LOOK:2]) for place in (0, 1)]
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) or halves[0] != halves[1]:
         return "is no UTF-8, but UTF-16 or UTF-32; save it as UTF-8: iconv -f UTF-16 -t UTF-8"

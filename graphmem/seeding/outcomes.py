@@ -93,7 +93,8 @@ class Outcomes:
                     "outcome",
                     key,
                     f"is the key of another record, too: of {shown(joined.record, 80)}",
-                    f"name records by their source keys; this one is {shown(source_key, 80)}",
+                    "seed only the logs that the outcomes are of, or name records by their source "
+                    f"keys; this one is {shown(source_key, 80)}",
                 )
             joined.record = source_key
             return joined

@@ -147,6 +147,9 @@ def seed(
     learn_many, namespace, settings = _learning(memory, batch_size)
     limits = limits or Limits.of(settings)
     joined = None if outcomes is None else Outcomes.of(_given(outcomes), limits)
+    if isinstance(outcomes, str | Path):  # it may lie in a folder of logs
+        told = Path(outcomes).resolve()
+        logs = [log for log in logs if not (log.found and Path(log.path).resolve() == told)]
     terms = Terms(
         limits=limits,
         threshold=settings.success_threshold,

@@ -36,6 +36,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -59,6 +60,7 @@ _HEADER = re.compile(
     r"//\s*(name|mode|engine|install|each|doc|option|param|returns|shared|formula|columns):\s*(.*)"
 )
 _NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
+_WORD = re.compile(r"[a-z]\w*(\.\w+)*")
 _INSTALLED = re.compile(r"[a-z][a-z0-9_]+")
 _PARAM = re.compile(r"(\w+)\s+(\w+)(?:\s*=\s*(.+))?")
 _NEXT_PARAM = re.compile(r",\s*(?=[a-z]\w*(?:\s+\w+)?\s*(?:=|,|$))")
@@ -149,7 +151,10 @@ class Query:
         for name, param in self.params.items():
             if name not in bound:
                 if param.default is ...:
-                    raise ProcedureError(f"{self.name}: parameter {name} ({param.type}) is missing")
+                    raise ProcedureError(
+                        f"{self.name}: parameter {name} ({param.type}) is missing; in the shell "
+                        f"--param {name}=VALUE gives it"
+                    )
                 bound[name] = param.default
             value = bound[name]
             if type(value) in _OFTEN[param.type] or isinstance(value, TYPES[param.type]):
@@ -175,8 +180,11 @@ def readable(text: str) -> Query:
         ReadOnlyError: it writes.
         QueryError: it does more than read the graph.
         ProcedureError: the text is empty.
+        NotFoundError: it is one word, as a name is, and no procedure has it.
     """
     if text not in catalog():
+        if _WORD.fullmatch(text):
+            catalog()[text]
         allowed = only_reads(text, _installed)
         if not allowed.strip():
             raise ProcedureError(
@@ -248,9 +256,20 @@ class Catalog:
         query = self._queries.get(name)
         if query is None:
             if name not in self._statements:
-                raise NotFoundError(f"no procedure {name!r}; `graphmem procedures list` shows them")
+                raise NotFoundError(f"no procedure {name!r}; {self._near(name)}")
             query = self._queries[name] = _query(self._statements[name], self._shared)
         return query
+
+    def _near(self, name: str) -> str:
+        """Return what may be meant, and where all names are."""
+        bare = [
+            known.removeprefix("analysis.")
+            for known in self._statements
+            if known.startswith("analysis.")
+        ]
+        near = get_close_matches(name.removeprefix("analysis."), bare)
+        meant = f"did you mean {' or '.join(f'analysis.{one}' for one in near)}? " if near else ""
+        return f"{meant}`graphmem procedures list` shows them"
 
     def __contains__(self, name: object) -> bool:
         return name in self._statements

@@ -38,6 +38,20 @@ def test_a_choice_says_why_and_shows_all_candidates(learned: str) -> None:
     assert {one["propensity"] for one in told["others"]} == {0.0}
 
 
+def test_an_error_that_several_agents_had_is_named_once(tmp_path: Path) -> None:
+    url = str(tmp_path / "memory.graph")
+    with Memory.open(url) as memory:
+        for number in range(20):
+            agent, key = f"agent {number % 2}", str(number)
+            memory.learn(
+                "refund", "wait", success=False, agent=agent, error="halted", source_key=key
+            )
+            memory.learn("refund", "ask", success=True, agent=agent, source_key=f"ask {key}")
+        warnings = memory.choose("refund", ["wait"]).warnings
+    assert [one.error_class for one in warnings] == ["halted", "halted"]
+    assert good("--url", url, "choose", "refund", "wait").out.count("halted") == 1
+
+
 def test_without_candidates_it_takes_those_of_the_memory(learned: str) -> None:
     asked = ("--url", learned, "--json", "choose", "refund", "--seed", "3")
     told = good(*asked).json

@@ -72,7 +72,7 @@ def test_communities_and_pictures_of_the_graph(seeded: str, tmp_path: Path) -> N
     assert said.startswith("2 nodes and 1 edge written to ")
     refused = run(*export, "mermaid", str(tmp_path / "x.mmd"), "--limit", "2")
     assert refused.code == 2
-    assert "--around ITEM (an id or a text), or --kind KIND; or --limit NUMBER" in refused.err
+    assert "--around ITEM (an id or a text), --kind KIND or --limit NUMBER" in refused.err
 
 
 def test_evidence_as_table_and_json(seeded: str) -> None:
@@ -109,6 +109,8 @@ def test_episodes_tasks_and_what_has_an_id(seeded: str) -> None:
     missing = run("--url", seeded, "show", "0" * 32)
     assert (missing.code, missing.out) == (2, "")
     assert "nothing in namespace" in missing.err
+    assert "`graphmem explain` takes the text of a strategy" in missing.err
+    assert "`graphmem strategies` lists" in good("--url", seeded, "evidence", "typo").out
 
 
 def test_general_options_stand_before_or_after_a_command(seeded: str) -> None:
@@ -152,7 +154,34 @@ def test_stats_as_table_and_json(seeded: str) -> None:
     found = good("--url", seeded, "--json", "stats").json
     assert (found["episodes"], found["steps"], found["strategies"]) == (30, 60, 3)
     assert found["url"] == seeded
-    assert "2026-01-01" in good("--url", seeded, "stats").out
+    shown = good("--url", seeded, "stats").out
+    assert "2026-01-01" in shown
+    assert f"pairs of strategies used together    {found['co_occurrences']}\n" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant", "other"),
+    [
+        (("strategies", "--limt", "3"), "Did you mean '--limit'?", "--wait"),
+        (("query", "outcoms"), "no query 'outcoms'; did you mean outcomes? there are agents, ", ""),
+        (("query", "analysis.what_work"), "did you mean what_works", ""),
+        (("query", "xyz"), "no query 'xyz'; there are agents, ", "did you mean"),
+        (
+            ("query", "outcomes"),
+            "parameter task (string) is missing; in the shell --param task=",
+            "",
+        ),
+        (("query",), "`graphmem procedures list --subject analysis`", "did you mean"),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, tuple) else "",
+)
+def test_a_misspelt_name_is_told_with_those_like_it(
+    seeded: str, arguments: tuple[str, ...], meant: str, other: str
+) -> None:
+    ran = run("--url", seeded, *arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert meant in ran.err
+    assert not other or other not in ran.err
 
 
 def test_query_as_table_json_and_csv(seeded: str, tmp_path: Path) -> None:

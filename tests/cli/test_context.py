@@ -42,7 +42,7 @@ def test_nothing_is_said_of_what_is_not_known(url: str) -> None:
     fill(url)
     done = run("--url", url, "context", "another", "--agent", "nobody")
     assert (done.code, done.out) == (0, "")
-    assert "nothing is known of such tasks; `graphmem tasks` lists" in done.err
+    assert "too little is known of such tasks; `graphmem tasks` lists" in done.err
     done = run("--url", url, "context", "another", "--max-tokens", "1")
     assert (done.code, done.out) == (0, "")
     assert "nothing fits into 1 tokens; give a greater --max-tokens" in done.err

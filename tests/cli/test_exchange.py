@@ -115,6 +115,7 @@ def test_wrong_usage_is_told(url: str, file: Path, tmp_path: Path) -> None:
         ),
         (("upkeep", "export", "--format", "sentinel", "--document", "x", str(file)), "no file 'x'"),
         (("upkeep", "export", "--format", "sentinel", str(tmp_path)), "is a folder"),
+        (("upkeep", "export", "--format", "mermaid", "-"), "give the name of a file"),
     ):
         done = run("--url", url, *arguments)
         assert done.code in (1, 2)

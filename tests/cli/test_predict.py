@@ -38,6 +38,12 @@ def test_a_prediction_says_what_it_rests_on(learned: str) -> None:
     assert told["basis"]["strategies"][0]["here_trials"] == 4
 
 
+def test_what_was_not_tried_on_the_task_has_no_counts_there(learned: str) -> None:
+    shown = good("--url", learned, "predict", "rebook", "wait").out.splitlines()
+    assert shown[4].startswith("  strategy 'wait' on this task: not tried, so it stays at ")
+    assert "0 of 0" not in "\n".join(shown)
+
+
 def test_several_strategies_are_predicted_together(learned: str) -> None:
     told = good("--url", learned, "--json", "predict", "refund", "ask", "wait").json
     assert [part["text"] for part in told["basis"]["strategies"]] == ["ask", "wait"]

@@ -167,6 +167,20 @@ def test_bad_lines_are_reported_and_the_others_learned(url: str, tmp_path: Path)
     assert good("--url", url, "--json", "stats").json["episodes"] == 2
 
 
+def test_refusals_that_are_alike_are_shown_once(url: str, tmp_path: Path) -> None:
+    pending = [b'{"task": "t%d", "strategy": "s"}\n' % number for number in range(30)]
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.jsonl").write_bytes(b"".join(pending))
+    (tmp_path / "c.jsonl").write_bytes(lines(0) + b"no log\n")
+    logs = [str(tmp_path / f"{name}.jsonl") for name in "abc"]
+    shown = run("--url", url, "seed", *logs, "--format", "jsonl", COLUMNS="400")
+    first, other = (line.split() for line in shown.out.splitlines() if ".jsonl" in line)
+    assert (first[:2], first[-1]) == ([logs[0], "1"], "59")
+    assert (other[:2], other[-1]) == ([logs[2], "2"], "log\\n')")
+    assert shown.out.splitlines()[-1] == "--refused FILE lists all"
+    assert len(seed(url, str(tmp_path / "a.jsonl"))["refusals"]) == 30
+
+
 def packed(data: bytes) -> bytes:
     return gzip.compress(data, mtime=0)
 

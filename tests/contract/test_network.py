@@ -137,7 +137,7 @@ def test_a_memory_as_a_network(
     ):
         memory.upkeep.export(chart, "mermaid", limit=2)
     monkeypatch.setattr("graphmem.network.reading.LINES", 2)
-    too_many = r"there are more than 2 edges at \d+ nodes, as nobody"
+    too_many = r"there are more edges at \d+ nodes than the 2 that are taken, as nobody"
     with pytest.raises(ValidationError, match=too_many):
         memory.upkeep.export(chart, "mermaid")
     assert chart.read_text() == before
@@ -152,6 +152,18 @@ def test_as_many_edges_as_the_limit_are_no_more(
     monkeypatch.setattr("graphmem.network.reading.EDGES_EACH", 1)
     ring = memory.to_networkx(kinds=["task", "strategy"], limit=3)
     assert (ring.number_of_nodes(), ring.number_of_edges()) == (3, 3)
+
+
+def test_edges_to_what_is_not_wanted_do_not_count(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for number in range(9):
+        memory.learn(f"task {number}", ["look", "go"], success=True)
+    monkeypatch.setattr("graphmem.network.reading.LINES", 5)
+    with pytest.raises(ValidationError, match="more edges"):
+        memory.upkeep.export(tmp_path / "chart.mmd", "mermaid")
+    report = memory.upkeep.export(tmp_path / "chart.mmd", "mermaid", kinds=["strategy"])
+    assert (report.nodes, 1 <= report.edges <= 2) == (2, True)
 
 
 def test_each_edge_is_there_once(memory: Memory) -> None:

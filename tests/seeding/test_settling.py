@@ -224,6 +224,32 @@ def test_a_report_says_what_was_resolved(
     ] == expected
 
 
+def test_a_report_in_the_folder_of_its_logs_is_no_log(memory: Memory, tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text('{"task": "t", "strategy": "s", "source_key": "a"}')
+    (report := tmp_path / "report.json").write_text('{"resolved_ids": ["a"], "error_ids": []}')
+    found = seeded(memory, tmp_path)
+    assert "holds outcomes, which --outcomes joins to a log" in found.refusals[1].reason
+    with pytest.raises(SeedingError, match="holds outcomes, which --outcomes joins to a log"):
+        seeded(memory, report)
+    found = seeded(memory, tmp_path, outcomes=report)
+    assert (found.files, found.created, found.refused) == (1, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("head", "remedy"),
+    [
+        ('{"task": "t", "stratgy": "s"}', "or write JSON lines, each with task, strategy, and"),
+        ('{"sessionId": "s", "isSidechain": false}', "`graphmem hooks run claude-code` learns"),
+    ],
+)
+def test_what_is_no_log_says_what_to_do(
+    memory: Memory, tmp_path: Path, head: str, remedy: str
+) -> None:
+    (file := tmp_path / "log.jsonl").write_text(head)
+    with pytest.raises(SeedingError, match=remedy):
+        seeded(memory, file)
+
+
 def seeded(memory: Memory, *paths: Path, **options: Any) -> SeedReport:
     return seed(
         lambda episodes: memory.learn_many(episodes, on_error="collect"),

@@ -313,3 +313,16 @@ def test_the_code_names_every_procedure_in_full_or_by_a_table_of_kinds() -> None
         by_kind = by_kind or any(name.startswith(f"{kind}_by_") for kind in kinds)
         for_people = query.mode == "schema" or subject == "analysis" or query.install
         assert by_kind or for_people or any(f'"{query.name}"' in text for text in code), query.name
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("what_works", "did you mean analysis.what_works"),
+        ("analysis.what_work", "did you mean analysis.what_works"),
+        ("qqq", "no procedure 'qqq'; `graphmem procedures list`"),
+    ],
+)
+def test_one_word_is_a_name_and_is_told_with_those_like_it(name: str, near: str) -> None:
+    with pytest.raises(NotFoundError, match=near):
+        readable(name)

@@ -56,7 +56,7 @@ const api = {
 
 export function failed(error) {
   return el("div", { class: "card error", role: "alert" },
-    el("strong", {}, "That did not work. "), error.message);
+    el("strong", {}, "That did not work: "), error.message);
 }
 
 async function shownNow() {

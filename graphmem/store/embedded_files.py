@@ -52,6 +52,7 @@ from graphmem.store.manifest import (
     write_mark,
 )
 from graphmem.store.port import Loss
+from graphmem.uninterrupted import uninterrupted
 
 GRAPH = "graph.kgl"
 LOG = "graph.kgl-wal"
@@ -163,7 +164,13 @@ class WrittenFiles:
             return
         if self._log and self._mark.transactions:
             self._position = number_at(self._log, self._mark.start)
-        before, began = self._manifest, time.monotonic()
+        began = time.monotonic()
+        with uninterrupted():  # else the manifest would not know the new graph file
+            self._save(self._manifest)
+        self._folded = time.monotonic()
+        self._took = self._folded - began
+
+    def _save(self, before: Manifest) -> None:
         self._manifest = replace(before, saving=True)
         self._write()
         with UNFORKED.lock:
@@ -179,8 +186,6 @@ class WrittenFiles:
         )
         self._mark = Mark(number)
         self._write()
-        self._folded = time.monotonic()
-        self._took = self._folded - began
 
     @property
     def grown(self) -> bool:

@@ -167,9 +167,11 @@ def main(arguments: list[str] | None = None) -> None:
         click.echo("stopped", err=True)
         code = 130
     except click.ClickException as error:
+        text = without_passwords(error.format_message())
         if isinstance(error, click.UsageError):  # a list of choices has tabs
-            error = click.UsageError(error.format_message().expandtabs(2), error.ctx)
-        error.show()
+            click.UsageError(text.expandtabs(2), error.ctx).show()
+        else:
+            click.ClickException(text).show()
         code = error.exit_code
     except GraphMemError as error:
         _tell(error, debug=debug)

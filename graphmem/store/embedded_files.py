@@ -23,6 +23,7 @@ from typing import Any, BinaryIO
 import kglite
 
 from graphmem.errors import NotAMemoryError, StorageError, StoreError, shown
+from graphmem.files import part_of
 from graphmem.forks import UNFORKED
 from graphmem.store.embedded_columns import opened, remove_left_columns
 from graphmem.store.embedded_errors import full, locked, translated
@@ -489,8 +490,7 @@ def write_backup(session: kglite.Session, folder: Path) -> tuple[int, int]:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise StorageError(f"{folder} is not empty; give a new folder")
         folder.parent.mkdir(parents=True, exist_ok=True)
-        new = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-        try:
+        with part_of(folder, lambda new: new.mkdir(0o700)) as new:
             try:
                 with translated(path=folder), UNFORKED.lock:
                     session.backup(str(new / GRAPH))
@@ -500,9 +500,6 @@ def write_backup(session: kglite.Session, folder: Path) -> tuple[int, int]:
             Manifest(checkpoint=1, graph=graph, nodes=session.node_count(), mark=Mark(1)).write(new)
             new.chmod(0o755)
             new.replace(folder)
-        except BaseException:
-            shutil.rmtree(new, ignore_errors=True)
-            raise
         sync_folder(folder.parent)
     except OSError as error:
         raise StorageError(f"cannot write {folder}: {error.strerror or error}") from error

@@ -44,11 +44,11 @@ def shown(value: object, limit: int = _SHOWN) -> str:
     size = 0
     if isinstance(value, date | Decimal | Path):
         value = _plain(value)
-    if isinstance(value, str | bytes) and len(value) > limit and not isinstance(value, Url):
-        size = len(value)  # its form would be longer, and is not needed
-        value = value[:limit]
     if isinstance(value, bytes):
         value = value.decode(errors="replace")
+    if isinstance(value, str) and len(value) > limit and not isinstance(value, Url):
+        size = len(value)  # its form would be longer, and is not needed
+        value = without_passwords(value)[:limit]  # where it is cut, a password has no end
     try:
         if isinstance(value, str):
             text = ascii(value) if has_surrogate(value) else repr(value)
@@ -99,6 +99,9 @@ class GraphMemError(Exception):
 
     def __str__(self) -> str:
         return printable(without_passwords(super().__str__()))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
 
 
 class ValidationError(GraphMemError):

@@ -6,13 +6,19 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from typing import BinaryIO, cast
 from uuid import uuid4
 
 from graphmem.errors import StorageError, shown
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 
 @contextmanager
@@ -57,14 +63,56 @@ def _replacing(target: Path, there: os.stat_result | None) -> Iterator[BinaryIO]
     """Yield a file beside ``target``, which it replaces at the end."""
     if not target.parent.is_dir():
         raise StorageError(f"{shown(str(target))}: there is no folder {shown(str(target.parent))}")
-    beside = target.with_name(f".{target.name[:100]}.{uuid4().hex}.part")
-    try:
-        with beside.open("xb") as file:
+    with part_of(target, lambda part: part.open("xb").close()) as part:
+        with part.open("wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         if there is not None:
-            beside.chmod(stat.S_IMODE(there.st_mode))
-        beside.replace(target)
+            part.chmod(stat.S_IMODE(there.st_mode))
+        part.replace(target)
+
+
+@contextmanager
+def part_of(target: Path, make: Callable[[Path], None]) -> Iterator[Path]:
+    """Make a file or folder beside ``target``, which is to become it, and yield its path.
+
+    It is locked as long as somebody writes it. What a killed process left there is removed.
+    """
+    beginning = f".{target.name[:100]}."
+    for left in target.parent.glob(f"{escape(beginning)}{'[0-9a-f]' * 32}.part"):
+        with suppress(OSError), _locked(left) as free:
+            if free:
+                _remove(left)
+    part = target.with_name(f"{beginning}{uuid4().hex}.part")
+    try:
+        make(part)
+        with _locked(part):
+            yield part
     finally:
-        beside.unlink(missing_ok=True)
+        _remove(part)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[bool]:
+    """Lock a file or a folder, without waiting; yield whether that worked."""
+    if fcntl is None:
+        yield False
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        free = True
+    except OSError:
+        free = False
+    try:
+        yield free
+    finally:
+        os.close(handle)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

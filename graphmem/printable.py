@@ -18,8 +18,15 @@ _SHY = re.compile(
     "\U000e0020-\U000e007f]"
 )
 """Matches control characters (except the end of a line), formats (category Cf), lone surrogates."""
-_URL = re.compile(r"(?i)(?<![a-z0-9+.-])([a-z][a-z0-9+.-]*:/+)[^\s@'\"<>]*@")
-"""Matches the beginning of a url within a text, up to the end of a password."""
+_SCHEME = r"(?i)(?<![a-z0-9+.-])([a-z][a-z0-9+.-]*:/+)"
+_URL = re.compile(_SCHEME + r"(\S+)")
+"""Matches a url within a text: a password can hold each character but a space, also ``@``."""
+_QUOTED = re.compile(r"(?i)(['\"])([a-z][a-z0-9+.-]*:/+)(?:(?!\1).)*@")
+"""Matches the beginning of a url in quotes up to the end of a password, which may hold spaces."""
+_PARAMETER = re.compile(
+    r"(?i)([?&;][a-z_-]{0,20}(?:passw(?:or)?d|pwd|secret|token|key)=)[^\s&#'\"<>]+"
+)
+"""Matches a parameter of a url whose name says that its value is a secret."""
 _BEGINNING = re.compile(r"(?i)\s*(?:[a-z][a-z0-9+.-]*:/+|[a-z][a-z0-9+.-]*(?=:))?", re.DOTALL)
 _NO_PORT = re.compile(r"^(\[[^]]*\]|[^/?#:\[]*):(?!\d{1,5}(?:[/?#,]|$))[^/?#]*")
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
@@ -44,8 +51,19 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def without_passwords(text: str) -> str:
-    """Return a text in which no url has a user or a password."""
-    return _URL.sub(rf"\1{MASK}@", text) if "@" in text else text
+    """Return a text in which no url has a user, a password, or a secret as a parameter.
+
+    Everything before the last ``@`` of a url may belong to a password.
+    """
+    if "@" in text:
+        text = _URL.sub(_masked, _QUOTED.sub(rf"\1\2{MASK}@", text))
+    return _PARAMETER.sub(rf"\1{MASK}", text) if "=" in text else text
+
+
+def _masked(url: re.Match[str]) -> str:
+    scheme, rest = url.groups()
+    _, at, end = rest.rpartition("@")
+    return f"{scheme}{MASK}@{end}" if at else url[0]
 
 
 def without_password(url: str) -> str:

@@ -1,4 +1,4 @@
-"""Lets Ctrl-C wait during an import that would stay half done."""
+"""Lets Ctrl-C wait during what would stay half done: an import, a checkpoint."""
 
 from __future__ import annotations
 

@@ -170,9 +170,11 @@ def main(arguments: list[str] | None = None) -> None:
         if isinstance(error, click.NoSuchOption) and error.possibilities:
             near = _near(error.option_name, error.possibilities)
             error = click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx)
+        text = without_passwords(error.format_message())
         if isinstance(error, click.UsageError):  # a list of choices has tabs
-            error = click.UsageError(error.format_message().expandtabs(2), error.ctx)
-        error.show()
+            click.UsageError(text.expandtabs(2), error.ctx).show()
+        else:
+            click.ClickException(text).show()
         code = error.exit_code
     except GraphMemError as error:
         _tell(error, debug=debug)

@@ -48,17 +48,25 @@ def translated(query: Query | None = None, path: Path | None = None) -> Iterator
         memory = path or "the memory"
         raise StorageError(f"{name}cannot write or read {memory}: {error}") from error
     except kglite.CypherError as error:
-        if "max_work_units" in str(error):  # only a forked child has such a limit
-            raise ForkedError(
-                f"{name}this needs threads of the engine, which were left behind when this process "
-                "was forked from one that had used them; start such a process by spawn "
-                '(multiprocessing.get_context("spawn"), or a command of its own)'
-            ) from error
-        raise QueryError(f"{name}{error}") from error
+        raise _of_cypher(name, error) from error
     except (kglite.KgError, RuntimeError, ValueError) as error:
         if path is not None:
             raise StorageError(f"{path} and its log do not fit together: {error}") from error
         raise StoreError(f"{name}{error}") from error
+
+
+def _of_cypher(name: str, error: kglite.CypherError) -> GraphMemError:
+    said = str(error)
+    if "no max_work_units is set" in said:
+        what = said.partition(", exceeding")[0]
+        return QueryError(f"{name}{what}, more than the engine allows; narrow it")
+    if "max_work_units" in said:  # only a forked child has such a limit
+        return ForkedError(
+            f"{name}this needs threads of the engine, which were left behind when this process "
+            "was forked from one that had used them; start such a process by spawn "
+            '(multiprocessing.get_context("spawn"), or a command of its own)'
+        )
+    return QueryError(f"{name}{said}")
 
 
 def full(error: BaseException | None) -> bool:

@@ -23,6 +23,7 @@ from typing import Any, BinaryIO
 import kglite
 
 from graphmem.errors import NotAMemoryError, StorageError, StoreError, shown
+from graphmem.files import part_of
 from graphmem.forks import UNFORKED
 from graphmem.store.embedded_columns import opened, remove_left_columns
 from graphmem.store.embedded_errors import full, locked, translated
@@ -52,6 +53,7 @@ from graphmem.store.manifest import (
     write_mark,
 )
 from graphmem.store.port import Loss
+from graphmem.uninterrupted import uninterrupted
 
 GRAPH = "graph.kgl"
 LOG = "graph.kgl-wal"
@@ -165,7 +167,13 @@ class WrittenFiles:
             return
         if self._log and self._mark.transactions:
             self._position = number_at(self._log, self._mark.start)
-        before, began = self._manifest, time.monotonic()
+        began = time.monotonic()
+        with uninterrupted():  # else the manifest would not know the new graph file
+            self._save(self._manifest)
+        self._folded = time.monotonic()
+        self._took = self._folded - began
+
+    def _save(self, before: Manifest) -> None:
         self._manifest = replace(before, saving=True)
         self._write()
         with UNFORKED.lock:
@@ -181,8 +189,6 @@ class WrittenFiles:
         )
         self._mark = Mark(number)
         self._write()
-        self._folded = time.monotonic()
-        self._took = self._folded - began
 
     @property
     def grown(self) -> bool:
@@ -486,8 +492,7 @@ def write_backup(session: kglite.Session, folder: Path) -> tuple[int, int]:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise StorageError(f"{folder} is not empty; give a new folder")
         folder.parent.mkdir(parents=True, exist_ok=True)
-        new = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-        try:
+        with part_of(folder, lambda new: new.mkdir(0o700)) as new:
             try:
                 with translated(path=folder), UNFORKED.lock:
                     session.backup(str(new / GRAPH))
@@ -497,9 +502,6 @@ def write_backup(session: kglite.Session, folder: Path) -> tuple[int, int]:
             Manifest(checkpoint=1, graph=graph, nodes=session.node_count(), mark=Mark(1)).write(new)
             new.chmod(0o755)
             new.replace(folder)
-        except BaseException:
-            shutil.rmtree(new, ignore_errors=True)
-            raise
         sync_folder(folder.parent)
     except OSError as error:
         raise StorageError(f"cannot write {folder}: {error.strerror or error}") from error

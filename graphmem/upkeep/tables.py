@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO
-from uuid import uuid4
 
 from graphmem.errors import StorageError, shown
+from graphmem.files import part_of
 from graphmem.graph.graph import Graph
 from graphmem.store import tables
 from graphmem.store.port import TEXTS, Row, Transaction
@@ -38,21 +37,17 @@ def write(graph: Graph, path: str | Path) -> tuple[int, int]:
         StorageError: the folder holds something, or cannot be written; nothing is left in it.
     """
     target = Path(path).expanduser().absolute()
-    beside = target.with_name(f".{target.name[:100]}.{uuid4().hex}.part")
     try:
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise StorageError(f"{shown(str(path))} is not an empty folder; name a new one")
         if not target.parent.is_dir():
             parent = shown(str(target.parent))
             raise StorageError(f"{shown(str(path))}: there is no folder {parent}")
-        beside.mkdir()
-        try:
-            counts = graph.store.view(lambda tx: _Writer(tx, graph, beside).write())
+        with part_of(target, Path.mkdir) as part:
+            counts = graph.store.view(lambda tx: _Writer(tx, graph, part).write())
             if target.exists():
                 target.rmdir()
-            beside.replace(target)
-        finally:
-            shutil.rmtree(beside, ignore_errors=True)
+            part.replace(target)
     except OSError as error:
         raise StorageError(
             f"{shown(str(path))}: {error.strerror or error}; nothing was written"

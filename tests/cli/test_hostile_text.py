@@ -333,3 +333,12 @@ def test_no_command_tells_the_password_of_a_url(
         assert out or err
         assert SECRET not in out + err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_complaint_about_an_argument_tells_the_password_of_a_url() -> None:
+    for password in (SECRET, f"a@{SECRET}@b", f"it's{SECRET}"):
+        url = f"neo4j://u:{password}@h"
+        for wrong in (("--wait", url, "stats"), ("show", "a", url), ("events", url)):
+            _, err = told(*wrong)
+            assert "neo4j://***@h" in err
+            assert SECRET not in err

@@ -210,6 +210,13 @@ class TestProcess:
         assert child < 256 + 100  # the interpreter, the engine and the graph beside the limit
         assert parent < 300
 
+    def test_too_many_rows_on_the_way_are_no_matter_of_forks(self, memory: Memory) -> None:
+        memory.learn_many(
+            [{"task": f"task {n}", "strategy": "try", "success": True} for n in range(1_600)]
+        )
+        with pytest.raises(QueryError, match=r"rows while.*more than the engine allows; narrow it"):
+            memory.query("MATCH p = shortestPath((a)-[*]-(b)) RETURN count(p) AS n")
+
     def test_no_file_can_be_opened_there(self, memory: Memory) -> None:
         for kind in ("", "WITH HEADERS "):
             for file in ("/tmp/graphmem-marker.csv", "file:///tmp/graphmem-marker.csv"):

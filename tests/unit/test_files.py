@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -115,3 +117,58 @@ def test_what_is_no_file_is_told(
     with pytest.raises(StorageError), writing(name):
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from graphmem import Memory
+
+def die(frame, event, called):
+    if event == "call" and frame.f_code.co_name == sys.argv[1]:
+        os._exit(9)
+
+with Memory.open("memory:") as memory:
+    memory.learn("look", "map", success=True)
+    sys.setprofile(die)
+    if sys.argv[2] == "backup":
+        memory.upkeep.backup("copy")
+    else:
+        memory.upkeep.export("copy", sys.argv[2])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="nobody can tell there who is alive")
+@pytest.mark.parametrize(
+    ("step", "what"), [("record", "jsonl"), ("end", "neo4j"), ("print_of", "backup")]
+)
+def test_what_a_killed_process_left_goes_with_the_next(
+    tmp_path: Path, step: str, what: str
+) -> None:
+    def write() -> None:
+        if what == "backup":
+            memory.upkeep.backup(target)
+        else:
+            memory.upkeep.export(target, what)  # type: ignore[arg-type]
+
+    target = tmp_path / "copy"
+    killed = [sys.executable, "-c", KILLED, step, what]
+    for _ in range(2):
+        assert subprocess.run(killed, cwd=tmp_path, check=False).returncode == 9
+        assert len(list(tmp_path.iterdir())) == 1
+    (other := tmp_path / ".copy.v2.part").touch()
+    with Memory.open("memory:") as memory:
+        memory.learn("look", "map", success=True)
+        write()
+    assert set(tmp_path.iterdir()) == {target, other}
+
+
+def test_what_another_process_writes_stays(tmp_path: Path) -> None:
+    target = tmp_path / "copy"
+    with writing(target) as first:
+        first.write(b"first")
+        with writing(target) as second:
+            second.write(b"second")
+        assert target.read_bytes() == b"second"
+    assert target.read_bytes() == b"first"
+    assert list(tmp_path.iterdir()) == [target]

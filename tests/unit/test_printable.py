@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+import time
 import traceback
 import unicodedata
 from datetime import UTC, datetime
@@ -143,6 +144,45 @@ def test_urls_within_texts_lose_their_passwords() -> None:
     assert str(ValidationError("task", "see ftp://u:p@h/x", "is wrong")) == (
         "task: is wrong (got 'see ftp://***@h/x')"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("neo4j://u:p@s3cr3t@h:1 is gone", "neo4j://***@h:1 is gone"),
+        ("neo4j://u:p@s3cr3t@s3cr3t@h/x, a@b", "neo4j://***@h/x, a@b"),
+        ("neo4j://u:it's3cr3t@h", "neo4j://***@h"),
+        ("(neo4j://u:<s3cr3t>@h)", "(neo4j://***@h)"),
+        ("no 'neo4j://u:a s3cr3t@h', a@b", "no 'neo4j://***@h', a@b"),
+        ('{"a": "neo4j://u:it\'s s3cr3t@h"}', '{"a": "neo4j://***@h"}'),
+        ("see http://h/v1?a=b&api_key=s3cr3t", "see http://h/v1?a=b&api_key=***"),
+        ("neo4j://h?password=s3cr3t#x", "neo4j://h?password=***#x"),
+        ("see http://h/?q=1", "see http://h/?q=1"),
+    ],
+)
+def test_a_password_within_a_text_is_masked_whole(text: str, masked: str) -> None:
+    assert without_passwords(text) == masked
+
+
+def test_a_text_of_many_urls_is_searched_in_time_that_grows_with_it() -> None:
+    began = time.process_time()
+    for part in ("a://", "'a://", "\"a:/'b:/", "?a_key", "'aaaa", "a:/a "):
+        text = "@=" + part * (500_000 // len(part))
+        assert len(without_passwords(text)) == len(text)
+    assert time.process_time() - began < 10
+
+
+@pytest.mark.parametrize(
+    "password", ["s3cr3t@s3cr3t", "a s3cr3t", "it's3cr3t", f"{'x' * 300}s3cr3t"]
+)
+def test_no_error_about_another_value_tells_the_password_of_a_url(password: str) -> None:
+    """Neither in its text nor in its form, wherever a url was given by mistake."""
+    url = f"neo4j://u:{password}@h"
+    for value in (url, url.encode(), {"a": url}, [url], Path(url)):
+        error = ValidationError("task", value, "is wrong")
+        told = f"{error} {error!r} {shown(value)}"
+        assert "s3cr3t" not in told
+        assert "xxx" not in told
 
 
 def test_a_folder_with_an_at_sign_is_a_folder(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def test_the_files_belong_together_after_an_interrupted_checkpoint(
         sys.setprofile(pressed)
         try:
             with pytest.raises(KeyboardInterrupt):
-                memory.store.compact()  # type: ignore[attr-defined]
+                memory.store.compact()
         finally:
             sys.setprofile(before)
         memory.learn("a task", "a way", success=True)

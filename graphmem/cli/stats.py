@@ -8,10 +8,9 @@ from graphmem.cli.options import Options
 from graphmem.cli.printing import print_table
 
 _SAID = {
-    "outcomes": "results of a strategy on a task",
-    "co_occurrences": "pairs of strategies used together",
-    "events": "changes of strategies and policies",
-    "abandoned": "attempts without an outcome",
+    "outcomes": "results on tasks",
+    "co_occurrences": "pairs used together",
+    "abandoned": "without an outcome",
     "first_at": "first episode",
     "last_at": "latest episode",
 }

@@ -156,7 +156,7 @@ def test_stats_as_table_and_json(seeded: str) -> None:
     assert found["url"] == seeded
     shown = good("--url", seeded, "stats").out
     assert "2026-01-01" in shown
-    assert f"pairs of strategies used together    {found['co_occurrences']}\n" in shown
+    assert f"pairs used together   {found['co_occurrences']}\n" in shown
 
 
 @pytest.mark.parametrize(

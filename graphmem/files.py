@@ -81,34 +81,38 @@ def part_of(target: Path, make: Callable[[Path], None]) -> Iterator[Path]:
     """
     beginning = f".{target.name[:100]}."
     for left in target.parent.glob(f"{escape(beginning)}{'[0-9a-f]' * 32}.part"):
-        with suppress(OSError), _locked(left) as free:
+        with suppress(OSError), locked_file(left) as free:
             if free:
                 _remove(left)
     part = target.with_name(f"{beginning}{uuid4().hex}.part")
     try:
         make(part)
-        with _locked(part):
+        with locked_file(part):
             yield part
     finally:
         _remove(part)
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[bool]:
-    """Lock a file or a folder, without waiting; yield whether that worked."""
+def locked_file(path: Path) -> Iterator[bool]:
+    """Lock a file or a folder that is there, without waiting; yield whether that worked."""
     if fcntl is None:
         yield False
         return
-    handle = os.open(path, os.O_RDONLY)
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        free = True
-    except OSError:
-        free = False
-    try:
-        yield free
+        yield flocked(handle)
     finally:
         os.close(handle)
+
+
+def flocked(file: int | BinaryIO) -> bool:
+    """Lock an open file as long as it is open, without waiting; return whether that worked."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _remove(path: Path) -> None:

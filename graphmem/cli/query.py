@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -84,8 +83,8 @@ def _named(name: str) -> str:
         if candidate in catalog():
             return candidate
     known = sorted(query.name.removeprefix("analysis.") for query in catalog().subject("analysis"))
-    near = get_close_matches(name.lower().removeprefix("analysis."), known)
-    meant = f"did you mean {' or '.join(near)}? " if near else ""
+    near = " or ".join(catalog().analyses_like(name))
+    meant = f"did you mean {near}? " if near else ""
     raise NotFoundError(
         f"no query {name!r}; {meant}there are {', '.join(known)}; {_NAMES}; for "
         "Cypher use --execute"

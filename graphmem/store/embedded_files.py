@@ -23,13 +23,12 @@ from typing import Any, BinaryIO
 import kglite
 
 from graphmem.errors import NotAMemoryError, StorageError, StoreError, shown
-from graphmem.files import part_of
+from graphmem.files import locked_file, part_of
 from graphmem.forks import UNFORKED
 from graphmem.store.embedded_columns import opened, remove_left_columns
 from graphmem.store.embedded_errors import full, locked, translated
 from graphmem.store.embedded_locks import (
     READERS,
-    locked_file,
     owner_of,
     unused,
 )

@@ -20,6 +20,7 @@ except ImportError:  # Windows: kglite alone guards the files, and mends a torn 
     fcntl = None  # type: ignore[assignment]
 
 from graphmem.errors import StorageError
+from graphmem.files import flocked
 
 READERS = "graph.kgl-readers"
 """Locked by each process that has a snapshot."""
@@ -123,7 +124,7 @@ def unused(folder: Path) -> Iterator[bool]:
     except OSError as error:
         raise StorageError(f"cannot write {folder}: {error.strerror}") from error
     with file:
-        yield _flocked(file)
+        yield flocked(file)
 
 
 def readers_of(folder: Path) -> tuple[str, ...]:
@@ -135,7 +136,7 @@ def readers_of(folder: Path) -> tuple[str, ...]:
     except OSError:
         return ()
     with file:
-        if _flocked(file):
+        if flocked(file):
             return ()
         inode = str(os.fstat(file.fileno()).st_ino)
         with contextlib.suppress(OSError):
@@ -160,16 +161,6 @@ def reading(folder: Path) -> int | None:
 
 
 @contextlib.contextmanager
-def locked_file(path: Path) -> Iterator[bool]:
-    """Lock a file that is there, without waiting; yield whether that worked."""
-    if fcntl is None:
-        yield False
-        return
-    with path.open("r+b") as file:
-        yield _flocked(file)
-
-
-@contextlib.contextmanager
 def waited_for(path: Path, mode: str) -> Iterator[BinaryIO | None]:
     """Open and lock a file as soon as nobody else has it so; yield None where there are no locks.
 
@@ -184,12 +175,3 @@ def waited_for(path: Path, mode: str) -> Iterator[BinaryIO | None]:
             if os.fstat(file.fileno()).st_nlink:
                 yield file
                 return
-
-
-def _flocked(file: BinaryIO) -> bool:
-    """Lock an open file as long as it is open, without waiting; return whether that worked."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True

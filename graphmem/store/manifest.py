@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from graphmem.errors import SchemaVersionError, StorageError
+from graphmem.printable import counted
 
 MANIFEST = "graph.kgl-manifest"
 LOG_HEADER = 8
@@ -199,7 +200,7 @@ class Scan:
 
     def told(self, path: Path) -> str:
         """Return what is wrong with the log at a path, where, and what before that is whole."""
-        number = f"{self.frames:,} transaction{'' if self.frames == 1 else 's'}"
+        number = counted(self.frames, "transaction")
         if self.beheaded:
             rest = f"the {number} after that" if self.frames else "nothing in it"
             return f"{path} is damaged from byte 0 on: it has no head of a log; {rest} can be read"

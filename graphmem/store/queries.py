@@ -256,20 +256,22 @@ class Catalog:
         query = self._queries.get(name)
         if query is None:
             if name not in self._statements:
-                raise NotFoundError(f"no procedure {name!r}; {self._near(name)}")
+                near = " or ".join(f"analysis.{one}" for one in self.analyses_like(name))
+                meant = f"did you mean {near}? " if near else ""
+                raise NotFoundError(
+                    f"no procedure {name!r}; {meant}`graphmem procedures list` shows them"
+                )
             query = self._queries[name] = _query(self._statements[name], self._shared)
         return query
 
-    def _near(self, name: str) -> str:
-        """Return what may be meant, and where all names are."""
+    def analyses_like(self, name: str) -> list[str]:
+        """Return the names of analyses that are like one, without their subject."""
         bare = [
             known.removeprefix("analysis.")
             for known in self._statements
             if known.startswith("analysis.")
         ]
-        near = get_close_matches(name.removeprefix("analysis."), bare)
-        meant = f"did you mean {' or '.join(f'analysis.{one}' for one in near)}? " if near else ""
-        return f"{meant}`graphmem procedures list` shows them"
+        return get_close_matches(name.lower().removeprefix("analysis."), bare)
 
     def __contains__(self, name: object) -> bool:
         return name in self._statements

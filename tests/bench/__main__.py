@@ -17,65 +17,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.bench import (
-    asked_server,
-    embedding,
-    forecasting,
-    integrations,
-    lessons,
-    lessons_server,
-    levels,
-    loop,
-    loop_scale,
-    loop_speed,
-    loop_value,
-    mcp,
-    otlp,
-    policies,
-    policies_server,
-    recall,
-    recall_scale,
-    recall_server,
-    relevance,
-    scale,
-    ui,
-    workers,
-    writers,
-    writers_server,
-)
+from tests.bench import policies, scale
+from tests.bench.catalog import EMBEDDED, SERVER
 from tests.bench.report import Result, table
-
-EMBEDDED = (
-    *("learn", "learn_full", "learn_kinds", "learn_many", "reopen", "intercode"),
-    *("erase", "erase_one"),
-    *policies.BENCHMARKS,
-    *lessons.BENCHMARKS,
-    *recall.BENCHMARKS,
-    *recall_scale.BENCHMARKS,
-    *relevance.BENCHMARKS,
-    *embedding.BENCHMARKS,
-    *forecasting.BENCHMARKS,
-    *integrations.BENCHMARKS,
-    *levels.BENCHMARKS,
-    *loop.BENCHMARKS,
-    *loop_scale.BENCHMARKS,
-    *loop_speed.BENCHMARKS,
-    *loop_value.BENCHMARKS,
-    *otlp.BENCHMARKS,
-    *scale.BENCHMARKS,
-    *workers.BENCHMARKS,
-    *ui.BENCHMARKS,
-    *writers.BENCHMARKS,
-    *mcp.BENCHMARKS,
-)
-SERVER = (
-    *("neo4j_learn", "neo4j_learn_many", "neo4j_erase"),
-    *policies_server.BENCHMARKS,
-    *lessons_server.BENCHMARKS,
-    *recall_server.BENCHMARKS,
-    *writers_server.BENCHMARKS,
-    *asked_server.BENCHMARKS,
-)
 
 
 def run(name: str, scale: float, environment: dict[str, str]) -> list[Result]:
@@ -103,7 +47,7 @@ def group(name: str) -> list[str]:
 def main() -> None:
     """Parse the arguments, run, print."""
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{EMBEDDED + SERVER}")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{(*EMBEDDED, *SERVER)}")
     parser.add_argument("--scale", type=float, default=1.0, help="share of the full sizes")
     parser.add_argument(
         "--all-sizes",

@@ -8,70 +8,13 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from tests.bench import (
-    asked_server,
-    embedded,
-    embedding,
-    erasing,
-    forecasting,
-    integrations,
-    lessons,
-    lessons_server,
-    levels,
-    loop,
-    loop_scale,
-    loop_speed,
-    loop_value,
-    mcp,
-    otlp,
-    policies,
-    policies_server,
-    recall,
-    recall_scale,
-    recall_server,
-    relevance,
-    scale,
-    server,
-    ui,
-    workers,
-    writers,
-    writers_server,
-)
+from tests.bench.catalog import EMBEDDED, SERVER
 
 
 def main() -> None:
     """Run the benchmark that the arguments name."""
     name, share = sys.argv[1], float(sys.argv[2])
-    modules = (
-        embedded,
-        server,
-        policies,
-        policies_server,
-        lessons,
-        lessons_server,
-        recall,
-        recall_scale,
-        recall_server,
-        relevance,
-        embedding,
-        erasing,
-        forecasting,
-        integrations,
-        levels,
-        loop,
-        loop_scale,
-        loop_speed,
-        loop_value,
-        otlp,
-        scale,
-        workers,
-        ui,
-        writers,
-        writers_server,
-        asked_server,
-        mcp,
-    )
-    benchmark = next(m.BENCHMARKS[name] for m in modules if name in m.BENCHMARKS)
+    benchmark = {**EMBEDDED, **SERVER}[name]
     with tempfile.TemporaryDirectory(prefix="graphmem-bench-") as folder:
         results = benchmark(Path(folder), share)
     print(json.dumps([asdict(result) for result in results]))

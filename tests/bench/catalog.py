@@ -1,0 +1,78 @@
+"""All benchmarks: a function by each name, apart by the engine that they need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from tests.bench import (
+    asked_server,
+    embedded,
+    embedding,
+    erasing,
+    forecasting,
+    integrations,
+    lessons,
+    lessons_server,
+    levels,
+    loop,
+    loop_scale,
+    loop_speed,
+    loop_value,
+    mcp,
+    otlp,
+    policies,
+    policies_server,
+    recall,
+    recall_scale,
+    recall_server,
+    relevance,
+    scale,
+    server,
+    ui,
+    workers,
+    writers,
+    writers_server,
+)
+from tests.bench.report import Result
+
+Benchmark = Callable[[Path, float], list[Result]]
+"""Runs in a folder, with a share of the full sizes."""
+
+
+def _merged(*parts: Mapping[str, Benchmark]) -> dict[str, Benchmark]:
+    return {name: benchmark for part in parts for name, benchmark in part.items()}
+
+
+EMBEDDED = _merged(
+    embedded.BENCHMARKS,
+    erasing.BENCHMARKS,
+    policies.BENCHMARKS,
+    lessons.BENCHMARKS,
+    recall.BENCHMARKS,
+    recall_scale.BENCHMARKS,
+    relevance.BENCHMARKS,
+    embedding.BENCHMARKS,
+    forecasting.BENCHMARKS,
+    integrations.BENCHMARKS,
+    levels.BENCHMARKS,
+    loop.BENCHMARKS,
+    loop_scale.BENCHMARKS,
+    loop_speed.BENCHMARKS,
+    loop_value.BENCHMARKS,
+    otlp.BENCHMARKS,
+    scale.BENCHMARKS,
+    workers.BENCHMARKS,
+    ui.BENCHMARKS,
+    writers.BENCHMARKS,
+    mcp.BENCHMARKS,
+)
+SERVER = _merged(
+    server.BENCHMARKS,
+    erasing.ON_SERVER,
+    policies_server.BENCHMARKS,
+    lessons_server.BENCHMARKS,
+    recall_server.BENCHMARKS,
+    writers_server.BENCHMARKS,
+    asked_server.BENCHMARKS,
+)

@@ -123,10 +123,37 @@ Unit = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Chance = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 
 
-class Input(BaseModel):
+class _Model(BaseModel):
+    """A model that is complete when it is first used: most programs use few of them."""
+
+    model_config = ConfigDict(defer_build=True, frozen=True)
+
+    @classmethod
+    def model_rebuild(
+        cls,
+        *,
+        force: bool = False,
+        raise_errors: bool = True,
+        _parent_namespace_depth: int = 2,
+        _types_namespace: Mapping[str, Any] | None = None,
+    ) -> bool | None:
+        """Complete the model, by the names of its module alone.
+
+        Pydantic also reads the variables of whoever uses it first. It needs none of them, and
+        Python 3.13.0 crashes where they belong to a comprehension.
+        """
+        return super().model_rebuild(
+            force=force,
+            raise_errors=raise_errors,
+            _parent_namespace_depth=0,
+            _types_namespace=_types_namespace,
+        )
+
+
+class Input(_Model):
     """Base class of inputs."""
 
-    model_config = ConfigDict(defer_build=True, strict=True, frozen=True, extra="forbid")
+    model_config = ConfigDict(strict=True, extra="forbid")
 
     def __init__(self, /, **data: Any) -> None:
         try:
@@ -155,10 +182,9 @@ class Line(Input):
             raise explain(error, cls) from None
 
 
-class Output(BaseModel):
+class Output(_Model):
     """Base class of outputs."""
 
-    model_config = ConfigDict(defer_build=True, frozen=True)
     _rows: ClassVar[str | None] = None
     """The field whose items are the rows of a frame; None: the answer is one row."""
 

@@ -89,6 +89,26 @@ def test_another_process_gives_the_same_vectors(name: str) -> None:
     assert np.abs(theirs - opened(name).embed(["refund a flight"])).max() <= 1e-6
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_embedding_tells_nobody_and_leaves_no_file(name: str, tmp_path: Path) -> None:
+    """onnxruntime keeps what it would tell Microsoft in the home and the temporary folder."""
+    own = {key: value for key, value in os.environ.items() if key[:4] not in ("XDG_", "ORT_")}
+    code = (
+        "import os; from graphmem.search.embedding import open_embedder; "
+        f"open_embedder({name!r}).embed(['refund a flight']); "
+        "print(len(os.listdir('/proc/self/task')) if os.path.exists('/proc') else 1)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**own, "HOME": str(tmp_path), "TMPDIR": str(tmp_path), "OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert list(tmp_path.rglob("*")) == []
+    assert done.stdout == "1\n", "no thread could send anything"
+
+
 def test_a_forked_child_can_embed() -> None:
     wanted = opened("minilm").embed(["refund a flight"])
     child = os.fork()

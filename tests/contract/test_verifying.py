@@ -124,6 +124,41 @@ def test_a_rebuild_writes_only_where_something_differs(
     assert "maintenance.put_outcomes" in wrote
 
 
+@pytest.mark.parametrize(
+    ("edge", "kind"),
+    [
+        ("(:Heuristic)-[r:RECOMMENDS]->(n)", "heuristics"),
+        ("(:AntiPattern)-[r:WARNS_AGAINST]->(n)", "anti_patterns"),
+        ("(n:AntiPattern)-[r:OPPOSED_BY]->()", "anti_patterns"),
+        ("(:Tally)-[r:COUNTS]->(n)", "tallies"),
+        ("(n:Consolidation)-[r:HAS_RULE]->()", "general_rules"),
+    ],
+)
+def test_a_rebuild_mends_items_that_lost_the_edge_by_which_they_are_found(
+    memory: Memory, edge: str, kind: str
+) -> None:
+    memory.learn_many(
+        {
+            "task": f"find flight {number % 3}",
+            "task_type": "search",
+            "strategy": ["ask", f"look at page {number % 2}"],
+            "success": number % 5 > 0,
+            "error": None if number % 5 else "timeout",
+            "source_key": str(number),
+        }
+        for number in range(30)
+    )
+    memory.lessons.consolidate(force=True)
+    memory.upkeep.rebuild()
+    right = _held(memory)
+    tamper(memory, f"MATCH {edge} WHERE n.ns = $ns DELETE r")
+    assert memory.verify().differing[kind]
+    memory.upkeep.rebuild()
+    report = memory.verify()
+    assert report.ok, report.differences
+    assert _held(memory) == right
+
+
 def test_a_report_lists_the_first_differences_of_each_kind_and_counts_the_others(
     memory: Memory,
 ) -> None:

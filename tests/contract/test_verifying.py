@@ -159,6 +159,28 @@ def test_a_rebuild_mends_items_that_lost_the_edge_by_which_they_are_found(
     assert _held(memory) == right
 
 
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        ("MATCH (n:Task) WHERE n.ns = $ns SET n.score_sum = 'seven'", "tasks"),
+        ("MATCH (n:Heuristic) WHERE n.ns = $ns SET n.credit_sum = 'seven'", "heuristics"),
+        ("MATCH (n:AntiPattern) WHERE n.ns = $ns SET n.types = null", "anti_patterns"),
+    ],
+)
+def test_what_is_no_number_or_is_gone_is_a_difference_and_no_error(
+    memory: Memory, change: str, kind: str
+) -> None:
+    memory.learn("find a flight", "ask", success=True)
+    memory.learn("find a flight", "ask", success=False, error="timeout")
+    memory.upkeep.rebuild()
+    right = dump(memory)
+    tamper(memory, change)
+    assert memory.verify().differing == {kind: 1}
+    memory.upkeep.rebuild()
+    assert memory.verify().ok
+    assert dump(memory) == right
+
+
 def test_a_report_lists_the_first_differences_of_each_kind_and_counts_the_others(
     memory: Memory,
 ) -> None:

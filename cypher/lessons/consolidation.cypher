@@ -257,6 +257,17 @@ WHERE c.id IN $ids AND toString(c.ns) = $ns
 SET c.ns = $ns
 RETURN count(c) AS locked;
 
+// name: consolidation.hold
+// mode: write
+// doc: Links general rules to the consolidation that lost their edge to it.
+// returns: linked integer
+MATCH (c:Consolidation {id: $id})
+WITH c, c.ns AS ns WHERE ns = $ns
+MATCH (r:Rule)
+WHERE r.ns = $ns AND r.task IS NULL AND NOT (r)<-[:HAS_RULE]-()
+CREATE (c)-[:HAS_RULE]->(r)
+RETURN count(*) AS linked;
+
 // name: consolidation.note
 // mode: write
 // doc: Stores the basis of the present rules: the number of episodes (null: unknown) and the quantile. With a time, the consolidation was

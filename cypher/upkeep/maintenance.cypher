@@ -353,6 +353,16 @@ WHERE n.id IN $ids AND toString(n.ns) = $ns AND NOT (n)<-[:{edge}]-()
 DETACH DELETE n
 RETURN count(*) AS removed;
 
+// each: Label kind edge = Heuristic heuristics RECOMMENDS, AntiPattern anti_patterns WARNS_AGAINST, Tally tallies COUNTS
+// name: maintenance.drop_loose_{kind}
+// mode: write
+// doc: Removes {kind} that lost their edge {edge}: nothing finds them, and their ids are taken.
+// returns: removed integer
+MATCH (n:{Label})
+WHERE n.ns = $ns AND NOT (n)-[:{edge}]->()
+DETACH DELETE n
+RETURN count(*) AS removed;
+
 // name: maintenance.drop_agents
 // mode: write
 // doc: Removes the given agents that ran no episode, with their tallies.

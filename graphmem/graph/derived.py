@@ -151,7 +151,7 @@ def _in_order(rows: list[Row]) -> list[Row]:
     """Sort the types of tasks, whose order does not matter."""
     for name in ("types", "opposed"):
         if rows and name in rows[0]:
-            rows = [{**row, name: sorted(row[name])} for row in rows]
+            rows = [{**row, name: sorted(row[name] or ())} for row in rows]
     return rows
 
 
@@ -492,7 +492,7 @@ def _close(a: Any, b: Any) -> bool:
     """Return whether two values are numbers that differ by rounding."""
     return (
         (isinstance(a, float) or isinstance(b, float))
-        and a is not None
-        and b is not None
+        and isinstance(a, float | int)
+        and isinstance(b, float | int)
         and math.isclose(a, b, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
     )

@@ -228,6 +228,7 @@ class Consolidated(Paged):
 
     def mend(self, tx: Transaction, page: Page) -> Rebuilt:  # noqa: ARG002 - the only one
         """Derive them again if there was a consolidation."""
+        tx.run("consolidation.hold", id=consolidation_id(tx.ns))
         self.renew(tx)
         return Rebuilt()
 

@@ -88,17 +88,25 @@ class Edges:
         self._graph.transact(work)
 
     def draw_all(self, index: SearchIndex, label: str, ids: list[str]) -> Iterator[tuple[int, int]]:
-        """Draw all edges of a label; yield the numbers of nodes and edges on the way."""
+        """Draw all edges of a label; yield the numbers of nodes and edges on the way.
+
+        The nodes stay in the queue: until the last page is drawn, edges that lead to them are
+        missing.
+        """
         name = self._drawn_with()[0]
         for page in self._computed(index, label, ids):
 
             def work(tx: Transaction, page: Links = page) -> None:
                 tx.run(upkeep("lock", label), ids=sorted(page))
                 draw(tx, name, label, page)
-                tx.run("similarity.settle", ids=sorted(page))
 
             self._graph.transact(work)
             yield len(page), sum(map(len, page.values()))
+
+    def settle(self, ids: Sequence[str]) -> None:
+        """Remove nodes from the queue, when all edges are drawn."""
+        for page in pages(ids, PAGE):
+            self._graph.write("similarity.settle", ids=page)
 
     def _computed(self, index: SearchIndex, label: str, ids: list[str]) -> Iterator[Links]:
         """Yield the exact edges that there should be, a page of nodes at a time."""

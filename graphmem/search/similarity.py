@@ -296,6 +296,7 @@ class Similarity:
                 for page in pages(sorted(held), PAGE):
                     of_page = {key: held[key] for key in page}
                     made = self._made(index, label, of_page)
+                    self._pend(label, [key for key in page if held[key] in made])
                     index = self._put(index, label, of_page, made)
                     embedded += len(made)
                     done += len(page)
@@ -310,6 +311,7 @@ class Similarity:
                         done += count
                         if on_progress:
                             on_progress(done, total)
+                    self._edges.settle(sorted(held))
             return RelinkReport(
                 embedder=chosen.name,
                 dimensions=chosen.dimensions,
@@ -338,16 +340,14 @@ class Similarity:
                     made.result()
             else:
                 index.open(embedder.name, embedder.dimensions)
-            lost: list[Row] = []
             if stored is None:
-                waiting = {label: sorted(self._edges.texts_of(label)) for label in TEXTS}
+                waiting = unmarked = {label: sorted(self._edges.texts_of(label)) for label in TEXTS}
             else:
-                waiting = queued(stored)
-                lost = self._lost(index, waiting) if self._looks() else []
-                for row in lost:
-                    waiting[row["kind"]].append(row["id"])
+                marked = queued(stored)
+                unmarked = self._lost(index, marked) if self._looks() else {}
+                waiting = {label: [*marked[label], *unmarked.get(label, ())] for label in TEXTS}
             if any(waiting.values()):
-                index = self._settle(index, waiting, lost, first=stored is None)
+                index = self._settle(index, waiting, unmarked, first=stored is None)
             self._index = index
             return index
 
@@ -428,10 +428,8 @@ class Similarity:
                 links += sum(
                     drawn for _, drawn in self._edges.draw_all(index, label, sorted(embedded))
                 )
-                missing = sorted(texts.keys() - embedded)
-                rows = [{"id": key, "kind": label} for key in missing]
-                for page in pages(rows, PAGE):
-                    self._graph.write("similarity.pend", rows=page)
+                self._edges.settle(sorted(embedded))
+                self._pend(label, sorted(texts.keys() - embedded))
         return links
 
     def verify(self, checked: Counter[str]) -> Iterator[Difference]:
@@ -465,26 +463,27 @@ class Similarity:
         self,
         index: SearchIndex,
         waiting: Mapping[str, Sequence[str]],
-        lost: Sequence[Row],
+        unmarked: Mapping[str, Sequence[str]],
         *,
         first: bool,
     ) -> SearchIndex:
-        """Embed and link what waits.
+        """Embed and link what waits, of which some is not in the queue yet.
 
         If another process writes, or the disk is full, only this process sees the result. Return
         the index with it: a reader that becomes the writer has another one.
         """
+        lost = 0 if first else sum(map(len, unmarked.values()))
         if lost:
             said = "%d texts have no vector: it was lost, damaged, or never stored; they are "
-            _log.warning(said + "embedded anew", len(lost))
+            _log.warning(said + "embedded anew", lost)
         writing, server = self._graph.store.try_writing(), self._graph.must_lock
         if writing:
             index = self._opened()
         with self._stored_if_possible():
             if writing and first:
                 self._adopt(self.embedder)
-            for rows in pages(lost if writing else (), PAGE):
-                self._graph.write("similarity.pend", rows=rows)
+            for label, ids in unmarked.items() if writing else ():
+                self._pend(label, ids)
         for label, ids in waiting.items():
             for page in pages(ids, PAGE):
                 rows = self._graph.read(f"similarity.{TEXTS[label]}", ids=page)
@@ -500,26 +499,31 @@ class Similarity:
                 stored = self._edges.state()
                 for label, there in queued(stored).items() if stored is not None else ():
                     # Another process may have linked them; what was not stored waits on.
-                    left = {*waiting[label]} if first else {*waiting[label]} & {*there}
+                    left = {*waiting[label]} & {*there}
                     if left := left.difference(() if server else index.lacking(label)):
                         self._link_waiting(index, label, sorted(left))
                 self._told = False
         return index
 
+    def _pend(self, label: str, ids: Sequence[str]) -> None:
+        """Put nodes into the queue before they get a vector: they wait for their edges then."""
+        for page in pages(ids, PAGE):
+            rows = [{"id": key, "kind": label} for key in page]
+            self._graph.write("similarity.pend", rows=rows)
+
     @staticmethod
-    def _lost(index: SearchIndex, waiting: Mapping[str, Sequence[str]]) -> list[Row]:
-        """Return the nodes without a vector that are not in the queue."""
-        return [
-            {"id": key, "kind": label}
+    def _lost(index: SearchIndex, waiting: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+        """Return the nodes without a vector that are not in the queue, by label."""
+        return {
+            label: sorted(set(index.lacking(label)).difference(ids))
             for label, ids in waiting.items()
-            for key in sorted(set(index.lacking(label)).difference(ids))
-        ]
+        }
 
     def _link_waiting(self, index: SearchIndex, label: str, ids: Sequence[str]) -> None:
         if len(ids) * _SHARE >= index.count(label):
             for _ in self._edges.draw_all(index, label, sorted(self._edges.texts_of(label))):
                 pass
-            self._graph.write("similarity.settle", ids=list(ids))
+            self._edges.settle(ids)
         else:
             for page in pages(ids, PAGE):
                 self._edges.draw_some(index, label, page)

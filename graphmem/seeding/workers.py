@@ -17,10 +17,11 @@ import signal
 import struct
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -90,35 +91,42 @@ def reading(workers: Workers, logs: Sequence[Source], terms: Terms) -> Iterator[
     if not isinstance(workers, Executor) and not (type(workers) is int and 1 <= workers <= MOST):
         raise ValidationError("workers", workers, f"must be from 1 to {MOST}, or an executor")
     with ExitStack() as stack:
-        folder: str | None = None
         if isinstance(workers, Executor):
-            executor: Executor = workers
+            given = workers, None
             known = getattr(workers, "_max_workers", None)
             ahead = AHEAD * known if isinstance(known, int) else MANY
+            pool = _Pool(lambda: given, terms, ahead)
         else:
-            from concurrent.futures import ProcessPoolExecutor
-            from multiprocessing import get_context
-
-            scratch = Scratch()
-            folder = scratch.name
-            executor = ProcessPoolExecutor(
-                workers, get_context("spawn"), initializer=_begin, initargs=(folder,)
-            )
-            stack.callback(executor.shutdown, cancel_futures=True)
-            stack.callback(scratch.cleanup)  # before: a worker that finds it gone stops reading
-            ahead = AHEAD * workers
-        pool = _Pool(executor, terms, folder, ahead)
+            pool = _Pool(cache(partial(_processes, workers, stack)), terms, AHEAD * workers)
         stack.callback(pool.cancel)
         yield pool.results(_jobs(logs, terms))
+
+
+def _processes(number: int, stack: ExitStack) -> tuple[Executor, Scratch]:
+    """Return processes that end with a stack, and the folder that they write to.
+
+    They are the ones who remove it if this process is killed: without them there is no folder.
+    """
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    scratch = Scratch()
+    executor = ProcessPoolExecutor(
+        number, get_context("spawn"), initializer=_begin, initargs=(scratch.name,)
+    )
+    stack.callback(executor.shutdown, cancel_futures=True)
+    stack.callback(scratch.cleanup)  # before: a worker that finds it gone stops reading
+    return executor, scratch
 
 
 class _Pool:
     """Gives jobs to workers, and takes what they read in the order of the jobs."""
 
-    def __init__(self, executor: Executor, terms: Terms, folder: str | None, ahead: int) -> None:
-        self._executor = executor
+    def __init__(
+        self, workers: Callable[[], tuple[Executor, Scratch | None]], terms: Terms, ahead: int
+    ) -> None:
+        self._workers = workers
         self._terms = terms
-        self._folder = folder
         self._ahead = ahead
         self._names = count()
         self._waiting: deque[tuple[Job, str | None, Future[bytes | None] | None]] = deque()
@@ -151,9 +159,10 @@ class _Pool:
                 future.cancel()
 
     def _given(self, job: Job) -> tuple[Job, str | None, Future[bytes | None]]:
-        path = None if self._folder is None else str(Path(self._folder, str(next(self._names))))
+        executor, scratch = self._workers()
+        path = str(Path(scratch.name, str(next(self._names)))) if scratch else None
         with _told(job), _spared():
-            return job, path, self._executor.submit(work, job, self._terms, path)
+            return job, path, executor.submit(work, job, self._terms, path)
 
 
 @contextmanager

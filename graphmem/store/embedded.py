@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import threading
 import time
 import weakref
@@ -443,6 +444,8 @@ class EmbeddedStore:
             path = folder / GRAPH
         durable = "off" if folder is None else self._settings.durability
         session = open_writer(path.parent, durable, self._drop_reader)
+        if scratch:  # where the system lets us: a killed process leaves nothing then
+            shutil.rmtree(scratch.name, ignore_errors=True)
         with translated(path=path):
             idle = self._settings.lease_idle / 1000
             return Writer(

@@ -127,7 +127,8 @@ class Neo4jStore:
         self._looked = False
         self._applying = threading.RLock()  # applying reads, and a first read applies
         logging.getLogger("neo4j.notifications").setLevel(logging.ERROR)
-        logging.getLogger("neo4j.pool").setLevel(logging.CRITICAL)
+        for name in ("neo4j.io", "neo4j.pool"):  # what they log we raise
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         logging.getLogger("neo4j").setLevel(logging.ERROR)
         with translated(self.url, self._query):
             self._driver = neo4j.GraphDatabase.driver(

@@ -26,6 +26,8 @@ from graphmem.upkeep.facts import Facts
 Progress = Callable[[int, int], None]
 LISTED = 100
 """Differences of a kind that a report lists; the others are only counted."""
+LOOSE = ("heuristics", "anti_patterns", "tallies")
+"""Items that are found by an edge, and made anew if they lost it."""
 
 
 class Maintainer:
@@ -96,6 +98,8 @@ class Maintainer:
         self._graph.reload()
         written: Counter[str] = Counter()
         removed = 0
+        for kind in LOOSE:
+            self._graph.write(f"maintenance.drop_loose_{kind}")
         for part, page in self._work(on_progress):
             rebuilt = part.rebuild(page)
             written.update(rebuilt.written)

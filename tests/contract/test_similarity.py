@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import hypothesis.strategies as st
@@ -17,7 +18,7 @@ from graphmem import Memory, Settings
 from graphmem.errors import NotFoundError, SettingsError, ValidationError
 from graphmem.graph.arguments import LONGEST
 from graphmem.models import Difference
-from graphmem.search import similarity
+from graphmem.search import edges, similarity
 from graphmem.search.edges import LINKS
 from graphmem.search.embedding import Hashing, Thresholds
 from graphmem.store.queries import adhoc
@@ -266,6 +267,46 @@ def test_another_embedder_is_refused_until_all_is_embedded_anew(
     plain = Memory.open(url, namespace=memory.namespace, settings=settings)
     with plain:  # what it was built with is taken, where the settings name nothing else
         assert plain.similar("ask") == []
+
+
+@pytest.mark.parametrize("interrupted", ["first search", "search", "relink", "rebuild"])
+@pytest.mark.parametrize("page", [1, 2])
+def test_the_next_search_draws_the_edges_that_an_interrupted_one_did_not(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch, interrupted: str, page: int
+) -> None:
+    """The old nodes of the pages that were not drawn lack edges to the new ones of those before."""
+    monkeypatch.setattr(edges, "_BLOCK", 12)
+    drawn: list[int] = []
+    draw = edges.draw
+
+    def pressed(*arguments: Any) -> None:
+        drawn.append(1)
+        if len(drawn) == page:
+            raise KeyboardInterrupt
+        draw(*arguments)
+
+    def learn(numbers: range) -> None:
+        for number in numbers:
+            text = f"{WORDS[number % 8]} the {WORDS[number // 2 % 8]} {number % 3}"
+            memory.learn(f"{text} for {number}", text, success=True)
+
+    learn(range(20))
+    if interrupted != "first search":
+        memory.recall("refund")
+        learn(range(20, 32))
+    calls: dict[str, Callable[[], object]] = {
+        "relink": lambda: memory.upkeep.relink(Counting("another")),
+        "rebuild": memory.upkeep.rebuild,
+    }
+    with monkeypatch.context() as patch:
+        patch.setattr(edges, "draw", pressed)
+        with pytest.raises(KeyboardInterrupt):
+            calls.get(interrupted, lambda: memory.recall("refund"))()
+    memory.recall("refund")
+    assert sum(memory.upkeep.pending().values()) == 0
+    report = memory.verify()
+    assert report.ok, report.differences
+    assert links(memory)
 
 
 def test_rebuild_draws_the_same_edges_and_needs_no_model(

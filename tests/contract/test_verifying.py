@@ -124,6 +124,63 @@ def test_a_rebuild_writes_only_where_something_differs(
     assert "maintenance.put_outcomes" in wrote
 
 
+@pytest.mark.parametrize(
+    ("edge", "kind"),
+    [
+        ("(:Heuristic)-[r:RECOMMENDS]->(n)", "heuristics"),
+        ("(:AntiPattern)-[r:WARNS_AGAINST]->(n)", "anti_patterns"),
+        ("(n:AntiPattern)-[r:OPPOSED_BY]->()", "anti_patterns"),
+        ("(:Tally)-[r:COUNTS]->(n)", "tallies"),
+        ("(n:Consolidation)-[r:HAS_RULE]->()", "general_rules"),
+    ],
+)
+def test_a_rebuild_mends_items_that_lost_the_edge_by_which_they_are_found(
+    memory: Memory, edge: str, kind: str
+) -> None:
+    memory.learn_many(
+        {
+            "task": f"find flight {number % 3}",
+            "task_type": "search",
+            "strategy": ["ask", f"look at page {number % 2}"],
+            "success": number % 5 > 0,
+            "error": None if number % 5 else "timeout",
+            "source_key": str(number),
+        }
+        for number in range(30)
+    )
+    memory.lessons.consolidate(force=True)
+    memory.upkeep.rebuild()
+    right = _held(memory)
+    tamper(memory, f"MATCH {edge} WHERE n.ns = $ns DELETE r")
+    assert memory.verify().differing[kind]
+    memory.upkeep.rebuild()
+    report = memory.verify()
+    assert report.ok, report.differences
+    assert _held(memory) == right
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        ("MATCH (n:Task) WHERE n.ns = $ns SET n.score_sum = 'seven'", "tasks"),
+        ("MATCH (n:Heuristic) WHERE n.ns = $ns SET n.credit_sum = 'seven'", "heuristics"),
+        ("MATCH (n:AntiPattern) WHERE n.ns = $ns SET n.types = null", "anti_patterns"),
+    ],
+)
+def test_what_is_no_number_or_is_gone_is_a_difference_and_no_error(
+    memory: Memory, change: str, kind: str
+) -> None:
+    memory.learn("find a flight", "ask", success=True)
+    memory.learn("find a flight", "ask", success=False, error="timeout")
+    memory.upkeep.rebuild()
+    right = dump(memory)
+    tamper(memory, change)
+    assert memory.verify().differing == {kind: 1}
+    memory.upkeep.rebuild()
+    assert memory.verify().ok
+    assert dump(memory) == right
+
+
 def test_a_report_lists_the_first_differences_of_each_kind_and_counts_the_others(
     memory: Memory,
 ) -> None:

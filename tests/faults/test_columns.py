@@ -26,6 +26,16 @@ if sys.argv[2] == "waits":
     sys.stdin.read()
 """
 """It leaves the memory open."""
+WITHOUT_DISK = """
+import sys
+from graphmem import Memory, Settings
+memory = Memory.open("memory:", settings=Settings(embedder="hashing"))
+memory.learn("a task", "a way", success=True)
+memory.store.compact()
+memory.learn("a task", "another way", success=False)
+print(memory.stats().episodes, memory.verify().ok, flush=True)
+sys.stdin.read()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -80,3 +90,20 @@ def test_what_a_killed_process_leaves_is_private_and_removed_by_the_next_that_wr
     with Memory.open(str(large)) as memory:
         memory.learn("task 1", "look", success=True)
         assert not [there for there in left if there.exists()]
+
+
+def test_a_killed_memory_without_disk_leaves_nothing(tmp_path: Path) -> None:
+    """The engine wants a folder for its lock only; nobody else would remove it."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", WITHOUT_DISK],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert process.stdout
+    assert process.stdout.readline() == "2 True\n"
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert list(tmp_path.iterdir()) == []

@@ -17,7 +17,9 @@ from tests.neo4j.server import Found
 
 
 @pytest.mark.neo4j
-def test_writers_hear_in_time_where_connections_break(neo4j: Found) -> None:
+def test_writers_hear_in_time_where_connections_break(
+    neo4j: Found, caplog: pytest.LogCaptureFixture
+) -> None:
     host, _, port = neo4j.uri.rpartition("//")[2].partition(":")
     settings = impatient(neo4j.user, neo4j.password)
     namespace = f"cut-{uuid4().hex[:12]}"
@@ -35,6 +37,8 @@ def test_writers_hear_in_time_where_connections_break(neo4j: Found) -> None:
         heard = storm(memory, cut)
         assert proxy.cuts
         check(memory, heard)
+    # They hear it by an error: without handlers, records would be lines on standard error.
+    assert [record for record in caplog.records if record.name.startswith("neo4j")] == []
 
 
 @pytest.mark.neo4j

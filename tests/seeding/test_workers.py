@@ -6,6 +6,8 @@ import json
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -190,6 +192,50 @@ def test_ctrl_c_stops_no_worker_that_starts(
     (log := tmp_path / "log.jsonl").write_text("\n".join(LINES))
     with Memory.open("memory:") as memory:
         assert seed(memory, sources([str(log)]), workers=1).created == 60
+
+
+KILLED = """
+import os, signal, sys
+from graphmem import Memory
+from graphmem.seeding import seed, sources, workers
+
+class Killer:
+    def start(self, *_): ...
+    def finish(self): ...
+    def advance(self, _):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+if __name__ == "__main__":
+    url, log, workers.RANGE = *sys.argv[1:3], int(sys.argv[3])
+    with Memory.open(url) as memory:
+        seed(memory, sources([log]), workers=2, progress=Killer())
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="nothing is killed so there")
+@pytest.mark.parametrize("bytes_in_a_part", [2_000, 8_000_000])
+def test_whoever_seeds_and_is_killed_leaves_no_temporary_folder(
+    tmp_path: Path, bytes_in_a_part: int
+) -> None:
+    """The workers remove it; where the log is so short that there are none, there is no folder."""
+    (temporary := tmp_path / "temporary").mkdir()
+    (program := tmp_path / "killed.py").write_text(KILLED)
+    log = tmp_path / "log.jsonl"
+    log.write_text("\n".join(line(source_key=str(number)) for number in range(500)))
+    killed = subprocess.run(
+        [sys.executable, program, str(tmp_path / "g"), str(log), str(bytes_in_a_part)],
+        env={**os.environ, "TMPDIR": str(temporary)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,  # the workers have it, too: this waits for their end
+        timeout=60,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert list(temporary.iterdir()) == []
+    with Memory.open(tmp_path / "g") as memory:
+        assert memory.verify().ok
+        assert seed(memory, sources([str(log)])).refused == 0
+        assert memory.stats().episodes == 500
 
 
 def test_what_workers_cannot_read_is_told_as_by_one_process(tmp_path: Path) -> None:

@@ -52,10 +52,12 @@ def served(memory: Memory, *, write: bool = False) -> Iterator[str]:
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
     thread = threading.Thread(target=server.run, args=([socket],))
     thread.start()
-    yield f"http://{host}/"
-    server.should_exit = True
-    thread.join()
-    socket.close()
+    try:
+        yield f"http://{host}/"
+    finally:
+        server.should_exit = True
+        thread.join()
+        socket.close()
 
 
 class Person:

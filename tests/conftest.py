@@ -27,7 +27,10 @@ hypothesis.settings.register_profile(
     deadline=None,
     max_examples=30,
     derandomize=True,  # what fails here fails everywhere; `make attack` draws anew each time
-    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
+    suppress_health_check=[
+        hypothesis.HealthCheck.function_scoped_fixture,
+        hypothesis.HealthCheck.too_slow,  # as deadline: the machine may be
+    ],
 )
 hypothesis.settings.register_profile(
     "attack", hypothesis.settings.get_profile("default"), max_examples=3_000, derandomize=False

@@ -153,7 +153,7 @@ def test_what_expired_or_went_before_it_was_pulled_is_missed(memory: Memory, clo
     levels = memory.levels
     levels.put("task:t:source", ttl=10)
     levels.put("task:t:target")
-    start = memory._graph.now()
+    clock.now = start = memory._graph.now()
     levels.add("task:t:source", "before")
     clock.now = start + 11_000
     levels.pull("task:t:target", "task:t:source")

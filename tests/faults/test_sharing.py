@@ -25,12 +25,12 @@ from tests.faults.sharer import learn as learn_one
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the lease is held until closing there")
 
 EACH = 40
-HASHING = Settings(embedder="hashing", snapshot_seconds=0)
+HASHING = Settings(embedder="hashing", snapshot_seconds=0, wait=60)
 
 
 def surroundings(folder: str, **more: str) -> dict[str, str]:
-    own = {"GRAPHMEM_EMBEDDER": "hashing", "GRAPHMEM_SNAPSHOT_SECONDS": "0", **more}
-    return environment(folder, "default", Settings(), **own)
+    own = {"GRAPHMEM_EMBEDDER": "hashing", "GRAPHMEM_SNAPSHOT_SECONDS": "0", "GRAPHMEM_WAIT": "60"}
+    return environment(folder, "default", Settings(), **own, **more)
 
 
 def check(folder: str, expected: Counter[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,12 +27,19 @@ hypothesis.settings.register_profile(
     deadline=None,
     max_examples=30,
     derandomize=True,  # what fails here fails everywhere; `make attack` draws anew each time
-    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
+    suppress_health_check=[
+        hypothesis.HealthCheck.function_scoped_fixture,
+        hypothesis.HealthCheck.too_slow,  # as deadline: the machine may be
+    ],
 )
 hypothesis.settings.register_profile(
     "attack", hypothesis.settings.get_profile("default"), max_examples=3_000, derandomize=False
 )
 hypothesis.settings.load_profile("attack" if LONG else "default")
+
+# Who is started in the background by a shell ignores Ctrl-C, and so would all that tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Opener = Callable[..., Memory]
 

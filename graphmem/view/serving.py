@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import secrets
 from collections.abc import Callable
 from contextlib import closing
@@ -19,19 +20,25 @@ from graphmem.view.page import build
 _GRACE = 2
 """Seconds that an ending server waits for its answers."""
 _MOST = 64
-"""Connections; with more, those that ask for nothing are closed."""
+"""Connections; with more, those that ask for nothing are closed, the oldest first."""
+_numbers = itertools.count()
 
 
 class _Connection(H11Protocol):
     """A connection that leaves room for others, so that silent ones do not keep a browser out."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin; close silent connections if there are too many."""
+        """Begin; close the oldest silent connections if there are too many.
+
+        The latest may only seem to be silent: what they ask is read after all that wait have begun.
+        """
         super().connection_made(transport)
-        if len(self.connections) > _MOST:
-            for other in list(self.connections):
-                if other is not self and isinstance(other, _Connection) and other._is_silent:
-                    other.transport.abort()
+        self._number = next(_numbers)
+        if (more := len(self.connections) - _MOST) > 0:
+            known = [other for other in self.connections if isinstance(other, _Connection)]
+            silent = [other for other in known if other is not self and other._is_silent]
+            for other in sorted(silent, key=lambda other: other._number)[:more]:
+                other.transport.abort()
 
     @property
     def _is_silent(self) -> bool:

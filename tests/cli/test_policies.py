@@ -317,7 +317,7 @@ def test_follow_prints_what_comes_until_ctrl_c(url: str) -> None:
         seen += [json.loads(process.stdout.readline())["seq"] for _ in range(3)]
         assert seen == [1, 2, 3, 1]
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
         assert (process.returncode, out, err) == (0, b"", b"")
 
 
@@ -517,4 +517,4 @@ def test_beside_a_writer_they_show_a_snapshot(learned: str) -> None:
         done = run("--url", learned, "--wait", "0.2", "policies", "crystallize")
         assert (done.code, done.out) == (1, "")
         assert str(os.getpid()) in done.err
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 60

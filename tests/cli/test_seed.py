@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import itertools
 import json
 import signal
+import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -296,12 +301,9 @@ def test_a_seeding_that_was_killed_can_be_run_again(tmp_path: Path) -> None:
     clean, killed = str(tmp_path / "clean.graph"), str(tmp_path / "killed.graph")
     seed(clean, str(file))
 
-    process = start("--url", killed, "seed", str(file), "--batch-size", "20")
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline and _size(Path(killed) / "graph.kgl-wal") < 200_000:
-        time.sleep(0.002)
-    process.kill()
-    process.communicate()
+    with seeding(killed, range(2_999)) as process:  # and waits for the last one
+        process.kill()
+        process.wait()
     assert process.returncode == -signal.SIGKILL
 
     report = seed(killed, str(file))
@@ -310,6 +312,35 @@ def test_a_seeding_that_was_killed_can_be_run_again(tmp_path: Path) -> None:
     with Memory.open(clean) as one, Memory.open(killed) as other:
         assert content(other) == content(one)
         assert other.verify().ok
+
+
+@contextmanager
+def seeding(url: str, numbers: Iterable[int]) -> Iterator[subprocess.Popen[bytes]]:
+    """Seed from a pipe that does not end before the block; it has begun to learn."""
+    process = start("--url", url, "seed", "-", "--batch-size", "20", stdin=subprocess.PIPE)
+    pipe = process.stdin
+    assert pipe
+
+    def feed() -> None:
+        with contextlib.suppress(OSError):  # nobody reads any more
+            for number in numbers:
+                pipe.write(lines(number))
+            pipe.flush()
+
+    feeding = threading.Thread(target=feed)
+    feeding.start()
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and _size(Path(url) / "graph.kgl-wal") < 200_000:
+        time.sleep(0.002)
+    try:
+        yield process
+    finally:
+        process.kill()
+        feeding.join()
+        with contextlib.suppress(OSError):
+            pipe.close()
+        process.stdin = None
+        process.communicate()
 
 
 def _size(path: Path) -> int:
@@ -327,14 +358,12 @@ def test_a_log_with_dates_keeps_them(url: str) -> None:
 
 
 def test_interrupting_a_seeding_says_so_and_keeps_what_was_learned(tmp_path: Path) -> None:
-    (file := tmp_path / "big.jsonl").write_bytes(lines(*range(3_000)))
     url = str(tmp_path / "runs.graph")
-    process = start("--url", url, "seed", str(file), "--batch-size", "20")
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline and _size(Path(url) / "graph.kgl-wal") < 200_000:
-        time.sleep(0.002)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    with seeding(url, itertools.count()) as process:
+        process.send_signal(signal.SIGINT)
+        assert process.stderr
+        err = process.stderr.read()
+        process.wait()
     assert process.returncode == 130
     assert b"stopped" in err
     assert b"Traceback" not in err

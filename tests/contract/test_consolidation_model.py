@@ -252,7 +252,7 @@ class TestFailures:
     )
     def test_a_second_attempt_can_do(self, filled: Memory, first: Answer) -> None:
         with serving(first, WELL) as server:
-            report = filled.lessons.consolidate(settings(server, timeout=1), force=True)
+            report = filled.lessons.consolidate(settings(server, timeout=5), force=True)
         assert len(server.requests) == 2
         assert (report.how, report.reason, report.model_rules) == ("model", None, 1)
 

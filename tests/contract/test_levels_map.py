@@ -13,8 +13,15 @@ from graphmem import Memory
 from graphmem.errors import NotFoundError, ScopeError, SettingsError, ValidationError
 from graphmem.models import LevelEdge, MemoryMap
 from graphmem.text.tokens import count_tokens
+from tests.conftest import Clock
 
 SENSORY, WORKING, SHARED = "agent:ada:sensory", "agent:ada:working", "task:deploy:shared"
+
+
+@pytest.fixture(autouse=True)
+def _no_time_passes(clock: Clock) -> None:
+    """What is in a sensory level is there for a minute, and machines may be slow."""
+    clock.now = 1_780_000_000_000
 
 
 def made(memory: Memory) -> None:

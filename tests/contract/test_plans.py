@@ -144,7 +144,7 @@ def session(neo4j: Found) -> Iterator[Session]:
             patiently(lambda text=text: session.run(text).consume())  # type: ignore[misc]
         # Not prepareForReplanning, after which all others have to plan all their statements anew.
         session.run("CALL db.resampleOutdatedIndexes()").consume()
-        until = time.monotonic() + 60
+        until = time.monotonic() + 300
         while session.run(SAMPLED).single(strict=True).value() < 300:
             assert time.monotonic() < until, "the server does not look at its indexes"
             time.sleep(0.1)

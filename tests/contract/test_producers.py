@@ -155,7 +155,7 @@ def test_an_extractor_says_what_is_remembered(memory: Memory) -> None:
     told("a text")
     told(("with tags", {"kind:plan"}))
     told(("with all", ["kind:goal"], {"by": "ada"}))
-    told(NewEntry(content={"under": "a key"}, key="order/17", relevance=0.5, ttl=5))
+    told(NewEntry(content={"under": "a key"}, key="order/17", relevance=0.5, ttl=50))
     assert seen[0].name == "told"
     assert (seen[0].args, seen[0].kwargs) == ((None, 1), {"two": 2})
     assert seen[0].arguments == {"result": None, "more": (1,), "named": {"two": 2}}
@@ -165,7 +165,7 @@ def test_an_extractor_says_what_is_remembered(memory: Memory) -> None:
     assert (found["with all"].tags, found["with all"].metadata) == (("kind:goal",), {"by": "ada"})
     keyed = found["{'under': 'a key'}"]
     assert (keyed.key, keyed.base) == ("order/17", 0.5)
-    for entry, seconds in ((keyed, 5), (found["a text"], 60)):
+    for entry, seconds in ((keyed, 50), (found["a text"], 60)):
         assert entry.expires_at is not None
         assert (entry.expires_at - entry.at).total_seconds() == seconds
     assert memory.levels.statistics().failed == 0

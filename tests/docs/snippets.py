@@ -26,7 +26,7 @@ _CLAIM = re.compile(r"^\s*# -> ?(.*)$")
 _EXIT = re.compile(r"# exit (\d+)$")
 _HEREDOC = re.compile(r"<<'?(\w+)'?")
 _ELLIPSIS = "..."
-TIMEOUT = 120
+TIMEOUT = 400
 
 CONSOLE = ("console", "shell")
 

@@ -235,7 +235,7 @@ def test_a_second_writing_process_is_told_who_writes_and_what_to_do(folder: str)
             started = time.monotonic()
             with pytest.raises(LockedError) as caught:
                 memory.learn("a task", "a strategy", success=True)
-            assert 0.3 <= time.monotonic() - started < 3
+            assert 0.3 <= time.monotonic() - started < 20
 
     assert caught.value.retryable
     assert str(holder.pid) in str(caught.value)
@@ -276,7 +276,7 @@ def test_a_reader_beside_a_writing_process_sees_what_was_acknowledged(folder: st
                 assert found.episodes % BATCH == 0
                 if acknowledged:
                     assert found.snapshot_age is not None
-                    assert 0 <= found.snapshot_age < 5
+                    assert 0 <= found.snapshot_age < 60
             assert len(keys(reader)) == 5 * BATCH
             assert reader.verify().ok
 

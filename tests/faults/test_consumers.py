@@ -20,7 +20,7 @@ from graphmem import Memory, Settings
 from graphmem.errors import ValidationError
 from graphmem.models.events import Event
 from graphmem.policies.events import Consumer
-from tests.conftest import Opener
+from tests.conftest import Clock, Opener
 from tests.faults.attack import rounds
 from tests.faults.consumer import GROUP, LIMIT, SIZES, Process, change, learned, running
 from tests.faults.learner import environment
@@ -340,13 +340,16 @@ def test_consumers_in_threads_share_the_events(memory: Memory, opened: Opener) -
     assert memory.events.pending("group") == []
 
 
-def test_of_several_that_reclaim_at_once_one_gets_it(memory: Memory, opened: Opener) -> None:
+def test_of_several_that_reclaim_at_once_one_gets_it(
+    memory: Memory, opened: Opener, clock: Clock
+) -> None:
+    clock.now = 1_780_000_000_000
     outcomes(memory, 16)
     for place in range(8):  # so many claims, of which each goes to one of the four
         list(memory.events.consume("group", f"dead {place}", limit=2))
     handles = [memory, opened(), opened(), opened()]
     together = threading.Barrier(4)
-    time.sleep(2)
+    clock.now += 2_000
 
     def reclaim(place: int) -> list[int]:
         consumer = handles[place].events.consume("group", f"consumer {place}")

@@ -155,7 +155,7 @@ def learn_on(memory: Memory, acknowledged: set[int]) -> None:
 @pytest.mark.slow
 def test_a_killed_server_loses_nothing_that_was_acknowledged(own_server: Neo4jServer) -> None:
     settings = Settings(
-        user=own_server.user, password=own_server.password, retry_seconds=1, connect_timeout=2
+        user=own_server.user, password=own_server.password, retry_seconds=1, connect_timeout=10
     )
     with Memory.open(own_server.uri, namespace="undisturbed", settings=settings) as memory:
         for number in range(BATCHES):
@@ -184,11 +184,11 @@ def test_a_killed_server_loses_nothing_that_was_acknowledged(own_server: Neo4jSe
                 memory.learn_many(batch(0))
             with pytest.raises(UnavailableError):
                 Memory.open(own_server.uri, settings=settings)
-            assert time.monotonic() - started < 15
+            assert time.monotonic() - started < 30
             started = time.monotonic()
             with pytest.raises(UnavailableError):  # brings the schema up to date first
                 fresh.learn("a task", "a strategy", success=True)
-            assert time.monotonic() - started < 15
+            assert time.monotonic() - started < 30
             assert "password" not in str(caught.value).lower()
 
             own_server.restart()

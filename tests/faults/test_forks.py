@@ -22,7 +22,7 @@ def folder(tmp_path: Path) -> str:
     return str(tmp_path / "memory.graph")
 
 
-def run(program: str, surroundings: dict[str, str], timeout: float = 120) -> list[str]:
+def run(program: str, surroundings: dict[str, str], timeout: float = 300) -> list[str]:
     """Run a program that forks; return the lines it prints. It must be silent otherwise."""
     answer = subprocess.run(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program],
@@ -148,7 +148,7 @@ import faulthandler, os, sys, tempfile, threading, time
 from graphmem import Memory, Settings
 from graphmem.errors import ForkedError, LockedError, StoreError
 
-settings = Settings(wait=30, embedder="hashing")
+settings = Settings(wait=30, embedder="hashing", lease_idle=600_000)
 memory = Memory.open("{folder}", settings=settings)
 memory.learn("a task", "a strategy", success=True)
 held = Memory.open(settings=settings)  # another process writes it
@@ -242,12 +242,12 @@ print("done")
 def test_a_child_forked_at_any_moment_goes_on(folder: str, tmp_path: Path) -> None:
     """Other threads hold whatever lock they hold, or wait for the lease of another process."""
     program = AT_ANY_MOMENT.format(
-        folder=tmp_path / "busy.graph", rounds=rounds(4, 150), patience=rounds(60, 600)
+        folder=tmp_path / "busy.graph", rounds=rounds(4, 150), patience=rounds(200, 600)
     )
     with learning(environment(folder, "default", Settings()), 0, 1, "hold") as holder:
         holder.wait_for("done")
         surroundings = environment(folder, "default", Settings())
-        assert run(program, surroundings, timeout=rounds(240, 1_100)) == ["done"]
+        assert run(program, surroundings, timeout=rounds(900, 1_100)) == ["done"]
 
 
 WHILE_ASKING = """
@@ -310,7 +310,7 @@ def test_a_fork_waits_for_the_statements_of_other_threads(folder: str) -> None:
     It does not wait for the thread that forks, nor for others that are about to fork.
     """
     surroundings = environment(folder, "default", Settings())
-    assert run(WHILE_ASKING, surroundings, timeout=60) == ["done: [142857]"] * 4
+    assert run(WHILE_ASKING, surroundings) == ["done: [142857]"] * 4
 
 
 WHILE_INDEXING = """
@@ -361,7 +361,7 @@ while "{module}" not in sys.modules:
     time.sleep(0.0001)
 child = os.fork()
 if child == 0:
-    faulthandler.dump_traceback_later(60, exit=True)
+    faulthandler.dump_traceback_later(200, exit=True)
     with Memory.open("memory:", settings=settings) as mine:
         mine.learn("a task", "mine", success=True)
         print(len(mine.recall("a task").items), flush=True)
@@ -398,7 +398,7 @@ def small(memory):
 
 
 def child():
-    faulthandler.dump_traceback_later(60, exit=True)
+    faulthandler.dump_traceback_later(500, exit=True)
     with Memory.open(settings=settings) as memory:
         small(memory)
         for call in (lambda: memory.strategies(limit=3), lambda: memory.recall("a task"),
@@ -442,7 +442,7 @@ def test_a_child_is_refused_what_needs_the_threads_of_its_parent(folder: str) ->
     """It has none of the engine's threads, so it would wait for ever; less than that it can do."""
     surroundings = environment(folder, "default", Settings())
     lines = ["3", "True 1", "nothing", "5000", "True 1", "10001 True"]
-    assert run(WITHOUT_THREADS, surroundings) == lines
+    assert run(WITHOUT_THREADS, surroundings, timeout=600) == lines
 
 
 ON_A_SERVER = """

@@ -52,8 +52,19 @@ def taught(memory: Memory) -> Memory:
     return memory
 
 
-BUSY = 5.0
+BUSY = 15.0
 """Seconds that a machine may take for other tests meanwhile."""
+
+
+def answers(memory: Memory) -> bool:
+    """Whether it answers, at the latest when what was stopped takes no time of the machine."""
+    end = time.monotonic() + 2 * BUSY
+    while True:
+        try:
+            return memory.query("RETURN 1 AS one") == [{"one": 1}]
+        except QueryError:
+            if time.monotonic() > end:
+                raise
 
 
 class TestAttacks:
@@ -155,7 +166,7 @@ def crowd(opened: Opener) -> Memory:
             for n in range(60)
         ]
     )
-    memory.query("RETURN 1 AS one")
+    assert answers(memory)
     return memory
 
 
@@ -166,7 +177,7 @@ class TestLimits:
         with pytest.raises(QueryError, match=STOPPED):
             crowd.query(SLOW[name])
         assert time.monotonic() - began < 1.0 + 1.0 + BUSY
-        assert crowd.query("RETURN 1 AS one") == [{"one": 1}]
+        assert answers(crowd)
 
     @pytest.mark.neo4j
     @pytest.mark.parametrize("engine", ["neo4j"])
@@ -179,9 +190,10 @@ class TestLimits:
         with pytest.raises(QueryError, match=STOPPED):
             crowd.query(endless)
         assert time.monotonic() - began < 1.0 + 1.0 + BUSY
-        assert crowd.query("RETURN 1 AS one") == [{"one": 1}]
+        assert answers(crowd)
+        began = time.monotonic()
         crowd.close()
-        assert time.monotonic() - began < 1.0 + 1.0 + BUSY
+        assert time.monotonic() - began < BUSY
 
 
 class TestProcess:
@@ -229,7 +241,8 @@ class TestProcess:
             assert memory.query("RETURN 1 AS one") == [{"one": 1}]
             for child in _children():
                 os.kill(child, signal.SIGKILL)
-            time.sleep(0.1)
+            while _children():
+                time.sleep(0.01)
 
     def test_it_ends_with_the_memory(self, tmp_path: Path) -> None:
         before = _children()

@@ -55,6 +55,7 @@ def left(tmp_path: Path) -> Path:
         memory.upkeep.erase(there[0]["id"])
     memory.learn_many([episode(3)])  # what was erased is there again
     memory.upkeep.erase(agent="shared agent", compact=False)
+    memory.upkeep.flush()  # which is else done at any moment
     copy = tmp_path / "left"
     shutil.copytree(folder, copy)
     memory.close()

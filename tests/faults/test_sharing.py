@@ -25,12 +25,12 @@ from tests.faults.sharer import learn as learn_one
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the lease is held until closing there")
 
 EACH = 40
-HASHING = Settings(embedder="hashing", snapshot_seconds=0)
+HASHING = Settings(embedder="hashing", snapshot_seconds=0, wait=60)
 
 
 def surroundings(folder: str, **more: str) -> dict[str, str]:
-    own = {"GRAPHMEM_EMBEDDER": "hashing", "GRAPHMEM_SNAPSHOT_SECONDS": "0", **more}
-    return environment(folder, "default", Settings(), **own)
+    own = {"GRAPHMEM_EMBEDDER": "hashing", "GRAPHMEM_SNAPSHOT_SECONDS": "0", "GRAPHMEM_WAIT": "60"}
+    return environment(folder, "default", Settings(), **own, **more)
 
 
 def check(folder: str, expected: Counter[str]) -> None:
@@ -120,17 +120,24 @@ def idle(folder: str) -> Iterator[Sharer]:
     sharer.finish()
 
 
+def wait_until_given_back(memory: Memory) -> None:
+    """Wait until the lease is to be had."""
+    end = time.monotonic() + 60
+    while memory.store._writer.held:  # type: ignore[attr-defined]
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
 def test_an_idle_writer_gives_the_lease_back_and_goes_on_later(folder: str) -> None:
     settings = Settings(embedder="hashing", lease_idle=50, snapshot_seconds=0)
     with Memory.open(folder, settings=settings) as memory:
         learn_one(memory, "own", 0)
         assert memory.store.snapshot_age is None
         session = memory.store._writer.session  # type: ignore[attr-defined]
-        time.sleep(0.3)
-        assert not memory.store._writer.held  # type: ignore[attr-defined]
+        wait_until_given_back(memory)
         learn_one(memory, "own", 1)  # nobody wrote: it goes on as if nothing had been
         assert memory.store._writer.session is session  # type: ignore[attr-defined]
-        time.sleep(0.3)
+        wait_until_given_back(memory)
         other = Sharer(surroundings(folder), "a", 2)
         other.begin()
         assert other.finish() == 0

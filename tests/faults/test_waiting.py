@@ -14,6 +14,7 @@ from graphmem import Memory, Settings
 from graphmem.errors import LockedError, StoreError
 from graphmem.store.embedded import EmbeddedStore
 from graphmem.store.embedded_files import remove_left
+from graphmem.store.embedded_queue import TICKET
 from graphmem.store.port import CLOSED
 from tests.faults.attack import rounds
 from tests.faults.learner import BATCH, Learner, keys
@@ -25,7 +26,7 @@ def learn(memory: Memory, key: str) -> bool:
     return memory.learn("a task", "a strategy", success=True, source_key=key).created
 
 
-def quickly(work: Callable[[], object], limit: float = 5) -> None:
+def quickly(work: Callable[[], object], limit: float = 30) -> None:
     """Fail if it takes longer, rather than wait for it."""
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
@@ -39,11 +40,12 @@ def waiting(folder: str, holder: Learner) -> Iterator[tuple[Memory, Future[bool]
     with ThreadPoolExecutor(1) as pool:
         memory = Memory.open(folder, settings=PATIENT)
         future = pool.submit(learn, memory, "waited")
-        time.sleep(0.2)
-        assert future.running()
+        while not [*Path(folder).glob(f"{TICKET}*")]:
+            assert not future.done()
+            time.sleep(0.01)
         yield memory, future
         holder.let_go()
-        future.exception(30)
+        future.exception(60)
         memory.close()
 
 
@@ -78,9 +80,9 @@ def test_others_go_on_while_a_writer_waits(
 
 def test_closing_ends_the_wait(waiting: tuple[Memory, Future[bool]]) -> None:
     memory, future = waiting
-    quickly(memory.close, 2)
+    quickly(memory.close)
     with pytest.raises(StoreError, match=CLOSED):
-        future.result(2)
+        future.result(30)
 
 
 def test_a_reader_keeps_reading_in_the_end_as_a_writer(
@@ -89,7 +91,7 @@ def test_a_reader_keeps_reading_in_the_end_as_a_writer(
     memory, future = waiting
     assert memory.stats().snapshot_age is not None
     holder.let_go()
-    assert future.result(30)
+    assert future.result(60)
     stats = memory.stats()
     assert (stats.episodes, stats.snapshot_age) == (BATCH + 1, None)
 
@@ -111,15 +113,15 @@ def test_threads_that_wait_share_their_attempts(
     folder: str, holder: Learner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times = attempts(monkeypatch)
-    settings = Settings(wait=1)
+    settings = Settings(wait=2)
     memories = [Memory.open(folder, settings=settings) for _ in range(8)]
     with ThreadPoolExecutor(16) as pool:
         each = [pool.submit(learn, memories[n % 8], str(n)) for n in range(16)]
         for future in each:
-            error = future.exception(20)
+            error = future.exception(60)
             assert isinstance(error, LockedError)
             assert f"process {holder.pid} writes" in str(error)
-    assert 2 <= len(times) < 1.5 / 0.005
+    assert 2 <= len(times) < 3 + (times[-1] - times[0]) / 0.005
     for memory in memories:
         memory.close()
 
@@ -130,7 +132,7 @@ def test_all_who_waited_get_in(folder: str, holder: Learner) -> None:
         each = [pool.submit(learn, memories[n % 4], str(n)) for n in range(12)]
         time.sleep(0.3)
         holder.let_go()
-        assert all(future.result(30) for future in each)
+        assert all(future.result(60) for future in each)
     for memory in memories:
         memory.close()
     with Memory.open(folder) as memory:
@@ -148,9 +150,9 @@ def test_one_waits_no_longer_than_it_wants(folder: str, holder: Learner) -> None
                 started = time.monotonic()
                 with pytest.raises(LockedError, match=f"process {holder.pid} writes"):
                     learn(hasty, "hasty")
-                assert wait <= time.monotonic() - started < wait + 2
+                assert wait <= time.monotonic() - started < wait + 20
         holder.let_go()
-        assert future.result(30)
+        assert future.result(60)
 
 
 def test_opening_one_folder_keeps_nobody_else_waiting(
@@ -162,7 +164,7 @@ def test_opening_one_folder_keeps_nobody_else_waiting(
 
     def slowly(store: EmbeddedStore) -> object:
         if store is slow.store:
-            assert go_on.wait(30)
+            assert go_on.wait(120)
         return opening(store)
 
     monkeypatch.setattr(EmbeddedStore, "_open_writer", slowly)
@@ -179,11 +181,11 @@ def test_opening_one_folder_keeps_nobody_else_waiting(
         sharing = pool.submit(learn, second, "sharing")
         other = pool.submit(others)
         try:
-            other.result(10)
+            other.result(60)
         finally:
             go_on.set()
-        assert opener.result(10)
-        assert sharing.result(10)
+        assert opener.result(60)
+        assert sharing.result(60)
     slow.close()
 
 

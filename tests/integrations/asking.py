@@ -79,7 +79,7 @@ def serving(*arguments: str, url: str, **env: str) -> Iterator[subprocess.Popen[
         yield process
     finally:
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=120)
         assert "Traceback" not in err, err
 
 

@@ -24,6 +24,7 @@ from graphmem.integrations.outcomes import Run
 from graphmem.integrations.pydantic_ai import GraphMemCapability
 from tests.conftest import Opener
 from tests.integrations.recorded import abandoned, arguments, episodes
+from tests.integrations.waiting import cancelled_there, for_ever
 
 TASK = "count the users"
 
@@ -126,14 +127,9 @@ def test_a_run_that_raises_or_is_cancelled_or_stops(memory: Memory) -> None:
 
     @slow.tool_plain
     async def wait() -> None:
-        await asyncio.sleep(60)
+        await for_ever()
 
-    async def cancel() -> None:
-        async with asyncio.timeout(0.2):
-            await slow.run("wait for it")
-
-    with pytest.raises(TimeoutError):
-        asyncio.run(cancel())
+    asyncio.run(cancelled_there(slow.run("wait for it")))
     agent = agent_of(
         Script([("drop", {"table": "users"})]), capability, output_type=[str, DeferredToolRequests]
     )

@@ -64,8 +64,8 @@ USER = "neo4j"
 PASSWORD = "graphmem-local"  # noqa: S105
 INITIAL_PASSWORD = "neo4j"  # noqa: S105 - what Neo4j itself gives to a new database
 
-START_TIMEOUT = 120.0
-STOP_TIMEOUT = 30.0
+START_TIMEOUT = 300.0
+STOP_TIMEOUT = 60.0
 IMAGE = "neo4j:5.26-community"
 
 # Below the range from which systems take the ports of outgoing connections. A client that dials

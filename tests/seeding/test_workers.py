@@ -149,9 +149,12 @@ def test_a_cluster_gives_the_same_graph(clock: Clock, tmp_path: Path) -> None:
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("bytes_in_a_part", [2_000, 80_000])
+@pytest.mark.parametrize(
+    ("bytes_in_a_part", "begins"),
+    [(2_000, "pass"), (80_000, "time.sleep(600)")],  # with two parts, else the second may be done
+)
 def test_a_worker_that_dies_is_told_and_seeding_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bytes_in_a_part: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bytes_in_a_part: int, begins: str
 ) -> None:
     monkeypatch.setattr(workers, "RANGE", bytes_in_a_part)
     log = tmp_path / "log.jsonl"
@@ -165,8 +168,10 @@ def test_a_worker_that_dies_is_told_and_seeding_goes_on(
                 os.kill(child.pid or 0, signal.SIGKILL)
 
     with Memory.open(tmp_path / "g") as memory:
-        with pytest.raises(SeedingError, match=r"a worker failed.*log\.jsonl.*seeding again"):
-            seed(memory, sources([str(log)]), workers=2, progress=Killer())
+        with monkeypatch.context() as patch:
+            begin_workers(tmp_path, patch, begins)
+            with pytest.raises(SeedingError, match=r"a worker failed.*log\.jsonl.*seeding again"):
+                seed(memory, sources([str(log)]), workers=2, progress=Killer())
         assert 0 < memory.stats().episodes < 2_000
         assert memory.verify().ok
         report = seed(memory, sources([str(log)]), workers=2)
@@ -174,11 +179,17 @@ def test_a_worker_that_dies_is_told_and_seeding_goes_on(
         assert memory.stats().episodes == 2_000
 
 
-PRESSED = """
-import os, signal, sys
+WORKER = """
+import os, signal, sys, time
 if any("spawn_main" in word for word in sys.orig_argv):
-    os.kill(os.getpid(), signal.SIGINT)
+    {}
 """
+
+
+def begin_workers(folder: Path, monkeypatch: pytest.MonkeyPatch, statement: str) -> None:
+    """Let each worker that starts begin with a statement."""
+    (folder / "sitecustomize.py").write_text(WORKER.format(statement))
+    monkeypatch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no process presses Ctrl-C for itself there")
@@ -186,8 +197,7 @@ def test_ctrl_c_stops_no_worker_that_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It reaches all processes of a terminal; the one that writes ends the others."""
-    (tmp_path / "sitecustomize.py").write_text(PRESSED)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    begin_workers(tmp_path, monkeypatch, "os.kill(os.getpid(), signal.SIGINT)")
     monkeypatch.setattr(workers, "RANGE", 1_000)  # else no worker is needed
     (log := tmp_path / "log.jsonl").write_text("\n".join(LINES))
     with Memory.open("memory:") as memory:

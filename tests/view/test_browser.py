@@ -52,10 +52,12 @@ def served(memory: Memory, *, write: bool = False) -> Iterator[str]:
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
     thread = threading.Thread(target=server.run, args=([socket],))
     thread.start()
-    yield f"http://{host}/"
-    server.should_exit = True
-    thread.join()
-    socket.close()
+    try:
+        yield f"http://{host}/"
+    finally:
+        server.should_exit = True
+        thread.join()
+        socket.close()
 
 
 class Person:
@@ -86,7 +88,7 @@ class Person:
 
     def until(self, happens: Callable[[], Any]) -> Any:
         """Wait for it."""
-        return WebDriverWait(self.browser, 30, ignored_exceptions=[Exception]).until(
+        return WebDriverWait(self.browser, 120, ignored_exceptions=[Exception]).until(
             lambda _: happens()
         )
 
@@ -178,7 +180,7 @@ def look_at_all(person: Person, chromium: webdriver.Chrome) -> None:
     text = seen("What would change this.*Against it")
     assert "4 of 4 trials worked" in text
     assert "On “refund a cancelled flight”" in text
-    assert chromium.find_elements(By.CSS_SELECTOR, "main svg .band"), "the bounds over time"
+    person.until(lambda: person.count("svg .band"))  # the bounds over time, which come later
 
     chromium.find_element(By.LINK_TEXT, "What is around it, as a graph").click()
     assert "refund a cancelled flight" in seen("nodes, .* edges.*tried on")

@@ -321,8 +321,9 @@ else:
 
 @pytest.mark.parametrize("ending", ["os._exit(0)", "pass"], ids=["at once", "in good order"])
 def test_a_forked_child_is_refused_and_does_no_harm(folder: str, ending: str) -> None:
-    answer = subprocess.run(
-        [sys.executable, "-c", FORKING.format(ending=ending)],
+    program = FORKING.format(ending=ending)
+    answer = subprocess.run(  # from version 3.12 on, Python warns of each fork beside threads
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program],
         cwd=REPOSITORY,
         env=environment(folder, "default", Settings()),
         capture_output=True,

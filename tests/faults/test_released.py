@@ -105,9 +105,12 @@ print(len(ended), set(ended))
 
 
 def run(script: str, *arguments: str) -> str:
-    """Run a script that must print nothing on standard error; return what it prints."""
+    """Run a script that must print nothing on standard error; return what it prints.
+
+    From version 3.12 on, Python warns of each fork beside threads.
+    """
     done = subprocess.run(
-        [sys.executable, "-c", script, *arguments],
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", script, *arguments],
         cwd=REPOSITORY,
         env={name: value for name, value in os.environ.items() if "GRAPHMEM" not in name},
         capture_output=True,
@@ -177,7 +180,7 @@ def test_arrays_are_multiplied_in_one_place() -> None:
         with tokenize.open(path) as file:
             for token in tokenize.generate_tokens(file.readline):
                 decorates = not token.line[: token.start[1]].strip()
-                if token.string in ("@", "@=") and not decorates:
+                if token.type == tokenize.OP and token.string in ("@", "@=") and not decorates:
                     found.add(path.relative_to(package).as_posix())
     assert found == {"arrays.py"}
 

@@ -151,7 +151,7 @@ def _in_order(rows: list[Row]) -> list[Row]:
     """Sort the types of tasks, whose order does not matter."""
     for name in ("types", "opposed"):
         if rows and name in rows[0]:
-            rows = [{**row, name: sorted(row[name] or ())} for row in rows]
+            rows = [{**row, name: sorted(row[name] or (), key=str)} for row in rows]
     return rows
 
 
@@ -164,20 +164,20 @@ def _typed(_: str, row: Row) -> Row:
 
 
 def _heuristic(ns: str, row: Row) -> Row:
-    return {"id": heuristic_id(ns, row["agent"], row["type"], row["text"]), **row}
+    return {"id": heuristic_id(ns, row["agent"], str(row["type"]), row["text"]), **row}
 
 
 def _tally(ns: str, row: Row) -> Row:
-    return {"id": tally_id(ns, row["agent"], row["type"]), **row}
+    return {"id": tally_id(ns, row["agent"], str(row["type"])), **row}
 
 
 def _anti_pattern(ns: str, row: Row) -> Row:
     agent, text = row["agent"], row["text"]
     return {
-        "id": anti_pattern_id(ns, agent, text, row["error_class"]),
+        "id": anti_pattern_id(ns, agent, text, str(row["error_class"])),
         **row,
         "opposed": row["types"],
-        "opposing": [heuristic_id(ns, agent, name, text) for name in row["types"]],
+        "opposing": [heuristic_id(ns, agent, str(name), text) for name in row["types"]],
     }
 
 
@@ -339,6 +339,8 @@ KINDS = (
     *(STRATEGIES, OUTCOMES, CO_OCCURRENCES, HEURISTICS, ANTI_PATTERNS),
     *(TASKS, RECENT, RULES, MISTAKES, AGENTS, TALLIES),
 )
+COUNTED = tuple(kind.name for kind in (STRATEGIES, OUTCOMES, TASKS))
+"""Kinds that the strengths of pooling are fitted to."""
 LABELS = ("Mistake", "Rule", "Strategy", "Task", "Agent")
 """Labels with derived items, in order of deriving; locks are taken in reverse order."""
 # Derived by consolidation.
@@ -401,6 +403,9 @@ class Part(ABC):
 
     kinds: Sequence[str] = ()
     """The kinds for which it always reports the number of compared items."""
+    follows: Sequence[str] = ()
+    """Other kinds of derived items that it is derived from: where these differ it is not compared,
+    since what is derived from wrong numbers says nothing."""
 
     def work(self) -> Work:
         """Return the pages to process; by default everything as one page."""
@@ -446,8 +451,10 @@ class Whole(Part):
         kind: str,
         rebuild: Callable[[], int],
         verify: Callable[[Counter[str]], Iterable[Difference]] = lambda _: (),
+        follows: Sequence[str] = (),
     ) -> None:
         self._kind, self._rebuild, self._verify = kind, rebuild, verify
+        self.follows = follows
 
     def verify(self, page: Page) -> Verified:  # noqa: ARG002 - there is one
         """Compare it, if there is anything to compare."""

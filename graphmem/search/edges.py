@@ -6,6 +6,7 @@ threshold.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from graphmem.graph.derived import upkeep
@@ -150,9 +151,9 @@ class Edges:
                     was, should = have.get(other), expected.get(other)
                     if was is None and not complete:
                         continue
-                    have_it = last[0] if was is None else was
+                    have_it = last[0] if was is None else _number(was)
                     want_it = last[1] if should is None else should
-                    if abs(have_it - want_it) > _SAME:
+                    if not abs(have_it - want_it) <= _SAME:
                         yield Difference(
                             kind="similar",
                             key=f"{key} {other}",
@@ -183,7 +184,12 @@ class Edges:
 
 def _last(links: Mapping[str, float]) -> float:
     """Return the least similarity of nodes without room for more links."""
-    return min(links.values()) if len(links) == LINKS else _NEVER
+    return min(map(_number, links.values())) if len(links) == LINKS else _NEVER
+
+
+def _number(value: object) -> float:
+    """Return a similarity that was read; what is no number is near none."""
+    return float(value) if isinstance(value, int | float) else math.nan
 
 
 def best(near: Mapping[str, float]) -> dict[str, float]:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from graphmem.config import KEPT
 from graphmem.episodes.learning import settled_half_life
 from graphmem.graph.derived import (
+    ANTI_PATTERNS,
     KINDS,
     LABELS,
     TALLIES,
@@ -94,14 +95,13 @@ class Counts(Paged):
             if len(stored) < len(rows):
                 differences += _doubled(kind, rows)
         if label == "Strategy":
+            right = not differences
             differences += [
                 Difference(kind="strategies", key=row.pop("id"), field="merged_into", **row)
                 for row in tx.run("lessons_maintenance.merged", ids=ids)
             ]
-            differences += [
-                Difference(kind="anti_patterns", key=row.pop("id"), **row)
-                for row in tx.run("lessons_maintenance.opposing", ids=ids)
-            ]
+            if right:  # it adds up numbers of the heuristics
+                differences += _opposing(tx.run("lessons_maintenance.opposing", ids=ids))
         return Verified(differences, counted)
 
     def mend(self, tx: Transaction, page: Page) -> Rebuilt:
@@ -113,6 +113,14 @@ class Counts(Paged):
         if not verified.differences:
             return Rebuilt(verified.checked)
         return derive(tx, *page.items)
+
+
+def _opposing(rows: Sequence[Row]) -> Iterator[Difference]:
+    """Yield the counts of opposing successes, and what follows from them, that are wrong."""
+    names = ("successes", "odds")
+    stored = {row["id"]: {name: row[name] for name in names} for row in rows}
+    expected = {row["id"]: {name: row[f"right_{name}"] for name in names} for row in rows}
+    return differences_of(ANTI_PATTERNS, stored, expected)
 
 
 def _doubled(kind: Kind, rows: Sequence[Row]) -> Iterator[Difference]:

@@ -282,6 +282,7 @@ RECENT = Kind(
     ("id",),
     edges=True,
     file=FILE,
+    complete=lambda _, row: {**row, "misdated": 0},
     merges={"episodes": both},
     samples={"episodes": 20},
 )
@@ -290,6 +291,7 @@ RULES = Kind(
     "Rule",
     ("id",),
     file=FILE,
+    complete=lambda _, row: {**row, "held": 1},
     merges={
         **_sums("uses", "worked", "praised", "failed", "blamed"),
         **_SPAN,
@@ -469,6 +471,14 @@ class Whole(Part):
 def by_key(kind: Kind, rows: Iterable[Row]) -> dict[str, Row]:
     """Return items by their keys within their kind."""
     return {kind.key_of(row): row for row in rows}
+
+
+def doubled(kind: Kind, rows: Sequence[Row]) -> Iterator[Difference]:
+    """Yield the items that are stored more than once."""
+    for key, times in Counter(kind.key_of(row) for row in rows).items():
+        if times > 1:
+            stored = f"{times} times"
+            yield Difference(kind=kind.name, key=key, field="*", stored=stored, expected="once")
 
 
 def differences_of(

@@ -39,6 +39,7 @@ from graphmem.graph.derived import (
     Verified,
     by_key,
     differences_of,
+    doubled,
 )
 from graphmem.graph.graph import Reader, Transaction
 from graphmem.ids import node_id, rule_id
@@ -227,6 +228,7 @@ class Consolidated(Paged):
             for kind, was, should in compared
             for difference in differences_of(kind, by_key(kind, was), by_key(kind, should))
         ]
+        differences += [one for kind, was, _ in compared for one in doubled(kind, was)]
         return Verified(differences, {kind.name: len(rows) for kind, _, rows in compared})
 
     def mend(self, tx: Transaction, page: Page) -> Rebuilt:  # noqa: ARG002 - the only one

@@ -137,9 +137,19 @@ class Edges:
             yield page
 
     def compare(
-        self, index: SearchIndex, label: str, ids: list[str], stored: Links
+        self, index: SearchIndex, label: str, ids: list[str], rows: Sequence[Row]
     ) -> Iterator[Difference]:
-        """Yield the edges that are wrong."""
+        """Yield the edges that are wrong, of those that are stored (rows)."""
+        name = self._drawn_with()[0]
+        stored: Links = {}
+        for row in rows:
+            links, key = stored.setdefault(row["id"], {}), f"{row['id']} {row['other']}"
+            wrong = [("embedder", row["embedder"], name)] if row["embedder"] != name else []
+            if row["other"] in links:
+                wrong.append(("*", "several times", "once"))
+            links[row["other"]] = row["similarity"]
+            for field, held, right in wrong:
+                yield Difference(kind="similar", key=key, field=field, stored=held, expected=right)
         server = self._graph.store.capabilities.server
         complete = not server or len(ids) <= SHORTLIST
         for page in self._computed(index, label, ids):
@@ -164,12 +174,15 @@ class Edges:
 
     def stored(self, label: str, ids: Sequence[str], tx: Transaction | None = None) -> Links:
         """Return the edges that lead from some nodes."""
-        run = tx.run if tx else self._graph.read
         links: Links = {key: {} for key in ids}
-        for page in pages(ids, PAGE):
-            for row in run(f"similarity.links_of_{TEXTS[label]}", ids=page):
-                links[row["id"]][row["other"]] = row["similarity"]
+        for row in self.rows(label, ids, tx):
+            links[row["id"]][row["other"]] = row["similarity"]
         return links
+
+    def rows(self, label: str, ids: Sequence[str], tx: Transaction | None = None) -> list[Row]:
+        """Return the edges that lead from some nodes: rows {id, other, similarity, embedder}."""
+        run, name = tx.run if tx else self._graph.read, f"similarity.links_of_{TEXTS[label]}"
+        return [row for page in pages(ids, PAGE) for row in run(name, ids=page)]
 
     def texts(self, label: str, ids: Sequence[str], tx: Transaction | None = None) -> list[Row]:
         """Return the texts of some nodes: rows {id, text}."""

@@ -7,7 +7,6 @@ that what is held at a time does not grow with the memory.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -18,7 +17,6 @@ from graphmem.graph.derived import (
     KINDS,
     LABELS,
     TALLIES,
-    Kind,
     Page,
     Paged,
     Rebuilt,
@@ -26,6 +24,7 @@ from graphmem.graph.derived import (
     Work,
     by_key,
     differences_of,
+    doubled,
     upkeep,
 )
 from graphmem.graph.graph import Reader, Transaction
@@ -93,7 +92,7 @@ class Counts(Paged):
             stored = by_key(kind, rows)
             differences += differences_of(kind, stored, expected)
             if len(stored) < len(rows):
-                differences += _doubled(kind, rows)
+                differences += doubled(kind, rows)
         if label == "Strategy":
             right = not differences
             differences += [
@@ -121,14 +120,6 @@ def _opposing(rows: Sequence[Row]) -> Iterator[Difference]:
     stored = {row["id"]: {name: row[name] for name in names} for row in rows}
     expected = {row["id"]: {name: row[f"right_{name}"] for name in names} for row in rows}
     return differences_of(ANTI_PATTERNS, stored, expected)
-
-
-def _doubled(kind: Kind, rows: Sequence[Row]) -> Iterator[Difference]:
-    """Yield the items that are stored more than once."""
-    for key, times in Counter(kind.key_of(row) for row in rows).items():
-        if times > 1:
-            stored = f"{times} times"
-            yield Difference(kind=kind.name, key=key, field="*", stored=stored, expected="once")
 
 
 def derive(tx: Transaction, label: str, ids: Sequence[str], parts: int = 1) -> Rebuilt:

@@ -103,6 +103,8 @@ class Maintainer:
         removed = 0
         for kind in LOOSE:
             self._graph.write(f"maintenance.drop_loose_{kind}")
+        self._graph.write("lessons_maintenance.release_rules")
+        self._graph.write("lessons_maintenance.hold_rules")
         for part, page in self._work(on_progress):
             rebuilt = part.rebuild(page)
             written.update(rebuilt.written)

@@ -328,14 +328,14 @@ RETURN count(*) AS created;
 
 // name: consolidation.update
 // mode: write
-// doc: Writes the counts and verdicts of general rules.
+// doc: Writes the texts, counts and verdicts of general rules.
 // returns: written integer
 UNWIND $rows AS row
 MATCH (r:Rule {id: row.id})
 WITH row, r, r.ns AS ns WHERE ns = $ns
-SET r.source = row.source, r.verdict = row.verdict, r.worked = row.worked, r.praised = row.praised, r.failed = row.failed,
-    r.blamed = row.blamed, r.first_at = row.first_at, r.last_at = row.last_at, r.worked_at = row.worked_at, r.failed_at = row.failed_at,
-    r.created_at = row.created_at, r.agents = row.agents, r.task_types = row.task_types
+SET r.text = row.text, r.source = row.source, r.verdict = row.verdict, r.worked = row.worked, r.praised = row.praised,
+    r.failed = row.failed, r.blamed = row.blamed, r.first_at = row.first_at, r.last_at = row.last_at, r.worked_at = row.worked_at,
+    r.failed_at = row.failed_at, r.created_at = row.created_at, r.agents = row.agents, r.task_types = row.task_types
 RETURN count(*) AS written;
 
 // name: consolidation.link

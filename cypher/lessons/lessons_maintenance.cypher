@@ -171,21 +171,15 @@ RETURN p.id AS id, p.agent AS agent, p.error_class AS error_class, p.text AS tex
 ORDER BY id;
 
 // name: lessons_maintenance.opposing
-// doc: The anti-patterns on strategies whose count of opposing successes, or what follows from it, differs from their heuristics.
-// returns: id string, field string, stored float, expected float
+// doc: The count of opposing successes of the anti-patterns on strategies, and what follows from it, as stored and by their heuristics.
+// returns: id string, successes integer, odds float, right_successes integer, right_odds float
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (s)<-[:WARNS_AGAINST]-(p:AntiPattern)
 OPTIONAL MATCH (p)-[:OPPOSED_BY]->(h:Heuristic)
-WITH p, sum(h.successes) AS successes
-WITH p.id AS id, p.successes AS counted, p.odds AS odds, successes, odds(p.occurrences, successes) AS expected
-WHERE counted IS NULL OR odds IS NULL OR counted <> successes OR abs(odds - expected) > 0.000000001
-UNWIND [{field: 'successes', stored: toFloat(counted), expected: toFloat(successes)},
-  {field: 'odds', stored: toFloat(odds), expected: expected}] AS one
-WITH id, one.field AS field, one.stored AS stored, one.expected AS expected
-WHERE stored IS NULL OR abs(stored - expected) > 0.000000001
-RETURN id, field, stored, expected
-ORDER BY id, field;
+WITH p, sum(h.successes) AS right_successes
+RETURN p.id AS id, p.successes AS successes, p.odds AS odds, right_successes, odds(p.occurrences, right_successes) AS right_odds
+ORDER BY id;
 
 // name: lessons_maintenance.clear_anti_patterns
 // mode: write
@@ -243,15 +237,15 @@ RETURN id, episodes[..20] AS episodes
 ORDER BY id;
 
 // name: lessons_maintenance.stored_recent
-// doc: The latest episodes of tasks, as stored.
-// returns: id string, episodes list
+// doc: The latest episodes of tasks, as stored, and how many links to them have another time than the episode.
+// returns: id string, episodes list, misdated integer
 MATCH (t:Task)
 WHERE t.id IN $ids AND toString(t.ns) = $ns
 MATCH (t)-[d:RECENT]->(e:Episode)
-WITH t.id AS id, e.id AS episode, d.at AS at
+WITH t.id AS id, e.id AS episode, d.at AS at, CASE WHEN d.at = coalesce(e.ended_at, e.started_at, e.recorded_at) THEN 0 ELSE 1 END AS wrong
 ORDER BY at DESC, episode DESC
-WITH id, collect(episode) AS episodes
-RETURN id, episodes[..20] AS episodes
+WITH id, collect(episode) AS episodes, sum(wrong) AS misdated
+RETURN id, episodes[..20] AS episodes, misdated
 ORDER BY id;
 
 // name: lessons_maintenance.clear_recent
@@ -309,14 +303,36 @@ UNWIND $rows AS row
 RETURN row.id AS id, verdict(row.worked, row.praised, row.failed, row.blamed) AS verdict;
 
 // name: lessons_maintenance.stored_rules
-// doc: The rules, as stored.
+// doc: The rules, as stored, and how many tasks hold them.
 // returns: id string, verdict string, worked integer, praised integer, failed integer, blamed integer, first_at integer, last_at integer
-// returns: worked_at integer, failed_at integer, created_at integer
+// returns: worked_at integer, failed_at integer, created_at integer, held integer
 MATCH (r:Rule)
 WHERE r.id IN $ids AND toString(r.ns) = $ns
 RETURN r.id AS id, r.verdict AS verdict, r.worked AS worked, r.praised AS praised, r.failed AS failed, r.blamed AS blamed,
-       r.first_at AS first_at, r.last_at AS last_at, r.worked_at AS worked_at, r.failed_at AS failed_at, r.created_at AS created_at
+       r.first_at AS first_at, r.last_at AS last_at, r.worked_at AS worked_at, r.failed_at AS failed_at, r.created_at AS created_at,
+       COUNT { (r)<-[:HAS_RULE]-(:Task) } AS held
 ORDER BY id;
+
+// name: lessons_maintenance.release_rules
+// mode: write
+// doc: Removes the edges of rules that have more than one.
+// returns: removed integer
+MATCH (r:Rule)
+WHERE r.ns = $ns AND r.source = 'episodes' AND COUNT { (r)<-[:HAS_RULE]-(:Task) } > 1
+MATCH (r)<-[h:HAS_RULE]-(:Task)
+DELETE h
+RETURN count(*) AS removed;
+
+// name: lessons_maintenance.hold_rules
+// mode: write
+// doc: Links tasks to the rules that lost their edge to them.
+// returns: linked integer
+MATCH (r:Rule)
+WHERE r.ns = $ns AND r.source = 'episodes' AND NOT (r)<-[:HAS_RULE]-()
+MATCH (r)<-[:LISTED]-(:Episode)-[:ATTEMPTED]->(t:Task)
+WITH DISTINCT r, t
+CREATE (t)-[:HAS_RULE]->(r)
+RETURN count(*) AS linked;
 
 // name: lessons_maintenance.put_rules
 // mode: write

@@ -445,14 +445,24 @@ MATCH (n:Document) RETURN n.ns AS namespace;
 // name: maintenance.stored_policies
 // doc: The policies of a stream, as stored.
 // param: stream string
-// returns: id string, created_at integer, state string, q float, updates integer, trials integer, successes integer, confidence float
-// returns: signals integer, active boolean, crystallized boolean, q_set boolean, last_updated_at integer
+// returns: id string, created_at integer, agent string, state string, q float, updates integer, trials integer, successes integer
+// returns: confidence float, signals integer, active boolean, crystallized boolean, q_set boolean, last_updated_at integer
 MATCH (p:Policy)
 WHERE p.ns = $ns AND p.stream = $stream
-RETURN p.id AS id, p.created_at AS created_at, p.state AS state, p.q AS q, p.updates AS updates, p.trials AS trials,
+RETURN p.id AS id, p.created_at AS created_at, p.agent AS agent, p.state AS state, p.q AS q, p.updates AS updates, p.trials AS trials,
   p.successes AS successes, p.confidence AS confidence, p.signals AS signals, p.active AS active, p.crystallized AS crystallized,
   p.q_set AS q_set, p.last_updated_at AS last_updated_at
 ORDER BY id;
+
+// name: maintenance.own_policies
+// mode: write
+// doc: Writes the name of the agent of policies.
+// param: agent string
+// returns: written integer
+MATCH (p:Policy)
+WHERE p.id IN $ids AND toString(p.ns) = $ns
+SET p.agent = $agent
+RETURN count(p) AS written;
 
 // name: maintenance.stored_links
 // doc: The co-occurrence edges between the policies of a stream, as stored.

@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import pydantic
+
 from graphmem.errors import StoreError
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import node_id
@@ -51,7 +53,7 @@ class Strengths:
         """
         fitted = self._fit()
         stored = self._stored()
-        if fitted == stored or not (fitted.trials or stored):
+        if not (fitted.trials or stored) or (stored and fitted == _strengths(stored)):
             return fitted
         if self._graph.store.writing or self._graph.store.try_writing():
             self._keep(fitted)
@@ -68,20 +70,18 @@ class Strengths:
         if stored is None:
             return
         trials = self._graph.read("forecasting.totals")[0]["trials"]
-        if stored.trials != trials:
+        if isinstance(stored["trials"], int) and stored["trials"] != trials:
             checked.update(pooling=0)
             return
         checked.update(pooling=1)
-        fitted = self._fit().model_dump()
-        for name, value in stored.model_dump().items():
-            if not math.isclose(value, fitted[name], rel_tol=1e-4, abs_tol=1e-9):
+        for name, value in _row(self._fit()).items():
+            if not _close(stored[name], value):
                 yield Difference(
-                    kind="pooling", key=self.id, field=name, stored=value, expected=fitted[name]
+                    kind="pooling", key=self.id, field=name, stored=stored[name], expected=value
                 )
 
-    def _stored(self) -> PoolingStrengths | None:
-        rows = self._graph.read("forecasting.pooling", ids=[self.id])
-        return _strengths(rows[0]) if rows else None
+    def _stored(self) -> Row | None:
+        return next(iter(self._graph.read("forecasting.pooling", ids=[self.id])), None)
 
     def in_force(self, trials: int, stored: Row | None) -> PoolingStrengths:
         """Return the strengths in force; fit them if the trials changed by a tenth.
@@ -101,13 +101,11 @@ class Strengths:
 
     def _keep(self, strengths: PoolingStrengths) -> None:
         self._unsaved = strengths
-        names = ("trials", "gain", "score", "fitted")
-        row = {**parameters(strengths), **{name: getattr(strengths, name) for name in names}}
 
         def work(tx: Transaction) -> None:
             tx.run("forecasting.drop_pooling")
             if strengths.trials:
-                tx.run("forecasting.put_pooling", id=self.id, strengths=row)
+                tx.run("forecasting.put_pooling", id=self.id, strengths=_row(strengths))
 
         try:
             self._graph.transact(work)
@@ -122,7 +120,10 @@ class Strengths:
         totals = self._graph.read("forecasting.totals")[0]
         if totals["trials"] < pooling.LEAST:
             return undecided()
-        fitted = pooling.fit(self._cells(), totals["trials"], totals["successes"], self.prior)
+        cells = self._cells()
+        if not len(cells.group):  # all tasks are lost
+            return undecided()
+        fitted = pooling.fit(cells, totals["trials"], totals["successes"], self.prior)
         return described(fitted, totals["trials"])
 
     def _cells(self) -> Cells:
@@ -184,15 +185,28 @@ def undecided() -> PoolingStrengths:
     return described(Fitted(DEFAULTS, 0.0, 0.0, accepted=False), 0)
 
 
-def _strengths(row: Row) -> PoolingStrengths:
-    return PoolingStrengths(
-        task=row["task_strength"],
-        strategy=row["strategy_strength"],
-        cell=row["cell_strength"],
-        **{
-            name: row[name]
-            for name in ("task_slope", "strategy_slope", "fitted", "trials", "gain", "score")
-        },
+def _strengths(row: Row) -> PoolingStrengths | None:
+    """Return strengths from their row, or None if they are of a wrong type."""
+    names = ("task_slope", "strategy_slope", "fitted", "trials", "gain", "score")
+    values = {
+        **{name: row[f"{name}_strength"] for name in ("task", "strategy", "cell")},
+        **{name: row[name] for name in names},
+    }
+    try:
+        return PoolingStrengths.model_validate(values, strict=True)
+    except pydantic.ValidationError:
+        return None
+
+
+def _row(strengths: PoolingStrengths) -> Row:
+    names = ("trials", "gain", "score", "fitted")
+    return {**parameters(strengths), **{name: getattr(strengths, name) for name in names}}
+
+
+def _close(stored: object, value: float) -> bool:
+    """Return whether a stored number is the fitted one, as far as a fit is exact."""
+    return isinstance(stored, int | float) and math.isclose(
+        stored, value, rel_tol=1e-4, abs_tol=1e-9
     )
 
 

@@ -296,6 +296,7 @@ def read_contents(reader: Reader, ids: list[str]) -> dict[str, dict[str, Any]]:
         held["extra"] = json.loads(facts["extra"]) if facts["extra"] else None
         held["strategy"] = []
         found[row["id"]] = {name: value for name, value in held.items() if value is not None}
+    ids = [key for key in ids if key in found]  # an episode may have lost its task or its agent
     for row in reader.read("learning.uses_of", ids=ids):
         use = {"text": row["text"], "credit": row["credit"], "applied": row["applied"]}
         for name in ("shown", "propensity", "explore"):

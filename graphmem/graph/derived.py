@@ -151,7 +151,7 @@ def _in_order(rows: list[Row]) -> list[Row]:
     """Sort the types of tasks, whose order does not matter."""
     for name in ("types", "opposed"):
         if rows and name in rows[0]:
-            rows = [{**row, name: sorted(row[name] or ())} for row in rows]
+            rows = [{**row, name: sorted(row[name] or (), key=str)} for row in rows]
     return rows
 
 
@@ -164,20 +164,20 @@ def _typed(_: str, row: Row) -> Row:
 
 
 def _heuristic(ns: str, row: Row) -> Row:
-    return {"id": heuristic_id(ns, row["agent"], row["type"], row["text"]), **row}
+    return {"id": heuristic_id(ns, row["agent"], str(row["type"]), row["text"]), **row}
 
 
 def _tally(ns: str, row: Row) -> Row:
-    return {"id": tally_id(ns, row["agent"], row["type"]), **row}
+    return {"id": tally_id(ns, row["agent"], str(row["type"])), **row}
 
 
 def _anti_pattern(ns: str, row: Row) -> Row:
     agent, text = row["agent"], row["text"]
     return {
-        "id": anti_pattern_id(ns, agent, text, row["error_class"]),
+        "id": anti_pattern_id(ns, agent, text, str(row["error_class"])),
         **row,
         "opposed": row["types"],
-        "opposing": [heuristic_id(ns, agent, name, text) for name in row["types"]],
+        "opposing": [heuristic_id(ns, agent, str(name), text) for name in row["types"]],
     }
 
 
@@ -282,6 +282,7 @@ RECENT = Kind(
     ("id",),
     edges=True,
     file=FILE,
+    complete=lambda _, row: {**row, "misdated": 0},
     merges={"episodes": both},
     samples={"episodes": 20},
 )
@@ -290,6 +291,7 @@ RULES = Kind(
     "Rule",
     ("id",),
     file=FILE,
+    complete=lambda _, row: {**row, "held": 1},
     merges={
         **_sums("uses", "worked", "praised", "failed", "blamed"),
         **_SPAN,
@@ -339,6 +341,8 @@ KINDS = (
     *(STRATEGIES, OUTCOMES, CO_OCCURRENCES, HEURISTICS, ANTI_PATTERNS),
     *(TASKS, RECENT, RULES, MISTAKES, AGENTS, TALLIES),
 )
+COUNTED = tuple(kind.name for kind in (STRATEGIES, OUTCOMES, TASKS))
+"""Kinds that the strengths of pooling are fitted to."""
 LABELS = ("Mistake", "Rule", "Strategy", "Task", "Agent")
 """Labels with derived items, in order of deriving; locks are taken in reverse order."""
 # Derived by consolidation.
@@ -401,6 +405,9 @@ class Part(ABC):
 
     kinds: Sequence[str] = ()
     """The kinds for which it always reports the number of compared items."""
+    follows: Sequence[str] = ()
+    """Other kinds of derived items that it is derived from: where these differ it is not compared,
+    since what is derived from wrong numbers says nothing."""
 
     def work(self) -> Work:
         """Return the pages to process; by default everything as one page."""
@@ -446,8 +453,10 @@ class Whole(Part):
         kind: str,
         rebuild: Callable[[], int],
         verify: Callable[[Counter[str]], Iterable[Difference]] = lambda _: (),
+        follows: Sequence[str] = (),
     ) -> None:
         self._kind, self._rebuild, self._verify = kind, rebuild, verify
+        self.follows = follows
 
     def verify(self, page: Page) -> Verified:  # noqa: ARG002 - there is one
         """Compare it, if there is anything to compare."""
@@ -462,6 +471,14 @@ class Whole(Part):
 def by_key(kind: Kind, rows: Iterable[Row]) -> dict[str, Row]:
     """Return items by their keys within their kind."""
     return {kind.key_of(row): row for row in rows}
+
+
+def doubled(kind: Kind, rows: Sequence[Row]) -> Iterator[Difference]:
+    """Yield the items that are stored more than once."""
+    for key, times in Counter(kind.key_of(row) for row in rows).items():
+        if times > 1:
+            stored = f"{times} times"
+            yield Difference(kind=kind.name, key=key, field="*", stored=stored, expected="once")
 
 
 def differences_of(

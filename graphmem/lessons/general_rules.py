@@ -31,6 +31,7 @@ from graphmem.graph.access import View
 from graphmem.graph.arguments import check_flag
 from graphmem.graph.derived import (
     GENERAL_RULES,
+    KINDS,
     PREFERRED,
     Page,
     Paged,
@@ -38,6 +39,7 @@ from graphmem.graph.derived import (
     Verified,
     by_key,
     differences_of,
+    doubled,
 )
 from graphmem.graph.graph import Reader, Transaction
 from graphmem.ids import node_id, rule_id
@@ -208,6 +210,8 @@ class Consolidator(LessonReader):
 class Consolidated(Paged):
     """The general rules from repetition, and the alternatives of anti-patterns."""
 
+    follows = tuple(kind.name for kind in KINDS)
+
     def compare(self, tx: Transaction, page: Page) -> Verified:  # noqa: ARG002 - the only one
         """Compare them with the facts, unless there are newer episodes."""
         if self._graph.must_lock:
@@ -224,6 +228,7 @@ class Consolidated(Paged):
             for kind, was, should in compared
             for difference in differences_of(kind, by_key(kind, was), by_key(kind, should))
         ]
+        differences += [one for kind, was, _ in compared for one in doubled(kind, was)]
         return Verified(differences, {kind.name: len(rows) for kind, _, rows in compared})
 
     def mend(self, tx: Transaction, page: Page) -> Rebuilt:  # noqa: ARG002 - the only one
@@ -474,7 +479,7 @@ def _groups(listed: Iterable[Row], wordings: set[str] | None) -> list[Row]:
     """Return sentences that may hold on several tasks: {text, rules}, named by the shortest."""
     by_wording: dict[str, list[Row]] = {}
     for row in listed:
-        wording = normalized(row["text"])
+        wording = normalized(row["text"]) if isinstance(row["text"], str) else None
         if wording and (wordings is None or wording in wordings):
             by_wording.setdefault(wording, []).append(row)
     return [
@@ -495,7 +500,8 @@ def _support(row: Row) -> int:
 
 
 def _sorted(row: Row) -> Row:
-    return {**row, "agents": sorted(row["agents"]), "task_types": sorted(row["task_types"])}
+    names = ("agents", "task_types")
+    return {**row, **{name: sorted(row[name] or (), key=str) for name in names}}
 
 
 def _rules(tx: Transaction) -> list[Row]:

@@ -38,6 +38,7 @@ class Derived:
     stored_links: dict[str, Row]
     table: Table
     unrecorded: bool
+    agent: str
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -75,7 +76,10 @@ class StreamPolicies(Paged):
         derived = derive(tx, stream)
         gone = set(derived.without_evidence())
         policies = {
-            key: {name: getattr(entry, name) for name in ("id", *derived.fields)}
+            key: {
+                "agent": derived.agent,
+                **{name: getattr(entry, name) for name in ("id", *derived.fields)},
+            }
             for key, entry in derived.table.entries.items()
             if key not in gone
         }
@@ -130,6 +134,7 @@ def derive(reader: Reader, stream: Row, gone: Set[str] = frozenset()) -> Derived
         {f"{row['low']} {row['high']}": row for row in links},
         table,
         bool(stream["unrecorded"]),
+        stream["agent"],
     )
 
 
@@ -161,6 +166,9 @@ def write(tx: Transaction, derived: Derived) -> tuple[int, int, int]:
         tx.run("maintenance.drop_policies", ids=gone)
         places = sorted({state_id(tx.ns, derived.stored[policy]["state"]) for policy in gone})
         tx.run("maintenance.drop_states", ids=places)
+    lost = [key for key, row in derived.stored.items() if row["agent"] != derived.agent]
+    if lost:
+        tx.run("maintenance.own_policies", ids=lost, agent=derived.agent)
     table = derived.table
     table.changed = set(table.entries) - set(gone)
     if derived.unrecorded:

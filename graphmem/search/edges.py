@@ -6,6 +6,7 @@ threshold.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from graphmem.graph.derived import upkeep
@@ -136,9 +137,19 @@ class Edges:
             yield page
 
     def compare(
-        self, index: SearchIndex, label: str, ids: list[str], stored: Links
+        self, index: SearchIndex, label: str, ids: list[str], rows: Sequence[Row]
     ) -> Iterator[Difference]:
-        """Yield the edges that are wrong."""
+        """Yield the edges that are wrong, of those that are stored (rows)."""
+        name = self._drawn_with()[0]
+        stored: Links = {}
+        for row in rows:
+            links, key = stored.setdefault(row["id"], {}), f"{row['id']} {row['other']}"
+            wrong = [("embedder", row["embedder"], name)] if row["embedder"] != name else []
+            if row["other"] in links:
+                wrong.append(("*", "several times", "once"))
+            links[row["other"]] = row["similarity"]
+            for field, held, right in wrong:
+                yield Difference(kind="similar", key=key, field=field, stored=held, expected=right)
         server = self._graph.store.capabilities.server
         complete = not server or len(ids) <= SHORTLIST
         for page in self._computed(index, label, ids):
@@ -150,9 +161,9 @@ class Edges:
                     was, should = have.get(other), expected.get(other)
                     if was is None and not complete:
                         continue
-                    have_it = last[0] if was is None else was
+                    have_it = last[0] if was is None else _number(was)
                     want_it = last[1] if should is None else should
-                    if abs(have_it - want_it) > _SAME:
+                    if not abs(have_it - want_it) <= _SAME:
                         yield Difference(
                             kind="similar",
                             key=f"{key} {other}",
@@ -163,12 +174,15 @@ class Edges:
 
     def stored(self, label: str, ids: Sequence[str], tx: Transaction | None = None) -> Links:
         """Return the edges that lead from some nodes."""
-        run = tx.run if tx else self._graph.read
         links: Links = {key: {} for key in ids}
-        for page in pages(ids, PAGE):
-            for row in run(f"similarity.links_of_{TEXTS[label]}", ids=page):
-                links[row["id"]][row["other"]] = row["similarity"]
+        for row in self.rows(label, ids, tx):
+            links[row["id"]][row["other"]] = row["similarity"]
         return links
+
+    def rows(self, label: str, ids: Sequence[str], tx: Transaction | None = None) -> list[Row]:
+        """Return the edges that lead from some nodes: rows {id, other, similarity, embedder}."""
+        run, name = tx.run if tx else self._graph.read, f"similarity.links_of_{TEXTS[label]}"
+        return [row for page in pages(ids, PAGE) for row in run(name, ids=page)]
 
     def texts(self, label: str, ids: Sequence[str], tx: Transaction | None = None) -> list[Row]:
         """Return the texts of some nodes: rows {id, text}."""
@@ -183,7 +197,12 @@ class Edges:
 
 def _last(links: Mapping[str, float]) -> float:
     """Return the least similarity of nodes without room for more links."""
-    return min(links.values()) if len(links) == LINKS else _NEVER
+    return min(map(_number, links.values())) if len(links) == LINKS else _NEVER
+
+
+def _number(value: object) -> float:
+    """Return a similarity that was read; what is no number is near none."""
+    return float(value) if isinstance(value, int | float) else math.nan
 
 
 def best(near: Mapping[str, float]) -> dict[str, float]:

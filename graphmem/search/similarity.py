@@ -455,9 +455,9 @@ class Similarity:
                         kind="vectors", key=key, field="*", stored=None, expected="present"
                     )
                 if not waiting:
-                    links = self._edges.stored(label, sorted(texts))
-                    checked["similar"] += sum(map(len, links.values()))
-                    yield from self._edges.compare(index, label, sorted(embedded), links)
+                    rows = self._edges.rows(label, sorted(texts))
+                    checked["similar"] += len(rows)
+                    yield from self._edges.compare(index, label, sorted(embedded), rows)
 
     def _settle(
         self,

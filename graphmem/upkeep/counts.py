@@ -7,17 +7,16 @@ that what is held at a time does not grow with the memory.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from graphmem.config import KEPT
 from graphmem.episodes.learning import settled_half_life
 from graphmem.graph.derived import (
+    ANTI_PATTERNS,
     KINDS,
     LABELS,
     TALLIES,
-    Kind,
     Page,
     Paged,
     Rebuilt,
@@ -25,6 +24,7 @@ from graphmem.graph.derived import (
     Work,
     by_key,
     differences_of,
+    doubled,
     upkeep,
 )
 from graphmem.graph.graph import Reader, Transaction
@@ -92,16 +92,15 @@ class Counts(Paged):
             stored = by_key(kind, rows)
             differences += differences_of(kind, stored, expected)
             if len(stored) < len(rows):
-                differences += _doubled(kind, rows)
+                differences += doubled(kind, rows)
         if label == "Strategy":
+            right = not differences
             differences += [
                 Difference(kind="strategies", key=row.pop("id"), field="merged_into", **row)
                 for row in tx.run("lessons_maintenance.merged", ids=ids)
             ]
-            differences += [
-                Difference(kind="anti_patterns", key=row.pop("id"), **row)
-                for row in tx.run("lessons_maintenance.opposing", ids=ids)
-            ]
+            if right:  # it adds up numbers of the heuristics
+                differences += _opposing(tx.run("lessons_maintenance.opposing", ids=ids))
         return Verified(differences, counted)
 
     def mend(self, tx: Transaction, page: Page) -> Rebuilt:
@@ -115,12 +114,12 @@ class Counts(Paged):
         return derive(tx, *page.items)
 
 
-def _doubled(kind: Kind, rows: Sequence[Row]) -> Iterator[Difference]:
-    """Yield the items that are stored more than once."""
-    for key, times in Counter(kind.key_of(row) for row in rows).items():
-        if times > 1:
-            stored = f"{times} times"
-            yield Difference(kind=kind.name, key=key, field="*", stored=stored, expected="once")
+def _opposing(rows: Sequence[Row]) -> Iterator[Difference]:
+    """Yield the counts of opposing successes, and what follows from them, that are wrong."""
+    names = ("successes", "odds")
+    stored = {row["id"]: {name: row[name] for name in names} for row in rows}
+    expected = {row["id"]: {name: row[f"right_{name}"] for name in names} for row in rows}
+    return differences_of(ANTI_PATTERNS, stored, expected)
 
 
 def derive(tx: Transaction, label: str, ids: Sequence[str], parts: int = 1) -> Rebuilt:

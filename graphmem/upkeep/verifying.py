@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from graphmem.advice.strengths import Strengths
-from graphmem.graph.derived import Page, Part, Whole
+from graphmem.graph.derived import COUNTED, TASKS, Page, Part, Whole
 from graphmem.graph.graph import Graph
 from graphmem.ids import from_millis
 from graphmem.lessons.general_rules import Consolidated
@@ -45,8 +45,8 @@ class Maintainer:
             Held(graph),
             Whole("cycles", lambda: graph.transact(cycles.renew)),
             Whole("predictions", lambda: int(graph.write("predictions.drop_about")[0]["removed"])),
-            Whole("pooling", lambda: strengths.refit().trials, strengths.verify),
-            Whole("similar", similarity.rebuild, similarity.verify),
+            Whole("pooling", lambda: strengths.refit().trials, strengths.verify, COUNTED),
+            Whole("similar", similarity.rebuild, similarity.verify, (TASKS.name,)),
         )
 
     def stats(self) -> Stats:
@@ -71,12 +71,15 @@ class Maintainer:
         """Derive everything from the facts and compare it with the stored data.
 
         Also compare every episode with the hash of its content, which shows changed or lost facts.
-        Numbers are equal if they differ by at most 1e-9 (relative or absolute).
+        Numbers are equal if they differ by at most 1e-9 (relative or absolute). What is derived
+        from other derived numbers is only compared where these are right.
         """
         differences: list[Difference] = []
         differing: Counter[str] = Counter()
         checked = Counter({name: 0 for part in self._parts for name in part.kinds})
         for part, page in self._work(on_progress):
+            if any(differing[kind] for kind in part.follows):
+                continue
             verified = part.verify(page)
             for difference in verified.differences:
                 differing[difference.kind] += 1
@@ -100,6 +103,8 @@ class Maintainer:
         removed = 0
         for kind in LOOSE:
             self._graph.write(f"maintenance.drop_loose_{kind}")
+        self._graph.write("lessons_maintenance.release_rules")
+        self._graph.write("lessons_maintenance.hold_rules")
         for part, page in self._work(on_progress):
             rebuilt = part.rebuild(page)
             written.update(rebuilt.written)

@@ -460,7 +460,11 @@ def test_strengths_are_checked_derived_anew_and_forgotten(memory: Memory) -> Non
     broken = adhoc("MATCH (p:Pooling) WHERE p.ns = $ns SET p.task_strength = 77.0")
     memory.store.write(broken, ns=memory.namespace)
     [difference] = memory.verify().differences
-    assert (difference.kind, difference.field, difference.stored) == ("pooling", "task", 77.0)
+    assert (difference.kind, difference.field, difference.stored) == (
+        "pooling",
+        "task_strength",
+        77.0,
+    )
     memory.upkeep.rebuild()
     assert stored(memory) == before
     assert memory.verify().ok

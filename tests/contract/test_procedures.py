@@ -43,6 +43,7 @@ UNCHANGING = {
     "shares.weigh_anti_patterns",
     *("lessons_maintenance.lock_mistakes", "lessons_maintenance.drop_rules"),
     *("lessons_maintenance.drop_mistakes", "lessons.release"),
+    *("lessons_maintenance.release_rules", "lessons_maintenance.hold_rules"),
     *("lessons.trim_heuristic_evidence", "lessons.trim_anti_pattern_evidence"),
     *("lessons.trim_recent", "lessons.clear_preferred"),
 }

@@ -137,20 +137,7 @@ def test_a_rebuild_writes_only_where_something_differs(
 def test_a_rebuild_mends_items_that_lost_the_edge_by_which_they_are_found(
     memory: Memory, edge: str, kind: str
 ) -> None:
-    memory.learn_many(
-        {
-            "task": f"find flight {number % 3}",
-            "task_type": "search",
-            "strategy": ["ask", f"look at page {number % 2}"],
-            "success": number % 5 > 0,
-            "error": None if number % 5 else "timeout",
-            "source_key": str(number),
-        }
-        for number in range(30)
-    )
-    memory.lessons.consolidate(force=True)
-    memory.upkeep.rebuild()
-    right = _held(memory)
+    right = _taught(memory)
     tamper(memory, f"MATCH {edge} WHERE n.ns = $ns DELETE r")
     assert memory.verify().differing[kind]
     memory.upkeep.rebuild()
@@ -181,6 +168,76 @@ def test_what_is_no_number_or_is_gone_is_a_difference_and_no_error(
     assert dump(memory) == right
 
 
+@pytest.mark.parametrize(
+    ("damage", "kind"),
+    [
+        (
+            "MATCH (n:Task)-[r:SIMILAR_TO]->(m) WHERE n.ns = $ns CREATE (n)-[:SIMILAR_TO "
+            "{similarity: r.similarity, embedder: r.embedder}]->(m)",
+            "similar",
+        ),
+        ("MATCH (n:Task)-[r:SIMILAR_TO]->() WHERE n.ns = $ns SET r.embedder = 'x'", "similar"),
+        (
+            "MATCH (n:AntiPattern)-[r:PREFER]->(m) WHERE n.ns = $ns CREATE (n)-[:PREFER {lift: "
+            "r.lift, trials: r.trials, successes: r.successes, lower: r.lower, ground: "
+            "r.ground}]->(m)",
+            "preferred",
+        ),
+        ("MATCH (n:Task)-[r:RECENT]->() WHERE n.ns = $ns SET r.at = r.at + 1", "recent"),
+        ("MATCH (n:Policy) WHERE n.ns = $ns SET n.agent = 'nobody'", "policies"),
+        ("MATCH (n:Task)-[r:HAS_RULE]->() WHERE n.ns = $ns DELETE r", "rules"),
+        (
+            "MATCH (n:Task)-[r:HAS_RULE]->(m) WHERE n.ns = $ns CREATE (n)-[:HAS_RULE]->(m)",
+            "rules",
+        ),
+        ("MATCH (n:Pooling) WHERE n.ns = $ns REMOVE n.trials", "pooling"),
+        ("MATCH (n:Pooling) WHERE n.ns = $ns SET n.trials = 'seven'", "pooling"),
+        ("MATCH (n:Pooling) WHERE n.ns = $ns SET n.task_strength = 'seven'", "pooling"),
+        ("MATCH (n:Task)-[r:SIMILAR_TO]->() WHERE n.ns = $ns SET r.similarity = 'x'", "similar"),
+        ("MATCH (n:Episode) WHERE n.ns = $ns SET n.error_class = 7", "episodes"),
+        ("MATCH (n:Episode) WHERE n.ns = $ns SET n.type = 7", "episodes"),
+        ("MATCH (n)-[r:OUTCOME]->() WHERE n.ns = $ns SET r.trials = 'seven'", "outcomes"),
+        ("MATCH (n)-[r:OUTCOME]->() WHERE n.ns = $ns SET r.credit_sum = 'seven'", "outcomes"),
+        ("MATCH (n)-[r:OUTCOME]->() WHERE n.ns = $ns SET r.successes = 100", "outcomes"),
+        ("MATCH (n:Strategy) WHERE n.ns = $ns SET n.successes = 'seven'", "strategies"),
+        ("MATCH (n:Heuristic) WHERE n.ns = $ns SET n.successes = 'seven'", "heuristics"),
+        ("MATCH (n:AntiPattern) WHERE n.ns = $ns SET n.odds = 'seven'", "anti_patterns"),
+        ("MATCH (n:Task) WHERE n.ns = $ns SET n.successes = 'seven'", "tasks"),
+        ("MATCH (n:Task) WHERE n.ns = $ns REMOVE n.description", "tasks"),
+        ("MATCH (n:Rule {source: 'repetition'}) WHERE n.ns = $ns REMOVE n.text", "general_rules"),
+    ],
+)
+def test_a_damaged_value_is_a_difference_that_a_rebuild_mends(
+    memory: Memory, clock: Clock, damage: str, kind: str
+) -> None:
+    clock.now = to_millis(NOW)
+    right = _taught(memory)
+    tamper(memory, damage)
+    assert memory.verify().differing[kind]
+    memory.upkeep.rebuild()
+    report = memory.verify()
+    assert report.ok, report.differences
+    assert _held(memory) == right
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "MATCH (n:Rule {source: 'episodes'}) WHERE n.ns = $ns REMOVE n.text",
+        "MATCH (n:Task) WHERE n.ns = $ns DETACH DELETE n",
+        "MATCH (n:Agent) WHERE n.ns = $ns DETACH DELETE n",
+    ],
+)
+def test_facts_that_are_gone_are_differences_that_no_rebuild_mends(
+    memory: Memory, damage: str
+) -> None:
+    _taught(memory)
+    tamper(memory, damage)
+    before = memory.verify().differing["episodes"]
+    memory.upkeep.rebuild()
+    assert memory.verify().differing["episodes"] == before
+
+
 def test_a_report_lists_the_first_differences_of_each_kind_and_counts_the_others(
     memory: Memory,
 ) -> None:
@@ -194,6 +251,32 @@ def test_a_report_lists_the_first_differences_of_each_kind_and_counts_the_others
     assert report.differing == {"episodes": 130, "strategies": 1}
     assert Counter(one.kind for one in report.differences) == {"episodes": 100, "strategies": 1}
     assert report.more == 30
+
+
+def _taught(memory: Memory) -> Dump:
+    """Teach a memory something of each kind; return what it holds."""
+    memory.learn_many(
+        {
+            "task": f"find flight {number % 3}",
+            "task_type": "search",
+            "strategy": ["ask", f"look at page {number % 2}"],
+            "success": number % 5 > 0,
+            "error": None if number % 5 else "timeout",
+            "successes": ["say the date"] if number % 5 else [],
+            "steps": [{"state": {"page": number % 2}, "action_type": "go", "reward": 1.0}],
+            "source_key": str(number),
+        }
+        for number in range(60)
+    )
+    memory.learn_many(
+        {"task": "find a hotel", "strategy": [text], "success": text == "call", "error": error}
+        for text, error in (("write", "no answer"), ("call", None))
+        for _ in range(10)
+    )
+    memory.upkeep.relink()
+    memory.lessons.consolidate(force=True)
+    memory.upkeep.rebuild()
+    return _held(memory)
 
 
 def _held(memory: Memory) -> Dump:

@@ -7,7 +7,7 @@ threshold.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 
 from graphmem.graph.derived import upkeep
 from graphmem.graph.graph import Graph, Transaction
@@ -137,12 +137,17 @@ class Edges:
             yield page
 
     def compare(
-        self, index: SearchIndex, label: str, ids: list[str], rows: Sequence[Row]
-    ) -> Iterator[Difference]:
-        """Yield the edges that are wrong, of those that are stored (rows)."""
+        self, index: SearchIndex, label: str, ids: list[str], texts: Sequence[str]
+    ) -> Generator[Difference, None, int]:
+        """Yield the edges of texts that are wrong; return how many there are.
+
+        ``ids`` are those of the texts that have a vector.
+        """
         name = self._drawn_with()[0]
         stored: Links = {}
-        for row in rows:
+        there = 0
+        for row in self._rows(label, texts):
+            there += 1
             links, key = stored.setdefault(row["id"], {}), f"{row['id']} {row['other']}"
             wrong = [("embedder", row["embedder"], name)] if row["embedder"] != name else []
             if row["other"] in links:
@@ -171,18 +176,20 @@ class Edges:
                             stored=was,
                             expected=should,
                         )
+        return there
 
     def stored(self, label: str, ids: Sequence[str], tx: Transaction | None = None) -> Links:
         """Return the edges that lead from some nodes."""
         links: Links = {key: {} for key in ids}
-        for row in self.rows(label, ids, tx):
+        for row in self._rows(label, ids, tx):
             links[row["id"]][row["other"]] = row["similarity"]
         return links
 
-    def rows(self, label: str, ids: Sequence[str], tx: Transaction | None = None) -> list[Row]:
-        """Return the edges that lead from some nodes: rows {id, other, similarity, embedder}."""
-        run, name = tx.run if tx else self._graph.read, f"similarity.links_of_{TEXTS[label]}"
-        return [row for page in pages(ids, PAGE) for row in run(name, ids=page)]
+    def _rows(self, label: str, ids: Sequence[str], tx: Transaction | None = None) -> Iterator[Row]:
+        """Yield the edges that lead from some nodes: {id, other, similarity, embedder}."""
+        run = tx.run if tx else self._graph.read
+        for page in pages(ids, PAGE):
+            yield from run(f"similarity.links_of_{TEXTS[label]}", ids=page)
 
     def texts(self, label: str, ids: Sequence[str], tx: Transaction | None = None) -> list[Row]:
         """Return the texts of some nodes: rows {id, text}."""

@@ -455,9 +455,9 @@ class Similarity:
                         kind="vectors", key=key, field="*", stored=None, expected="present"
                     )
                 if not waiting:
-                    rows = self._edges.rows(label, sorted(texts))
-                    checked["similar"] += len(rows)
-                    yield from self._edges.compare(index, label, sorted(embedded), rows)
+                    checked["similar"] += yield from self._edges.compare(
+                        index, label, sorted(embedded), sorted(texts)
+                    )
 
     def _settle(
         self,

@@ -50,29 +50,29 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def reading(folder: Path, temporary: Path, then: str) -> subprocess.Popen[str]:
-    """Start a process that asks, and wait until it has."""
+def running(program: str, temporary: Path, *arguments: str, says: str) -> subprocess.Popen[str]:
+    """Start a program with a temporary folder of its own, and wait for what it says."""
     process = subprocess.Popen(
-        [sys.executable, "-c", READER, str(folder), then],
+        [sys.executable, "-c", program, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "TMPDIR": str(temporary)},
     )
     assert process.stdout
-    assert process.stdout.readline() == "asked\n"
+    assert process.stdout.readline() == f"{says}\n"
     return process
 
 
 def test_nothing_stays_of_a_process_that_ends_without_closing(large: Path, tmp_path: Path) -> None:
-    reading(large, tmp_path, "ends").communicate()
+    running(READER, tmp_path, str(large), "ends", says="asked").communicate()
     assert not list(tmp_path.iterdir())
 
 
 def test_what_a_killed_process_leaves_is_private_and_removed_by_the_next_that_writes(
     large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    process = reading(large, tmp_path, "waits")
+    process = running(READER, tmp_path, str(large), "waits", says="asked")
     loaded = list(tmp_path.iterdir())
     assert loaded, "the graph is large enough for columns in files"
     for there in loaded:
@@ -94,15 +94,7 @@ def test_what_a_killed_process_leaves_is_private_and_removed_by_the_next_that_wr
 
 def test_a_killed_memory_without_disk_leaves_nothing(tmp_path: Path) -> None:
     """The engine wants a folder for its lock only; nobody else would remove it."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", WITHOUT_DISK],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-    )
-    assert process.stdout
-    assert process.stdout.readline() == "2 True\n"
+    process = running(WITHOUT_DISK, tmp_path, says="2 True")
     process.kill()
     process.communicate()
     assert process.returncode == -signal.SIGKILL

@@ -83,10 +83,8 @@ def _named(name: str) -> str:
         if candidate in catalog():
             return candidate
     known = sorted(query.name.removeprefix("analysis.") for query in catalog().subject("analysis"))
-    near = " or ".join(catalog().analyses_like(name))
-    meant = f"did you mean {near}? " if near else ""
     raise NotFoundError(
-        f"no query {name!r}; {meant}there are {', '.join(known)}; {_NAMES}; for "
+        f"no query {name!r}; {catalog().meant(name)}there are {', '.join(known)}; {_NAMES}; for "
         "Cypher use --execute"
     )
 

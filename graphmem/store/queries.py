@@ -256,22 +256,22 @@ class Catalog:
         query = self._queries.get(name)
         if query is None:
             if name not in self._statements:
-                near = " or ".join(f"analysis.{one}" for one in self.analyses_like(name))
-                meant = f"did you mean {near}? " if near else ""
+                meant = self.meant(name, "analysis.")
                 raise NotFoundError(
                     f"no procedure {name!r}; {meant}`graphmem procedures list` shows them"
                 )
             query = self._queries[name] = _query(self._statements[name], self._shared)
         return query
 
-    def analyses_like(self, name: str) -> list[str]:
-        """Return the names of analyses that are like one, without their subject."""
+    def meant(self, name: str, prefix: str = "") -> str:
+        """Return a question that names the analyses, with a prefix, that are like a name, or ""."""
         bare = [
             known.removeprefix("analysis.")
             for known in self._statements
             if known.startswith("analysis.")
         ]
-        return get_close_matches(name.lower().removeprefix("analysis."), bare)
+        near = get_close_matches(name.lower().removeprefix("analysis."), bare)
+        return f"did you mean {' or '.join(prefix + one for one in near)}? " if near else ""
 
     def __contains__(self, name: object) -> bool:
         return name in self._statements

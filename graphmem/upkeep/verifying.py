@@ -26,8 +26,11 @@ from graphmem.upkeep.facts import Facts
 Progress = Callable[[int, int], None]
 LISTED = 100
 """Differences of a kind that a report lists; the others are only counted."""
-LOOSE = ("heuristics", "anti_patterns", "tallies")
-"""Items that are found by an edge, and made anew if they lost it."""
+LOOSE = (
+    *(f"maintenance.drop_loose_{kind}" for kind in ("heuristics", "anti_patterns", "tallies")),
+    *("lessons_maintenance.release_rules", "lessons_maintenance.hold_rules"),
+)
+"""What mends the edges by which items are found, since no page has items that lost theirs."""
 
 
 class Maintainer:
@@ -101,10 +104,8 @@ class Maintainer:
         self._graph.reload()
         written: Counter[str] = Counter()
         removed = 0
-        for kind in LOOSE:
-            self._graph.write(f"maintenance.drop_loose_{kind}")
-        self._graph.write("lessons_maintenance.release_rules")
-        self._graph.write("lessons_maintenance.hold_rules")
+        for name in LOOSE:
+            self._graph.write(name)
         for part, page in self._work(on_progress):
             rebuilt = part.rebuild(page)
             written.update(rebuilt.written)

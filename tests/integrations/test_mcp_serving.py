@@ -133,7 +133,7 @@ def test_a_signal_ends_the_server_and_leaves_a_whole_memory(
         server.stdin.flush()
         server.stdout.readline()
         server.send_signal(number)
-        assert server.wait(120) == -number
+        assert server.wait(PATIENCE) == -number
     whole(url, 1, 10)
 
 
@@ -265,7 +265,7 @@ def test_over_http_with_a_token(tmp_path: Path) -> None:
                 assert (await good(client, "status"))["episodes"] == 1
                 if mode == MODES[-1]:  # it ends while a client is there
                     server.terminate()
-                    with anyio.fail_after(120):
+                    with anyio.fail_after(PATIENCE):
                         assert await anyio.to_thread.run_sync(server.wait) == -signal.SIGTERM
 
         for mode in MODES:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import codecs
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from concurrent.futures import Executor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -16,7 +14,6 @@ import click
 
 from graphmem.cli.options import Options
 from graphmem.cli.printing import cell, console, print_json, print_table
-from graphmem.errors import UnavailableError
 from graphmem.files import writing
 from graphmem.printable import counted, printable
 
@@ -42,17 +39,6 @@ _REFUSED = (
     help="Learn this many records in a transaction.",
 )
 @click.option("--limit", type=click.IntRange(1), help="Most records of each file.")
-@click.option(
-    "--workers",
-    type=click.IntRange(1, 1_000),
-    metavar="N",
-    help="Read the logs in N more processes; the graph is the same.",
-)
-@click.option(
-    "--dask",
-    metavar="ADDRESS",
-    help="Read the logs on a dask cluster, which has them under the same paths.",
-)
 @click.option(
     "--outcomes",
     metavar="FILE",
@@ -85,8 +71,6 @@ def seed(
     agent: str | None,
     batch_size: int,
     limit: int | None,
-    workers: int | None,
-    dask: str | None,
     outcomes: str | None,
     strategy_from: str | None,
     evaluator: str | None,
@@ -103,15 +87,11 @@ def seed(
     Example:
       graphmem --url ./airline.graph seed logs/gpt-4o-airline.json --format tau-bench
       graphmem --url ./fixes.graph seed output.jsonl --outcomes report.json --strategy-from model
-      graphmem --url ./sql.graph seed logs/ --workers 4
-      graphmem --url ./sql.graph seed /shared/logs/ --dask tcp://10.0.0.5:8786
     """
     from graphmem import seeding
 
     if options.as_json and refused == "-":
         raise click.UsageError("--json and --refused - both print on standard output")
-    if workers and dask:
-        raise click.UsageError("--workers and --dask are two ways to read the logs; give one")
     sources = seeding.sources(logs)
     if format_name:
         from graphmem.seeding.formats import find
@@ -130,7 +110,6 @@ def seed(
             evaluator=evaluator,
             batch_size=batch_size,
             limit=limit,
-            workers=stack.enter_context(_cluster(dask)) if dask else workers,
             progress=stack.enter_context(_Bar(sources)) if _wants_bar(options) else None,
             on_refusal=(lambda refusal: _write_line(sink, refusal)) if sink else None,
         )
@@ -145,23 +124,6 @@ def seed(
         click.echo(printable(f"warning: {told}"), err=True)
     if report.refused and on_error == "fail":
         sys.exit(1)
-
-
-@contextmanager
-def _cluster(address: str) -> Iterator[Executor]:
-    """Yield what runs on the workers of a dask cluster."""
-    try:
-        from distributed import Client
-    except ImportError as error:
-        raise click.ClickException(
-            f"--dask needs {error.name}, which is not installed: pip install 'graphmem[dask]'"
-        ) from None
-    try:
-        client = Client(address)  # type: ignore[no-untyped-call]
-    except (OSError, ValueError) as error:
-        raise UnavailableError(f"no dask cluster answers at {address}: {error}") from error
-    with client:
-        yield client.get_executor()  # type: ignore[no-untyped-call]
 
 
 def _sink(stack: ExitStack, refused: str | None) -> _Text | None:

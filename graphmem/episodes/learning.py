@@ -25,7 +25,6 @@ from graphmem.episodes.counting import (
 )
 from graphmem.episodes.occurrences import Occurrences
 from graphmem.episodes.rows import (
-    Prepared,
     agrees,
     compared,
     content_of,
@@ -284,13 +283,8 @@ class Learner:
         rows = self._graph.read("learning.find_tasks", task_type=task_type)
         return [row["id"] for row in rows]
 
-    def _row(self, episode: Episode | Prepared, counted: Occurrences | None = None) -> Row:
+    def _row(self, episode: Episode, counted: Occurrences | None = None) -> Row:
         threshold = self._graph.settings.success_threshold
-        if isinstance(episode, Prepared):
-            made, here = (episode.namespace, episode.threshold), (self._graph.ns, threshold)
-            if made != here:
-                raise ValidationError("episode", made, f"was not prepared for {here}")
-            return episode
         return episode_row(episode, self._graph.ns, threshold, counted)
 
     def _add(self, row: Row) -> bool:
@@ -546,8 +540,8 @@ class _Report:
         return LearnReport(created=self._created, skipped=self._skipped, rejected=rejected)
 
 
-def _episode(given: Episode | Mapping[str, Any]) -> Episode | Prepared:
-    if isinstance(given, Episode | Prepared):
+def _episode(given: Episode | Mapping[str, Any]) -> Episode:
+    if isinstance(given, Episode):
         return given
     if isinstance(given, Mapping):
         for name in given:

@@ -7,9 +7,8 @@ is a pure function of the episode, so `verify` and `rebuild` can compute it agai
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 from graphmem.episodes.occurrences import FIRST, Occurrences
 from graphmem.graph.graph import Reader
@@ -33,39 +32,6 @@ from graphmem.policies.streams import took
 from graphmem.store.port import Row
 from graphmem.text.error_classes import error_class
 from graphmem.text.task_types import infer_task_type
-
-
-class Prepared(dict[str, Any]):
-    """The row of an episode that was made beforehand, perhaps by another process.
-
-    ``occurrence`` is what was given to tell it from equal ones.
-    """
-
-    namespace: str
-    threshold: float
-    occurrence: str | None
-
-    @classmethod
-    def of(cls, row: Row, namespace: str, threshold: float, occurrence: str | None) -> Self:
-        """Return a row with what it was made for."""
-        prepared = cls(row)
-        prepared.namespace, prepared.threshold = namespace, threshold
-        prepared.occurrence = occurrence
-        return prepared
-
-    def pack(self) -> None:
-        """Make it quick to unpickle: its content is looked at only where it conflicts."""
-        self["_content"] = pickle.dumps(self["_content"], pickle.HIGHEST_PROTOCOL)
-
-    def numbered(self, occurrence: str) -> None:
-        """Tell it from equal ones."""
-        mark = None if occurrence == FIRST else occurrence
-        if mark == self["occurrence"]:
-            return
-        identity = _episode_id(self.namespace, self["content_hash"], mark)
-        self.update(id=identity, occurrence=mark)
-        for step in self["steps"]:
-            step["id"] = node_id(self.namespace, "Step", identity, str(step["index"]))
 
 
 def episode_row(
@@ -206,8 +172,7 @@ def _occurrence(episode: Episode, content_hash: str, counted: Occurrences | None
 
 def content_of(row: Row) -> dict[str, Any]:
     """Return the content of the episode of a row."""
-    held = row["_content"]
-    found: dict[str, Any] = pickle.loads(held) if isinstance(held, bytes) else held  # noqa: S301
+    found: dict[str, Any] = row["_content"]
     return found
 
 

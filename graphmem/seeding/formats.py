@@ -134,9 +134,6 @@ class Format:
 
     ``logs`` is for formats whose logs are folders: it returns the files in a folder to read, or
     None if the folder is not of this format. Other files of such a folder are left alone.
-
-    ``lines`` says that each line is a record, whatever the other lines hold, and that its number is
-    that of the line: then several workers can read one file.
     """
 
     name: str
@@ -144,7 +141,6 @@ class Format:
     detect: Callable[[bytes], bool]
     read: Callable[[BinaryIO, Origin], Iterator[Record]]
     logs: Callable[[Path], Sequence[Path] | None] | None = None
-    lines: bool = False
 
 
 @cache

@@ -132,4 +132,4 @@ def dump(episode: Episode) -> str:
     return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
 
 
-FORMAT = Format("jsonl", "graphmem's own JSON lines, one episode a line", detect, read, lines=True)
+FORMAT = Format("jsonl", "graphmem's own JSON lines, one episode a line", detect, read)

@@ -25,10 +25,6 @@ _EVALUATED = ("completed_ids",)
 """Ids that were evaluated; those that a report does not call resolved failed."""
 
 
-Claim = tuple[str, Sequence[str]]
-"""The source key of a record, and its other names for joining outcomes."""
-
-
 @dataclass(slots=True)
 class Joined:
     """An outcome by key, and the source key of the record that it was joined to."""
@@ -44,7 +40,6 @@ class Outcomes:
     def __init__(self, name: str) -> None:
         self.name = name
         self._by_key: dict[str, Joined] = {}
-        self._claim: Claim | None = None
 
     @classmethod
     def of(cls, given: str | Mapping[str, bool | float], limits: Limits) -> Self:
@@ -83,7 +78,6 @@ class Outcomes:
         """
         if source_key is None:
             return None
-        self._claim = source_key, tuple(names)
         for key in (source_key, *names):
             joined = self._by_key.get(key)
             if joined is None:
@@ -99,19 +93,6 @@ class Outcomes:
             joined.record = source_key
             return joined
         return None
-
-    def taken(self) -> Claim | None:
-        """Return the outcomes that were joined since the last time."""
-        claim, self._claim = self._claim, None
-        return claim
-
-    def fresh(self) -> Outcomes:
-        """Return the same outcomes, with none joined to a record."""
-        outcomes = Outcomes(self.name)
-        outcomes._by_key = {
-            key: Joined(joined.success, joined.score) for key, joined in self._by_key.items()
-        }
-        return outcomes
 
     def without_record(self) -> Iterator[str]:
         """Yield the keys that no record has."""

@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, Protocol, cast
+from typing import BinaryIO, Literal, Protocol
 
 from graphmem.config import Settings
-from graphmem.episodes.occurrences import Occurrences
-from graphmem.episodes.rows import Prepared
-from graphmem.errors import ValidationError
+from graphmem.errors import SeedingError, ValidationError
 from graphmem.graph.graph import Graph
-from graphmem.models import Episode, LearnReport
+from graphmem.models import Episode, LearnReport, Rejection
 from graphmem.models.fields import Output
-from graphmem.seeding.formats import Refused, find
+from graphmem.seeding.formats import Format, Origin, Record, Refused, detect, find
 from graphmem.seeding.outcomes import EXAMPLES, Outcomes
-from graphmem.seeding.parts import Began, Ended, Item, Read, Terms, read_all
-from graphmem.seeding.reading import Limits
-from graphmem.seeding.sources import Source
-from graphmem.seeding.workers import Workers, reading
+from graphmem.seeding.reading import DamagedError, Limits
+from graphmem.seeding.settling import Settling
+from graphmem.seeding.sources import Source, damage
 from graphmem.store import Store
 
 BATCH = 100
 """Records in a transaction; more are hardly faster, and need more memory."""
-BATCH_SIZE = 4_000_000
-"""A batch ends when it has so many characters, so that memory stays bounded."""
 KEPT = 1_000
 """Most refusals in a report; ``on_refusal`` receives all."""
-Learnable = tuple[int, Episode | Prepared] | Refused
-Settled = tuple[Learnable, int]
-"""A record, with its number in the log, and about how many characters it has."""
 
 
 class Refusal(Output):
@@ -72,25 +64,28 @@ class Progress(Protocol):
         """The file ended."""
 
 
-LearnMany = Callable[[Sequence[Any]], LearnReport]
-
-
 class Learns(Protocol):
-    """What is needed of a memory; :class:`graphmem.Memory` has it."""
+    """The part of a memory that seeding needs; :class:`graphmem.Memory` has it."""
 
     store: Store
     namespace: str
     settings: Settings
 
     def learn_many(
-        self, episodes: Iterable[Any], *, batch_size: int, on_error: Literal["collect"]
+        self,
+        episodes: Iterable[Episode],
+        *,
+        batch_size: int,
+        on_error: Literal["collect"],
+        on_progress: Callable[[int], None],
+        on_reject: Callable[[Rejection], None],
     ) -> LearnReport:
-        """Learn a batch, and report the refused records."""
+        """Learn episodes in batches, and report the refused ones."""
         ...
 
 
 def seed(
-    memory: Learns | LearnMany,
+    memory: Learns,
     logs: Sequence[Source],
     *,
     format_name: str | None = None,
@@ -101,7 +96,6 @@ def seed(
     batch_size: int = BATCH,
     limit: int | None = None,
     limits: Limits | None = None,
-    workers: Workers | None = None,
     progress: Progress | None = None,
     on_refusal: Callable[[Refusal], None] | None = None,
 ) -> SeedReport:
@@ -112,8 +106,7 @@ def seed(
     is the same.
 
     Args:
-        memory: what learns; or a function that learns a batch of episodes, and returns a report
-            that includes the refused ones.
+        memory: the memory that learns.
         logs: what to read, see :func:`graphmem.seeding.sources.sources`.
         format_name: None recognises the format from each file's content.
         agent: overrides the agent that the format names.
@@ -125,18 +118,14 @@ def seed(
         batch_size: records in a transaction.
         limit: most records of each file.
         limits: how much a file may hold; default: what the settings have.
-        workers: how many processes read the logs while this one writes, or an executor that does
-            (``concurrent.futures.Executor``; of dask: ``client.get_executor()``), whose processes
-            must find the logs under the same paths. The graph is the same. None: this process.
         progress: called as batches become durable.
         on_refusal: called for every refused record.
 
     Raises:
-        SeedingError: a log cannot be opened, its format is unknown (of a file that was found in a
-            folder or by a pattern, this is a refusal), or a worker died; records learned before
-            stay. Or the outcomes cannot be read; then nothing is learned.
-        ValidationError: ``logs`` are paths and not sources, or ``workers`` is wrong, or is given
-            with a function instead of a memory.
+        SeedingError: a log cannot be opened, or its format is unknown (of a file that was found in
+            a folder or by a pattern, this is a refusal); records learned before stay. Or the
+            outcomes cannot be read; then nothing is learned.
+        ValidationError: ``logs`` are paths and not sources.
     """
     if paths := [log for log in logs if not isinstance(log, Source)]:
         raise ValidationError("logs", paths, "are no sources", "give sources([path, ...])")
@@ -144,119 +133,124 @@ def seed(
         find(format_name)
     if agent is not None:  # the same check as in an episode, before anything is read
         agent = Episode(task="-", strategy="-", success=True, agent=agent).agent
-    learn_many, namespace, settings = _learning(memory, batch_size)
+    settings = Graph(memory.store, memory.namespace, memory.settings).settings
     limits = limits or Limits.of(settings)
-    joined = None if outcomes is None else Outcomes.of(_given(outcomes), limits)
+    joined = None
+    if outcomes is not None:
+        joined = Outcomes.of(str(outcomes) if isinstance(outcomes, Path) else outcomes, limits)
     if isinstance(outcomes, str | Path):  # it may lie in a folder of logs
-        told = Path(outcomes).resolve()
-        logs = [log for log in logs if not (log.found and Path(log.path).resolve() == told)]
-    terms = Terms(
-        limits=limits,
-        threshold=settings.success_threshold,
-        format_name=format_name,
-        agent=agent,
-        outcomes=joined,
-        strategy_from=strategy_from,
-        evaluator=evaluator,
-        limit=limit,
-        namespace=namespace,
-    )
-    terms.settling()
-    if workers is None:
-        found: AbstractContextManager[Iterator[Item]] = nullcontext(read_all(logs, terms))
-    elif namespace is None:
-        raise ValidationError("workers", workers, "need a memory", "give it instead of a function")
-    else:
-        found = reading(workers, logs, terms)
+        file = Path(outcomes).resolve()
+        logs = [log for log in logs if not (log.found and Path(log.path).resolve() == file)]
+    settling = Settling(agent, strategy_from, evaluator, joined, settings.success_threshold)
+    reader = _LogReader(format_name, agent, strategy_from, limit, limits, settling, progress)
     tally = _Tally(on_refusal)
-    with found as items:
-        for source in logs:
-            with Occurrences() as counted:
-                records = _records(items, source, counted, joined, progress)
-                for batch in _batches(records, batch_size):
-                    tally.learn(learn_many, source, batch)
-                    if progress:
-                        progress.advance(len(batch))
-            if progress:
-                progress.finish()
+    for source in logs:
+        _seed_log(memory, source, reader.read(source), tally, batch_size, progress)
     return tally.report(len(logs), list(joined.without_record()) if joined else [])
 
 
-def _learning(
-    memory: Learns | LearnMany, batch_size: int
-) -> tuple[LearnMany, str | None, Settings]:
-    """Return what learns a batch, the namespace if it is known, and the settings in force."""
-    if not hasattr(memory, "learn_many"):
-        return memory, None, Settings()
-    known = cast(Learns, memory)
-
-    def learn_many(episodes: Sequence[Any]) -> LearnReport:
-        return known.learn_many(episodes, batch_size=batch_size, on_error="collect")
-
-    graph = Graph(known.store, known.namespace, known.settings)
-    return learn_many, known.namespace, graph.settings
-
-
-def _given(
-    outcomes: str | Path | Mapping[str, bool | float],
-) -> str | Mapping[str, bool | float]:
-    return str(outcomes) if isinstance(outcomes, Path) else outcomes
-
-
-def _records(
-    items: Iterator[Item],
+def _seed_log(
+    memory: Learns,
     source: Source,
-    counted: Occurrences,
-    outcomes: Outcomes | None,
+    records: Iterator[tuple[int, Episode] | Refused],
+    tally: _Tally,
+    batch_size: int,
     progress: Progress | None,
-) -> Iterator[Settled]:
-    """Yield the records of the next log, of which those without a key are numbered where equal."""
-    before = 0
-    for item in items:
-        if isinstance(item, Began):
-            if progress:
-                progress.start(source, item.format)
-        elif isinstance(item, Ended):
-            if item.last:
+) -> None:
+    """Learn the records of one log by one call, which tells equal ones apart by their order."""
+    numbers: list[int] = []
+    """The numbers in the log of the episodes that are not durable yet."""
+    durable = 0
+
+    def episodes() -> Iterator[Episode]:
+        for record in records:
+            if isinstance(record, Refused):
+                tally.refuse(source, record)
+                if progress:
+                    progress.advance(1)
+            else:
+                numbers.append(record[0])
+                yield record[1]
+
+    def advance(count: int) -> None:
+        nonlocal durable
+        durable += count
+        del numbers[:count]
+        if progress:
+            progress.advance(count)
+
+    def reject(bad: Rejection) -> None:
+        tally.refuse(source, Refused(numbers[bad.index - durable], bad.field, bad.reason))
+
+    tally.add(
+        memory.learn_many(
+            episodes(),
+            batch_size=batch_size,
+            on_error="collect",
+            on_progress=advance,
+            on_reject=reject,
+        )
+    )
+    if progress:
+        progress.finish()
+
+
+@dataclass(frozen=True, slots=True)
+class _LogReader:
+    """Reads logs in constant memory, one record after the other."""
+
+    format_name: str | None
+    agent: str | None
+    strategy_from: str | None
+    limit: int | None
+    limits: Limits
+    settling: Settling
+    progress: Progress | None
+
+    def read(self, source: Source) -> Iterator[tuple[int, Episode] | Refused]:
+        """Yield the episodes of a log with their numbers, and refusals.
+
+        Raises:
+            SeedingError: the log cannot be opened, or the user named it and its format is unknown.
+        """
+        with source.open(self.limits) as (head, stream):
+            if not head.strip():
+                yield Refused(1, "file", "is empty")
                 return
-            before += item.lines
-        else:
-            yield _settled(item, item.number + before, counted, outcomes)
+            try:
+                format_ = self._format(source, head)
+            except SeedingError as error:
+                if not source.found:
+                    raise
+                why = str(error).removeprefix(f"{source.name}: ").partition(";")[0]
+                yield Refused(1, "file", f"was passed over: {why}")
+                return
+            if self.progress:
+                self.progress.start(source, format_.name)
+            path = None if source.path == "-" else Path(source.path)
+            origin = Origin(
+                source.name, source.stem, self.agent, self.limits, path, self.strategy_from
+            )
+            records = self.settling.settled(_until_damage(format_, stream, origin))
+            yield from islice(records, self.limit)
+
+    def _format(self, source: Source, head: bytes) -> Format:
+        name = self.format_name or source.format
+        return find(name) if name else detect(head, source.name)
 
 
-def _settled(item: Read, number: int, counted: Occurrences, outcomes: Outcomes | None) -> Settled:
-    record = item.record
-    if item.claim and outcomes:
-        try:
-            outcomes.find(*item.claim)  # a worker does not know what others read
-        except ValidationError as error:
-            record = Refused(number, error.field, str(error))
-    if isinstance(record, Refused):
-        return replace(record, number=number), 0
-    if item.content is not None:
-        occurrence = counted.of(item.content, record.occurrence)
-        if isinstance(record, Prepared):
-            record.numbered(occurrence)
-        else:
-            record = record.model_copy(update={"occurrence": occurrence})
-    return (number, record), item.size
-
-
-def _batches(records: Iterator[Settled], size: int) -> Iterator[list[Learnable]]:
-    """Yield batches of at most ``size`` records, and with few more than ``BATCH_SIZE`` characters.
-
-    They depend on the records alone, not on who read them.
-    """
-    batch: list[Learnable] = []
-    held = 0
-    for record, length in records:
-        batch.append(record)
-        held += length
-        if len(batch) == size or held >= BATCH_SIZE:
-            yield batch
-            batch, held = [], 0
-    if batch:
-        yield batch
+def _until_damage(format_: Format, stream: BinaryIO, origin: Origin) -> Iterator[Record]:
+    """Yield the records of a log; if its rest is damaged, one refusal stands for that."""
+    number = 0
+    try:
+        for item in format_.read(stream, origin):
+            number = item[0] if isinstance(item, tuple) else item.number
+            yield item
+    except SeedingError as error:
+        if not (isinstance(error, DamagedError) and damage(stream)):
+            yield Refused(number + 1, "file", str(error))
+    if (ended := damage(stream)) is not None:
+        yield Refused(number + 1, "file", str(ended))
 
 
 class _Tally:
@@ -267,20 +261,9 @@ class _Tally:
         self._created = self._skipped = self._refused = 0
         self._kept: list[Refusal] = []
 
-    def learn(self, learn_many: LearnMany, source: Source, batch: Sequence[Learnable]) -> None:
-        episodes: list[Episode | Prepared] = []
-        numbers: list[int] = []
-        for item in batch:
-            if isinstance(item, Refused):
-                self.refuse(source, item)
-            else:
-                numbers.append(item[0])
-                episodes.append(item[1])
-        report = learn_many(episodes)
+    def add(self, report: LearnReport) -> None:
         self._created += report.created
         self._skipped += report.skipped
-        for bad in report.rejected:
-            self.refuse(source, Refused(numbers[bad.index], bad.field, bad.reason))
 
     def refuse(self, source: Source, item: Refused) -> None:
         self._refused += 1

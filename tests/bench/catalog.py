@@ -30,7 +30,6 @@ from tests.bench import (
     scale,
     server,
     ui,
-    workers,
     writers,
     writers_server,
 )
@@ -62,7 +61,6 @@ EMBEDDED = _merged(
     loop_value.BENCHMARKS,
     otlp.BENCHMARKS,
     scale.BENCHMARKS,
-    workers.BENCHMARKS,
     ui.BENCHMARKS,
     writers.BENCHMARKS,
     mcp.BENCHMARKS,

@@ -204,7 +204,7 @@ def intercode(folder: Path, scale: float) -> list[Result]:
     memory = Memory.open(folder / "g", settings=Settings())
     started = time.perf_counter()
     report = seed(
-        lambda batch: memory.learn_many(batch, on_error="collect"),
+        memory,
         sources([str(logs)]),
         limit=None if scale >= 1 else max(1, int(1_034 * scale)),
     )

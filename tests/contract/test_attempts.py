@@ -323,7 +323,7 @@ class TestWithoutOutcome:
             pass
         assert memory.upkeep.export(tmp_path / "all.json", "sentinel").abandoned == 0
         memory.upkeep.export(tmp_path / "all.jsonl", "jsonl")
-        report = seed(memory.learn_many, sources([str(tmp_path / "all.jsonl")]))
+        report = seed(memory, sources([str(tmp_path / "all.jsonl")]))
         assert (report.created, report.refused) == (0, 1)
         assert "without an outcome" in report.refusals[0].reason
 

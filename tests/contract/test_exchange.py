@@ -262,7 +262,7 @@ def test_a_file_that_grew_is_imported_again(memory: Memory, tmp_path: Path) -> N
 
 def test_seeding_and_importing_learn_the_same_episodes(memory: Memory, tmp_path: Path) -> None:
     file = put(tmp_path, FILE)
-    seed(lambda batch: memory.learn_many(batch, on_error="collect"), sources([str(file)]))
+    seed(memory, sources([str(file)]))
     assert memory.upkeep.import_(file, "sentinel").skipped == 6
     assert same(exported(memory, tmp_path), FILE)
 
@@ -465,7 +465,7 @@ def test_equal_episodes_without_a_key_keep_their_ids(
     with file.open("rb") as stream:
         head = stream.read(1)
     assert head == b"{"
-    report = seed(lambda many: other.learn_many(many, on_error="collect"), sources([str(file)]))
+    report = seed(other, sources([str(file)]))
     assert (report.created, report.refused) == (11, 0)  # seeding takes them for the same
     assert other.upkeep.import_(file, form).skipped == 11
     assert other.verify().ok

@@ -138,7 +138,7 @@ from graphmem import Memory
 from graphmem.seeding import seed, sources
 with Memory.open("memory:") as memory:
     for path in sys.argv[1:]:
-        report = seed(lambda batch: memory.learn_many(batch, on_error="collect"), sources([path]))
+        report = seed(memory, sources([path]))
         print(report.created, report.refused)
 """
 IMPORTING = """
@@ -229,7 +229,7 @@ def test_a_record_over_a_limit_is_reported_and_the_others_are_learned(tmp_path: 
     (log := tmp_path / "log.json").write_text(json.dumps(runs))
     limits = Limits(depth=50, text=4_000, record=12_000)
     with Memory.open("memory:") as memory:
-        report = seed(memory.learn_many, sources([str(log)]), limits=limits)
+        report = seed(memory, sources([str(log)]), limits=limits)
     assert (report.created, report.refused) == (2, 4)
     reasons = {item.record: item.reason for item in report.refusals}
     for number, setting in ((2, "DEPTH"), (3, "TEXT"), (4, "RECORD"), (5, "RECORD, divided by 16")):
@@ -242,7 +242,7 @@ def test_a_file_that_becomes_too_large_ends_there(name: str, tmp_path: Path) -> 
     path = bomb(tmp_path / "log.json.gz", head, _BODIES["spaces"], tail)
     with Memory.open("memory:") as memory:
         for limits, setting in ((Limits(file=1_000_000), "FILE"), (Limits(ratio=20), "RATIO")):
-            report = seed(memory.learn_many, sources([str(path)]), limits=limits)
+            report = seed(memory, sources([str(path)]), limits=limits)
             assert report.created == 0 or name == "beside"
             assert f"GRAPHMEM_MAX_{setting}" in report.refusals[-1].reason
 

@@ -68,7 +68,7 @@ def test_a_seeded_memory_is_imported_as_it_is(tmp_path: Path) -> None:
     (log := tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, LINES)))
     folder, home = tmp_path / "tables", tmp_path / "home"
     with Memory.open(tmp_path / "g") as memory:
-        seed(memory, sources([str(log)]), workers=2)
+        seed(memory, sources([str(log)]))
         memory.scopes.set("ada", can_learn=[])
         report = memory.upkeep.export(folder, "neo4j")
         assert report.nodes > 20 < report.edges

@@ -5,7 +5,28 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from collections.abc import Iterable
 from typing import Any
+
+from graphmem import Memory
+from graphmem.models import Episode, LearnReport
+
+
+class Collector(Memory):
+    """A memory that also keeps the episodes as it got them."""
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self.collected: list[Episode] = []
+
+    def learn_many(self, episodes: Iterable[Any], **options: Any) -> LearnReport:
+        def collect() -> Iterable[Any]:
+            for episode in episodes:
+                self.collected.append(episode)
+                yield episode
+
+        return super().learn_many(collect(), **options)
+
 
 ISSUE = "Here is the issue:\nISSUE:\nthe page is blank\n\nINSTRUCTIONS:\nNow solve it."
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from graphmem import Memory
-from graphmem.models import Episode, LearnReport
+from graphmem.models import Episode
 from graphmem.seeding import SeedReport, seed, sources
-from tests.seeding.samples import OPENHANDS, RESULT, SWE, TRAJECTORY, TRIAL
+from tests.seeding.samples import OPENHANDS, RESULT, SWE, TRAJECTORY, TRIAL, Collector
 
 
 def put(folder: Path, files: dict[str, Any]) -> Path:
@@ -23,15 +22,10 @@ def put(folder: Path, files: dict[str, Any]) -> Path:
 
 
 def learned(*paths: Path, **options: Any) -> tuple[dict[str, Episode], SeedReport]:
-    """Seed nowhere; return episodes by source key, and the report."""
-    found: dict[str, Episode] = {}
-
-    def learn(episodes: Iterable[Episode]) -> LearnReport:
-        new = {str(one.source_key): one for one in episodes}
-        found.update(new)
-        return LearnReport(created=len(new), skipped=0)
-
-    return found, seed(learn, sources(map(str, paths)), **options)
+    """Seed a memory without disk; return episodes by source key, and the report."""
+    with Collector.open("memory:") as memory:
+        report = seed(memory, sources(map(str, paths)), **options)
+    return {str(episode.source_key): episode for episode in memory.collected}, report
 
 
 def one(*paths: Path, **options: Any) -> Episode:
@@ -249,7 +243,7 @@ def test_swe_agent_outcomes_are_joined(memory: Memory, tmp_path: Path) -> None:
 
     for created in (2, 0):
         report = seed(
-            lambda episodes: memory.learn_many(episodes, on_error="collect"),
+            memory,
             sources([str(tmp_path)]),
             outcomes=folder / "results.csv",
             strategy_from="model",

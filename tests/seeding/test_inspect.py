@@ -311,5 +311,5 @@ def test_what_comes_from_a_pipe_is_read_too(tmp_path: Path) -> None:
 
     (path := tmp_path / "log.eval.gz").write_bytes(gzip.compress(log(SAMPLE)))
     with Memory.open("memory:") as memory:
-        report = seed(memory.learn_many, sources([str(path)]))
+        report = seed(memory, sources([str(path)]))
         assert (report.created, report.refused) == (1, 0)

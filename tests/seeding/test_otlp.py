@@ -160,12 +160,9 @@ def test_a_run_becomes_an_episode_on_both_engines(memory: Memory, tmp_path: Path
     log = tmp_path / "traces.jsonl"
     log.write_text(agent.file.getvalue())
 
-    def learn(episodes: Any) -> Any:
-        return memory.learn_many(episodes, on_error="collect")
-
-    report = seed(learn, sources([str(log)]))
+    report = seed(memory, sources([str(log)]))
     assert (report.created, report.refused) == (1, 0), report.refusals
-    assert seed(learn, sources([str(log)])).skipped == 1
+    assert seed(memory, sources([str(log)])).skipped == 1
     [row] = memory.strategies("Count the users")
     assert (row.text, row.successes, row.trials) == ("sql", 1, 1)
 

@@ -78,7 +78,7 @@ def records(name: str, content: bytes, stem: str = "log") -> list[Record]:
 def seeded(memory: Memory, *paths: Path | str, **options: Any) -> SeedReport:
     """Seed a memory, as the command line does."""
     return seed(
-        lambda episodes: memory.learn_many(episodes, on_error="collect"),
+        memory,
         sources(str(path) for path in paths),
         **options,
     )

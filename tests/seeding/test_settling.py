@@ -252,7 +252,7 @@ def test_what_is_no_log_says_what_to_do(
 
 def seeded(memory: Memory, *paths: Path, **options: Any) -> SeedReport:
     return seed(
-        lambda episodes: memory.learn_many(episodes, on_error="collect"),
+        memory,
         sources(map(str, paths)),
         **options,
     )

@@ -1,5 +1,6 @@
 # make demo   set up, learn the logs in seeds/, show what works, and an agent that learns while it acts
-# make test   set up, run everything that this machine can run
+# make test   set up, run the tests: all on the embedded engine, one case a behaviour on Neo4j
+# make test-all  every case on both engines, and what is slow
 # make extras  test what needs gigabytes, in a virtual environment of its own
 # make attack  the attacks of the tests, for an hour rather than seconds
 # make lint | bench | neo4j | docs
@@ -15,7 +16,7 @@ ATTACKS := tests/faults tests/cli/test_hostile_text.py tests/contract/test_isola
 STAMP := $(VENV)/.stamp
 EXTRAS := .venv-extras
 
-.PHONY: demo test attack extras lint bench neo4j docs clean
+.PHONY: demo test test-all attack extras lint bench neo4j docs clean
 
 demo: $(STAMP)-run
 	@$(BIN)/graphmem demo --plot learning-curve.png
@@ -23,6 +24,9 @@ demo: $(STAMP)-run
 # Two processes, which share a Neo4j where none is named.
 test: $(STAMP)-test
 	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+
+test-all:
+	@GRAPHMEM_TEST_ALL=1 $(MAKE) --no-print-directory test ARGS="$(ARGS)"
 
 attack: $(STAMP)-test
 	@GRAPHMEM_ATTACK=1 $(BIN)/python -m pytest -n 2 --dist loadfile $(ATTACKS) $(ARGS)

@@ -42,6 +42,36 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Opener = Callable[..., Memory]
+EVERYTHING = os.environ.get("GRAPHMEM_TEST_ALL") == "1"
+"""Whether all cases run on Neo4j, too, and what is slow: `make test-all`."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without ``GRAPHMEM_TEST_ALL=1`` leave out what is slow, and most cases on Neo4j.
+
+    Each behaviour is tried on Neo4j by the first case of its test, and by all cases on the
+    embedded engine.
+    """
+    if EVERYTHING:
+        return
+    first: set[str] = set()
+    chosen: list[pytest.Item] = []
+    others: list[pytest.Item] = []
+    for item in items:
+        function = item.nodeid.partition("[")[0]
+        on_server = item.get_closest_marker("neo4j") and not item.get_closest_marker("every_case")
+        repeated = on_server and function in first
+        if on_server:
+            first.add(function)
+        (others if repeated or item.get_closest_marker("slow") else chosen).append(item)
+    items[:] = chosen
+    config.hook.pytest_deselected(items=others)
+
+
+@pytest.fixture
+def everything_runs() -> bool:
+    """Whether all cases are asked for."""
+    return EVERYTHING
 
 
 @pytest.fixture(autouse=True)
@@ -50,6 +80,7 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("GRAPHMEM_") and name not in (
             "GRAPHMEM_ATTACK",
+            "GRAPHMEM_TEST_ALL",
             "GRAPHMEM_REQUIRE_NEO4J",
             "GRAPHMEM_REQUIRE_CHROMIUM",
             "GRAPHMEM_REQUIRE_DOCS",

@@ -21,15 +21,11 @@ from tests.conftest import Opener
 from tests.contract.populating import STORE_WIDE, Asked, arguments, ids, populate, variants
 from tests.faults.attack import rounds
 
-PROCEDURES = [
-    pytest.param(
-        query.wanting(*options) if query.options else query,
-        id=f"{query.name} {len(options)} {options[0]}" if options else query.name,
-    )
-    for query in catalog()
-    if query.mode != "schema"
-    for options in variants(query)
-]
+SUBJECTS: dict[str, list[Query]] = {}
+"""All procedures by their subjects."""
+for _query in catalog():
+    if _query.mode != "schema":
+        SUBJECTS.setdefault(_query.name.partition(".")[0], []).append(_query)
 ANSWERING = (
     *("maintenance.derive", "maintenance.stored", "analysis."),
     *("lessons_maintenance.derive", "lessons_maintenance.stored", "explaining."),
@@ -145,11 +141,6 @@ def everything(memory: Memory) -> Graph:
     return memory.store.read(EVERYTHING, ns=memory.namespace)
 
 
-def skip_other_engines(query: Query, memory: Memory) -> None:
-    if query.engine not in (None, memory.store.capabilities.engine):
-        pytest.skip(f"only {query.engine} can run it")
-
-
 class _UndoneError(Exception):
     """Ends a transaction of which nothing is to stay."""
 
@@ -176,45 +167,60 @@ def tried(
     return found[-1], seen[-1]
 
 
-@pytest.mark.parametrize("query", PROCEDURES)
-def test_a_procedure_stays_in_its_namespace(query: Query, kept: Pair) -> None:
+@pytest.mark.every_case
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_procedures_answer_in_their_namespace_alone(
+    subject: str, engine: str, everything_runs: bool, kept: Pair
+) -> None:
+    for query in SUBJECTS[subject]:
+        if query.engine not in (None, engine):
+            continue
+        whole = everything_runs or engine == "embedded"
+        for options in variants(query)[: None if whole else 1]:
+            form = query.wanting(*options) if query.options else query
+            assert_stays_in_namespace(form, kept)
+            assert_returns_what_header_says(form, kept)
+
+
+def assert_stays_in_namespace(query: Query, kept: Pair) -> None:
+    """Aimed at the other's nodes from our namespace, nothing comes back or changes."""
     ours, theirs = kept.ours, kept.theirs
-    skip_other_engines(query, ours)
-    # Aimed at the other's nodes from our namespace: nothing may come back or change.
     given = arguments(query, ours.namespace, kept.asked[theirs.namespace])
     rows, (after, mine) = tried(kept, query, given, theirs, ours)
 
     before = kept.held[theirs.namespace]
-    assert not changes(before, after)
+    assert not changes(before, after), query.name
     if query.name in STORE_WIDE:
         return
     if query.name in INDEXED:
         own_ids = {row["id"] for row in rows if row["own"]}
-        assert own_ids <= {row["id"] for row in mine}
+        assert own_ids <= {row["id"] for row in mine}, query.name
         return
     own = {row["id"] for row in mine}
     foreign = {row["id"] for row in before} - own
     shown = repr(rows)
-    assert not [identity for identity in foreign if identity in shown]
-    assert "theirs/" not in shown
+    assert not [identity for identity in foreign if identity in shown], query.name
+    assert "theirs/" not in shown, query.name
 
 
-@pytest.mark.parametrize("query", PROCEDURES)
-def test_a_procedure_returns_what_its_header_says(query: Query, kept: Pair) -> None:
+def assert_returns_what_header_says(query: Query, kept: Pair) -> None:
     ours = kept.ours
-    skip_other_engines(query, ours)
     given = arguments(query, ours.namespace, kept.asked[ours.namespace])
     rows, (after,) = tried(kept, query, given, ours)
 
     for row in rows:
-        assert list(row) == list(query.returns)
+        assert list(row) == list(query.returns), query.name
         for name, value in row.items():
-            assert value is None or isinstance(value, TYPES[query.returns[name]]), (name, value)
+            assert value is None or isinstance(value, TYPES[query.returns[name]]), (
+                query.name,
+                name,
+                value,
+            )
     if query.name.startswith(ANSWERING) and query.name not in SILENT:
-        assert rows
+        assert rows, query.name
     if query.mode == "write" and query.name.startswith(CHANGING):
         changed = bool(changes(kept.held[ours.namespace], after))
-        assert changed is (query.name not in UNCHANGING), "it was given nothing to do"
+        assert changed is (query.name not in UNCHANGING), f"{query.name} was given nothing to do"
 
 
 def test_a_procedure_that_reads_cannot_write(kept: Pair) -> None:

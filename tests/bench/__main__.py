@@ -1,7 +1,6 @@
 """Run the benchmarks, each in a process of its own, and print a Markdown table.
 
-python -m tests.bench [NAME ...] [--scale 0.1] [--all-sizes] [--json FILE]
-                      [--keep FOLDER] [--steps N]
+python -m tests.bench [NAME ...] [--scale 0.1] [--json FILE] [--keep FOLDER] [--steps N]
 
 NAME may also be the first word of the names of several: ``loop`` runs all ``loop_*``.
 Without names all are run but ``scale``, which takes as long as all others.
@@ -17,7 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.bench import policies, scale
+from tests.bench import scale
 from tests.bench.catalog import EMBEDDED, SERVER
 from tests.bench.report import Result, table
 
@@ -49,11 +48,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{(*EMBEDDED, *SERVER)}")
     parser.add_argument("--scale", type=float, default=1.0, help="share of the full sizes")
-    parser.add_argument(
-        "--all-sizes",
-        action="store_true",
-        help="also build 100,000 policies in popoto, which takes minutes",
-    )
     parser.add_argument("--json", type=Path, help="also write the results to a file")
     parser.add_argument("--keep", type=Path, help="the folder in which scale keeps what it learned")
     parser.add_argument("--steps", type=int, default=5, help="steps of an episode of scale")
@@ -61,8 +55,6 @@ def main() -> None:
     names = [one for name in options.names for one in group(name)]
     names = names or [name for name in (*EMBEDDED, *SERVER) if name not in scale.BENCHMARKS]
     environment = dict(os.environ)
-    if options.all_sizes:
-        environment[policies.ALL_SIZES] = "1"
     if options.keep:
         environment[scale.KEEP] = str(options.keep.resolve())
     environment[scale.STEPS] = str(options.steps)

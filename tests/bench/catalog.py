@@ -6,32 +6,25 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.bench import (
-    asked_server,
     embedded,
     embedding,
     erasing,
     forecasting,
     integrations,
-    lessons,
-    lessons_server,
     levels,
     loop,
     loop_scale,
     loop_speed,
     loop_value,
-    mcp,
     otlp,
     policies,
-    policies_server,
     recall,
     recall_scale,
     recall_server,
     relevance,
     scale,
     server,
-    ui,
     writers,
-    writers_server,
 )
 from tests.bench.report import Result
 
@@ -47,7 +40,6 @@ EMBEDDED = _merged(
     embedded.BENCHMARKS,
     erasing.BENCHMARKS,
     policies.BENCHMARKS,
-    lessons.BENCHMARKS,
     recall.BENCHMARKS,
     recall_scale.BENCHMARKS,
     relevance.BENCHMARKS,
@@ -61,16 +53,10 @@ EMBEDDED = _merged(
     loop_value.BENCHMARKS,
     otlp.BENCHMARKS,
     scale.BENCHMARKS,
-    ui.BENCHMARKS,
     writers.BENCHMARKS,
-    mcp.BENCHMARKS,
 )
 SERVER = _merged(
     server.BENCHMARKS,
     erasing.ON_SERVER,
-    policies_server.BENCHMARKS,
-    lessons_server.BENCHMARKS,
     recall_server.BENCHMARKS,
-    writers_server.BENCHMARKS,
-    asked_server.BENCHMARKS,
 )

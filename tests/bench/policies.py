@@ -1,8 +1,7 @@
-"""Policies on the embedded engine: updates, the best action, crystallizing; popoto beside them."""
+"""Policies on the embedded engine: updates, the best action, crystallizing."""
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import statistics
@@ -16,7 +15,6 @@ from graphmem import Memory, Settings
 from graphmem.ids import stream_id
 from graphmem.policies.streams import PolicyKey, StateKey
 from graphmem.store.embedded_files import GRAPH
-from tests.bench.peers import Peer, popoto
 from tests.bench.report import Result
 from tests.bench.workload import (
     ACTIONS,
@@ -33,8 +31,6 @@ from tests.bench.workload import (
 POLICIES = 1_000
 SIZES = (1_000, 10_000, 100_000)
 ROUNDS = 9
-BATCH_OF_POPOTO = 50  # what its consumer reads at once by default
-ALL_SIZES = "GRAPHMEM_BENCH_ALL_SIZES"
 
 # What a loop without graphmem would send for an update: the fastest spelling of each that we know.
 READ = (
@@ -115,7 +111,7 @@ class BareLoop:
 
 
 def td(folder: Path, scale: float) -> list[Result]:
-    """TD updates by one client: graphmem, bare loops and popoto, in turn."""
+    """TD updates by one client: graphmem and bare loops, in turn."""
     count = max(100, int(1_000 * scale))
     batch = max(1_000, int(5_000 * scale) // 1_000 * 1_000)
     settings, states = Settings(), POLICIES // ACTIONS
@@ -133,21 +129,15 @@ def td(folder: Path, scale: float) -> list[Result]:
         "bare": bare.run,
         "writes": writes.run,
     }
-    with popoto(1) as workers:
-        for worker in workers:
-            worker.ask("build", POLICIES)
-            runs["popoto"] = lambda steps, worker=worker: worker.ask(  # type: ignore[misc]
-                "td", [[state * ACTIONS + action, reward] for state, action, _, reward in steps]
-            )
-        rates: dict[str, list[float]] = {name: [] for name in [*runs, "many"]}
-        for round_ in range(ROUNDS):
-            steps = moves(count, states, round_)
-            for name in turned(list(runs), round_):
-                rates[name].append(count / runs[name](steps))
-            given = [transition(move) for move in moves(batch, states, round_)]
-            started = time.perf_counter()
-            many.policies.update_many(given)
-            rates["many"].append(batch / (time.perf_counter() - started))
+    rates: dict[str, list[float]] = {name: [] for name in [*runs, "many"]}
+    for round_ in range(ROUNDS):
+        steps = moves(count, states, round_)
+        for name in turned(list(runs), round_):
+            rates[name].append(count / runs[name](steps))
+        given = [transition(move) for move in moves(batch, states, round_)]
+        started = time.perf_counter()
+        many.policies.update_many(given)
+        rates["many"].append(batch / (time.perf_counter() - started))
     _same_values(single, bare)
     for opened in (single, many, bare, writes):
         opened.close()
@@ -159,7 +149,6 @@ def _td_results(rates: dict[str, list[float]], count: int) -> list[Result]:
     what = f"`policies.update`, transition stored ({ROUNDS} rounds of {count:,}, medians)"
     figure = f"{middle['ours']:,.0f}/s"
     baselines = [
-        ("popoto", "popoto `update_q_value`, given max q', nothing stored but q", "1"),
         ("bare", "bare kglite loop, a read and the same writes", ".6"),
         ("writes", "bare kglite, only the writes", ""),
     ]
@@ -211,33 +200,25 @@ def best(folder: Path, scale: float) -> list[Result]:
         memory.policies.update_many(map(transition, first_moves(size)), batch_size=5_000)
     chance = random.Random(1)
     ours: list[list[float]] = [[] for _ in sizes]
-    theirs: list[list[float]] = [[] for _ in sizes]
-    with popoto(len(sizes) if os.environ.get(ALL_SIZES) else len(sizes) - 1) as workers:
-        for worker, size in zip(workers, sizes, strict=False):
-            worker.ask("build", size)
-        for _ in range(rounds):
-            for _ in range(calls):
-                for memory, size, seconds in zip(memories, sizes, ours, strict=True):
-                    state = features(chance.randrange(size // ACTIONS))
-                    started = time.perf_counter()
-                    found = memory.policies.best(state)
-                    seconds.append(time.perf_counter() - started)
-                    assert found is not None
-            for worker, size, seconds in zip(workers, sizes, theirs, strict=False):
-                rows = [chance.randrange(size // ACTIONS) for _ in range(10)]
-                seconds.extend(worker.ask("best", rows))
+    for _ in range(rounds * calls):
+        for memory, size, seconds in zip(memories, sizes, ours, strict=True):
+            state = features(chance.randrange(size // ACTIONS))
+            started = time.perf_counter()
+            found = memory.policies.best(state)
+            seconds.append(time.perf_counter() - started)
+            assert found is not None
     for memory in memories:
         memory.close()
-    results = []
-    for size, mine, other in zip(sizes, ours, theirs, strict=True):
-        figure = statistics.median(mine)
-        baseline, ratio = "", ""
-        if other:
-            peer = statistics.median(other)
-            baseline = f"popoto, filter by agent and state: {millis(peer)}"
-            ratio = f"{peer / figure:,.0f} times as fast"
-        what = f"`policies.best` among {size:,} policies, p50"
-        results.append(Result(what, millis(figure), baseline, ratio, "1 ms"))
+    results = [
+        Result(
+            f"`policies.best` among {size:,} policies, p50",
+            millis(statistics.median(mine)),
+            "",
+            "",
+            "1 ms",
+        )
+        for size, mine in zip(sizes, ours, strict=True)
+    ]
     small, large = statistics.median(ours[0]), statistics.median(ours[-1])
     return [
         *results,
@@ -252,7 +233,7 @@ def best(folder: Path, scale: float) -> list[Result]:
 
 
 def crystallize(folder: Path, scale: float) -> list[Result]:
-    """Outcomes in order and shuffled; popoto's handler gets the same in its consumer's batches."""
+    """Outcomes in order and shuffled."""
     count = max(1_000, int(10_000 * scale))
     ordered = outcomes(count)
     shuffled = list(ordered)
@@ -262,11 +243,27 @@ def crystallize(folder: Path, scale: float) -> list[Result]:
         given = shuffled if number % 2 else ordered
         with Memory.open(folder / f"{number}", settings=Settings()) as memory:
             runs.append(crystallized(memory, given))
-    results = crystallized_results("", count, runs)
-    with popoto(3) as workers:
-        if workers:
-            results.append(_popoto_crystallized(workers, ordered, shuffled))
-    return results
+    policies = sorted({found for found, _, _ in runs})
+    assert len(policies) == 1, f"the order of events made a difference: {policies} policies"
+    seconds = statistics.median(took for _, _, took in runs)
+    together = statistics.median(first + second for _, first, second in runs)
+    made = f"{policies[0]:,} policies in order, {policies[0]:,} shuffled"
+    return [
+        Result(
+            f"`crystallize` after {count:,} outcomes: {made}",
+            f"{seconds:.2f} s",
+            "",
+            "",
+            ".5 s; the same number",
+        ),
+        Result(
+            "`observe_many` and `crystallize` together",
+            f"{together:.2f} s, {count / together:,.0f} outcomes/s",
+            "",
+            "",
+            "",
+        ),
+    ]
 
 
 def crystallized(memory: Memory, given: Sequence[Outcome]) -> tuple[int, float, float]:
@@ -277,50 +274,6 @@ def crystallized(memory: Memory, given: Sequence[Outcome]) -> tuple[int, float, 
     recorded = time.perf_counter()
     report = memory.policies.crystallize()
     return len(report.created), recorded - started, time.perf_counter() - recorded
-
-
-def crystallized_results(
-    engine: str, count: int, runs: Sequence[tuple[int, float, float]]
-) -> list[Result]:
-    """Return the rows of runs that took turns: in order, shuffled."""
-    policies = sorted({found for found, _, _ in runs})
-    assert len(policies) == 1, f"the order of events made a difference: {policies} policies"
-    seconds = statistics.median(took for _, _, took in runs)
-    together = statistics.median(first + second for _, first, second in runs)
-    made = f"{policies[0]:,} policies in order, {policies[0]:,} shuffled"
-    return [
-        Result(
-            f"{engine}`crystallize` after {count:,} outcomes: {made}",
-            f"{seconds:.2f} s",
-            "",
-            "",
-            ".5 s; the same number" if not engine else "the same number",
-        ),
-        Result(
-            f"{engine}`observe_many` and `crystallize` together",
-            f"{together:.2f} s, {count / together:,.0f} outcomes/s",
-            "",
-            "",
-            "",
-        ),
-    ]
-
-
-def _popoto_crystallized(
-    workers: Sequence[Peer], ordered: Sequence[Outcome], shuffled: Sequence[Outcome]
-) -> Result:
-    first, second, third = workers
-    in_order, seconds = first.ask("crystallize", ordered, BATCH_OF_POPOTO)
-    mixed, _ = second.ask("crystallize", shuffled, BATCH_OF_POPOTO)
-    at_once, _ = third.ask("crystallize", shuffled, len(shuffled))
-    return Result(
-        f"popoto `crystallization_handler` on the same, in batches of {BATCH_OF_POPOTO}: "
-        f"{in_order:,} policies in order, {mixed:,} shuffled ({at_once:,} in one batch of all)",
-        f"{seconds:.2f} s in order",
-        "",
-        "",
-        "",
-    )
 
 
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:

@@ -115,83 +115,62 @@ RETURN count(*) AS written;
 
 // name: schema.namespace
 // doc: The settings that a namespace keeps (no row: nothing was written in it; null: written before that was kept).
-// returns: success_threshold float, z float, prior_successes float, prior_failures float, established_above float, refuted_below float
-// returns: co_occurrence_half_life_days float, alpha float, gamma float, crystallize_above float, decay_rate float, decay_strength float
-// returns: heuristic_above float, min_events integer, min_occurrences integer, anti_pattern_failures integer, consolidate_every integer
+// doc: "removed" names settings that graphmem no longer has and for which an older one kept another value than today's.
+// returns: success_threshold float, z float, co_occurrence_half_life_days float, alpha float, gamma float
+// returns: crystallize_above float, min_events integer, min_occurrences integer, anti_pattern_failures integer, consolidate_every integer, removed list
 MATCH (n:Namespace {id: $id})
-RETURN n.success_threshold AS success_threshold, n.z AS z, n.prior_successes AS prior_successes, n.prior_failures AS prior_failures,
-  n.established_above AS established_above, n.refuted_below AS refuted_below,
-  n.co_occurrence_half_life_days AS co_occurrence_half_life_days, n.alpha AS alpha, n.gamma AS gamma,
-  n.crystallize_above AS crystallize_above, n.decay_rate AS decay_rate, n.decay_strength AS decay_strength,
-  n.heuristic_above AS heuristic_above, n.min_events AS min_events, n.min_occurrences AS min_occurrences,
-  n.anti_pattern_failures AS anti_pattern_failures, n.consolidate_every AS consolidate_every;
+RETURN n.success_threshold AS success_threshold, n.z AS z, n.co_occurrence_half_life_days AS co_occurrence_half_life_days,
+  n.alpha AS alpha, n.gamma AS gamma, n.crystallize_above AS crystallize_above, n.min_events AS min_events,
+  n.min_occurrences AS min_occurrences, n.anti_pattern_failures AS anti_pattern_failures, n.consolidate_every AS consolidate_every,
+  [one IN [{name: 'prior_successes', kept: n.prior_successes, now: 1.0}, {name: 'prior_failures', kept: n.prior_failures, now: 1.0},
+    {name: 'established_above', kept: n.established_above, now: 0.6}, {name: 'refuted_below', kept: n.refuted_below, now: 0.4},
+    {name: 'decay_rate', kept: n.decay_rate, now: 0.1}, {name: 'decay_strength', kept: n.decay_strength, now: 0.5},
+    {name: 'heuristic_above', kept: n.heuristic_above, now: 0.5}] WHERE one.kept <> one.now | one.name] AS removed;
 
 // name: schema.settle
 // mode: write
 // doc: Creates the namespace with its settings, adds those that are missing, and returns the present ones.
-// param: success_threshold float, z float, prior_successes float, prior_failures float, established_above float, refuted_below float
-// param: co_occurrence_half_life_days float, alpha float, gamma float, crystallize_above float, decay_rate float, decay_strength float
-// param: heuristic_above float, min_events integer, min_occurrences integer, anti_pattern_failures integer, consolidate_every integer
-// returns: success_threshold float, z float, prior_successes float, prior_failures float, established_above float, refuted_below float
-// returns: co_occurrence_half_life_days float, alpha float, gamma float, crystallize_above float, decay_rate float, decay_strength float
-// returns: heuristic_above float, min_events integer, min_occurrences integer, anti_pattern_failures integer, consolidate_every integer
+// param: success_threshold float, z float, co_occurrence_half_life_days float, alpha float, gamma float
+// param: crystallize_above float, min_events integer, min_occurrences integer, anti_pattern_failures integer, consolidate_every integer
+// returns: success_threshold float, z float, co_occurrence_half_life_days float, alpha float, gamma float
+// returns: crystallize_above float, min_events integer, min_occurrences integer, anti_pattern_failures integer, consolidate_every integer
 MERGE (n:Namespace {id: $id})
 ON CREATE SET n.ns = $ns, n.created_at = $now
 WITH n, coalesce(n.success_threshold, $success_threshold) AS success_threshold, coalesce(n.z, $z) AS z,
-  coalesce(n.prior_successes, $prior_successes) AS prior_successes, coalesce(n.prior_failures, $prior_failures) AS prior_failures,
-  coalesce(n.established_above, $established_above) AS established_above, coalesce(n.refuted_below, $refuted_below) AS refuted_below,
   coalesce(n.co_occurrence_half_life_days, $co_occurrence_half_life_days) AS co_occurrence_half_life_days,
   coalesce(n.alpha, $alpha) AS alpha, coalesce(n.gamma, $gamma) AS gamma,
-  coalesce(n.crystallize_above, $crystallize_above) AS crystallize_above, coalesce(n.decay_rate, $decay_rate) AS decay_rate,
-  coalesce(n.decay_strength, $decay_strength) AS decay_strength, coalesce(n.heuristic_above, $heuristic_above) AS heuristic_above,
-  coalesce(n.min_events, $min_events) AS min_events, coalesce(n.min_occurrences, $min_occurrences) AS min_occurrences,
+  coalesce(n.crystallize_above, $crystallize_above) AS crystallize_above, coalesce(n.min_events, $min_events) AS min_events,
+  coalesce(n.min_occurrences, $min_occurrences) AS min_occurrences,
   coalesce(n.anti_pattern_failures, $anti_pattern_failures) AS anti_pattern_failures,
   coalesce(n.consolidate_every, $consolidate_every) AS consolidate_every
-SET n.success_threshold = success_threshold, n.z = z, n.prior_successes = prior_successes, n.prior_failures = prior_failures,
-  n.established_above = established_above, n.refuted_below = refuted_below, n.co_occurrence_half_life_days = co_occurrence_half_life_days,
-  n.alpha = alpha, n.gamma = gamma, n.crystallize_above = crystallize_above, n.decay_rate = decay_rate, n.decay_strength = decay_strength,
-  n.heuristic_above = heuristic_above, n.min_events = min_events, n.min_occurrences = min_occurrences,
-  n.anti_pattern_failures = anti_pattern_failures, n.consolidate_every = consolidate_every
-RETURN n.success_threshold AS success_threshold, n.z AS z, n.prior_successes AS prior_successes, n.prior_failures AS prior_failures,
-  n.established_above AS established_above, n.refuted_below AS refuted_below,
-  n.co_occurrence_half_life_days AS co_occurrence_half_life_days, n.alpha AS alpha, n.gamma AS gamma,
-  n.crystallize_above AS crystallize_above, n.decay_rate AS decay_rate, n.decay_strength AS decay_strength,
-  n.heuristic_above AS heuristic_above, n.min_events AS min_events, n.min_occurrences AS min_occurrences,
-  n.anti_pattern_failures AS anti_pattern_failures, n.consolidate_every AS consolidate_every;
+SET n.success_threshold = success_threshold, n.z = z, n.co_occurrence_half_life_days = co_occurrence_half_life_days,
+  n.alpha = alpha, n.gamma = gamma, n.crystallize_above = crystallize_above, n.min_events = min_events,
+  n.min_occurrences = min_occurrences, n.anti_pattern_failures = anti_pattern_failures, n.consolidate_every = consolidate_every
+RETURN n.success_threshold AS success_threshold, n.z AS z, n.co_occurrence_half_life_days AS co_occurrence_half_life_days,
+  n.alpha AS alpha, n.gamma AS gamma, n.crystallize_above AS crystallize_above, n.min_events AS min_events,
+  n.min_occurrences AS min_occurrences, n.anti_pattern_failures AS anti_pattern_failures, n.consolidate_every AS consolidate_every;
 
 // name: schema.resettle
 // mode: write
 // doc: Replaces the given settings of a namespace; rebuild then derives everything with them.
-// param: success_threshold float = null, z float = null, prior_successes float = null, prior_failures float = null
-// param: established_above float = null, refuted_below float = null, co_occurrence_half_life_days float = null, alpha float = null
-// param: gamma float = null, crystallize_above float = null, decay_rate float = null, decay_strength float = null
-// param: heuristic_above float = null, min_events integer = null, min_occurrences integer = null, anti_pattern_failures integer = null
-// param: consolidate_every integer = null
-// returns: success_threshold float, z float, prior_successes float, prior_failures float, established_above float, refuted_below float
-// returns: co_occurrence_half_life_days float, alpha float, gamma float, crystallize_above float, decay_rate float, decay_strength float
-// returns: heuristic_above float, min_events integer, min_occurrences integer, anti_pattern_failures integer, consolidate_every integer
+// param: success_threshold float = null, z float = null, co_occurrence_half_life_days float = null, alpha float = null, gamma float = null
+// param: crystallize_above float = null, min_events integer = null, min_occurrences integer = null, anti_pattern_failures integer = null, consolidate_every integer = null
+// returns: success_threshold float, z float, co_occurrence_half_life_days float, alpha float, gamma float
+// returns: crystallize_above float, min_events integer, min_occurrences integer, anti_pattern_failures integer, consolidate_every integer
 MATCH (n:Namespace {id: $id})
 WITH n, coalesce($success_threshold, n.success_threshold) AS success_threshold, coalesce($z, n.z) AS z,
-  coalesce($prior_successes, n.prior_successes) AS prior_successes, coalesce($prior_failures, n.prior_failures) AS prior_failures,
-  coalesce($established_above, n.established_above) AS established_above, coalesce($refuted_below, n.refuted_below) AS refuted_below,
   coalesce($co_occurrence_half_life_days, n.co_occurrence_half_life_days) AS co_occurrence_half_life_days,
   coalesce($alpha, n.alpha) AS alpha, coalesce($gamma, n.gamma) AS gamma,
-  coalesce($crystallize_above, n.crystallize_above) AS crystallize_above, coalesce($decay_rate, n.decay_rate) AS decay_rate,
-  coalesce($decay_strength, n.decay_strength) AS decay_strength, coalesce($heuristic_above, n.heuristic_above) AS heuristic_above,
-  coalesce($min_events, n.min_events) AS min_events, coalesce($min_occurrences, n.min_occurrences) AS min_occurrences,
+  coalesce($crystallize_above, n.crystallize_above) AS crystallize_above, coalesce($min_events, n.min_events) AS min_events,
+  coalesce($min_occurrences, n.min_occurrences) AS min_occurrences,
   coalesce($anti_pattern_failures, n.anti_pattern_failures) AS anti_pattern_failures,
   coalesce($consolidate_every, n.consolidate_every) AS consolidate_every
-SET n.success_threshold = success_threshold, n.z = z, n.prior_successes = prior_successes, n.prior_failures = prior_failures,
-  n.established_above = established_above, n.refuted_below = refuted_below, n.co_occurrence_half_life_days = co_occurrence_half_life_days,
-  n.alpha = alpha, n.gamma = gamma, n.crystallize_above = crystallize_above, n.decay_rate = decay_rate, n.decay_strength = decay_strength,
-  n.heuristic_above = heuristic_above, n.min_events = min_events, n.min_occurrences = min_occurrences,
-  n.anti_pattern_failures = anti_pattern_failures, n.consolidate_every = consolidate_every
-RETURN n.success_threshold AS success_threshold, n.z AS z, n.prior_successes AS prior_successes, n.prior_failures AS prior_failures,
-  n.established_above AS established_above, n.refuted_below AS refuted_below,
-  n.co_occurrence_half_life_days AS co_occurrence_half_life_days, n.alpha AS alpha, n.gamma AS gamma,
-  n.crystallize_above AS crystallize_above, n.decay_rate AS decay_rate, n.decay_strength AS decay_strength,
-  n.heuristic_above AS heuristic_above, n.min_events AS min_events, n.min_occurrences AS min_occurrences,
-  n.anti_pattern_failures AS anti_pattern_failures, n.consolidate_every AS consolidate_every;
+SET n.success_threshold = success_threshold, n.z = z, n.co_occurrence_half_life_days = co_occurrence_half_life_days,
+  n.alpha = alpha, n.gamma = gamma, n.crystallize_above = crystallize_above, n.min_events = min_events,
+  n.min_occurrences = min_occurrences, n.anti_pattern_failures = anti_pattern_failures, n.consolidate_every = consolidate_every
+RETURN n.success_threshold AS success_threshold, n.z AS z, n.co_occurrence_half_life_days AS co_occurrence_half_life_days,
+  n.alpha AS alpha, n.gamma AS gamma, n.crystallize_above AS crystallize_above, n.min_events AS min_events,
+  n.min_occurrences AS min_occurrences, n.anti_pattern_failures AS anti_pattern_failures, n.consolidate_every AS consolidate_every;
 
 // name: schema.indexes
 // doc: The existing indexes (each constraint has one).
@@ -299,9 +278,8 @@ CREATE (n28:Abandoned {id: 'properties'})
 SET n28 += {ns: '', created_at: 0, key: '', agent: '', task: '', task_type: '', strategies: [''], error: '', started_at: 0, ended_at: 0,
   step_count: 0, record: ''}
 CREATE (n29:Namespace {id: 'properties'})
-SET n29 += {ns: '', created_at: 0, success_threshold: 0.0, z: 0.0, prior_successes: 0.0, prior_failures: 0.0, established_above: 0.0,
-  refuted_below: 0.0, co_occurrence_half_life_days: 0.0, alpha: 0.0, gamma: 0.0, crystallize_above: 0.0, decay_rate: 0.0,
-  decay_strength: 0.0, heuristic_above: 0.0, min_events: 0, min_occurrences: 0, anti_pattern_failures: 0, consolidate_every: 0}
+SET n29 += {ns: '', created_at: 0, success_threshold: 0.0, z: 0.0, co_occurrence_half_life_days: 0.0, alpha: 0.0, gamma: 0.0,
+  crystallize_above: 0.0, min_events: 0, min_occurrences: 0, anti_pattern_failures: 0, consolidate_every: 0}
 CREATE (n30:Level {id: 'properties'})
 SET n30 += {ns: '', created_at: 0, name: '', kind: '', owner_kind: '', owner: '', purpose: '', holds: '', ttl: 0, capacity: 0, decay: 0.0,
   prune: 0.0, dedup: 0.0, reindex: 0.0, missed: 0, failed: 0, reindexed_at: 0, compared: 0,

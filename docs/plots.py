@@ -16,7 +16,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from graphmem import Memory, Settings
+from graphmem import Memory
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -109,15 +109,13 @@ def beliefs() -> list[Belief]:
     """Return what is believed of a strategy that fails 97 times and then works 3 times."""
     outcomes = [False] * FAILURES + [True] * SUCCESSES
     found = []
-    # Settings that show a heuristic from the first trial on, whatever its confidence is.
-    settings = Settings(min_occurrences=1, heuristic_above=0.0)
-    with Memory.open("memory:", settings=settings) as memory:
+    with Memory.open("memory:") as memory:
         for number, success in enumerate(outcomes, 1):
             memory.learn("deploy", "push at once", success=success, source_key=str(number))
-            [known] = memory.lessons.heuristics()
+            [known] = memory.strategies()
             latest = outcomes[max(0, number - WINDOW) : number]
             window = sum(latest) / len(latest)
-            found.append(Belief(known.confidence, known.lower, known.upper, window))
+            found.append(Belief(known.mean, known.lower, known.upper, window))
     return found
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,16 +29,36 @@ from graphmem.printable import Url, without_password
 DEFAULT_NAMESPACE = "default"
 
 KEPT = (
-    *("success_threshold", "z", "prior_successes", "prior_failures"),
-    *("established_above", "refuted_below", "co_occurrence_half_life_days"),
-    *("alpha", "gamma", "min_events", "crystallize_above", "decay_rate", "decay_strength"),
-    *("min_occurrences", "heuristic_above", "anti_pattern_failures", "consolidate_every"),
+    *("success_threshold", "z", "co_occurrence_half_life_days", "alpha", "gamma", "min_events"),
+    *("crystallize_above", "min_occurrences", "anti_pattern_failures", "consolidate_every"),
 )
 """Settings that shape learning: a namespace keeps those of its first write."""
 SECRETS = ("password", "model_key")
 URLS = ("url", "model_base_url")
 FILE, PROJECT = "graphmem.toml", "pyproject.toml"
 """Names of a file of settings; in the second one, they are the table ``[tool.graphmem]``."""
+REMOVED = {
+    **dict.fromkeys(("prior_successes", "prior_failures"), "is a constant now: 1"),
+    **dict.fromkeys(("recall_z", "listen_seconds"), "is a constant now: 1"),
+    "established_above": "is a constant now: 0.6",
+    "refuted_below": "is a constant now: 0.4",
+    "decay_rate": "is a constant now: 0.1",
+    "decay_strength": "is a constant now: 0.5",
+    "heuristic_above": "is a constant now: 0.5",
+    "recall_half_life_days": "is a constant now: 90",
+    "recall_variety": "is a constant now: 0.3",
+    "max_depth": "is a constant now: 150",
+    "max_text": "is a constant now: 12 MB",
+    "max_record": "is a constant now: 16 MB",
+    "max_file": "is a constant now: 1 GB",
+    "max_ratio": "is a constant now: 200",
+    "query_megabytes": "is a constant now: 1024",
+    "lease_idle": "is a constant now: 200 ms",
+    "snapshot_seconds": "is a constant now: 5",
+    **dict.fromkeys(("connect_timeout", "retry_seconds"), "follows from the setting wait now"),
+    "impersonated_user": "is gone; connect as that user (GRAPHMEM_USER)",
+}
+"""What became of settings that an earlier version had."""
 _TABLE = re.compile(rb"(?m)^\s*\[\s*tool\s*\.\s*graphmem\s*\]")
 
 
@@ -49,7 +71,11 @@ class Settings(BaseSettings):
     """
 
     model_config = SettingsConfigDict(
-        env_prefix="GRAPHMEM_", extra="forbid", frozen=True, validate_default=True
+        env_prefix="GRAPHMEM_",
+        extra="forbid",
+        frozen=True,
+        validate_default=True,
+        allow_inf_nan=False,
     )
 
     url: str | None = Field(
@@ -63,9 +89,6 @@ class Settings(BaseSettings):
     user: str = Field("neo4j", description="user name on a server")
     password: SecretStr | None = Field(None, description="password on a server")
     database: str | None = Field(None, description="database on a server (default: its own)")
-    impersonated_user: str | None = Field(
-        None, min_length=1, description="server: user in whose place statements run (Enterprise)"
-    )
 
     success_threshold: float = Field(
         0.5, ge=0, le=1, description="a score of at least this is a success, if no success is given"
@@ -74,34 +97,16 @@ class Settings(BaseSettings):
         1.96,
         gt=0,
         le=10,
-        allow_inf_nan=False,
         description="normal quantile of the Wilson bounds (Wilson 1927; 1.96 is 95 %)",
-    )
-    prior_successes: float = Field(
-        1.0, gt=0, allow_inf_nan=False, description="Beta prior of the mean (Laplace: 1)"
-    )
-    prior_failures: float = Field(
-        1.0, gt=0, allow_inf_nan=False, description="Beta prior of the mean (Laplace: 1)"
-    )
-    established_above: float = Field(
-        0.6, ge=0, le=1, description="established: the lower bound is over this"
-    )
-    refuted_below: float = Field(
-        0.4, ge=0, le=1, description="refuted: the upper bound is under this"
     )
     co_occurrence_half_life_days: float = Field(
         90.0,
         gt=0,
-        allow_inf_nan=False,
         description="days after which a co-occurrence weighs half; kept in the memory",
     )
 
-    alpha: float = Field(
-        0.1, gt=0, le=1, allow_inf_nan=False, description="TD(0): learning rate in (0, 1]"
-    )
-    gamma: float = Field(
-        0.95, ge=0, le=1, allow_inf_nan=False, description="TD(0): discount of what comes next"
-    )
+    alpha: float = Field(0.1, gt=0, le=1, description="TD(0): learning rate in (0, 1]")
+    gamma: float = Field(0.95, ge=0, le=1, description="TD(0): discount of what comes next")
     record_transitions: bool = Field(
         True, description="store every TD update as a fact, so that values can be derived again"
     )
@@ -109,17 +114,8 @@ class Settings(BaseSettings):
     crystallize_above: float = Field(
         0.6, ge=0, lt=1, description="crystallize: the lower bound must be over this"
     )
-    decay_rate: float = Field(
-        0.1, ge=0, le=10, allow_inf_nan=False, description="values: exponent of the decay by days"
-    )
-    decay_strength: float = Field(
-        0.5, ge=0, le=10, allow_inf_nan=False, description="values: how much confidence slows decay"
-    )
 
     min_occurrences: int = Field(3, ge=1, description="heuristics: trials that one needs")
-    heuristic_above: float = Field(
-        0.5, ge=0, lt=1, description="heuristics: the posterior mean must be over this"
-    )
     anti_pattern_failures: int = Field(
         2, ge=1, description="anti-patterns: failures with the same class of error that one needs"
     )
@@ -133,7 +129,7 @@ class Settings(BaseSettings):
     model_name: str | None = Field(None, description="consolidate: the name of the model")
     model_key: SecretStr | None = Field(None, description="consolidate: the key of the model")
     model_timeout: float = Field(
-        30.0, gt=0, le=3600, allow_inf_nan=False, description="consolidate: seconds for an answer"
+        30.0, gt=0, le=3600, description="consolidate: seconds for an answer"
     )
 
     embedder: str = Field(
@@ -151,118 +147,38 @@ class Settings(BaseSettings):
         description="recall, context: cosine below which nothing is relevant; default: what "
         "unrelated texts hardly ever reach, which depends on the embedder and the number of texts",
     )
-    recall_half_life_days: float = Field(
-        90.0,
-        gt=0,
-        allow_inf_nan=False,
-        description="recall: days without a trial after which a strategy counts half",
-    )
-    recall_z: float = Field(
-        1.0,
-        ge=0,
-        le=10,
-        allow_inf_nan=False,
-        description="recall: normal quantile of the lower bound (1: one standard error)",
-    )
-    recall_variety: float = Field(
-        0.3,
-        ge=0,
-        lt=1,
-        allow_inf_nan=False,
-        description="recall: weight of being unlike strategies selected before (0: score alone)",
-    )
 
     choice_sharpness: float = Field(
         4.0,
         ge=0.01,
         le=1_000,
-        allow_inf_nan=False,
         description="choose: factor of the counts in Thompson sampling "
         "(with a higher one it explores less)",
-    )
-
-    listen_seconds: float = Field(
-        1.0,
-        gt=0,
-        le=86_400,
-        allow_inf_nan=False,
-        description="events: seconds between checks for writes of other processes",
     )
 
     count_reads: bool = Field(
         True, description="count how often policies and strategies are read, and when last"
     )
 
-    max_depth: int = Field(
-        150, ge=10, le=190, description="logs, imports: levels of nesting in one record"
-    )
-    max_text: int = Field(
-        12_000_000,
-        ge=1_000,
-        le=1_000_000_000,
-        description="logs, imports: bytes of one text; enough for the longest text that is kept",
-    )
-    max_record: int = Field(
-        16_000_000,
-        ge=10_000,
-        le=1_000_000_000,
-        description="logs, imports: bytes of one record; it may hold one value for each 16 bytes",
-    )
-    max_file: int = Field(
-        1_000_000_000, ge=10_000, description="logs, imports: bytes of one file, unpacked"
-    )
-    max_ratio: int = Field(
-        200,
-        ge=2,
-        description="logs, imports: how many times its size a packed file may become "
-        "(if that is over 10 MB)",
-    )
-
     query_seconds: float = Field(
         60.0,
         gt=0,
         le=86_400,
-        allow_inf_nan=False,
         description="query: seconds after which Cypher of your own is stopped",
     )
     query_rows: int = Field(
         10_000, ge=1, le=10_000_000, description="query: rows of Cypher of your own; more are cut"
-    )
-    query_megabytes: int = Field(
-        1024,
-        ge=64,
-        le=1_048_576,
-        description="query, embedded: memory for Cypher of your own, beyond that for the graph",
     )
 
     durability: Literal["normal", "full"] = Field(
         "normal",
         description="embedded: normal survives the death of the process, full also of the machine",
     )
-    wait: float = Field(
-        5.0, ge=0, allow_inf_nan=False, description="embedded: seconds to wait for another writer"
-    )
-    lease_idle: float = Field(
-        200.0,
+    wait: float | None = Field(
+        None,
         ge=0,
-        allow_inf_nan=False,
-        description="embedded: milliseconds after its last write when a process gives the lease "
-        "back; if others wait, this long after it got the lease",
-    )
-    snapshot_seconds: float = Field(
-        5.0,
-        ge=0,
-        allow_inf_nan=False,
-        description="embedded: a reader beside a writer takes a new snapshot after this many",
-    )
-    connect_timeout: float = Field(
-        10.0, gt=0, allow_inf_nan=False, description="server: seconds to wait for a connection"
-    )
-    retry_seconds: float = Field(
-        30.0,
-        ge=0,
-        allow_inf_nan=False,
-        description="server: seconds for which a call tries again",
+        description="seconds to wait for another writer (embedded; default: 5), or for a server "
+        "that is away (default: 30)",
     )
 
     def __init__(self, **given: Any) -> None:
@@ -277,9 +193,14 @@ class Settings(BaseSettings):
             elif not from_environment(name):
                 where, remedy = f"{name} in {settings_file()}", "change it there, or take it out"
             problem = first["msg"].removeprefix("Value error, ")
+            if name in REMOVED:
+                problem, remedy = REMOVED[name], "take it out"
             raise SettingsError(
                 f"setting {where}: {problem}{_got(name, first['input'])}; {remedy}"
             ) from None
+        for variable in os.environ:
+            if variable.startswith("GRAPHMEM_"):
+                _check_name(variable)
 
     @classmethod
     def settings_customise_sources(
@@ -314,20 +235,22 @@ class Settings(BaseSettings):
         return namespace
 
     @property
-    def bounds(self) -> dict[str, Any]:
-        """The parameters of procedures that compute means, Wilson bounds or a status."""
-        return {
-            "z": self.z,
-            "prior_successes": self.prior_successes,
-            "prior_failures": self.prior_failures,
-            "established": self.established_above,
-            "refuted": self.refuted_below,
-        }
-
-    @property
     def half_life_ms(self) -> float:
         """The half-life of co-occurrence weights in milliseconds."""
         return self.co_occurrence_half_life_days * 86_400_000.0
+
+
+@cache
+def _check_name(variable: str) -> None:
+    """Warn once of a variable that sets nothing: of an earlier version, or a likely mistake."""
+    name = variable.removeprefix("GRAPHMEM_").lower()
+    near = get_close_matches(name, Settings.model_fields, 1, cutoff=0.8)
+    if name in REMOVED:
+        warnings.warn(f"{variable} {REMOVED[name]}; take it out", stacklevel=4)
+    elif near and name not in near:
+        warnings.warn(
+            f"{variable} sets nothing; did you mean GRAPHMEM_{near[0].upper()}?", stacklevel=4
+        )
 
 
 def _got(name: str, value: object) -> str:
@@ -337,6 +260,8 @@ def _got(name: str, value: object) -> str:
     """
     if name in SECRETS:
         return " (got a secret)"
+    if name in REMOVED:
+        return ""
     if name not in Settings.model_fields:
         near = get_close_matches(name.lower().removeprefix("graphmem_"), Settings.model_fields, 1)
         return f" (did you mean {near[0]}?)" if near else ""

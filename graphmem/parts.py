@@ -187,7 +187,7 @@ class Parts:
         if query.checked:
             return Rows(self.store.read(query, **given))
         settings = self.settings
-        limits = Limits(settings.query_seconds, settings.query_rows, settings.query_megabytes)
+        limits = Limits(settings.query_seconds, settings.query_rows)
         return self.store.ask(query, limits, **given)
 
     def stats(self) -> Stats:

@@ -31,7 +31,7 @@ from graphmem.arrays import NDArray, np
 from graphmem.errors import ValidationError
 from graphmem.graph.arguments import check_choice
 from graphmem.graph.graph import Graph
-from graphmem.graph.rates import rates_of
+from graphmem.graph.rates import PRIOR, rates_of
 from graphmem.ids import node_id
 from graphmem.models.forecasts import (
     Baseline,
@@ -192,9 +192,8 @@ class Calibrator:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        settings = graph.settings
-        self._prior = settings.prior_successes, settings.prior_failures
-        self._z = settings.z
+        self._prior = PRIOR
+        self._z = graph.settings.z
 
     def calibrate(
         self, by: CalibrationOrder, folds: int | None, on_progress: Progress | None

@@ -17,6 +17,7 @@ from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.access import View, read_view
 from graphmem.graph.arguments import check_choice
 from graphmem.graph.graph import Graph
+from graphmem.graph.rates import HEURISTIC_ABOVE
 from graphmem.ids import strategy_id
 from graphmem.lessons.anti_patterns import described, warned
 from graphmem.models.choices import Choice, Considered, Explore
@@ -186,7 +187,7 @@ class Chooser:
             texts = {row["id"]: row["text"] for row in rows}
         if not texts:
             return {}
-        above, kind = self._graph.settings.heuristic_above, found.task_type
+        above, kind = HEURISTIC_ABOVE, found.task_type
         failing = {id_ for id_, one in known.items() if one.probability <= above}
         rows = warned(
             self._graph,

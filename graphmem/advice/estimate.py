@@ -27,6 +27,8 @@ _NOT_LENT = {"known": 0, "won": 0, "trials": 0, "successes": 0, "each": ()}
 
 COSTLY = 16
 """A walk passes so many edges of uses in the time of one look-up of a node."""
+STANDARD_ERRORS = 1.0
+"""The normal quantile of the lower bound by which recall sorts."""
 Count = tuple[int, int]
 """Successes, trials."""
 
@@ -71,7 +73,7 @@ class Estimate:
     worth: float
     """The same worth, with tasks that look alike counted as one."""
     lower: float
-    """The Wilson bound of the estimate at the setting ``recall_z``, with that worth."""
+    """The Wilson bound of the estimate at :data:`STANDARD_ERRORS`, with that worth."""
     weight: float
     """Its weight among several strategies that are used together."""
     usual: bool
@@ -228,7 +230,7 @@ class Estimator:
                 for place, row in enumerate(rows)
             ],
             **parameters(strengths),
-            z=self._graph.settings.recall_z,
+            z=STANDARD_ERRORS,
         )[0]
         parts = answer["parts"]
         lenders = counts.near

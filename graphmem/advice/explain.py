@@ -18,6 +18,7 @@ from graphmem.graph.access import View, read_view
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import HasId, Items
 from graphmem.graph.nearness import Near
+from graphmem.graph.rates import ESTABLISHED_ABOVE, HEURISTIC_ABOVE, REFUTED_BELOW
 from graphmem.ids import from_millis, rule_id, state_id
 from graphmem.kinds import ItemKind
 from graphmem.lessons.general_rules import general_rules_of
@@ -215,9 +216,7 @@ class Explainer:
             if kind == "heuristic":
                 least = view.trials(settings)
                 rows = [
-                    row
-                    for row in rows
-                    if row["trials"] >= least and row["mean"] > settings.heuristic_above
+                    row for row in rows if row["trials"] >= least and row["mean"] > HEURISTIC_ABOVE
                 ]
             else:
                 least = view.failures(settings)
@@ -462,14 +461,13 @@ class Explainer:
         )
 
     def _sentence(self, kind: str, said: Mapping[str, Any]) -> str:
-        settings = self._graph.settings
         if not said["trials"]:
             return "nothing speaks for or against it yet, so it is tentative"
         reason = {
-            "established": f"the lower bound is over {settings.established_above:g}",
-            "refuted": f"the upper bound is under {settings.refuted_below:g}",
-            "tentative": f"the lower bound is not over {settings.established_above:g}, and the "
-            f"upper one not under {settings.refuted_below:g}",
+            "established": f"the lower bound is over {ESTABLISHED_ABOVE:g}",
+            "refuted": f"the upper bound is under {REFUTED_BELOW:g}",
+            "tentative": f"the lower bound is not over {ESTABLISHED_ABOVE:g}, and the "
+            f"upper one not under {REFUTED_BELOW:g}",
         }[said["status"]]
         bounds = f"bounds {said['lower']:.2f} to {said['upper']:.2f}"
         return (

@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from graphmem.advice.estimate import Estimate, Estimator
-from graphmem.advice.recall_kinds import About, Beside, checked_kinds
+from graphmem.advice.estimate import STANDARD_ERRORS, Estimate, Estimator
+from graphmem.advice.recall_kinds import HALF_LIFE_MS, About, Beside, checked_kinds
 from graphmem.errors import ValidationError
 from graphmem.graph.access import View, read_view
 from graphmem.graph.arguments import check_limit, searched
 from graphmem.graph.graph import Graph
 from graphmem.graph.nearness import Question, understood
+from graphmem.graph.rates import HEURISTIC_ABOVE
 from graphmem.ids import from_millis, to_millis
 from graphmem.lessons.anti_patterns import described, warned
 from graphmem.models.fields import Input, Moment
@@ -44,6 +45,8 @@ REST = {
 }
 """Factor of relevance for a further step, besides the strength of its edge. It is so small that
 such finds hardly ever come before strategies tried on a near task."""
+VARIETY = 0.3
+"""Weight of being unlike the strategies chosen before (0: the score alone)."""
 FAILED = 0.5
 """The same for a task on which a strategy never worked."""
 ESTIMATED, BESIDE = 12, 2
@@ -265,7 +268,7 @@ class Recaller:
             "fan_out": FAN_OUT,
             "failed": FAILED,
             "now": now,
-            "half_life": self._graph.settings.recall_half_life_days * 86_400_000.0,
+            "half_life": HALF_LIFE_MS,
         }
         rows = self._read("recall.reached", *options, **query)
         if any(row["merged_into"] for row in rows):
@@ -302,7 +305,7 @@ class Recaller:
                 }
                 for place, row in enumerate(rows)
             ],
-            z=self._graph.settings.recall_z,
+            z=STANDARD_ERRORS,
         )
         return [
             rows[row["place"]] | {"score": row["score"], "lower": row["lower"]} for row in scores
@@ -312,12 +315,12 @@ class Recaller:
         """Choose by maximal marginal relevance (Carbonell & Goldstein 1998).
 
         Each next strategy has the highest ``(1 - v) * score / best score - v * similarity``, with
-        the similarity to the most similar chosen one; v is the setting ``recall_variety``. The
+        the similarity to the most similar chosen one; v is :data:`VARIETY`. The
         chosen strategies are then sorted by score.
         """
         if not ranked:
             return []
-        variety, best = self._graph.settings.recall_variety, ranked[0]["score"] or 1.0
+        variety, best = VARIETY, ranked[0]["score"] or 1.0
         if not variety or limit == 1:
             return list(ranked[:limit])
         from graphmem.arrays import np
@@ -398,7 +401,7 @@ class Recaller:
         near = sorted(reached, key=lambda row: (-row["relevance"], row["id"]))[:POOL]
         if not near or not tasks:
             return []
-        above = self._graph.settings.heuristic_above
+        above = HEURISTIC_ABOVE
         types = {row["task_type"] for row in tasks.values()}
         failing = [row for row in near if GENERAL in types and _failing(row) > above]
         rows = warned(

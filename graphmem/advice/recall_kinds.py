@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
+from graphmem.advice.estimate import STANDARD_ERRORS
 from graphmem.errors import ValidationError
 from graphmem.graph.access import View
 from graphmem.graph.arguments import check_choice, checked_items
 from graphmem.graph.graph import Graph
+from graphmem.graph.rates import HEURISTIC_ABOVE, PRIOR
 from graphmem.ids import from_millis
 from graphmem.lessons.general_rules import consolidation_id, general_rules_of
 from graphmem.lessons.odds import TYPES, least_odds
@@ -32,6 +34,8 @@ TASKS = 5
 """The nearest tasks, whose rules and policies count."""
 EVIDENCE = 5
 """Most episodes of an item."""
+HALF_LIFE_MS = 90 * 86_400_000.0
+"""Milliseconds without a trial after which an item counts half."""
 NEARLY = 0.98
 """The share of a mean that is nearly enough to be among the best heuristics."""
 
@@ -136,9 +140,9 @@ class Beside:
             "shown": [item.id for item in shown],
             "texts": [item.text for item in shown],
             "at_least": view.trials(settings),
-            "above": settings.heuristic_above,
-            "half_life": settings.recall_half_life_days * 86_400_000.0,
-            "z": settings.recall_z,
+            "above": HEURISTIC_ABOVE,
+            "half_life": HALF_LIFE_MS,
+            "z": STANDARD_ERRORS,
             "bounds": settings.z,
             "limit": MOST,
             "now": asked.now,
@@ -157,12 +161,11 @@ class Beside:
         Only those are looked at whose mean is nearly that of the last of the best before. Where
         there are fewer, another could be among the best, and more are.
         """
-        settings, kind = self._graph.settings, query["task_type"]
-        prior = settings.prior_successes, settings.prior_failures
-        whole, above = view.agents is None, settings.heuristic_above
+        kind = query["task_type"]
+        whole, above = view.agents is None, HEURISTIC_ABOVE
         mean = self._means.get(kind, above) if whole else above
         while True:
-            odds = least_odds(mean, prior, trials=query["at_least"])
+            odds = least_odds(mean, PRIOR, trials=query["at_least"])
             told = self._read(options, {**query, "odds": odds, "mean": mean})
             last = next((row["row"]["last"] for row in told.get("heuristics", ())), None)
             if last is not None or mean <= above:

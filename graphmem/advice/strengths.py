@@ -17,6 +17,7 @@ import pydantic
 
 from graphmem.errors import StoreError
 from graphmem.graph.graph import Graph, Transaction
+from graphmem.graph.rates import PRIOR
 from graphmem.ids import node_id
 from graphmem.models import Difference
 from graphmem.models.forecasts import PoolingStrengths
@@ -44,7 +45,7 @@ class Strengths:
     @property
     def prior(self) -> tuple[float, float]:
         """Successes and failures of the Beta prior of the overall rate."""
-        return self._graph.settings.prior_successes, self._graph.settings.prior_failures
+        return PRIOR
 
     def refit(self) -> PoolingStrengths:
         """Fit the strengths to the whole history now, store them, and return them.

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 LONGEST = 50_000_000
 """Most bytes of a hook's input."""
-PATIENCE = {"wait": 1.0, "connect_timeout": 3.0, "retry_seconds": 2.0}
-"""Most seconds that a prompt waits, for each of these settings."""
+PATIENCE = 2.0
+"""Most seconds that a prompt waits for another writer, or for a server."""
 
 for_program = click.argument("program", type=click.Choice(["claude-code"]))
 
@@ -179,8 +179,10 @@ def _memory(options: Options, *, asking: bool) -> Memory | None:
         _load_model_beside(settings.embedder)
     from graphmem.memory import Memory
 
-    less = {name: min(most, getattr(settings, name)) for name, most in PATIENCE.items()}
-    settings = settings.model_copy(update={"count_reads": False, **(less if asking else {})})
+    less: dict[str, Any] = {"count_reads": False}
+    if asking:
+        less["wait"] = min(PATIENCE, PATIENCE if settings.wait is None else settings.wait)
+    settings = settings.model_copy(update=less)
     memory = Memory.open(settings.url, namespace=settings.namespace, settings=settings)
     options.keep(memory)
     return None if asking and not memory.store.exists() else memory

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -24,9 +25,9 @@ class Graph:
     The memory keeps settings that shape learning (``KEPT``). Explicit settings go before kept ones,
     and these before defaults.
 
-    Procedures are called by name. ``$ns``, ``$now`` and the parameters of :attr:`Settings.bounds`
-    are filled in if a procedure takes them and the caller does not give them. Options after the
-    name choose the optional lines of a statement.
+    Procedures are called by name. ``$ns``, ``$now`` and ``$z`` are filled in if a procedure takes
+    them and the caller does not give them. Options after the name choose the optional lines of a
+    statement.
     """
 
     def __init__(self, store: Store, namespace: str, settings: Settings) -> None:
@@ -56,6 +57,13 @@ class Graph:
             self._look_after = time.monotonic() + LOOK_SECONDS
             for row in self.store.read(procedure("schema.namespace"), id=self.namespace_id):
                 self._adopt(row)
+                if row["removed"]:
+                    warnings.warn(
+                        f"namespace {self.ns!r} was written with other values of settings that "
+                        f"graphmem no longer has ({', '.join(row['removed'])}); the constants in "
+                        "their place hold for it now",
+                        stacklevel=2,
+                    )
 
     def _adopt(self, kept: Row) -> None:
         """Take over kept settings that were not given explicitly."""
@@ -64,7 +72,7 @@ class Graph:
             name: kept[name] for name in KEPT if kept.get(name) is not None and name not in own
         }
         self._settings = self.given.model_copy(update=update) if update else self.given
-        self._common: dict[str, Any] = {"ns": self.ns, **self._settings.bounds}
+        self._common: dict[str, Any] = {"ns": self.ns, "z": self._settings.z}
         self._known: dict[tuple[str, ...], tuple[Query, dict[str, Any], bool]] = {}
         self._settled = all(kept.get(name) is not None for name in KEPT)
 

@@ -11,6 +11,16 @@ from graphmem.store.port import Row
 Counts = tuple[int, int]
 """Trials and successes."""
 
+PRIOR = (1.0, 1.0)
+"""Successes and failures of the Beta prior of a mean (Laplace)."""
+ESTABLISHED_ABOVE, REFUTED_BELOW = 0.6, 0.4
+"""What is established has its lower bound above, what is refuted its upper bound below.
+
+``cypher/formulas.cypher`` has the same defaults.
+"""
+HEURISTIC_ABOVE = 0.5
+"""A heuristic, or an anti-pattern, is shown while its posterior mean is above."""
+
 
 def rates_of(
     reader: Reader, counts: Iterable[Counts], name: str = "rates.weigh", **params: Any

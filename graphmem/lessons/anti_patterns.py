@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from graphmem.graph.access import View
 from graphmem.graph.graph import Graph, Reader, Transaction
+from graphmem.graph.rates import HEURISTIC_ABOVE, PRIOR
 from graphmem.ids import from_millis
 from graphmem.lessons.merging import with_merged
 from graphmem.lessons.odds import least_odds
@@ -56,13 +57,12 @@ def warned(
         "untyped": untyped,
         "agents": view.agents,
         "at_least": view.failures(settings),
-        "above": settings.heuristic_above,
+        "above": HEURISTIC_ABOVE,
     }
     options: tuple[str, ...] = ()
     if alone and not graph.must_lock and _there(graph) <= COSTLY * uses:
-        prior = settings.prior_successes, settings.prior_failures
         query["odds"] = least_odds(
-            settings.heuristic_above, prior, successes=view.failures(settings), over=True
+            HEURISTIC_ABOVE, PRIOR, successes=view.failures(settings), over=True
         )
         query["texts"] = sorted(strategies.values())
         options = ("scanned",)

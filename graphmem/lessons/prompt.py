@@ -28,6 +28,7 @@ from graphmem.graph.access import EVERYTHING, View, read_view
 from graphmem.graph.arguments import check_function
 from graphmem.graph.graph import Graph
 from graphmem.graph.nearness import Expect, Expected, Near, Question, understood
+from graphmem.graph.rates import HEURISTIC_ABOVE, PRIOR
 from graphmem.lessons.general_rules import consolidation_id, general_rules_of
 from graphmem.lessons.merging import with_merged
 from graphmem.lessons.odds import NEARLY, ROUNDED, TYPES
@@ -201,13 +202,12 @@ class ContextWriter:
         blamed = _blamed(question, tried)
         for one in expected:
             won, trials = one.seen
-            if one.probability > settings.heuristic_above and trials >= view.trials(settings):
+            if one.probability > HEURISTIC_ABOVE and trials >= view.trials(settings):
                 good.append(one)
             elif one.usual and one.text not in blamed:
                 continue
             elif one.text in warned or (
-                one.probability <= settings.heuristic_above
-                and trials - won >= view.failures(settings)
+                one.probability <= HEURISTIC_ABOVE and trials - won >= view.failures(settings)
             ):
                 bad.append(one)
         good.sort(key=lambda one: (-one.lower, -one.probability, one.text))
@@ -261,7 +261,7 @@ class ContextWriter:
             LOOKED_AT,
             task_type=kind,
             at_least=view.trials(self._graph.settings),
-            above=self._graph.settings.heuristic_above,
+            above=HEURISTIC_ABOVE,
             agents=view.agents,
         )
 
@@ -300,7 +300,7 @@ class ContextWriter:
             "consolidation": consolidation_id(self._graph.ns),
             "at_least": view.trials(self._graph.settings),
             "at_least_failures": view.failures(self._graph.settings),
-            "above": self._graph.settings.heuristic_above,
+            "above": HEURISTIC_ABOVE,
             "most_rules": 2 * RULES,
             "most_mistakes": CARDS,
             "most_heuristics": LOOKED_AT,
@@ -403,16 +403,8 @@ class ContextWriter:
         return self._mean(row["supporting"], row["opposing"])
 
     def _mean(self, for_it: int, against: int) -> float:
-        a, b = self._prior.values()
+        a, b = PRIOR
         return (for_it + a) / (for_it + against + a + b)
-
-    @property
-    def _prior(self) -> dict[str, float]:
-        settings = self._graph.settings
-        return {
-            "prior_successes": settings.prior_successes,
-            "prior_failures": settings.prior_failures,
-        }
 
 
 def _blamed(question: Question, tried: Sequence[Row]) -> set[str]:

@@ -13,7 +13,7 @@ from graphmem.graph.access import EVERYTHING, View, read_view
 from graphmem.graph.arguments import check_flag, check_limit, checked_text
 from graphmem.graph.graph import Graph, Reader
 from graphmem.graph.lookup import task_ids
-from graphmem.graph.rates import rates_of
+from graphmem.graph.rates import HEURISTIC_ABOVE, rates_of
 from graphmem.ids import from_millis
 from graphmem.lessons.anti_patterns import SAMPLE, described
 from graphmem.lessons.merging import with_merged
@@ -58,8 +58,8 @@ class LessonReader:
         """Return what works for agents on types of tasks, the best lower bound first.
 
         A heuristic counts all outcomes of one strategy for one agent on one type of task. It is
-        shown from 3 trials on, while its confidence is over 0.5 (settings ``min_occurrences`` and
-        ``heuristic_above``). So a strategy that worked and then failed is no longer shown.
+        shown from 3 trials on, while its confidence is over 0.5 (the setting
+        ``min_occurrences``). So a strategy that worked and then failed is no longer shown.
 
         Args:
             task_type: only tasks of this type.
@@ -105,7 +105,7 @@ class LessonReader:
             "agents": view.agents,
             "task_type": checked_text("task_type", task_type),
             "at_least": view.trials(self._graph.settings),
-            "above": self._graph.settings.heuristic_above,
+            "above": HEURISTIC_ABOVE,
             "min_confidence": min_confidence,
         }
         if pooled:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from graphmem.graph.access import View
 from graphmem.graph.graph import Graph
+from graphmem.graph.rates import HEURISTIC_ABOVE
 from graphmem.ids import canonical_json, node_id
 from graphmem.levels.base import Search
 from graphmem.levels.entries import SEARCHED
@@ -125,7 +126,7 @@ def _others(graph: Graph, search: Search, asked: _Asked, kind: _Kind) -> Iterato
         params["types"] = asked.types
     if kind is _HEURISTICS:
         params["occurrences"] = asked.view.trials(graph.settings)
-        params["above"] = graph.settings.heuristic_above
+        params["above"] = HEURISTIC_ABOVE
     if asked.text is None and asked.tags is None:
         params["limit"] = asked.limit
     rows = [

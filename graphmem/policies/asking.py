@@ -17,7 +17,7 @@ from graphmem.graph.arguments import (
     checked_items,
 )
 from graphmem.graph.graph import Transaction
-from graphmem.graph.rates import rates_of
+from graphmem.graph.rates import PRIOR, rates_of
 from graphmem.ids import from_millis, to_millis
 from graphmem.models.fields import Input, Moment
 from graphmem.models.policies import Point, Policy, State
@@ -30,6 +30,8 @@ from graphmem.policies.streams import PolicyKey, StateKey
 from graphmem.store.port import Row
 
 Explore = Literal["ucb", "epsilon"]
+DECAY_RATE, DECAY_STRENGTH = 0.1, 0.5
+"""The exponent of the decay of values by days, and how much confidence slows it."""
 _OF_EDGES = ("linked", "strengthened", "weakened", "unlinked")
 """Kinds of events that change only an edge, not the policies at its ends."""
 
@@ -136,8 +138,8 @@ class Asking(PolicyBase):
             "state_id": place.id,
             "agent": agent,
             "at": when,
-            "rate": self._graph.settings.decay_rate,
-            "strength": self._graph.settings.decay_strength,
+            "rate": DECAY_RATE,
+            "strength": DECAY_STRENGTH,
             **more,
         }
         rows = self._graph.read(name, **given)
@@ -193,8 +195,7 @@ class Asking(PolicyBase):
         return [*tried, *untried]
 
     def _untried(self, key: PolicyKey) -> Policy:
-        settings = self._graph.settings
-        prior = settings.prior_successes / (settings.prior_successes + settings.prior_failures)
+        prior = PRIOR[0] / sum(PRIOR)
         return Policy(
             id=key.id,
             agent=key.agent,
@@ -228,9 +229,9 @@ class Asking(PolicyBase):
     ) -> Listed[Policy]:
         """Return all policies in a state, best first, with their values at a time as ``score``.
 
-        A value decays with the days since its last update, at ``decay_rate``, or more slowly if
-        confidence is high. The bonuses of its cycles (``memory.cycles``) and of ``pressure`` (for
-        each day of waiting) are added. Stored values do not change.
+        A value decays with the days since its last update, or more slowly if confidence is high.
+        The bonuses of its cycles (``memory.cycles``) and of ``pressure`` (for each day of waiting)
+        are added. Stored values do not change.
 
         Args:
             state: features or fingerprint.

@@ -40,6 +40,8 @@ MAX_LIMIT = 10_000
 MAX_READ = 1_000_000
 PAGE = 100
 """Events that a listener claims at a time."""
+LISTEN_SECONDS = 1.0
+"""Seconds between checks for writes of other processes."""
 PARKED = "parked"
 """The consumer of a group that keeps what its handlers gave up; nobody takes that over."""
 
@@ -105,8 +107,8 @@ class Events:
         An event is acknowledged when you ask for the next one. So each comes at least once, also
         after a crash or a restart; if you leave the loop at an event, it comes again. The position
         of the group is in the graph; a new group begins with the first event. Writes of this
-        process wake a listener at once; it looks for those of others every ``listen_seconds`` (a
-        setting). It ends with ``stop`` or the memory.
+        process wake a listener at once; it looks for those of others every second. It ends with
+        ``stop`` or the memory.
 
         Args:
             group: listeners of one group share the events; groups are independent.
@@ -139,7 +141,7 @@ class Events:
             consumer,
             wants,
             self._graph.bell.heard,
-            every=self._graph.given.listen_seconds,
+            every=LISTEN_SECONDS,
             idle=idle,
             follow=follow,
         )

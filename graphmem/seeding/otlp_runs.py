@@ -357,7 +357,7 @@ class _Trace:
         size = root.size + sum(one.size for one in acts)
         if size > self._home._most:
             raise ValidationError(
-                "record", None, f"takes {counted(size, 'byte')}; GRAPHMEM_MAX_RECORD is the limit"
+                "record", None, f"takes {counted(size, 'byte')}, over the limit of a record"
             )
 
     def _told(self, light: _Light) -> dict[str, Any]:

@@ -10,11 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, BinaryIO, NoReturn
 
-from graphmem.config import Settings
 from graphmem.errors import SeedingError, ValidationError
 
 BOM = b"\xef\xbb\xbf"
@@ -44,23 +43,18 @@ class DamagedError(SeedingError):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a file; each is a setting ``max_...``, and has its default."""
+    """The limits of a file."""
 
-    depth: int = Settings.model_fields["max_depth"].default
+    depth: int = 150
     """Levels of nested lists and objects in one record."""
-    text: int = Settings.model_fields["max_text"].default
+    text: int = 12_000_000
     """Bytes of one text."""
-    record: int = Settings.model_fields["max_record"].default
+    record: int = 16_000_000
     """Bytes of one record."""
-    file: int = Settings.model_fields["max_file"].default
+    file: int = 1_000_000_000
     """Bytes of a file, unpacked."""
-    ratio: int = Settings.model_fields["max_ratio"].default
+    ratio: int = 200
     """How many times its own size a packed file may become."""
-
-    @classmethod
-    def of(cls, settings: Settings) -> Limits:
-        """Return the limits of the settings."""
-        return cls(**{part.name: getattr(settings, f"max_{part.name}") for part in fields(cls)})
 
     def excess(self, record: bytes, *, depth: bool = True) -> str | None:
         """Return which limit a record breaks, if any; ``depth``: check the depth, too."""
@@ -83,36 +77,33 @@ class Limits:
     @property
     def too_deep(self) -> str:
         """The message for too many levels."""
-        return f"is nested too deeply, over {self.depth:,} levels; GRAPHMEM_MAX_DEPTH is the limit"
+        return f"is nested too deeply, over {self.depth:,} levels"
 
     @property
     def too_long(self) -> str:
         """The message for a record that is too long."""
-        return f"is longer than {self.record:,} bytes; GRAPHMEM_MAX_RECORD is the limit"
+        return f"is longer than {self.record:,} bytes, the limit of a record"
 
     @property
     def too_long_a_text(self) -> str:
         """The message for a text that is too long."""
-        return f"holds a text of over {self.text:,} bytes; GRAPHMEM_MAX_TEXT is the limit"
+        return f"holds a text of over {self.text:,} bytes, the limit of a text"
 
     @property
     def too_many(self) -> str:
         """The message for too many values."""
         most = self.record // BYTES_A_VALUE
-        return f"holds over {most:,} values; GRAPHMEM_MAX_RECORD, divided by 16, is the limit"
+        return f"holds over {most:,} values, the limit of a record"
 
     @property
     def too_large_a_file(self) -> str:
         """The message for a file that is too large."""
-        return f"is larger than {self.file:,} bytes; GRAPHMEM_MAX_FILE is the limit"
+        return f"is larger than {self.file:,} bytes, the limit of a file; split it"
 
     @property
     def too_packed(self) -> str:
         """The message for a packed file that becomes too large."""
-        return (
-            f"unpacks to over {self.ratio:,} times its size; GRAPHMEM_MAX_RATIO is the limit "
-            "(or unpack it first)"
-        )
+        return f"unpacks to over {self.ratio:,} times its size; unpack it first"
 
 
 def lines(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, bytes | ValidationError]]:

@@ -134,7 +134,7 @@ def seed(
     if agent is not None:  # the same check as in an episode, before anything is read
         agent = Episode(task="-", strategy="-", success=True, agent=agent).agent
     settings = Graph(memory.store, memory.namespace, memory.settings).settings
-    limits = limits or Limits.of(settings)
+    limits = limits or Limits()
     joined = None
     if outcomes is not None:
         joined = Outcomes.of(str(outcomes) if isinstance(outcomes, Path) else outcomes, limits)

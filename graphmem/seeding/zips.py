@@ -141,9 +141,7 @@ class Members:
         sizes = [tail[at.end() + 8 :][:4] for at in re.finditer(_END, tail)]
         sizes += [tail[at.end() + 36 :][:8] for at in re.finditer(_END_64, tail)]
         if any(size != _ELSEWHERE and int.from_bytes(size, "little") > most for size in sizes):
-            raise SeedingError(
-                f"has a directory of over {most:,} bytes; half of GRAPHMEM_MAX_RECORD is the limit"
-            )
+            raise SeedingError(f"has a directory of over {most:,} bytes; split it")
 
     def _zstd(self, info: zipfile.ZipInfo) -> Any:
         """Return the unpacked content of a member that zstd packed."""

@@ -69,6 +69,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+WAIT = 5.0
+"""Seconds to wait for another writer, unless the setting ``wait`` says otherwise."""
+LEASE_IDLE = 0.2
+"""Seconds after its last write when a process gives the lease back.
+
+If others wait, this long after it got the lease.
+"""
+SNAPSHOT_SECONDS = 5.0
+"""A reader beside a writer takes a new snapshot after this many seconds."""
+
 kglite.set_query_warning_policy("silent")  # it warns of labels without nodes
 
 
@@ -131,6 +141,7 @@ class EmbeddedStore:
     def __init__(self, folder: Path | None, settings: Settings) -> None:
         self.folder = folder.expanduser().absolute() if folder else None
         self._settings = settings
+        self._wait = WAIT if settings.wait is None else settings.wait
         self._lease: Lease[Writer] = _leases.of(self.folder)
         self._writer: Writer | None = None
         self._reader: Reader | None = None
@@ -406,7 +417,7 @@ class EmbeddedStore:
         writer = self._writer
         if writer is not None and writer.held:
             return writer
-        wait = self._settings.wait if wait is None else wait
+        wait = self._wait if wait is None else wait
         return self._own(self._lease.take(self, self._open_writer, wait, self._check_waiting))
 
     def _check_waiting(self) -> None:
@@ -447,7 +458,7 @@ class EmbeddedStore:
         if scratch:  # where the system lets us: a killed process leaves nothing then
             shutil.rmtree(scratch.name, ignore_errors=True)
         with translated(path=path):
-            idle = self._settings.lease_idle / 1000
+            idle = LEASE_IDLE
             return Writer(
                 folder, session, scratch, durable=durable == "full", idle=idle, began=began
             )
@@ -463,7 +474,7 @@ class EmbeddedStore:
             writer = self._lease.join(self)
             if writer is not None:
                 self._own(writer)
-        seconds = self._settings.snapshot_seconds
+        seconds = SNAPSHOT_SECONDS
         if writer is not None and writer.readable(seconds):
             return writer
         with self._reading:
@@ -485,7 +496,7 @@ class EmbeddedStore:
             same = signature_of(folder) == reader.signature
             if same:
                 reader.at = time.monotonic()
-            if same or time.monotonic() - reader.at < self._settings.snapshot_seconds:
+            if same or time.monotonic() - reader.at < SNAPSHOT_SECONDS:
                 return reader
         self._drop_reader()
         reader = Reader(folder)

@@ -57,6 +57,10 @@ T = TypeVar("T")
 
 ENGINE = "neo4j"
 SYSTEM = "system"
+RETRY_SECONDS = 30.0
+"""Seconds for which a call tries again, unless the setting ``wait`` says otherwise."""
+CONNECT_TIMEOUT = 10.0
+"""Most seconds to wait for a connection."""
 GRACE = 15.0
 """Seconds that an attempt gets beyond those for connecting, however late in a call it begins: a
 server that has just started needs some to plan a statement."""
@@ -90,8 +94,8 @@ class _Transaction:
 class Neo4jStore:
     """A graph on a Neo4j server, a cluster or Aura.
 
-    Transactions are repeated, if that can help, until ``retry_seconds`` after the call. This class
-    does it, not the driver, because the driver's time begins at the first error and its pauses grow
+    Transactions are repeated, if that can help, for ``wait`` seconds (a setting). This class does
+    it, not the driver, because the driver's time begins at the first error and its pauses grow
     to many seconds. The driver says which errors to repeat; it also chooses the member of a
     cluster, and a reader for reads. Bookmarks chain transactions, so that later reads see earlier
     writes.
@@ -114,14 +118,14 @@ class Neo4jStore:
                 f"no password for {self.url}; set GRAPHMEM_PASSWORD (and GRAPHMEM_USER)"
             )
         self._database = settings.database
-        self._impersonated = settings.impersonated_user
         self._closed = False
         self._pid = os.getpid()
         self._calls = threading.Condition()
         self._running: Counter[int] = Counter()
         """Calls by thread."""
-        self._retry_seconds = settings.retry_seconds
-        self._grace = settings.connect_timeout + GRACE
+        self._retry_seconds = RETRY_SECONDS if settings.wait is None else settings.wait
+        connecting = min(CONNECT_TIMEOUT, max(self._retry_seconds, 1.0))
+        self._grace = connecting + GRACE
         self._shared = threading.local()
         self._schema: int | None = None
         self._looked = False
@@ -134,8 +138,8 @@ class Neo4jStore:
             self._driver = neo4j.GraphDatabase.driver(
                 address,
                 auth=(user, secret),
-                connection_timeout=settings.connect_timeout,
-                connection_acquisition_timeout=settings.connect_timeout + 5,
+                connection_timeout=connecting,
+                connection_acquisition_timeout=connecting + 5,
                 max_transaction_retry_time=0,
                 initial_retry_delay=0,
                 notifications_min_severity="OFF",
@@ -299,7 +303,6 @@ class Neo4jStore:
                 bound,
                 routing,
                 self._database,
-                impersonated_user_=self._impersonated,
                 bookmark_manager_=self._bookmarks,
                 result_transformer_=take,
             )
@@ -439,7 +442,6 @@ class Neo4jStore:
             translated(self.url, self._query),
             self._driver.session(
                 database=database or self._database,
-                impersonated_user=self._impersonated,
                 default_access_mode=access,
                 bookmark_manager=self._bookmarks,
             ) as session,

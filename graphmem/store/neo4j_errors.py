@@ -122,8 +122,6 @@ def _refusal(url: str, code: str, said: str) -> GraphMemError | None:
     """Return our error for a request that the server always refuses."""
     if code == "DatabaseNotFound":
         return SettingsError(f"{said}; check GRAPHMEM_DATABASE")
-    if said.startswith("Impersonation"):
-        return SettingsError(f"{said.rstrip('.')}; check GRAPHMEM_IMPERSONATED_USER")
     if code == "WriteOnReadOnlyAccessDatabase":
         return StorageError(
             f"{url} lets nobody write to this database; a search writes, too, where texts are not "

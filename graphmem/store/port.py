@@ -53,7 +53,7 @@ class Limits:
 
     seconds: float
     rows: int
-    megabytes: int
+    megabytes: int = 1024
     """Memory, beyond that of the graph; a server has its own limit."""
 
     def too_long(self) -> QueryError:
@@ -66,8 +66,7 @@ class Limits:
     def too_large(self) -> QueryError:
         """Return the error for a query that ran out of memory."""
         return QueryError(
-            f"the query needed more than {self.megabytes} MB of memory and was stopped; narrow "
-            "it, or raise the setting query_megabytes (GRAPHMEM_QUERY_MEGABYTES)"
+            f"the query needed more than {self.megabytes} MB of memory and was stopped; narrow it"
         )
 
 

@@ -61,7 +61,7 @@ class Exchange:
 
     def __init__(self, graph: Graph, learner: Learner) -> None:
         self._graph = graph
-        self._limits = Limits.of(graph.given)
+        self._limits = Limits()
         self._learner = learner
 
     def import_(

@@ -15,12 +15,10 @@ from tests.faults.sharer import Sharer
 EACH = 500
 PROCESSES = 4
 ROUNDS = 4
-KEPT = "600000"
-"""Milliseconds: longer than all of this takes, so that the lease is never given back."""
 
 
-def _surroundings(folder: Path, **more: str) -> dict[str, str]:
-    return environment(str(folder), "default", Settings(), GRAPHMEM_EMBEDDER="hashing", **more)
+def _surroundings(folder: Path) -> dict[str, str]:
+    return environment(str(folder), "default", Settings(), GRAPHMEM_EMBEDDER="hashing")
 
 
 def _ended(sharers: Sequence[Sharer]) -> None:
@@ -28,8 +26,8 @@ def _ended(sharers: Sequence[Sharer]) -> None:
         raise RuntimeError("a process failed")
 
 
-def _alone(folder: Path, count: int, **more: str) -> list[float]:
-    sharer = Sharer(_surroundings(folder, **more), "alone", count)
+def _alone(folder: Path, count: int, *more: str) -> list[float]:
+    sharer = Sharer(_surroundings(folder), "alone", count, *more)
     sharer.begin()
     _ended([sharer])
     return sharer.took[count // 10 :]
@@ -41,7 +39,7 @@ def writers_folder(folder: Path, scale: float) -> list[Result]:
     kept: list[float] = []
     given: list[float] = []
     for number in range(ROUNDS):  # in turn, for machines differ from minute to minute
-        kept += _alone(folder / f"kept-{number}", each, GRAPHMEM_LEASE_IDLE=KEPT)
+        kept += _alone(folder / f"kept-{number}", each, "keeping")
         given += _alone(folder / f"given-{number}", each)
     one = _timed(folder / "one", ["one"], each * PROCESSES)[1]
     sharers, many = _timed(folder / "many", [f"p{n}" for n in range(PROCESSES)], each)

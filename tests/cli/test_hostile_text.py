@@ -322,8 +322,7 @@ def test_no_command_tells_the_password_of_a_url(
 ) -> None:
     given = url.format(SECRET)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("GRAPHMEM_CONNECT_TIMEOUT", "0.1")
-    monkeypatch.setenv("GRAPHMEM_RETRY_SECONDS", "0")
+    monkeypatch.setenv("GRAPHMEM_WAIT", "0")
     commands = (("--debug", "stats"), ("--json", "doctor"), ("config",), ("--json", "config"))
     for command in (*commands, ("doctor",), ("init",)):
         assert SECRET not in "".join(told("--url", given, *command))

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from graphmem import Memory, Settings, fingerprint
+from graphmem import Memory, fingerprint
 from graphmem.models import Event
 from tests.cli.running import good, run, start
 
@@ -506,8 +506,11 @@ def test_where_there_is_no_memory_asking_makes_none(url: str) -> None:
     assert not Path(url).exists()
 
 
-def test_beside_a_writer_they_show_a_snapshot(learned: str) -> None:
-    with Memory.open(learned, settings=Settings(lease_idle=600_000)) as memory:
+def test_beside_a_writer_they_show_a_snapshot(
+    learned: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graphmem.store.embedded.LEASE_IDLE", 600.0)
+    with Memory.open(learned) as memory:
         memory.policies.observe(DEPLOY, "run", True)
         for command in (("policies", "list"), ("policies", "show", "task=x"), ("events", "tail")):
             done = run("--url", learned, *command)

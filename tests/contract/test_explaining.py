@@ -391,11 +391,6 @@ class TestTurns:
         assert after.why.lower == pytest.approx(better.lower)
         assert [turn.direction for turn in after.what_would_change] == ["against"]
 
-    def test_a_threshold_that_cannot_be_reached_is_not_told(self, opened: Opener) -> None:
-        memory = opened(established_above=1.0, refuted_below=0.0)
-        attempts(memory, "ask", 3)
-        assert memory.explain("ask").what_would_change == ()
-
 
 class TestScopes:
     def test_an_agent_sees_only_what_it_may_read(self, memory: Memory) -> None:

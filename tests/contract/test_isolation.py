@@ -337,8 +337,8 @@ NAMES = adhoc(
     "n:Policy OR n:Entry) RETURN n.id AS id, n.text AS text",
     "read",
 )
-LOOSE = {"min_occurrences": 1, "heuristic_above": 0.0, "anti_pattern_failures": 1}
-"""Settings with which every lesson is shown."""
+LOOSE = {"min_occurrences": 1, "anti_pattern_failures": 1}
+"""Settings with which a lesson is shown from its first trial on."""
 
 
 def seen(memory: Memory, names: Asked) -> dict[str, Any]:

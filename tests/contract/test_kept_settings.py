@@ -17,18 +17,15 @@ from tests.contract.teaching import attempts
 OTHER: dict[str, Any] = {
     "success_threshold": 0.8,
     "z": 1.0,
-    "prior_successes": 3.0,
-    "established_above": 0.3,
     "alpha": 0.5,
-    "decay_rate": 0.3,
     "min_occurrences": 1,
-    "heuristic_above": 0.2,
     "anti_pattern_failures": 1,
 }
 
 
 def kept(memory: Memory) -> dict[str, Any]:
     [row] = memory.query("schema.namespace", id=node_id(memory.namespace, "Namespace"))
+    assert row.pop("removed") == []
     return row
 
 
@@ -90,6 +87,18 @@ def test_a_memory_from_before_keeps_them_from_its_next_write(opened: Opener) -> 
     assert later.verify().ok
     later.learn("another task", "plan", success=True, source_key="another")
     assert kept(later) == {name: getattr(Settings(), name) for name in KEPT}
+
+
+def test_a_memory_with_settings_of_an_earlier_version_opens_with_a_warning(
+    opened: Opener,
+) -> None:
+    first = opened()
+    attempts(first, "plan", 3)
+    usual = first.strategies()
+    earlier = "MATCH (n:Namespace {id: $id}) SET n.prior_successes = 3.0, n.decay_rate = 0.1"
+    first.store.write(adhoc(earlier, "write"), id=node_id(first.namespace, "Namespace"))
+    with pytest.warns(UserWarning, match=r"no longer has \(prior_successes\)"):
+        assert opened().strategies() == usual
 
 
 def test_another_half_life_is_still_refused(opened: Opener) -> None:

@@ -111,14 +111,15 @@ class TestHeuristics:
         }
 
     def test_three_late_successes_do_not_outweigh_97_failures(
-        self, memory: Memory, opened: Opener
+        self, memory: Memory, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         memory.learn_many(
             {"task": "deploy", "strategy": "hope", "success": n >= 97, "ended_at": day(n)}
             for n in range(100)
         )
         assert memory.lessons.heuristics() == []  # nothing to recommend, and nothing established
-        [found] = opened(heuristic_above=0.0).lessons.heuristics()
+        monkeypatch.setattr("graphmem.lessons.reading.HEURISTIC_ABOVE", 0.0)
+        [found] = memory.lessons.heuristics()
         assert (found.successes, found.trials) == (3, 100)
         assert found.confidence == pytest.approx(4 / 102)
         assert found.status == "refuted"

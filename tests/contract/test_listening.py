@@ -23,8 +23,8 @@ LEVEL = "task:t:work"
 
 
 @pytest.fixture
-def memory(opened: Opener) -> Memory:
-    memory = opened(listen_seconds=30.0)
+def memory(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> Memory:
+    monkeypatch.setattr("graphmem.policies.events.LISTEN_SECONDS", 30.0)
     memory.levels.put(LEVEL)
     return memory
 

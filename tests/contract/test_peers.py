@@ -12,8 +12,9 @@ import pytest
 
 from graphmem import Memory, fingerprint
 from graphmem.errors import ValidationError
+from graphmem.policies import asking
 from graphmem.store.queries import _Shared, catalog
-from tests.conftest import SHARED, Opener
+from tests.conftest import SHARED
 
 VECTORS = SHARED / "vectors" / "peers.json"
 STATE = {"task": "deploy"}
@@ -172,12 +173,13 @@ def test_decayed_values_are_the_peers(memory: Memory) -> None:
         assert found == pytest.approx(case["expect"], rel=case["rel_tol"]), case
 
 
-def test_policies_decay_as_the_peers_did(opened: Opener) -> None:
+def test_policies_decay_as_the_peers_did(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     """The cases whose confidence a policy can have: none, or one neutral signal."""
     cases = [c for c in vectors()["decay_score"]["cases"] if c["confidence"] in (None, 0.5)]
     assert len(cases) == 6
     for number, case in enumerate(cases):
-        memory = opened(decay_rate=case["decay_rate"], decay_strength=case["s"])
+        monkeypatch.setattr(asking, "DECAY_RATE", case["decay_rate"])
+        monkeypatch.setattr(asking, "DECAY_STRENGTH", case["s"])
         state = {"case": number}
         memory.policies.update(state, "a", case["base"], terminal=True, alpha=1.0, at=NOON)
         if case["confidence"] is not None:
@@ -186,7 +188,6 @@ def test_policies_decay_as_the_peers_did(opened: Opener) -> None:
         [policy] = memory.policies.values(state, at=at)
         assert policy.score == pytest.approx(case["expect"], rel=case["rel_tol"])
         assert policy.q == case["base"]
-        memory.close()
 
 
 def test_cycles_and_waiting_add_what_they_added_to_the_peers(memory: Memory) -> None:

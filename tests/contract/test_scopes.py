@@ -397,9 +397,7 @@ def compare(memory: Memory, model: Model) -> None:
 
 def follow(opened: Opener, operations: list[tuple[str, str, Any]], every: int) -> None:
     """Do one thing after another, and look after every so many of them, and at the end."""
-    memory = opened(
-        f"scopes-{uuid4().hex}", min_occurrences=1, heuristic_above=0.0, anti_pattern_failures=1
-    )
+    memory = opened(f"scopes-{uuid4().hex}", min_occurrences=1, anti_pattern_failures=1)
     model = Model()
     for place, operation in enumerate(operations, 1):
         act(memory, model, *operation)

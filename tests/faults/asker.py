@@ -17,9 +17,7 @@ from tests.faults.hostile import LARGE, SLOW
 
 def main(names: list[str]) -> None:
     """Ask each of these, for at most a second and 256 MB."""
-    with Memory.open(
-        "memory:", settings=Settings(query_seconds=1.0, query_megabytes=256)
-    ) as memory:
+    with Memory.open("memory:", settings=Settings(query_seconds=1.0)) as memory:
         memory.learn_many(
             [
                 {

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from graphmem import Episode, Memory, Settings, Step
+from graphmem.store import embedded
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BATCH = 20
@@ -86,8 +87,6 @@ class Learner:
     """The process, seen from the test."""
 
     def __init__(self, environment: dict[str, str], first: int, last: int, *more: str) -> None:
-        if "hold" in more:
-            environment = {"GRAPHMEM_LEASE_IDLE": "600000", **environment}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.faults.learner", str(first), str(last), *more],
             cwd=REPOSITORY,
@@ -152,6 +151,8 @@ def learning(environment: dict[str, str], first: int, last: int, *more: str) -> 
 
 def main() -> None:
     first, last = int(sys.argv[1]), int(sys.argv[2])
+    if "hold" in sys.argv:
+        embedded.LEASE_IDLE = 600.0
     with Memory.open() as memory:
         print("ready", flush=True)
         for number in range(first, last):

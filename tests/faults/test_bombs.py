@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from graphmem import Memory, Settings
+from graphmem import Memory
 from graphmem.errors import SeedingError
 from graphmem.seeding import seed, sources
 from graphmem.seeding.reading import Limits
@@ -136,15 +136,20 @@ SEEDING = """
 import sys
 from graphmem import Memory
 from graphmem.seeding import seed, sources
+from graphmem.seeding.reading import Limits
+limits = Limits(file=10**11, ratio=10**5)  # so that the other limits are what holds
 with Memory.open("memory:") as memory:
     for path in sys.argv[1:]:
-        report = seed(memory, sources([path]))
+        report = seed(memory, sources([path]), limits=limits)
         print(report.created, report.refused)
 """
 IMPORTING = """
 import sys
 from graphmem import Memory
 from graphmem.errors import GraphMemError
+from graphmem.seeding.reading import Limits
+from graphmem.upkeep import exchange
+exchange.Limits = lambda: Limits(file=10**11, ratio=10**5)
 with Memory.open("memory:") as memory:
     for path in sys.argv[2:]:
         try:
@@ -170,11 +175,7 @@ def test_json_in_texts_of_a_trace_takes_no_more_either(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", HEADS)
-def test_no_log_takes_more_memory_than_it_may(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GRAPHMEM_MAX_RATIO", "100000")  # so that the other limits are what holds
-    monkeypatch.setenv("GRAPHMEM_MAX_FILE", "100000000000")
+def test_no_log_takes_more_memory_than_it_may(name: str, tmp_path: Path) -> None:
     paths = bombs(tmp_path, name)
     megabytes, lines = peak(SEEDING, *paths)
     assert len(lines) == len(paths)
@@ -183,11 +184,7 @@ def test_no_log_takes_more_memory_than_it_may(
 
 
 @pytest.mark.parametrize("name", ["sentinel", "beside", "jsonl"])
-def test_no_import_takes_more_memory_than_it_may(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GRAPHMEM_MAX_RATIO", "100000")
-    monkeypatch.setenv("GRAPHMEM_MAX_FILE", "100000000000")
+def test_no_import_takes_more_memory_than_it_may(name: str, tmp_path: Path) -> None:
     paths = bombs(tmp_path, name)
     format_name = "jsonl" if name == "jsonl" else "sentinel"
     megabytes, lines = peak(IMPORTING, format_name, *paths)
@@ -196,11 +193,7 @@ def test_no_import_takes_more_memory_than_it_may(
     assert megabytes < MOST
 
 
-def test_a_log_of_trials_without_an_end_takes_no_more_either(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GRAPHMEM_MAX_RATIO", "100000")
-    monkeypatch.setenv("GRAPHMEM_MAX_FILE", "100000000000")
+def test_a_log_of_trials_without_an_end_takes_no_more_either(tmp_path: Path) -> None:
     head = b"BEGIN TRIAL 1\n----- BEGIN CORRECT AGENTS -----\nQuestion: what?\n"
     units = (
         *(b"a", b"Thought 1: a\nAction 1: b[c]\n", b"\nQuestion: x\nCorrect answer: y\n"),
@@ -232,8 +225,8 @@ def test_a_record_over_a_limit_is_reported_and_the_others_are_learned(tmp_path: 
         report = seed(memory, sources([str(log)]), limits=limits)
     assert (report.created, report.refused) == (2, 4)
     reasons = {item.record: item.reason for item in report.refusals}
-    for number, setting in ((2, "DEPTH"), (3, "TEXT"), (4, "RECORD"), (5, "RECORD, divided by 16")):
-        assert f"GRAPHMEM_MAX_{setting}" in reasons[number]
+    for number, limit in ((2, "levels"), (3, "a text"), (4, "a record"), (5, "values")):
+        assert limit in reasons[number]
 
 
 @pytest.mark.parametrize("name", HEADS)
@@ -241,21 +234,27 @@ def test_a_file_that_becomes_too_large_ends_there(name: str, tmp_path: Path) -> 
     head, tail = HEADS[name]
     path = bomb(tmp_path / "log.json.gz", head, _BODIES["spaces"], tail)
     with Memory.open("memory:") as memory:
-        for limits, setting in ((Limits(file=1_000_000), "FILE"), (Limits(ratio=20), "RATIO")):
+        for limits, limit in (
+            (Limits(file=1_000_000), "of a file"),
+            (Limits(ratio=20), "its size"),
+        ):
             report = seed(memory, sources([str(path)]), limits=limits)
             assert report.created == 0 or name == "beside"
-            assert f"GRAPHMEM_MAX_{setting}" in report.refusals[-1].reason
+            assert limit in report.refusals[-1].reason
 
 
 @pytest.mark.parametrize("format_name", ["sentinel", "jsonl"])
-def test_an_import_over_a_limit_imports_nothing(tmp_path: Path, format_name: str) -> None:
+def test_an_import_over_a_limit_imports_nothing(
+    tmp_path: Path, format_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     head, tail = HEADS[format_name]
     good = [head + b"1" + tail] if format_name == "jsonl" else []
     path = packed(tmp_path / "in.json.gz", [*good, head, b'"', b"x" * 20_000, b'"', tail])
-    for limit in ("max_text", "max_record", "max_file"):
-        settings = Settings(**{limit: 10_000})
-        with Memory.open("memory:", settings=settings) as memory:
-            with pytest.raises(SeedingError, match=f"{limit.upper()}.*nothing was imported"):
+    for limit in ("text", "record", "file"):
+        limits = Limits(**{limit: 10_000})
+        monkeypatch.setattr("graphmem.upkeep.exchange.Limits", lambda limits=limits: limits)
+        with Memory.open("memory:") as memory:
+            with pytest.raises(SeedingError, match=f"of a {limit}.*nothing was imported"):
                 memory.upkeep.import_(path, format_name)  # type: ignore[arg-type]
             assert memory.stats().episodes == 0
 

@@ -110,7 +110,7 @@ def test_who_lost_a_race_needs_one_more_attempt_only(
 @pytest.fixture
 def impatient(neo4j: Found) -> Iterator[Memory]:
     """A memory on the server, for only there can a writer be overtaken."""
-    settings = Settings(user=neo4j.user, password=neo4j.password, retry_seconds=0.01)
+    settings = Settings(user=neo4j.user, password=neo4j.password, wait=0.01)
     with Memory.open(neo4j.uri, namespace=f"test-{uuid4().hex}", settings=settings) as memory:
         yield memory
 
@@ -263,10 +263,12 @@ def test_a_writer_gets_in_at_once_when_the_other_was_killed(folder: str) -> None
         assert memory.verify().ok
 
 
-def test_a_reader_beside_a_writing_process_sees_what_was_acknowledged(folder: str) -> None:
-    settings = Settings(snapshot_seconds=0)
+def test_a_reader_beside_a_writing_process_sees_what_was_acknowledged(
+    folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graphmem.store.embedded.SNAPSHOT_SECONDS", 0.0)
     with learning(environment(folder, "default", Settings()), 0, 5, "hold") as writer:
-        with Memory.open(folder, settings=settings) as reader:
+        with Memory.open(folder) as reader:
             for line in writer.lines():
                 if line == "done":
                     break
@@ -281,11 +283,11 @@ def test_a_reader_beside_a_writing_process_sees_what_was_acknowledged(folder: st
             assert reader.verify().ok
 
 
-def test_a_snapshot_says_its_true_age(folder: str) -> None:
-    settings = Settings(snapshot_seconds=60)
+def test_a_snapshot_says_its_true_age(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphmem.store.embedded.SNAPSHOT_SECONDS", 60.0)
     with learning(environment(folder, "default", Settings()), 0, 1, "hold") as writer:
         writer.wait_for("done")
-        with Memory.open(folder, settings=settings) as reader:
+        with Memory.open(folder) as reader:
             reader.stats()
             time.sleep(0.3)
             age = reader.stats().snapshot_age

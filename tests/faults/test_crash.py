@@ -128,7 +128,7 @@ def own_server(killable: Neo4jServer) -> Neo4jServer:
 @pytest.mark.slow
 def test_those_who_come_first_to_a_new_server_all_find_its_schema(own_server: Neo4jServer) -> None:
     """All create the same constraints and indexes at once; what another created is there."""
-    settings = Settings(user=own_server.user, password=own_server.password, retry_seconds=0.1)
+    settings = Settings(user=own_server.user, password=own_server.password, wait=0.1)
     with contextlib.ExitStack() as stack, ThreadPoolExecutor(3) as pool:
         memories = [
             stack.enter_context(Memory.open(own_server.uri, settings=settings)) for _ in range(3)
@@ -154,9 +154,7 @@ def learn_on(memory: Memory, acknowledged: set[int]) -> None:
 @pytest.mark.neo4j
 @pytest.mark.slow
 def test_a_killed_server_loses_nothing_that_was_acknowledged(own_server: Neo4jServer) -> None:
-    settings = Settings(
-        user=own_server.user, password=own_server.password, retry_seconds=1, connect_timeout=10
-    )
+    settings = Settings(user=own_server.user, password=own_server.password, wait=1)
     with Memory.open(own_server.uri, namespace="undisturbed", settings=settings) as memory:
         for number in range(BATCHES):
             memory.learn_many(batch(number))

@@ -52,7 +52,7 @@ def test_a_writer_does_not_wait_for_a_lock_without_end(
         for key in ("new", "known"):  # the server makes its plans
             memory.learn("a task", "ask", success=True, source_key=key)
     monkeypatch.setattr(store, "GRACE", 1.0)
-    settings = patient.model_copy(update={"retry_seconds": 1.0, "connect_timeout": 3.0})
+    settings = patient.model_copy(update={"wait": 1.0})
     with (
         Memory.open(neo4j.uri, namespace=namespace, settings=patient) as other,
         Memory.open(neo4j.uri, namespace=namespace, settings=settings) as memory,

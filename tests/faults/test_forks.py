@@ -51,8 +51,10 @@ or had a child of its own."""
 ENDS = f"""
 import gc, os, subprocess, sys
 from graphmem import Memory, Settings
+from graphmem.store import embedded
 
 # Without a timer for counts of reads, which would keep the memory alive in the child.
+embedded.LEASE_IDLE = 600.0
 memory = Memory.open(settings=Settings(embedder="hashing", count_reads=False))
 {{before}}
 for ending in {ENDINGS!r}:
@@ -85,7 +87,7 @@ print(subprocess.run(third, capture_output=True, text=True).stdout)
 memory.learn("a task", "after", success=True)
 print(len(memory.recall("a task").items), memory.stats().episodes)
 """
-    surroundings = environment(folder, "default", Settings(), GRAPHMEM_LEASE_IDLE="600000")
+    surroundings = environment(folder, "default", Settings())
     assert run(ENDS.format(before=before, after=after), surroundings) == ["LockedError", "2 2"]
     with Memory.open(folder) as memory:
         assert {row.text for row in memory.strategies()} == {"before", "after"}
@@ -146,9 +148,11 @@ def test_a_child_does_not_keep_the_lease_of_a_killed_parent(folder: str) -> None
 AT_ANY_MOMENT = """
 import faulthandler, os, sys, tempfile, threading, time
 from graphmem import Memory, Settings
+from graphmem.store import embedded
 from graphmem.errors import ForkedError, LockedError, StoreError
 
-settings = Settings(wait=30, embedder="hashing", lease_idle=600_000)
+embedded.LEASE_IDLE = 600.0
+settings = Settings(wait=30, embedder="hashing")
 memory = Memory.open("{folder}", settings=settings)
 memory.learn("a task", "a strategy", success=True)
 held = Memory.open(settings=settings)  # another process writes it

@@ -159,7 +159,7 @@ MOST = {"rows", "subquery", "shortest", "loops", "text doubled", "rows of long t
 @pytest.fixture
 def crowd(opened: Opener) -> Memory:
     """A memory with enough nodes to be slow with, and strict limits."""
-    memory = opened(query_seconds=1.0, query_megabytes=256)
+    memory = opened(query_seconds=1.0)
     memory.learn_many(
         [
             {"task": f"task {n % 20}", "strategy": [f"way {n % 7}", f"turn {n}"], "success": True}

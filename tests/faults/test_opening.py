@@ -23,7 +23,11 @@ from tests.faults.sharer import learn
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the lease is held until closing there")
 
-FRESH = Settings(snapshot_seconds=0)
+
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader takes a new snapshot as soon as another process wrote."""
+    monkeypatch.setattr("graphmem.store.embedded.SNAPSHOT_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -43,7 +47,7 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def learn_elsewhere(folder: str) -> None:
     command = [sys.executable, "-m", "graphmem", "learn", "task 1", "elsewhere", "--success"]
     subprocess.run(
-        command, env=environment(folder, "default", FRESH), check=True, capture_output=True
+        command, env=environment(folder, "default", Settings()), check=True, capture_output=True
     )
 
 
@@ -52,7 +56,7 @@ def test_a_graph_is_loaded_to_read_and_once_to_write(folder: str, loads: list[st
     with Memory.open(folder) as memory:
         memory.learn_many(batch(0))
     loads.clear()
-    with Memory.open(folder, settings=FRESH) as memory, Memory.open(folder) as same:
+    with Memory.open(folder) as memory, Memory.open(folder) as same:
         assert memory.stats().episodes == BATCH
         assert not memory.store.writing
         assert len(loads) == 1
@@ -92,12 +96,12 @@ def test_who_reads_beside_others_holds_up_nobody(
     folder: str, holder: Learner, loads: list[str]
 ) -> None:
     """A process that has the folder open, even if it only reads, keeps the lease to be had."""
-    with Memory.open(folder, settings=FRESH) as memory:
+    with Memory.open(folder) as memory:
         assert memory.stats().snapshot_age is not None  # the other one writes
     holder.let_go()
     assert holder.finish() == 0
     loads.clear()
-    with Memory.open(folder, settings=FRESH) as memory:
+    with Memory.open(folder) as memory:
         assert memory.stats().episodes == BATCH
         assert learn(Memory.open(folder), "own", 0).created
         learn_elsewhere(folder)
@@ -107,7 +111,7 @@ def test_who_reads_beside_others_holds_up_nobody(
 def test_what_a_killed_process_left_in_the_log_is_read_once(
     folder: str, tmp_path: Path, loads: list[str]
 ) -> None:
-    with learning(environment(folder, "default", FRESH), 0, 8, "hold") as learner:
+    with learning(environment(folder, "default", Settings()), 0, 8, "hold") as learner:
         learner.wait_for("done")
     assert (Path(folder) / LOG).stat().st_size > LOG_HEADER
     with Memory.open(folder) as memory:
@@ -131,19 +135,19 @@ def test_who_only_reads_a_log_does_not_write_a_large_graph_file(
     monkeypatch.setattr(embedded_files, "_QUICK", 0)
     with Memory.open(folder) as memory:
         memory.learn_many(batch(0))
-    with learning(environment(folder, "default", FRESH), 1, 2, "hold") as learner:
+    with learning(environment(folder, "default", Settings()), 1, 2, "hold") as learner:
         learner.wait_for("done")
     graph, log = Path(folder) / GRAPH, Path(folder) / LOG
     before = graph.stat()
     for _ in range(2):
-        with Memory.open(folder, settings=FRESH) as memory:
+        with Memory.open(folder) as memory:
             assert memory.stats().episodes == 2 * BATCH
         assert (graph.stat().st_ino, graph.stat().st_mtime_ns) == (
             before.st_ino,
             before.st_mtime_ns,
         )
         assert log.stat().st_size > LOG_HEADER
-    with Memory.open(folder, settings=FRESH) as memory:
+    with Memory.open(folder) as memory:
         assert memory.stats().episodes == 2 * BATCH
         assert learn(memory, "own", 0).created
     assert log.stat().st_size <= LOG_HEADER
@@ -160,7 +164,7 @@ def test_who_only_asked_leaves_its_counts_to_who_writes_next(
     folder: str, loads: list[str], holder: Learner
 ) -> None:
     """It loads nothing to write them, and writes no graph file; all who read count them in."""
-    with Memory.open(folder, settings=FRESH) as memory:
+    with Memory.open(folder) as memory:
         assert memory.recall("task 3").items  # beside a process that writes
     holder.let_go()
     assert holder.finish() == 0
@@ -188,9 +192,9 @@ def test_who_only_asked_leaves_its_counts_to_who_writes_next(
 
 
 def test_who_read_a_log_has_what_another_process_wrote_since(folder: str) -> None:
-    with learning(environment(folder, "default", FRESH), 0, 1, "hold") as learner:
+    with learning(environment(folder, "default", Settings()), 0, 1, "hold") as learner:
         learner.wait_for("done")
-    with Memory.open(folder, settings=FRESH) as memory:
+    with Memory.open(folder) as memory:
         assert memory.stats().episodes == BATCH
         learn_elsewhere(folder)
         assert learn(memory, "own", 0).created

@@ -136,9 +136,9 @@ def test_a_server_and_a_model_are_asked_without_telling_how(
     """Password of a server, key of a model; what they answer quotes them."""
     out: list[str] = []
     if not url.startswith("memory"):
-        wrong = Settings(password=CANARY, connect_timeout=2, retry_seconds=0)
+        wrong = Settings(password=CANARY, wait=0)
         out.append(failed(lambda: Memory.open(url, settings=wrong).stats()))
-    quick: dict[str, Any] = {"connect_timeout": 0.2, "retry_seconds": 0}
+    quick: dict[str, Any] = {"wait": 0}
     out += [failed(partial(Memory.open, given, settings=Settings(**quick))) for given in URLS]
 
     def quoting(handler: Handler) -> None:

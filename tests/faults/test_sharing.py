@@ -25,11 +25,17 @@ from tests.faults.sharer import learn as learn_one
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the lease is held until closing there")
 
 EACH = 40
-HASHING = Settings(embedder="hashing", snapshot_seconds=0, wait=60)
+HASHING = Settings(embedder="hashing", wait=60)
+
+
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader takes a new snapshot as soon as another process wrote."""
+    monkeypatch.setattr("graphmem.store.embedded.SNAPSHOT_SECONDS", 0.0)
 
 
 def surroundings(folder: str, **more: str) -> dict[str, str]:
-    own = {"GRAPHMEM_EMBEDDER": "hashing", "GRAPHMEM_SNAPSHOT_SECONDS": "0", "GRAPHMEM_WAIT": "60"}
+    own = {"GRAPHMEM_EMBEDDER": "hashing", "GRAPHMEM_WAIT": "60"}
     return environment(folder, "default", Settings(), **own, **more)
 
 
@@ -113,7 +119,7 @@ def idle(folder: str) -> Iterator[Sharer]:
     """Another process, which has learned and does nothing now, but is still there."""
     with Memory.open(folder, settings=HASHING) as memory:
         learn_one(memory, "first", 0)
-    sharer = Sharer(surroundings(folder, GRAPHMEM_LEASE_IDLE="50"), "a", 1)
+    sharer = Sharer(surroundings(folder), "a", 1)
     sharer.begin()
     sharer.wait_for("0")
     yield sharer
@@ -129,8 +135,7 @@ def wait_until_given_back(memory: Memory) -> None:
 
 
 def test_an_idle_writer_gives_the_lease_back_and_goes_on_later(folder: str) -> None:
-    settings = Settings(embedder="hashing", lease_idle=50, snapshot_seconds=0)
-    with Memory.open(folder, settings=settings) as memory:
+    with Memory.open(folder, settings=Settings(embedder="hashing")) as memory:
         learn_one(memory, "own", 0)
         assert memory.store.snapshot_age is None
         session = memory.store._writer.session  # type: ignore[attr-defined]
@@ -149,10 +154,11 @@ def test_an_idle_writer_gives_the_lease_back_and_goes_on_later(folder: str) -> N
 
 
 def test_a_reader_keeps_its_own_writes_and_says_how_old_the_rest_is(
-    folder: str, idle: Sharer
+    folder: str, idle: Sharer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = Settings(embedder="hashing", lease_idle=0, snapshot_seconds=60)
-    with Memory.open(folder, settings=settings) as memory:
+    monkeypatch.setattr("graphmem.store.embedded.LEASE_IDLE", 0.0)
+    monkeypatch.setattr("graphmem.store.embedded.SNAPSHOT_SECONDS", 60.0)
+    with Memory.open(folder, settings=Settings(embedder="hashing")) as memory:
         learn_one(memory, "own", 0)
         command = [sys.executable, "-m", "graphmem", "learn", "task 1", "elsewhere", "--success"]
         subprocess.run(command, env=surroundings(folder), check=True, capture_output=True)
@@ -194,9 +200,12 @@ def test_the_line_is_one_of_the_living(tmp_path: Path) -> None:
     assert not [*tmp_path.iterdir()]
 
 
-def test_what_was_erased_is_not_written_again_by_who_read_it_before(folder: str) -> None:
+def test_what_was_erased_is_not_written_again_by_who_read_it_before(
+    folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The vectors of one process do not come back from the memory of another."""
-    settings = Settings(embedder="hashing", lease_idle=0)
+    monkeypatch.setattr("graphmem.store.embedded.LEASE_IDLE", 0.0)
+    settings = Settings(embedder="hashing")
     gone = "what nobody may know"
     with Memory.open(folder, settings=settings) as memory:
         for number in range(3):

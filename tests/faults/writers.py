@@ -16,17 +16,16 @@ from tests.faults.learner import keys
 WRITERS = 16
 CALLS = rounds(6, 50)
 RETRY = 4.0
-CONNECT = 2.0
 ENDING = 2.0
 """Seconds after which a server ends a transaction whose time is over: it looks that often."""
 BUSY = 10.0
 """Seconds that a machine may be too busy to go on with a thread or with the server."""
-ALLOWED = RETRY + CONNECT + GRACE + ENDING + BUSY
+ALLOWED = 2 * RETRY + GRACE + ENDING + BUSY
 
 
 def impatient(user: str, password: str) -> Settings:
     """Settings of writers who want to hear soon."""
-    return Settings(user=user, password=password, retry_seconds=RETRY, connect_timeout=CONNECT)
+    return Settings(user=user, password=password, wait=RETRY)
 
 
 @dataclass

@@ -339,7 +339,7 @@ def test_a_memory_that_another_process_writes(tmp_path: Path) -> None:
 def test_two_servers_and_a_shell_share_a_folder(tmp_path: Path) -> None:
     """Each of them writes as soon as it wants to, and all of it is there for all in the end."""
     folder = str(tmp_path / "memory.graph")
-    env = {"GRAPHMEM_EMBEDDER": "hashing", "GRAPHMEM_SNAPSHOT_SECONDS": "0", "GRAPHMEM_WAIT": "60"}
+    env = {"GRAPHMEM_EMBEDDER": "hashing", "GRAPHMEM_WAIT": "60"}
     shell = ["--url", folder, "learn", FLIGHT, "check the fare rules", "--success"]
 
     async def learn(client: Client, way: str) -> None:

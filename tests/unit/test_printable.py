@@ -101,7 +101,7 @@ def test_no_error_about_a_url_tells_its_password(url: str) -> None:
     """Not in its text, its form, nor in the errors behind it."""
     assert SECRET not in without_password(url)
     assert SECRET not in repr(Url(url))
-    known = Settings(url=url, connect_timeout=0.01, retry_seconds=0)
+    known = Settings(url=url, wait=0)
     assert SECRET not in repr(known)
     assert SECRET not in str(known)
     assert SECRET not in known.model_dump_json()

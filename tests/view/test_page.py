@@ -269,7 +269,7 @@ def test_a_memory_that_went_away_is_told_in_words(tmp_path: Path) -> None:
 @pytest.mark.neo4j
 def test_a_server_that_goes_away_is_told_in_words(neo4j: Found) -> None:
     place = urlsplit(neo4j.uri)
-    settings = Settings(user=neo4j.user, password=neo4j.password, retry_seconds=1)
+    settings = Settings(user=neo4j.user, password=neo4j.password, wait=1)
     with Proxy(place.hostname or "", place.port or 7687) as proxy:
         memory = Memory.open(proxy.uri, namespace="gone", settings=settings)
         page = client(memory)

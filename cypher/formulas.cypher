@@ -209,9 +209,10 @@ expires_at IS NULL OR expires_at > now;
 // columns: entry_columns(e, l)
 // doc: The output columns of an entry in a level, at the time $now.
 // returns: id string, level string, key string, content string, format string, tags list, metadata string, base float, relevance float
-// returns: at integer, expires_at integer, reads integer
+// returns: at integer, expires_at integer, reads integer, last_read_at integer, seq integer
 e.id AS id, l.name AS level, e.key AS key, e.content AS content, e.format AS format, e.tags AS tags, e.metadata AS metadata, e.base AS
-  base, relevance(e.base, e.at, e.reads, $now, l.decay) AS relevance, e.at AS at, e.expires_at AS expires_at, e.reads AS reads;
+  base, relevance(e.base, e.at, e.reads, $now, l.decay) AS relevance, e.at AS at, e.expires_at AS expires_at, e.reads AS reads,
+  e.last_read_at AS last_read_at, e.seq AS seq;
 
 // columns: lens_columns(n)
 // doc: The output columns of a lens; `max_age` in milliseconds, `tags` as JSON.

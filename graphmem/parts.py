@@ -25,7 +25,7 @@ from graphmem.graph.graph import Graph
 from graphmem.graph.reads import Reads
 from graphmem.lessons import Lessons, answering
 from graphmem.lessons.prompt import ContextWriter
-from graphmem.levels import Levels, Outlets, told
+from graphmem.levels import Levels, Outlets, relevant_entries
 from graphmem.models import Stats, VerifyReport
 from graphmem.network import Communities, Network
 from graphmem.people import People
@@ -74,13 +74,15 @@ class Parts:
         self.people = People(graph)
         """Preferences and knowledge: see :class:`graphmem.people.People`."""
         chat = partial(answering.answer, graph)
+        search = EntrySearch(graph, similarity)
         self.levels = Levels(
             graph,
-            EntrySearch(graph, similarity),
+            search,
             Outlets(learner.learn_many, self.people.know, chat),
         )
         """Entries that agents hold for a time: see :class:`graphmem.levels.Levels`."""
-        self._context = ContextWriter(graph, similarity, estimator.each, partial(told, self.levels))
+        noted = partial(relevant_entries, self.levels, search.floor)
+        self._context = ContextWriter(graph, similarity, estimator.each, noted)
         self.scopes = LearningScopes(graph)
         """What agents may learn and read: see :class:`graphmem.people.scopes.LearningScopes`."""
         self.events = Events(graph)

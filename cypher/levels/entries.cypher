@@ -51,13 +51,6 @@ CREATE (:Event {id: $stream + ':' + toString(seq), ns: $ns, created_at: $now, st
 RETURN e.id AS id, seq
 ORDER BY seq;
 
-// name: entries.stored
-// doc: The stored fields of some entries, to compare them with new ones.
-// returns: id string, content string, format string, tagset string, metadata string, expires_at integer
-MATCH (e:Entry)
-WHERE e.id IN $ids AND toString(e.ns) = $ns
-RETURN e.id AS id, e.content AS content, e.format AS format, e.tagset AS tagset, e.metadata AS metadata, e.expires_at AS expires_at;
-
 // name: entries.get
 // doc: Entries by id, with their relevance now.
 // returns: entry_columns
@@ -101,6 +94,24 @@ MATCH (s:Entry {id: row.source})
 WITH e, s, e.ns AS ns, s.ns AS other WHERE ns = $ns AND other = $ns
 MERGE (e)-[m:MADE_FROM]->(s)
 RETURN count(m) AS edges;
+
+// name: entries.evidence
+// doc: What entries (ids) were made from, what was made from them, and what they became: {id, episode (its source key), domain, fact}.
+// returns: id string, made_from list, makes list, became list
+MATCH (e:Entry)
+WHERE e.id IN $ids AND toString(e.ns) = $ns
+OPTIONAL MATCH (e)-[:MADE_FROM]->(s:Entry)
+WITH e, s ORDER BY s.id
+WITH e, collect(s.id) AS made_from
+OPTIONAL MATCH (e)<-[:MADE_FROM]-(m:Entry)
+WITH e, made_from, m ORDER BY m.id
+WITH e, made_from, collect(m.id) AS makes
+OPTIONAL MATCH (e)-[:BECAME]->(n)
+WITH e, made_from, makes, n ORDER BY n.id
+WITH e, made_from, makes,
+     collect(CASE WHEN n IS NULL THEN null ELSE {id: n.id, episode: n.source_key, domain: n.domain, fact: n.fact} END) AS became
+RETURN e.id AS id, made_from, makes, became
+ORDER BY id;
 
 // name: entries.matching
 // doc: Entries that match a question, the most relevant first.
@@ -155,16 +166,6 @@ WHERE true
   AND (living(e.expires_at, $now))                                   //? living
 RETURN e.id AS id;
 
-// name: entries.tagsets
-// doc: The sets of tags of the entries of levels, as JSON.
-// param: levels list
-// returns: tagset string, entries integer
-MATCH (l:Level)
-WHERE l.id IN $levels AND toString(l.ns) = $ns
-MATCH (l)<-[:IN]-(e:Entry)
-RETURN e.tagset AS tagset, count(*) AS entries
-ORDER BY tagset;
-
 // name: entries.held
 // doc: The searched texts of the entries of a level.
 // returns: id string, key string, text string, tagset string, seq integer
@@ -193,52 +194,17 @@ WHERE k.ns = $ns
 RETURN DISTINCT k.fact AS text;
 
 // name: entries.astray
-// doc: Entries that are not in exactly one level.
-// returns: id string, level string, homes list
+// doc: Entries that are not in exactly one level, or without their event in its stream, with what is there instead.
+// returns: id string, level string, homes list, subject string
 MATCH (e:Entry)
 WHERE e.ns = $ns
 OPTIONAL MATCH (e)-[:IN]->(l:Level)
 WITH e, l ORDER BY l.id
-WITH e.id AS id, e.level AS level, collect(l.id) AS homes
-WHERE size(homes) <> 1 OR homes[0] <> level
-RETURN id, level, homes
-ORDER BY id;
-
-// name: entries.unwritten
-// doc: Entries without their event in the stream of their level, with what is there instead.
-// returns: id string, seq integer, subject string, last integer
-MATCH (l:Level)
-WHERE l.ns = $ns
-MATCH (l)-[:WRITES]->(t:Stream)
-MATCH (e:Entry)-[:IN]->(l)
-WITH e, t.last AS last, t.id + ':' + toString(e.seq) AS event
+WITH e, collect(l.id) AS homes, collect(l)[0] AS home
+OPTIONAL MATCH (home)-[:WRITES]->(t:Stream)
+WITH e, homes, t.last AS last, t.id + ':' + toString(e.seq) AS event
 OPTIONAL MATCH (x:Event {id: event})
-WITH e.id AS id, e.seq AS seq, x.subject AS subject, last
-WHERE subject IS NULL OR subject <> id OR seq > last
-RETURN id, seq, subject, last
+WITH e.id AS id, e.level AS level, e.seq AS seq, homes, x.subject AS subject, last
+WHERE size(homes) <> 1 OR homes[0] <> level OR subject IS NULL OR subject <> id OR seq > last
+RETURN id, level, homes, subject
 ORDER BY id;
-
-// name: entries.count
-// doc: The number of entries.
-// returns: entries integer
-MATCH (e:Entry)
-WHERE e.ns = $ns
-RETURN count(e) AS entries;
-
-// name: entries.all
-// doc: The entries of a level, in order, with the entries that they were made from, and what they became: {episode (its source key),
-// doc: domain, fact}.
-// returns: id string, key string, content string, format string, tags list, metadata string, base float, at integer, expires_at integer
-// returns: reads integer, last_read_at integer, made_from list, became list
-MATCH (l:Level {id: $id})
-WITH l, l.ns AS ns WHERE ns = $ns
-MATCH (e:Entry)-[:IN]->(l)
-OPTIONAL MATCH (e)-[:MADE_FROM]->(s:Entry)
-WITH e, s ORDER BY s.id
-WITH e, collect(s.id) AS made_from
-OPTIONAL MATCH (e)-[:BECAME]->(n)
-WITH e, made_from, n ORDER BY n.id
-WITH e, made_from, collect(CASE WHEN n IS NULL THEN null ELSE {episode: n.source_key, domain: n.domain, fact: n.fact} END) AS became
-RETURN e.id AS id, e.key AS key, e.content AS content, e.format AS format, e.tags AS tags, e.metadata AS metadata, e.base AS base,
-  e.at AS at, e.expires_at AS expires_at, e.reads AS reads, e.last_read_at AS last_read_at, made_from, became
-ORDER BY e.seq;

@@ -1,25 +1,6 @@
 // The dataflow: levels pull what others got. What is made of it, its evidence and the move of the cursor
 // are written in one transaction, which takes the cursor first.
 
-// name: flow.subscriptions
-// doc: What pulls from what: a row for each level and source, in a namespace or for the levels of an agent, with the last event of the
-// doc: source and the position of the level there. The source is a level, or the stream of an agent.
-// param: agent string = null
-// returns: id string, level string, holds string, owner_kind string, owner string, dedup float, source_id string, source string
-// returns: source_kind string, source_owner string, decay float, transformer string, arguments string, since integer, stream string
-// returns: last integer, position integer
-MATCH (l:Level)
-WHERE l.ns = $ns AND ($agent IS NULL OR (l.owner_kind = 'agent' AND l.owner = $agent))
-MATCH (l)-[p:PULLS]->(s)
-OPTIONAL MATCH (s)-[:WRITES]->(w:Stream)
-WITH l, p, s, coalesce(w, s) AS t
-OPTIONAL MATCH (c:Cursor {group: 'pull:' + l.name})-[:READS]->(t)
-RETURN l.id AS id, l.name AS level, l.holds AS holds, l.owner_kind AS owner_kind, l.owner AS owner, l.dedup AS dedup, s.id AS source_id,
-  coalesce('events:' + s.agent, s.name) AS source, coalesce(s.owner_kind, 'agent') AS source_kind, coalesce(s.owner, s.agent) AS
-  source_owner, coalesce(s.decay, 0.0) AS decay, p.transformer AS transformer,
-  p.arguments AS arguments, p.at AS since, t.id AS stream, t.last AS last, coalesce(c.position, 0) AS position
-ORDER BY level, source;
-
 // name: flow.pending
 // doc: The entries that events (ids) of a level stored, as they are now; without columns of an entry where it is gone.
 // param: decay float
@@ -34,14 +15,19 @@ RETURN x.seq AS number, x.subject AS subject, x.created_at AS stored_at, e.seq A
   relevance(e.base, e.at, e.reads, $now, $decay) AS relevance, e.at AS at, e.expires_at AS expires_at, e.reads AS reads
 ORDER BY number;
 
-// name: flow.take
+// name: flow.advance
 // mode: write
-// doc: Locks a cursor until the transaction ends.
+// doc: Moves the cursor of a level that pulls from a source, and locks it until the transaction ends. No row: the cursor is elsewhere, or
+// doc: the level does not pull from there any more.
+// param: level string, source string, after integer, position integer
 // returns: position integer
+MATCH (l:Level {id: $level})
+MATCH (l)-[:PULLS]->(s)
 MATCH (c:Cursor {id: $id})
-WITH c, c.ns AS ns WHERE ns = $ns
+WITH c, c.ns AS ns, s.id AS pulled WHERE ns = $ns AND pulled = $source
 SET c.ns = $ns
-WITH c
+WITH c, c.position AS before WHERE before = $after
+SET c.position = $position
 RETURN c.position AS position;
 
 // name: flow.alike
@@ -54,29 +40,6 @@ MATCH (l)<-[:IN]-(e:Entry)
 WHERE e.content IN $contents AND (living(e.expires_at, $now))
 RETURN e.id AS id, e.content AS content, e.format AS format
 ORDER BY e.at, id;
-
-// name: flow.derive
-// mode: write
-// doc: Links entries to the entries that they were made from, if they are not linked yet. Rows: {id, source}.
-// returns: edges integer
-UNWIND $rows AS row
-MATCH (e:Entry {id: row.id})
-MATCH (s:Entry {id: row.source})
-WITH e, s, e.ns AS ns, s.ns AS other WHERE ns = $ns AND other = $ns
-CREATE (e)-[m:MADE_FROM]->(s)
-RETURN count(m) AS edges;
-
-// name: flow.miss
-// mode: write
-// doc: Counts entries of a level that expired, or were removed, before they were pulled.
-// param: missed integer
-// returns: missed integer
-MATCH (l:Level {id: $id})
-WITH l, l.ns AS ns WHERE ns = $ns
-SET l.ns = $ns
-WITH l, l.missed + $missed AS missed
-SET l.missed = missed
-RETURN missed;
 
 // name: flow.became_{kind}
 // each: Label kind = Episode episodes, Knowledge knowledge

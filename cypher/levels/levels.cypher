@@ -56,29 +56,36 @@ RETURN count(*) AS subscriptions;
 
 // name: levels.unsubscribe
 // mode: write
-// doc: Ends that levels pull from others. Rows: {id (of the level that pulls), source}.
+// doc: Ends that levels pull from others, and removes their cursors there. Rows: {id (of the level that pulls), source}.
 // returns: subscriptions integer
 UNWIND $rows AS row
 MATCH (l:Level {id: row.id})
 WITH row, l, l.ns AS ns WHERE ns = $ns
 MATCH (l)-[p:PULLS]->(s)
 WHERE s.id = row.source
+OPTIONAL MATCH (s)-[:WRITES]->(w:Stream)
+WITH l, p, coalesce(w, s) AS t
+OPTIONAL MATCH (c:Cursor {group: 'pull:' + l.name})-[:READS]->(t)
 DELETE p
+DETACH DELETE c
 RETURN count(*) AS subscriptions;
 
 // name: levels.flow
 // install: level_flow
-// doc: What levels pull from: a row for each level and source, with the last event of the source and the position of the level there.
-// returns: id string, level string, source_id string, source string, transformer string, arguments string, stream string, last integer
-// returns: position integer
+// doc: What pulls from what: a row for each level and source, with the last event of the source and the position of the level there; for
+// doc: all levels of a namespace, those of an agent, or some (ids). The source is a level, or the stream of an agent.
+// param: agent string = null, ids list = null
+// returns: id string, level string, holds string, owner_kind string, owner string, source_id string, source string, decay float
+// returns: transformer string, arguments string, since integer, stream string, last integer, position integer
 MATCH (l:Level)
-WHERE l.id IN $ids AND toString(l.ns) = $ns
+WHERE l.ns = $ns AND ($agent IS NULL OR (l.owner_kind = 'agent' AND l.owner = $agent)) AND ($ids IS NULL OR l.id IN $ids)
 MATCH (l)-[p:PULLS]->(s)
 OPTIONAL MATCH (s)-[:WRITES]->(w:Stream)
 WITH l, p, s, coalesce(w, s) AS t
 OPTIONAL MATCH (c:Cursor {group: 'pull:' + l.name})-[:READS]->(t)
-RETURN l.id AS id, l.name AS level, s.id AS source_id, coalesce('events:' + s.agent, s.name) AS source, p.transformer AS transformer,
-  p.arguments AS arguments, t.id AS stream, t.last AS last, coalesce(c.position, 0) AS position
+RETURN l.id AS id, l.name AS level, l.holds AS holds, l.owner_kind AS owner_kind, l.owner AS owner, s.id AS source_id,
+  coalesce('events:' + s.agent, s.name) AS source, coalesce(s.decay, 0.0) AS decay, p.transformer AS transformer, p.arguments AS arguments,
+  p.at AS since, t.id AS stream, t.last AS last, coalesce(c.position, 0) AS position
 ORDER BY level, source;
 
 // name: levels.holdings
@@ -104,30 +111,37 @@ ORDER BY stream;
 
 // name: levels.note
 // mode: write
-// doc: Appends events to the streams of levels. Rows: {stream, kind, subject, value, at, data (JSON)}, at most one a stream.
-// returns: events integer
-UNWIND $rows AS row
-WITH row ORDER BY row.stream
-MATCH (t:Stream {id: row.stream})
-WITH row, t, t.ns AS ns WHERE ns = $ns
+// doc: Appends an event to the stream of a level, and moves the cursors of levels that had ingested the whole stream past it, as it stores
+// doc: no entry.
+// param: stream string, kind string, data string
+// returns: cursors integer
+MATCH (t:Stream {id: $stream})
+WITH t, t.ns AS ns WHERE ns = $ns
 SET t.ns = $ns
-WITH row, t, t.last + 1 AS seq
+WITH t, t.last + 1 AS seq
 SET t.last = seq
-CREATE (:Event {id: row.stream + ':' + toString(seq), ns: $ns, created_at: $now, stream: row.stream, seq: seq, kind: row.kind,
-  subject: row.subject, other: null, value: row.value, success: null, at: row.at, data: row.data})
-RETURN count(*) AS events;
+CREATE (:Event {id: $stream + ':' + toString(seq), ns: $ns, created_at: $now, stream: $stream, seq: seq, kind: $kind, subject: null,
+  other: null, value: null, success: null, at: $now, data: $data})
+WITH t, seq
+MATCH (c:Cursor)-[:READS]->(t)
+WHERE c.group STARTS WITH 'pull:'
+SET c.ns = $ns
+WITH c, c.position AS position, seq
+WHERE position = seq - 1
+SET c.position = seq
+RETURN count(*) AS cursors;
 
-// name: levels.failed
+// name: levels.count
 // mode: write
-// doc: Counts calls of functions that a producer could not remember in a level.
-// param: count integer
-// returns: failed integer
+// doc: Counts entries of a level that went before they were pulled, and calls of functions that a producer could not remember there.
+// param: missed integer = 0, failed integer = 0
+// returns: missed integer, failed integer
 MATCH (l:Level {id: $id})
 WITH l, l.ns AS ns WHERE ns = $ns
 SET l.ns = $ns
-WITH l, coalesce(l.failed, 0) + $count AS failed
-SET l.failed = failed
-RETURN failed;
+WITH l, l.missed + $missed AS missed, coalesce(l.failed, 0) + $failed AS failed
+SET l.missed = missed, l.failed = failed
+RETURN missed, failed;
 
 // name: levels.clear
 // mode: write
@@ -139,54 +153,30 @@ WITH e LIMIT $limit
 DETACH DELETE e
 RETURN count(*) AS removed;
 
-// name: levels.drop_events
-// mode: write
-// doc: Removes events of a level's stream, by id.
-// returns: removed integer
-MATCH (x:Event)
-WHERE x.id IN $ids AND toString(x.ns) = $ns
-DETACH DELETE x
-RETURN count(*) AS removed;
-
-// name: levels.ending
-// mode: write
-// doc: Locks the stream of a level that ends, and tells its last event, the cursors in it, and how many entries and sources the level has.
-// param: stream string
-// returns: last integer, readers list, entries integer, pulls integer
-MATCH (l:Level {id: $id})
-MATCH (t:Stream {id: $stream})
-WITH l, t, l.ns AS ns WHERE ns = $ns
-SET t.ns = $ns
-WITH l, t
-OPTIONAL MATCH (l)<-[:IN]-(e:Entry)
-WITH l, t, count(e) AS entries
-OPTIONAL MATCH (l)-[p:PULLS]->()
-WITH t, entries, count(p) AS pulls
-OPTIONAL MATCH (c:Cursor)-[:READS]->(t)
-WITH t, entries, pulls, c ORDER BY c.id
-WITH t, entries, pulls, collect(c.id) AS readers
-RETURN t.last AS last, readers, entries, pulls;
-
-// name: levels.drop_cursors
-// mode: write
-// doc: Removes cursors, with what consumers claimed of them.
-// returns: removed integer
-MATCH (c:Cursor)
-WHERE c.id IN $ids AND toString(c.ns) = $ns
-OPTIONAL MATCH (k:Claim)-[:UNDER]->(c)
-WITH collect(DISTINCT k) AS claims, collect(DISTINCT c) AS cursors
-FOREACH (claim IN claims | DETACH DELETE claim)
-FOREACH (cursor IN cursors | DETACH DELETE cursor)
-RETURN size(cursors) AS removed;
-
 // name: levels.drop
 // mode: write
-// doc: Removes a level that has no entries, and its stream.
+// doc: Removes a level that has no entries, its stream with the events, its cursors in other streams, and those of others in its own with
+// doc: what consumers claimed under them.
 // param: stream string
 // returns: removed integer
 MATCH (l:Level {id: $id})
 MATCH (t:Stream {id: $stream})
 WITH l, t, l.ns AS ns WHERE ns = $ns
+OPTIONAL MATCH (l)-[:PULLS]->(s)
+OPTIONAL MATCH (s)-[:WRITES]->(w:Stream)
+WITH l, t, coalesce(w, s) AS source
+OPTIONAL MATCH (own:Cursor {group: 'pull:' + l.name})-[:READS]->(source)
+WITH l, t, collect(own) AS own
+OPTIONAL MATCH (c:Cursor)-[:READS]->(t)
+OPTIONAL MATCH (k:Claim)-[:UNDER]->(c)
+WITH l, t, own, collect(DISTINCT c) AS cursors, collect(DISTINCT k) AS claims
+UNWIND CASE WHEN t.last > 0 THEN range(1, t.last) ELSE [0] END AS seq
+OPTIONAL MATCH (x:Event {id: t.id + ':' + toString(seq)})
+WITH l, t, own, cursors, claims, collect(x) AS events
+FOREACH (claim IN claims | DETACH DELETE claim)
+FOREACH (cursor IN cursors | DETACH DELETE cursor)
+FOREACH (cursor IN own | DETACH DELETE cursor)
+FOREACH (event IN events | DETACH DELETE event)
 DETACH DELETE l, t
 RETURN count(*) AS removed;
 
@@ -197,12 +187,3 @@ MATCH (t:Stream)
 WHERE t.id IN $ids AND toString(t.ns) = $ns
 RETURN t.id AS stream, t.level AS level, t.last AS last
 ORDER BY stream;
-
-// name: levels.streams
-// doc: The levels of a namespace, and the streams that they write (none: null).
-// returns: id string, name string, stream string, level string, last integer
-MATCH (l:Level)
-WHERE l.ns = $ns
-OPTIONAL MATCH (l)-[:WRITES]->(t:Stream)
-RETURN l.id AS id, l.name AS name, t.id AS stream, t.level AS level, t.last AS last
-ORDER BY name;

@@ -34,8 +34,7 @@ from graphmem.lessons.merging import with_merged
 from graphmem.lessons.odds import NEARLY, ROUNDED, TYPES
 from graphmem.lessons.proposals import MODEL
 from graphmem.models.context import ContextQuery
-from graphmem.models.levels import Found
-from graphmem.models.levels import said as said_of
+from graphmem.models.levels import Found, words_of
 from graphmem.printable import counted, percent
 from graphmem.store.port import Row
 from graphmem.text.fencing import CLOSE, OPEN, fenced
@@ -178,7 +177,7 @@ class ContextWriter:
         if lens is not None and self._shows is not None:
             text = question.known[0]["text"] if question.known else task
             for one in self._shows(lens, text, agent):
-                shown = fenced(said_of(one.content), SHOWN)
+                shown = fenced(words_of(one.content), SHOWN)
                 yield Line(NOTED, one.similarity or 0.0, f"- {shown}", _about("NOTED", shown))
 
     # What works and what rarely works on such tasks

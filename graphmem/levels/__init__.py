@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from graphmem.levels.becoming import Outlets
 from graphmem.levels.entries import Entries
-from graphmem.levels.lenses import Lens, Lenses, told
-from graphmem.levels.looking import Looking
-from graphmem.levels.ticking import Ticking
+from graphmem.levels.flow import Flow
+from graphmem.levels.inspection import Inspection
+from graphmem.levels.lenses import Lens, Lenses, relevant_entries
+from graphmem.levels.outlets import Outlets
 from graphmem.levels.topology import Topology
 
-__all__ = ["Lens", "Levels", "Outlets", "told"]
+__all__ = ["Lens", "Levels", "Outlets", "relevant_entries"]
 
 
-class Levels(Ticking, Topology, Entries, Lenses, Looking):
+class Levels(Flow, Topology, Entries, Lenses, Inspection):
     """The levels of one namespace, and their entries: ``memory.levels``."""

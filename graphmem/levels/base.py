@@ -7,9 +7,9 @@ from typing import Protocol
 
 from graphmem.errors import NotFoundError, ScopeError, ValidationError
 from graphmem.graph.access import View, read_view
-from graphmem.graph.graph import Graph, Reader, Transaction
+from graphmem.graph.graph import Graph, Reader
 from graphmem.ids import from_millis, level_id
-from graphmem.models.levels import Level, LevelName
+from graphmem.models.levels import Level, LevelName, Tags
 from graphmem.store.port import Near, Question, Row
 
 
@@ -36,10 +36,6 @@ class Search(Protocol):
         """Return pairs of near entries {id, seq, twin, twin_seq}, and what was compared."""
         ...
 
-    def floor(self, texts: int) -> float:
-        """Return the similarity from which the nearest of so many entries is relevant."""
-        ...
-
     def tidy(self) -> None:
         """Remove the words of removed entries for good."""
         ...
@@ -61,41 +57,43 @@ class Base:
             NotFoundError: a level is not there, or was closed.
             ScopeError: a level belongs to an agent that does not share it with the reader.
         """
-        wanted = {level_id(reader.ns, name.name): name for name in names}
-        for name in wanted.values():
+        by_id = {level_id(reader.ns, name.name): name for name in names}
+        for name in by_id.values():
             check_readable(name, view, field)
-        rows = reader.read("levels.get", ids=sorted(wanted)) if wanted else []
-        for missing in sorted(wanted.keys() - {row["id"] for row in rows}):
-            raise not_there(wanted[missing].name, reader.ns)
+        rows = reader.read("levels.get", ids=sorted(by_id)) if by_id else []
+        for missing in sorted(by_id.keys() - {row["id"] for row in rows}):
+            raise no_level(by_id[missing].name, reader.ns)
         return rows
 
     def _view(self, agent: str | None) -> View:
         return read_view(self._graph, agent)
 
 
-def readable(name: LevelName, view: View) -> bool:
+def is_readable(name: LevelName, view: View) -> bool:
     """Return whether a reader may read a level: those of agents are private, or shared."""
     return name.owner_kind != "agent" or view.agents is None or name.owner in view.agents
 
 
-def check_readable(name: LevelName, view: View, field: str, what: str = "level") -> None:
+def check_readable(name: LevelName, view: View, field: str, kind: str = "level") -> None:
     """Check that a reader may read a level or lens.
 
     Raises:
         ScopeError: it may not.
     """
-    if not readable(name, view):
+    if not is_readable(name, view):
         raise ScopeError(
             field,
             name.name,
-            f"is a private {what} of agent {name.owner!r}, "
+            f"is a private {kind} of agent {name.owner!r}, "
             f"which agent {view.reader!r} may not read",
             f"let {name.owner!r} share with {view.reader!r} (share_with), which inherits from it "
             "(inherit_from)",
         )
 
 
-def check_writable(name: LevelName, agent: str | None, field: str, what: str = "level") -> None:
+def check_writable(
+    name: LevelName, agent: str | None, field: str = "name", kind: str = "level"
+) -> None:
     """Check that an agent may write a level or lens; None is an administrator.
 
     Raises:
@@ -105,29 +103,39 @@ def check_writable(name: LevelName, agent: str | None, field: str, what: str = "
         raise ScopeError(
             field,
             name.name,
-            f"is a private {what} of agent {name.owner!r}, which agent {agent!r} may not write",
+            f"is a private {kind} of agent {name.owner!r}, which agent {agent!r} may not write",
             f"add it to a level of {agent!r}, from which {name.owner!r} may pull"
-            if what == "level"
-            else f"put a {what} of {agent!r}",
+            if kind == "level"
+            else f"put a {kind} of {agent!r}",
         )
 
 
-def check_own(row: Row, field: str = "name") -> None:
+def check_takes_entries(name: str, holds: str, field: str = "name") -> None:
     """Check that a level has entries of its own.
 
     Raises:
         ValidationError: it is a view.
     """
-    if row["holds"] != "entries":
+    if holds != "entries":
         raise ValidationError(
             field,
-            row["name"],
-            f"shows the {row['holds']} of its owner, and takes no entries",
+            name,
+            f"shows the {holds} of its owner, and takes no entries",
             "learn, know or pull instead",
         )
 
 
-def not_there(name: str, namespace: str) -> NotFoundError:
+def check_tags(tags: object, field: str = "tags") -> None:
+    """Check a condition on tags.
+
+    Raises:
+        ValidationError: it is neither None nor a :class:`Tags`.
+    """
+    if tags is not None and not isinstance(tags, Tags):
+        raise ValidationError(field, tags, "is not a Tags", "give Tags(any_of=...), for instance")
+
+
+def no_level(name: str, namespace: str) -> NotFoundError:
     """Return the error for a level that is not there."""
     return NotFoundError(
         f"no level {name!r} in namespace {namespace!r}: it was never put, or it was closed; "
@@ -135,21 +143,17 @@ def not_there(name: str, namespace: str) -> NotFoundError:
     )
 
 
-def blind(tx: Transaction, identity: str, name: str) -> None:
-    """Take a level, whose stream is locked, out of the lenses; remove lenses on nothing else."""
-    ids = [row["id"] for row in tx.run("lenses.on", id=identity)]
-    if ids:
-        left = tx.run("lenses.forget", ids=ids, level=name)
-        if gone := [row["id"] for row in left if not row["levels"]]:
-            tx.run("lenses.drop", ids=gone)
-
-
-def seconds(millis: int | None) -> float | None:
+def to_seconds(millis: int | None) -> float | None:
     """Return milliseconds as seconds."""
     return None if millis is None else millis / 1_000
 
 
+def to_duration(seconds: float | None) -> int | None:
+    """Return seconds as milliseconds, at least one."""
+    return None if seconds is None else max(1, round(seconds * 1_000))
+
+
 def level_fields(row: Row) -> Row:
     """Return the fields of a :class:`Level` from a row of ``levels.get``."""
-    wanted = {name: row[name] for name in Level.model_fields}
-    return wanted | {"ttl": seconds(row["ttl"]), "created_at": from_millis(row["created_at"])}
+    fields = {name: row[name] for name in Level.model_fields}
+    return fields | {"ttl": to_seconds(row["ttl"]), "created_at": from_millis(row["created_at"])}

@@ -22,15 +22,22 @@ from graphmem.ids import (
     level_stream_id,
     to_millis,
 )
-from graphmem.levels.base import Base, check_own, check_writable, not_there, readable
+from graphmem.levels.base import (
+    Base,
+    check_takes_entries,
+    check_writable,
+    is_readable,
+    no_level,
+    to_duration,
+)
 from graphmem.models.fields import MAX_TEXT
-from graphmem.models.levels import MAX_NAME, Added, Entry, LevelName, NewEntry, said
+from graphmem.models.levels import MAX_NAME, Added, Entry, LevelName, NewEntry, words_of
 from graphmem.notebook.frames import Listed
 from graphmem.store.port import Row
 
 SEARCHED = 4_000
 """Characters of an entry that a search by meaning sees."""
-_COMPARED = ("content", "format", "tagset", "metadata")
+_COMPARED = ("content", "format", "tags", "metadata")
 
 
 class Entries(Base):
@@ -74,13 +81,13 @@ class Entries(Base):
             StoreError: the engine failed; nothing was written.
         """
         level = LevelName.of(name)
-        check_writable(level, checked_agent(agent), "name")
-        now, tags = self._graph.now(), listed(tags)
+        check_writable(level, checked_agent(agent))
+        ns, now, tags = self._graph.ns, self._graph.now(), listed(tags)
         labels = None
         if at is None and (metadata is None or (type(metadata) is dict and not metadata)):
-            labels = _plain(content, tags, key, ttl, relevance)
+            labels = _plain_labels(content, tags, key, ttl, relevance)
         if labels is not None:
-            row = _row(self._graph.ns, level.name, key, str(content), now, labels)
+            row = _text_row(ns, level.name, key, str(content), now, labels)
         else:
             new = NewEntry(
                 content=content,
@@ -91,12 +98,12 @@ class Entries(Base):
                 at=at,
                 relevance=relevance,
             )
-            row = row_of(self._graph.ns, level.name, new, now)
+            row = row_of(ns, level.name, new, now)
         key = row["key"]
         options: tuple[str, ...] = () if key is None else ("keyed",)
         options += ("locked",) if self._graph.must_lock else ()
-        if self._graph.store.writing or key is None or not self._same(row):
-            where = _where(self._graph.ns, level.name)
+        if self._graph.store.writing or key is None or not self._is_stored(row):
+            where = _place_of(ns, level.name)
             if self._graph.write("entries.add", *options, id=row["id"], rows=[row], **where):
                 return Added(id=row["id"], level=level.name, key=key, created=True)
         return self._graph.transact(lambda tx: store(tx, level.name, [row])[0])
@@ -116,7 +123,7 @@ class Entries(Base):
             check_text("ids", identity)
         view = self._view(agent)
         found = self._graph.read("entries.get", ids=wanted)
-        rows = [row for row in found if readable(LevelName.of(row["level"]), view)]
+        rows = [row for row in found if is_readable(LevelName.of(row["level"]), view)]
         who = "" if view.reader is None else f" that agent {view.reader!r} may read"
         for missing in sorted({*wanted} - {row["id"] for row in rows}):
             raise NotFoundError(
@@ -125,11 +132,9 @@ class Entries(Base):
             )
         return Listed([entry_of(row) for row in rows])
 
-    def _same(self, row: Row) -> bool:
-        return any(_is_same(row, old, self._graph.now()) for old in self._stored(row["id"]))
-
-    def _stored(self, identity: str) -> list[Row]:
-        return self._graph.read("entries.stored", ids=[identity])
+    def _is_stored(self, row: Row) -> bool:
+        stored = self._graph.read("entries.get", ids=[row["id"]])
+        return any(_is_same(row, old, self._graph.now()) for old in stored)
 
 
 def row_of(namespace: str, level: str, new: NewEntry, now: int) -> Row:
@@ -137,12 +142,12 @@ def row_of(namespace: str, level: str, new: NewEntry, now: int) -> Row:
     at = now if new.at is None else to_millis(new.at)
     labels = _labels(new)
     if isinstance(new.content, str):
-        return _row(namespace, level, new.key, new.content, at, labels)
-    row = _row(namespace, level, new.key, canonical_json(new.content), at, labels)
-    return row | {"format": "json", "text": said(new.content)[:SEARCHED]}
+        return _text_row(namespace, level, new.key, new.content, at, labels)
+    row = _text_row(namespace, level, new.key, canonical_json(new.content), at, labels)
+    return row | {"format": "json", "text": words_of(new.content)[:SEARCHED]}
 
 
-def _row(namespace: str, level: str, key: str | None, text: str, at: int, labels: Row) -> Row:
+def _text_row(namespace: str, level: str, key: str | None, text: str, at: int, labels: Row) -> Row:
     return {
         "id": token_hex(16) if key is None else entry_id(namespace, level, key),
         "place": 1,
@@ -158,20 +163,24 @@ def _row(namespace: str, level: str, key: str | None, text: str, at: int, labels
 def _labels(new: NewEntry) -> Row:
     """Return the part of a row that many entries have in common."""
     return {
-        "tags": list(new.tags),
-        "tagset": canonical_json(list(new.tags)),
+        **tag_columns(new.tags),
         "metadata": canonical_json(new.metadata),
         "base": new.relevance,
-        "ttl": None if new.ttl is None else max(1, round(new.ttl * 1_000)),
+        "ttl": to_duration(new.ttl),
     }
 
 
+def tag_columns(tags: Iterable[str]) -> Row:
+    """Return the columns with the tags of an entry, which are in order."""
+    return {"tags": [*tags], "tagset": canonical_json([*tags])}
+
+
 @lru_cache(maxsize=1_024, typed=True)
-def _known(tags: tuple[str, ...], ttl: float | None, relevance: float) -> Row:
+def _common_labels(tags: tuple[str, ...], ttl: float | None, relevance: float) -> Row:
     return _labels(NewEntry(content="-", tags=tags, ttl=ttl, relevance=relevance))
 
 
-def _plain(
+def _plain_labels(
     content: object, tags: object, key: object, ttl: object, relevance: object
 ) -> Row | None:
     """Return the labels of a text that is plainly valid; None: it needs a closer look.
@@ -182,18 +191,17 @@ def _plain(
         type(content) is str
         and 0 < len(content) <= MAX_TEXT
         and not has_surrogate(content)
-        and (key is None or _plain_key(key))
+        and (key is None or _is_plain_key(key))
         and isinstance(tags, tuple | list | set | frozenset)
         and all(type(tag) is str for tag in tags)
         and (ttl is None or type(ttl) in (int, float))
         and type(relevance) in (int, float)
     ):
-        return _known(tuple(tags), ttl, relevance)
+        return _common_labels(tuple(tags), ttl, relevance)
     return None
 
 
-def _plain_key(key: object) -> bool:
-    """Return whether a key is stored as it is."""
+def _is_plain_key(key: object) -> bool:
     return type(key) is str and key.isascii() and 0 < len(key.strip()) == len(key) <= MAX_NAME
 
 
@@ -206,49 +214,45 @@ def store(tx: Transaction, level: str, rows: Sequence[Row]) -> list[Added]:
         NotFoundError: there is no such level.
         ValidationError: it is a view.
     """
-    where = _where(tx.ns, level)
-    found = tx.run("levels.get", ids=[where["level"]])
-    if not found or not tx.run("levels.lock", ids=[where["stream"]]):
-        raise not_there(level, tx.ns)
-    check_own(found[0])
+    where = _place_of(tx.ns, level)
+    levels = tx.run("levels.get", ids=[where["level"]])
+    if not levels or not tx.run("levels.lock", ids=[where["stream"]]):
+        raise no_level(level, tx.ns)
+    check_takes_entries(level, levels[0]["holds"])
     last = {row["id"]: row for row in rows}
     keyed = [row["id"] for row in last.values() if row["key"] is not None]
-    old = {row["id"]: row for row in tx.run("entries.stored", ids=keyed)} if keyed else {}
+    old = {row["id"]: row for row in tx.run("entries.get", ids=keyed)} if keyed else {}
     new = [row for key, row in last.items() if key not in old]
-    changed = [
-        row for key, row in last.items() if key in old and not _is_same(row, old[key], tx.now)
-    ]
-    if new:
-        tx.run("entries.add", rows=_placed(new), **where)
-    if changed:
-        tx.run("entries.replace", rows=_placed(changed), **where)
-    made, replaced = {row["id"] for row in new}, {row["id"] for row in changed}
+    replaced = {
+        key: row for key, row in last.items() if key in old and not _is_same(row, old[key], tx.now)
+    }
+    for name, stored in (("entries.add", new), ("entries.replace", [*replaced.values()])):
+        if stored:  # their places give the numbers of their events
+            tx.run(name, rows=[row | {"place": n} for n, row in enumerate(stored, 1)], **where)
     return [
         Added(
             id=row["id"],
             level=level,
             key=row["key"],
-            created=row["id"] in made or row["id"] in replaced,
+            created=row["id"] not in old or row["id"] in replaced,
             replaced=row["id"] in replaced,
         )
         for row in rows
     ]
 
 
-def _placed(rows: Sequence[Row]) -> list[Row]:
-    """Return rows with their places, which give the numbers of their events."""
-    return [row | {"place": place} for place, row in enumerate(rows, 1)]
-
-
-def _where(namespace: str, level: str) -> Row:
+def _place_of(namespace: str, level: str) -> Row:
     return {"level": level_id(namespace, level), "stream": level_stream_id(namespace, level)}
 
 
 def _is_same(row: Row, old: Row, now: int) -> bool:
     """Return whether an entry is there as it is to be stored, and has not expired."""
-    if old["expires_at"] is not None and old["expires_at"] <= now:
-        return False
-    return all(row[name] == old[name] for name in _COMPARED)
+    return lives(old, now) and all(row[name] == old[name] for name in _COMPARED)
+
+
+def lives(row: Row, now: int) -> bool:
+    """Return whether an entry has not expired."""
+    return row["expires_at"] is None or bool(row["expires_at"] > now)
 
 
 def entry_fields(row: Row) -> dict[str, Any]:

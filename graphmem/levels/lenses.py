@@ -10,10 +10,18 @@ from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.arguments import check_text, checked_agent, checked_items
 from graphmem.graph.graph import Transaction
 from graphmem.ids import from_millis, lens_id, level_id, level_stream_id
-from graphmem.levels.base import check_readable, check_writable, not_there, readable, seconds
+from graphmem.levels.base import (
+    check_readable,
+    check_tags,
+    check_writable,
+    is_readable,
+    no_level,
+    to_duration,
+    to_seconds,
+)
 from graphmem.levels.queries import Queries
 from graphmem.models.lenses import LENSES, LensInfo, LensSettings, lens_name
-from graphmem.models.levels import Asked, Found, LevelName, Tags, default_name
+from graphmem.models.levels import EntryQuestion, Found, LevelName, Tags, default_name
 from graphmem.notebook.frames import Listed
 from graphmem.store.port import Row
 
@@ -48,20 +56,10 @@ class Lens:
         include_expired: bool = False,
         limit: int | None = None,
     ) -> Listed[Found]:
-        """Return what it shows: the entries nearest to a text, else the most relevant.
+        """Return the entries that it shows: the nearest to a text, else the most relevant.
 
-        The arguments are those of ``levels.recall``, and narrow it. It looks as it is defined now.
-
-        Args:
-            text: the subject of the entries, in words; None: rank by relevance alone.
-            tags: a condition on their tags, in addition to the lens's own.
-            since: from this time on, with time zone.
-            until: before this time.
-            key: a pattern of keys; ``*`` is any text, ``?`` any character.
-            max_age: the greatest age in seconds; the lens may have a smaller one.
-            min_relevance: the least relevance now.
-            include_expired: also return expired entries that were not removed yet.
-            limit: most entries to return; None: as many as the lens says.
+        The arguments are those of ``levels.recall``, and narrow what the lens shows as it is
+        defined now. Without a limit it shows as many as the lens says.
 
         Raises:
             NotFoundError: the lens was removed, or looks at nothing.
@@ -123,28 +121,26 @@ class Lenses(Queries):
             ScopeError: it is the lens of another agent, or looks at a level that may not be read.
         """
         asking = checked_agent(agent)
-        lens, view = _named(name, asking), self._view(agent)
-        check_writable(lens, asking, "name", "lens")
-        given = [levels] if isinstance(levels, str) else checked_items("levels", levels)
-        found = {level.name: level for level in (LevelName.of(one, "levels") for one in given)}
-        if not found:
+        lens, view = _full_name(name, asking), self._view(agent)
+        check_writable(lens, asking, kind="lens")
+        names = [levels] if isinstance(levels, str) else checked_items("levels", levels)
+        targets = {level.name: level for level in (LevelName.of(one, "levels") for one in names)}
+        if not targets:
             raise ValidationError("levels", levels, "is empty", "name the levels to look at")
-        if tags is not None and not isinstance(tags, Tags):
-            raise ValidationError("tags", tags, "is not a Tags", "give Tags(any_of=...)")
+        check_tags(tags)
         settings = LensSettings(tags=tags, max_age=max_age, limit=limit, purpose=purpose)
 
         def work(tx: Transaction) -> LensInfo:
-            rows = self._find(tx, found.values(), view, "levels")
-            streams = {level_stream_id(tx.ns, level): level for level in found}
+            rows = self._find(tx, targets.values(), view, "levels")
+            streams = {level_stream_id(tx.ns, level): level for level in targets}
             locked = {row["stream"] for row in tx.run("levels.lock", ids=sorted(streams))}
             for stream, level in streams.items():
                 if stream not in locked:  # it was closed meanwhile
-                    raise not_there(level, tx.ns)
-            new = lens_row(tx.ns, lens, [row["name"] for row in rows], settings)
-            for row in tx.run("lenses.get", ids=[new["id"]]):
-                check_writable(_parts(row), asking, "name", "lens")
-            put(tx, [new])
-            return info(tx.run("lenses.get", ids=[new["id"]])[0])
+                    raise no_level(level, tx.ns)
+            for row in tx.run("lenses.list", name=lens.name):
+                check_writable(_owner_of(row), asking, kind="lens")
+            put(tx, [lens_row(tx.ns, lens, [row["name"] for row in rows], settings)])
+            return lens_info(tx.run("lenses.list", name=lens.name)[0])
 
         return self._graph.transact(work)
 
@@ -167,12 +163,12 @@ class Lenses(Queries):
                 share with the reader.
         """
 
-        def through(text: str | None, *, limit: int | None, **narrowed: Any) -> list[Found]:
+        def recall(text: str | None, *, limit: int | None, **narrowed: Any) -> list[Found]:
             lens = self._lens(name, agent)
-            most = lens.limit if limit is None else limit
-            return self._through(lens, text, agent, limit=most, **narrowed)
+            limit = lens.limit if limit is None else limit
+            return self._recall_through(lens, text, agent, limit=limit, **narrowed)
 
-        return Lens(self._lens(name, agent), through)
+        return Lens(self._lens(name, agent), recall)
 
     def lenses(self, owner: str | None = None, *, agent: str | None = None) -> Listed[LensInfo]:
         """Return the lenses that somebody put, in order of name; of all owners, or of one.
@@ -188,10 +184,10 @@ class Lenses(Queries):
         rows = self._graph.read("lenses.list", owner=checked_agent(owner))
         return Listed(
             [
-                info(row)
+                lens_info(row)
                 for row in rows
-                if readable(_parts(row), view)
-                and all(readable(LevelName.of(level), view) for level in row["levels"])
+                if is_readable(_owner_of(row), view)
+                and all(is_readable(LevelName.of(level), view) for level in row["levels"])
             ]
         )
 
@@ -207,19 +203,19 @@ class Lenses(Queries):
             ScopeError: it is the lens of another agent.
         """
         asking = checked_agent(agent)
-        lens = _named(name, asking)
-        check_writable(lens, asking, "name", "lens")
-        ids = [lens_id(self._graph.ns, lens.name)]
+        lens = _full_name(name, asking)
+        check_writable(lens, asking, kind="lens")
 
         def work(tx: Transaction) -> None:
-            for row in tx.run("lenses.get", ids=ids):
-                check_writable(_parts(row), asking, "name", "lens")
-            if not tx.run("lenses.drop", ids=ids)[0]["removed"]:
+            rows = tx.run("lenses.list", name=lens.name)
+            if not rows:
                 raise self._no_lens(lens.name)
+            check_writable(_owner_of(rows[0]), asking, kind="lens")
+            tx.run("lenses.drop", ids=[rows[0]["id"]])
 
         self._graph.transact(work)
 
-    def _through(
+    def _recall_through(
         self,
         lens: LensInfo,
         text: str | None,
@@ -232,7 +228,7 @@ class Lenses(Queries):
         """Return what a lens shows of what is asked for."""
         if lens.tags is not None:
             tags = lens.tags if tags is None else lens.tags & tags
-        ages = (lens.max_age, Asked(max_age=max_age).max_age)
+        ages = (lens.max_age, EntryQuestion(max_age=max_age).max_age)
         return self.recall(
             text,
             levels=lens.levels,
@@ -248,14 +244,13 @@ class Lenses(Queries):
         check_text("name", name)
         if asking is None and name in LENSES:
             return self._preset(LevelName(name, "agent", None, name))
-        lens = _named(name, asking)
+        lens = _full_name(name, asking)
         check_readable(lens, view, "name", "lens")
-        rows = self._graph.read("lenses.get", ids=[lens_id(self._graph.ns, lens.name)])
-        if rows:
-            check_readable(_parts(rows[0]), view, "name", "lens")
-            for level in rows[0]["levels"]:
+        for row in self._graph.read("lenses.list", name=lens.name):
+            check_readable(_owner_of(row), view, "name", "lens")
+            for level in row["levels"]:
                 check_readable(LevelName.of(level), view, "name")
-            return info(rows[0])
+            return lens_info(row)
         if lens.owner_kind == "agent" and lens.kind in LENSES:
             return self._preset(lens)
         raise self._no_lens(lens.name)
@@ -272,10 +267,7 @@ class Lenses(Queries):
                 f"is no level {' or '.join(preset.kinds)} of {whose}; levels.default makes them"
             )
         return LensInfo(
-            name=lens.name,
-            kind=lens.kind,
-            owner_kind="agent",
-            owner=lens.owner,
+            **lens._asdict(),
             purpose=preset.purpose,
             levels=levels,
             tags=None,
@@ -291,26 +283,38 @@ class Lenses(Queries):
         )
 
 
-def told(levels: Lenses, name: str, text: str, agent: str | None = None) -> list[Found]:
-    """Return the part of a lens that is relevant to a text, the nearest first.
+def relevant_entries(
+    levels: Lenses,
+    floor: Callable[[int], float],
+    name: str,
+    text: str,
+    agent: str | None = None,
+) -> list[Found]:
+    """Return the entries of a lens that are relevant to a text, the nearest first.
+
+    Args:
+        levels: where the lens is.
+        floor: returns the similarity from which the nearest of so many texts is relevant.
+        name: the name of the lens.
+        text: the subject, in words.
+        agent: who reads; None: anybody.
 
     Raises:
         NotFoundError: there is no such lens, or none of the levels that it looks at.
-        ScopeError: a reader may not look through it.
+        ScopeError: the reader may not look through it.
     """
-    lens = levels._lens(name, agent)
-    found = levels._through(lens, text, agent, limit=max(lens.limit, COMPARED))
+    lens = levels.lens(name, agent=agent)
+    found = lens.recall(text, limit=max(lens.info.limit, COMPARED))
     if not found:
         return []
-    least = levels._search.floor(len(found) if len(found) < COMPARED else MANY)
+    least = floor(len(found) if len(found) < COMPARED else MANY)
     near = [one for one in found if one.similarity is not None and one.similarity >= least]
-    return near[: lens.limit]
+    return near[: lens.info.limit]
 
 
 def put(tx: Transaction, rows: Sequence[Row]) -> None:
     """Store lenses (rows of :func:`lens_row`) on levels that are there."""
     tx.run("lenses.put", rows=rows)
-    tx.run("lenses.look_away", ids=[row["id"] for row in rows])
     looks = [
         {"id": row["id"], "level": level_id(tx.ns, level)}
         for row in rows
@@ -324,35 +328,33 @@ def lens_row(namespace: str, lens: LevelName, levels: Iterable[str], settings: L
     tags = settings.tags
     return {
         "id": lens_id(namespace, lens.name),
-        "name": lens.name,
-        "kind": lens.kind,
-        "owner_kind": lens.owner_kind,
-        "owner": lens.owner,
+        **lens._asdict(),
         "purpose": settings.purpose,
         "levels": sorted(levels),
         "tags": None if tags is None else tags.model_dump_json(exclude_defaults=True),
-        "max_age": None if settings.max_age is None else max(1, round(settings.max_age * 1_000)),
+        "max_age": to_duration(settings.max_age),
         "most": settings.limit,
     }
 
 
-def info(row: Row) -> LensInfo:
-    """Return the lens of a row with ``lens_columns``."""
+def lens_info(row: Row) -> LensInfo:
+    """Return the lens of a row of ``lenses.list``."""
     return LensInfo(
-        **{name: row[name] for name in ("name", "kind", "owner_kind", "owner", "purpose")},
+        **_owner_of(row)._asdict(),
+        purpose=row["purpose"],
         levels=tuple(row["levels"]),
         tags=None if row["tags"] is None else Tags.model_validate_json(row["tags"]),
-        max_age=seconds(row["max_age"]),
+        max_age=to_seconds(row["max_age"]),
         limit=row["most"],
         created_at=from_millis(row["created_at"]),
     )
 
 
-def _parts(row: Row) -> LevelName:
+def _owner_of(row: Row) -> LevelName:
     return LevelName(row["name"], row["owner_kind"], row["owner"], row["kind"])
 
 
-def _named(name: str, agent: str | None) -> LevelName:
+def _full_name(name: str, agent: str | None) -> LevelName:
     """Return the parts of the name of a lens, which may be short for that of an agent."""
     check_text("name", name)
     if agent is not None and ":" not in name:

@@ -13,7 +13,8 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from contextvars import ContextVar
-from types import FunctionType, MethodType, TracebackType
+from dataclasses import dataclass, field, replace
+from types import FunctionType, MethodType
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 from graphmem.errors import ValidationError
@@ -21,7 +22,7 @@ from graphmem.forks import in_child
 from graphmem.graph.arguments import check_flag, check_text, checked_agent
 from graphmem.graph.decorating import decorated, kind_of
 from graphmem.ids import level_id
-from graphmem.levels.base import check_own, check_writable
+from graphmem.levels.base import check_takes_entries, check_writable
 from graphmem.levels.entries import Entries
 from graphmem.models.calls import Call, described
 from graphmem.models.fields import Input
@@ -48,7 +49,7 @@ class Awaiting(Protocol):
         """Return what a call returns; it is done even if somebody cancels meanwhile."""
 
 
-class _Checked(Input):
+class _Seconds(Input):
     ttl: Seconds | None = None
 
 
@@ -69,59 +70,45 @@ class Producers:
         self._levels = levels
         self._awaiting = awaiting
         self._uncounted: Counter[str] = Counter()
-        self._counting = threading.Lock()
-        in_child(self, _renew)
+        self._renew()
+        in_child(self, Producers._renew)
 
-    def remember(
-        self,
-        level: str,
-        *,
-        extract: Extract | None = None,
-        ttl: float | None = None,
-        errors: bool = False,
-        agent: str | None = None,
-    ) -> Callable[[F], F]:
+    def _renew(self) -> None:
+        self._counting = threading.Lock()
+
+    def remember(self, level: str, **how: Any) -> Callable[[F], F]:
         """Return a decorator of functions; see :meth:`Memory.remember`."""
-        terms = self._checked(level, extract, ttl, errors, agent)
+        terms = self._terms(level, **how)
 
         def decorate(function: F) -> F:
             if isinstance(function, staticmethod | classmethod):
-                return type(function)(self._produces(_function(function.__func__), terms))
-            made: Any = self._produces(_function(function), terms)
+                return type(function)(self._produce(_checked(function.__func__), terms))
+            made: Any = self._produce(_checked(function), terms)
             return made  # type: ignore[no-any-return]
 
         return decorate
 
-    def watch(
-        self,
-        target: object,
-        pattern: str,
-        *,
-        level: str,
-        extract: Extract | None = None,
-        ttl: float | None = None,
-        errors: bool = False,
-        agent: str | None = None,
-    ) -> Watch:
+    def watch(self, target: object, pattern: str, *, level: str, **how: Any) -> Watch:
         """Remember the calls of an object's methods; see :meth:`Memory.watch`."""
-        terms = self._checked(level, extract, ttl, errors, agent)
+        terms = self._terms(level, **how)
         check_text("pattern", pattern)
         hooks: list[_Hook] = []
         try:
-            for name in _names(target, pattern):
-                hooks.append(_Hook(target, name, self, terms))  # noqa: PERF401 - one may fail
+            for name in _method_names(target, pattern):
+                hooks.append(_Hook(target, name))
+                hooks[-1].replace(lambda function, hook: self._produce(function, terms, hook))
         except BaseException:
             Watch(tuple(hooks)).undo()
             raise
         return Watch(tuple(hooks))
 
-    def _checked(
+    def _terms(
         self,
         level: str,
-        extract: Extract | None,
-        ttl: float | None,
-        errors: bool,
-        agent: str | None,
+        extract: Extract | None = None,
+        ttl: float | None = None,
+        errors: bool = False,
+        agent: str | None = None,
     ) -> _Terms:
         name, writer = LevelName.of(level, "level"), checked_agent(agent)
         check_writable(name, writer, "level")
@@ -133,12 +120,12 @@ class Producers:
                 "is not a function of a call and its result",
                 "give one that is not asynchronous, or leave it out",
             )
-        seconds = _Checked(ttl=ttl).ttl
-        found = self._levels._find(self._levels._graph, [name], self._levels._view(None), "level")
-        check_own(found[0], "level")
+        seconds = _Seconds(ttl=ttl).ttl
+        [row] = self._levels._find(self._levels._graph, [name], self._levels._view(None), "level")
+        check_takes_entries(name.name, row["holds"], "level")
         return _Terms(name, extract or described, seconds, errors, writer)
 
-    def _produces(
+    def _produce(
         self, function: Callable[..., Any], terms: _Terms, hook: _Hook | None = None
     ) -> Callable[..., Any]:
         """Return a function of the same kind whose calls are remembered."""
@@ -148,125 +135,102 @@ class Producers:
                 "function", function, "is not async", "let a Memory remember its calls"
             )
 
-        def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Noted:
-            return _Noted(self, terms, Call(function, args, kwargs), hook)
+        def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Note:
+            return _Note(self._keep, self._awaiting, terms, Call(function, args, kwargs), hook)
 
-        def returned(noted: _Noted, result: Any) -> None:
+        def set_result(note: _Note, result: Any) -> None:
             if kind in ("function", "coroutine function"):
-                noted.result = result
+                note.result = result
 
-        def yielded(noted: _Noted, item: Any) -> None:
-            if len(noted.items) < ITEMS:
-                noted.items.append(item)
-            noted.result = noted.items
+        def add_item(note: _Note, item: Any) -> None:
+            if len(note.items) < ITEMS:
+                note.items.append(item)
+            note.result = note.items
 
-        return decorated(function, kind, begin, returned, yielded)
+        return decorated(function, kind, begin, set_result, add_item)
 
-    def _drafted(self, call: Call, result: Any, terms: _Terms) -> dict[str, Any] | None:
-        """Return the arguments of ``add`` for a call; None if there is nothing to remember."""
-        try:
-            made = terms.extract(call, result)
-            return None if made is None else _arguments(made, terms.ttl)
-        except Exception as error:  # noqa: BLE001 - it must not break the call
-            return {"failed": error}
-
-    def _keep(self, call: Call, given: dict[str, Any], terms: _Terms) -> None:
-        """Add the entry of a call, or note that it failed."""
+    def _keep(self, call: Call, entry: dict[str, Any] | Exception, terms: _Terms) -> None:
+        """Add the entry of a call, or log and count that this failed."""
         name = terms.level.name
         token = _keeping.set(True)
         try:
-            if "failed" in given:
-                raise given["failed"]
-            self._levels.add(name, agent=terms.agent, **given)
+            if isinstance(entry, Exception):
+                raise entry
+            self._levels.add(name, agent=terms.agent, **entry)
         except Exception as error:  # noqa: BLE001 - it must not break the call
-            _log.warning(
-                "a call of %s was not remembered in %s: %s", call.name, name, type(error).__name__
-            )
-            self._count(name)
+            _warn(call, terms, error)
+            self._count_failure(name)
         finally:
             _keeping.reset(token)
 
-    def _count(self, level: str) -> None:
+    def _count_failure(self, level: str) -> None:
         """Count a failure at its level; one that cannot be stored is counted with the next."""
         with self._counting:
             self._uncounted[level] += 1
             count = self._uncounted.pop(level)
         try:
             graph = self._levels._graph
-            graph.write("levels.failed", id=level_id(graph.ns, level), count=count)
+            graph.write("levels.count", id=level_id(graph.ns, level), failed=count)
         except Exception as error:  # noqa: BLE001 - it must not break the call
             _log.info("a failure was not counted: %s", type(error).__name__)
             with self._counting:
                 self._uncounted[level] += count
 
 
-def _renew(producers: Producers) -> None:
-    producers._counting = threading.Lock()
+def _warn(call: Call, terms: _Terms, error: Exception) -> None:
+    _log.warning(
+        "a call of %s was not remembered in %s: %s",
+        call.name,
+        terms.level.name,
+        type(error).__name__,
+    )
 
 
-class _Noted:
+@dataclass(slots=True)
+class _Note:
     """Notes one call of a function, and has it remembered at its end."""
 
-    __slots__ = ("_call", "_home", "_hook", "_terms", "items", "result")
-
-    def __init__(self, home: Producers, terms: _Terms, call: Call, hook: _Hook | None) -> None:
-        self._home = home
-        self._terms = terms
-        self._call = call
-        self._hook = hook
-        self.items: list[Any] = []
-        """What a generator yielded."""
-        self.result: Any = None
+    keep: Callable[[Call, dict[str, Any] | Exception, _Terms], None]
+    awaiting: Awaiting | None
+    terms: _Terms
+    call: Call
+    hook: _Hook | None
+    items: list[Any] = field(default_factory=list)
+    """What a generator yielded."""
+    result: Any = None
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        drafted = self._draft(error)
-        if drafted is not None:
-            self._home._keep(self._call, drafted, self._terms)
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if (entry := self._entry(error)) is not None:
+            self.keep(self.call, entry, self.terms)
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        drafted = self._draft(error)
-        if drafted is None:
-            return
-        if self._home._awaiting is None:
-            self._home._keep(self._call, drafted, self._terms)
-            return
-        try:
-            await self._home._awaiting.finish(
-                lambda: self._home._keep(self._call, drafted, self._terms)
-            )
-        except Exception as problem:  # noqa: BLE001 - the memory is closed, or inherited
-            _log.warning(
-                "a call of %s was not remembered in %s: %s",
-                self._call.name,
-                self._terms.level.name,
-                type(problem).__name__,
-            )
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if self.awaiting is None:
+            self.__exit__(kind, error, trace)
+        elif (entry := self._entry(error)) is not None:
+            try:
+                await self.awaiting.finish(lambda: self.keep(self.call, entry, self.terms))
+            except Exception as problem:  # noqa: BLE001 - the memory is closed, or inherited
+                _warn(self.call, self.terms, problem)
 
-    def _draft(self, error: BaseException | None) -> dict[str, Any] | None:
-        if (self._hook is not None and not self._hook.active) or _keeping.get():
+    def _entry(self, error: BaseException | None) -> dict[str, Any] | Exception | None:
+        """Return the arguments of ``add``, what the extractor raised, or None for no entry."""
+        if (self.hook is not None and not self.hook.active) or _keeping.get():
             return None
         if error is not None:
-            if not self._terms.errors or not isinstance(error, Exception):
+            if not self.terms.errors or not isinstance(error, Exception):
                 return None
-            call = self._call
-            self._call = Call(call.function, call.args, call.kwargs, error)
-        return self._home._drafted(self._call, self.result, self._terms)
+            self.call = replace(self.call, error=error)
+        try:
+            made = self.terms.extract(self.call, self.result)
+            return None if made is None else _arguments(made, self.terms.ttl)
+        except Exception as problem:  # noqa: BLE001 - it must not break the call
+            return problem
 
 
 def _arguments(made: Any, ttl: float | None) -> dict[str, Any]:
@@ -286,7 +250,7 @@ def _arguments(made: Any, ttl: float | None) -> dict[str, Any]:
     return given
 
 
-def _function(function: Any) -> Callable[..., Any]:
+def _checked(function: Any) -> Callable[..., Any]:
     """Return a function whose calls can be remembered.
 
     Raises:
@@ -299,9 +263,6 @@ def _function(function: Any) -> Callable[..., Any]:
     if not callable(function) or isinstance(function, type):
         raise ValidationError("function", function, "is not a function", "decorate a function")
     return function  # type: ignore[no-any-return]
-
-
-# Hooks on methods
 
 
 _MISSING: Any = object()
@@ -328,24 +289,42 @@ class Watch:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         self.undo()
 
 
 class _Hook:
     """An attribute of an object, a class or a module that a producer replaced."""
 
-    def __init__(self, target: object, name: str, home: Producers, terms: _Terms) -> None:
+    def __init__(self, target: object, name: str) -> None:
         self.active = True
         self.target = target
         self.name = name
         self.before = vars(target).get(name, _MISSING) if hasattr(target, "__dict__") else _MISSING
-        self._set(self._stand_in(home, terms))
+
+    def replace(self, produce: Callable[[Callable[..., Any], _Hook], Callable[..., Any]]) -> None:
+        """Put in its place what ``produce`` makes of it.
+
+        Raises:
+            ValidationError: it cannot be set.
+        """
+        there: Any
+        if isinstance(self.target, type):
+            there = inspect.getattr_static(self.target, self.name)
+        else:
+            there = getattr(self.target, self.name)
+        kind = type(there) if isinstance(there, staticmethod | classmethod) else None
+        made = produce(there.__func__ if kind else there, self)
+        setattr(made, _HOOK, self)
+        try:
+            setattr(self.target, self.name, kind(made) if kind else made)
+        except (AttributeError, TypeError):
+            raise ValidationError(
+                "target",
+                self.target,
+                f"does not let its attribute {self.name!r} be set",
+                "watch its class",
+            ) from None
 
     def undo(self) -> None:
         """Put back what was there; if another hook came on top, when that is gone."""
@@ -356,28 +335,6 @@ class _Hook:
             else:
                 setattr(self.target, self.name, hook.before)
 
-    def _stand_in(self, home: Producers, terms: _Terms) -> Any:
-        if not isinstance(self.target, type):
-            made = home._produces(getattr(self.target, self.name), terms, self)
-            setattr(made, _HOOK, self)
-            return made
-        there = inspect.getattr_static(self.target, self.name)
-        wrapped = isinstance(there, staticmethod | classmethod)
-        made = home._produces(there.__func__ if wrapped else there, terms, self)
-        setattr(made, _HOOK, self)
-        return type(there)(made) if wrapped else made
-
-    def _set(self, value: Any) -> None:
-        try:
-            setattr(self.target, self.name, value)
-        except (AttributeError, TypeError):
-            raise ValidationError(
-                "target",
-                self.target,
-                f"does not let its attribute {self.name!r} be set",
-                "watch its class",
-            ) from None
-
 
 def _hook_at(target: object, name: str) -> _Hook | None:
     """Return the hook behind an attribute of an object itself."""
@@ -387,24 +344,24 @@ def _hook_at(target: object, name: str) -> _Hook | None:
     return getattr(there, _HOOK, None)
 
 
-def _names(target: object, pattern: str) -> list[str]:
+def _method_names(target: object, pattern: str) -> list[str]:
     """Return the names of methods that fit a pattern, in order.
 
     Raises:
         ValidationError: there are none that can be watched.
     """
-    named = [
+    names = [
         name
         for name in sorted(set(dir(target)))
         if fnmatch.fnmatchcase(name, pattern)
         and (not name.startswith("_") or pattern.startswith("_"))
         and not (name.startswith("__") and name.endswith("__"))
     ]
-    fitting = [name for name in named if _is_method(inspect.getattr_static(target, name))]
+    fitting = [name for name in names if _is_method(inspect.getattr_static(target, name))]
     if not fitting:
         what = (
-            f"fits only what is no function written in Python: {', '.join(named[:5])}"
-            if named
+            f"fits only what is no function written in Python: {', '.join(names[:5])}"
+            if names
             else f"fits no method of {getattr(target, '__name__', type(target).__name__)}"
         )
         raise ValidationError("pattern", pattern, what, "give the name of a method, or dispatch*")

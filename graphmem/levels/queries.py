@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from graphmem.errors import ValidationError
 from graphmem.graph.arguments import check_limit, checked_items
 from graphmem.ids import level_stream_id, to_millis
-from graphmem.levels.base import Base, readable
+from graphmem.levels.base import Base, check_tags, is_readable
 from graphmem.levels.entries import entry_fields
-from graphmem.levels.views import rows_of
-from graphmem.models.levels import Asked, Found, LevelName, Tags
+from graphmem.levels.views import Views
+from graphmem.models.levels import EntryQuestion, Found, LevelName, Tags
 from graphmem.notebook.frames import Listed
 from graphmem.store.port import Question, Row
 
@@ -65,11 +64,8 @@ class Queries(Base):
             ScopeError: a level belongs to an agent that does not share with the reader.
         """
         check_limit(limit)
-        if tags is not None and not isinstance(tags, Tags):
-            raise ValidationError(
-                "tags", tags, "is not a Tags", "give Tags(all_of=...), for instance"
-            )
-        asked = Asked(
+        check_tags(tags)
+        asked = EntryQuestion(
             text=text,
             tags=tags,
             since=since,
@@ -79,76 +75,69 @@ class Queries(Base):
             min_relevance=min_relevance,
             include_expired=include_expired,
         )
-        rows = self._asked(levels, agent)
+        view = self._view(agent)
+        if levels is None:
+            every = self._graph.read("levels.list")
+            rows = [row for row in every if is_readable(LevelName.of(row["name"]), view)]
+        else:
+            names = [levels] if isinstance(levels, str) else checked_items("levels", levels)
+            wanted = [LevelName.of(name, "levels") for name in names]
+            rows = self._find(self._graph, wanted, view, "levels")
+        question = _question(asked, self._graph.now())
         own = {
             row["id"]: level_stream_id(self._graph.ns, row["name"])
             for row in rows
             if row["holds"] == "entries"
         }
-        question = _question(asked, self._graph.now())
         if asked.text is not None:
             found = self._search.nearest(asked.text, question, own, limit)
         else:
-            found = self._matching(question, own, limit) if own else []
+            found = self._most_relevant(question, sorted(own), limit) if own else []
         if len(own) < len(rows):
-            view = self._view(agent)
-            found += rows_of(
-                self._graph, self._search, rows, asked.text, asked.tags, question, limit, view
-            )
-            found = sorted(found, key=_rank)[:limit]
+            views = Views(self._graph, self._search, asked, question, limit, view)
+            found = sorted([*found, *views.rows(rows)], key=_rank)[:limit]
         return Listed(
             [Found(**entry_fields(row), similarity=row.get("similarity")) for row in found]
         )
 
-    def _asked(self, levels: str | Sequence[str] | None, agent: str | None) -> list[Row]:
-        """Return the levels to ask: rows of ``levels.get``."""
-        view = self._view(agent)
-        if levels is None:
-            rows = self._graph.read("levels.list")
-            return [row for row in rows if readable(LevelName.of(row["name"]), view)]
-        names = [levels] if isinstance(levels, str) else checked_items("levels", levels)
-        return self._find(
-            self._graph, [LevelName.of(name, "levels") for name in names], view, "levels"
-        )
-
-    def _matching(self, asked: Question, levels: dict[str, str], limit: int) -> list[Row]:
-        ids = sorted(levels)
-        options, params = asked.options, dict(asked.params)
-        if asked.fits is not None:
-            rows = self._graph.read("entries.tagsets", levels=ids)
-            params["tagsets"] = [row["tagset"] for row in rows if asked.fits(row["tagset"])]
+    def _most_relevant(self, question: Question, levels: list[str], limit: int) -> list[Row]:
+        options, params = question.options, dict(question.params)
+        if question.fits is not None:
+            tagsets = {row["tagset"] for row in self._graph.read("levels.holdings", ids=levels)}
+            params["tagsets"] = sorted(filter(question.fits, tagsets))
             options = (*options, "tagged")
-        return self._graph.read("entries.matching", *options, levels=ids, limit=limit, **params)
+        return self._graph.read("entries.matching", *options, levels=levels, limit=limit, **params)
 
 
-def _question(asked: Asked, now: int) -> Question:
+def _question(asked: EntryQuestion, now: int) -> Question:
     """Return the conditions on entries."""
     since = [] if asked.since is None else [to_millis(asked.since)]
     if asked.max_age is not None:
         since.append(now - int(asked.max_age * 1_000))
-    wanted: dict[str, dict[str, Any]] = {
-        "keyed": {"prefix": None, "pattern": None} if asked.key is None else like(asked.key),
-        "since": {"since": max(since, default=None)},
-        "until": {"until": None if asked.until is None else to_millis(asked.until)},
-        "relevant": {"at_least": asked.min_relevance or None},
-        "living": {"now": None if asked.include_expired else now},
-    }
-    options = tuple(
-        name
-        for name, values in wanted.items()
-        if all(value is not None for value in values.values())
-    )
-    params = {key: value for name in options for key, value in wanted[name].items()}
+    conditions: dict[str, dict[str, Any]] = {}
+    if asked.key is not None:
+        conditions["keyed"] = _key_pattern(asked.key)
+    if since:
+        conditions["since"] = {"since": max(since)}
+    if asked.until is not None:
+        conditions["until"] = {"until": to_millis(asked.until)}
+    if asked.min_relevance:
+        conditions["relevant"] = {"at_least": asked.min_relevance}
+    if not asked.include_expired:
+        conditions["living"] = {}
+    params: dict[str, Any] = {"now": now}
+    for values in conditions.values():
+        params |= values
     tags = asked.tags
     fits = None if tags is None else lambda tagset: tags.fits(frozenset(json.loads(tagset)))
-    return Question(options, params | {"now": now}, fits)
+    return Question(tuple(conditions), params, fits)
+
+
+def _key_pattern(glob: str) -> dict[str, str]:
+    """Return a pattern with ``*`` and ``?`` as a regular expression, and its fixed beginning."""
+    parts = [{"*": ".*", "?": "."}.get(char) or _SPECIAL.sub(r"\\\g<0>", char) for char in glob]
+    return {"prefix": re.split(r"[*?]", glob, maxsplit=1)[0], "pattern": f"(?s){''.join(parts)}"}
 
 
 def _rank(row: Row) -> tuple[float, float, int, str]:
     return (-(row.get("similarity") or 0.0), -row["relevance"], -row["at"], row["id"])
-
-
-def like(glob: str) -> dict[str, str]:
-    """Return a pattern with ``*`` and ``?`` as a regular expression, and its fixed beginning."""
-    parts = [{"*": ".*", "?": "."}.get(char) or _SPECIAL.sub(r"\\\g<0>", char) for char in glob]
-    return {"prefix": re.split(r"[*?]", glob, maxsplit=1)[0], "pattern": f"(?s){''.join(parts)}"}

@@ -1,42 +1,30 @@
-"""The levels themselves: making, listing and closing them."""
+"""The levels themselves: making and closing them."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-
 from graphmem.errors import ValidationError
-from graphmem.graph.access import View
 from graphmem.graph.arguments import checked_agent
 from graphmem.graph.graph import Transaction
-from graphmem.ids import canonical_json, from_millis, level_id, level_stream_id, node_id
-from graphmem.levels.base import (
-    Base,
-    blind,
-    check_writable,
-    level_fields,
-    readable,
-)
+from graphmem.ids import canonical_json, level_id, level_stream_id
+from graphmem.levels.base import Base, check_writable, level_fields, to_duration
 from graphmem.models.levels import (
     FLOW,
     PRESETS,
     Level,
-    LevelInfo,
     LevelName,
     LevelSettings,
     LevelUpkeep,
     default_name,
-    source_name,
 )
 from graphmem.notebook.frames import Listed
-from graphmem.store.paging import pages
 from graphmem.store.port import Row
 
 PAGE = 10_000
-"""Entries, or events, that are removed in one transaction."""
+"""Entries that are removed in one transaction."""
 PULL = "pull:"
 """The name of a pulling level's group begins with this; the name of the level follows."""
 _DEFAULT_TRANSFORMERS = {"working": "dedup", "stm": "summarise"}
+_SETTINGS = ("purpose", "ttl", "capacity", "decay", "prune", "dedup", "reindex")
 
 
 class Topology(Base):
@@ -71,8 +59,8 @@ class Topology(Base):
                 no time to live and no capacity.
             ScopeError: it is the level of another agent.
         """
-        level, asking = LevelName.of(name), checked_agent(agent)
-        check_writable(level, asking, "name")
+        level = LevelName.of(name)
+        check_writable(level, checked_agent(agent))
         settings = LevelSettings(
             ttl=ttl,
             capacity=capacity,
@@ -80,15 +68,10 @@ class Topology(Base):
             upkeep=LevelUpkeep() if upkeep is None else upkeep,
         )
         row = level_row(self._graph.ns, level, settings)
-        if row["holds"] != "entries":
-            for field, value in (("ttl", ttl), ("capacity", capacity)):
-                if value is not None:
-                    raise ValidationError(
-                        field,
-                        value,
-                        f"does not fit a view of {row['holds']}",
-                        "leave it out",
-                    )
+        for field, value in (("ttl", ttl), ("capacity", capacity)):
+            if row["holds"] != "entries" and value is not None:
+                problem = f"does not fit a view of {row['holds']}"
+                raise ValidationError(field, value, problem, "leave it out")
 
         def work(tx: Transaction) -> Row:
             before = tx.run("levels.get", ids=[row["id"]])
@@ -113,20 +96,15 @@ class Topology(Base):
         owner = checked_agent(agent)
         if owner is None:
             raise ValidationError("agent", agent, "is missing", "give the name of an agent")
-        ns = self._graph.ns
-        names = {kind: LevelName.of(default_name(owner, kind), "agent") for kind in PRESETS}
-        rows = {
-            level_id(ns, names[kind].name): level_row(
-                ns,
-                names[kind],
-                LevelSettings(ttl=preset.ttl, capacity=preset.capacity, purpose=preset.purpose),
-            )
-            for kind, preset in PRESETS.items()
-        }
+        ns, rows, ids = self._graph.ns, {}, {}
+        for kind, preset in PRESETS.items():
+            level = LevelName.of(default_name(owner, kind), "agent")
+            row = level_row(ns, level, LevelSettings(ttl=preset.ttl, capacity=preset.capacity))
+            rows[row["id"]], ids[kind] = row, row["id"]
         flow = [
             {
-                "id": level_id(ns, names[target].name),
-                "source": level_id(ns, names[source].name),
+                "id": ids[target],
+                "source": ids[source],
                 "transformer": _DEFAULT_TRANSFORMERS.get(target),
                 "arguments": canonical_json({}),
             }
@@ -147,39 +125,6 @@ class Topology(Base):
         found = {row["kind"]: row for row in self._graph.transact(work)}
         return Listed([Level(**level_fields(found[kind])) for kind in PRESETS])
 
-    def names(self, owner: str | None = None, *, agent: str | None = None) -> list[str]:
-        """Return the names of the levels, in order; of all owners, or of one.
-
-        Args:
-            owner: only the levels of this agent, capability, task or collective.
-            agent: who asks; levels that it may not read are left out. None: anybody.
-
-        Raises:
-            ValidationError: an argument is wrong.
-        """
-        view = self._view(agent)
-        rows = self._graph.read("levels.list", owner=checked_agent(owner))
-        return [row["name"] for row in rows if readable(LevelName.of(row["name"]), view)]
-
-    def info(self, name: str, *, agent: str | None = None) -> LevelInfo:
-        """Return a level, its settings, and its contents now.
-
-        Args:
-            name: its name.
-            agent: who asks; None: anybody.
-
-        Raises:
-            NotFoundError: there is no such level.
-            ScopeError: it belongs to an agent that does not share with the one who asks.
-        """
-        level, view = LevelName.of(name), self._view(agent)
-
-        def work(tx: Transaction) -> LevelInfo:
-            row = self._find(tx, [level], view)[0]
-            return infos(tx, [row], view)[0][0]
-
-        return self._graph.view(work)
-
     def close(self, name: str, *, agent: str | None = None) -> int:
         """Erase a level with its entries, events and cursors; return how many entries.
 
@@ -195,20 +140,14 @@ class Topology(Base):
             ScopeError: it is the level of another agent.
         """
         level = LevelName.of(name)
-        check_writable(level, checked_agent(agent), "name")
-        row = self._find(self._graph, [level], self._view(None))[0]
+        check_writable(level, checked_agent(agent))
+        [row] = self._find(self._graph, [level], self._view(None))
         removed = 0
-        while (gone := self._clear(row["id"])) == PAGE:
-            removed += gone
-        removed += gone + self._graph.transact(lambda tx: drop(tx, level.name))
+        while page := self._graph.write("levels.clear", id=row["id"], limit=PAGE)[0]["removed"]:
+            removed += page
+        removed += self._graph.transact(lambda tx: drop(tx, level.name))
         self._search.tidy()
-        return removed
-
-    def _clear(self, identity: str) -> int:
-        return int(self._graph.write("levels.clear", id=identity, limit=PAGE)[0]["removed"])
-
-
-_SETTINGS = ("purpose", "ttl", "capacity", "decay", "prune", "dedup", "reindex")
+        return int(removed)
 
 
 def level_row(namespace: str, level: LevelName, settings: LevelSettings) -> Row:
@@ -217,87 +156,40 @@ def level_row(namespace: str, level: LevelName, settings: LevelSettings) -> Row:
     return {
         "id": level_id(namespace, level.name),
         "stream": level_stream_id(namespace, level.name),
-        "name": level.name,
-        "kind": level.kind,
-        "owner_kind": level.owner_kind,
-        "owner": level.owner,
+        **level._asdict(),
         "purpose": settings.purpose or (preset.purpose if preset else ""),
         "holds": preset.holds if preset else "entries",
-        "ttl": None if settings.ttl is None else max(1, round(settings.ttl * 1_000)),
+        "ttl": to_duration(settings.ttl),
         "capacity": settings.capacity,
         **settings.upkeep.model_dump(),
     }
 
 
-def note(tx: Transaction, name: str, kind: str, data: object, subject: str | None = None) -> None:
-    """Append an event to the stream of a level."""
-    row = {
-        "stream": level_stream_id(tx.ns, name),
-        "kind": kind,
-        "subject": subject,
-        "value": None,
-        "at": tx.now,
-        "data": canonical_json(data),
-    }
-    tx.run("levels.note", rows=[row])
+def note(tx: Transaction, name: str, kind: str, data: object) -> None:
+    """Append an event to the stream of a level; it stores no entry."""
+    tx.run("levels.note", stream=level_stream_id(tx.ns, name), kind=kind, data=canonical_json(data))
 
 
 def drop(tx: Transaction, name: str) -> int:
-    """Erase a level with everything in it; return the number of entries."""
-    ns, identity, stream = tx.ns, level_id(tx.ns, name), level_stream_id(tx.ns, name)
+    """Erase a level with everything in it; return the number of entries.
+
+    Lenses that look at nothing else are removed, too.
+    """
+    identity, stream = level_id(tx.ns, name), level_stream_id(tx.ns, name)
     removed = 0
-    for ending in tx.run("levels.ending", id=identity, stream=stream):
-        gone = ending["entries"]  # at most: another call may clear the level at the same time
-        while gone:
-            gone = int(tx.run("levels.clear", id=identity, limit=PAGE)[0]["removed"])
-            removed += gone
-        blind(tx, identity, name)
-        flow = tx.run("levels.flow", ids=[identity]) if ending["pulls"] else []
-        own = [node_id(ns, "Cursor", PULL + name, row["stream"]) for row in flow]
-        if cursors := [*own, *ending["readers"]]:
-            tx.run("levels.drop_cursors", ids=cursors)
-        for page in pages(range(1, ending["last"] + 1), PAGE):
-            tx.run("levels.drop_events", ids=[f"{stream}:{seq}" for seq in page])
-        tx.run("levels.drop", id=identity, stream=stream)
+    if not tx.run("levels.lock", ids=[stream]):
+        return removed
+    while page := tx.run("levels.clear", id=identity, limit=PAGE)[0]["removed"]:
+        removed += page
+    lenses = tx.run("lenses.forget", id=identity)
+    if empty := [row["id"] for row in lenses if not row["levels"]]:
+        tx.run("lenses.drop", ids=empty)
+    tx.run("levels.drop", id=identity, stream=stream)
     return removed
 
 
-def owned(tx: Transaction, agent: str) -> tuple[list[str], list[str]]:
+def owned_by(tx: Transaction, agent: str) -> tuple[list[str], list[str]]:
     """Return the names of the levels of an agent, and the ids of its lenses."""
     levels = tx.run("levels.list", owner_kind="agent", owner=agent)
     lenses = tx.run("lenses.list", owner_kind="agent", owner=agent)
     return [row["name"] for row in levels], [row["id"] for row in lenses]
-
-
-def infos(tx: Transaction, rows: Sequence[Row], view: View) -> tuple[list[LevelInfo], list[Row]]:
-    """Return the contents of levels (rows of ``levels.get``), in their order, and their sources.
-
-    Sources that a reader may not read are left out.
-    """
-    ids = [row["id"] for row in rows]
-    held: dict[str, list[Row]] = {identity: [] for identity in ids}
-    for row in tx.run("levels.holdings", ids=ids):
-        held[row["id"]].append(row)
-    found = tx.run("levels.flow", ids=ids)
-    flow = [row for row in found if readable(source_name(row["source"]), view)]
-    sources: dict[str, list[Row]] = {identity: [] for identity in ids}
-    for row in flow:
-        sources[row["id"]].append(row)
-    return [_info(row, held[row["id"]], sources[row["id"]]) for row in rows], flow
-
-
-def _info(row: Row, held: list[Row], sources: list[Row]) -> LevelInfo:
-    living = [part for part in held if part["entries"]]
-    tags = {tag for part in living for tag in json.loads(part["tagset"])}
-    return LevelInfo(
-        **level_fields(row),
-        entries=sum(part["entries"] for part in held),
-        expired=sum(part["expired"] for part in held),
-        missed=row["missed"],
-        failed=row["failed"],
-        pending=sum(source["last"] - source["position"] for source in sources),
-        subscribed_to=tuple(source["source"] for source in sources),
-        tags=tuple(sorted(tags)),
-        oldest_at=from_millis(min((part["oldest_at"] for part in held), default=None)),
-        newest_at=from_millis(max((part["newest_at"] for part in held), default=None)),
-    )

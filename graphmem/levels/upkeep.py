@@ -9,15 +9,22 @@ import logging
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from graphmem.errors import GraphMemError, StoreError
 from graphmem.graph.arguments import check_function, checked_agent, checked_items
 from graphmem.graph.graph import Graph, Transaction
-from graphmem.ids import canonical_json, entry_id, from_millis, level_stream_id, to_millis
-from graphmem.levels.base import Base, Search, check_own, check_writable, not_there
+from graphmem.ids import entry_id, from_millis, level_stream_id, to_millis
+from graphmem.levels.base import (
+    Base,
+    Search,
+    check_takes_entries,
+    check_writable,
+    no_level,
+)
+from graphmem.levels.entries import tag_columns
 from graphmem.levels.topology import note
 from graphmem.models.fields import Input, Moment
 from graphmem.models.flow import LevelMaintained, MaintainReport
@@ -25,11 +32,6 @@ from graphmem.models.levels import MAX_TAGS, LevelName, NewEntry, Seconds
 from graphmem.store.port import Row
 
 _NUMBERS = re.compile(r"\d+")
-_HANDED_ON = (
-    *("upkeep.inherit", "upkeep.bequeath"),
-    *("upkeep.became_episodes", "upkeep.became_knowledge"),
-)
-"""Move the edges of removed entries."""
 _log = logging.getLogger(__name__)
 
 
@@ -84,16 +86,17 @@ class Maintenance(Base):
         """
         asking = checked_agent(agent)
         check_function("on_progress", on_progress)
-        given = _Instant(at=at).at
-        now = self._graph.now() if given is None else to_millis(given)
+        instant = _Instant(at=at).at
+        now = self._graph.now() if instant is None else to_millis(instant)
         if name is None:
             rows = self._graph.read("upkeep.levels", agent=asking)
         else:
             level = LevelName.of(name)
-            check_writable(level, asking, "name")
-            check_own(self._find(self._graph, [level], self._view(None))[0])
+            check_writable(level, asking)
+            [row] = self._find(self._graph, [level], self._view(None))
+            check_takes_entries(level.name, row["holds"])
             rows = self._graph.read("upkeep.levels", name=level.name)
-        return self._maintained(rows, now, on_progress)
+        return self._maintain(rows, now, on_progress)
 
     def remove(self, name: str, keys: str | Sequence[str], *, agent: str | None = None) -> int:
         """Remove entries of a level by key; return how many were there.
@@ -116,10 +119,9 @@ class Maintenance(Base):
             removed = int(tx.run("upkeep.remove", ids=ids)[0]["removed"])
             if removed:
                 note(tx, level, "maintained", {"removed": removed})
-                tx.run("upkeep.pass", stream=level_stream_id(tx.ns, level))
             return removed
 
-        removed = self._by_key(name, keys, agent, work)
+        removed = self._work_on_keys(name, keys, agent, work)
         self._stale |= removed > 0
         return removed
 
@@ -149,9 +151,9 @@ class Maintenance(Base):
             rows = [{"id": identity, "expires_at": ends} for identity in ids]
             return int(tx.run("entries.prolong", rows=rows)[0]["items"])
 
-        return self._by_key(name, keys, agent, work)
+        return self._work_on_keys(name, keys, agent, work)
 
-    def _by_key(
+    def _work_on_keys(
         self,
         name: str,
         keys: str | Sequence[str],
@@ -160,54 +162,55 @@ class Maintenance(Base):
     ) -> int:
         """Work on entries, by id, in a locked level."""
         level = LevelName.of(name)
-        check_writable(level, checked_agent(agent), "name")
-        wanted = [keys] if isinstance(keys, str) else checked_items("keys", keys)
-        named = {NewEntry(content="-", key=key).key for key in wanted}
-        ids = sorted(entry_id(self._graph.ns, level.name, key) for key in named if key is not None)
+        check_writable(level, checked_agent(agent))
+        texts = [keys] if isinstance(keys, str) else checked_items("keys", keys)
+        names = {str(NewEntry(content="-", key=key).key) for key in texts if key is not None}
+        ids = sorted(entry_id(self._graph.ns, level.name, key) for key in names)
 
-        def locked(tx: Transaction) -> int:
-            check_own(self._find(tx, [level], self._view(None))[0])
+        def work_locked(tx: Transaction) -> int:
+            [row] = self._find(tx, [level], self._view(None))
+            check_takes_entries(level.name, row["holds"])
             if not tx.run("levels.lock", ids=[level_stream_id(tx.ns, level.name)]):
-                raise not_there(level.name, tx.ns)
+                raise no_level(level.name, tx.ns)
             return work(tx, level.name, ids)
 
-        return self._graph.transact(locked) if ids else 0
+        return self._graph.transact(work_locked) if ids else 0
 
-    def _due(self, agent: str | None) -> MaintainReport:
+    def _maintain_due(self, agent: str | None) -> MaintainReport:
         """Maintain the levels where something may have changed since this memory looked."""
         now = self._graph.now()
-        rows = self._graph.read("upkeep.levels", agent=agent)
-        return self._maintained([row for row in rows if not self._is_quiet(row, now)], now)
+        rows = []
+        for row in self._graph.read("upkeep.levels", agent=agent):
+            last, due = self._quiet.get(row["id"], (None, 0))
+            if last != row["last"] or now >= due:
+                rows.append(row)
+        return self._maintain(rows, now)
 
-    def _is_quiet(self, row: Row, now: int) -> bool:
-        last, due = self._quiet.get(row["id"], (None, 0))
-        return last == row["last"] and now < due
-
-    def _maintained(
+    def _maintain(
         self,
         rows: Sequence[Row],
         now: int,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> MaintainReport:
+        rows = [row for row in rows if row["holds"] == "entries"]
         levels = []
         for number, row in enumerate(rows, 1):
-            if (done := self._maintain(row, now)) is not None:
+            if (done := self._maintain_level(row, now)) is not None:
                 levels.append(done)
             if on_progress is not None:
                 on_progress(number, len(rows))
         if self._stale and any(one.reindexed for one in levels):
             self._search.tidy()
             self._stale = False
-        at = from_millis(now)
-        return MaintainReport(at=at, levels=tuple(levels))
+        return MaintainReport(at=from_millis(now), levels=tuple(levels))
 
-    def _maintain(self, row: Row, now: int) -> LevelMaintained | None:
+    def _maintain_level(self, row: Row, now: int) -> LevelMaintained | None:
         """Maintain a level (a row of ``upkeep.levels``); return what changed, if anything did."""
         look = self._graph.read("upkeep.look", id=row["id"], now=now)[0]
         reindex_at = row["embedded_at"] + row["reindex"] * 1_000
         done: dict[str, Any] = {"level": row["name"]}
         if look["entries"] > look["going"] and now >= reindex_at:
-            done |= self._reindexed(row)
+            done |= self._reindex(row)
             reindex_at = math.inf
         same: list[Row] = []
         pairs: list[Row] = []
@@ -225,13 +228,12 @@ class Maintenance(Base):
         def work(tx: Transaction) -> LevelMaintained | None:
             if not tx.run("levels.lock", ids=[row["stream"]]):
                 return None  # it was closed meanwhile
-            counts = tx.run("upkeep.fade", id=row["id"], now=now)[0]
-            told = {**done, "expired": counts["expired"], "pruned": counts["pruned"]}
+            counts = {**done, **tx.run("upkeep.fade", id=row["id"], now=now)[0]}
             if row["dedup"] is not None:
-                told["merged"] = _merge(tx, row["id"], pairs, now)
+                counts["merged"] = _merge(tx, row["id"], pairs, now)
             if over:
-                gone = tx.run("upkeep.shrink", id=row["id"], limit=row["capacity"], now=now)
-                told["over_capacity"] = gone[0]["removed"]
+                shrunk = tx.run("upkeep.shrink", id=row["id"], limit=row["capacity"], now=now)
+                counts["over_capacity"] = shrunk[0]["removed"]
             embedded_at = now if done.get("reindexed") else row["embedded_at"]
             if (embedded_at, *compared) != (row["embedded_at"], *before):
                 tx.run(
@@ -241,17 +243,16 @@ class Maintenance(Base):
                     compared=compared[0],
                     compared_with=compared[1],
                 )
-            report = LevelMaintained(**told)
+            report = LevelMaintained(**counts)
             if report.changed:
                 note(tx, row["name"], "maintained", report.model_dump(exclude={"level", "error"}))
-                tx.run("upkeep.pass", stream=row["stream"])
             return report if report.changed or report.error else None
 
         report = self._graph.transact(work)
         self._stale |= report is not None and report.removed > 0
         return report
 
-    def _reindexed(self, row: Row) -> dict[str, Any]:
+    def _reindex(self, row: Row) -> dict[str, Any]:
         """Embed texts without a vector in a level; return how many, or why that is not possible."""
         try:
             return {"reindexed": self._search.embed({row["id"]: row["stream"]})}
@@ -281,52 +282,64 @@ def _merge(tx: Transaction, level: str, pairs: list[Row], now: int) -> int:
     seqs |= {pair["twin"]: pair["twin_seq"] for pair in pairs}
     rows = [
         row
-        for row in tx.run("upkeep.twins", ids=wanted, now=now)
+        for row in tx.run("entries.get", ids=wanted, now=now)
         if row["key"] is None and seqs.get(row["id"], row["seq"]) == row["seq"]
     ]
-    held = {row["id"]: row for row in rows}
-    order = {row["id"]: place for place, row in enumerate(rows)}
+    rows.sort(key=lambda row: int(row["seq"]))
+    entries = {row["id"]: row for row in rows}
     goes: dict[str, str] = {}
-    heirs: set[str] = set()
     for row in rows:
         homes = {
             # An entry equal to one that was removed follows it.
-            goes.get(twin, twin) if held[twin]["text"] == row["text"] else twin
+            goes.get(twin, twin) if entries[twin]["content"] == row["content"] else twin
             for twin in near[row["id"]]
-            if twin in held
+            if twin in entries
         }
-        for home in sorted(homes - goes.keys(), key=order.__getitem__):
-            if _fit(held[home], row):
-                held[home] = _united(held[home], row)
+        for home in sorted(homes - goes.keys(), key=lambda home: int(entries[home]["seq"])):
+            if _fit(entries[home], row):
+                entries[home] = _unite(entries[home], row)
                 goes[row["id"]] = home
-                heirs.add(home)
                 break
-    if not goes:
-        return 0
-    columns = ("id", "tags", "base", "at", "expires_at", "reads", "last_read_at")
-    tx.run(
-        "upkeep.absorb",
-        rows=[
-            {name: held[home][name] for name in columns}
-            | {"tagset": canonical_json(held[home]["tags"])}
-            for home in sorted(heirs)
-        ],
-    )
-    left = [{"id": home, "twin": gone} for gone, home in sorted(goes.items())]
-    for name in _HANDED_ON:
-        tx.run(name, rows=left)
-    tx.run("upkeep.remove", ids=sorted(goes))
+    if goes:
+        columns = ("id", "base", "at", "expires_at", "reads", "last_read_at")
+        heirs = [entries[home] for home in sorted({*goes.values()})]
+        tx.run(
+            "upkeep.absorb",
+            rows=[
+                {name: row[name] for name in columns} | tag_columns(row["tags"]) for row in heirs
+            ],
+        )
+        _hand_on_edges(tx, goes)
+        tx.run("upkeep.remove", ids=sorted(goes))
     return len(goes)
+
+
+def _hand_on_edges(tx: Transaction, goes: Mapping[str, str]) -> None:
+    """Give the edges of removed entries to those that stay in their place."""
+    made_from: list[Row] = []
+    became: dict[str, list[Row]] = {"episodes": [], "knowledge": []}
+    for row in tx.run("entries.evidence", ids=sorted(goes)):
+        home = goes[row["id"]]
+        made_from += [{"id": home, "source": source} for source in row["made_from"]]
+        made_from += [{"id": made, "source": home} for made in row["makes"]]
+        for target in row["became"]:
+            kind = "episodes" if target["fact"] is None else "knowledge"
+            became[kind].append({"id": home, "target": target["id"]})
+    if made_from:
+        tx.run("entries.derive", rows=made_from)
+    for kind, rows in became.items():
+        if rows:
+            tx.run(f"flow.became_{kind}", rows=rows)
 
 
 def _fit(one: Row, other: Row) -> bool:
     """Return whether near entries are one. If numbers differ, they speak of different things."""
     tags = {*one["tags"], *other["tags"]}
-    numbers = (_NUMBERS.findall(each["text"]) for each in (one, other))
+    numbers = (_NUMBERS.findall(each["content"]) for each in (one, other))
     return len(tags) <= MAX_TAGS and next(numbers) == next(numbers)
 
 
-def _united(home: Row, gone: Row) -> Row:
+def _unite(home: Row, gone: Row) -> Row:
     """Return an entry with the marks of its twin, at all times as relevant as either."""
     later = home if home["relevance"] >= gone["relevance"] else gone
     ends = (home["expires_at"], gone["expires_at"])

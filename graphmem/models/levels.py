@@ -362,7 +362,7 @@ def _joined(join: Literal["and", "or"], *tags: object) -> Tags:
     return Tags(parts=tuple(parts), join=join)
 
 
-class Asked(Input):
+class EntryQuestion(Input):
     """The validated arguments of ``recall``."""
 
     text: str | None = None
@@ -375,7 +375,7 @@ class Asked(Input):
     include_expired: bool = False
 
 
-def said(content: JsonValue) -> str:
+def words_of(content: JsonValue) -> str:
     """Return the words of a content for a search, without the marks of JSON."""
     if isinstance(content, str):
         return content

@@ -230,8 +230,9 @@ class Neo4jEntries(_ServerIndex):
         common = {"ns": self._namespace, "levels": sorted(levels), "limit": limit}
         options, params = asked.options, {**asked.params, **common}
         if asked.fits is not None:
-            rows = self._read(procedure("entries.tagsets"), ns=self._namespace, levels=[*levels])
-            params["tagsets"] = [row["tagset"] for row in rows if asked.fits(row["tagset"])]
+            given = {"ids": [*levels], "now": params["now"]}
+            rows = self._read(procedure("levels.holdings"), ns=self._namespace, **given)
+            params["tagsets"] = sorted(filter(asked.fits, {row["tagset"] for row in rows}))
             options = (*options, "tagged")
         query = procedure("search.nearest_entries").wanting(*options)
         return self._read(query, vector=vector.tolist(), **params)

@@ -22,8 +22,8 @@ from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.ids import EARLIEST, from_millis, node_id, state_id, stream_id, to_millis
 from graphmem.lessons import general_rules as consolidation
 from graphmem.lessons.general_rules import Consolidated
-from graphmem.levels.flow import drop_told
-from graphmem.levels.topology import drop, owned
+from graphmem.levels.flow import drop_episode_entries
+from graphmem.levels.topology import drop, owned_by
 from graphmem.models import EraseReport, ForgetReport
 from graphmem.people.preferences import erase_user
 from graphmem.people.scopes import erase_agents
@@ -151,7 +151,7 @@ class Eraser:
         ids = [row["id"] for row in tx.run("erasing.episodes_of", agent=identity)]
         scopes = erase_agents(tx, [name])
         abandoned = [found["id"] for found in tx.run("attempts.aged", agent=name)]
-        levels, lenses = owned(tx, name)
+        levels, lenses = owned_by(tx, name)
         if row is None and not any((ids, scopes, abandoned, levels, lenses)):
             raise NotFoundError(f"no agent {name!r} in namespace {ns!r}")
         # First, so that predictions about its own policies are counted, too.
@@ -339,7 +339,7 @@ class Eraser:
         touched = self._gather(tx, "erasing.touched", ids)
         if not touched:
             return _Removed()
-        drop_told(tx, ids)
+        drop_episode_entries(tx, ids)
         pages = {
             "Agent": sorted({row["agent"] for row in touched}),
             "Task": sorted({row["task"] for row in touched}),

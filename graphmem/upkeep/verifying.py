@@ -13,7 +13,7 @@ from graphmem.graph.derived import COUNTED, TASKS, Page, Part, Whole
 from graphmem.graph.graph import Graph
 from graphmem.ids import from_millis
 from graphmem.lessons.general_rules import Consolidated
-from graphmem.levels.verifying import Held
+from graphmem.levels.verifying import LevelCheck
 from graphmem.models import Difference, RebuildReport, Stats, VerifyReport
 from graphmem.people.preferences import Supersessions
 from graphmem.policies.cycles import Cycles
@@ -45,7 +45,7 @@ class Maintainer:
             StreamPolicies(graph),
             Consolidated(graph),
             Supersessions(graph),
-            Held(graph),
+            LevelCheck(graph),
             Whole("cycles", lambda: graph.transact(cycles.renew)),
             Whole("predictions", lambda: int(graph.write("predictions.drop_about")[0]["removed"])),
             Whole("pooling", lambda: strengths.refit().trials, strengths.verify, COUNTED),

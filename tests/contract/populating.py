@@ -482,7 +482,6 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
             for i in (f"abandoned in {ns}", *ids(target, "Abandoned"))
         ],
         "levels.put": [{"id": held["level"], "purpose": "77"}],
-        "levels.note": [{"stream": held["stream"], "kind": "level"}],
         "levels.subscribe": subscriptions,
         "levels.unsubscribe": subscriptions,
         "lenses.put": [{"id": i, "levels": ["77"], "most": 7} for i in ids(target, "Lens")],
@@ -503,18 +502,9 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "entries.derive": [
             {"id": low, "source": high} for low, high in pairwise(ids(target, "Entry"))
         ],
-        "flow.derive": [
-            {"id": high, "source": low} for low, high in pairwise(ids(target, "Entry"))
-        ],
         "upkeep.absorb": [
             {"id": i, "tags": ["77"], "tagset": "77", "at": 77} for i in ids(target, "Entry")
         ],
-        **{
-            f"upkeep.{name}": [
-                {"id": one, "twin": twin} for one, twin in permutations(ids(target, "Entry"), 2)
-            ]
-            for name in ("inherit", "bequeath", "became_episodes", "became_knowledge")
-        },
         "flow.became_episodes": [
             {"id": i, "target": ids(target, "Episode")[0]} for i in ids(target, "Entry")
         ],
@@ -585,19 +575,13 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "preferences.prefer": f"preference of {ns}",
         **dict.fromkeys(
             (
-                *(
-                    "levels.clear",
-                    "levels.drop",
-                    "lenses.on",
-                    "entries.held",
-                    "entries.all",
-                    "flow.miss",
-                ),
+                *("levels.clear", "levels.count", "levels.drop"),
+                *("lenses.forget", "entries.held"),
                 *(f"upkeep.{name}" for name in ("look", "fade", "same", "shrink", "mark")),
             ),
             held["level"],
         ),
-        "flow.take": ids(target, "Cursor")[0],
+        "flow.advance": ids(target, "Cursor")[0],
         "knowledge.open": ids(target, "Knowledge")[0],
         "knowledge.state": f"statement of {ns}",
     }
@@ -664,6 +648,9 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "decay": 0.01,
         "missed": 7,
         "count": 7,
+        "failed": 7,
+        "after": 0,
+        "data": "{}",
         "embedded_at": 7,
         "compared": 7 if query.name == "upkeep.mark" else 0,
         "compared_with": "hashing",

@@ -188,11 +188,13 @@ def test_functions_make_entries_and_a_failure_stops_one_subscription(
         raise RuntimeError("no")
 
     class Package:
+        name = "packaged"
+
         @staticmethod
         def load() -> Any:
             return lambda entries: [f"{len(entries)} entries"]
 
-    monkeypatch.setattr(transformers, "_offered", lambda: {"packaged": Package})
+    monkeypatch.setattr(transformers, "entry_points", lambda group: [Package])
     subscribed = levels.pull(
         "task:t:by_function", "task:t:source", transformer=make, arguments={"most": 1}
     )

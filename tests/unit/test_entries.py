@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphmem.errors import ValidationError
-from graphmem.levels.entries import _plain, _row, row_of
+from graphmem.levels.entries import _plain_labels, _text_row, row_of
 from graphmem.models.levels import NewEntry
 
 LEVEL = "task:deploy:notes"
@@ -27,13 +27,13 @@ def test_a_glance_lets_nothing_pass_that_validation_changes_or_refuses(
 ) -> None:
     given: dict[str, Any] = {"tags": tags, "key": key, "ttl": ttl, "relevance": relevance}
     try:
-        labels = _plain(content, **given)
+        labels = _plain_labels(content, **given)
     except ValidationError:
         labels = None
     if labels is None:
         return
     new = NewEntry(content=content, **given)
     whole = row_of("default", LEVEL, new, 7)
-    seen = _row("default", LEVEL, new.key, str(content), 7, labels)
+    seen = _text_row("default", LEVEL, new.key, str(content), 7, labels)
     assert new.key == key
     assert seen | {"id": ""} == whole | {"id": ""}

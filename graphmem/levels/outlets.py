@@ -11,11 +11,11 @@ from graphmem.ids import digest, from_millis, node_id
 from graphmem.levels.transformers import (
     Chat,
     Draft,
-    domain,
+    domain_of,
+    is_episode_entry,
     is_fact,
     is_record,
-    mapping,
-    tells_of_episode,
+    mapping_of,
 )
 from graphmem.models.episodes import Episode
 from graphmem.models.knowledge import Knowledge
@@ -23,7 +23,7 @@ from graphmem.models.reports import LearnReport, Rejection
 from graphmem.store.port import Row
 
 _OUTCOMES = {"success": True, "failure": False}
-_FACT = ("source", "user", "contradicts")
+_FACT_FIELDS = ("source", "user", "contradicts")
 
 
 class Outlets(NamedTuple):
@@ -38,41 +38,38 @@ class Outlets(NamedTuple):
 
 
 @dataclass(slots=True)
-class Became:
-    """What entries became: rows {id, target, kind}, and why others became nothing."""
+class Conversion:
+    """What entries became: rows {id, target}, and why others became nothing."""
 
     rows: list[Row] = field(default_factory=list)
     skipped: int = 0
     reasons: list[str] = field(default_factory=list)
 
+    def add(self, draft: Draft, target: str) -> None:
+        """Note what the entries of a draft became."""
+        self.rows += [{"id": row["id"], "target": target} for row in draft.sources]
+
     def skip(self, reason: str, count: int = 1) -> None:
-        """Count entries that became nothing."""
+        """Count drafts that became nothing."""
         self.skipped += count
         if reason not in self.reasons:
             self.reasons.append(reason)
 
-    def by_kind(self) -> dict[str, list[Row]]:
-        """Return the rows of each kind."""
-        kinds: dict[str, list[Row]] = {}
-        for row in self.rows:
-            kinds.setdefault(row["kind"], []).append({"id": row["id"], "target": row["target"]})
-        return kinds
 
-
-def become(
+def convert(
     namespace: str, holds: str, owner: str | None, drafts: Iterable[Draft], outlets: Outlets
-) -> Became:
+) -> Conversion:
     """Turn drafts into what the view of an owner holds; a repeated call changes nothing."""
-    became = Became()
+    done = Conversion()
     if holds == "episodes":
-        _learn(namespace, owner, drafts, outlets, became)
+        _learn(namespace, owner, drafts, outlets, done)
     elif holds == "knowledge":
-        _know(drafts, outlets, became)
+        _know(drafts, outlets, done)
     else:
-        became.skip(
+        done.skip(
             "the level shows strategies, which come from episodes alone", sum(1 for _ in drafts)
         )
-    return became
+    return done
 
 
 def _learn(
@@ -80,35 +77,30 @@ def _learn(
     owner: str | None,
     drafts: Iterable[Draft],
     outlets: Outlets,
-    became: Became,
+    done: Conversion,
 ) -> None:
-    episodes: list[Episode] = []
-    origins: list[Draft] = []
+    episodes: list[tuple[Episode, Draft]] = []
     for draft in drafts:
-        if tells_of_episode(draft.row):
-            became.skip("it tells of an episode that was learned already")
-            continue
-        if not is_record(draft.row):
-            became.skip("an episode needs a task, and success, score or outcome")
-            continue
-        try:
-            episodes.append(_episode(draft, owner))
-        except ValidationError as error:
-            became.skip(str(error))
+        if is_episode_entry(draft.row):
+            done.skip("it tells of an episode that was learned already")
+        elif not is_record(draft.row):
+            done.skip("an episode needs a task, and success, score or outcome")
         else:
-            origins.append(draft)
+            try:
+                episodes.append((_episode(draft, owner), draft))
+            except ValidationError as error:
+                done.skip(str(error))
     refused: set[int] = set()
 
     def reject(rejection: Rejection) -> None:
         refused.add(rejection.index)
-        became.skip(rejection.reason)
+        done.skip(rejection.reason)
 
     if episodes:
-        outlets.learn(episodes, on_error="collect", on_reject=reject)
-    for index, (episode, draft) in enumerate(zip(episodes, origins, strict=True)):
+        outlets.learn([one for one, _ in episodes], on_error="collect", on_reject=reject)
+    for index, (episode, draft) in enumerate(episodes):
         if index not in refused:
-            target = node_id(namespace, "Episode", "key", str(episode.source_key))
-            _note(became, "episodes", draft, target)
+            done.add(draft, node_id(namespace, "Episode", "key", str(episode.source_key)))
 
 
 def _episode(draft: Draft, owner: str | None) -> Episode:
@@ -117,25 +109,25 @@ def _episode(draft: Draft, owner: str | None) -> Episode:
     Raises:
         ValidationError: it cannot become one.
     """
-    held = mapping(draft.row)
-    outcome = held.pop("outcome", None)
+    fields = mapping_of(draft.row)
+    outcome = fields.pop("outcome", None)
     if isinstance(outcome, str):
         outcome = _OUTCOMES.get(outcome.lower(), outcome)
     if outcome is not None:
         number = isinstance(outcome, int | float) and not isinstance(outcome, bool)
-        held.setdefault("score" if number else "success", outcome)
-    agent = held.setdefault("agent", owner)
+        fields.setdefault("score" if number else "success", outcome)
+    agent = fields.setdefault("agent", owner)
     if agent != owner:
         raise ValidationError("agent", agent, f"does not own the level, which is {owner!r}'s")
-    extra = held.pop("extra", {})
-    others = {name: held.pop(name) for name in held.keys() - Episode.model_fields}
-    held["extra"] = {**others, **extra} if isinstance(extra, dict) else extra
-    held.setdefault("strategy", [])
-    if held.get("started_at") is None and held.get("ended_at") is None:
-        held["ended_at"] = from_millis(draft.row["at"])
-    held["source_key"] = source_key(draft)
-    held.pop("occurrence", None)
-    return Episode(**held)
+    extra = fields.pop("extra", {})
+    others = {name: fields.pop(name) for name in fields.keys() - Episode.model_fields}
+    fields["extra"] = {**others, **extra} if isinstance(extra, dict) else extra
+    fields.setdefault("strategy", [])
+    if fields.get("started_at") is None and fields.get("ended_at") is None:
+        fields["ended_at"] = from_millis(draft.row["at"])
+    fields["source_key"] = source_key(draft)
+    fields.pop("occurrence", None)
+    return Episode(**fields)
 
 
 def source_key(draft: Draft) -> str:
@@ -144,23 +136,19 @@ def source_key(draft: Draft) -> str:
     return str(ids[0]) if len(ids) == 1 else digest(" ".join(ids))
 
 
-def _know(drafts: Iterable[Draft], outlets: Outlets, became: Became) -> None:
+def _know(drafts: Iterable[Draft], outlets: Outlets, done: Conversion) -> None:
     for draft in drafts:
         if not is_fact(draft.row):
-            became.skip("knowledge needs a fact, and a domain or a tag domain:...")
+            done.skip("knowledge needs a fact, and a domain or a tag domain:...")
             continue
-        held = mapping(draft.row)
-        given: dict[str, Any] = {"source": "observed"}
-        given |= {name: held[name] for name in _FACT if held.get(name) is not None}
+        fields = mapping_of(draft.row)
+        how: dict[str, Any] = {"source": "observed"}
+        how |= {name: fields[name] for name in _FACT_FIELDS if fields.get(name) is not None}
         try:
-            known = outlets.know(
-                domain(draft.row), held["fact"], at=from_millis(draft.row["at"]), **given
+            fact = outlets.know(
+                domain_of(draft.row), fields["fact"], at=from_millis(draft.row["at"]), **how
             )
         except (ValidationError, NotFoundError) as error:
-            became.skip(str(error))
+            done.skip(str(error))
         else:
-            _note(became, "knowledge", draft, known.id)
-
-
-def _note(became: Became, kind: str, draft: Draft, target: str) -> None:
-    became.rows += [{"id": row["id"], "target": target, "kind": kind} for row in draft.sources]
+            done.add(draft, fact.id)

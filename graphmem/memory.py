@@ -677,7 +677,7 @@ class Memory(Parts):
             resolution: over 1 for smaller groups, under 1 for larger ones; over 0, at most 100.
 
         Raises:
-            SettingsError: networkx is not installed (``pip install 'graphmem[plots]'``).
+            SettingsError: networkx is not installed (``pip install -e '.[plots]'``).
             ValidationError: an argument is wrong.
         """
         return Listed(self._communities.find(limit, resolution))
@@ -706,7 +706,7 @@ class Memory(Parts):
 
         Raises:
             NotFoundError: there is no such item.
-            SettingsError: networkx is not installed (``pip install 'graphmem[plots]'``).
+            SettingsError: networkx is not installed (``pip install -e '.[plots]'``).
             ValidationError: an argument is wrong, or there are more nodes or edges.
         """
         return self._network.to_networkx(around, hops=hops, kinds=kinds, limit=limit)

@@ -67,7 +67,8 @@ def mcp(
         if error.name is None or error.name.startswith("graphmem"):
             raise
         raise click.ClickException(
-            f"the server needs {error.name}, which is not installed: pip install 'graphmem[mcp]'"
+            f"the server needs {error.name}, which is not installed; "
+            "in a clone of graphmem: pip install -e '.[mcp]'"
         ) from error
     from graphmem.memory import Memory
 

@@ -39,7 +39,8 @@ def ui(options: Options, host: str, port: int, no_open: bool, write: bool, anyon
         if error.name is None or error.name.startswith("graphmem"):
             raise
         raise click.ClickException(
-            f"the page needs {error.name}, which is not installed: pip install 'graphmem[ui]'"
+            f"the page needs {error.name}, which is not installed; "
+            "in a clone of graphmem: pip install -e '.[ui]'"
         ) from error
 
     def tell(address: str) -> None:

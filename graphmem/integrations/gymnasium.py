@@ -29,7 +29,8 @@ try:
     from gymnasium import spaces
 except ImportError as error:
     raise ImportError(
-        "graphmem.integrations.gymnasium needs Gymnasium: pip install 'graphmem[gymnasium]'"
+        "graphmem.integrations.gymnasium needs Gymnasium; "
+        "in a clone of graphmem: pip install -e '.[gymnasium]'"
     ) from error
 
 _log = logging.getLogger(__name__)

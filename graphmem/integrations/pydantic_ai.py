@@ -26,7 +26,7 @@ try:
 except ImportError as error:
     raise ImportError(
         f"graphmem.integrations.pydantic_ai needs Pydantic AI ({error}): "
-        "pip install 'graphmem[pydantic-ai]'"
+        "in a clone of graphmem: pip install -e '.[pydantic-ai]'"
     ) from error
 
 from graphmem.async_memory import AsyncMemory

@@ -25,7 +25,7 @@ try:
 except ImportError as error:
     raise ImportError(
         "telemetry needs the OpenTelemetry API, which is not installed: "
-        "pip install 'graphmem[otel]'"
+        "in a clone of graphmem: pip install -e '.[otel]'"
     ) from error
 
 from graphmem import async_memory

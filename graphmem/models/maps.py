@@ -220,7 +220,8 @@ def _drawn(memory: MemoryMap) -> Figure:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise SettingsError(
-            f"plot needs {error.name}, which is not installed: pip install 'graphmem[plots]'"
+            f"plot needs {error.name}, which is not installed; "
+            "in a clone of graphmem: pip install -e '.[plots]'"
         ) from None
 
     graph = nx.DiGraph()

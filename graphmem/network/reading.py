@@ -278,7 +278,8 @@ class Read:
 def missing(what: str) -> SettingsError:
     """Return the error where networkx is not there."""
     return SettingsError(
-        f"{what} needs networkx, which is not installed: pip install 'graphmem[plots]'"
+        f"{what} needs networkx, which is not installed; "
+        "in a clone of graphmem: pip install -e '.[plots]'"
     )
 
 

@@ -42,7 +42,7 @@ _TAIL = 66_000
 """Bytes at the end of a file that hold the place of its directory."""
 _SMALL = 10_000_000
 """Bytes that any zip file may become."""
-NEEDS = "pip install 'graphmem[inspect]'"
+NEEDS = "in a clone of graphmem: pip install -e '.[inspect]'"
 
 
 class Members:

@@ -9,7 +9,7 @@ try:
 except ImportError as error:
     raise ImportError(
         f"graphmem.integrations.langchain needs LangChain ({error}): "
-        "pip install 'graphmem[langchain]'"
+        "in a clone of graphmem: pip install -e '.[langchain]'"
     ) from error
 
 from graphmem.integrations.langchain.middleware import GraphMemMiddleware

@@ -9,7 +9,7 @@ try:
 except ImportError as error:
     raise ImportError(
         f"graphmem.integrations.openai_agents needs the OpenAI Agents SDK ({error}): "
-        "pip install 'graphmem[openai-agents]'"
+        "in a clone of graphmem: pip install -e '.[openai-agents]'"
     ) from error
 
 from graphmem.integrations.openai_agents.runner import GraphMemRunner

@@ -39,9 +39,12 @@ MARK = re.compile(r"<!-- generated: ([\w -]+) -->")
 _SHORT = {"NoneType": "None", "Ellipsis": "...", "SecretStr": "str", "AwareDatetime": "datetime"}
 _ROLE = re.compile(r":(?:class|meth|mod|func):`[~.]?([\w.]+)`")
 _EXTRA_PAGES = {
+    "inspect": "reference/formats.md",
     "neo4j-rust": "how-to/neo4j.md",
-    "plots": "tutorial/grid-world.md",
+    "otel": "how-to/opentelemetry.md",
+    "plots": "how-to/notebooks.md",
     "sentence-transformers": "how-to/embedders.md",
+    "ui": "how-to/look.md",
 }
 
 

@@ -13,10 +13,10 @@ from graphmem.seeding.formats import (
     Unsettled,
     detect,
     formats,
-    mapped,
-    read_as,
+    make_record,
+    read_record,
 )
-from graphmem.seeding.reading import DamagedError, Limits, Values, lines
+from graphmem.seeding.reading import DamagedError, Limits, Values, read_lines
 from graphmem.seeding.run import Progress, Refusal, SeedReport, seed
 from graphmem.seeding.sources import Source, sources
 
@@ -35,9 +35,9 @@ __all__ = [
     "Values",
     "detect",
     "formats",
-    "lines",
-    "mapped",
-    "read_as",
+    "make_record",
+    "read_lines",
+    "read_record",
     "seed",
     "sources",
 ]

@@ -62,15 +62,15 @@ def steps(
             continue
         calls = _calls(message)
         if calls:
-            answers = _paired(calls, _answers(messages, at))
+            answers = _pair_answers(calls, _answers(messages, at))
             for call, answer in zip(calls, answers, strict=True):
                 yield _step(call, answer, is_error)
         elif content := message.get("content"):
             reply = messages[at + 1] if at + 1 < len(messages) else {}
-            said = text(reply.get("content")) if reply.get("role") in _ASKING else None
-            what = content if isinstance(content, str) else text(content)
+            said = text_of(reply.get("content")) if reply.get("role") in _ASKING else None
+            what = content if isinstance(content, str) else text_of(content)
             if what:
-                yield Step(action_type=REPLY, action=what, observation=cut(said))
+                yield Step(action_type=REPLY, action=what, observation=cut_text(said))
 
 
 def tools(taken: Sequence[Step]) -> list[str]:
@@ -81,12 +81,12 @@ def tools(taken: Sequence[Step]) -> list[str]:
 def question(messages: Sequence[Mapping[str, Any]]) -> str | None:
     """Return what the user said first."""
     for message in messages:
-        if message.get("role") in _ASKING and (said := text(message.get("content"))):
+        if message.get("role") in _ASKING and (said := text_of(message.get("content"))):
             return said
     return None
 
 
-def text(content: Any) -> str | None:
+def text_of(content: Any) -> str | None:
     """Return the text of a message's content: a text, or the texts of its blocks."""
     if content is None or isinstance(content, str):
         return content
@@ -101,17 +101,17 @@ def text(content: Any) -> str | None:
     return said or (canonical_json(content) if content else None)
 
 
-def cut(observation: str | None) -> str | None:
+def cut_text(observation: str | None) -> str | None:
     """Return an observation, cut to the length that a step may hold."""
     return None if observation is None else observation[:MAX_TEXT]
 
 
-def key_of(said: str) -> str:
+def cut_task(said: str) -> str:
     """Return a text, cut to the length of a task."""
     return said[:MAX_KEY]
 
 
-def as_task(said: str | None) -> str | None:
+def task_of(said: str | None) -> str | None:
     """Return what a prompt asks for, cut to the length of a task.
 
     Prompts of coding agents frame an issue; only the text in the frame is the task.
@@ -119,7 +119,7 @@ def as_task(said: str | None) -> str | None:
     if said is None:
         return None
     framed = next(filter(None, (frame.search(said) for frame in _FRAMES)), None)
-    return key_of((framed[1] if framed else said).strip()) or None
+    return cut_task((framed[1] if framed else said).strip()) or None
 
 
 def arguments(given: Any) -> Any:
@@ -161,7 +161,7 @@ def _answers(messages: Sequence[Mapping[str, Any]], at: int) -> list[_Answer]:
         content = message.get("content")
         if message.get("role") == "tool":
             failed = bool(message.get("is_error")) or message.get("status") == "error"
-            answers.append(_Answer(message.get("tool_call_id"), text(content), failed))
+            answers.append(_Answer(message.get("tool_call_id"), text_of(content), failed))
             continue
         results = [
             part
@@ -171,13 +171,15 @@ def _answers(messages: Sequence[Mapping[str, Any]], at: int) -> list[_Answer]:
         if not results:
             break
         answers += [
-            _Answer(part.get("tool_use_id"), text(part.get("content")), bool(part.get("is_error")))
+            _Answer(
+                part.get("tool_use_id"), text_of(part.get("content")), bool(part.get("is_error"))
+            )
             for part in results
         ]
     return answers
 
 
-def _paired(calls: Sequence[_Call], answers: Sequence[_Answer]) -> list[_Answer | None]:
+def _pair_answers(calls: Sequence[_Call], answers: Sequence[_Answer]) -> list[_Answer | None]:
     """Return the answer of each call."""
     asked = [canonical_json(call.id) for call in calls]
     by_id = {canonical_json(answer.id): answer for answer in answers}
@@ -187,7 +189,7 @@ def _paired(calls: Sequence[_Call], answers: Sequence[_Answer]) -> list[_Answer 
 
 
 def _step(call: _Call, answer: _Answer | None, is_error: Callable[[str], bool] | None) -> Step:
-    seen = cut(answer.observation) if answer else None
+    seen = cut_text(answer.observation) if answer else None
     failed = answer is not None and answer.failed
     if seen is not None and is_error is not None:
         failed = failed or is_error(seen)

@@ -83,7 +83,7 @@ Record = tuple[int, Episode] | Unsettled | Refused
 is open, or a refusal."""
 
 
-def mapped(
+def make_record(
     number: int, what: str, record: Any, make: Callable[[Any], Episode | Unsettled]
 ) -> Record:
     """Return what ``make`` makes of a record.
@@ -93,15 +93,15 @@ def mapped(
     try:
         made = make(record)
     except ValidationError as error:
-        wrong = places.renamed(error, record)
+        wrong = places.rename_field(error, record)
         return Refused(number, wrong.field, str(wrong))
     except places.FAILURES:
-        wrong = places.wrong(record, what, make)
+        wrong = places.explain_failure(record, what, make)
         return Refused(number, wrong.field, str(wrong))
     return made if isinstance(made, Unsettled) else (number, made)
 
 
-def read_as(
+def read_record(
     number: int, what: str, read: Callable[[], Any], make: Callable[[Any], Episode | Unsettled]
 ) -> Record:
     """Return what ``make`` makes of the record that ``read`` returns, as :func:`mapped` does."""
@@ -112,10 +112,10 @@ def read_as(
     except places.FAILURES as error:
         reason = f": {error}" if isinstance(error, json.JSONDecodeError) else ""
         return Refused(number, "record", f"record: is damaged, or no {what}{reason}")
-    return mapped(number, what, record, make)
+    return make_record(number, what, record, make)
 
 
-def moment(told: Any) -> datetime | None:
+def parse_time(told: Any) -> datetime | None:
     """Return a time of a log: ISO 8601 with a time zone, else nothing."""
     try:
         found = datetime.fromisoformat(told)
@@ -185,7 +185,7 @@ def detect(head: bytes, name: str) -> Format:
     fitting = [format_ for format_ in formats().values() if format_.detect(head)]
     if len(fitting) == 1:
         return fitting[0]
-    if not fitting and (other := _other(head)):
+    if not fitting and (other := _explain_unknown(head)):
         raise SeedingError(f"{name}: {other}")
     what = "several formats fit" if fitting else "no known format"
     names = ", ".join(format_.name for format_ in fitting or formats().values())
@@ -193,7 +193,7 @@ def detect(head: bytes, name: str) -> Format:
     raise SeedingError(f"{name}: {what}; name one with --format ({names}){own}")
 
 
-def _other(head: bytes) -> str | None:
+def _explain_unknown(head: bytes) -> str | None:
     """Return what a file is that no format can read, and the remedy, if its first bytes show it."""
     if head.startswith(GZIP):
         return "is packed by gzip twice; unpack it once"

@@ -17,8 +17,8 @@ from typing import Any, BinaryIO
 
 from graphmem.errors import ValidationError
 from graphmem.models import MAX_STEPS, Step
-from graphmem.seeding.formats import Format, Origin, Record, Refused, Unsettled, mapped
-from graphmem.seeding.reading import BOM, Limits, constant, lines, reason_of, refusal
+from graphmem.seeding.formats import Format, Origin, Record, Refused, Unsettled, make_record
+from graphmem.seeding.reading import BOM, Limits, read_lines, reason_of, refusal, refuse_constant
 
 MARK = "gymnasium"
 """The field that each line has; its value is the version of the form."""
@@ -43,7 +43,7 @@ def detect(head: bytes) -> bool:
 def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     """Yield the runs, each with the number of its first line."""
     run: _Run | None = None
-    for number, line in lines(stream, origin.limits):
+    for number, line in read_lines(stream, origin.limits):
         try:
             told = _line(line)
         except ValidationError as error:
@@ -86,14 +86,14 @@ class _Run:
         """Return the episode of the run, or why there is none."""
         if self._excess is not None:
             return Refused(self._number, "run", f"run: {self._excess} (got {self.name!r:.80})")
-        return mapped(self._number, "run", self._lines, partial(episode, self._number))
+        return make_record(self._number, "run", self._lines, partial(episode, self._number))
 
 
 def _line(line: bytes | ValidationError) -> dict[str, Any]:
     if isinstance(line, ValidationError):
         raise line
     try:
-        told = json.loads(line, parse_constant=constant)
+        told = json.loads(line, parse_constant=refuse_constant)
     except ValueError as error:
         raise refusal("line", line, reason_of(error)) from None
     if not isinstance(told, dict) or not isinstance(told.get("run"), str):

@@ -17,8 +17,16 @@ from typing import Any, BinaryIO
 from graphmem.errors import SeedingError, ValidationError
 from graphmem.models import Step
 from graphmem.seeding import places
-from graphmem.seeding.chats import REPLY, as_task, cut, text
-from graphmem.seeding.formats import HEAD, Format, Origin, Record, Unsettled, moment, read_as
+from graphmem.seeding.chats import REPLY, cut_text, task_of, text_of
+from graphmem.seeding.formats import (
+    HEAD,
+    Format,
+    Origin,
+    Record,
+    Unsettled,
+    parse_time,
+    read_record,
+)
 from graphmem.seeding.reading import Values
 from graphmem.seeding.sources import Source
 
@@ -70,15 +78,15 @@ def _trial(folder: Path) -> Path | None:
 def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     """Yield the one trial of a file."""
     values = Values(stream, origin.limits)
-    yield read_as(1, "Harbor trial", values.value, partial(_made, origin=origin))
+    yield read_record(1, "Harbor trial", values.value, partial(_make_record, origin=origin))
     values.end()
 
 
-def _made(first: dict[str, Any], origin: Origin) -> Unsettled:
+def _make_record(first: dict[str, Any], origin: Origin) -> Unsettled:
     if "schema_version" not in first:
         beside = origin.path.parent / TRAJECTORY if origin.path else None
         found = _file(beside, origin)
-        return run(first, found and places.beside(first, found, TRAJECTORY.name), origin)
+        return run(first, found and places.wrap_neighbour(first, found, TRAJECTORY.name), origin)
     above = origin.path.absolute().parent.parent / RESULT if origin.path else None
     result = _file(above, origin) if above and _trial(above.parent) == above else None
     return run(result or {}, first, origin)
@@ -95,8 +103,8 @@ def run(result: dict[str, Any], trajectory: dict[str, Any] | None, origin: Origi
     turns = list(_turns(told, origin))
     name = result.get("task_name")
     known = result.get("trial_name") or told.get("session_id") or origin.stem
-    asked = (text(turn.get("message")) for turn in turns if turn.get("source") == "user")
-    task = as_task(next(filter(None, asked), None)) or name
+    asked = (text_of(turn.get("message")) for turn in turns if turn.get("source") == "user")
+    task = task_of(next(filter(None, asked), None)) or name
     if not task:
         raise ValidationError("task", None, "is unknown: no user says anything")
     rewards = (result.get("verifier_result") or {}).get("rewards") or {}
@@ -109,8 +117,8 @@ def run(result: dict[str, Any], trajectory: dict[str, Any] | None, origin: Origi
         "agent": info.get("name"),
         "steps": None if trajectory is None else tuple(_steps(turns)),
         "error": error,
-        "started_at": moment(result.get("started_at")),
-        "ended_at": moment(result.get("finished_at")),
+        "started_at": parse_time(result.get("started_at")),
+        "ended_at": parse_time(result.get("finished_at")),
         "source_key": f"harbor/{result.get('id') or known}",
         "source": "harbor",
         "extra": {key: value for key, value in extra.items() if value is not None},
@@ -164,16 +172,16 @@ def _steps(turns: Sequence[Mapping[str, Any]]) -> Iterator[Step]:
             yield Step(
                 action_type=call["function_name"],
                 action=call.get("arguments"),
-                observation=_seen(own),
+                observation=_observation(own),
             )
-        message = text(turn.get("message"))
+        message = text_of(turn.get("message"))
         if not calls and (message or results):
-            yield Step(action_type=REPLY, action=message, observation=_seen(results))
+            yield Step(action_type=REPLY, action=message, observation=_observation(results))
 
 
-def _seen(results: Sequence[Mapping[str, Any]]) -> str | None:
-    seen = [said for one in results if (said := text(one.get("content"))) is not None]
-    return cut("\n".join(seen)) if seen else None
+def _observation(results: Sequence[Mapping[str, Any]]) -> str | None:
+    seen = [said for one in results if (said := text_of(one.get("content"))) is not None]
+    return cut_text("\n".join(seen)) if seen else None
 
 
 def _file(path: Path | None, origin: Origin) -> dict[str, Any] | None:

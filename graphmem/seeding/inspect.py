@@ -21,7 +21,7 @@ from graphmem.errors import SeedingError, ValidationError
 from graphmem.ids import canonical_json
 from graphmem.models import MAX_TEXT, Step
 from graphmem.seeding import chats
-from graphmem.seeding.formats import Format, Origin, Record, Refused, Unsettled, read_as
+from graphmem.seeding.formats import Format, Origin, Record, Refused, Unsettled, read_record
 from graphmem.seeding.reading import BOM, BYTES_A_VALUE, DamagedError, Limits, Values, reason_of
 from graphmem.seeding.zips import MAGIC, Members
 
@@ -110,7 +110,7 @@ def _member(
             return reduced.read(_Rest())
 
     try:
-        return read_as(number, "sample", sample, partial(_episode, number, run=run))
+        return read_record(number, "sample", sample, partial(_episode, number, run=run))
     except DamagedError as error:  # the other members can be read
         return Refused(number, "sample", f"{name}: {error}")
 
@@ -126,7 +126,7 @@ def _of_object(values: Values, origin: Origin) -> Iterator[Record]:
             for number in values.items():
                 reduced = _Reduced(values, origin.limits)
                 make = partial(_episode, number, run=run)
-                yield read_as(number, "sample", partial(reduced.read, _Rest()), make)
+                yield read_record(number, "sample", partial(reduced.read, _Rest()), make)
         else:
             values.skip()
     values.end()
@@ -324,7 +324,7 @@ def _episode(number: int, sample: dict[str, Any], run: Mapping[str, Any]) -> Uns
     return Unsettled(
         number,
         {
-            "task": chats.key_of(task),
+            "task": chats.cut_task(task),
             "task_key": str(sample["id"]),
             "task_type": run["task"],
             "agent": run["solver"] or run["model"],
@@ -380,7 +380,7 @@ def _unknown(scores: Mapping[str, Any], error: Mapping[str, Any]) -> ValidationE
 
 
 def _asked(messages: Any) -> str:
-    said = [chats.text(one.get("content")) for one in messages if one.get("role") == "user"]
+    said = [chats.text_of(one.get("content")) for one in messages if one.get("role") == "user"]
     return "\n\n".join(text for text in said if text)
 
 
@@ -397,8 +397,8 @@ def _step(event: Mapping[str, Any]) -> Step:
     return Step(
         action_type=event["function"],
         action=event.get("arguments"),
-        observation=chats.cut(chats.text(event.get("result"))),
-        error=chats.cut(error.get("message")),
+        observation=chats.cut_text(chats.text_of(event.get("result"))),
+        error=chats.cut_text(error.get("message")),
     )
 
 

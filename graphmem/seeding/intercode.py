@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 from graphmem.ids import canonical_json
 from graphmem.models import MAX_TEXT, Episode, Step
-from graphmem.seeding.formats import Format, Origin, Record, read_as
+from graphmem.seeding.formats import Format, Origin, Record, read_record
 from graphmem.seeding.reading import Values
 
 ERROR = "Error executing query"
@@ -46,7 +46,9 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     """Yield the runs of a file, also if they are wrapped in ``logs``."""
     values = Values(stream, origin.limits)
     for number, key in enumerate(_keys(values), 1):
-        yield read_as(number, "InterCode run", values.value, partial(episode, key, origin=origin))
+        yield read_record(
+            number, "InterCode run", values.value, partial(episode, key, origin=origin)
+        )
     values.end()
 
 

@@ -16,7 +16,7 @@ from graphmem.ids import from_millis
 from graphmem.models import AbandonedAttempt, Episode
 from graphmem.models.held import HELD, HeldRecord
 from graphmem.seeding.formats import Format, Origin, Record, Refused, Unsettled
-from graphmem.seeding.reading import BOM, lines
+from graphmem.seeding.reading import BOM, read_lines
 
 
 def detect(head: bytes) -> bool:
@@ -59,7 +59,7 @@ def _records(
     origin: Origin,
     unsettled: Callable[[int, bytes, ValidationError], Unsettled | None] | None,
 ) -> Iterator[tuple[int, Episode | AbandonedAttempt | HeldRecord] | Unsettled | Refused]:
-    for number, line in lines(stream, origin.limits):
+    for number, line in read_lines(stream, origin.limits):
         try:
             if isinstance(line, ValidationError):
                 raise line

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from graphmem.seeding.traces import judged
+from graphmem.seeding.traces import judge
 
 EVENT = "gen_ai.evaluation.result"
 SPAN, TRACE, SESSION = range(3)
@@ -40,13 +40,13 @@ class Judgement:
     """Who judged, if the log says it: LLM, HUMAN, CODE."""
 
 
-def is_one(name: Any, given: Mapping[str, Any]) -> bool:
+def is_judgement(name: Any, given: Mapping[str, Any]) -> bool:
     """Return whether an event is a judgement; before log records had names, an attribute was it."""
     about = given.get("event.name")
     return name == EVENT or (isinstance(about, dict) and about.get("stringValue") == EVENT)
 
 
-def tells(name: str) -> bool:
+def is_about_judgement(name: str) -> bool:
     """Return whether an attribute of that name may be of a judgement."""
     return _TELLS.search(name) is not None
 
@@ -60,7 +60,7 @@ def of_event(given: Mapping[str, Any]) -> Judgement | None:
         "explanation": given.get("gen_ai.evaluation.explanation"),
     }
     response, session = given.get("gen_ai.response.id"), given.get("gen_ai.conversation.id")
-    return _judgement(found, SPAN, _named(response), _named(session))
+    return _judgement(found, SPAN, _name_of(response), _name_of(session))
 
 
 def of_attributes(given: Mapping[str, Any]) -> Iterator[Judgement]:
@@ -69,7 +69,7 @@ def of_attributes(given: Mapping[str, Any]) -> Iterator[Judgement]:
     for name, value in given.items():
         if match := _ATTRIBUTE.fullmatch(name):
             found.setdefault((match[1], match[2]), {})[match[3]] = value
-    session = _named(given.get("session.id")) or _named(given.get("gen_ai.conversation.id"))
+    session = _name_of(given.get("session.id")) or _name_of(given.get("gen_ai.conversation.id"))
     for (scope, _), fields in found.items():
         if (made := _judgement(fields, _SCOPES[scope], None, session)) is not None:
             yield made
@@ -78,23 +78,23 @@ def of_attributes(given: Mapping[str, Any]) -> Iterator[Judgement]:
 def _judgement(
     found: Mapping[str, Any], scope: int, response: str | None, session: str | None
 ) -> Judgement | None:
-    name, explanation = _named(found.get("name")), found.get("explanation")
+    name, explanation = _name_of(found.get("name")), found.get("explanation")
     value = _value(name, found.get("score"), found.get("label"))
     if name is None or value is None:
         return None
     told = explanation if isinstance(explanation, str) and explanation.strip() else None
-    by = _named(found.get("annotator_kind"))
+    by = _name_of(found.get("annotator_kind"))
     return Judgement(name, value, scope, told, response, session, by)
 
 
 def _value(name: str | None, score: Any, label: Any) -> bool | float | None:
     """Return the success that a label states, else the score."""
-    if isinstance(label, str) and (success := judged(label)) is not None:
+    if isinstance(label, str) and (success := judge(label)) is not None:
         return success
     if name is None or name.strip().lower() in _LESS_IS_BETTER:
         return None
     return score if isinstance(score, bool | int | float) else None
 
 
-def _named(value: Any) -> str | None:
+def _name_of(value: Any) -> str | None:
     return value[:1_000] if isinstance(value, str) and value.strip() else None

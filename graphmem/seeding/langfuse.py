@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 from graphmem.errors import SeedingError, ValidationError
 from graphmem.ids import canonical_json
 from graphmem.seeding import chats
-from graphmem.seeding.formats import Format, Origin, Record, Refused, Unsettled, mapped
+from graphmem.seeding.formats import Format, Origin, Record, Refused, Unsettled, make_record
 from graphmem.seeding.reading import BOM, DamagedError, Limits, reason_of
 from graphmem.seeding.traces import (
     AGENT,
@@ -29,13 +29,13 @@ from graphmem.seeding.traces import (
     Groups,
     Span,
     Trace,
-    head_of,
-    kept,
-    moment,
-    records,
+    drop_empty,
+    make_episode,
+    parse_time,
+    peek_head,
+    read_objects,
     root_of,
-    split,
-    unsettled,
+    split_judgements,
 )
 
 _KINDS = {"AGENT": AGENT, "TOOL": TOOL, "GENERATION": MODEL}
@@ -73,11 +73,11 @@ def detect(head: bytes) -> bool:
 
 def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     """Yield the traces of a file, each with the number of its first record."""
-    head = head_of(stream, "langfuse")
+    head = peek_head(stream, "langfuse")
     is_json = head[:1] in (b"{", b"[")
     with Groups(origin.limits) as groups:
         found = (
-            records(stream, head, origin.limits, "data")
+            read_objects(stream, head, origin.limits, "data")
             if is_json
             else _rows(stream, origin.limits)
         )
@@ -95,7 +95,7 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
             if isinstance(rows, ValidationError):
                 yield Refused(first, rows.field, str(rows))
             else:
-                yield mapped(first, "trace of Langfuse", rows, partial(episode, first))
+                yield make_record(first, "trace of Langfuse", rows, partial(episode, first))
 
 
 def episode(number: int, rows: Sequence[Mapping[str, Any]]) -> Unsettled:
@@ -123,15 +123,15 @@ def episode(number: int, rows: Sequence[Mapping[str, Any]]) -> Unsettled:
         root,
         input=trace.get("input") or root.input,
         output=trace.get("output") or root.output,
-        started_at=root.started_at or moment(trace.get("timestamp")),
+        started_at=root.started_at or parse_time(trace.get("timestamp")),
     )
-    outcomes, unclear = split(_judgements(trace, scores, root.id))
+    outcomes, unclear = split_judgements(_judgements(trace, scores, root.id))
     context: Mapping[str, Any] = trace or observations[root.id]
     metadata = chats.arguments(context.get("metadata")) or {}
     known = {*_KNOWN, *outcomes, *unclear}
     beside = {name: value for name, value in context.items() if name not in known}
     beside |= {"metadata": metadata, "tags": chats.arguments(context.get("tags"))}
-    return unsettled(
+    return make_episode(
         number,
         "langfuse",
         Trace(
@@ -141,7 +141,7 @@ def episode(number: int, rows: Sequence[Mapping[str, Any]]) -> Unsettled:
             unclear=unclear,
             fields={
                 "task_type": trace.get("name") or context.get("trace_name") or None,
-                "extra": kept(beside),
+                "extra": drop_empty(beside),
             },
             record={**context, "metadata": metadata},
         ),
@@ -158,8 +158,8 @@ def _span(row: Mapping[str, Any]) -> Span:
         input=chats.arguments(row.get("input")) or None,
         output=chats.arguments(row.get("output")) or None,
         error=message if row.get("level") == "ERROR" else None,
-        started_at=moment(row.get("start_time")),
-        ended_at=moment(row.get("end_time")),
+        started_at=parse_time(row.get("start_time")),
+        ended_at=parse_time(row.get("end_time")),
         model=row.get("provided_model_name") or row.get("model") or None,
     )
 

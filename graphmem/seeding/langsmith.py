@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, BinaryIO
 
 from graphmem.errors import ValidationError
-from graphmem.seeding.formats import Format, Origin, Record, Refused, Unsettled, mapped
+from graphmem.seeding.formats import Format, Origin, Record, Refused, Unsettled, make_record
 from graphmem.seeding.reading import BOM
 from graphmem.seeding.traces import (
     MODEL,
@@ -22,13 +22,13 @@ from graphmem.seeding.traces import (
     Groups,
     Span,
     Trace,
-    head_of,
-    kept,
-    moment,
-    records,
+    drop_empty,
+    make_episode,
+    parse_time,
+    peek_head,
+    read_objects,
     root_of,
-    split,
-    unsettled,
+    split_judgements,
 )
 
 _KINDS = {"tool": TOOL, "llm": MODEL}
@@ -52,9 +52,9 @@ def detect(head: bytes) -> bool:
 
 def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     """Yield the traces of a file, each with the number of its first run."""
-    head = head_of(stream, "langsmith")
+    head = peek_head(stream, "langsmith")
     with Groups(origin.limits) as groups:
-        for number, record in records(stream, head, origin.limits, "runs"):
+        for number, record in read_objects(stream, head, origin.limits, "runs"):
             if isinstance(record, ValidationError):
                 yield Refused(number, record.field, str(record))
                 continue
@@ -67,7 +67,7 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
             if isinstance(found, ValidationError):
                 yield Refused(first, found.field, str(found))
             else:
-                yield mapped(first, "trace of LangSmith", found, partial(episode, first))
+                yield make_record(first, "trace of LangSmith", found, partial(episode, first))
 
 
 def episode(number: int, found: Sequence[Mapping[str, Any]]) -> Unsettled:
@@ -79,10 +79,12 @@ def episode(number: int, found: Sequence[Mapping[str, Any]]) -> Unsettled:
     root = runs[root_of(spans).id]
     if root.get("parent_run_id"):
         raise ValidationError("parent_run_id", root["parent_run_id"], "is no run in this file")
-    outcomes, unclear = split(_feedback(root, [one for one in found if "run_type" not in one]))
+    outcomes, unclear = split_judgements(
+        _feedback(root, [one for one in found if "run_type" not in one])
+    )
     metadata = (root.get("extra") or {}).get("metadata") or {}
     beside = {name: value for name, value in root.items() if name not in _KNOWN}
-    return unsettled(
+    return make_episode(
         number,
         "langsmith",
         Trace(
@@ -93,7 +95,7 @@ def episode(number: int, found: Sequence[Mapping[str, Any]]) -> Unsettled:
             names=[root["reference_example_id"]] if root.get("reference_example_id") else (),
             fields={
                 "task_type": root.get("session_name"),
-                "extra": kept({**beside, "metadata": metadata}),
+                "extra": drop_empty({**beside, "metadata": metadata}),
             },
             record={**root, "metadata": metadata},
         ),
@@ -121,8 +123,8 @@ def _span(run: Mapping[str, Any]) -> Span:
         input=_only(given, "input") if kind == TOOL else given,
         output=_only(run.get("outputs"), "output"),
         error=run.get("error"),
-        started_at=moment(run.get("start_time")),
-        ended_at=moment(run.get("end_time")),
+        started_at=parse_time(run.get("start_time")),
+        ended_at=parse_time(run.get("end_time")),
         model=metadata.get("ls_model_name") if kind == MODEL else None,
     )
 

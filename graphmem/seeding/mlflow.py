@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from graphmem.errors import ValidationError
 from graphmem.seeding import chats
-from graphmem.seeding.formats import Format, Origin, Record, Refused, Unsettled, mapped
+from graphmem.seeding.formats import Format, Origin, Record, Refused, Unsettled, make_record
 from graphmem.seeding.reading import BOM
 from graphmem.seeding.traces import (
     AGENT,
@@ -23,13 +23,13 @@ from graphmem.seeding.traces import (
     TOOL,
     Span,
     Trace,
-    head_of,
-    kept,
-    moment,
-    records,
+    drop_empty,
+    make_episode,
+    parse_time,
+    peek_head,
+    read_objects,
     root_of,
-    split,
-    unsettled,
+    split_judgements,
 )
 
 _KINDS = {"AGENT": AGENT, "TOOL": TOOL, "LLM": MODEL, "CHAT_MODEL": MODEL}
@@ -58,12 +58,12 @@ def detect(head: bytes) -> bool:
 
 def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     """Yield the traces of a file."""
-    head = head_of(stream, "mlflow")
-    for number, record in records(stream, head, origin.limits, "traces"):
+    head = peek_head(stream, "mlflow")
+    for number, record in read_objects(stream, head, origin.limits, "traces"):
         if isinstance(record, ValidationError):
             yield Refused(number, record.field, str(record))
         else:
-            yield mapped(number, "trace of MLflow", record, partial(episode, number))
+            yield make_record(number, "trace of MLflow", record, partial(episode, number))
 
 
 def episode(number: int, record: Mapping[str, Any]) -> Unsettled:
@@ -75,7 +75,7 @@ def episode(number: int, record: Mapping[str, Any]) -> Unsettled:
     data: Mapping[str, Any] = record.get("data") or record
     spans = [_span(span) for span in data["spans"]]
     root = root_of(spans)
-    outcomes, unclear = split(_judgements(info.get("assessments") or (), root.id))
+    outcomes, unclear = split_judgements(_judgements(info.get("assessments") or (), root.id))
     told = info.get("trace_metadata") or info.get("request_metadata") or {}
     tags = info.get("tags") or {}
     key = info.get("trace_id") or info["request_id"]
@@ -83,7 +83,7 @@ def episode(number: int, record: Mapping[str, Any]) -> Unsettled:
         name: value for name, value in {**told, **tags}.items() if not name.startswith("mlflow.")
     }
     beside = {name: value for name, value in info.items() if name not in _KNOWN}
-    return unsettled(
+    return make_episode(
         number,
         "mlflow",
         Trace(
@@ -92,7 +92,10 @@ def episode(number: int, record: Mapping[str, Any]) -> Unsettled:
             outcomes=outcomes,
             unclear=unclear,
             names=[info["client_request_id"]] if info.get("client_request_id") else (),
-            fields={"task_type": tags.get("mlflow.traceName"), "extra": kept({**beside, **own})},
+            fields={
+                "task_type": tags.get("mlflow.traceName"),
+                "extra": drop_empty({**beside, **own}),
+            },
             record={**info, "metadata": told, "assessments": None},
         ),
     )
@@ -110,8 +113,8 @@ def _span(span: Mapping[str, Any]) -> Span:
         input=given.get("mlflow.spanInputs"),
         output=given.get("mlflow.spanOutputs"),
         error=_error(span, status) if str(code).endswith("ERROR") else None,
-        started_at=moment(span.get("start_time_unix_nano", span.get("start_time"))),
-        ended_at=moment(span.get("end_time_unix_nano", span.get("end_time"))),
+        started_at=parse_time(span.get("start_time_unix_nano", span.get("start_time"))),
+        ended_at=parse_time(span.get("end_time_unix_nano", span.get("end_time"))),
         model=next((str(given[name]) for name in _MODELS if given.get(name)), None),
     )
 

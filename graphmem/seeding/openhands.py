@@ -15,9 +15,9 @@ from typing import Any, BinaryIO
 
 from graphmem.errors import ValidationError
 from graphmem.models import Step
-from graphmem.seeding.chats import REPLY, as_task, cut, text
-from graphmem.seeding.formats import Format, Origin, Record, Refused, Unsettled, read_as
-from graphmem.seeding.reading import lines
+from graphmem.seeding.chats import REPLY, cut_text, task_of, text_of
+from graphmem.seeding.formats import Format, Origin, Record, Refused, Unsettled, read_record
+from graphmem.seeding.reading import read_lines
 
 FILE = "output.jsonl"
 _SAYS = frozenset({"message", "system", "recall", "agent_state_changed", "change_agent_state"})
@@ -42,12 +42,12 @@ def logs(folder: Path) -> list[Path] | None:
 
 def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     """Yield the runs of a file; blank lines are skipped."""
-    for number, line in lines(stream, origin.limits):
+    for number, line in read_lines(stream, origin.limits):
         if isinstance(line, ValidationError):
             yield Refused(number, line.field, str(line))
         else:
             make = partial(run, origin=origin, number=number)
-            yield read_as(number, "OpenHands run", partial(json.loads, line), make)
+            yield read_record(number, "OpenHands run", partial(json.loads, line), make)
 
 
 def run(told: dict[str, Any], origin: Origin, number: int) -> Unsettled:
@@ -69,12 +69,12 @@ def run(told: dict[str, Any], origin: Origin, number: int) -> Unsettled:
     run_name = ", ".join(str(part) for part in (model, began) if part) or origin.stem
     attempt = told.get("attempt", 1)
     fields = {
-        "task": as_task(text(asked)) or instance,
+        "task": task_of(text_of(asked)) or instance,
         "task_key": instance,
         "task_type": setup.get("dataset"),
         "agent": setup.get("agent_class") or "openhands",
         "steps": tuple(steps),
-        "error": cut(text(told.get("error"))),
+        "error": cut_text(text_of(told.get("error"))),
         "source_key": f"openhands/{run_name}/{instance}" + (f"/{attempt}" if attempt != 1 else ""),
         "source": "openhands",
         "extra": {name: value for name, value in kept.items() if value},
@@ -112,15 +112,17 @@ def _steps(history: Any) -> tuple[list[Step], str | None]:
             found = next((by_id[str(key)] for key in caused if str(key) in by_id), None)
             step = found or (done[-1] if done and not caused else None)
             if step is not None and "observation" not in step:
-                step["observation"], failed = _seen(event)
+                step["observation"], failed = _observation(event)
                 step["error"] = step["observation"] if failed else None
         elif event.get("source") == "user":
-            first = first or _said(event)
+            first = first or _message_text(event)
         elif name and name not in _SAYS:
             done.append({"action_type": name, "action": event.get("args", event.get("action"))})
             known = [event[key] for key in ("id", "tool_call_id") if event.get(key) is not None]
             by_id |= dict.fromkeys(map(str, known), done[-1])
-        elif event.get("source") == "agent" and name == "message" and (said := _said(event)):
+        elif (
+            event.get("source") == "agent" and name == "message" and (said := _message_text(event))
+        ):
             done.append({"action_type": REPLY, "action": said})
     return [Step(**step) for step in done], first
 
@@ -132,21 +134,21 @@ def _name(event: Mapping[str, Any]) -> str | None:
     return "message" if event["kind"] == "MessageEvent" else event.get("tool_name")
 
 
-def _seen(event: Mapping[str, Any]) -> tuple[str | None, bool]:
+def _observation(event: Mapping[str, Any]) -> tuple[str | None, bool]:
     """Return an observation, and whether it is an error."""
     if "kind" not in event:
-        return cut(text(event.get("content"))), event["observation"] == "error"
+        return cut_text(text_of(event.get("content"))), event["observation"] == "error"
     seen = event.get("observation", event.get("error"))
     if not isinstance(seen, Mapping):
-        return cut(text(seen)), "observation" not in event
-    return cut(text(seen.get("content"))), bool(seen.get("is_error"))
+        return cut_text(text_of(seen)), "observation" not in event
+    return cut_text(text_of(seen.get("content"))), bool(seen.get("is_error"))
 
 
-def _said(event: Mapping[str, Any]) -> str | None:
+def _message_text(event: Mapping[str, Any]) -> str | None:
     given, message = event.get("args"), event.get("llm_message")
     if isinstance(message, Mapping):
-        return text(message.get("content"))
-    return text(given.get("content") if isinstance(given, Mapping) else event.get("message"))
+        return text_of(message.get("content"))
+    return text_of(given.get("content") if isinstance(given, Mapping) else event.get("message"))
 
 
 FORMAT = Format(

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 from graphmem.errors import SeedingError, ValidationError
 from graphmem.ids import canonical_json
 from graphmem.seeding import judgements, traces
-from graphmem.seeding.chats import MAX_JSON, arguments, key_of, question, text
+from graphmem.seeding.chats import MAX_JSON, arguments, cut_task, question, text_of
 from graphmem.seeding.formats import Format, Origin, Record, Refused
 from graphmem.seeding.judgements import Judgement
 from graphmem.seeding.otlp_runs import (
@@ -77,15 +77,15 @@ def detect(head: bytes) -> bool:
 
 def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     """Yield the refusals of the lines of a file, and then its runs."""
-    head = traces.head_of(stream, origin.name)
+    head = traces.peek_head(stream, origin.name)
     is_list = head.startswith(b"[") and detect(head)
     if not is_list and not head.partition(b"\n")[0].rstrip().endswith((b"{", b"[")):
         head = b""  # each line is read by itself
     with Traces(origin.limits.record) as aside:
         damage = None
         try:
-            for number, value in traces.records(stream, head, origin.limits, "exports"):
-                yield from _kept(value, number, aside)
+            for number, value in traces.read_objects(stream, head, origin.limits, "exports"):
+                yield from _set_export_aside(value, number, aside)
         except SeedingError as error:
             damage = error  # the part before it is read
         yield from aside.runs()
@@ -93,14 +93,16 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
             raise damage
 
 
-def _kept(value: Object | ValidationError, line: int, aside: Traces) -> Iterator[Refused]:
+def _set_export_aside(
+    value: Object | ValidationError, line: int, aside: Traces
+) -> Iterator[Refused]:
     """Put aside the contents of an export, and yield the refusals."""
     try:
         if isinstance(value, ValidationError):
             raise value
         for part in _parts(_export(value)):
             try:
-                _keep(part, line, aside)
+                _set_aside(part, line, aside)
             except ValidationError as error:
                 yield Refused(line, error.field, str(error))
     except ValidationError as error:
@@ -125,17 +127,17 @@ def _parts(value: Object) -> Iterator[tuple[bool, str | None, Any]]:
         (SPANS, "scopeSpans", "spans"),
         (LOGS, "scopeLogs", "logRecords"),
     ):
-        for resource in _listed(value, outer):
+        for resource in _objects_of(value, outer):
             described = resource.get("resource")
             given = _attributes(described) if isinstance(described, dict) else {}
-            service = decoded(given.get("service.name"))
+            service = decode_value(given.get("service.name"))
             named = isinstance(service, str) and not service.startswith("unknown_service")
-            for scope in _listed(resource, inner):
-                for item in _listed(scope, items):
+            for scope in _objects_of(resource, inner):
+                for item in _objects_of(scope, items):
                     yield items == "spans", service if named else None, item
 
 
-def _listed(holder: Object, name: str) -> list[Any]:
+def _objects_of(holder: Object, name: str) -> list[Any]:
     found = holder.get(name)
     if not found:
         return []
@@ -144,13 +146,13 @@ def _listed(holder: Object, name: str) -> list[Any]:
     return found
 
 
-def _keep(part: tuple[bool, str | None, Any], line: int, aside: Traces) -> None:
+def _set_aside(part: tuple[bool, str | None, Any], line: int, aside: Traces) -> None:
     """Put aside what a span or a log record holds."""
     is_span, service, item = part
     if not is_span:
-        if judgements.is_one(item.get("eventName"), given := _attributes(item)):
+        if judgements.is_judgement(item.get("eventName"), given := _attributes(item)):
             trace, span = _id(item, "traceId", 16, empty=True), _id(item, "spanId", 8, empty=True)
-            aside.judge(trace, span, judgements.of_event(_decoded(given)), line)
+            aside.judge(trace, span, judgements.of_event(_decode_all(given)), line)
         return
     trace, span = _id(item, "traceId", 16), _id(item, "spanId", 8)
     given = _attributes(item)
@@ -168,44 +170,44 @@ def _keep(part: tuple[bool, str | None, Any], line: int, aside: Traces) -> None:
             end=_time(item, "endTimeUnixNano"),
             session=_text(given, "gen_ai.conversation.id", "session.id"),
             response=_text(given, "gen_ai.response.id") if kind in (AGENT, CHAIN, CHAT) else None,
-            asked=_asked(given) if kind in (AGENT, CHAIN, CHAT) else None,
-            told=_told(kind, item, given, service),
+            asked=_question(given) if kind in (AGENT, CHAIN, CHAT) else None,
+            told=_span_fields(kind, item, given, service),
         )
     )
 
 
 def _judgements(item: Object, given: Object) -> Iterator[Judgement | None]:
-    for event in _listed(item, "events"):
+    for event in _objects_of(item, "events"):
         about = _attributes(event)
-        if judgements.is_one(event.get("name"), about):
-            yield judgements.of_event(_decoded(about))
-    if judgements.tells(" ".join(given)):
-        yield from judgements.of_attributes(_decoded(given))
+        if judgements.is_judgement(event.get("name"), about):
+            yield judgements.of_event(_decode_all(about))
+    if judgements.is_about_judgement(" ".join(given)):
+        yield from judgements.of_attributes(_decode_all(given))
 
 
 def _kind(given: Object) -> int:
-    operation = decoded(given.get("gen_ai.operation.name"))
+    operation = decode_value(given.get("gen_ai.operation.name"))
     if isinstance(operation, str):
         return _OPERATIONS.get(operation, OTHER)
-    kind = decoded(given.get("openinference.span.kind"))
+    kind = decode_value(given.get("openinference.span.kind"))
     return _KINDS.get(kind.upper(), OTHER) if isinstance(kind, str) else NOTHING
 
 
-def _told(kind: int, item: Object, given: Object, service: str | None) -> Object:
+def _span_fields(kind: int, item: Object, given: Object, service: str | None) -> Object:
     """Return what an episode takes from a span, without empty fields."""
     name = item.get("name")
     told: Object = {"error": _error(item, given)}
     if kind == TOOL:
         plain = name.removeprefix("execute_tool ") if isinstance(name, str) else None
         told["name"] = _text(given, "gen_ai.tool.name", "tool.name") or plain
-        told["input"] = _first(given, "gen_ai.tool.call.arguments") or _whole(given, _IN)
+        told["input"] = _first(given, "gen_ai.tool.call.arguments") or _io_value(given, _IN)
         if told["input"] is None:
             told["input"] = _first(given, "tool.parameters")
         told["output"] = _first(given, "gen_ai.tool.call.result", "output.value")
         if told["output"] is None:
-            told["output"] = _whole(given, _OUT)
+            told["output"] = _io_value(given, _OUT)
     elif kind == PLAN:
-        told["name"], told["input"] = "plan", _asked(given)
+        told["name"], told["input"] = "plan", _question(given)
         told["output"] = _answer(given)
     elif kind == CHAT:
         told["model"] = _model(given)
@@ -214,9 +216,9 @@ def _told(kind: int, item: Object, given: Object, service: str | None) -> Object
         told["model"] = _model(given)
         told["answer"] = _answer(given)
         told["fields"] = {
-            name: decoded(value)
+            name: decode_value(value)
             for name, value in given.items()
-            if name not in _MAPPED and not judgements.tells(name)
+            if name not in _MAPPED and not judgements.is_about_judgement(name)
         }
     return {name: value for name, value in told.items() if value is not None}
 
@@ -229,24 +231,24 @@ def _error(item: Object, given: Object) -> str | None:
     message = status.get("message")
     if isinstance(message, str) and message.strip():
         return message
-    for event in _listed(item, "events"):
+    for event in _objects_of(item, "events"):
         about = _attributes(event)
         if event.get("name") == "exception" and (said := _text(about, "exception.message")):
             return said
     return _text(given, "error.type") or "error"
 
 
-def _asked(given: Object) -> str | None:
+def _question(given: Object) -> str | None:
     """Return the first words of the user, or the question, if a span has them."""
-    told = _said(_first(given, "gen_ai.input.messages"))
+    told = _first_user_text(_first(given, "gen_ai.input.messages"))
     if told is None and any(name.startswith("llm.input_messages.") for name in given):
-        told = question(_flat(given))
+        told = question(_flat_messages(given))
     if told is None:
-        told = traces.asked(_whole(given, _IN))
-    return key_of(told) if told and told.strip() else None
+        told = traces.question_of(_io_value(given, _IN))
+    return cut_task(told) if told and told.strip() else None
 
 
-def _said(value: Any) -> str | None:
+def _first_user_text(value: Any) -> str | None:
     """Return the first words of the user in messages; read no more messages than that takes."""
     if not isinstance(value, str) or len(value) > MAX_JSON:
         return question(_messages(value))
@@ -265,11 +267,11 @@ def _said(value: Any) -> str | None:
 def _answer(given: Object) -> str | None:
     """Return the last words of an agent."""
     messages = _messages(_first(given, "gen_ai.output.messages"))
-    said = text(messages[-1].get("content")) if messages else None
-    return said or traces.said(_whole(given, (*_OUT, "final_result")))
+    said = text_of(messages[-1].get("content")) if messages else None
+    return said or traces.answer_of(_io_value(given, (*_OUT, "final_result")))
 
 
-def _whole(given: Object, names: tuple[str, ...]) -> Any:
+def _io_value(given: Object, names: tuple[str, ...]) -> Any:
     """Return an input or output; OpenLLMetry wraps it in other data."""
     value = _first(given, *names)
     if not isinstance(value, str) or "traceloop.span.kind" not in given:
@@ -305,13 +307,13 @@ def _messages(value: Any) -> list[dict[str, Any]]:
     return messages
 
 
-def _flat(given: Object) -> list[dict[str, Any]]:
+def _flat_messages(given: Object) -> list[dict[str, Any]]:
     """Return messages that are written as one attribute for each part of each."""
     messages: dict[int, dict[str, Any]] = {}
     for name, value in given.items():
         if match := _SAID.fullmatch(name):
             place = int(match[1][:9])
-            messages.setdefault(place, {})[match[2]] = decoded(value)
+            messages.setdefault(place, {})[match[2]] = decode_value(value)
     return [messages[place] for place in sorted(messages)]
 
 
@@ -333,11 +335,11 @@ def _attributes(item: Object) -> Object:
     return given
 
 
-def _decoded(given: Object) -> Object:
-    return {name: decoded(value) for name, value in given.items()}
+def _decode_all(given: Object) -> Object:
+    return {name: decode_value(value) for name, value in given.items()}
 
 
-def decoded(value: Any) -> Any:
+def decode_value(value: Any) -> Any:
     """Return a value of an attribute; None if it is wrong."""
     if isinstance(value, dict):
         for kind, held in value.items():
@@ -348,30 +350,30 @@ def decoded(value: Any) -> Any:
     return None
 
 
-def _as_it_is(held: Any) -> Any:
+def _same_value(held: Any) -> Any:
     return held
 
 
-def _finite(held: Any) -> float | None:
+def _finite_float(held: Any) -> float | None:
     number = float(held)
     return number if isfinite(number) else None
 
 
 _VALUES: dict[str, Callable[[Any], Any]] = {
-    "stringValue": _as_it_is,
-    "boolValue": _as_it_is,
-    "bytesValue": _as_it_is,
+    "stringValue": _same_value,
+    "boolValue": _same_value,
+    "bytesValue": _same_value,
     "intValue": int,
-    "doubleValue": _finite,
-    "arrayValue": lambda held: [decoded(one) for one in held.get("values") or ()],
-    "kvlistValue": lambda held: _decoded(_attributes({"attributes": held.get("values")})),
+    "doubleValue": _finite_float,
+    "arrayValue": lambda held: [decode_value(one) for one in held.get("values") or ()],
+    "kvlistValue": lambda held: _decode_all(_attributes({"attributes": held.get("values")})),
 }
 
 
 def _first(given: Object, *names: str) -> Any:
     """Return the first value that is not empty."""
     for name in names:
-        if name in given and (value := decoded(given[name])) is not None:
+        if name in given and (value := decode_value(given[name])) is not None:
             return value
     return None
 
@@ -380,8 +382,8 @@ def _text(given: Object, *names: str) -> str | None:
     """Return the first value that is not empty, as a text."""
     value = _first(given, *names)
     if value is None or isinstance(value, str):
-        return key_of(value) if value and value.strip() else None
-    return key_of(canonical_json(value))
+        return cut_task(value) if value and value.strip() else None
+    return cut_task(canonical_json(value))
 
 
 def _id(item: Object, name: str, size: int, *, empty: bool = False) -> bytes | None:

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple, Self
 from graphmem.errors import StorageError, ValidationError
 from graphmem.models.fields import MAX_STEPS, MAX_TEXT
 from graphmem.printable import counted
-from graphmem.seeding.chats import REPLY, arguments, cut
-from graphmem.seeding.formats import Record, Refused, Unsettled, mapped
+from graphmem.seeding.chats import REPLY, arguments, cut_text
+from graphmem.seeding.formats import Record, Refused, Unsettled, make_record
 from graphmem.seeding.judgements import SESSION, SPAN, TRACE, Judgement
-from graphmem.seeding.traces import moment, said, split, unknown
+from graphmem.seeding.traces import answer_of, parse_time, split_judgements, unclear_error
 
 NOTHING, OTHER, AGENT, CHAIN, TOOL, PLAN, CHAT = range(7)
 """Kinds of spans. Other spans, such as an evaluator's, are transparent."""
@@ -155,7 +155,7 @@ class Traces:
     def runs(self) -> Iterator[Record]:
         """Yield the runs, in the order in which their traces begin in the file."""
         self._flush()
-        with _storing():
+        with _storage_errors():
             for statement in _INDEXES.split(";"):
                 self._file.execute(statement)
         traces = self._all(
@@ -181,13 +181,13 @@ class Traces:
         self._file.close()
 
     def _all(self, statement: str, *values: Any) -> Iterator[Any]:
-        with _storing():
+        with _storage_errors():
             yield from self._file.execute(statement, values)
 
     def _flush(self) -> None:
         spans, self._spans = self._spans, []
         judged, self._judged = self._judged, []
-        with _storing():
+        with _storage_errors():
             self._file.execute("BEGIN")
             self._file.executemany(f"INSERT INTO spans VALUES ({_marks(11)})", spans)  # noqa: S608
             self._file.executemany(f"INSERT INTO judged VALUES ({_marks(10)})", judged)  # noqa: S608
@@ -276,7 +276,7 @@ class _Trace:
         only = len(runs) == 1
         for root, members in runs.items():
             line = self._spans[root].line
-            yield mapped(line, "run", root, partial(self._run, members=members, only=only))
+            yield make_record(line, "run", root, partial(self._run, members=members, only=only))
 
     def _stray(self, light: _Light) -> str:
         what = (
@@ -326,7 +326,7 @@ class _Trace:
         if answer := told.get("answer"):
             steps.append({"action_type": REPLY, "action": answer[:MAX_TEXT]})
         judged = self._judged(light, last, above, response, session, only=only)
-        outcomes, unclear = split(_named(judged))
+        outcomes, unclear = split_judgements(_named(judged))
         trace = self._trace.hex()
         extra = {**fields, "conversation": session, "model": model}
         return Unsettled(
@@ -335,16 +335,16 @@ class _Trace:
                 "task": self._asked([light, *above, *chats], session),
                 "agent": told.get("agent"),
                 "steps": steps,
-                "error": cut(told.get("error")),
+                "error": cut_text(told.get("error")),
                 "feedback": next((one.explanation for one in judged if one.explanation), None),
-                "started_at": moment(light.start),
-                "ended_at": moment(light.stop),
+                "started_at": parse_time(light.start),
+                "ended_at": parse_time(light.stop),
                 "source_key": f"{trace}/{root.hex()}",
                 "source": "otlp",
                 "extra": {name: value for name, value in extra.items() if value is not None},
             },
             outcomes=outcomes,
-            unknown=unknown(unclear),
+            unknown=unclear_error(unclear),
             names=[trace, session] if session else [trace],
             tools=[_name(one) for kind, one in made if kind == TOOL],
             model=model,
@@ -478,8 +478,8 @@ def _step(told: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "action_type": _name(told),
         "action": arguments(told.get("input")),
-        "observation": cut(said(told.get("output")) or None),
-        "error": cut(told.get("error")),
+        "observation": cut_text(answer_of(told.get("output")) or None),
+        "error": cut_text(told.get("error")),
     }
 
 
@@ -498,7 +498,7 @@ def _marks(count: int) -> str:
 
 
 @contextmanager
-def _storing() -> Iterator[None]:
+def _storage_errors() -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:

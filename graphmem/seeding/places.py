@@ -98,14 +98,14 @@ class _List(list[Any]):
         return (self[place] for place in reversed(range(len(self))))
 
 
-def beside(record: Any, told: dict[str, Any], name: str) -> dict[str, Any]:
+def wrap_neighbour(record: Any, told: dict[str, Any], name: str) -> dict[str, Any]:
     """Return what stands in a file beside a record, to be looked at as the record is."""
     if isinstance(record, _Object):
         return _Object(told, record._looks, name)
     return told
 
 
-def wrong(record: Any, what: str, make: Callable[[Any], object]) -> ValidationError:
+def explain_failure(record: Any, what: str, make: Callable[[Any], object]) -> ValidationError:
     """Return what is wrong with a record, of which ``make`` cannot make a ``what``."""
     if not isinstance(record, dict | list):
         return ValidationError("record", record, f"is no {what}")
@@ -114,8 +114,8 @@ def wrong(record: Any, what: str, make: Callable[[Any], object]) -> ValidationEr
         with suppress(ValidationError):
             make(looks.at(_root(record), record))
     except FAILURES as error:
-        path, value = _blamed(error, looks.latest)
-        path = _within(record, path)
+        path, value = _find_cause(error, looks.latest)
+        path = _relative_path(record, path)
         if path and value in (_MISSING, None):
             return ValidationError(path, None, f"is missing in this {what}")
         if path:
@@ -127,12 +127,12 @@ def _root(record: Any) -> str:
     return "record" if isinstance(record, list) else ""
 
 
-def _within(record: Any, path: str) -> str:
+def _relative_path(record: Any, path: str) -> str:
     """Return a path without the place of the only object of a list."""
     return path.removeprefix("record.0.") if len(record) == 1 else path
 
 
-def renamed(error: ValidationError, record: Any) -> ValidationError:
+def rename_field(error: ValidationError, record: Any) -> ValidationError:
     """Return an error of a field with the names that lead to its value in a record, if it is there.
 
     A value that stands there twice is not known by them.
@@ -152,10 +152,12 @@ def renamed(error: ValidationError, record: Any) -> ValidationError:
         waiting.extend((f"{path}.{name}" if path else str(name), one) for name, one in parts)
     if len(found) != 1 or not found[0]:
         return error
-    return ValidationError(_within(record, found[0]), error.value, error.problem, error.remedy)
+    return ValidationError(
+        _relative_path(record, found[0]), error.value, error.problem, error.remedy
+    )
 
 
-def _blamed(error: Exception, latest: deque[_Look]) -> _Look:
+def _find_cause(error: Exception, latest: deque[_Look]) -> _Look:
     """Return the look that an error is about: at its object, at one of its type, else the last."""
     looks = list(reversed(latest))
     if isinstance(error, KeyError) and looks[0][1] is not _MISSING:  # of a copy

@@ -70,7 +70,7 @@ class Limits:
             bare = _TEXTS.sub(b"", record)
             if bare.count(b"[") + bare.count(b"{") + bare.count(b",") >= most:
                 return self.too_many
-        if depth and nested > self.depth and _deeper(record, self.depth):
+        if depth and nested > self.depth and _is_deeper(record, self.depth):
             return self.too_deep
         return None
 
@@ -106,7 +106,7 @@ class Limits:
         return f"unpacks to over {self.ratio:,} times its size; unpack it first"
 
 
-def lines(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, bytes | ValidationError]]:
+def read_lines(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, bytes | ValidationError]]:
     """Yield lines that are not blank, with their numbers; for a line over a limit, the error."""
     number = 0
     while line := stream.readline(limits.record + 1):
@@ -124,13 +124,13 @@ def lines(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, bytes | Valid
         yield number, line if reason is None else refusal("line", line, reason)
 
 
-def constant(text: str) -> float:
+def refuse_constant(text: str) -> float:
     """Refuse NaN and infinities."""
     raise ValueError(f"{text} is not a JSON number")
 
 
-def _parsed(text: str) -> Any:
-    return json.loads(text, parse_constant=constant)
+def _parse(text: str) -> Any:
+    return json.loads(text, parse_constant=refuse_constant)
 
 
 class Values:
@@ -153,7 +153,7 @@ class Values:
     def peek(self) -> bytes:
         """Return the next byte that is no space, or nothing at the end."""
         while True:
-            self._at = _to(_SPACE, self._text, self._at)
+            self._at = _match_end(_SPACE, self._text, self._at)
             if self._at < len(self._text):
                 return bytes(self._text[self._at : self._at + 1])
             self._make_room(self._at)
@@ -182,7 +182,7 @@ class Values:
             self._expect(b":")
             yield name
 
-    def value(self, parse: Callable[[str], Any] = _parsed) -> Any:
+    def value(self, parse: Callable[[str], Any] = _parse) -> Any:
         """Return the next value.
 
         Raises:
@@ -247,7 +247,7 @@ class Values:
             if reason is not None:
                 raise refusal("record", beginning, reason)
             return bytes(self._text[start : self._at])
-        while (end := _to(_SCALAR, self._text, self._at)) == len(self._text):
+        while (end := _match_end(_SCALAR, self._text, self._at)) == len(self._text):
             if end - start > self._limits.text:
                 self._damaged("a number has no end")
             self._at = end
@@ -255,7 +255,7 @@ class Values:
             start = 0
             if not self._more():
                 break
-        self._at = end = _to(_SCALAR, self._text, self._at)
+        self._at = end = _match_end(_SCALAR, self._text, self._at)
         return bytes(self._text[start:end])
 
     def _pass(self, start: int, *, is_text: bool) -> tuple[int, str | None]:
@@ -311,7 +311,7 @@ class _Scan:
         counted = self.reason is None and self._looks < LARGE
         while self.at < len(text):
             if self._text_at is not None:
-                self.at = _to(_IN_TEXT, text, self.at)
+                self.at = _match_end(_IN_TEXT, text, self.at)
                 if self.at == len(text) or text[self.at] != _QUOTE:
                     return False
                 self.at += 1
@@ -322,7 +322,7 @@ class _Scan:
                 counted = True
                 self._count(text)
             else:
-                self.at = _to(_TO_BRACKET, text, self.at)
+                self.at = _match_end(_TO_BRACKET, text, self.at)
                 if self.at < len(text) and self._bracket(text[self.at]):
                     return True
         return False
@@ -389,13 +389,13 @@ def refusal(field: str, beginning: bytes, reason: str) -> ValidationError:
     return ValidationError(field, beginning[:200].decode("utf-8", "replace"), reason)
 
 
-def _to(pattern: re.Pattern[bytes], text: bytearray, at: int) -> int:
+def _match_end(pattern: re.Pattern[bytes], text: bytearray, at: int) -> int:
     """Return where a match of ``pattern`` at a place ends."""
     match = pattern.match(text, at)
     return match.end() if match else at
 
 
-def _deeper(record: bytes, limit: int) -> bool:
+def _is_deeper(record: bytes, limit: int) -> bool:
     """Return whether lists and objects are nested on more than so many levels."""
     brackets = _TEXTS.sub(b"", record).translate(_ROUND, _NOT_BRACKETS)
     for _ in range(limit):  # each round takes the innermost ones away

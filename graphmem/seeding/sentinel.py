@@ -33,7 +33,15 @@ from graphmem.models import Episode
 from graphmem.models.episodes import card_content
 from graphmem.seeding.formats import HEAD, Format, Origin, Record, Refused
 from graphmem.seeding.jsonl import record
-from graphmem.seeding.reading import BOM, Limits, Values, constant, lines, reason_of, refusal
+from graphmem.seeding.reading import (
+    BOM,
+    Limits,
+    Values,
+    read_lines,
+    reason_of,
+    refusal,
+    refuse_constant,
+)
 
 VERSION = 1
 """Highest supported version of a file; files without a version are older."""
@@ -223,7 +231,9 @@ def exact(text: str) -> Any:
         ValueError: it is not JSON, or it is ambiguous: a name twice in one object, NaN, a number
             that is too large, half a surrogate pair.
     """
-    value = json.loads(text, object_pairs_hook=_unique, parse_constant=constant, parse_float=_float)
+    value = json.loads(
+        text, object_pairs_hook=_unique, parse_constant=refuse_constant, parse_float=_float
+    )
     try:
         canonical_json(value).encode()
     except UnicodeEncodeError:
@@ -315,7 +325,7 @@ def _of_file(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, int | None
 
 def _of_lines(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, None, Any]]:
     """Yield the forms of lines with their numbers, or why one cannot be read."""
-    for number, line in lines(stream, limits):
+    for number, line in read_lines(stream, limits):
         if isinstance(line, ValidationError):
             yield number, None, line
             continue

@@ -11,7 +11,7 @@ from graphmem.models import Episode
 from graphmem.seeding.chats import tools
 from graphmem.seeding.formats import Record, Refused, Unsettled
 from graphmem.seeding.outcomes import Joined, Outcomes
-from graphmem.seeding.places import renamed
+from graphmem.seeding.places import rename_field
 
 UNKNOWN = "join one with --outcomes"
 
@@ -61,7 +61,7 @@ class Settling:
                 else:
                     yield number, self._checked(item[1])
             except ValidationError as error:
-                wrong = renamed(error, item.record) if isinstance(item, Unsettled) else error
+                wrong = rename_field(error, item.record) if isinstance(item, Unsettled) else error
                 yield Refused(number, wrong.field, str(wrong))
 
     def _episode(self, item: Unsettled) -> Episode:

@@ -15,8 +15,8 @@ from typing import Any, BinaryIO
 
 from graphmem.errors import ValidationError
 from graphmem.models import Step
-from graphmem.seeding.chats import REPLY, arguments, as_task, cut, question
-from graphmem.seeding.formats import Format, Origin, Record, Unsettled, read_as
+from graphmem.seeding.chats import REPLY, arguments, cut_text, question, task_of
+from graphmem.seeding.formats import Format, Origin, Record, Unsettled, read_record
 from graphmem.seeding.reading import Values
 
 ENDING = ".traj"
@@ -44,7 +44,7 @@ def logs(folder: Path) -> Sequence[Path] | None:
 def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     """Yield the one run of a file."""
     values = Values(stream, origin.limits)
-    yield read_as(1, "SWE-agent trajectory", values.value, partial(run, origin=origin))
+    yield read_record(1, "SWE-agent trajectory", values.value, partial(run, origin=origin))
     values.end()
 
 
@@ -59,7 +59,7 @@ def run(told: dict[str, Any], origin: Origin) -> Unsettled:
     steps = tuple(map(_step, told["trajectory"]))
     run_name = _run_name(origin.path, instance)
     fields = {
-        "task": as_task(_statement(setup) or question(history)) or instance,
+        "task": task_of(_statement(setup) or question(history)) or instance,
         "task_key": instance,
         "agent": "swe-agent",
         "steps": steps,
@@ -108,7 +108,7 @@ def _step(turn: Mapping[str, Any]) -> Step:
     return Step(
         action_type=match[1] if match else REPLY,
         action={name: value for name, value in done.items() if value},
-        observation=cut(turn.get("observation")),
+        observation=cut_text(turn.get("observation")),
     )
 
 

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 from graphmem.models import Episode
 from graphmem.seeding import chats
-from graphmem.seeding.formats import Format, Origin, Record, read_as
+from graphmem.seeding.formats import Format, Origin, Record, read_record
 from graphmem.seeding.reading import Values
 
 WRITING = ("book_", "cancel_", "update_", "send_", "transfer_")
@@ -34,7 +34,7 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     """Yield the runs of a file."""
     values = Values(stream, origin.limits)
     for number in values.items():
-        yield read_as(number, "tau-bench run", values.value, partial(episode, origin=origin))
+        yield read_record(number, "tau-bench run", values.value, partial(episode, origin=origin))
     values.end()
 
 

@@ -13,8 +13,16 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from graphmem.errors import GraphMemError, ValidationError
-from graphmem.seeding.chats import as_task
-from graphmem.seeding.formats import Format, Origin, Record, Unsettled, mapped, moment, read_as
+from graphmem.seeding.chats import task_of
+from graphmem.seeding.formats import (
+    Format,
+    Origin,
+    Record,
+    Unsettled,
+    make_record,
+    parse_time,
+    read_record,
+)
 from graphmem.seeding.reading import Values
 from graphmem.seeding.sources import Source
 
@@ -48,7 +56,7 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
             listed = True
             for number in values.items():
                 make = partial(run, origin=origin, setup=setup, number=number)
-                yield read_as(number, "terminal-bench trial", values.value, make)
+                yield read_record(number, "terminal-bench trial", values.value, make)
         elif listed:
             values.skip()
         else:
@@ -59,7 +67,7 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     values.end()
     if not listed:
         make = partial(run, origin=origin, setup=setup, number=1)
-        yield mapped(1, "terminal-bench trial", trial, make)
+        yield make_record(1, "terminal-bench trial", trial, make)
 
 
 def run(trial: dict[str, Any], origin: Origin, setup: dict[str, Any], number: int) -> Unsettled:
@@ -71,13 +79,13 @@ def run(trial: dict[str, Any], origin: Origin, setup: dict[str, Any], number: in
     task = str(trial["task_id"])
     known = trial.get("id") or trial.get("trial_name") or f"{origin.stem}/{number}"
     fields = {
-        "task": as_task(trial.get("instruction")) or task,
+        "task": task_of(trial.get("instruction")) or task,
         "task_key": task,
         "task_type": setup.get("dataset_name"),
         "agent": agent,
         "error": None if failure in (None, "unset", "none") else str(failure),
-        "started_at": moment(trial.get("agent_started_at")),
-        "ended_at": moment(trial.get("agent_ended_at")),
+        "started_at": parse_time(trial.get("agent_started_at")),
+        "ended_at": parse_time(trial.get("agent_ended_at")),
         "source_key": f"terminal-bench/{known}",
         "source": "terminal-bench",
         "extra": {name: value for name, value in trial.items() if name not in _MAPPED},

@@ -21,7 +21,15 @@ from graphmem.ids import canonical_json
 from graphmem.models import MAX_TEXT, Step
 from graphmem.seeding import chats
 from graphmem.seeding.formats import HEAD, Unsettled
-from graphmem.seeding.reading import BOM, Limits, Values, constant, lines, reason_of, refusal
+from graphmem.seeding.reading import (
+    BOM,
+    Limits,
+    Values,
+    read_lines,
+    reason_of,
+    refusal,
+    refuse_constant,
+)
 
 AGENT, TOOL, MODEL, OTHER = "agent", "tool", "model", "other"
 """Kinds of spans."""
@@ -67,31 +75,31 @@ class Trace:
     """Judgements that are neither a success nor a score in [0, 1], by who judged."""
 
 
-def unsettled(number: int, source: str, trace: Trace) -> Unsettled:
+def make_episode(number: int, source: str, trace: Trace) -> Unsettled:
     """Return the episode of a trace, with the outcomes of its judges.
 
     Raises:
         ValidationError: it has no root.
     """
     root = root_of(trace.spans)
-    ordered = sorted(trace.spans, key=_begun)
+    ordered = sorted(trace.spans, key=_start_of)
     acting = [span for span in ordered if span.kind == AGENT]
     steps = [_step(span) for span in ordered if span.kind == TOOL and span is not root]
-    steps = steps or _of_chat(root.output)
+    steps = steps or _chat_steps(root.output)
     tools = chats.tools(steps)
-    answer = said(root.output)
+    answer = answer_of(root.output)
     if answer and not (steps and steps[-1].action_type == chats.REPLY):
         steps.append(Step(action_type=chats.REPLY, action=answer[:MAX_TEXT]))
     told = {name: value for name, value in trace.fields.items() if value is not None}
-    task = told.pop("task", None) or asked(root.input) or root.name
+    task = told.pop("task", None) or question_of(root.input) or root.name
     model = next((span.model for span in ordered if span.model), None)
     return Unsettled(
         number,
         {
-            "task": chats.key_of(task),
+            "task": chats.cut_task(task),
             "agent": (acting[0] if acting else root).name,
             "steps": tuple(steps),
-            "error": chats.cut(root.error),
+            "error": chats.cut_text(root.error),
             "started_at": root.started_at,
             "ended_at": root.ended_at,
             "duration": _seconds(root),
@@ -104,7 +112,7 @@ def unsettled(number: int, source: str, trace: Trace) -> Unsettled:
         tools=tools,
         model=model,
         record=trace.record,
-        unknown=unknown(trace.unclear),
+        unknown=unclear_error(trace.unclear),
     )
 
 
@@ -120,7 +128,7 @@ def root_of(spans: Sequence[Span]) -> Span:
         problem = "go round in a circle" if spans else "are missing"
         raise ValidationError("spans", None, f"{problem}: the trace has no root")
     first = [span for span in roots if span.parent is None] or roots
-    return min(first, key=_begun)
+    return min(first, key=_start_of)
 
 
 def _seconds(span: Span) -> float | None:
@@ -133,19 +141,19 @@ def _step(span: Span) -> Step:
     return Step(
         action_type=span.name,
         action=chats.arguments(span.input),
-        observation=chats.cut(said(span.output)),
-        error=chats.cut(span.error),
+        observation=chats.cut_text(answer_of(span.output)),
+        error=chats.cut_text(span.error),
     )
 
 
-def _of_chat(output: Any) -> list[Step]:
+def _chat_steps(output: Any) -> list[Step]:
     """Return the steps that a chat in an output tells, if it holds a call of a tool."""
     messages = output.get("messages") if isinstance(output, Mapping) else None
     steps = list(chats.steps(_messages(messages))) if isinstance(messages, list) else []
     return steps if chats.tools(steps) else []
 
 
-def unknown(unclear: Mapping[str, Any]) -> ValidationError | None:
+def unclear_error(unclear: Mapping[str, Any]) -> ValidationError | None:
     """Return what to say if judgements are unclear, and there are no others."""
     if not unclear:
         return None
@@ -157,7 +165,7 @@ def unknown(unclear: Mapping[str, Any]) -> ValidationError | None:
     )
 
 
-def asked(given: Any) -> str | None:
+def question_of(given: Any) -> str | None:
     """Return the question in an input: that of a chat, a text, or all as JSON."""
     given = chats.arguments(given)
     if given is None or isinstance(given, str):
@@ -168,22 +176,22 @@ def asked(given: Any) -> str | None:
     if isinstance(given, Mapping):
         texts = [given[name] for name in _ASKS if isinstance(given.get(name), str)]
         if texts or len(given) == 1:
-            return texts[0] if texts else asked(next(iter(given.values())))
+            return texts[0] if texts else question_of(next(iter(given.values())))
     return canonical_json(given) if given else None
 
 
-def said(given: Any) -> str | None:
+def answer_of(given: Any) -> str | None:
     """Return an output as a text: the last message of a chat, a text, or all as JSON."""
     if given is None or isinstance(given, str):
         return given
     if isinstance(given, Mapping):
         messages = given.get("messages")
         if isinstance(messages, list) and messages and isinstance(messages[-1], Mapping):
-            return chats.text(messages[-1].get("content"))
+            return chats.text_of(messages[-1].get("content"))
         if len(given) == 1 and isinstance(only := next(iter(given.values())), str):
             return only
         return canonical_json(given) if given else None
-    return chats.text(given)
+    return chats.text_of(given)
 
 
 def _messages(given: Sequence[Any]) -> list[Mapping[str, Any]]:
@@ -200,7 +208,7 @@ def _messages(given: Sequence[Any]) -> list[Mapping[str, Any]]:
     return found
 
 
-def judged(value: Any) -> bool | float | None:
+def judge(value: Any) -> bool | float | None:
     """Return a judgement as a success, a score in [0, 1], or None if it is unclear."""
     if isinstance(value, str):
         return _WORDS.get(value.strip().lower())
@@ -211,7 +219,7 @@ def judged(value: Any) -> bool | float | None:
     return None
 
 
-def split(
+def split_judgements(
     judgements: Mapping[str, Any],
 ) -> tuple[dict[str, bool | float], dict[str, Any]]:
     """Return the judgements that are an outcome, and those that are unclear.
@@ -224,7 +232,7 @@ def split(
     for name, value in judgements.items():
         if not isinstance(name, str):
             raise ValidationError("name", name, "of a judgement must be a text")
-        outcome = judged(value)
+        outcome = judge(value)
         if outcome is None:
             unclear[name] = value
         else:
@@ -232,12 +240,12 @@ def split(
     return outcomes, unclear
 
 
-def kept(beside: Mapping[str, Any]) -> dict[str, Any]:
+def drop_empty(beside: Mapping[str, Any]) -> dict[str, Any]:
     """Return the other fields than the known ones, if they say anything."""
     return {name: value for name, value in beside.items() if value not in (None, "", [], {})}
 
 
-def moment(value: Any) -> datetime | None:
+def parse_time(value: Any) -> datetime | None:
     """Return a time: ISO 8601, in UTC if it has no zone, or nanoseconds since 1970.
 
     Raises:
@@ -254,11 +262,11 @@ def moment(value: Any) -> datetime | None:
     return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
-def _begun(span: Span) -> datetime:
+def _start_of(span: Span) -> datetime:
     return span.started_at or _EPOCH
 
 
-def head_of(stream: BinaryIO, name: str) -> bytes:
+def peek_head(stream: BinaryIO, name: str) -> bytes:
     """Return the first bytes of a stream, which stay in it.
 
     Raises:
@@ -270,14 +278,14 @@ def head_of(stream: BinaryIO, name: str) -> bytes:
     return bytes(peek(HEAD)[:HEAD]).removeprefix(BOM).lstrip()
 
 
-def records(
+def read_objects(
     stream: BinaryIO, head: bytes, limits: Limits, wrapper: str
 ) -> Iterator[tuple[int, dict[str, Any] | ValidationError]]:
     """Yield the objects of a file, with their numbers; for unreadable ones, the error.
 
     They are lines, or follow each other, or are in a list, or in the list ``wrapper`` of an object.
     """
-    if _wrapped(head, wrapper) or head.startswith(b"[") or not _is_lines(head):
+    if _has_wrapper(head, wrapper) or head.startswith(b"[") or not _is_lines(head):
         values = Values(stream, limits)
         for number, _ in enumerate(_places(values, head, wrapper), 1):
             try:
@@ -285,7 +293,7 @@ def records(
             except ValidationError as error:
                 yield number, error
         return
-    for number, line in lines(stream, limits):
+    for number, line in read_lines(stream, limits):
         try:
             if isinstance(line, ValidationError):
                 raise line
@@ -299,7 +307,7 @@ def _places(values: Values, head: bytes, wrapper: str) -> Iterator[None]:
         for _ in values.items():
             yield
         values.end()
-    elif _wrapped(head, wrapper):
+    elif _has_wrapper(head, wrapper):
         for name in values.members():
             if name != wrapper:
                 values.skip()
@@ -312,7 +320,7 @@ def _places(values: Values, head: bytes, wrapper: str) -> Iterator[None]:
             yield
 
 
-def _wrapped(head: bytes, wrapper: str) -> bool:
+def _has_wrapper(head: bytes, wrapper: str) -> bool:
     return re.match(rb'\{\s*"' + wrapper.encode() + rb'"\s*:\s*\[', head) is not None
 
 
@@ -324,7 +332,7 @@ def _is_lines(head: bytes) -> bool:
 
 def _line(line: bytes) -> Any:
     try:
-        return json.loads(line, parse_constant=constant)
+        return json.loads(line, parse_constant=refuse_constant)
     except ValueError as error:
         raise refusal("line", line, reason_of(error)) from None
 

@@ -78,4 +78,4 @@ def test_what_ends_a_run_is_no_tool() -> None:
     ],
 )
 def test_a_task_stands_in_the_frame_of_a_prompt(prompt: str | None, task: str | None) -> None:
-    assert chats.as_task(prompt) == task
+    assert chats.task_of(prompt) == task

@@ -12,7 +12,7 @@ from hypothesis import example, given
 
 from graphmem.errors import SeedingError, ValidationError
 from graphmem.seeding import reading
-from graphmem.seeding.reading import DamagedError, Limits, Values, lines
+from graphmem.seeding.reading import DamagedError, Limits, Values, read_lines
 
 SMALL = Limits(depth=6, text=60, record=400, file=10**9, ratio=200)
 texts = st.text(max_size=30) | st.text('\\"[]{},: \n', max_size=12)
@@ -143,13 +143,13 @@ def test_what_is_no_json_in_one_item_leaves_the_others(text: bytes) -> None:
 @example(value={"a": [{"b": [{"c": {"d": {}}}]}]})
 def test_lines_are_held_to_the_same_limits(value: Any) -> None:
     text = json.dumps(value, ensure_ascii=False)
-    [(number, line)] = lines(io.BytesIO(b"\n" + text.encode() + b"\n"), SMALL)
+    [(number, line)] = read_lines(io.BytesIO(b"\n" + text.encode() + b"\n"), SMALL)
     assert number == 2
     assert isinstance(line, ValidationError) == broken(value, text + "\n")
 
 
 def test_a_long_line_is_passed_over() -> None:
     text = b"[1]\n" + b"x" * 1_000_000 + b"\n[2]\n" + b"y" * 1_000
-    found = list(lines(io.BytesIO(text), SMALL))
+    found = list(read_lines(io.BytesIO(text), SMALL))
     assert [number for number, _ in found] == [1, 2, 3, 4]
     assert [isinstance(line, bytes) for _, line in found] == [True, False, True, False]

@@ -17,7 +17,7 @@ from graphmem import Memory
 from graphmem.errors import SeedingError, ValidationError
 from graphmem.models import Episode, Step
 from graphmem.seeding import Origin, Record, Refused, SeedReport, Unsettled, seed, sources
-from graphmem.seeding.formats import Format, find, mapped
+from graphmem.seeding.formats import Format, find, make_record
 from graphmem.seeding.outcomes import Outcomes
 from graphmem.seeding.reading import Limits
 from graphmem.seeding.settling import Settling
@@ -294,7 +294,7 @@ def test_a_format_finds_its_logs_in_a_folder(
         return [folder / "run.log"] if (folder / "run.log").exists() else None
 
     def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
-        yield mapped(1, "run", json.loads(stream.read()), lambda run: run["nothing"])
+        yield make_record(1, "run", json.loads(stream.read()), lambda run: run["nothing"])
 
     mine = Format("mine", "", lambda head: head.startswith(b"{}"), read, logs)
     module = sys.modules["graphmem.seeding.sources"]  # the package has a function of that name

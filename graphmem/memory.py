@@ -37,7 +37,7 @@ from graphmem.models.forecasts import Calibration, CalibrationOrder, OutcomePred
 from graphmem.models.looking import EpisodeRow, Item, TaskRow
 from graphmem.models.recall import Kind, Recall
 from graphmem.models.similarity import SimilarStrategy
-from graphmem.network.reading import NODES
+from graphmem.network.selection import NODES
 from graphmem.notebook.frames import Listed
 from graphmem.parts import Parts
 from graphmem.store import Store

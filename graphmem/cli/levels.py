@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli import plotting
 from graphmem.cli.lenses import lens
 from graphmem.cli.maintain import show as show_maintained
 from graphmem.cli.options import Group, Options, as_agent, by_tags, json_object, moment
@@ -165,27 +164,20 @@ def info(options: Options, name: str, agent: str | None) -> None:
 @levels.command("map")
 @as_agent
 @click.option("--mermaid", is_flag=True, help="Print a flow chart in Mermaid.")
-@plotting.option("the map")
 @click.pass_obj
-def map_(options: Options, agent: str | None, mermaid: bool, plot: str | None) -> None:
+def map_(options: Options, agent: str | None, mermaid: bool) -> None:
     """Show the levels as a tree. Under each level are those that pull from it.
 
     It prints at most 300 tokens; --json shows all.
 
     \b
-    Examples:
+    Example:
       graphmem --url ./ops.graph levels map --agent ada
-      graphmem --url ./ops.graph levels map --plot levels.svg
     """
     if mermaid and options.as_json:
         raise click.UsageError("give --json or --mermaid")
-    if plot is not None:
-        plotting.check(plot)
     shown = options.memory().levels.map(agent)
     options.show(shown, lambda: click.echo((shown.mermaid() if mermaid else str(shown)).rstrip()))
-    if plot is not None:
-        shown.plot(plot)
-        click.echo(f"drawn in {plot}", err=options.as_json)
 
 
 @levels.command()

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-from graphmem.errors import SettingsError, ValidationError
-from graphmem.files import writing
+from graphmem.errors import ValidationError
 from graphmem.models.fields import Output
 from graphmem.models.levels import EVENTS, LevelInfo
+from graphmem.printable import counted
 from graphmem.text.mermaid import NAME, label, short
 from graphmem.text.tokens import count_tokens
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 TOKENS = 300
 """Most tokens of a map as text."""
-_ENDINGS = (".png", ".svg")
 
 
 class LevelEdge(Output):
@@ -102,7 +95,7 @@ class MemoryMap(Output):
         if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 50:
             raise ValidationError("max_tokens", max_tokens, "is no number from 50 on")
         whose = "" if self.agent is None else f" that {short(self.agent)} may read"
-        levels, entries = _many(len(self.levels), "level"), _many(self.entries, "entry")
+        levels, entries = counted(len(self.levels), "level"), counted(self.entries, "entry")
         head = f"{levels}{whose}: {entries}, {self.pending} pending"
         lines, left, shown = [head], max_tokens - count_tokens(head), 0
         for line, new in self._lines():
@@ -113,7 +106,8 @@ class MemoryMap(Output):
             shown += new
         # The last lines say what is left out.
         while shown < len(self.levels):
-            more = f"and {_many(len(self.levels) - shown, 'more level')}"
+            left = len(self.levels) - shown
+            more = f"and {left} more {'level' if left == 1 else 'levels'}"
             if count_tokens("\n".join([*lines, more])) <= max_tokens:
                 return "\n".join([*lines, more])
             shown -= not lines.pop().endswith(_AGAIN)
@@ -137,7 +131,7 @@ class MemoryMap(Output):
                     yield f"{start}{short(name)}{way}{_AGAIN}", False
                     continue
                 seen.add(name)
-                yield f"{start}{short(name)}{way}: {_held(by_name[name])}", True
+                yield f"{start}{short(name)}{way}: {_contents_of(by_name[name])}", True
                 waiting += [
                     (
                         depth + 1,
@@ -152,44 +146,24 @@ class MemoryMap(Output):
         ids = {level.name: f"l{number}" for number, level in enumerate(self.levels)}
         lines = ["flowchart LR"]
         lines += [
-            f'  {ids[level.name]}["{label(level.name)}<br/>{_held(level)}"]'
+            f'  {ids[level.name]}["{label(level.name)}<br/>{_contents_of(level)}"]'
             for level in self.levels
         ]
         for edge in self.edges:
-            words = _way(edge)
+            words = ", ".join(_way(edge))
             arrow = f'-->|"{label(words, 4 * NAME)}"|' if words else "-->"
             lines.append(f"  {ids[edge.source]} {arrow} {ids[edge.target]}")
         return "\n".join(lines) + "\n"
-
-    def plot(self, file: str | Path | None = None) -> Figure:
-        """Draw the map, from the left to the right as entries flow; return the figure.
-
-        Args:
-            file: a .png or .svg to write; None: none.
-
-        Raises:
-            ValidationError: the name of the file has another ending.
-            SettingsError: matplotlib is not installed.
-            StorageError: the file cannot be written.
-        """
-        if file is not None and Path(file).suffix.lower() not in _ENDINGS:
-            raise ValidationError("file", str(file), "is no .png or .svg")
-        figure = _drawn(self)
-        if file is not None:
-            with writing(file) as picture, warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # a font that lacks a letter
-                figure.savefig(picture, format=Path(file).suffix[1:].lower())
-        return figure
 
 
 _AGAIN = " (above)"
 
 
-def _held(level: LevelInfo) -> str:
+def _contents_of(level: LevelInfo) -> str:
     """Return the contents of a level in words."""
     if level.view:
         return f"shows {level.holds}"
-    parts = [_many(level.entries, "entry")]
+    parts = [counted(level.entries, "entry")]
     words = ("expired", "pending", "missed", "failed")
     parts += [f"{number} {word}" for word in words if (number := getattr(level, word))]
     parts += [f"from {short(name)}" for name in level.subscribed_to if name.startswith(EVENTS)]
@@ -200,68 +174,6 @@ def _held(level: LevelInfo) -> str:
     return ", ".join(parts)
 
 
-def _many(number: int, what: str) -> str:
-    """Return a number of things in words."""
-    more = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
-    return f"{number} {what if number == 1 else more}"
-
-
-def _way(edge: LevelEdge) -> str:
-    words = [short(edge.transformer)] if edge.transformer else []
-    if edge.pending:
-        words.append(f"{edge.pending} pending")
-    return ", ".join(words)
-
-
-def _drawn(memory: MemoryMap) -> Figure:
-    try:
-        import networkx as nx
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise SettingsError(
-            f"plot needs {error.name}, which is not installed; "
-            "in a clone of graphmem: pip install -e '.[plots]'"
-        ) from None
-
-    graph = nx.DiGraph()
-    graph.add_nodes_from(level.name for level in memory.levels)
-    graph.add_edges_from((edge.source, edge.target) for edge in memory.edges)
-    whole = nx.condensation(graph)  # a circle, which an import can close, is in one column
-    columns = [
-        sorted(name for part in parts for name in whole.nodes[part]["members"])
-        for parts in nx.topological_generations(whole)
-    ]
-    place: Mapping[str, tuple[float, float]] = {
-        name: (x, -(y + 0.5) / len(names))
-        for x, names in enumerate(columns)
-        for y, name in enumerate(names)
-    }
-    tallest = max(map(len, columns), default=1)
-    height = min(0.5 + 0.8 * tallest, 300)  # inches; pictures have a largest size
-    figure = Figure(figsize=(3.4 * max(1, min(len(columns), 80)), height))
-    FigureCanvasAgg(figure)
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.set_axis_off()
-    axes.set_xlim(-0.5, max(1, len(columns)) - 0.5)
-    axes.set_ylim(-1, 0)
-    boxes: dict[str, object] = {}
-    for level in memory.levels:
-        text = f"{short(level.name)}\n{_held(level)}".replace("$", r"\$")
-        box = {"boxstyle": "round", "facecolor": "#e8f1fa" if level.view else "white"}
-        at = place[level.name]
-        shown = axes.text(*at, text, ha="center", va="center", fontsize=7, bbox=box)
-        boxes[level.name] = shown.get_bbox_patch()
-    for edge in memory.edges:
-        axes.annotate(
-            "",
-            xy=place[edge.target],
-            xytext=place[edge.source],
-            arrowprops={
-                "arrowstyle": "->",
-                "color": "#888888",
-                "patchA": boxes[edge.source],
-                "patchB": boxes[edge.target],
-            },
-        )
-    return figure
+def _way(edge: LevelEdge) -> list[str]:
+    pending = [f"{edge.pending} pending"] if edge.pending else []
+    return [*([short(edge.transformer)] if edge.transformer else []), *pending]

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from graphmem.network.communities import Communities
-from graphmem.network.reading import Network
+from graphmem.network.selection import Network
 
 __all__ = ["Communities", "Network"]

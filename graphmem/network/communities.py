@@ -9,7 +9,7 @@ from graphmem.errors import ValidationError
 from graphmem.graph.arguments import check_limit
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.models.communities import Community
-from graphmem.network.reading import missing
+from graphmem.network.selection import no_networkx
 from graphmem.store.paging import pages
 from graphmem.store.port import Row
 
@@ -36,7 +36,7 @@ class Communities:
         try:
             import networkx as nx
         except ImportError:
-            raise missing("communities") from None
+            raise no_networkx("communities") from None
 
         def work(tx: Transaction) -> list[Community]:
             bonds = tx.run("analysis.bonds", limit=BONDS)
@@ -55,12 +55,12 @@ class Communities:
             )
             groups = [sorted(ids[number] for number in group) for group in found if len(group) > 1]
             groups.sort(key=lambda group: (-len(group), group))
-            return _described(tx, groups[:limit], bonds)
+            return _describe(tx, groups[:limit], bonds)
 
         return self._graph.view(work)
 
 
-def _described(tx: Transaction, groups: list[list[str]], bonds: Collection[Row]) -> list[Community]:
+def _describe(tx: Transaction, groups: list[list[str]], bonds: Collection[Row]) -> list[Community]:
     group_of = {identity: number for number, ids in enumerate(groups) for identity in ids}
     uses: dict[str, Row] = {}
     for page in pages(sorted(group_of), _PAGE):

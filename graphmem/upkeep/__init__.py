@@ -288,8 +288,8 @@ class Upkeep:
         if format_name == "neo4j":
             return self._exchange.tabulate(target)
         chart = format_name == "mermaid"
-        asked = self._network.asked(around, hops=hops, kinds=kinds, limit=limit, chart=chart)
-        return self._exchange.draw(target, format_name, asked)
+        selection = self._network.select(around, hops=hops, kinds=kinds, limit=limit, chart=chart)
+        return self._exchange.draw(target, format_name, selection)
 
     def import_(
         self, path: str | Path, format_name: FileFormat, *, document: str | None = None

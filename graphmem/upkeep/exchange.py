@@ -32,8 +32,8 @@ from graphmem.levels import exchange as held
 from graphmem.models import AbandonedAttempt, Episode, Rejection, content, resolve
 from graphmem.models.exchange import ExportReport, ImportReport
 from graphmem.models.held import HeldRecord, LevelRecord
-from graphmem.network.reading import Asked
-from graphmem.network.writing import graphml, mermaid
+from graphmem.network.formats import graphml, mermaid
+from graphmem.network.selection import Selection
 from graphmem.seeding import jsonl, sentinel
 from graphmem.seeding.formats import Origin, Refused
 from graphmem.seeding.reading import Limits
@@ -85,11 +85,13 @@ class Exchange:
         nodes, edges = tables.write(self._graph, path)
         return ExportReport(file=str(path), format="neo4j", nodes=nodes, edges=edges)
 
-    def draw(self, path: str | Path, format_name: ExportFormat, asked: Asked) -> ExportReport:
+    def draw(
+        self, path: str | Path, format_name: ExportFormat, selection: Selection
+    ) -> ExportReport:
         """Write a network of nodes and edges to a file."""
         write = graphml if format_name == "graphml" else mermaid
         with _writing(path) as open_file:
-            nodes, edges = self._graph.view(lambda tx: write(asked.read(tx), open_file()))
+            nodes, edges = self._graph.view(lambda tx: write(selection.read(tx), open_file()))
         return ExportReport(file=str(path), format=format_name, nodes=nodes, edges=edges)
 
     def _import_sentinel(self, path: str | Path, name: str | None) -> ImportReport:

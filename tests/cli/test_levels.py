@@ -97,7 +97,6 @@ def test_an_entry_goes_from_level_to_level_and_is_found(url: str) -> None:
         ("recall", "--level", "agent:ada:working", "--agent", "bob"),
         ("pull", "agent:ada:sensory", "agent:ada:working"),  # a circle
         ("pull", "task:deploy:shared", "agent:ada:working", "--transformer", "nothing"),
-        ("map", "--plot", "levels.gif"),
         ("lens", "put", "agent:ada:new", "agent:ada:nothing"),
         ("lens", "info", "nothing", "--agent", "ada"),
         ("lens", "remove", "planning", "--agent", "ada"),

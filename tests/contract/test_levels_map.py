@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import builtins
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from graphmem import Memory
-from graphmem.errors import NotFoundError, ScopeError, SettingsError, ValidationError
+from graphmem.errors import NotFoundError, ScopeError, ValidationError
 from graphmem.models import LevelEdge, MemoryMap
 from graphmem.text.tokens import count_tokens
 from tests.conftest import Clock
@@ -105,13 +102,11 @@ def test_the_tree_fits_a_prompt_and_tells_what_it_leaves_out(seen: MemoryMap) ->
             seen.tree(wrong)  # type: ignore[arg-type]
 
 
-def test_a_map_of_nothing_is_one_line(tmp_path: Path) -> None:
+def test_a_map_of_nothing_is_one_line() -> None:
     with Memory.open("memory:") as memory:
         empty = memory.levels.map()
     assert str(empty) == "0 levels: 0 entries, 0 pending"
     assert empty.mermaid() == "flowchart LR\n"
-    pytest.importorskip("matplotlib")
-    empty.plot(tmp_path / "empty.png")
 
 
 def test_mermaid_has_a_node_for_each_level_and_no_marks_of_names(seen: MemoryMap) -> None:
@@ -121,7 +116,7 @@ def test_mermaid_has_a_node_for_each_level_and_no_marks_of_names(seen: MemoryMap
     assert all(line.count('"') in (0, 2) for line in lines)
 
 
-def test_a_circle_that_an_import_closed_is_shown(tmp_path: Path) -> None:
+def test_a_circle_that_an_import_closed_is_shown() -> None:
     with Memory.open("memory:") as memory:
         for name in ("task:t:a", "task:t:b"):
             memory.levels.put(name)
@@ -134,25 +129,4 @@ def test_a_circle_that_an_import_closed_is_shown(tmp_path: Path) -> None:
         "└ task:t:b: 0 entries",
         "  └ task:t:a (above)",
     ]
-    pytest.importorskip("matplotlib")
-    circle.plot(tmp_path / "circle.png")
-
-
-def test_a_picture_is_drawn_with_the_extra_plots(
-    seen: MemoryMap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("matplotlib")
-    seen.plot(tmp_path / "map.svg")
-    assert "<svg" in (tmp_path / "map.svg").read_text(encoding="utf-8")
-    with pytest.raises(ValidationError, match="png"):
-        seen.plot(tmp_path / "map.gif")
-    known = builtins.__import__
-
-    def missing(name: str, *args: Any) -> Any:
-        if name.startswith("matplotlib"):
-            raise ImportError(name, name=name)
-        return known(name, *args)
-
-    monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(SettingsError, match=r"pip install .graphmem\[plots\]"):
-        seen.plot()
+    assert circle._repr_html_().count("<rect ") == 2

@@ -14,7 +14,7 @@ import pytest
 from graphmem import AsyncMemory, Memory
 from graphmem.errors import NotFoundError, SettingsError, ValidationError
 from graphmem.kinds import NODE_KINDS, ExportFormat
-from graphmem.network.reading import LEARNED
+from graphmem.network.selection import LEARNED
 from tests.conftest import Opener
 from tests.contract.populating import populate
 
@@ -136,7 +136,7 @@ def test_a_memory_as_a_network(
         ValidationError, match=r"there are \d+ nodes \(strategy 6, task 3.*at most 2"
     ):
         memory.upkeep.export(chart, "mermaid", limit=2)
-    monkeypatch.setattr("graphmem.network.reading.LINES", 2)
+    monkeypatch.setattr("graphmem.network.selection.LINES", 2)
     too_many = r"there are more edges at \d+ nodes than the 2 that are taken, as nobody"
     with pytest.raises(ValidationError, match=too_many):
         memory.upkeep.export(chart, "mermaid")
@@ -149,7 +149,7 @@ def test_as_many_edges_as_the_limit_are_no_more(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory.learn("cross the road", ["look", "go"], success=True)
-    monkeypatch.setattr("graphmem.network.reading.EDGES_EACH", 1)
+    monkeypatch.setattr("graphmem.network.selection.EDGES_EACH", 1)
     ring = memory.to_networkx(kinds=["task", "strategy"], limit=3)
     assert (ring.number_of_nodes(), ring.number_of_edges()) == (3, 3)
 
@@ -159,7 +159,7 @@ def test_edges_to_what_is_not_wanted_do_not_count(
 ) -> None:
     for number in range(9):
         memory.learn(f"task {number}", ["look", "go"], success=True)
-    monkeypatch.setattr("graphmem.network.reading.LINES", 5)
+    monkeypatch.setattr("graphmem.network.selection.LINES", 5)
     with pytest.raises(ValidationError, match="more edges"):
         memory.upkeep.export(tmp_path / "chart.mmd", "mermaid")
     report = memory.upkeep.export(tmp_path / "chart.mmd", "mermaid", kinds=["strategy"])
@@ -220,7 +220,7 @@ def test_without_networkx(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     with Memory.open("memory:") as memory:
         memory.learn("a", "b", success=True)
         for ask in (memory.to_networkx, memory.communities):
-            with pytest.raises(SettingsError, match=r"graphmem\[plots\]"):
+            with pytest.raises(SettingsError, match=r"pip install -e '.\[plots\]'"):
                 ask()
         for form in get_args(ExportFormat):
             memory.upkeep.export(tmp_path / form, form)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TextIO
 from xml.sax.saxutils import escape, quoteattr
 
-from graphmem.network.reading import Read
+from graphmem.network.selection import Subgraph
 from graphmem.text import mermaid as charts
 
 _NODE = {"kind": "string", "text": "string", "trials": "long", "successes": "long"}
@@ -32,7 +32,7 @@ _CLASSES = {
 }
 
 
-def graphml(read: Read, file: TextIO) -> tuple[int, int]:
+def graphml(subgraph: Subgraph, file: TextIO) -> tuple[int, int]:
     """Write a network as GraphML; return the numbers of nodes and edges."""
     file.write(
         '<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -45,10 +45,10 @@ def graphml(read: Read, file: TextIO) -> tuple[int, int]:
             )
     file.write('  <graph edgedefault="directed">\n')
     nodes = edges = 0
-    for identity, values in read.nodes():
+    for identity, values in subgraph.nodes():
         nodes += 1
         file.write(f"    <node id={quoteattr(identity)}>{_data('node', values)}</node>\n")
-    for source, target, values in read.edges():
+    for source, target, values in subgraph.edges():
         edges += 1
         ends = f"source={quoteattr(source)} target={quoteattr(target)}"
         file.write(f'    <edge id="e{edges}" {ends}>{_data("edge", values)}</edge>\n')
@@ -56,7 +56,7 @@ def graphml(read: Read, file: TextIO) -> tuple[int, int]:
     return nodes, edges
 
 
-def mermaid(read: Read, file: TextIO) -> tuple[int, int]:
+def mermaid(subgraph: Subgraph, file: TextIO) -> tuple[int, int]:
     """Write a network as a flow chart for Mermaid; return the numbers of nodes and edges.
 
     An edge with trials says how many of them worked; it is wider for more of them, green where at
@@ -65,7 +65,7 @@ def mermaid(read: Read, file: TextIO) -> tuple[int, int]:
     file.write("flowchart LR\n")
     places: dict[str, str] = {}
     kinds: set[str] = set()
-    for number, (identity, values) in enumerate(read.nodes()):
+    for number, (identity, values) in enumerate(subgraph.nodes()):
         places[identity] = f"n{number}"
         kind = values["kind"]
         kinds.add(kind)
@@ -74,7 +74,7 @@ def mermaid(read: Read, file: TextIO) -> tuple[int, int]:
     styles: list[str] = []
     alike: set[tuple[str, str]] = set()
     edges = 0
-    for source, target, values in read.edges():
+    for source, target, values in subgraph.edges():
         if values["type"] == "SIMILAR_TO":  # mostly there both ways: one line says it
             if (target, source) in alike:
                 continue
@@ -101,8 +101,8 @@ def _words(values: Mapping[str, Any]) -> str:
     """Return what an edge says."""
     if "trials" not in values or "successes" not in values:
         return str(values["type"]).lower().replace("_", " ")
-    said = f"{values['successes']} of {values['trials']}"
-    return f"{said} ({values['agent']})" if "agent" in values else said
+    rate = f"{values['successes']} of {values['trials']}"
+    return f"{rate} ({values['agent']})" if "agent" in values else rate
 
 
 def _data(what: str, values: Mapping[str, Any]) -> str:

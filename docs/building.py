@@ -75,6 +75,12 @@ class Docstrings(griffe.Extension):
         kind = getattr(import_module(cls.module.path), cls.name, None)
         if not isinstance(kind, type) or not cls.docstring:
             return
+        for name, member in list(cls.members.items()):
+            method = inspect.unwrap(getattr(kind, name, None)) if member.is_attribute else None
+            if inspect.isfunction(method):  # a method of a part
+                cls.members[name] = griffe.Alias(
+                    name, f"{method.__module__}.{method.__qualname__}", parent=cls
+                )
         lines = []
         for name, annotation, default in fields(kind):
             said = cls.members.pop(name).docstring if name in cls.members else None

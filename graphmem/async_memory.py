@@ -19,7 +19,7 @@ from graphmem.errors import ForkedError, StoreError
 from graphmem.lessons import Lessons
 from graphmem.levels import Lens, Levels
 from graphmem.levels.producers import Producers
-from graphmem.memory import Memory
+from graphmem.memory import Memory, delegate
 from graphmem.models.lenses import LensInfo
 from graphmem.people import People
 from graphmem.people.scopes import LearningScopes
@@ -129,6 +129,7 @@ def _in_thread(
         chosen = threads.writing if writes else threads.reading
         return await threads.run(chosen, lambda: method(self._awaited, *args, **kwargs))
 
+    call.writes = writes  # type: ignore[attr-defined]
     return call  # type: ignore[return-value]
 
 
@@ -144,18 +145,6 @@ def _as_async(
     return call  # type: ignore[return-value]
 
 
-def _at_once(
-    method: Callable[Concatenate[T, P], R],
-) -> Callable[Concatenate[_Awaited[T], P], R]:
-    """Return a method that is not awaited, because it only makes an object."""
-
-    @functools.wraps(method)
-    def call(self: _Awaited[T], *args: P.args, **kwargs: P.kwargs) -> R:
-        return method(self._awaited, *args, **kwargs)
-
-    return call  # type: ignore[return-value]
-
-
 def _in_the_loop(
     method: Callable[Concatenate[T, P], R],
     awaited: Callable[Concatenate[T, P], Coroutine[Any, Any, R]],
@@ -165,18 +154,6 @@ def _in_the_loop(
     @functools.wraps(method)
     async def call(self: _Awaited[T], *args: P.args, **kwargs: P.kwargs) -> R:
         return await awaited(self._awaited, *args, **kwargs)
-
-    return call  # type: ignore[return-value]
-
-
-def _by_producers(
-    method: Callable[Concatenate[Memory, P], R],
-) -> Callable[Concatenate[AsyncMemory, P], R]:
-    """Return a method for functions whose entries are added in a worker thread."""
-
-    @functools.wraps(method)
-    def call(self: AsyncMemory, *args: P.args, **kwargs: P.kwargs) -> R:
-        return getattr(self._producers, method.__name__)(*args, **kwargs)  # type: ignore[no-any-return]
 
     return call  # type: ignore[return-value]
 
@@ -303,8 +280,8 @@ class AsyncEvents(_Awaited[Events]):
     A consumer is not asynchronous: iterate over it in your own thread.
     """
 
-    listen = _at_once(Events.listen)
-    on = _at_once(Events.on)
+    listen = delegate("_awaited", Events.listen)
+    on = delegate("_awaited", Events.on)
     run = _in_the_loop(Events.run, Events._run)
     stop = _in_thread(Events.stop, writes=True)
     consume = _in_thread(Events.consume)
@@ -433,8 +410,8 @@ class AsyncMemory(_Awaited[Memory]):
     learn = _in_thread(Memory.learn, writes=True)
     attempt = _as_async(Memory.attempt)
     current_attempt = _as_async(Memory.current_attempt)
-    remember = _by_producers(Memory.remember)
-    watch = _by_producers(Memory.watch)
+    remember = delegate("_producers", Producers.remember)
+    watch = delegate("_producers", Producers.watch)
     learn_many = _in_thread(Memory.learn_many, writes=True)
     record_episode = _in_thread(Memory.record_episode, writes=True)
     context = _in_thread(Memory.context)

@@ -6,7 +6,7 @@ Thompson sampling draws from the posteriors here. ``docs/explanation/choosing.md
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, get_args
 
 from pydantic import BeforeValidator, Field
@@ -15,12 +15,13 @@ from graphmem.advice.estimate import Estimate, Estimates, Estimator
 from graphmem.advice.recall import Recaller
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.access import View, read_view
-from graphmem.graph.arguments import check_choice
+from graphmem.graph.arguments import check_choice, check_function
 from graphmem.graph.graph import Graph
 from graphmem.graph.rates import HEURISTIC_ABOVE
 from graphmem.ids import strategy_id
 from graphmem.lessons.anti_patterns import described, warned
 from graphmem.models.choices import Choice, Considered, Explore
+from graphmem.models.evaluations import Evaluation, OwnWay
 from graphmem.models.fields import MAX_CANDIDATES, Input, Name, TypeName
 from graphmem.models.lessons import AntiPattern
 from graphmem.policies.base import positive, unit
@@ -68,16 +69,46 @@ class Chooser:
     def choose(
         self,
         task: str,
-        candidates: Sequence[str] | None,
+        candidates: Sequence[str] | None = None,
         *,
-        agent: str | None,
-        task_type: str | None,
-        explore: Explore,
-        epsilon: float,
-        width: float,
-        seed: int | None,
+        agent: str | None = None,
+        task_type: str | None = None,
+        explore: Explore = "thompson",
+        epsilon: float = 0.1,
+        width: float = 1.0,
+        seed: int | None = None,
     ) -> Choice:
-        """Return one of the candidates; see :meth:`graphmem.memory.Memory.choose`."""
+        """Return the strategy to try now: mostly what works, at times what may work better.
+
+        :meth:`predict` says what to expect of each candidate. Thompson sampling draws a success
+        rate for each from its posterior, with the counts times the setting ``choice_sharpness``,
+        and takes the highest. So it mostly takes what is known to work, and from time to time tries
+        what is not known well. It writes nothing; pass the choice on:
+        ``memory.learn(task, choice, success=True)``.
+
+        Args:
+            task: its key, id or wording.
+            candidates: texts or ids of strategies, at most 200, tried or not; merged ones are one
+                candidate. Default: up to 15 that :meth:`recall` finds, or that worked best
+                anywhere.
+            agent: use only episodes that this agent may read; None: all.
+            task_type: the type of the task; default: the known one, else that of the wording, else
+                that of the nearest known task if that is near.
+            explore: "thompson"; "greedy" takes the highest expected rate; "ucb" takes the highest
+                bound, ``width`` standard deviations over it; "epsilon" takes a random candidate
+                with probability ``epsilon``, else it is "greedy". Equal candidates share the
+                probability.
+            epsilon: in [0, 1].
+            width: from 0.
+            seed: a whole number from 0, which repeats a choice while the memory stays the same;
+                None: a new random choice.
+
+        Raises:
+            NotFoundError: no candidates are given, and the memory has none.
+            ValidationError: an argument is wrong.
+            SettingsError: it must search for similar ones, and the memory was built with another
+                embedder.
+        """
         given: Any = candidates
         asked = _Asked(task=task, candidates=given, task_type=task_type)
         check_choice("explore", explore, WAYS)
@@ -120,6 +151,52 @@ class Chooser:
             explore=explore,
             others=tuple(considered),
         )
+
+    def evaluate(
+        self,
+        explore: Explore | OwnWay | None = None,
+        strategies: str | Sequence[str] | None = None,
+        *,
+        epsilon: float = 0.1,
+        width: float = 1.0,
+        clip: float | None = None,
+        seed: int = 0,
+        resamples: int = 1_000,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> Evaluation:
+        """Estimate from past episodes which success rate another way to choose would have had.
+
+        It needs at least 10 episodes that say with which probability a strategy was chosen
+        (``propensity``), best with the probabilities of all ``candidates``. For each of them, the
+        evaluated way uses only what was recorded before the episode.
+
+        Args:
+            explore: the way to choose among the candidates of each episode: "thompson", "greedy",
+                "ucb", "epsilon", or a function of the task and the texts of the candidates that
+                returns a dict with the probability of each. None: each of ``strategies`` with the
+                same probability.
+            strategies: a strategy that is always taken, or several to choose from. Episodes without
+                any of them are left out; episodes with unknown candidates count as if they had had
+                all. None: all candidates.
+            epsilon: in [0, 1], how often "epsilon" takes any candidate.
+            width: from 0, how many standard deviations "ucb" adds.
+            clip: the largest weight of an episode, from 1 (None: any). It makes estimates vary
+                less, and biases them toward 0 (if doubly robust: toward the prediction).
+            seed: from 0; the same seed gives the same answer.
+            resamples: resamples for the intervals, from 100 to 100,000.
+            on_progress: called with the number of replayed episodes, and of all episodes.
+
+        Raises:
+            NotFoundError: fewer than 10 episodes can be used, or none took a strategy that the
+                evaluated way takes.
+            ValidationError: an argument is wrong, or a function returned no probabilities.
+        """
+        from graphmem.advice.evaluate import Evaluator, checked, checked_chances
+
+        check_function("on_progress", on_progress)
+        asked = checked(explore, strategies, clip, seed, resamples)
+        chances = checked_chances(epsilon, width, self._graph.settings.choice_sharpness)
+        return Evaluator(self._graph).evaluate(asked, chances, on_progress)
 
     def _considered(
         self,

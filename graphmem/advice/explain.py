@@ -17,7 +17,6 @@ from graphmem.errors import ValidationError
 from graphmem.graph.access import View, read_view
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import HasId, Items
-from graphmem.graph.nearness import Near
 from graphmem.graph.rates import ESTABLISHED_ABOVE, HEURISTIC_ABOVE, REFUTED_BELOW
 from graphmem.ids import from_millis, rule_id, state_id
 from graphmem.kinds import ItemKind
@@ -80,13 +79,10 @@ class _Evidence:
 class Explainer:
     """Explains the beliefs of one namespace."""
 
-    def __init__(
-        self, graph: Graph, lessons: LessonReader, forecaster: Forecaster, near: Near
-    ) -> None:
+    def __init__(self, graph: Graph, lessons: LessonReader, forecaster: Forecaster) -> None:
         self._graph = graph
         self._lessons = lessons
         self._forecaster = forecaster
-        self._near_of = near
         self._items = Items(graph)
 
     def explain(
@@ -97,7 +93,27 @@ class Explainer:
         agent: str | None = None,
         task: str | None = None,
     ) -> Explanation:
-        """Return the evidence for a belief; see :meth:`Memory.explain`."""
+        """Return why the memory believes something: ``print(memory.explain("refund"))``.
+
+        The answer has counts and bounds, dates, the trend, the latest episodes for and against, the
+        tasks where it works and fails, its neighbours, and the number of trials in a row that would
+        change the verdict. Merged strategies count as one.
+
+        Args:
+            item: an object that the memory returned (a strategy, heuristic, anti-pattern, rule,
+                policy or recalled item), its id, or a text. The text is that of a strategy, else of
+                the only heuristic, anti-pattern or rule that has it.
+            kind: "strategy", "heuristic", "anti-pattern", "rule" or "policy", if a text belongs to
+                several kinds.
+            agent: use only episodes that this agent may read; None: all.
+            task: its key, id or wording. For a strategy, heuristic or anti-pattern the answer then
+                also says what :meth:`predict` expects of the strategy there, and why.
+
+        Raises:
+            NotFoundError: there is no such item, or the agent may not read its evidence.
+            ValidationError: an argument is wrong, or a text matches several items; the error lists
+                them.
+        """
         view = read_view(self._graph, agent)
         read = view.filters(self._graph)
         for row in self._items.find(item, kind, view):
@@ -115,7 +131,7 @@ class Explainer:
             raise ValidationError(
                 "task", task, f"tells nothing of a {explained.kind}", "explain a strategy for it"
             )
-        expected = self._forecaster.predict(task, item["whole"], agent, self._near_of)
+        expected = self._forecaster.predict(task, item["whole"], agent)
         return explained.model_copy(update={"on_task": task, "expected": expected})
 
     def _explained(self, item: Row, view: View, read: dict[str, Any]) -> Explanation | None:

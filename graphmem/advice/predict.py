@@ -8,7 +8,7 @@ from graphmem.advice.estimate import Estimator
 from graphmem.advice.strengths import Strengths
 from graphmem.errors import ValidationError
 from graphmem.graph.access import read_view
-from graphmem.graph.arguments import checked_text
+from graphmem.graph.arguments import check_function, checked_text
 from graphmem.graph.graph import Graph
 from graphmem.graph.nearness import Near
 from graphmem.models.fields import MAX_STRATEGIES
@@ -28,25 +28,40 @@ Progress = Callable[[int, int], None]
 class Forecaster:
     """Predicts outcomes in one namespace."""
 
-    def __init__(self, graph: Graph, strengths: Strengths, estimator: Estimator) -> None:
+    def __init__(
+        self, graph: Graph, strengths: Strengths, estimator: Estimator, near: Near | None = None
+    ) -> None:
         self._graph = graph
+        self._near = near
+        """Finds nodes similar to an unknown task or strategy."""
         self._strengths = strengths
         self._estimator = estimator
 
     def predict(
-        self, task: str, strategy: str | Sequence[str], agent: str | None, near: Near | None = None
+        self, task: str, strategy: str | Sequence[str], agent: str | None = None
     ) -> OutcomePrediction:
-        """Return the probability that a strategy, or several together, work on a task.
+        """Return the probability that a strategy works on a task, and the data behind it.
 
-        ``near`` finds nodes similar to an unknown task or strategy.
+        The rates of the task and of the strategy, each shrunk toward the overall rate, add up as
+        logits; the strategy's outcomes on this very task update that. An untried or unknown task or
+        strategy borrows from similar ones. Merged strategies count as one. An empty memory answers
+        0.5, with wide bounds.
+
+        Args:
+            task: its key, id or wording.
+            strategy: its text or id, or several used together: then the mean of their logits, in
+                which rarely tried ones weigh more.
+            agent: use only episodes that this agent may read; None: all.
 
         Raises:
             ValidationError: an argument is wrong.
+            SettingsError: it must search for similar ones, and the memory was built with another
+                embedder.
         """
         text = _named("task", task)
         texts = _strategies(strategy)
         view = read_view(self._graph, agent)
-        found = self._estimator.estimates(text, texts, view, near, each=True)
+        found = self._estimator.estimates(text, texts, view, self._near, each=True)
         weights = sum(one.weight for one in found.strategies)
         basis = PredictionBasis(
             trials=found.trials,
@@ -100,9 +115,29 @@ class Forecaster:
         )
 
     def calibrate(
-        self, by: CalibrationOrder, folds: int | None, on_progress: Progress | None
+        self,
+        by: CalibrationOrder = "order",
+        folds: int | None = None,
+        *,
+        on_progress: Progress | None = None,
     ) -> Calibration:
-        """Return how well past outcomes are predicted, and fit the strengths to the history."""
+        """Return how well past outcomes are predicted, compared with simple predictors.
+
+        It predicts every episode from earlier ones, as :meth:`predict` would have done at that time
+        with all its strategies. At the end it fits the strengths of pooling to the whole history,
+        and stores them.
+
+        Args:
+            by: "order" of recording, or "time" of the end (else the start, else the recording);
+                ties are in order of recording.
+            folds: instead, split the episodes into so many parts (2 to 1000) by a hash of the
+                source key or content, and predict each part from the others.
+            on_progress: called with the number of predicted episodes, and of all episodes.
+
+        Raises:
+            ValidationError: an argument is wrong.
+        """
+        check_function("on_progress", on_progress)
         from graphmem.advice.calibrate import Calibrator
 
         calibration = Calibrator(self._graph).calibrate(by, folds, on_progress)

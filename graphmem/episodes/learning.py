@@ -50,6 +50,7 @@ from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.lookup import task_ids
 from graphmem.ids import from_millis, node_id, strategy_id, to_millis
 from graphmem.models import Episode, Evidence, Learned, LearnReport, Rejection, StrategyRow
+from graphmem.notebook.frames import Listed
 from graphmem.policies.streams import load, lock, open_nodes, store
 from graphmem.store.port import ChangedError, Row
 
@@ -124,14 +125,23 @@ class Learner:
         on_progress: Callable[[int], None] | None = None,
         on_reject: Callable[[Rejection], None] | None = None,
     ) -> LearnReport:
-        """Learn episodes in transactions of ``batch_size`` (fewer if they have many steps).
+        """Learn many episodes, ``batch_size`` in a transaction.
 
-        Equal ones without a source key are numbered, so that each counts; the same call again
-        learns nothing new.
+        The episodes come from a record, so one without a time stays without one. Equal episodes
+        without a ``source_key`` all count: their order in this call tells them apart. So the same
+        call again, for instance after a crash, adds nothing.
 
-        With ``on_error="collect"`` a bad record is reported and the others are learned; with
-        ``"raise"`` the first bad record raises, and its batch is not written. Batches before it
-        stay. ``on_progress`` is called with the number of records of each batch that is durable.
+        Args:
+            episodes: any iterable; it is read lazily, a batch at a time.
+            batch_size: from 1 to 100000.
+            on_error: "raise" stops at the first bad record (its batch is not written, earlier
+                batches stay); "collect" reports bad records and learns the others.
+            on_progress: called with the number of durable records so far.
+            on_reject: called at once for each refused record.
+
+        Raises:
+            ValidationError, ConflictError: with ``on_error="raise"``.
+            StoreError: the engine failed; earlier batches stay.
         """
         check_choice("on_error", on_error, ("raise", "collect"))
         if type(batch_size) is not int or not 1 <= batch_size <= 100_000:
@@ -255,15 +265,20 @@ class Learner:
             )
         return [_strategy_row(row) for row in rows]
 
-    def evidence(self, strategy: str, limit: int, agent: str | None = None) -> list[Evidence]:
-        """Return the latest episodes of a strategy (its id or its text) that an agent may read."""
+    def evidence(
+        self, strategy: str, *, limit: int = 5, agent: str | None = None
+    ) -> Listed[Evidence]:
+        """Return the latest episodes in which a strategy (its text or id) was applied.
+
+        With ``agent`` only those that this agent may read.
+        """
         check_limit(limit)
         check_text("strategy", strategy)
         known = strategy_id(self._graph.ns, str(checked_text("strategy", strategy)))
         seen = read_view(self._graph, agent).filters(self._graph)
         rows = self._graph.read("learning.evidence", strategy=strategy, limit=limit, **seen)
         rows = rows or self._graph.read("learning.evidence", strategy=known, limit=limit, **seen)
-        return [Evidence(**row | {"at": from_millis(row["at"])}) for row in rows]
+        return Listed(Evidence(**row | {"at": from_millis(row["at"])}) for row in rows)
 
     def _tasks(self, text: str | None, task_type: str | None, agent: str | None) -> list[str]:
         """Return the ids of the task with a key or wording, or else of the tasks of a type.

@@ -15,6 +15,7 @@ from graphmem.ids import from_millis, strategy_id
 from graphmem.lessons.reading import RECENT
 from graphmem.models.fields import millis
 from graphmem.models.looking import EpisodeRow, Item, ItemLink, StepRow, TaskRow
+from graphmem.notebook.frames import Listed
 from graphmem.store.port import Row
 
 Sort = Literal["trials", "best", "worst", "latest"]
@@ -32,16 +33,30 @@ class Looking:
 
     def episodes(
         self,
-        task: str | None,
+        task: str | None = None,
         *,
-        task_type: str | None,
-        agent: str | None,
-        strategy: str | None,
-        success: bool | None,
-        since: datetime | None,
-        limit: int,
-    ) -> list[EpisodeRow]:
-        """Return episodes, the latest first; see :meth:`Memory.episodes`."""
+        task_type: str | None = None,
+        agent: str | None = None,
+        strategy: str | None = None,
+        success: bool | None = None,
+        since: datetime | None = None,
+        limit: int = 20,
+    ) -> Listed[EpisodeRow]:
+        """Return episodes, the latest first.
+
+        Args:
+            task: the key, id or wording of a task; None: of all tasks.
+            task_type: only episodes on tasks of this type.
+            agent: only episodes that this agent may read; None: all.
+            strategy: only episodes that applied this strategy (its text or id).
+            success: only episodes that worked (True), or that did not (False).
+            since: only episodes that ended at this time (with time zone) or later. An episode
+                without a time counts from its recording.
+            limit: most episodes to return.
+
+        Raises:
+            ValidationError: an argument is wrong.
+        """
         check_limit(limit)
         for name, value in (("task", task), ("task_type", task_type), ("strategy", strategy)):
             if value is not None:
@@ -63,7 +78,7 @@ class Looking:
         if not options and task_type is None and success is None:
             options = ["newest"] if limit <= RECENT else ["newest", "all"]
         rows = self._graph.read("looking.episodes", *options, **asked)
-        return [
+        return Listed(
             EpisodeRow(
                 **row
                 | {
@@ -73,12 +88,28 @@ class Looking:
                 }
             )
             for row in rows
-        ]
+        )
 
     def tasks(
-        self, *, task_type: str | None, agent: str | None, sort: Sort, limit: int
-    ) -> list[TaskRow]:
-        """Return tasks with what works on them; see :meth:`Memory.tasks`."""
+        self,
+        task_type: str | None = None,
+        *,
+        agent: str | None = None,
+        sort: Sort = "trials",
+        limit: int = 20,
+    ) -> Listed[TaskRow]:
+        """Return tasks with their success rates, and the best strategy on each.
+
+        Args:
+            task_type: only tasks of this type.
+            agent: count only episodes that this agent may read; None: all.
+            sort: "trials": the most episodes first; "best": the highest lower bound of the success
+                rate; "worst": the lowest upper bound; "latest": the latest episode.
+            limit: most tasks to return.
+
+        Raises:
+            ValidationError: an argument is wrong.
+        """
         check_limit(limit)
         check_choice("sort", sort, _PLACES)
         if task_type is not None:
@@ -91,7 +122,7 @@ class Looking:
             rows.sort(key=lambda row: (_PLACES[sort](row), row["id"]))
             rows = rows[:limit]
         best = self._best(view, [row["id"] for row in rows]) if rows else {}
-        return [_task_row(row, best.get(row["id"])) for row in rows]
+        return Listed(_task_row(row, best.get(row["id"])) for row in rows)
 
     def _best(self, view: View, ids: list[str]) -> dict[str, Row]:
         """Return what works best on tasks, by their ids."""
@@ -109,7 +140,15 @@ class Looking:
         return [row for row in rows if task_type in (None, row["task_type"])]
 
     def show(self, item: HasId | str) -> Item:
-        """Return anything with an id, or the beginning of one; see :meth:`Memory.show`."""
+        """Return anything that has an id: its kind, its fields, and its links.
+
+        Args:
+            item: an id that graphmem gave, its first 6 letters or more, or an object with an id.
+
+        Raises:
+            NotFoundError: nothing has this id.
+            ValidationError: it is no id, or several ids begin like it; the error lists them.
+        """
         given = item if isinstance(item, str) else getattr(item, "id", None)
         if not isinstance(given, str):
             raise ValidationError("item", item, "has no id", "give an id that graphmem printed")

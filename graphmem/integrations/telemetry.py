@@ -55,45 +55,34 @@ BUCKETS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20
 _TEXTS = {"text", "task", "strategy", "item", "cypher"}
 """Names of first arguments that hold the question of a reading call."""
 
-CLASSES: dict[type, str] = {
-    Memory: "",
-    Lessons: "lessons.",
-    Policies: "policies.",
-    Levels: "levels.",
-    People: "people.",
-    LearningScopes: "scopes.",
-    Events: "events.",
-    Predictions: "predictions.",
-    Cycles: "cycles.",
-    Upkeep: "upkeep.",
+CLASSES: dict[type, tuple[str, type]] = {
+    Memory: ("", async_memory.AsyncMemory),
+    Lessons: ("lessons.", async_memory.AsyncLessons),
+    Policies: ("policies.", async_memory.AsyncPolicies),
+    Levels: ("levels.", async_memory.AsyncLevels),
+    People: ("people.", async_memory.AsyncPeople),
+    LearningScopes: ("scopes.", async_memory.AsyncScopes),
+    Events: ("events.", async_memory.AsyncEvents),
+    Predictions: ("predictions.", async_memory.AsyncPredictions),
+    Cycles: ("cycles.", async_memory.AsyncCycles),
+    Upkeep: ("upkeep.", async_memory.AsyncUpkeep),
 }
-"""A memory and its parts, with the prefixes of their methods' names."""
+"""A memory and its parts: the prefixes of their methods' names, and their asynchronous twins."""
 OPERATIONS: dict[str, str] = {
-    SEARCH: "context recall choose predict explain strategies evidence similar query stats evaluate"
-    " episodes tasks show communities to_networkx"
-    " lessons.consolidation_due lessons.heuristics lessons.anti_patterns lessons.rules"
-    " lessons.mistakes lessons.scores lessons.summary policies.get policies.by_id policies.best"
-    " policies.values policies.top policies.seen policies.seen_many policies.history"
-    " policies.history_many policies.linked levels.names levels.info levels.entries levels.recall"
-    " levels.map levels.statistics levels.tags levels.lenses levels.lens people.preferences"
-    " people.knowledge scopes.list scopes.get events.tail events.positions events.since"
-    " events.pending predictions.get predictions.open predictions.list predictions.reliability"
-    " cycles.list",
-    UPSERT: "learn learn_many record_episode lessons.consolidate policies.update"
-    " policies.update_many policies.observe policies.observe_many policies.set_q policies.set_many"
-    " policies.signal policies.learn_episodes policies.crystallize levels.put levels.default"
-    " levels.add levels.pull levels.tick levels.put_lens people.prefer people.know scopes.set"
-    " predictions.expect cycles.discover cycles.examine upkeep.import_",
+    UPSERT: "upkeep.import_",
     UPDATE: "lessons.merge lessons.unmerge policies.link policies.strengthen policies.weaken"
     " policies.propagate predictions.resolve predictions.feedback predictions.expire",
     DELETE: "policies.unlink levels.close levels.remove levels.unpull levels.remove_lens"
     " scopes.remove upkeep.erase upkeep.forget",
     CREATE_STORE: "upkeep.initialize",
-    MAINTAIN: "verify calibrate levels.maintain levels.prolong upkeep.rebuild upkeep.relink"
-    " upkeep.pending upkeep.embedded_with upkeep.export upkeep.flush upkeep.backup upkeep.restore"
-    " upkeep.accept_loss",
+    MAINTAIN: "verify calibrate levels.maintain levels.prolong",
+    "": "events.consume events.stop levels.start levels.stop",
 }
-"""The operation that each method is, in the words of the conventions."""
+"""The operations of methods, in the words of the conventions, where they do not follow.
+
+Otherwise a method of ``upkeep`` maintains, another one that writes upserts, and one that reads
+searches. "": the method only makes an object, or runs or ends what runs for long.
+"""
 ATTEMPT = "attempt"
 """The end of an attempt, where its episode is learned."""
 
@@ -152,16 +141,33 @@ def instrument(
     if content is None:
         content = os.environ.get(CAPTURE, "").lower() in _ALLOWED
     recorder = _Recorder(tracer_provider, meter_provider, content)
-    operations = {name: kind for kind, names in OPERATIONS.items() for name in names.split()}
-    for owner, prefix in CLASSES.items():
-        twin = getattr(async_memory, f"Async{owner.__name__.removeprefix('Learning')}")
-        for name, operation in operations.items():
-            head, dot, method = name.rpartition(".")
-            if f"{head}{dot}" == prefix:
-                _wrap(owner, method, recorder, operation, name)
-                _wrap(twin, method, recorder, operation, name)
+    for name, (owner, twin) in methods().items():
+        method = name.rpartition(".")[2]
+        if operation := operation_of(name, writes=getattr(vars(twin)[method], "writes", False)):
+            _wrap(owner, method, recorder, operation, name)
+            _wrap(twin, method, recorder, operation, name)
     _wrap(Attempts, "store", recorder, UPSERT, ATTEMPT)
     return Instrumented()
+
+
+def methods() -> dict[str, tuple[type, type]]:
+    """Return the classes with each method, the asynchronous one second, by the method's name."""
+    return {
+        f"{prefix}{name}": (owner, twin)
+        for owner, (prefix, twin) in CLASSES.items()
+        for name, method in vars(twin).items()
+        if hasattr(method, "writes") or (name == "lens" and owner is Levels)
+    }
+
+
+def operation_of(name: str, *, writes: bool) -> str:
+    """Return the operation of a method; "" if its calls are not recorded."""
+    for operation, names in OPERATIONS.items():
+        if name in names.split():
+            return operation
+    if name.startswith("upkeep."):
+        return MAINTAIN
+    return UPSERT if writes else SEARCH
 
 
 def uninstrument() -> None:

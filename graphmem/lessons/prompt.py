@@ -121,19 +121,39 @@ class ContextWriter:
         self._odds: dict[str, tuple[float, float]] = {}
         """By type of task, the odds from which on to look for the best lessons."""
 
-    def write(
+    def context(
         self,
         task: str,
         *,
-        max_tokens: int = DEFAULT_TOKENS,
+        max_tokens: int = 200,
         agent: str | None = None,
-        count: Counter | None = None,
+        count: Callable[[str], int] | None = None,
         lens: str | None = None,
     ) -> str:
-        """Return what is known before a task, in at most ``max_tokens``; "" if that is nothing.
+        """Return the lessons for a task as text for a system prompt.
+
+        The text has rules of the task, general rules, mistakes, what works and what fails on its
+        type (without a type: on the task and on similar ones), the latest episodes and their mean
+        score. The most valuable lines per token come first (:mod:`graphmem.lessons.prompt`). A
+        fence surrounds the texts of episodes, which cannot close it; invisible characters are
+        removed. The text is "" if nothing is known, or nothing fits into ``max_tokens``.
+
+        Args:
+            task: its key or wording. An unknown task gets what is known of similar tasks, and the
+                lessons of its type: the type of its wording, else that of the nearest task.
+            max_tokens: length limit of the text, at least 1; never exceeded.
+            agent: apply the access rights of this agent; None reads everything.
+            count: a function that counts the tokens of a text; default:
+                :func:`graphmem.text.tokens.count_tokens`.
+            lens: a lens of the levels (``levels.lens``), such as ``planning``: the text also has
+                what it shows, if that is relevant to the task.
 
         Raises:
+            NotFoundError: there is no such lens, or none of the levels that it looks at.
+            ScopeError: the agent may not look through the lens.
             ValidationError: an argument is wrong.
+            SettingsError: similar tasks cannot be found, because the memory was built with another
+                embedder.
         """
         query = ContextQuery(task=task, max_tokens=max_tokens, agent=agent, lens=lens)
         check_function("count", count)

@@ -76,9 +76,43 @@ class Producers:
     def _renew(self) -> None:
         self._counting = threading.Lock()
 
-    def remember(self, level: str, **how: Any) -> Callable[[F], F]:
-        """Return a decorator of functions; see :meth:`Memory.remember`."""
-        terms = self._terms(level, **how)
+    def remember(
+        self,
+        level: str,
+        *,
+        extract: Extract | None = None,
+        ttl: float | None = None,
+        errors: bool = False,
+        agent: str | None = None,
+    ) -> Callable[[F], F]:
+        """Return a decorator that stores each call of a function as an entry of a level.
+
+        It takes functions, coroutine functions, generators, asynchronous generators, methods, and
+        static and class methods. The result of a generator is the list of what it yielded (at most
+        10,000 items). A generator that its caller leaves early is not remembered, nor is a
+        cancelled call.
+
+        An error with the entry never breaks the call. It is logged without contents, and counted at
+        the level (``levels.statistics().failed``).
+
+        Args:
+            level: the name of the level.
+            extract: takes the call (``name``, ``args``, ``kwargs``, ``arguments`` by name, and
+                ``error``) and the result. It returns a content, a tuple of content, tags and
+                metadata, a ``NewEntry``, or None to remember nothing. Default: the name, the
+                arguments and the result, with the tag ``call:NAME``.
+            ttl: seconds that entries stay, unless the extractor says it; default: the level's.
+            errors: also remember calls that raise, with the ``error`` and the result None. The
+                error goes on.
+            agent: who writes; an agent may write its own levels and those for all. None: anybody.
+
+        Raises:
+            NotFoundError: there is no such level.
+            ValidationError: an argument is wrong, the level is a view, or the decorated object is a
+                builtin or no function.
+            ScopeError: it is the level of another agent.
+        """
+        terms = self._terms(level, extract=extract, ttl=ttl, errors=errors, agent=agent)
 
         def decorate(function: F) -> F:
             if isinstance(function, staticmethod | classmethod):
@@ -88,9 +122,40 @@ class Producers:
 
         return decorate
 
-    def watch(self, target: object, pattern: str, *, level: str, **how: Any) -> Watch:
-        """Remember the calls of an object's methods; see :meth:`Memory.watch`."""
-        terms = self._terms(level, **how)
+    def watch(
+        self,
+        target: object,
+        pattern: str,
+        *,
+        level: str,
+        extract: Extract | None = None,
+        ttl: float | None = None,
+        errors: bool = False,
+        agent: str | None = None,
+    ) -> Watch:
+        """Remember the calls of methods as :meth:`remember` does; return a handle that undoes it.
+
+        To undo it, call the handle, or use it in a ``with`` block. You can undo several in any
+        order; after the last one, everything is as it was before.
+
+        Args:
+            target: an object, to watch its methods; a class, to watch those of all its objects; or
+                a module, to watch its functions.
+            pattern: the names of the methods; ``*`` stands for any letters. Names that begin with
+                ``_`` match only a pattern that begins with it. Names of Python, such as
+                ``__init__``, never match.
+            level: the name of the level.
+            extract: as in :meth:`remember`.
+            ttl: as in :meth:`remember`.
+            errors: as in :meth:`remember`.
+            agent: as in :meth:`remember`.
+
+        Raises:
+            NotFoundError: there is no such level.
+            ValidationError: an argument is wrong, or no method written in Python matches.
+            ScopeError: it is the level of another agent.
+        """
+        terms = self._terms(level, extract=extract, ttl=ttl, errors=errors, agent=agent)
         check_text("pattern", pattern)
         hooks: list[_Hook] = []
         try:

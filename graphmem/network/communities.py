@@ -10,6 +10,7 @@ from graphmem.graph.arguments import check_limit
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.models.communities import Community
 from graphmem.network.selection import no_networkx
+from graphmem.notebook.frames import Listed
 from graphmem.store.paging import pages
 from graphmem.store.port import Row
 
@@ -27,8 +28,23 @@ class Communities:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
 
-    def find(self, limit: int, resolution: float) -> list[Community]:
-        """Return the communities, the largest first; see :meth:`Memory.communities`."""
+    def communities(self, limit: int = 20, *, resolution: float = 1.0) -> Listed[Community]:
+        """Return groups of strategies that belong together, the largest first.
+
+        Strategies belong together that were used in the same episodes (CO_OCCURS_WITH: each counts
+        1) or whose texts are alike (SIMILAR_TO: the similarity counts). Louvain's method finds the
+        groups, of the 50,000 strongest pairs; the same graph gives the same groups. A strategy
+        without such a pair is in none, and merged strategies count as one. Texts that were not
+        embedded yet are not linked; :meth:`similar` and :meth:`recall` do that.
+
+        Args:
+            limit: most groups to return.
+            resolution: over 1 for smaller groups, under 1 for larger ones; over 0, at most 100.
+
+        Raises:
+            SettingsError: networkx is not installed (``pip install -e '.[plots]'``).
+            ValidationError: an argument is wrong.
+        """
         check_limit(limit)
         number = isinstance(resolution, int | float) and not isinstance(resolution, bool)
         if not number or not 0 < resolution <= 100:
@@ -38,7 +54,7 @@ class Communities:
         except ImportError:
             raise no_networkx("communities") from None
 
-        def work(tx: Transaction) -> list[Community]:
+        def work(tx: Transaction) -> Listed[Community]:
             bonds = tx.run("analysis.bonds", limit=BONDS)
             ids = sorted({row[end] for row in bonds for end in ("one_id", "other_id")})
             # Numbers in order of ids: sets of texts have another order in each process.
@@ -55,7 +71,7 @@ class Communities:
             )
             groups = [sorted(ids[number] for number in group) for group in found if len(group) > 1]
             groups.sort(key=lambda group: (-len(group), group))
-            return _describe(tx, groups[:limit], bonds)
+            return Listed(_describe(tx, groups[:limit], bonds))
 
         return self._graph.view(work)
 

@@ -62,14 +62,37 @@ class Network:
         self._items = Items(graph)
 
     def to_networkx(
-        self, around: HasId | str | Sequence[HasId | str] | None, **how: Any
+        self,
+        around: HasId | str | Sequence[HasId | str] | None = None,
+        *,
+        hops: int = 1,
+        kinds: Sequence[NodeKind] | None = None,
+        limit: int | None = NODES,
     ) -> MultiDiGraph:
-        """Return a graph of networkx; see :meth:`Memory.to_networkx`."""
+        """Return the graph, or what is around items, as a graph of networkx.
+
+        A node is an id, and has ``kind``, ``text``, ``trials`` and ``successes``. An edge has
+        ``type``, and as far as there are any ``agent``, ``trials``, ``successes`` and ``weight``
+        (of CO_OCCURS_WITH, or the similarity of SIMILAR_TO). All are texts and numbers, so that
+        networkx can write them as GraphML; a character that XML cannot hold is replaced.
+
+        Args:
+            around: an id, a text, an object with an id, or several; None: the whole namespace.
+            hops: how many steps around them, from 0 to 6.
+            kinds: of "strategy", "task", "heuristic", "anti-pattern", "rule", "policy", "state",
+                "agent" and "episode", those to take; default: all but the last two.
+            limit: most nodes; there are at most twenty times as many edges. None: any number.
+
+        Raises:
+            NotFoundError: there is no such item.
+            SettingsError: networkx is not installed (``pip install -e '.[plots]'``).
+            ValidationError: an argument is wrong, or there are more nodes or edges.
+        """
         try:
             import networkx as nx
         except ImportError:
             raise no_networkx("to_networkx") from None
-        selection = self.select(around, **how)
+        selection = self.select(around, hops=hops, kinds=kinds, limit=limit)
 
         def work(tx: Transaction) -> MultiDiGraph:
             graph = nx.MultiDiGraph(namespace=tx.ns)

@@ -26,6 +26,7 @@ from graphmem.graph.nearness import NearTasks
 from graphmem.ids import node_id
 from graphmem.models import Difference
 from graphmem.models.similarity import RelinkReport, SimilarStrategy
+from graphmem.notebook.frames import Listed
 from graphmem.search.edges import LINKS, PAGE, Edges
 from graphmem.search.queue import queued
 from graphmem.search.queue import waiting as waiting_in
@@ -216,11 +217,21 @@ class Similarity:
             return np.full((len(ids), len(others)), np.nan)
         return index.cosines(label, ids, others)
 
-    def similar(self, strategy: str, limit: int = 10) -> list[SimilarStrategy]:
-        """Return the strategies most similar to one (its id or text), the nearest first.
+    def similar(self, strategy: str, limit: int = 10) -> Listed[SimilarStrategy]:
+        """Return the strategies with the most similar texts, the nearest first.
+
+        Strategies are linked (SIMILAR_TO) if the similarity is over the embedder's threshold. They
+        are never merged automatically; ``memory.lessons.merge`` does that. New texts are embedded
+        first.
+
+        Args:
+            strategy: its id or text.
+            limit: most strategies to return.
 
         Raises:
             NotFoundError: there is no such strategy.
+            SettingsError: the memory was built with another embedder.
+            ValidationError: an argument is wrong.
         """
         check_limit(limit)
         text = searched("strategy", strategy)
@@ -228,7 +239,7 @@ class Similarity:
         own = found["id"]
         index = self.fresh()
         if index is None:  # it was erased meanwhile
-            return []
+            return Listed()
         vector = index.vectors("Strategy", [own]).get(own)
         if vector is None:
             vector = self.vector(found["text"])
@@ -239,16 +250,16 @@ class Similarity:
         rows = self._graph.read("similarity.rates", ids=[key for key, _ in near])
         rates = {row.pop("id"): row for row in rows}
         wanted = ("text", "trials", "successes", "mean", "lower", "status")
-        return [
+        others = [one for one in near if one[0] != own and one[0] in rates]
+        return Listed(
             SimilarStrategy(
                 id=key,
                 similarity=similarity,
                 linked=key in linked,
                 **{name: rates[key][name] for name in wanted},
             )
-            for key, similarity in near
-            if key != own and key in rates
-        ][:limit]
+            for key, similarity in others[:limit]
+        )
 
     def built_with(self) -> str | None:
         """Return the name of the embedder of the vectors; None before the first search."""

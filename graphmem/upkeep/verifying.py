@@ -70,12 +70,14 @@ class Maintainer:
             **{name: value or 0 for name, value in counts.items()},
         )
 
-    def verify(self, on_progress: Progress | None = None) -> VerifyReport:
-        """Derive everything from the facts and compare it with the stored data.
+    def verify(self, *, on_progress: Callable[[int, int], None] | None = None) -> VerifyReport:
+        """Derive every number from the facts again and compare; also check the facts.
 
-        Also compare every episode with the hash of its content, which shows changed or lost facts.
-        Numbers are equal if they differ by at most 1e-9 (relative or absolute). What is derived
-        from other derived numbers is only compared where these are right.
+        It works in pages, so that what it holds does not grow with the number of episodes.
+
+        Args:
+            on_progress: called with the number of facts that were read, and of all to read. An
+                episode is read for itself, its task, its agent, and each of its strategies.
         """
         differences: list[Difference] = []
         differing: Counter[str] = Counter()

@@ -11,7 +11,7 @@ from graphmem.models.lessons import Heuristic
 from graphmem.notebook.frames import Listed
 
 INTERNAL = {"renew"}
-"""Methods of parts for other modules of the package: they take their transactions."""
+"""Methods of parts for other modules of the package."""
 
 NOT_AWAITED = {"attempt", "current_attempt", "remember", "watch", "listen", "on"}
 """They only make an object, and what that does is awaited."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from typing_extensions import override
 
@@ -30,10 +30,8 @@ except ImportError as error:
     ) from error
 
 from graphmem.async_memory import AsyncMemory
-from graphmem.episodes.naming import TOOLS, Strategies
 from graphmem.graph.arguments import check_function
-from graphmem.integrations.outcomes import Outcome
-from graphmem.integrations.runs import Running, Runs
+from graphmem.integrations.runs import Running, RunOptions, Runs
 from graphmem.memory import Memory
 
 __all__ = ["GraphMemCapability"]
@@ -58,17 +56,9 @@ class GraphMemCapability(AbstractCapability[Any]):
 
     Args:
         memory: a Memory or an AsyncMemory.
-        outcome: says how a run went: a function of the :class:`Run` that returns True, False, a
-            score in [0, 1] or None, or the name of an evaluator; None: nothing is counted.
-        strategy: what counts as the strategy: ``tools`` (those that were called), ``model``,
-            ``agent``, the name of a field of the run's metadata, or a function of the Run that
-            returns texts.
         task: a function of the RunContext that returns what the run is about; None or "" leaves
             the run out. Default: the prompt.
-        agent: the name of the agent; the context has its access rights. Default: the agent's own.
-        task_type: a class of tasks.
-        max_tokens: length limit of the context, at least 1.
-        strict: raise errors of graphmem, instead of a warning.
+        options: see :class:`graphmem.integrations.runs.RunOptions`.
 
     Raises:
         NotFoundError: no evaluator of that name is installed.
@@ -79,27 +69,13 @@ class GraphMemCapability(AbstractCapability[Any]):
         self,
         memory: Memory | AsyncMemory,
         *,
-        outcome: Outcome = None,
-        strategy: Strategies = TOOLS,
         task: Callable[[RunContext[Any]], str | None] | None = None,
-        agent: str | None = None,
-        task_type: str | None = None,
-        max_tokens: int = 200,
-        strict: bool = False,
+        **options: Unpack[RunOptions],
     ) -> None:
         check_function("task", task)
         self._task = task
         self._running: Running | None = None
-        self._runs = Runs(
-            memory,
-            SOURCE,
-            outcome=outcome,
-            strategy=strategy,
-            agent=agent,
-            task_type=task_type,
-            max_tokens=max_tokens,
-            strict=strict,
-        )
+        self._runs = Runs(memory, SOURCE, **options)
 
     @override
     async def for_run(self, ctx: RunContext[Any]) -> GraphMemCapability:

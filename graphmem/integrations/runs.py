@@ -18,7 +18,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from pydantic import JsonValue
 from pydantic_core import to_jsonable_python
@@ -37,20 +37,35 @@ from graphmem.models import MAX_KEY, MAX_TEXT, Step
 _log = logging.getLogger(__name__)
 
 
+class RunOptions(TypedDict, total=False):
+    """The options of an integration that learns the runs of an agent."""
+
+    outcome: Outcome
+    """Says how a run went: a function of the :class:`Run` that returns True, False, a score in
+    [0, 1] or None, or the name of an evaluator; None (the default): nothing is counted."""
+    strategy: Strategies
+    """What counts as the strategy: ``tools`` (the default: those that were called), ``model``,
+    ``agent``, the name of a field of the framework's metadata, or a function of the Run that
+    returns texts."""
+    agent: str | None
+    """The name of the agent; the context has its access rights. Default: its name in the
+    framework."""
+    task_type: str | None
+    """A class of tasks; default: inferred from the wording."""
+    max_tokens: int
+    """Length limit of the context, at least 1; default: 200."""
+    strict: bool
+    """Raise errors of graphmem and of the functions given here; default: log a warning, so that
+    the agent goes on."""
+
+
 class Runs:
     """What the runs of an agent have in common. Threads and event loops may share it.
 
     Args:
         memory: a Memory or an AsyncMemory.
         source: the origin of the episodes.
-        outcome: says how a run went: a function of the :class:`Run` that returns True, False, a
-            score in [0, 1] or None, or the name of an evaluator; None: nothing is counted.
-        strategy: what counts as the strategy: ``tools`` (those that were called), ``model``,
-            ``agent``, or a function of the Run that returns texts.
-        agent: the name of the agent; default: its name in the framework.
-        task_type: a class of tasks.
-        max_tokens: length limit of the context, at least 1.
-        strict: raise errors of graphmem, instead of a warning.
+        options: see :class:`RunOptions`.
 
     Raises:
         NotFoundError: no evaluator of that name is installed.
@@ -61,29 +76,27 @@ class Runs:
         self,
         memory: Memory | AsyncMemory,
         source: str,
-        *,
-        outcome: Outcome = None,
-        strategy: Strategies = TOOLS,
-        agent: str | None = None,
-        task_type: str | None = None,
-        max_tokens: int = 200,
-        strict: bool = False,
+        **options: Unpack[RunOptions],
     ) -> None:
         if not isinstance(memory, Memory | AsyncMemory):
             raise ValidationError("memory", memory, "is neither a Memory nor an AsyncMemory")
+        if unknown := options.keys() - RunOptions.__annotations__.keys():
+            raise TypeError(f"there is no option {', '.join(sorted(unknown))}")
+        strict, agent = options.get("strict", False), options.get("agent")
+        strategy = options.get("strategy", TOOLS)
         check_flag("strict", strict)
         if not callable(strategy):
             check_text("strategy", strategy)
         awaited = memory if isinstance(memory, AsyncMemory) else AsyncMemory(memory)
         self.memory = awaited.memory
         self.threads = threads_of(awaited)
-        self.judge = judge_of(outcome)
+        self.judge = judge_of(options.get("outcome"))
         self.strategy = strategy
         self.agent = agent
         self.strict = strict
         self._terms: dict[str, Any] = {
-            "task_type": task_type,
-            "max_tokens": max_tokens,
+            "task_type": options.get("task_type"),
+            "max_tokens": options.get("max_tokens", 200),
             "source": source,
         }
         self.memory.attempt("-", agent=agent, **self._terms)  # checks them

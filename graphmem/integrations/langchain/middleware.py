@@ -11,7 +11,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, NotRequired, TypedDict
+from typing import Annotated, Any, NotRequired, TypedDict, Unpack
 from uuid import uuid4
 
 from langchain.agents.middleware import (
@@ -35,10 +35,8 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 
 from graphmem.async_memory import AsyncMemory
-from graphmem.episodes.naming import TOOLS, Strategies
 from graphmem.graph.arguments import check_function
-from graphmem.integrations.outcomes import Outcome
-from graphmem.integrations.runs import Running, Runs
+from graphmem.integrations.runs import Running, RunOptions, Runs
 from graphmem.memory import Memory
 
 SOURCE = "langchain"
@@ -81,18 +79,9 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
 
     Args:
         memory: a Memory or an AsyncMemory; both serve ``invoke`` and ``ainvoke``.
-        outcome: says how a run went: a function of the :class:`Run` that returns True, False, a
-            score in [0, 1] or None, or the name of an evaluator; None: nothing is counted.
-        strategy: what counts as the strategy: ``tools`` (those that were called), ``model``,
-            ``agent``, the name of a field of the state, or a function of the Run that returns
-            texts.
         task: a function of the state of the agent that returns what it is about; None or "" leaves
             the run out. Default: the last message of a person.
-        agent: the name of the agent; the context has its access rights.
-        task_type: the class of its tasks; default: inferred from the wording.
-        max_tokens: length limit of the context.
-        strict: whether errors of graphmem, and of the functions given here, end the run of the
-            agent. By default they are logged as warnings, and the agent goes on.
+        options: see :class:`graphmem.integrations.runs.RunOptions`.
 
     Raises:
         NotFoundError: there is no such evaluator.
@@ -105,26 +94,12 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
         self,
         memory: Memory | AsyncMemory,
         *,
-        outcome: Outcome = None,
-        strategy: Strategies = TOOLS,
         task: Callable[[Mapping[str, Any]], str | None] | None = None,
-        agent: str | None = None,
-        task_type: str | None = None,
-        max_tokens: int = 200,
-        strict: bool = False,
+        **options: Unpack[RunOptions],
     ) -> None:
         super().__init__()
         check_function("task", task)
-        self._runs = Runs(
-            memory,
-            SOURCE,
-            outcome=outcome,
-            strategy=strategy,
-            agent=agent,
-            task_type=task_type,
-            max_tokens=max_tokens,
-            strict=strict,
-        )
+        self._runs = Runs(memory, SOURCE, **options)
         self._task = task
         self._over: OrderedDict[str, None] = OrderedDict()
         self._lock = threading.Lock()

@@ -12,7 +12,7 @@ import asyncio
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 from agents import (
     Agent,
@@ -33,11 +33,9 @@ from agents.run import CallModelData, ModelInputData
 from agents.run_config import ToolErrorFormatterArgs
 
 from graphmem.async_memory import AsyncMemory
-from graphmem.episodes.naming import TOOLS, Strategies
 from graphmem.graph.arguments import check_function
 from graphmem.integrations.openai_agents.reading import asked
-from graphmem.integrations.outcomes import Outcome
-from graphmem.integrations.runs import Running, Runs
+from graphmem.integrations.runs import Running, RunOptions, Runs
 from graphmem.memory import Memory
 
 SOURCE = "openai-agents"
@@ -61,18 +59,9 @@ class GraphMemRunner:
 
     Args:
         memory: a Memory or an AsyncMemory.
-        outcome: says how a run went: a function of the :class:`Run` that returns True, False, a
-            score in [0, 1] or None, or the name of an evaluator; None: nothing is counted.
-        strategy: what counts as the strategy: ``tools`` (those that were called), ``model``,
-            ``agent``, the name of a field of the ``trace_metadata``, or a function of the Run that
-            returns texts.
         task: a function of the input that returns what the run is about; None or "" leaves the run
             out. Default: the last message of the user.
-        agent: the name of the agent; the context has its access rights. Default: the name of the
-            first agent of the run.
-        task_type: a class of tasks.
-        max_tokens: length limit of the context, at least 1.
-        strict: raise errors of graphmem, instead of a warning.
+        options: see :class:`graphmem.integrations.runs.RunOptions`.
 
     Raises:
         NotFoundError: no evaluator of that name is installed.
@@ -83,26 +72,12 @@ class GraphMemRunner:
         self,
         memory: Memory | AsyncMemory,
         *,
-        outcome: Outcome = None,
-        strategy: Strategies = TOOLS,
         task: Callable[[Any], str | None] | None = None,
-        agent: str | None = None,
-        task_type: str | None = None,
-        max_tokens: int = 200,
-        strict: bool = False,
+        **options: Unpack[RunOptions],
     ) -> None:
         check_function("task", task)
         self._task = task
-        self._runs = Runs(
-            memory,
-            SOURCE,
-            outcome=outcome,
-            strategy=strategy,
-            agent=agent,
-            task_type=task_type,
-            max_tokens=max_tokens,
-            strict=strict,
-        )
+        self._runs = Runs(memory, SOURCE, **options)
 
     async def run(self, starting_agent: Agent[Any], input: Input, **options: Any) -> RunResult:  # noqa: A002
         """Run an agent; the arguments are those of ``Runner.run``."""

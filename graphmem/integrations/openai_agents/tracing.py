@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Unpack
 
 from agents.tracing import (
     AgentSpanData,
@@ -28,10 +28,8 @@ from agents.tracing import (
 )
 
 from graphmem.async_memory import AsyncMemory
-from graphmem.episodes.naming import TOOLS, Strategies
 from graphmem.integrations.openai_agents.reading import asked, words
-from graphmem.integrations.outcomes import Outcome
-from graphmem.integrations.runs import Runs
+from graphmem.integrations.runs import RunOptions, Runs
 from graphmem.memory import Memory
 
 SOURCE = "openai-agents-traces"
@@ -64,13 +62,7 @@ class GraphMemTracing(TracingProcessor):
 
     Args:
         memory: a Memory or an AsyncMemory.
-        outcome: says how a trace went: a function of the :class:`Run` that returns True, False, a
-            score in [0, 1] or None, or the name of an evaluator; None: nothing is counted.
-        strategy: what counts as the strategy: ``tools`` (those that were called), ``model``,
-            ``agent``, the name of a field of the ``trace_metadata``, or a function of the Run that
-            returns texts.
-        agent: the name of the agent; default: the one in the trace.
-        task_type: a class of tasks.
+        options: see :class:`graphmem.integrations.runs.RunOptions`.
 
     Raises:
         NotFoundError: no evaluator of that name is installed.
@@ -80,15 +72,9 @@ class GraphMemTracing(TracingProcessor):
     def __init__(
         self,
         memory: Memory | AsyncMemory,
-        *,
-        outcome: Outcome = None,
-        strategy: Strategies = TOOLS,
-        agent: str | None = None,
-        task_type: str | None = None,
+        **options: Unpack[RunOptions],
     ) -> None:
-        self._runs = Runs(
-            memory, SOURCE, outcome=outcome, strategy=strategy, agent=agent, task_type=task_type
-        )
+        self._runs = Runs(memory, SOURCE, **options)
         self._lock = threading.Lock()
         self._open: OrderedDict[str, _Open] = OrderedDict()
         self._writer = ThreadPoolExecutor(1, "graphmem-traces")

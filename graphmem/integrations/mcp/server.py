@@ -17,12 +17,18 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.shared.exceptions import MCPError
-from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, ToolAnnotations
+from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    CallToolResult,
+    TextContent,
+    ToolAnnotations,
+)
 from pydantic import Field
 
 from graphmem import __version__
 from graphmem.errors import GraphMemError, NotFoundError, StorageError, ValidationError, shown
-from graphmem.integrations.mcp.tools import Asking, Kind, Opened, tools
+from graphmem.integrations.mcp.tools import Tools
 from graphmem.memory import Memory
 
 P = ParamSpec("P")
@@ -74,8 +80,7 @@ def build(opener: Callable[[], Memory], access: Access | None = None) -> MCPServ
         access: what it may do; None: read and learn, for any agent.
     """
     access = access or Access()
-    opened = Opened(opener, access.agent)
-    asking = Asking(opened, read_only=access.read_only)
+    tools = Tools(opener, read_only=access.read_only, agent=access.agent)
 
     @asynccontextmanager
     async def living(_: MCPServer[None]) -> AsyncIterator[None]:
@@ -83,7 +88,7 @@ def build(opener: Callable[[], Memory], access: Access | None = None) -> MCPServ
             yield
         finally:
             try:
-                opened.close()
+                tools.close()
             except GraphMemError as error:
                 _LOGGER.warning("closing: %s", error)
 
@@ -93,16 +98,7 @@ def build(opener: Callable[[], Memory], access: Access | None = None) -> MCPServ
         description="A memory of what works, with the evidence.",
         instructions=" ".join((ASK, *(() if access.read_only else (LEARN,)), DATA)),
         version=__version__,
-        tools=[
-            _tool(call, kind, title)
-            for call, kind, title in tools(
-                opened,
-                asking,
-                read_only=access.read_only,
-                admin=access.admin,
-                levels=access.levels,
-            )
-        ],
+        tools=[*map(_tool, tools.offered(admin=access.admin, levels=access.levels))],
         log_level="WARNING",
         lifespan=living,
     )
@@ -115,7 +111,7 @@ def build(opener: Callable[[], Memory], access: Access | None = None) -> MCPServ
     )
     @_raising(_failed)
     def context(task: str) -> str:
-        return str(asking.context(task))
+        return str(tools.graphmem_context(task))
 
     @server.resource(
         "graphmem://strategy/{id}",
@@ -125,7 +121,7 @@ def build(opener: Callable[[], Memory], access: Access | None = None) -> MCPServ
     )
     @_raising(_failed)
     def strategy(id: str) -> str:  # noqa: A002 - the name in the address
-        return str(asking.explained(id, kind="strategy"))
+        return str(tools.graphmem_explain(id))
 
     @server.prompt(
         title="Work with the memory",
@@ -136,7 +132,7 @@ def build(opener: Callable[[], Memory], access: Access | None = None) -> MCPServ
     def with_memory(
         task: Annotated[str, Field(description="What is to be done, in words.")],
     ) -> str:
-        known = asking.context(task).context
+        known = tools.graphmem_context(task).context
         return "\n\n".join(filter(None, (task, known, "" if access.read_only else AFTER)))
 
     return server
@@ -194,7 +190,20 @@ class Refusing(Tool):
         return "; ".join(problems)
 
 
-def _tool(call: Callable[..., object], kind: Kind, title: str) -> Tool:
+def _tool(method: Any) -> Tool:
+    kind, title = method.kind, method.title
+    signature = inspect.signature(method, eval_str=True)
+
+    @wraps(method)
+    def call(*args: Any, **kwargs: Any) -> CallToolResult:
+        answer = method(*args, **kwargs)
+        return CallToolResult(
+            content=[TextContent(type="text", text=str(answer))],
+            structured_content=answer.model_dump(mode="json"),
+        )
+
+    returned = Annotated[CallToolResult, signature.return_annotation]
+    vars(call)["__signature__"] = signature.replace(return_annotation=returned)
     hints = ToolAnnotations(
         title=title,
         read_only_hint=kind == "read",

@@ -5,11 +5,10 @@ from __future__ import annotations
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from typing import Annotated, Literal
+from collections.abc import Callable
+from typing import Annotated, Literal, TypeVar
 
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp_types import CallToolResult, TextContent
 from pydantic import Field, JsonValue
 
 from graphmem import __version__
@@ -18,7 +17,6 @@ from graphmem.integrations.mcp import answers
 from graphmem.integrations.mcp.answers import (
     ASIDE,
     MOST,
-    Answer,
     also,
     cut,
     fitting,
@@ -57,13 +55,40 @@ _CHOICES = 1_000
 """Choices that can still be learned by their names; the oldest go first."""
 
 
-class Opened:
-    """The memory of a server: opened at its first use; if that fails, again at the next one."""
+Kind = Literal["read", "write", "erase"]
+"""What a tool does to the memory."""
+F = TypeVar("F", bound=Callable[..., object])
 
-    def __init__(self, opener: Callable[[], Memory], agent: str | None = None) -> None:
+
+def tool(kind: Kind, title: str) -> Callable[[F], F]:
+    """Mark a method as a tool, with what it does to the memory, and its title."""
+
+    def mark(method: F) -> F:
+        vars(method).update(kind=kind, title=title)
+        return method
+
+    return mark
+
+
+class Tools:
+    """The tools of one server, and its memory.
+
+    The memory is opened at its first use; if that fails, again at the next one.
+
+    Args:
+        opener: opens the memory.
+        read_only: leave out the tools that write.
+        agent: the agent that the server speaks for; None: any.
+    """
+
+    def __init__(
+        self, opener: Callable[[], Memory], *, read_only: bool = False, agent: str | None = None
+    ) -> None:
         self._opener = opener
-        self._agent = agent
-        self._memory: Memory | None = None
+        self._read_only = read_only
+        self._speaks_for = agent
+        self._opened: Memory | None = None
+        self._choices: OrderedDict[str, Choice] = OrderedDict()
         self._lock = threading.Lock()
 
     @property
@@ -74,79 +99,70 @@ class Opened:
             GraphMemError: it cannot be opened.
         """
         with self._lock:
-            if self._memory is None:
-                self._memory = self._opener()
-            return self._memory
-
-    def agent(self, name: str | None) -> str | None:
-        """Return the agent to act for: the one that the server speaks for, else the given one.
-
-        Raises:
-            ValidationError: the server speaks for another agent.
-        """
-        if self._agent is not None and name not in {None, self._agent}:
-            raise ValidationError(
-                "agent", name, f"this server speaks for {self._agent}", "leave the agent out"
-            )
-        return self._agent or name
+            if self._opened is None:
+                self._opened = self._opener()
+            return self._opened
 
     def close(self) -> None:
         """Close the memory, if it was opened."""
         with self._lock:
-            memory, self._memory = self._memory, None
+            memory, self._opened = self._opened, None
         if memory is not None:
             memory.close()
 
+    def _agent(self, name: str | None) -> str | None:
+        """Return the agent to act for: the one that the server speaks for, else the given one."""
+        if self._speaks_for is not None and name not in {None, self._speaks_for}:
+            raise ValidationError(
+                "agent", name, f"this server speaks for {self._speaks_for}", "leave the agent out"
+            )
+        return self._speaks_for or name
 
-class Asking:
-    """Tools that only read."""
+    def offered(self, *, admin: bool, levels: bool) -> list[Callable[..., object]]:
+        """Return the tools that a server has."""
+        kinds = {"read"} | ({"write"} if not self._read_only else set())
+        kinds |= {"erase"} if admin and not self._read_only else set()
+        return [
+            getattr(self, name)
+            for name, method in vars(Tools).items()
+            if getattr(method, "kind", None) in kinds
+            and (levels or not name.startswith("graphmem_levels"))
+        ]
 
-    def __init__(self, opened: Opened, *, read_only: bool) -> None:
-        self._opened = opened
-        self._read_only = read_only
-        self._choices: OrderedDict[str, Choice] = OrderedDict()
-        self._lock = threading.Lock()
-
+    @tool("read", "Recall what worked")
     def graphmem_recall(
         self, task: Task, limit: Limit = 5, agent: Agent = None, max_tokens: Tokens = 2_000
-    ) -> Annotated[CallToolResult, answers.Recalled]:
+    ) -> answers.Recalled:
         """Find what worked on tasks like this, and what to avoid. Call it before you act.
 
         Each strategy comes with its counts, the expected success rate here, and the ids of episodes
         behind it. An empty answer means that nothing like this task is known.
         """
-        found = self._opened.memory.recall(task, limit, self._opened.agent(agent))
+        found = self.memory.recall(task, limit, self._agent(agent))
         items, warnings = [*map(_item, found.items)], [*map(_warn, found.warnings)]
         # A warning is worth more than the fourth strategy that works.
         first: list[answers.Item | answers.Warn] = [*items[:3], *warnings[:1]]
         kept = fitting([*first, *items[3:], *warnings[1:]], max_tokens)
         full = sum(item.kind == "strategy" for item in items) == limit
-        return told(
-            answers.Recalled(
-                items=tuple(row for row in kept.rows if isinstance(row, answers.Item)),
-                warnings=tuple(row for row in kept.rows if isinstance(row, answers.Warn)),
-                task_type=found.task_type,
-                more=sentences(
-                    kept.more("item", "graphmem_recall"),
-                    also(limit, "graphmem_recall") if full else None,
-                ),
-            )
+        return answers.Recalled(
+            items=tuple(row for row in kept.rows if isinstance(row, answers.Item)),
+            warnings=tuple(row for row in kept.rows if isinstance(row, answers.Warn)),
+            task_type=found.task_type,
+            more=sentences(
+                kept.more("item", "graphmem_recall"),
+                also(limit, "graphmem_recall") if full else None,
+            ),
         )
 
+    @tool("read", "Context for a system prompt")
     def graphmem_context(
         self, task: Task, max_tokens: Tokens = 300, agent: Agent = None, lens: Lens = None
-    ) -> Annotated[CallToolResult, answers.Prompt]:
+    ) -> answers.Prompt:
         """Get what is known of a task, as a short text for a system prompt.
 
         It has rules, what works, what fails and what to do instead. It fills the tokens with the
         most valuable lines; more tokens give more lines.
         """
-        return told(self.context(task, max_tokens, agent, lens))
-
-    def context(
-        self, task: str, max_tokens: int = 300, agent: str | None = None, lens: str | None = None
-    ) -> answers.Prompt:
-        """Return what is known of a task, and how many lines did not fit."""
         lines: list[str] = []
         tokens = ASIDE
 
@@ -158,10 +174,10 @@ class Asking:
                 tokens += needed
             return needed
 
-        text = self._opened.memory.context(
+        text = self.memory.context(
             task,
             max_tokens=max_tokens - _SENTENCE,
-            agent=self._opened.agent(agent),
+            agent=self._agent(agent),
             count=count,
             lens=lens,
         )
@@ -169,6 +185,7 @@ class Asking:
         left = sum(line not in headings and line not in text for line in lines)
         return answers.Prompt(context=text, more=rest(left, "line", "graphmem_context", tokens))
 
+    @tool("read", "Choose what to try")
     def graphmem_choose(
         self,
         task: Task,
@@ -183,30 +200,29 @@ class Asking:
             Field(description="How to choose. thompson: mostly the best, at times another."),
         ] = "thompson",
         max_tokens: Tokens = 2_000,
-    ) -> Annotated[CallToolResult, answers.Chosen]:
+    ) -> answers.Chosen:
         """Choose what to try now: mostly what works, at times what may work better.
 
         Nothing is stored. When you know how it went, call graphmem_learn with the `choice` of the
         answer, if there is one.
         """
-        choice = self._opened.memory.choose(
+        choice = self.memory.choose(
             task,
             candidates,
-            agent=self._opened.agent(agent),
+            agent=self._agent(agent),
             task_type=task_type,
             explore=explore,
         )
         rows = map(_candidate, (choice, *choice.others))
         kept = fitting(rows, max_tokens)
-        return told(
-            answers.Chosen(
-                choice=None if self._read_only else self._keep(choice),
-                strategy=kept.rows[0],
-                others=kept.rows[1:],
-                more=kept.more("candidate", "graphmem_choose"),
-            )
+        return answers.Chosen(
+            choice=None if self._read_only else self._keep(choice),
+            strategy=kept.rows[0],
+            others=kept.rows[1:],
+            more=kept.more("candidate", "graphmem_choose"),
         )
 
+    @tool("read", "Explain a belief")
     def graphmem_explain(
         self,
         item: Annotated[
@@ -217,22 +233,9 @@ class Asking:
         ] = None,
         agent: Agent = None,
         max_tokens: Tokens = 2_000,
-    ) -> Annotated[CallToolResult, answers.Explained]:
-        """See why the memory believes something: counts, dates, episodes for and against."""
-        return told(self.explained(item, task, agent, max_tokens))
-
-    def explained(
-        self,
-        item: str,
-        task: str | None = None,
-        agent: str | None = None,
-        max_tokens: int = 2_000,
-        kind: str | None = None,
     ) -> answers.Explained:
-        """Return the evidence for a belief."""
-        found = self._opened.memory.explain(
-            item, task=task, agent=self._opened.agent(agent), kind=kind
-        )
+        """See why the memory believes something: counts, dates, episodes for and against."""
+        found = self.memory.explain(item, task=task, agent=self._agent(agent))
         shown = shortened(found.text, 100)
         beside = _NUMBERS + count_tokens(shown)
         text, more = cut(found.to_text(), max_tokens, "graphmem_explain", beside)
@@ -249,17 +252,16 @@ class Asking:
             more=more,
         )
 
+    @tool("read", "Episodes behind a strategy")
     def graphmem_evidence(
         self,
         strategy: Annotated[str, Field(description="Text or id of a strategy.")],
         limit: Limit = 5,
         agent: Agent = None,
         max_tokens: Tokens = 2_000,
-    ) -> Annotated[CallToolResult, answers.Episodes]:
+    ) -> answers.Episodes:
         """Get the latest episodes in which a strategy was applied, and how each ended."""
-        found = self._opened.memory.evidence(
-            strategy, limit=limit + 1, agent=self._opened.agent(agent)
-        )
+        found = self.memory.evidence(strategy, limit=limit + 1, agent=self._agent(agent))
         rows = [
             answers.EpisodeRow(
                 id=row.id,
@@ -273,16 +275,15 @@ class Asking:
             for row in found[:limit]
         ]
         kept = fitting(rows, max_tokens)
-        return told(
-            answers.Episodes(
-                episodes=kept.rows,
-                more=sentences(
-                    kept.more("episode", "graphmem_evidence"),
-                    also(limit, "graphmem_evidence") if len(found) > limit else None,
-                ),
-            )
+        return answers.Episodes(
+            episodes=kept.rows,
+            more=sentences(
+                kept.more("episode", "graphmem_evidence"),
+                also(limit, "graphmem_evidence") if len(found) > limit else None,
+            ),
         )
 
+    @tool("read", "List strategies")
     def graphmem_strategies(
         self,
         task: Annotated[
@@ -293,50 +294,42 @@ class Asking:
             str | None, Field(description="The next_cursor of the page before.")
         ] = None,
         max_tokens: Tokens = 2_000,
-    ) -> Annotated[CallToolResult, answers.Page]:
+    ) -> answers.Page:
         """List strategies with their counts, the surest first, a page at a time."""
         start = _start(cursor)
-        found = self._opened.memory.strategies(
-            task, task_type=task_type, agent=self._opened.agent(None), limit=start + PAGE + 1
+        found = self.memory.strategies(
+            task, task_type=task_type, agent=self._agent(None), limit=start + PAGE + 1
         )[start:]
         rows = [answers.Ranked.model_validate(row, from_attributes=True) for row in found[:PAGE]]
         kept = fitting(rows, max_tokens)
         follows = len(found) > len(kept.rows)
         after = str(start + len(kept.rows)) if follows else None
-        return told(
-            answers.Page(
-                strategies=kept.rows,
-                next_cursor=after,
-                more=f"There are more; ask graphmem_strategies with cursor={after}."
-                if follows
-                else None,
-            )
+        return answers.Page(
+            strategies=kept.rows,
+            next_cursor=after,
+            more=f"There are more; ask graphmem_strategies with cursor={after}."
+            if follows
+            else None,
         )
 
-    def graphmem_status(self) -> Annotated[CallToolResult, answers.State]:
+    @tool("read", "State of the memory")
+    def graphmem_status(self) -> answers.State:
         """See which memory this is, and how much it holds."""
-        memory = self._opened.memory
+        memory = self.memory
         stats = memory.stats()
-        return told(
-            answers.State(
-                url=stats.url,
-                engine=stats.engine,
-                namespace=stats.namespace,
-                agent=self._opened.agent(None),
-                read_only=self._read_only,
-                episodes=stats.episodes,
-                tasks=stats.tasks,
-                strategies=stats.strategies,
-                version=__version__,
-            )
+        return answers.State(
+            url=stats.url,
+            engine=stats.engine,
+            namespace=stats.namespace,
+            agent=self._agent(None),
+            read_only=self._read_only,
+            episodes=stats.episodes,
+            tasks=stats.tasks,
+            strategies=stats.strategies,
+            version=__version__,
         )
 
-    def kept(self, name: str) -> Choice:
-        """Return a choice that was made here.
-
-        Raises:
-            ToolError: there is none of this name.
-        """
+    def _kept(self, name: str) -> Choice:
         with self._lock:
             choice = self._choices.get(name)
         if choice is None:
@@ -354,14 +347,7 @@ class Asking:
                 self._choices.popitem(last=False)
         return name
 
-
-class Writing:
-    """Tools that write."""
-
-    def __init__(self, opened: Opened, asking: Asking) -> None:
-        self._opened = opened
-        self._asking = asking
-
+    @tool("write", "Learn an outcome")
     def graphmem_learn(
         self,
         task: Task,
@@ -394,19 +380,19 @@ class Writing:
         steps: Annotated[
             list[Step] | None, Field(description="What was done, one step after another.")
         ] = None,
-    ) -> Annotated[CallToolResult, answers.Learnt]:
+    ) -> answers.Learnt:
         """Store how an attempt went. Call it after each task, whether it worked or not.
 
         Give success or score, as the user or a test said; don't guess.
         """
         used: str | list[str] | Choice
         if choice is not None and strategy is None:
-            used = self._asking.kept(choice)
+            used = self._kept(choice)
         elif strategy is not None and choice is None:
             used = strategy
         else:
             raise ToolError("strategy: give either a strategy or a choice of graphmem_choose")
-        learned = self._opened.memory.learn(
+        learned = self.memory.learn(
             task,
             used,
             success=success,
@@ -416,38 +402,26 @@ class Writing:
             feedback=feedback,
             successes=successes or (),
             mistakes=mistakes or (),
-            agent=self._opened.agent(agent) or "default",
+            agent=self._agent(agent) or "default",
             task_type=task_type,
             source_key=source_key,
             steps=steps or (),
             source="mcp",
         )
-        return told(answers.Learnt(episode_id=learned.episode_id, created=learned.created))
+        return answers.Learnt(episode_id=learned.episode_id, created=learned.created)
 
-
-class Administration:
-    """Tools for those who look after a memory."""
-
-    def __init__(self, opened: Opened) -> None:
-        self._opened = opened
-
+    @tool("erase", "Erase for good")
     def graphmem_erase(
         self,
         episode_id: Annotated[str | None, Field(description="Id of an episode.")] = None,
         agent: Annotated[str | None, Field(description="Everything of this agent.")] = None,
         user: Annotated[str | None, Field(description="Everything of this user.")] = None,
-    ) -> Annotated[CallToolResult, answers.Erased]:
+    ) -> answers.Erased:
         """Erase an episode, an agent or a user for good, as if it had never been. Give one."""
-        report = self._opened.memory.upkeep.erase(episode_id, agent=agent, user=user)
-        return told(answers.Erased(episodes=report.episodes, strategies_and_more=report.removed))
+        report = self.memory.upkeep.erase(episode_id, agent=agent, user=user)
+        return answers.Erased(episodes=report.episodes, strategies_and_more=report.removed)
 
-
-class Holding:
-    """Tools that read levels."""
-
-    def __init__(self, opened: Opened) -> None:
-        self._opened = opened
-
+    @tool("read", "Recall from levels")
     def graphmem_levels_recall(
         self,
         text: Annotated[str | None, Field(description="What it is about, in words.")] = None,
@@ -457,41 +431,32 @@ class Holding:
         limit: Limit = 10,
         agent: Agent = None,
         max_tokens: Tokens = 2_000,
-    ) -> Annotated[CallToolResult, answers.Entries]:
+    ) -> answers.Entries:
         """Find what levels hold now: observations, plans, findings."""
-        found = self._opened.memory.levels.recall(
-            text, levels=levels, limit=limit, agent=self._opened.agent(agent)
+        found = self.memory.levels.recall(
+            text, levels=levels, limit=limit, agent=self._agent(agent)
         )
         rows = [answers.Held.model_validate(row, from_attributes=True) for row in found]
         kept = fitting(rows, max_tokens)
-        return told(
-            answers.Entries(
-                entries=kept.rows,
-                more=sentences(
-                    kept.more("entries", "graphmem_levels_recall"),
-                    also(limit, "graphmem_levels_recall") if len(rows) == limit else None,
-                ),
-            )
+        return answers.Entries(
+            entries=kept.rows,
+            more=sentences(
+                kept.more("entries", "graphmem_levels_recall"),
+                also(limit, "graphmem_levels_recall") if len(rows) == limit else None,
+            ),
         )
 
-    def graphmem_levels_map(
-        self, agent: Agent = None, max_tokens: Tokens = 500
-    ) -> Annotated[CallToolResult, answers.Map]:
+    @tool("read", "Map of levels")
+    def graphmem_levels_map(self, agent: Agent = None, max_tokens: Tokens = 500) -> answers.Map:
         """See which levels there are, what is in them, and what flows where."""
-        found = self._opened.memory.levels.map(self._opened.agent(agent))
+        found = self.memory.levels.map(self._agent(agent))
         whole, tree = found.tree(MOST), found.tree(max(50, max_tokens - ASIDE))
         left = len(whole.splitlines()) - len(tree.splitlines()) + 1
         needed = ASIDE + count_tokens_of_lines(whole)
         more = rest(left, "line", "graphmem_levels_map", needed) if tree != whole else None
-        return told(answers.Map(tree=tree, more=more))
+        return answers.Map(tree=tree, more=more)
 
-
-class Adding:
-    """Tools that write into levels."""
-
-    def __init__(self, opened: Opened) -> None:
-        self._opened = opened
-
+    @tool("write", "Add to a level")
     def graphmem_levels_add(
         self,
         level: Annotated[str, Field(description="Name of a level, as agent:ada:working.")],
@@ -502,20 +467,12 @@ class Adding:
         ] = None,
         ttl: Annotated[float | None, Field(gt=0, description="Seconds until it ends.")] = None,
         agent: Agent = None,
-    ) -> Annotated[CallToolResult, answers.Put]:
+    ) -> answers.Put:
         """Put an entry into a level."""
-        added = self._opened.memory.levels.add(
-            level, content, tags=tags or (), key=key, ttl=ttl, agent=self._opened.agent(agent)
+        added = self.memory.levels.add(
+            level, content, tags=tags or (), key=key, ttl=ttl, agent=self._agent(agent)
         )
-        return told(answers.Put(entry_id=added.id, created=added.created))
-
-
-def told(answer: Answer) -> CallToolResult:
-    """Return an answer in both forms."""
-    return CallToolResult(
-        content=[TextContent(type="text", text=str(answer))],
-        structured_content=answer.model_dump(mode="json"),
-    )
+        return answers.Put(entry_id=added.id, created=added.created)
 
 
 def _item(item: RecallItem) -> answers.Item:
@@ -558,35 +515,3 @@ def _start(cursor: str | None) -> int:
     if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 10):
         raise ToolError(f"cursor: {cursor[:40]!r} is none; take next_cursor of the page before")
     return int(cursor)
-
-
-Kind = Literal["read", "write", "erase"]
-_Tool = Callable[..., CallToolResult]
-
-
-def tools(
-    opened: Opened, asking: Asking, *, read_only: bool, admin: bool, levels: bool
-) -> Sequence[tuple[_Tool, Kind, str]]:
-    """Return the tools of a server, each with what it does to the memory, and its title."""
-    found: list[tuple[_Tool, Kind, str]] = [
-        (asking.graphmem_recall, "read", "Recall what worked"),
-        (asking.graphmem_context, "read", "Context for a system prompt"),
-        (asking.graphmem_choose, "read", "Choose what to try"),
-        (asking.graphmem_explain, "read", "Explain a belief"),
-        (asking.graphmem_evidence, "read", "Episodes behind a strategy"),
-        (asking.graphmem_strategies, "read", "List strategies"),
-        (asking.graphmem_status, "read", "State of the memory"),
-    ]
-    if not read_only:
-        found.insert(3, (Writing(opened, asking).graphmem_learn, "write", "Learn an outcome"))
-    if levels:
-        holding = Holding(opened)
-        found += [
-            (holding.graphmem_levels_recall, "read", "Recall from levels"),
-            (holding.graphmem_levels_map, "read", "Map of levels"),
-        ]
-        if not read_only:
-            found.append((Adding(opened).graphmem_levels_add, "write", "Add to a level"))
-    if admin and not read_only:
-        found.append((Administration(opened).graphmem_erase, "erase", "Erase for good"))
-    return found

@@ -30,6 +30,7 @@ from pydantic import BaseModel
 from graphmem import Settings, errors
 from graphmem.cli.main import cli
 from graphmem.models.fields import Output
+from graphmem.seeding import formats
 from graphmem.store import installing
 from graphmem.store.queries import catalog
 
@@ -214,7 +215,18 @@ def formulas() -> str:
     )
 
 
+def log_formats() -> str:
+    """Return a section for each log format, with what its module says of it."""
+    lines: list[str] = []
+    for name, known in sorted(formats().items()):
+        text = inspect.cleandoc(import_module(known.read.__module__).__doc__ or "")
+        if name != "jsonl":
+            lines += [f"## {name}", "", _marked(text), ""]
+    return "\n".join(lines)
+
+
 PARTS: dict[str, Callable[[], str]] = {
+    "formats": log_formats,
     "settings": settings,
     "extras": extras,
     "errors": error_tree,

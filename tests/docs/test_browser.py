@@ -17,7 +17,7 @@ from graphmem.cli.demonstration import ASKED, logs
 from graphmem.seeding import seed, sources
 from graphmem.store.queries import catalog
 from tests.contract.populating import DAY, populate
-from tests.docs.test_reference import hold
+from tests.docs.test_reference import edges_of_the_page, hold, read, section
 from tests.neo4j.patience import patiently
 from tests.neo4j.server import Found
 
@@ -30,15 +30,13 @@ EVERY = 5
 
 
 def test_every_label_has_a_style() -> None:
-    page = (ROOT / "docs" / "reference" / "graph.md").read_text(encoding="utf-8")
+    nodes = section(read("graph.md"), "## Nodes")
     style = (BROWSER / "graphmem.grass").read_text(encoding="utf-8")
-    nodes, edges = page.partition("## Nodes")[2].split("## Edges")
     labels = re.findall(r"^### (\w+)$", nodes, re.MULTILINE)
     assert sorted(re.findall(r"^node\.(\w+) ", style, re.MULTILINE)) == sorted(labels)
-    types = re.findall(r"^### (\w+)$", edges, re.MULTILINE)
     plain = {"RAN", "ATTEMPTED", "HAS_STEP"}
     styled = re.findall(r"^relationship\.(\w+) ", style, re.MULTILINE)
-    assert sorted(styled) == sorted(set(types) - plain)
+    assert sorted(styled) == sorted(set(edges_of_the_page()) - plain)
 
 
 def as_browser_reads(style: str) -> list[tuple[str, dict[str, str]]]:

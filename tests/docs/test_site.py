@@ -35,6 +35,7 @@ from graphmem.policies.cycles import Cycles
 from graphmem.policies.events import Consumer, Events
 from graphmem.policies.ledger import Predictions
 from graphmem.policies.listening import Listening
+from graphmem.seeding import formats
 from graphmem.store.queries import catalog
 from graphmem.upkeep import Upkeep
 
@@ -149,7 +150,7 @@ def test_every_model_is_there_with_its_fields(pages: dict[str, str]) -> None:
         assert [field for field in named if not field.endswith("Error")] == list(known), name
 
 
-def test_every_extra_setting_procedure_and_error_is_there(pages: dict[str, str]) -> None:
+def test_every_extra_setting_procedure_format_and_error_is_there(pages: dict[str, str]) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert set(project["optional-dependencies"]) <= set(cells(pages["."]))
     named = set(cells(pages["reference/settings"]))
@@ -162,6 +163,7 @@ def test_every_extra_setting_procedure_and_error_is_there(pages: dict[str, str])
         for name, value in vars(errors).items()
         if isinstance(value, type) and issubclass(value, errors.GraphMemError)
     }
+    assert set(formats()) <= anchors(pages["reference/formats"])
     page = pages["reference/errors"]
     tree = re.search(r"<pre.*?</pre>", page, re.S)
     assert tree

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import itertools
 import secrets
 from collections.abc import Callable
 from contextlib import closing
 
 import anyio
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from graphmem.addresses import bracketed, is_loopback, listening
 from graphmem.errors import ValidationError
@@ -19,30 +16,6 @@ from graphmem.view.page import build
 
 _GRACE = 2
 """Seconds that an ending server waits for its answers."""
-_MOST = 64
-"""Connections; with more, those that ask for nothing are closed, the oldest first."""
-_numbers = itertools.count()
-
-
-class _Connection(H11Protocol):
-    """A connection that leaves room for others, so that silent ones do not keep a browser out."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin; close the oldest silent connections if there are too many.
-
-        The latest may only seem to be silent: what they ask is read after all that wait have begun.
-        """
-        super().connection_made(transport)
-        self._number = next(_numbers)
-        if (more := len(self.connections) - _MOST) > 0:
-            known = [other for other in self.connections if isinstance(other, _Connection)]
-            silent = [other for other in known if other is not self and other._is_silent]
-            for other in sorted(silent, key=lambda other: other._number)[:more]:
-                other.transport.abort()
-
-    @property
-    def _is_silent(self) -> bool:
-        return self.cycle is None or self.cycle.response_complete
 
 
 def serve(
@@ -85,9 +58,8 @@ def serve(
             log_config=None,
             log_level="critical",  # else it tells each answer that is cut off at the end
             access_log=False,
-            http=_Connection,
+            http="h11",
             ws="none",
-            backlog=_MOST,
             server_header=False,
             timeout_graceful_shutdown=_GRACE,
         )

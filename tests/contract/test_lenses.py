@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
-from graphmem import AsyncMemory, Memory
+from graphmem import Memory
 from graphmem.errors import NotFoundError, ScopeError, ValidationError
 from graphmem.levels import Levels
 from graphmem.models import Tags
-from graphmem.store.queries import adhoc
-from tests.conftest import Clock, Opener
+from tests.conftest import Clock
 
 SENSORY, WORKING, STM = (f"agent:ada:{kind}" for kind in ("sensory", "working", "stm"))
 SHARED = "task:deploy:shared"
@@ -96,16 +92,6 @@ class TestLooking:
         ]
         levels.remove_lens("planning", agent="ada")
         assert levels.lens("planning", agent="ada").info.levels == (STM, WORKING)
-
-    def test_an_asynchronous_memory_has_them(self, memory: Memory, levels: Levels) -> None:
-        async def look() -> list[str]:
-            other = AsyncMemory(memory)
-            lens = await other.levels.lens("planning", agent="ada")
-            assert lens.info.limit == 10
-            return contents(await lens.recall("order", limit=1, key="old"))
-
-        assert levels.lens("planning").info.limit == 10
-        assert asyncio.run(look()) == ["order 17 is late"]
 
 
 def test_what_is_wrong_is_named_and_nothing_is_written(memory: Memory, levels: Levels) -> None:
@@ -204,39 +190,6 @@ class TestUpkeep:
             ("collective:both", (SHARED,)),
         ]
         assert memory.verify().ok
-
-    def test_verifying_finds_edges_that_are_astray(self, memory: Memory, levels: Levels) -> None:
-        levels.put_lens("collective:both", [WORKING, SHARED])
-        assert memory.verify().checked["lenses"] == 1
-        memory.upkeep.rebuild()
-        assert memory.verify().ok
-        cut = "MATCH (n:Lens)-[r:LOOKS_AT]->(l:Level) WHERE n.ns = $ns AND l.name = $name DELETE r RETURN count(*) AS n"  # noqa: E501
-        memory.store.write(adhoc(cut, "write"), ns=memory.namespace, name=SHARED)
-        [found] = memory.verify().differences
-        assert (found.kind, found.key, found.field, found.stored, found.expected) == (
-            *("lenses", "collective:both", "levels", [WORKING], [WORKING, SHARED]),
-        )
-
-    def test_an_export_has_them_and_an_import_adds_what_is_missing(
-        self, memory: Memory, levels: Levels, opened: Opener, tmp_path: Path
-    ) -> None:
-        other = opened(f"other-{uuid4().hex[:12]}")
-        tags = Tags(any_of=["kind:plan"]) & ~Tags(all_of=["old", "sure"])
-        levels.put_lens("agent:ada:orders", [WORKING, SHARED], tags=tags, max_age=60, limit=3)
-        levels.put_lens("collective:all", SHARED, purpose="p")
-        report = memory.upkeep.export(tmp_path / "all.jsonl", "jsonl")
-        assert report.lenses == 2
-        for one, new in ((other, 2), (other, 0), (memory, 0)):
-            assert one.upkeep.import_(tmp_path / "all.jsonl", "jsonl").lenses == new
-            assert one.verify().ok
-
-        def held(one: Memory) -> list[Any]:
-            return [lens.model_dump(exclude={"created_at"}) for lens in one.levels.lenses()]
-
-        assert held(other) == held(memory)
-        assert contents(other.levels.lens("orders", agent="ada").recall("order")) == contents(
-            levels.lens("orders", agent="ada").recall("order")
-        )
 
 
 class TestContext:

@@ -66,22 +66,16 @@ class TestMaking:
         kinds = [event.kind for event in memory.events.tail(agent=SHARED)]
         assert kinds == ["entry", "level"]
 
-    @pytest.mark.parametrize(
-        ("name", "owner", "kind"),
-        [
+    def test_a_name_says_who_owns_it(self) -> None:
+        for name, owner, kind in (
             ("agent:ada:ltm:episodic", "ada", "ltm:episodic"),
             ("agent:a:b:working", "a:b", "working"),
             ("agent:ada:my:notes", "ada", "my:notes"),
             ("task:deploy:shared", "deploy", "shared"),
-            ("collective:team:facts", "team", "facts"),
             ("system:facts", None, "facts"),
-        ],
-    )
-    def test_a_name_says_who_owns_it(self, name: str, owner: str | None, kind: str) -> None:
-        level = LevelName.of(name)
-        assert (level.owner, level.kind, level.owner_kind) == (owner, kind, name.partition(":")[0])
-
-    def test_what_is_no_name_is_refused(self) -> None:
+        ):
+            level = LevelName.of(name)
+            assert level == LevelName(name, name.partition(":")[0], owner, kind)  # type: ignore[arg-type]
         for name in ("", "notes", "agent:ada", "task::a", "robot:a:b", "agent:"):
             with pytest.raises(ValidationError, match="name:"):
                 LevelName.of(name)
@@ -550,48 +544,57 @@ class TestUpkeep:
     ) -> None:
         memory.levels.default("ada")
         added = memory.levels.add(WORKING, "held", tags=["t"])
+        memory.levels.put_lens("collective:both", [SENSORY, WORKING])
         checked = memory.verify().checked
-        assert (checked["levels"], checked["entries"]) == (6, 1)
+        assert (checked["levels"], checked["entries"], checked["lenses"]) == (6, 1, 1)
         before = nodes(memory)
         memory.upkeep.rebuild()
         assert nodes(memory) == before
-        cut = "MATCH (e:Entry)-[r:IN]->(:Level) WHERE e.ns = $ns DELETE r RETURN count(*) AS n"
-        memory.store.write(adhoc(cut, "write"), ns=memory.namespace)
-        [found] = memory.verify().differences
-        assert (found.kind, found.key, found.field, found.stored) == (
-            *("entries", added.id, "level"),
-            [],
+        for edge in ("(:Entry)-[r:IN]->(l:Level)", "(:Lens)-[r:LOOKS_AT]->(l:Level)"):
+            cut = f"MATCH {edge} WHERE l.ns = $ns AND l.name = $name DELETE r RETURN count(*) AS n"
+            memory.store.write(adhoc(cut, "write"), ns=memory.namespace, name=WORKING)
+        entry, lens = memory.verify().differences
+        assert (entry.key, entry.field, entry.stored) == (added.id, "level", [])
+        assert (lens.key, lens.stored, lens.expected) == (
+            *("collective:both", [SENSORY], [SENSORY, WORKING]),
         )
 
-    def test_an_export_has_levels_and_entries_and_an_import_adds_what_is_missing(
+    def test_an_export_has_all_of_them_and_an_import_adds_what_is_missing(
         self, opened: Opener, tmp_path: Path, clock: Clock
     ) -> None:
+        """And levels go on pulling where they were."""
         clock.now = MILLIS
         memory, other = opened(), opened(f"other-{uuid4().hex[:12]}")
-        memory.levels.default("ada")
-        memory.levels.put(SHARED, ttl=60, capacity=3, upkeep=LevelUpkeep(decay=0.1))
-        memory.levels.add(
-            SENSORY, {"a": [1]}, key="k", tags=["t"], metadata={"m": 1}, relevance=0.5
-        )
-        memory.levels.add(SHARED, "text", ttl=5)
-        memory.levels.put("collective:facts")
-        memory.levels.add("collective:facts", "for good")
+        levels, facts = memory.levels, "collective:facts"
+        levels.default("ada")
+        levels.put(SHARED, ttl=60, capacity=3, upkeep=LevelUpkeep(decay=0.1))
+        levels.add(SENSORY, {"a": [1]}, key="k", tags=["t"], metadata={"m": 1}, relevance=0.5)
+        levels.put(facts)
+        levels.pull(SHARED, facts)
+        levels.add(facts, "pulled")
+        levels.tick()
+        levels.add(facts, "pending")
+        levels.add(SHARED, "text", ttl=5)
+        tags = Tags(any_of=["kind:plan"]) & ~Tags(all_of=["old", "sure"])
+        levels.put_lens("agent:ada:orders", [WORKING, SHARED], tags=tags, max_age=60, limit=3)
+        levels.put_lens("collective:all", SHARED, purpose="p")
         file = tmp_path / "all.jsonl"
+        there = (8, memory.verify().checked["entries"], 2)
         report = memory.upkeep.export(file, "jsonl")
-        assert (report.levels, report.entries) == (8, 3)
-        taken = other.upkeep.import_(file, "jsonl")
-        assert (taken.levels, taken.entries) == (8, 3)
-        for one in (memory, other):
-            again = one.upkeep.import_(file, "jsonl")
-            assert (again.levels, again.entries) == (0, 0)
+        assert (report.levels, report.entries, report.lenses) == there
+        for one, new in ((other, there), (other, (0, 0, 0)), (memory, (0, 0, 0))):
+            taken = one.upkeep.import_(file, "jsonl")
+            assert (taken.levels, taken.entries, taken.lenses) == new
             assert one.verify().ok
 
         def held(one: Memory) -> list[Any]:
-            entries = sorted(one.levels.recall(), key=lambda entry: entry.level)
+            entries = sorted(one.levels.recall(), key=lambda entry: (entry.level, str(entry)[40:]))
             infos = [one.levels.info(name) for name in one.levels.names()]
             return [
-                *(entry.model_dump(exclude={"id"}) for entry in entries),
+                *({**entry.model_dump(exclude={"id"})} for entry in entries),
                 *(info.model_dump(exclude={"id", "created_at"}) for info in infos),
+                *(lens.model_dump(exclude={"created_at"}) for lens in one.levels.lenses()),
             ]
 
         assert held(memory) == held(other)
+        assert other.levels.tick().levels == levels.tick().levels == {SHARED: 1}

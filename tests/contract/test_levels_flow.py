@@ -215,23 +215,6 @@ def test_functions_make_entries_and_a_failure_stops_one_subscription(
     assert counts(levels.tick()) == {("task:t:failing", "task:t:source"): (2, 2)}
 
 
-def test_an_import_goes_on_where_the_export_was(
-    memory: Memory, opened: Opener, tmp_path: Path
-) -> None:
-    memory.levels.put("task:t:source")
-    memory.levels.put("task:t:target")
-    memory.levels.pull("task:t:target", "task:t:source")
-    memory.levels.add("task:t:source", "pulled")
-    memory.levels.tick()
-    memory.levels.add("task:t:source", "pending")
-    memory.upkeep.export(tmp_path / "held.jsonl", "jsonl")
-    other = opened(f"{memory.namespace}-other")
-    other.upkeep.import_(tmp_path / "held.jsonl", "jsonl")
-    assert contents(other, "task:t:target") == ["pulled"]
-    assert other.levels.tick().levels == {"task:t:target": 1}
-    assert contents(other, "task:t:target") == ["pending", "pulled"]
-
-
 def test_only_what_an_agent_may_read_is_pulled(memory: Memory) -> None:
     levels = memory.levels
     levels.default("ada")

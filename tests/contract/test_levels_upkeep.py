@@ -16,7 +16,7 @@ import pytest
 
 from graphmem import Memory, Settings
 from graphmem.errors import NotFoundError, ScopeError, ValidationError
-from graphmem.models import LevelMaintained, LevelUpkeep, MaintainReport
+from graphmem.models import LevelUpkeep, MaintainReport
 from graphmem.models.levels import Entry
 from tests.conftest import Clock, Opener
 
@@ -328,9 +328,3 @@ def _traced(memory: Memory) -> set[tuple[str, str]]:
         "RETURN e.content AS made, s.content AS source"
     )
     return {(row["made"], row["source"]) for row in rows}
-
-
-def test_a_report_counts() -> None:
-    one = LevelMaintained(level=SOURCE, expired=1, pruned=2, merged=3, over_capacity=4)
-    assert one.removed == MaintainReport(at=datetime.now(UTC), levels=(one,)).removed == 10
-    assert not LevelMaintained(level=SOURCE).changed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any, get_args
 import networkx as nx
 import pytest
 
-from graphmem import AsyncMemory, Memory
+from graphmem import Memory
 from graphmem.errors import NotFoundError, SettingsError, ValidationError
 from graphmem.kinds import NODE_KINDS, ExportFormat
 from graphmem.network.selection import LEARNED
@@ -145,15 +144,6 @@ def test_a_memory_as_a_network(
         memory.upkeep.export(chart, "jsonl", around=rules)
 
 
-def test_as_many_edges_as_the_limit_are_no_more(
-    memory: Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    memory.learn("cross the road", ["look", "go"], success=True)
-    monkeypatch.setattr("graphmem.network.selection.EDGES_EACH", 1)
-    ring = memory.to_networkx(kinds=["task", "strategy"], limit=3)
-    assert (ring.number_of_nodes(), ring.number_of_edges()) == (3, 3)
-
-
 def test_edges_to_what_is_not_wanted_do_not_count(
     memory: Memory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -224,12 +214,3 @@ def test_without_networkx(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
                 ask()
         for form in get_args(ExportFormat):
             memory.upkeep.export(tmp_path / form, form)
-
-
-def test_it_is_awaited() -> None:
-    async def ask() -> tuple[int, int]:
-        async with await AsyncMemory.open("memory:") as memory:
-            await memory.learn("a", ["b", "c"], success=True)
-            return len(await memory.to_networkx()), len(await memory.communities())
-
-    assert asyncio.run(ask()) == (5, 1)

@@ -246,15 +246,6 @@ def test_long_work_runs_beside_the_page_and_can_be_stopped() -> None:
         assert works.told("count")["state"] in ("stopped", "done")
 
 
-def test_the_page_shows_what_another_process_wrote(tmp_path: Path) -> None:
-    url = str(tmp_path / "shared.graph")
-    with Memory.open(url) as writer, Memory.open(url) as reader, client(reader) as page:
-        for number in (1, 2):
-            writer.learn("refund", "check first", success=True)
-            [row] = page.get("/api/overview").json()["strategies"]
-            assert row["trials"] == number
-
-
 def test_a_memory_that_went_away_is_told_in_words(tmp_path: Path) -> None:
     folder = tmp_path / "gone.graph"
     with Memory.open(str(folder)) as memory:

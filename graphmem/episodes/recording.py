@@ -25,9 +25,9 @@ from graphmem.models import (
     MistakeCard,
     Step,
     StrategyUse,
-    resolve,
 )
 from graphmem.models.choices import Choice
+from graphmem.models.episodes import resolve
 
 Ended = Episode | AbandonedAttempt
 

@@ -26,8 +26,16 @@ from graphmem.ids import (
     tally_id,
     task_id,
 )
-from graphmem.models import Episode, MistakeCard, Step, StrategyUse, content, resolve
-from graphmem.models.episodes import hashed, without_bad_decision
+from graphmem.models.episodes import (
+    Episode,
+    MistakeCard,
+    Step,
+    StrategyUse,
+    content,
+    hashed,
+    resolve,
+    without_bad_decision,
+)
 from graphmem.policies.streams import took
 from graphmem.store.port import Row
 from graphmem.text.error_classes import error_class
@@ -247,7 +255,7 @@ def _card_row(namespace: str, task_key: str, rank: int, card: MistakeCard) -> Ro
 
 
 def read_contents(reader: Reader, ids: list[str]) -> dict[str, dict[str, Any]]:
-    """Return the content (as :func:`graphmem.models.content` gives it) of stored episodes."""
+    """Return the content of stored episodes (see :mod:`graphmem.models.episodes`)."""
     found: dict[str, dict[str, Any]] = {}
     for row in reader.read("learning.episodes", ids=ids):
         facts = row["facts"]

@@ -1,237 +1,118 @@
 """Pydantic models of all inputs and outputs."""
 
-from graphmem.models.attempts import AbandonedAttempt
-from graphmem.models.choices import Choice, Considered
-from graphmem.models.communities import Community
-from graphmem.models.consolidation import ConsolidationReport, ModelSettings
-from graphmem.models.cycles import Cycle, CycleReport, CycleTest
-from graphmem.models.embedders import EmbedderInfo
-from graphmem.models.episodes import (
-    Episode,
-    MistakeCard,
-    Outcome,
-    Step,
-    StrategyUse,
-    content,
-    resolve,
-    step_content,
-    use_content,
-)
-from graphmem.models.evaluations import Estimate, Evaluation, LeftOut
-from graphmem.models.events import Event, Pending
-from graphmem.models.exchange import ExportReport, ImportReport
-from graphmem.models.explanations import (
-    CoursePoint,
-    Evidence,
-    Explanation,
-    Neighbour,
-    PolicyFacts,
-    Share,
-    Shares,
-    Since,
-    Trend,
-    Turn,
-    UpdateShown,
-    Why,
-)
-from graphmem.models.fields import MAX_KEY, MAX_STEPS, MAX_STRATEGIES, MAX_TEXT, explain, millis
-from graphmem.models.flow import (
-    LevelMaintained,
-    Made,
-    MaintainReport,
-    Pulled,
-    Subscription,
-    TickReport,
-)
-from graphmem.models.forecasts import (
-    Baseline,
-    Borrowed,
-    Calibration,
-    CalibrationBin,
-    OutcomePrediction,
-    PoolingStrengths,
-    PredictionBasis,
-    StrategyBasis,
-    TaskBasis,
-)
-from graphmem.models.knowledge import Knowledge, KnowledgeRef, KnowledgeSource, Statement
-from graphmem.models.lenses import LensInfo
-from graphmem.models.lessons import (
-    Alternative,
-    AntiPattern,
-    Heuristic,
-    MemorySummary,
-    Mistake,
-    Rule,
-    Score,
-    TaskScore,
-    Wording,
-)
-from graphmem.models.levels import (
-    Added,
-    Entry,
-    Found,
-    Level,
-    LevelInfo,
-    LevelUpkeep,
-    NewEntry,
-    Tags,
-)
-from graphmem.models.looking import EpisodeRow, Item, ItemLink, StepRow, TaskRow
-from graphmem.models.maps import LevelEdge, LevelStatistics, MemoryMap
-from graphmem.models.policies import (
-    Candidate,
-    CrystallizeReport,
-    EpisodesLearned,
-    LinkedPolicy,
-    Observation,
-    Point,
-    Policy,
-    TDUpdate,
-    Transition,
-)
-from graphmem.models.predictions import Prediction, Reliability, ReliabilityBin
-from graphmem.models.recall import NearTask, Recall, RecallItem
-from graphmem.models.reports import (
-    BackupReport,
-    Difference,
-    EraseReport,
-    ForgetReport,
-    Learned,
-    LearnReport,
-    LossReport,
-    RebuildReport,
-    Rejection,
-    Stats,
-    Status,
-    StrategyRow,
-    VerifyReport,
-)
-from graphmem.models.scopes import Scope
-from graphmem.models.similarity import RelinkReport, SimilarStrategy
-from graphmem.models.users import Preference, PreferenceSource
-
-__all__ = [
-    "MAX_KEY",
-    "MAX_STEPS",
-    "MAX_STRATEGIES",
-    "MAX_TEXT",
-    "AbandonedAttempt",
-    "Added",
-    "Alternative",
-    "AntiPattern",
-    "BackupReport",
-    "Baseline",
-    "Borrowed",
-    "Calibration",
-    "CalibrationBin",
-    "Candidate",
-    "Choice",
-    "Community",
-    "Considered",
-    "ConsolidationReport",
-    "CoursePoint",
-    "CrystallizeReport",
-    "Cycle",
-    "CycleReport",
-    "CycleTest",
-    "Difference",
-    "EmbedderInfo",
-    "Entry",
-    "Episode",
-    "EpisodeRow",
-    "EpisodesLearned",
-    "EraseReport",
-    "Estimate",
-    "Evaluation",
-    "Event",
-    "Evidence",
-    "Explanation",
-    "ExportReport",
-    "ForgetReport",
-    "Found",
-    "Heuristic",
-    "ImportReport",
-    "Item",
-    "ItemLink",
-    "Knowledge",
-    "KnowledgeRef",
-    "KnowledgeSource",
-    "LearnReport",
-    "Learned",
-    "LeftOut",
-    "LensInfo",
-    "Level",
-    "LevelEdge",
-    "LevelInfo",
-    "LevelMaintained",
-    "LevelStatistics",
-    "LevelUpkeep",
-    "LinkedPolicy",
-    "LossReport",
-    "Made",
-    "MaintainReport",
-    "MemoryMap",
-    "MemorySummary",
-    "Mistake",
-    "MistakeCard",
-    "ModelSettings",
-    "NearTask",
-    "Neighbour",
-    "NewEntry",
-    "Observation",
-    "Outcome",
-    "OutcomePrediction",
-    "Pending",
-    "Point",
-    "Policy",
-    "PolicyFacts",
-    "PoolingStrengths",
-    "Prediction",
-    "PredictionBasis",
-    "Preference",
-    "PreferenceSource",
-    "Pulled",
-    "RebuildReport",
-    "Recall",
-    "RecallItem",
-    "Rejection",
-    "Reliability",
-    "ReliabilityBin",
-    "RelinkReport",
-    "Rule",
-    "Scope",
-    "Score",
-    "Share",
-    "Shares",
-    "SimilarStrategy",
-    "Since",
-    "Statement",
-    "Stats",
-    "Status",
-    "Step",
-    "StepRow",
-    "StrategyBasis",
-    "StrategyRow",
-    "StrategyUse",
-    "Subscription",
-    "TDUpdate",
-    "Tags",
-    "TaskBasis",
-    "TaskRow",
-    "TaskScore",
-    "TickReport",
-    "Transition",
-    "Trend",
-    "Turn",
-    "UpdateShown",
-    "VerifyReport",
-    "Why",
-    "Wording",
-    "content",
-    "explain",
-    "millis",
-    "resolve",
-    "step_content",
-    "use_content",
-]
+from graphmem.models.attempts import AbandonedAttempt as AbandonedAttempt
+from graphmem.models.choices import Choice as Choice
+from graphmem.models.choices import Considered as Considered
+from graphmem.models.communities import Community as Community
+from graphmem.models.consolidation import ConsolidationReport as ConsolidationReport
+from graphmem.models.consolidation import ModelSettings as ModelSettings
+from graphmem.models.cycles import Cycle as Cycle
+from graphmem.models.cycles import CycleReport as CycleReport
+from graphmem.models.cycles import CycleTest as CycleTest
+from graphmem.models.embedders import EmbedderInfo as EmbedderInfo
+from graphmem.models.episodes import Episode as Episode
+from graphmem.models.episodes import MistakeCard as MistakeCard
+from graphmem.models.episodes import Outcome as Outcome
+from graphmem.models.episodes import Step as Step
+from graphmem.models.episodes import StrategyUse as StrategyUse
+from graphmem.models.evaluations import Estimate as Estimate
+from graphmem.models.evaluations import Evaluation as Evaluation
+from graphmem.models.evaluations import LeftOut as LeftOut
+from graphmem.models.events import Event as Event
+from graphmem.models.events import Pending as Pending
+from graphmem.models.exchange import ExportReport as ExportReport
+from graphmem.models.exchange import ImportReport as ImportReport
+from graphmem.models.explanations import CoursePoint as CoursePoint
+from graphmem.models.explanations import Evidence as Evidence
+from graphmem.models.explanations import Explanation as Explanation
+from graphmem.models.explanations import Neighbour as Neighbour
+from graphmem.models.explanations import PolicyFacts as PolicyFacts
+from graphmem.models.explanations import Share as Share
+from graphmem.models.explanations import Shares as Shares
+from graphmem.models.explanations import Since as Since
+from graphmem.models.explanations import Trend as Trend
+from graphmem.models.explanations import Turn as Turn
+from graphmem.models.explanations import UpdateShown as UpdateShown
+from graphmem.models.explanations import Why as Why
+from graphmem.models.fields import MAX_KEY as MAX_KEY
+from graphmem.models.fields import MAX_STEPS as MAX_STEPS
+from graphmem.models.fields import MAX_STRATEGIES as MAX_STRATEGIES
+from graphmem.models.fields import MAX_TEXT as MAX_TEXT
+from graphmem.models.flow import LevelMaintained as LevelMaintained
+from graphmem.models.flow import Made as Made
+from graphmem.models.flow import MaintainReport as MaintainReport
+from graphmem.models.flow import Pulled as Pulled
+from graphmem.models.flow import Subscription as Subscription
+from graphmem.models.flow import TickReport as TickReport
+from graphmem.models.forecasts import Baseline as Baseline
+from graphmem.models.forecasts import Borrowed as Borrowed
+from graphmem.models.forecasts import Calibration as Calibration
+from graphmem.models.forecasts import CalibrationBin as CalibrationBin
+from graphmem.models.forecasts import OutcomePrediction as OutcomePrediction
+from graphmem.models.forecasts import PoolingStrengths as PoolingStrengths
+from graphmem.models.forecasts import PredictionBasis as PredictionBasis
+from graphmem.models.forecasts import StrategyBasis as StrategyBasis
+from graphmem.models.forecasts import TaskBasis as TaskBasis
+from graphmem.models.knowledge import Knowledge as Knowledge
+from graphmem.models.knowledge import KnowledgeRef as KnowledgeRef
+from graphmem.models.knowledge import KnowledgeSource as KnowledgeSource
+from graphmem.models.knowledge import Statement as Statement
+from graphmem.models.lenses import LensInfo as LensInfo
+from graphmem.models.lessons import Alternative as Alternative
+from graphmem.models.lessons import AntiPattern as AntiPattern
+from graphmem.models.lessons import Heuristic as Heuristic
+from graphmem.models.lessons import MemorySummary as MemorySummary
+from graphmem.models.lessons import Mistake as Mistake
+from graphmem.models.lessons import Rule as Rule
+from graphmem.models.lessons import Score as Score
+from graphmem.models.lessons import TaskScore as TaskScore
+from graphmem.models.lessons import Wording as Wording
+from graphmem.models.levels import Added as Added
+from graphmem.models.levels import Entry as Entry
+from graphmem.models.levels import Found as Found
+from graphmem.models.levels import Level as Level
+from graphmem.models.levels import LevelInfo as LevelInfo
+from graphmem.models.levels import LevelUpkeep as LevelUpkeep
+from graphmem.models.levels import NewEntry as NewEntry
+from graphmem.models.levels import Tags as Tags
+from graphmem.models.looking import EpisodeRow as EpisodeRow
+from graphmem.models.looking import Item as Item
+from graphmem.models.looking import ItemLink as ItemLink
+from graphmem.models.looking import StepRow as StepRow
+from graphmem.models.looking import TaskRow as TaskRow
+from graphmem.models.maps import LevelEdge as LevelEdge
+from graphmem.models.maps import LevelStatistics as LevelStatistics
+from graphmem.models.maps import MemoryMap as MemoryMap
+from graphmem.models.policies import Candidate as Candidate
+from graphmem.models.policies import CrystallizeReport as CrystallizeReport
+from graphmem.models.policies import EpisodesLearned as EpisodesLearned
+from graphmem.models.policies import LinkedPolicy as LinkedPolicy
+from graphmem.models.policies import Observation as Observation
+from graphmem.models.policies import Point as Point
+from graphmem.models.policies import Policy as Policy
+from graphmem.models.policies import TDUpdate as TDUpdate
+from graphmem.models.policies import Transition as Transition
+from graphmem.models.predictions import Prediction as Prediction
+from graphmem.models.predictions import Reliability as Reliability
+from graphmem.models.predictions import ReliabilityBin as ReliabilityBin
+from graphmem.models.recall import NearTask as NearTask
+from graphmem.models.recall import Recall as Recall
+from graphmem.models.recall import RecallItem as RecallItem
+from graphmem.models.reports import BackupReport as BackupReport
+from graphmem.models.reports import Difference as Difference
+from graphmem.models.reports import EraseReport as EraseReport
+from graphmem.models.reports import ForgetReport as ForgetReport
+from graphmem.models.reports import Learned as Learned
+from graphmem.models.reports import LearnReport as LearnReport
+from graphmem.models.reports import LossReport as LossReport
+from graphmem.models.reports import RebuildReport as RebuildReport
+from graphmem.models.reports import Rejection as Rejection
+from graphmem.models.reports import Stats as Stats
+from graphmem.models.reports import Status as Status
+from graphmem.models.reports import StrategyRow as StrategyRow
+from graphmem.models.reports import VerifyReport as VerifyReport
+from graphmem.models.scopes import Scope as Scope
+from graphmem.models.similarity import RelinkReport as RelinkReport
+from graphmem.models.similarity import SimilarStrategy as SimilarStrategy
+from graphmem.models.users import Preference as Preference
+from graphmem.models.users import PreferenceSource as PreferenceSource

@@ -157,7 +157,7 @@ def identity(form: Form) -> str | None:
 
 
 def write(content: Mapping[str, Any], *, entry: bool = False) -> dict[str, Any]:
-    """Return the form of an episode's content (as :func:`graphmem.models.content` gives it).
+    """Return the form of an content of an episode (see :mod:`graphmem.models.episodes`).
 
     Content without a field in the form (strategies, recorded steps, errors) is left out. The fields
     in ``extra`` become fields of the form. An ``entry`` always has a summary, and lists only if

@@ -29,7 +29,8 @@ from graphmem.ids import canonical_json, node_id
 from graphmem.kinds import FILE_FORMATS, ExportFormat, FileFormat
 from graphmem.lessons.general_rules import consolidation_id
 from graphmem.levels import exchange as held
-from graphmem.models import AbandonedAttempt, Episode, Rejection, content, resolve
+from graphmem.models import AbandonedAttempt, Episode, Rejection
+from graphmem.models.episodes import content, resolve
 from graphmem.models.exchange import ExportReport, ImportReport
 from graphmem.models.held import HeldRecord, LevelRecord
 from graphmem.network.formats import graphml, mermaid

@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import json
 import re
 import typing
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import click
 import jsonschema
 import pytest
-from pydantic import JsonValue
 
 from graphmem import Episode, Memory, Settings, Step, StrategyUse, models
 from graphmem.cli.main import cli
 from graphmem.errors import ValidationError
-from graphmem.models import MistakeCard, ModelSettings, Tags
+from graphmem.models import MistakeCard
 from graphmem.models.events import EventKind
 from graphmem.seeding import formats, jsonl
+from tests.docs.completing import complete
 from tests.docs.snippets import CONSOLE, blocks, commands
-from tests.faults.model_server import rules, serving
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "docs" / "reference"
-PAGES = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
-    *sorted((ROOT / "docs").rglob("*.md")),
-]
+OWN = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY", "CHANGELOG")]
+PAGES = [*OWN, *sorted((ROOT / "docs").rglob("*.md"))]
+EVERY_NODE = {"id", "ns", "created_at"}
 ENGINES_OWN = {"title", "type"}
 """Properties that the embedded engine adds to every node."""
 TYPED = {"Task", "Episode", "Heuristic", "Mistake", "Tally"}
@@ -59,186 +55,50 @@ def section(text: str, heading: str) -> str:
     return "".join(found)
 
 
-@pytest.fixture(scope="module")
-def schema() -> Any:
-    return json.loads((REFERENCE / "episode.schema.json").read_text(encoding="utf-8"))
+def walk(group: click.Group, path: str = "graphmem") -> Iterator[tuple[str, click.Command]]:
+    """Yield all commands in a group, by their names."""
+    for name, command in group.commands.items():
+        yield f"{path} {name}", command
+        if isinstance(command, click.Group):
+            yield from walk(command, f"{path} {name}")
 
 
-@pytest.fixture(scope="module")
-def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
-    """A memory in which every label, edge and property occurs."""
-    moment = datetime(2025, 3, 3, tzinfo=UTC)
-    step = Step(
-        action={"a": 1},
-        observation="o",
-        reward=1.0,
-        error="e",
-        state={},
-        next_state={},
-        terminal=True,
-    )
-    with Memory.open("memory:", settings=Settings()) as memory:
-        memory.learn(
-            "t",
-            [StrategyUse("a", shown=True, explore="greedy", candidates={"a": 1.0}), "b"],
-            task_key="k",
-            task_type="type",
-            score=0.9,
-            reward=2.0,
-            error="e",
-            feedback="f",
-            summary="s",
-            started_at=moment,
-            ended_at=moment,
-            duration=1.0,
-            source_key="1",
-            steps=[step],
-        )
-        memory.learn_many(
-            [{"task": "u", "strategy": "a", "score": 1.0, "source": "x", "extra": {"a": 1}}]
-        )
-        learn_policies(memory, moment)
-        learn_lessons(memory, moment)
-        say(memory, moment)
-        with contextlib.suppress(KeyboardInterrupt), memory.attempt("t", task_type="type"):
-            raise KeyboardInterrupt
-        import_file(memory, tmp_path_factory.mktemp("files"))
-        find_general_rules(memory)
-        fit_strengths(memory)
-        hold(memory, moment)
-        find_similar(memory)
-        yield memory
+def test_pages_are_tidy() -> None:
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        titles = re.findall(r"^# ", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
+        assert len(titles) == 1, page
+        assert len(re.findall(r"^ *```", text, re.MULTILINE)) % 2 == 0, page
+        assert not re.search(r"/(?:work|tmp|root|home)/", text), f"{page}: a path of some machine"
+        assert not re.search(r"^\S.* :   ", text, re.MULTILINE), f"{page}: a term in its definition"
 
 
-def hold(memory: Memory, moment: datetime) -> None:
-    """Make every node and edge of levels, with all of their properties."""
-    memory.levels.default("agent")
-    memory.levels.put("task:t:shared", ttl=1, capacity=1, purpose="p")
-    memory.levels.put("task:t:shared", ttl=2, capacity=1, purpose="p")
-    memory.levels.add("task:t:shared", {"a": 1}, tags=["t"], key="k", metadata={"a": 1}, at=moment)
-    memory.levels.put_lens("agent:agent:lens", "task:t:shared", tags=Tags(any_of=["t"]), max_age=1)
-    memory.levels.add("agent:agent:sensory", "text")
-    record: JsonValue = {"task": "t", "task_type": "type", "success": True}
-    memory.levels.add("agent:agent:sensory", record)
-    memory.levels.add("agent:agent:sensory", {"fact": "f", "domain": "d"})
-    memory.levels.pull("agent:agent:working", "events:agent")
-    memory.levels.tick()
-    memory.levels.maintain(at=datetime.now(UTC) + timedelta(minutes=10))
-    memory.levels.add("task:t:shared", {"a": 1}, tags=["t"], key="k", metadata={"a": 1}, at=moment)
+def test_every_setting_and_option_that_a_page_names_is_there() -> None:
+    known = {"-h", "--help"}
+    for _, command in [("", cli), *walk(cli)]:
+        for parameter in command.params:
+            known |= {*parameter.opts, *parameter.secondary_opts}
+    others = {"require_neo4j", "complete"}
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        settings = {name.lower() for name in re.findall(r"\b_?GRAPHMEM_([A-Z0-9_]+)\b", text)}
+        assert settings - others <= set(Settings.model_fields), page
+        for line in re.findall(r"^ *\$ (graphmem .*)", text, re.MULTILINE):
+            bare = re.sub(r"'[^']*'|\"[^\"]*\"|\|.*", "", line)
+            assert set(re.findall(r" (--[a-z][\w-]*)", bare)) <= known, f"{page}: {line}"
 
 
-def find_similar(memory: Memory) -> None:
-    """Draw edges between strategies and between tasks; the last ones wait."""
-    for name in ("refund a flight", "refund the flight", "book a train"):
-        memory.learn(name, name, success=True)
-        if name.startswith("refund the"):
-            memory.upkeep.relink("hashing")
-
-
-def fit_strengths(memory: Memory) -> None:
-    """Make the node of strengths that predictions are drawn together with."""
-    memory.learn_many(
-        {
-            "task": "chance",
-            "strategy": "toss",
-            "success": number % 2 == 0,
-            "source_key": str(-number),
-        }
-        for number in range(100)
-    )
-    memory.calibrate()
-
-
-def learn_lessons(memory: Memory, moment: datetime) -> None:
-    """Make every node and edge of lessons, with all of their properties."""
-    card = {
-        "type": "m",
-        "bad_decision": "b",
-        "worker": "w",
-        "correct_decision": "c",
-        "evidence": "e",
-        "lesson": "l",
-    }
-    for score, strategy in ((0.1, "bad"), (0.9, "good")):
-        memory.learn_many(
-            {
-                "task": "lessons",
-                "strategy": strategy,
-                "score": score,
-                "error": "e",
-                "successes": ["do"],
-                "mistakes": ["do not"],
-                "mistake_cards": [{**card, "extra": {"a": 1}}],
-                "ended_at": moment + timedelta(days=day),
-            }
-            for day in range(5)
-        )
-    memory.learn("lessons", "best", success=True)
-    memory.lessons.merge("good", "best")
-
-
-def say(memory: Memory, moment: datetime) -> None:
-    """Make every node and edge of preferences, knowledge and scopes, with all properties."""
-    for day in range(2):
-        memory.people.prefer("user", "category", f"text {day}", at=moment + timedelta(days=day))
-    first = memory.people.know("domain", "fact")
-    memory.people.know("domain", "other", user="user", contradicts=first, at=moment)
-    memory.scopes.set("agent", can_learn=["type"], min_occurrences=2)
-
-
-def import_file(memory: Memory, folder: Path) -> None:
-    """Make the nodes and edges of an imported file, with all of their properties."""
-    (file := folder / "agent_memory.json").write_text(
-        json.dumps({"episodes": [{"task_id": "t", "score": 1}], "rules": ["r"]})
-    )
-    memory.upkeep.import_(file, "sentinel")
-
-
-def learn_policies(memory: Memory, moment: datetime) -> None:
-    """Make every node and edge around policies, with all of their properties."""
-    policies = memory.policies
-    policies.learn_episodes()
-    go = policies.update(
-        {"x": 1}, "go", 1.0, next_state={"x": 2}, next_actions=2, success=True, at=moment
-    ).policy_id
-    policies.update({"x": 1}, "go", 1.0, next_max_q=0.5, spec={"far": True})
-    for week in range(12):
-        later = moment + timedelta(weeks=week)
-        stay = policies.observe({"x": 1}, "stay", True, at=later)
-        memory.learn("weekly", "c", success=True, ended_at=later)
-    policies.signal({"x": 1}, "go", 0.9)
-    policies.strengthen(go, stay)
-    for subject in (stay, "c"):
-        assert memory.cycles.discover(subject, only="success")
-    for subject in (go, "a", "anything"):
-        known = memory.predictions.expect(
-            subject, probability=0.5, outcome={"a": 1}, at=moment, due=moment + timedelta(days=1)
-        )
-        memory.predictions.resolve(known.id, actual={"a": 1})
-    list(memory.events.consume("group", "consumer", limit=3))
-    policies.best({"x": 1})
-    memory.strategies()
-    memory.upkeep.flush()
-
-
-def find_general_rules(memory: Memory) -> None:
-    """Make rules over all tasks, by repetition and by a model."""
-    memory.learn_many(
-        {
-            "task": f"general {number % 2}",
-            "task_type": "work",
-            "strategy": ["general"],
-            "score": 0.9,
-            "source_key": f"general {number}",
-        }
-        for number in range(4)
-    )
-    said = {"verdict": "WORKS", "text": "said", "episodes": [1]}
-    with serving(rules(said)) as server:
-        report = memory.lessons.consolidate(
-            ModelSettings(base_url=server.url, name="any"), force=True
-        )
-    assert (report.rules, report.model_rules) == (1, 1)
+def test_every_place_that_contributing_names_is_there() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    places = re.findall(r"`((?:graphmem|cypher|tests|docs)/[\w/.]*)`", text)
+    assert places
+    for place in places:
+        assert (ROOT / place).exists(), place
+    packages = section(text, "## Where to find what").partition("| package")[2]
+    cells = re.findall(r"^\| (`.*?) \|", packages, re.MULTILINE)
+    named = {name for cell in cells for name in re.findall(r"`(\w+)/`", cell)}
+    there = {path.parent.name for path in (ROOT / "graphmem").glob("*/__init__.py")}
+    assert named == there
 
 
 def test_the_first_page_names_all_pages() -> None:
@@ -265,139 +125,64 @@ def test_the_limits_are_those_of_the_models() -> None:
     assert numbers == [f"{limit:,}" for limit in limits]
 
 
-class TestCommandLine:
-    @staticmethod
-    def walk(
-        group: click.Group, path: tuple[str, ...] = ("graphmem",)
-    ) -> Iterator[tuple[str, click.Command]]:
-        for name, command in group.commands.items():
-            yield " ".join((*path, name)), command
-            if isinstance(command, click.Group):
-                yield from TestCommandLine.walk(command, (*path, name))
-
-    def heading(self, name: str) -> str:
-        return f"{'#' * len(name.split(' '))} {name}"
-
-    def test_every_command_has_a_section_with_an_example(self) -> None:
-        page = read("command-line.md")
-        for name, command in self.walk(cli):
-            text = section(page, self.heading(name))
-            examples = [
-                found.text
-                for block in blocks(text)
-                if block.language in CONSOLE
-                for found in commands(block.text)
-            ]
-            words = name.removeprefix("graphmem ")
-            assert any(
-                re.search(rf"graphmem\b.* {re.escape(words)}\b", example.replace("\\\n", " "))
-                for example in examples
-            ), f"no example of {name}"
-            assert f"<!-- generated: {name} -->" in text
-            assert command.help
-            for option in command.params:
-                assert not isinstance(option, click.Option) or option.help, f"{name} {option.name}"
-
-    def test_no_option_is_made_up(self) -> None:
-        known = {"-h", "--help"}
-        for _, command in [("", cli), *self.walk(cli)]:
-            for parameter in command.params:
-                known |= {*parameter.opts, *parameter.secondary_opts}
-        for page in PAGES[3:]:
-            text = page.read_text(encoding="utf-8")
-            for line in re.findall(r"^\$ (graphmem .*)", text, re.MULTILINE):
-                bare = re.sub(r"'[^']*'|\"[^\"]*\"|\|.*", "", line)
-                options = set(re.findall(r" (--[a-z][\w-]*)", bare))
-                assert options <= known, f"{page.name}: {line}"
-
-    def test_no_command_is_missing_in_the_code(self) -> None:
-        named = set(re.findall(r"^#+ (graphmem [\w -]+)$", read("command-line.md"), re.MULTILINE))
-        assert named == {name for name, _ in self.walk(cli)}
+def test_every_command_has_a_section_with_an_example() -> None:
+    page = read("command-line.md")
+    headings = set(re.findall(r"^#+ (graphmem [\w -]+)$", page, re.MULTILINE))
+    assert headings == {name for name, _ in walk(cli)}
+    for name, command in walk(cli):
+        text = section(page, f"{'#' * len(name.split(' '))} {name}")
+        examples = [
+            example.text.replace("\\\n", " ")
+            for block in blocks(text)
+            if block.language in CONSOLE
+            for example in commands(block.text)
+        ]
+        words = re.escape(name.removeprefix("graphmem "))
+        assert any(re.search(rf"graphmem\b.* {words}\b", text) for text in examples), name
+        assert f"<!-- generated: {name} -->" in text
+        assert command.help
+        for option in command.params:
+            assert not isinstance(option, click.Option) or option.help, f"{name} {option.name}"
 
 
-class TestFormats:
-    def test_every_format_has_a_row(self) -> None:
-        rows = re.findall(r"^\| \[`([\w-]+)`\]\(#\1\) \|", read("formats.md"), re.MULTILINE)
-        assert set(rows) == set(formats())
-
-    def test_every_field_of_a_line_is_there(self) -> None:
-        text = section(read("formats.md"), "## jsonl")
-        for model in (Episode, Step, StrategyUse, MistakeCard):
-            for name in model.model_fields:
-                assert f"`{name}`" in text, name
-
-
-GOOD = [
-    {"task": "t", "strategy": "s", "success": True},
-    {"task": "t", "strategy": [], "success": True},
-    {
-        "task": "t",
-        "strategy": [],
-        "score": 0.9,
-        "successes": ["do"],
-        "mistakes": ["do not"],
-        "mistake_cards": [{"type": "m", "extra": {"a": 1}}],
-    },
-    {"task": "t", "strategy": ["a", {"text": "b", "credit": 0.5, "shown": None}], "score": 1},
-    {
-        "task": "t",
-        "strategy": {"text": "a", "explore": "own", "candidates": {"a": 0.25, "b": 0.75}},
-        "score": 1,
-    },
-    {
-        "task": "t",
-        "strategy": "s",
-        "score": 0.5,
-        "ended_at": "2025-03-03T09:30:00Z",
-        "steps": [{"action": {"any": ["json", None]}, "state": {"x": 1}, "terminal": True}],
-        "extra": {"free": [1, 2]},
-    },
-]
-BAD = [
-    {"task": "t", "success": True},
-    {"task": "t", "strategy": "s", "success": "yes"},
-    {"task": "t", "strategy": "s", "score": 1.5},
-    {"task": "t", "strategy": "s", "success": True, "outcome": "fine"},
-    {"task": "t", "strategy": {"text": "s", "credit": 2}, "success": True},
-    {"task": "t", "strategy": {"text": "s", "propensity": 0}, "success": True},
-    {"task": "t", "strategy": {"text": "s", "candidates": {"s": 1.5}}, "success": True},
-    {"task": "t", "strategy": "s", "success": True, "steps": [{"tool": "x"}]},
-    {"task": "t" * 10_001, "strategy": "s", "success": True},
-    {"task": "t", "strategy": "s", "success": True, "mistake_cards": [{"lesson": "l"}]},
-    {"task": "t", "strategy": "s", "success": True, "mistakes": "do not"},
-]
-BEYOND = [
-    {"task": "t", "strategy": "s"},
-    {"task": "t", "strategy": ["s", "s"], "success": True},
-    {"task": "t", "strategy": "s", "success": True, "ended_at": "2025-03-03T09:30:00"},
-]
-"""What the schema cannot say, as formats.md tells."""
+def test_every_format_and_field_is_there() -> None:
+    rows = re.findall(r"^\| \[`([\w-]+)`\]\(#\1\) \|", read("formats.md"), re.MULTILINE)
+    assert set(rows) == set(formats())
+    text = section(read("formats.md"), "## jsonl")
+    for model in (Episode, Step, StrategyUse, MistakeCard):
+        for name in model.model_fields:
+            assert f"`{name}`" in text, name
 
 
 class TestSchema:
-    def test_is_that_of_the_model(self, schema: Any) -> None:
+    PLAIN: typing.ClassVar[dict[str, Any]] = {"task": "t", "strategy": "s", "success": True}
+
+    def test_is_that_of_the_model(self) -> None:
+        schema = json.loads(read("episode.schema.json"))
         assert schema == jsonl.schema()
         jsonschema.Draft202012Validator.check_schema(schema)
 
-    @pytest.mark.parametrize("line", GOOD)
-    def test_takes_what_the_model_takes(self, schema: Any, line: dict[str, Any]) -> None:
-        jsonschema.validate(line, schema, jsonschema.Draft202012Validator)
-        Episode.from_json(json.dumps(line))
-
-    @pytest.mark.parametrize("line", BAD)
-    def test_refuses_what_the_model_refuses(self, schema: Any, line: dict[str, Any]) -> None:
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            {"strategy": None},
+            {"success": "yes"},
+            {"score": 1.5},
+            {"outcome": "fine"},
+            {"strategy": {"text": "s", "candidates": {"s": 1.5}}},
+            {"steps": [{"tool": "x"}]},
+            {"task": "t" * 10_001},
+            {"mistake_cards": [{"lesson": "l"}]},
+        ],
+    )
+    def test_refuses_what_the_model_refuses(self, wrong: dict[str, Any]) -> None:
         with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(line, schema, jsonschema.Draft202012Validator)
+            jsonschema.validate(self.PLAIN | wrong, jsonl.schema())
         with pytest.raises(ValidationError):
-            Episode.from_json(json.dumps(line))
+            Episode.from_json(json.dumps(self.PLAIN | wrong))
 
-    @pytest.mark.parametrize("line", BEYOND)
-    def test_the_model_refuses_more(self, line: dict[str, Any]) -> None:
-        with pytest.raises(ValidationError):
-            Episode.from_json(json.dumps(line))
-
-    def test_takes_the_logs_of_this_project(self, schema: Any) -> None:
-        validator = jsonschema.Draft202012Validator(schema)
+    def test_takes_the_logs_of_this_project(self) -> None:
+        validator = jsonschema.Draft202012Validator(jsonl.schema())
         logs = sorted((ROOT / "seeds" / "logs").glob("*.jsonl.gz"))
         assert logs
         for log in logs:
@@ -406,7 +191,12 @@ class TestSchema:
                     validator.validate(json.loads(line))
 
 
-EVERY_NODE = {"id", "ns", "created_at"}
+@pytest.fixture(scope="module")
+def graph() -> Iterator[Memory]:
+    """A memory in which every label, edge and property occurs."""
+    with Memory.open("memory:", settings=Settings(embedder="hashing")) as memory:
+        complete(memory)
+        yield memory
 
 
 def names_in(text: str) -> set[str]:
@@ -447,13 +237,3 @@ class TestGraph:
         assert {kind: set(leads.split(", ")) for kind, (leads, _) in page.items()} == ends
         for kind, (_, properties) in page.items():
             assert names_in(properties) == found[kind] - ENGINES_OWN, kind
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_page_is_tidy(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    assert not re.search(r"/(?:work|tmp|root|home)/", text), "a path of somebody's machine"
-    assert len(re.findall(r"^```", text, re.MULTILINE)) % 2 == 0
-    assert not re.search(r"^\S.* :   ", text, re.MULTILINE), "a definition beside its term"
-    if page.suffix == ".md" and page.parent != ROOT:
-        assert len(re.findall(r"^# ", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.M)) == 1

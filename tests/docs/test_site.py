@@ -13,10 +13,8 @@ import subprocess
 import sys
 import tomllib
 import typing
-from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
@@ -38,6 +36,7 @@ from graphmem.policies.listening import Listening
 from graphmem.seeding import formats
 from graphmem.store.queries import catalog
 from graphmem.upkeep import Upkeep
+from tests.docs.test_reference import walk
 
 ROOT = Path(__file__).resolve().parents[2]
 MEMBERS: dict[str, type] = {
@@ -168,13 +167,6 @@ def test_every_extra_setting_procedure_format_and_error_is_there(pages: dict[str
     assert tree
     assert set(re.findall(r"\b([A-Z]\w+Error)\b", tree[0])) == known
     assert {name for name in cells(page) if name.endswith("Error")} == known
-
-
-def walk(group: click.Group, path: tuple[str, ...] = ("graphmem",)) -> Iterator[tuple[str, Any]]:
-    for name, command in group.commands.items():
-        yield " ".join((*path, name)), command
-        if isinstance(command, click.Group):
-            yield from walk(command, (*path, name))
 
 
 def test_every_option_of_every_command_is_named(pages: dict[str, str]) -> None:

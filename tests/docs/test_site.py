@@ -148,25 +148,24 @@ def test_every_model_is_there_with_its_fields(pages: dict[str, str]) -> None:
         assert [field for field in named if not field.endswith("Error")] == list(known), name
 
 
-def test_every_extra_setting_procedure_format_and_error_is_there(pages: dict[str, str]) -> None:
+def test_what_follows_from_the_code_is_there(pages: dict[str, str]) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert set(project["optional-dependencies"]) <= set(cells(pages["."]))
-    named = set(cells(pages["reference/settings"]))
-    assert {f"GRAPHMEM_{name.upper()}" for name in Settings.model_fields} <= named
-    page = pages["reference/procedures"]
+    settings = set(cells(pages["reference/settings"]))
+    assert {f"GRAPHMEM_{name.upper()}" for name in Settings.model_fields} <= settings
+    assert set(formats()) <= anchors(pages["reference/formats"])
     mode = r"<code>([a-z_.]+)</code> \((?:read|write|schema)"
-    assert set(re.findall(mode, page)) == {query.name for query in catalog()}
-    known = {
+    listed = re.findall(mode, pages["reference/procedures"])
+    assert set(listed) == {query.name for query in catalog()}
+    page = pages["reference/errors"]
+    [tree] = re.findall(r"<pre.*?</pre>", page, re.S)
+    in_table = {name for name in cells(page) if name.endswith("Error")}
+    assert in_table == set(re.findall(r"\b([A-Z]\w+Error)\b", tree))
+    assert in_table == {
         name
         for name, value in vars(errors).items()
         if isinstance(value, type) and issubclass(value, errors.GraphMemError)
     }
-    assert set(formats()) <= anchors(pages["reference/formats"])
-    page = pages["reference/errors"]
-    tree = re.search(r"<pre.*?</pre>", page, re.S)
-    assert tree
-    assert set(re.findall(r"\b([A-Z]\w+Error)\b", tree[0])) == known
-    assert {name for name in cells(page) if name.endswith("Error")} == known
 
 
 def test_every_option_of_every_command_is_named(pages: dict[str, str]) -> None:

@@ -7,24 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphmem.cli.options import Options
-from graphmem.cli.printing import cell, print_lines, print_table
+from graphmem.cli.printing import cell, print_lines, print_rows, worked
 from graphmem.printable import percent
 
 if TYPE_CHECKING:
-    from graphmem.models.choices import Choice, Considered
-
-COLUMNS = (
-    ("strategy", "left"),
-    ("taken", "right"),
-    ("expected", "right"),
-    ("95 %", "right"),
-    ("here", "right"),
-    ("on tasks like it", "right"),
-    ("in all", "right"),
-    ("it fails with", "left"),
-)
-TEXT = 60
-"""Characters of a text in a table; --json has all."""
+    from graphmem.models.choices import Choice
 
 
 @click.command()
@@ -76,22 +63,20 @@ def choose(options: Options, /, task: str, candidates: tuple[str, ...], **how: A
 def _print(choice: Choice) -> None:
     click.echo(cell(choice.text))
     print_lines(f"  {cell(choice.why)}", 0)
-    print_table(None, COLUMNS, map(_row, (choice, *choice.others)))
-
-
-def _row(one: Considered) -> tuple[Any, ...]:
-    return (
-        cell(one.text, TEXT),
-        percent(one.propensity, 1),
-        percent(one.probability),
-        f"{percent(one.low)} to {percent(one.high)}",
-        _of(one.here_successes, one.here_trials),
-        _of(one.near_successes, one.near_trials),
-        _of(one.successes, one.trials),
-        cell("; ".join(dict.fromkeys(warning.error_class for warning in one.warnings)), TEXT),
+    print_rows(
+        (choice, *choice.others),
+        "strategy=text taken expected 95_%=bounds here on_tasks_like_it in_all it_fails_with",
+        taken=lambda one: percent(one.propensity, 1),
+        expected=lambda one: percent(one.probability),
+        bounds=lambda one: f"{percent(one.low)} to {percent(one.high)}",
+        here=lambda one: _of(one.here_successes, one.here_trials),
+        on_tasks_like_it=lambda one: _of(one.near_successes, one.near_trials),
+        in_all=worked,
+        it_fails_with=lambda one: "; ".join(
+            dict.fromkeys(warning.error_class for warning in one.warnings)
+        ),
     )
 
 
 def _of(successes: int, trials: int) -> str:
-    """Return counts in words; nothing without trials, so that a column of nothing can give way."""
     return f"{successes} of {trials}" if trials else ""

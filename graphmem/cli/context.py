@@ -11,7 +11,7 @@ AMPLE = 10_000
 """Tokens in which something fits if there is anything."""
 FITS_NOT = "something is known, but nothing fits into {} tokens; give a greater --max-tokens"
 UNKNOWN = (
-    "too little is known of such tasks; `graphmem tasks` lists what is known, and `graphmem "
+    "too little is known of such tasks; `graphmem list tasks` shows what is known, and `graphmem "
     "recall` says which task is the most like it"
 )
 

@@ -1,8 +1,7 @@
-"""The output of `graphmem demo`."""
+"""What `graphmem demo` prints."""
 
 from __future__ import annotations
 
-import itertools
 import os
 import sys
 import time
@@ -12,11 +11,9 @@ from shutil import which
 import click
 
 import graphmem
-from graphmem.cli import learning_curve
+from graphmem.cli import learning_curve, states
 from graphmem.cli.options import Options
-from graphmem.cli.policies import described, named
-from graphmem.cli.printing import cell, print_json, print_table
-from graphmem.cli.strategies import STRATEGY_COLUMNS, strategy_cells
+from graphmem.cli.printing import cell, print_json, print_rows, print_table
 from graphmem.errors import NotFoundError
 from graphmem.memory import Memory
 from graphmem.models import EpisodesLearned, Policy, Recall
@@ -59,9 +56,8 @@ def run(options: Options, questions: int, plot: str | None) -> None:
     checked = memory.verify()
     if options.as_json:
         shown = {"seeded": report, "best": best, "refuted": failing, "policies": policies}
-        shown["recalled"] = recalled
-        learned = learning_curve.learn(questions, plot)
-        print_json({**shown, "verified": checked.ok, "learned": learned.plain()})
+        shown |= {"recalled": recalled, "verified": checked.ok}
+        print_json({**shown, "learned": learning_curve.learn(questions, plot).plain()})
         return
     click.echo(
         f"{counted(report.created + report.skipped, 'episode')} from "
@@ -69,11 +65,7 @@ def run(options: Options, questions: int, plot: str | None) -> None:
         f"({memory.store.capabilities.engine}); no server, no language model."
     )
     print_table(
-        "\nWhat works best, by kind of task (the strategy with the highest lower bound)",
-        [
-            *(("kind of task", "left"), ("episodes", "right"), ("strategy", "left")),
-            *(("worked", "right"), ("95 % bounds", "right"), ("status", "left")),
-        ],
+        ("kind of task", "episodes", "strategy", "worked", "95 % bounds", "status"),
         [
             (
                 kind["type"],
@@ -86,17 +78,15 @@ def run(options: Options, questions: int, plot: str | None) -> None:
             for kind in kinds
             for row in best[kind["type"]]
         ],
+        "\nWhat works best, by kind of task (the strategy with the highest lower bound)",
     )
     if failing:
-        print_table(
-            "What does not work (the upper bound is under .4)",
-            STRATEGY_COLUMNS[:-1],
-            (strategy_cells(row)[:-1] for row in failing[:3]),
-        )
-    _what_to_do(policies, studied)
-    _what_to_say(memory)
-    _what_is_recalled(recalled)
-    _why(memory)
+        click.echo("What does not work (the upper bound is under .4)")
+        print_rows(failing[:3], "strategy=text worked mean 95_%_bounds=bounds status tasks")
+    _print_policies(policies, studied)
+    _print_context(memory)
+    _print_recalled(recalled)
+    _print_evidence(memory)
     verdict = "follows" if checked.ok else "DOES NOT FOLLOW"
     click.echo(f"Every number {verdict} from the stored episodes ({listed(checked.checked)}).\n")
     learning_curve.show(learning_curve.learn(questions, plot))
@@ -114,66 +104,38 @@ def _program() -> str:
     return os.path.relpath(file)
 
 
-def _what_is_recalled(recalled: Recall) -> None:
-    """Show what the memory recalls for an unknown task, and from which tasks."""
-    print_table(
-        f'What is recalled for a task that no agent had: "{recalled.text}"',
-        [
-            *(("strategy", "left"), ("on like tasks", "right"), ("at least", "right")),
-            *(("the most like it", "left"),),
-        ],
-        [
-            (
-                cell(item.text, 52),
-                f"{item.near_successes} of {item.near_trials}",
-                item.lower,
-                cell(item.path[1].removeprefix("task: "), 44),
-            )
-            for item in recalled.items
-        ],
-    )
-
-
-def _what_to_do(policies: list[Policy], studied: EpisodesLearned) -> None:
-    """Show the policies with the highest values."""
+def _print_policies(policies: list[Policy], studied: EpisodesLearned) -> None:
     steps = f"from {counted(studied.transitions, 'step')} " if studied.transitions else ""
-    print_table(
-        f"What to do in a state, learned {steps}by TD(0) (the highest values)",
-        [("state", "left"), ("action", "left"), ("value", "right"), ("worked", "right")],
-        [
-            (
-                cell(described(row), 76),
-                named(row),
-                row.q,
-                f"{row.successes} of {row.trials}",
-            )
-            for row in policies
-        ],
-    )
+    click.echo(f"What to do in a state, learned {steps}by TD(0) (the highest values)")
+    print_rows(policies, "state action value=q worked", **states.CELLS)
 
 
-def _what_to_say(memory: Memory) -> None:
+def _print_context(memory: Memory) -> None:
     """Show the context for a task with a failing strategy that has an alternative."""
-    failed = (
-        episode.task
-        for row in memory.lessons.anti_patterns()
-        if row.better_alternative
-        for episode in memory.evidence(row.strategy, limit=50)
-        if not episode.success
+    for pattern in memory.lessons.anti_patterns():
+        if pattern.better_alternative:
+            for episode in memory.evidence(pattern.strategy, limit=50):
+                if not episode.success:
+                    text = memory.context(episode.task)
+                    task = cell(episode.task, 52)
+                    click.echo(f'What an agent reads before "{task}" (graphmem context)\n')
+                    click.echo("\n".join(f"  {line}" for line in text.splitlines()) + "\n")
+                    return
+
+
+def _print_recalled(recalled: Recall) -> None:
+    click.echo(f'What is recalled for a task that no agent had: "{recalled.text}"')
+    print_rows(
+        recalled.items,
+        "strategy=text on_like_tasks at_least=lower the_most_like_it",
+        on_like_tasks=lambda item: f"{item.near_successes} of {item.near_trials}",
+        the_most_like_it=lambda item: cell(item.path[1].removeprefix("task: "), 44),
     )
-    for task in itertools.islice(failed, 1):
-        click.echo(f'What an agent is told before "{cell(task, 52)}" (graphmem context)\n')
-        click.echo("\n".join(f"  {line}" for line in memory.context(task).splitlines()) + "\n")
 
 
-def _why(memory: Memory) -> None:
-    """Show the evidence of the best strategy."""
-    for chosen in memory.strategies(limit=1):
-        print_table(
-            f'Why "{chosen.text}"? Its latest episodes',
-            [("episode", "left"), ("worked", "left"), ("task", "left"), ("source", "left")],
-            [
-                (row.id[:12], row.success, cell(row.task, 52), row.source_key)
-                for row in memory.evidence(chosen.text, limit=5)
-            ],
-        )
+def _print_evidence(memory: Memory) -> None:
+    for strategy in memory.strategies(limit=1):
+        click.echo(f'Why "{cell(strategy.text)}"? Its latest episodes')
+        rows = memory.evidence(strategy.text, limit=5)
+        columns = "episode worked=success task source=source_key"
+        print_rows(rows, columns, episode=lambda row: row.id[:12])

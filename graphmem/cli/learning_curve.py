@@ -146,18 +146,15 @@ def show(learned: Learned) -> None:
     memory, fixed = learned.lines["memory"], learned.lines["fixed"]
     met = len(memory.right)
     print_table(
-        f"An agent that learns while it acts: {met} questions to a database, {learned.ways} ways",
-        [
-            *(("how the way is chosen", "left"), ("right answers, first to last", "left")),
-            *(("the last third", "right"), ("all", "right")),
-        ],
+        ("how the way is chosen", "right answers, first to last", "the last third", "all"),
         [
             (line.name, line.bars(), percent(line.late), percent(line.rate))
             for line in learned.lines.values()
         ],
+        f"An agent that learns while it acts: {met} questions to a database, {learned.ways} ways",
     )
     click.echo(
-        f"The memory began with nothing, was told only whether each answer was right, and has "
+        f"The memory began with nothing, learned only whether each answer was right, and has "
         f"{sum(memory.right)}\nof {met} right ({learned.asked} different questions, "
         f"{learned.seconds:.1f} s with all answers). The best single way, of those that are\n"
         f'right for some kinds of questions only, has {sum(fixed.right)}: "{learned.best}".\n'

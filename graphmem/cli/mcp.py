@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from graphmem.cli.options import Options
+from graphmem.cli.options import Options, refuse_missing
 
 
 class Brief(logging.Formatter):
@@ -17,8 +17,8 @@ class Brief(logging.Formatter):
         """Return the line for a record."""
         error = record.exc_info[1] if record.exc_info else None
         record.exc_info = record.exc_text = None
-        said = super().format(record)
-        return said if error is None else f"{said} ({type(error).__name__}: {error})"
+        text = super().format(record)
+        return text if error is None else f"{text} ({type(error).__name__}: {error})"
 
 
 @click.command()
@@ -64,17 +64,12 @@ def mcp(
         from graphmem.integrations.mcp import Access, build
         from graphmem.integrations.mcp.serving import over_http, over_stdio
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.startswith("graphmem"):
-            raise
-        raise click.ClickException(
-            f"the server needs {error.name}, which is not installed; "
-            "in a clone of graphmem: pip install -e '.[mcp]'"
-        ) from error
+        refuse_missing(error, "the server", "mcp")
     from graphmem.memory import Memory
 
     log = logging.StreamHandler()
-    said = "graphmem mcp: %(message)s"
-    log.setFormatter(logging.Formatter(said) if options.debug else Brief(said))
+    form = "graphmem mcp: %(message)s"
+    log.setFormatter(logging.Formatter(form) if options.debug else Brief(form))
     logging.basicConfig(level=logging.WARNING, handlers=[log])
     settings = options.settings()
     server = build(

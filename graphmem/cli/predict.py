@@ -31,25 +31,21 @@ def predict(options: Options, task: str, strategies: tuple[str, ...], agent: str
     """
     prediction = options.memory().predict(task, strategies, agent)
 
-    def text() -> None:
-        for line in lines(prediction):
-            print_lines(line)
-
-    options.show(prediction, text)
+    options.show(prediction, lambda: _print(prediction))
 
 
-def lines(prediction: OutcomePrediction) -> list[str]:
-    """Return a predicted outcome in words."""
+def _print(prediction: OutcomePrediction) -> None:
     bounds = f"{percent(prediction.low)} to {percent(prediction.high)}, 95% credible"
-    tried = {0: "not tried", 1: "tried once"}.get(
-        prediction.trials, f"tried {prediction.trials} times"
-    )
-    basis = prediction.basis
-    first = f"expected {percent(prediction.probability)} ({bounds}), {tried} on this task"
-    return [first, *(f"  {cell(line)}" for line in basis.lines), f"  {described(basis.strengths)}"]
+    trials = prediction.trials
+    tried = {0: "not tried", 1: "tried once"}.get(trials, f"tried {trials:,} times")
+    expected = percent(prediction.probability)
+    print_lines(f"expected {expected} ({bounds}), {tried} on this task")
+    for line in prediction.basis.lines:
+        print_lines(f"  {cell(line)}")
+    print_lines(f"  {describe_strengths(prediction.basis.strengths)}")
 
 
-def described(strengths: PoolingStrengths) -> str:
+def describe_strengths(strengths: PoolingStrengths) -> str:
     """Return the strengths of pooling in words."""
     numbers = (
         f"strengths: task {strengths.task:g}, strategy {strengths.strategy:g}, "

@@ -2,42 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from graphmem.cli.options import Options, at_most
-from graphmem.cli.printing import cell, print_lines, print_table
-from graphmem.cli.similar import searchable
+from graphmem.cli.printing import cell, print_lines, print_rows
+from graphmem.cli.searching import open_for_search
 from graphmem.printable import percent
 
 if TYPE_CHECKING:
-    from graphmem.models.lessons import AntiPattern
     from graphmem.models.recall import Kind, Recall, RecallItem
-
-ITEM_COLUMNS = (
-    ("score", "right"),
-    ("strategy", "left"),
-    ("expected", "right"),
-    ("worked", "left"),
-    ("found by", "left"),
-)
-BESIDE_COLUMNS = (
-    ("score", "right"),
-    ("{kind}", "left"),
-    ("what speaks for it", "left"),
-    ("found by", "left"),
-)
-"""Titles of rules, heuristics and policies."""
-WARNING_COLUMNS = (
-    ("avoid", "left"),
-    ("it fails with", "left"),
-    ("failed", "right"),
-    ("expected here", "right"),
-    ("instead", "left"),
-)
-TEXT = 60
-"""Characters of a text in a table; --json has all."""
 
 
 @click.command()
@@ -83,7 +58,7 @@ def recall(
       graphmem --url ./airline.graph --json recall "change a seat" --limit 3 --agent ada
       graphmem --url ./airline.graph recall "change a seat" --kind rule --kind policy
     """
-    memory = searchable(options, for_text=True)
+    memory = open_for_search(options)
     recalled = memory.recall(text, limit, agent, max_hops, kinds=kinds or None)
     options.show(recalled, lambda: _print(recalled))
 
@@ -99,45 +74,31 @@ def _print(recalled: Recall) -> None:
         by_kind.setdefault(item.kind, []).append(item)
     for kind, items in by_kind.items():
         if kind == "strategy":
-            print_table(None, ITEM_COLUMNS, map(_item, items))
+            columns = "score strategy=text expected worked=said found_by"
+            print_rows(items, columns, expected=lambda row: percent(row.mean), found_by=_found_by)
         else:
-            columns = [(name.format(kind=kind), side) for name, side in BESIDE_COLUMNS]
-            print_table(None, columns, map(_beside, items))
+            columns = f"score {kind}=text what_speaks_for_it=said found_by"
+            print_rows(items, columns, found_by=lambda row: row.path[1])
     if recalled.warnings:
-        print_table(None, WARNING_COLUMNS, map(_warning, recalled.warnings))
+        print_rows(
+            recalled.warnings,
+            "avoid=strategy it_fails_with=error_class failed expected_here instead",
+            failed=lambda row: f"{row.occurrences} of {row.occurrences + row.successes}",
+            expected_here=lambda row: None if row.expected is None else percent(row.expected),
+            instead=lambda row: row.better_alternative and row.better_alternative.strategy,
+        )
+
+
+def _found_by(row: RecallItem) -> str:
+    return row.path[-3] if len(row.path) > 2 else "its text"
 
 
 def _nothing(recalled: Recall) -> str:
     near, floor = recalled.nearest, recalled.floor
     if near is None or floor is None or recalled.tasks:
-        return "nothing is known of such tasks; `graphmem tasks` lists what is known"
+        return "nothing is known of such tasks; `graphmem list tasks` lists what is known"
     return (
-        f"nothing known is like this: the nearest task is {cell(near.text, TEXT)!r} at "
+        f"nothing known is like this: the nearest task is {cell(near.text, 60)!r} at "
         f"{near.similarity:.2f}, under the floor {floor:.2f}; try other words, or see "
-        "`graphmem tasks`"
-    )
-
-
-def _item(row: RecallItem) -> tuple[Any, ...]:
-    return (
-        row.score,
-        cell(row.text, TEXT),
-        percent(row.mean),
-        row.said,
-        cell(row.path[-3] if len(row.path) > 2 else "its text", TEXT),
-    )
-
-
-def _beside(row: RecallItem) -> tuple[Any, ...]:
-    return (row.score, cell(row.text, TEXT), cell(row.said, TEXT), cell(row.path[1], TEXT))
-
-
-def _warning(row: AntiPattern) -> tuple[Any, ...]:
-    better = row.better_alternative
-    return (
-        cell(row.strategy, TEXT),
-        cell(row.error_class, TEXT),
-        f"{row.occurrences} of {row.occurrences + row.successes}",
-        "" if row.expected is None else percent(row.expected),
-        "" if better is None else cell(better.strategy, TEXT),
+        "`graphmem list tasks`"
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from graphmem.cli.options import Options
-from graphmem.cli.printing import cell, console, print_json, print_table
+from graphmem.cli.printing import cell, console, print_json, print_rows
 from graphmem.files import writing
 from graphmem.printable import counted, printable
 
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from graphmem.seeding import Refusal, SeedReport, Source
 
 _Text = TextIO | codecs.StreamWriter
-_REFUSED = (
-    *(("file", "left"), ("record", "right"), ("field", "left"), ("reason", "left")),
-    ("like it", "right"),
-)
 
 
 @click.command()
@@ -79,7 +75,7 @@ def seed(
 ) -> None:
     """Learn from LOGs: files, folders or patterns.
 
-    - is standard input. Files can be gzipped.
+    LOG can be - for standard input. Files can be gzipped.
 
     Known records are skipped, so you can run an interrupted seeding again.
 
@@ -149,12 +145,16 @@ def _print_report(report: SeedReport, refused: str | None) -> None:
         alike = Counter((item.field, item.reason) for item in report.refusals)
         firsts = {(item.field, item.reason): item for item in reversed(report.refusals)}
         shown = [(firsts[kind], number) for kind, number in islice(alike.items(), 20)]
-        rows = [
-            (item.file, item.record, item.field, item.reason, number - 1 or "")
-            for item, number in shown
-        ]
-        columns = _REFUSED if any(number > 1 for _, number in shown) else _REFUSED[:-1]
-        print_table("Refused records", columns, [row[: len(columns)] for row in rows])
+        click.echo("Refused records")
+        print_rows(
+            shown,
+            "file record field reason like_it",
+            file=lambda row: row[0].file,
+            record=lambda row: row[0].record,
+            field=lambda row: row[0].field,
+            reason=lambda row: row[0].reason,
+            like_it=lambda row: row[1] - 1 or None,
+        )
         more = report.refused - sum(number for _, number in shown)
         if more:
             click.echo(f"... and {more:,} more; --refused FILE lists all")

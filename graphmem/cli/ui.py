@@ -6,7 +6,7 @@ import webbrowser
 
 import click
 
-from graphmem.cli.options import Options
+from graphmem.cli.options import Options, refuse_missing
 
 
 @click.command()
@@ -36,17 +36,12 @@ def ui(options: Options, host: str, port: int, no_open: bool, write: bool, anyon
     try:
         from graphmem.view.serving import serve
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.startswith("graphmem"):
-            raise
-        raise click.ClickException(
-            f"the page needs {error.name}, which is not installed; "
-            "in a clone of graphmem: pip install -e '.[ui]'"
-        ) from error
+        refuse_missing(error, "the page", "ui")
 
-    def tell(address: str) -> None:
+    def announce(address: str) -> None:
         click.echo(f"the page is at {address}")
         click.echo("Ctrl-C ends it", err=True)
         if not no_open:
             webbrowser.open(address)
 
-    serve(options.memory(), host, port, tell, write=write, anyone=anyone)
+    serve(options.memory(), host, port, announce, write=write, anyone=anyone)

@@ -56,14 +56,16 @@ def test_seeding_from_packed_files_folders_patterns_and_standard_input(
     assert seed(url, "-", text=gzip.compress(lines(9)))["created"] == 1
     everything = seed(url, str(logs), "-", str(tmp_path / "c?.ndjson"), text=lines(10))
     assert (everything["files"], everything["created"], everything["skipped"]) == (5, 1, 7)
-    assert good("--url", url, "verify").code == 0
+    assert good("--url", url, "upkeep", "verify").code == 0
 
 
 def test_seeding_with_limit_agent_and_batch_size(url: str, log: Path) -> None:
     assert seed(url, str(log), "--limit", "5", "--batch-size", "2")["created"] == 5
     other = good("--url", url, "--namespace", "n", "--json", "seed", str(log), "--agent", "zoe")
     assert other.json["created"] == 12
-    [row] = good("--url", url, "--namespace", "n", "--json", "strategies", "--limit", "1").json
+    [row] = good(
+        "--url", url, "--namespace", "n", "--json", "list", "strategies", "--limit", "1"
+    ).json
     assert row["agents"] == ["zoe"]
 
 
@@ -105,7 +107,7 @@ def test_the_format_is_found_by_content(url: str, tmp_path: Path) -> None:
     (tmp_path / "three.json").write_bytes(lines(0))
     report = seed(url, str(tmp_path / "*.json"))
     assert (report["files"], report["created"], report["refused"]) == (3, 3, 0)
-    texts = {row["text"] for row in good("--url", url, "--json", "strategies").json}
+    texts = {row["text"] for row in good("--url", url, "--json", "list", "strategies").json}
     assert {"writes: cancel_reservation", "SELECT", "ask first"} <= texts
 
 
@@ -169,7 +171,7 @@ def test_bad_lines_are_reported_and_the_others_learned(url: str, tmp_path: Path)
     assert shown.code == 1
     assert f"{len(bad)} refused" in shown.out
     assert "colour" in shown.out
-    assert good("--url", url, "--json", "stats").json["episodes"] == 2
+    assert good("--url", url, "--json", "list").json["episodes"] == 2
 
 
 def test_refusals_that_are_alike_are_shown_once(url: str, tmp_path: Path) -> None:
@@ -217,7 +219,7 @@ def test_a_damaged_gzip_file_is_told(
     assert "gzip" in done.out + done.err
     assert str(file) in done.out + done.err
     if Path(url).exists():
-        assert good("--url", url, "verify").code == 0
+        assert good("--url", url, "upkeep", "verify").code == 0
 
 
 def test_truncated_json_keeps_the_runs_before_the_end(url: str, tmp_path: Path) -> None:
@@ -352,7 +354,7 @@ def _size(path: Path) -> int:
 
 def test_a_log_with_dates_keeps_them(url: str) -> None:
     assert seed(url, "-", text=lines(0, 5))["refused"] == 0
-    stats = good("--url", url, "--json", "stats").json
+    stats = good("--url", url, "--json", "list").json
     assert stats["first_at"] == "2026-01-01T00:00:00Z"
     assert stats["last_at"] == "2026-01-01T05:00:00Z"
 
@@ -367,4 +369,4 @@ def test_interrupting_a_seeding_says_so_and_keeps_what_was_learned(tmp_path: Pat
     assert process.returncode == 130
     assert b"stopped" in err
     assert b"Traceback" not in err
-    assert good("--url", url, "--json", "stats").json["episodes"] % 20 == 0
+    assert good("--url", url, "--json", "list").json["episodes"] % 20 == 0

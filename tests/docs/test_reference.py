@@ -23,7 +23,6 @@ from graphmem.errors import ValidationError
 from graphmem.models import MistakeCard, ModelSettings, Tags
 from graphmem.models.events import EventKind
 from graphmem.seeding import formats, jsonl
-from tests.docs.snippets import CONSOLE, blocks, commands
 from tests.faults.model_server import rules, serving
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -275,29 +274,6 @@ class TestCommandLine:
             if isinstance(command, click.Group):
                 yield from TestCommandLine.walk(command, (*path, name))
 
-    def heading(self, name: str) -> str:
-        return f"{'#' * len(name.split(' '))} {name}"
-
-    def test_every_command_has_a_section_with_an_example(self) -> None:
-        page = read("command-line.md")
-        for name, command in self.walk(cli):
-            text = section(page, self.heading(name))
-            examples = [
-                found.text
-                for block in blocks(text)
-                if block.language in CONSOLE
-                for found in commands(block.text)
-            ]
-            words = name.removeprefix("graphmem ")
-            assert any(
-                re.search(rf"graphmem\b.* {re.escape(words)}\b", example.replace("\\\n", " "))
-                for example in examples
-            ), f"no example of {name}"
-            assert f"<!-- generated: {name} -->" in text
-            assert command.help
-            for option in command.params:
-                assert not isinstance(option, click.Option) or option.help, f"{name} {option.name}"
-
     def test_no_option_is_made_up(self) -> None:
         known = {"-h", "--help"}
         for _, command in [("", cli), *self.walk(cli)]:
@@ -309,10 +285,6 @@ class TestCommandLine:
                 bare = re.sub(r"'[^']*'|\"[^\"]*\"|\|.*", "", line)
                 options = set(re.findall(r" (--[a-z][\w-]*)", bare))
                 assert options <= known, f"{page.name}: {line}"
-
-    def test_no_command_is_missing_in_the_code(self) -> None:
-        named = set(re.findall(r"^#+ (graphmem [\w -]+)$", read("command-line.md"), re.MULTILINE))
-        assert named == {name for name, _ in self.walk(cli)}
 
 
 class TestFormats:

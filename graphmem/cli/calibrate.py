@@ -21,13 +21,6 @@ _BASELINES = {
 
 @click.command()
 @click.option(
-    "--by",
-    type=click.Choice(["order", "time"]),
-    default="order",
-    show_default=True,
-    help="In the order of recording, or by time.",
-)
-@click.option(
     "--folds",
     type=click.IntRange(2, 1_000),
     metavar="K",

@@ -28,20 +28,6 @@ if TYPE_CHECKING:
     metavar="WAY",
     help="thompson, greedy, ucb or epsilon.",
 )
-@click.option(
-    "--epsilon",
-    type=float,
-    default=0.1,
-    show_default=True,
-    help="epsilon: how often it takes a random candidate.",
-)
-@click.option(
-    "--width",
-    type=float,
-    default=1.0,
-    show_default=True,
-    help="ucb: how many standard deviations it adds.",
-)
 @click.option("--seed", type=int, help="A whole number from 0, which repeats the choice.")
 @click.pass_obj
 def choose(options: Options, /, task: str, candidates: tuple[str, ...], **how: Any) -> None:

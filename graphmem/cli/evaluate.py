@@ -35,31 +35,6 @@ _REASONS = {
     metavar="TEXT",
     help="Take this strategy alone, or (several) choose among these alone.",
 )
-@click.option(
-    "--epsilon",
-    type=click.FloatRange(0, 1),
-    default=0.1,
-    show_default=True,
-    help="How often epsilon takes any candidate.",
-)
-@click.option(
-    "--width",
-    type=click.FloatRange(0),
-    default=1.0,
-    show_default=True,
-    help="How many standard deviations ucb adds.",
-)
-@click.option("--clip", type=click.FloatRange(1), help="Largest weight of an episode.")
-@click.option(
-    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the resamples."
-)
-@click.option(
-    "--resamples",
-    type=click.IntRange(100, 100_000),
-    default=1_000,
-    show_default=True,
-    help="Resamples for the intervals.",
-)
 @click.pass_obj
 def evaluate(options: Options, /, strategies: tuple[str, ...], **how: Any) -> None:
     """Estimate what another way to choose would have got.

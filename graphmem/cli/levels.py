@@ -32,29 +32,17 @@ TTL = click.option("--ttl", type=float, metavar="SECONDS", help="How long an ent
 
 
 def _with_tags(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command three options of tags; it gets them as ``tags``, a Tags or None."""
+    """Give a command two options of tags; it gets them as ``tags``, a Tags or None."""
 
     @functools.wraps(command)
-    def tagged(
-        *args: Any,
-        any_of: tuple[str, ...],
-        all_of: tuple[str, ...],
-        none_of: tuple[str, ...],
-        **named: Any,
-    ) -> None:
+    def tagged(*args: Any, any_of: tuple[str, ...], none_of: tuple[str, ...], **named: Any) -> None:
         from graphmem.models import Tags
 
-        given = any_of or all_of or none_of
-        tags = Tags(any_of=any_of, all_of=all_of, none_of=none_of) if given else None
+        tags = Tags(any_of=any_of, none_of=none_of) if any_of or none_of else None
         command(*args, tags=tags, **named)
 
-    for option in (
-        several("--none-of", metavar="TAG", help="None of these tags."),
-        several("--all-of", metavar="TAG", help="All of these tags."),
-        several("--tag", "any_of", metavar="TAG", help="At least one of these tags."),
-    ):
-        tagged = option(tagged)
-    return tagged
+    tagged = several("--none-of", metavar="TAG", help="None of these tags.")(tagged)
+    return several("--tag", "any_of", metavar="TAG", help="At least one of these tags.")(tagged)
 
 
 @click.group(cls=Group)
@@ -122,12 +110,8 @@ def put(
 @click.option("--parse", is_flag=True, help="CONTENT is JSON; default: a text.")
 @several("--tag", "tags", metavar="TAG", help="What it is found by.")
 @click.option("--key", help="What it is about; a level has one entry under a key.")
-@click.option("--metadata", type=JSON_OBJECT, metavar="JSON", help="Other data: an object.")
 @TTL
 @click.option("--at", type=MOMENT, help="When it happened: ISO 8601 with time zone [now].")
-@click.option(
-    "--relevance", type=float, default=1.0, show_default=True, help="How much it counts at first."
-)
 @as_agent
 @click.pass_obj
 def add(options: Options, /, name: str, content: str, parse: bool, **given: Any) -> None:
@@ -191,10 +175,7 @@ def close(options: Options, name: str, yes: bool, agent: str | None) -> None:
 @_with_tags
 @click.option("--key", metavar="PATTERN", help="Keys like this: * is any text, ? any character.")
 @click.option("--since", type=MOMENT, help="From this time on: ISO 8601 with time zone.")
-@click.option("--until", type=MOMENT, help="Before this time: ISO 8601 with time zone.")
 @click.option("--max-age", type=float, metavar="SECONDS", help="Not older than this.")
-@click.option("--min-relevance", type=float, default=0.0, help="Relevance now, at least.")
-@click.option("--include-expired", is_flag=True, help="Also what expired and is still there.")
 @click.option(
     "--limit", type=click.IntRange(1), help="Most entries to show [10; that of the lens]."
 )

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 STATE = click.argument("state", nargs=-1, required=True, metavar="STATE...")
 YES_OR_NO = click.Choice(["yes", "no"])
-ALPHA = click.option("--alpha", type=float, help="Learning rate in (0, 1]; default: the setting.")
-GAMMA = click.option("--gamma", type=float, help="Discount in [0, 1]; default: the setting.")
 SHOWN = 20
 """Candidates in one table; --json lists all."""
 
@@ -46,7 +44,6 @@ def policies() -> None:
     help="Prefer rarely tried actions, or sometimes take a random one.",
 )
 @click.option("--at", type=MOMENT, metavar="TIME", help="Values at this ISO 8601 time [now].")
-@click.option("--stored", is_flag=True, help="Rank by the stored values: without decay.")
 @click.pass_obj
 def best(
     options: Options,
@@ -54,7 +51,6 @@ def best(
     agent: str,
     explore: Literal["ucb", "epsilon"] | None,
     at: datetime | None,
-    stored: bool,
 ) -> None:
     """Show the action with the highest value in STATE.
 
@@ -64,7 +60,7 @@ def best(
     """
     place = states.parse(state)
     memory = options.memory()
-    policy = memory.policies.best(place, agent=agent, explore=explore, at=at, stored=stored)
+    policy = memory.policies.best(place, agent=agent, explore=explore, at=at)
     if options.as_json:
         print_json(policy)
     elif policy is not None:
@@ -98,8 +94,6 @@ def best(
 @click.option("--terminal", is_flag=True, default=None, help="There is no next state.")
 @click.option("--spec", type=JSON, metavar="JSON", help="Further identification of the action.")
 @click.option("--agent", default="default", show_default=True, help="Who learns.")
-@ALPHA
-@GAMMA
 @click.option("--success", type=YES_OR_NO, help="Count a trial that worked or did not.")
 @click.pass_obj
 def update(
@@ -153,10 +147,8 @@ def update(
 
 @policies.command()
 @click.option("--agent", help="Only this agent's episodes; default: all agents.")
-@ALPHA
-@GAMMA
 @click.pass_obj
-def learn(options: Options, agent: str | None, alpha: float | None, gamma: float | None) -> None:
+def learn(options: Options, agent: str | None) -> None:
     """Learn from the steps of recorded episodes, by TD(0).
 
     It takes each episode once, and only steps that have a state.
@@ -168,10 +160,7 @@ def learn(options: Options, agent: str | None, alpha: float | None, gamma: float
     memory = options.memory()
     with progress("learning", options) as advance:
         report = memory.policies.learn_episodes(
-            agent,
-            alpha=alpha,
-            gamma=gamma,
-            on_progress=None if advance is None else lambda done: advance(done, None),
+            agent, on_progress=None if advance is None else lambda done: advance(done, None)
         )
     options.show(
         report,
@@ -182,11 +171,9 @@ def learn(options: Options, agent: str | None, alpha: float | None, gamma: float
 
 @policies.command()
 @click.option("--agent", help="Only this agent; default: all agents, each separately.")
-@click.option("--min-events", type=int, help="Required trials; default: the setting.")
 @click.option("--threshold", type=float, help="Lower bound to pass; default: the setting.")
-@click.option("--z", type=float, help="Normal quantile of the bound; default: the setting.")
 @click.pass_obj
-def crystallize(options: Options, /, agent: str | None, **thresholds: Any) -> None:
+def crystallize(options: Options, agent: str | None, threshold: float | None) -> None:
     """Crystallize actions that worked often enough. It takes back those that no longer do.
 
     \b
@@ -194,7 +181,7 @@ def crystallize(options: Options, /, agent: str | None, **thresholds: Any) -> No
       graphmem --url ./ops.graph policies crystallize --threshold 0.5
     """
     memory = options.memory()
-    report = memory.policies.crystallize(agent, **thresholds)
+    report = memory.policies.crystallize(agent, threshold=threshold)
     options.show(report, lambda: _print_crystallized(memory, report))
 
 
@@ -249,13 +236,6 @@ def _print_candidates(
     "--only",
     type=click.Choice(["success", "failure"]),
     help="Count only successes or only failures; default: all.",
-)
-@click.option(
-    "--alpha",
-    type=float,
-    default=0.05,
-    show_default=True,
-    help="A cycle has a corrected p-value below this.",
 )
 @click.option(
     "--store", "keep", is_flag=True, help="Store the cycles; they then change policy values."
@@ -376,7 +356,6 @@ def expire(options: Options) -> None:
     help="Number of bins of equal width.",
 )
 @click.option("--subject", help="Only predictions about this.")
-@click.option("--agent", help="Only predictions of this agent.")
 @plotting.option("the reliability diagram")
 @click.pass_obj
 def reliability(options: Options, /, plot: str | None, **which: Any) -> None:

@@ -16,14 +16,6 @@ if TYPE_CHECKING:
     from graphmem.store.installing import Installed
 
 
-_TIMEOUT = click.option(
-    "--timeout",
-    type=click.FloatRange(0),
-    metavar="SECONDS",
-    help="Wait until the server has done it; 0: do not wait [180].",
-)
-
-
 @click.group(cls=Group)
 def procedures() -> None:
     """See and install the Cypher procedures."""
@@ -107,9 +99,8 @@ def _print_text(options: Options, name: str, wanted: tuple[str, ...]) -> None:
 
 @procedures.command()
 @click.option("--print", "print_", is_flag=True, help="Print the Cypher that does it; do nothing.")
-@_TIMEOUT
 @click.pass_obj
-def install(options: Options, print_: bool, timeout: float | None) -> None:
+def install(options: Options, print_: bool) -> None:
     """Install procedures into a Neo4j server, for Cypher users.
 
     The server needs APOC Extended, and the user the right to administer it. Each procedure becomes
@@ -131,16 +122,15 @@ def install(options: Options, print_: bool, timeout: float | None) -> None:
         return
     report = installing.install(
         options.memory(must_exist=False).store,
-        timeout=installing.TIMEOUT if timeout is None else timeout,
+        timeout=installing.TIMEOUT,
         progress=_progress("can be called"),
     )
     _print_report(options, report)
 
 
 @procedures.command()
-@_TIMEOUT
 @click.pass_obj
-def uninstall(options: Options, timeout: float | None) -> None:
+def uninstall(options: Options) -> None:
     """Drop the procedures that graphmem installed on a server.
 
     \b
@@ -151,7 +141,7 @@ def uninstall(options: Options, timeout: float | None) -> None:
 
     report = installing.uninstall(
         options.memory(must_exist=False).store,
-        timeout=installing.TIMEOUT if timeout is None else timeout,
+        timeout=installing.TIMEOUT,
         progress=_progress("are gone"),
     )
     _print_report(options, report)

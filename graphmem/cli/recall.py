@@ -20,15 +20,6 @@ if TYPE_CHECKING:
 @at_most(5)
 @click.option("--agent", help="Use only outcomes that this agent may read.")
 @click.option(
-    "--max-hops",
-    type=int,
-    default=2,
-    show_default=True,
-    metavar="NUMBER",
-    help="0: only strategies whose own text matches; 1: also strategies tried on similar tasks; "
-    "2 to 4: also their neighbours, where these are few.",
-)
-@click.option(
     "--kind",
     "kinds",
     multiple=True,
@@ -41,7 +32,6 @@ def recall(
     text: str,
     limit: int,
     agent: str | None,
-    max_hops: int,
     kinds: tuple[Kind, ...],
 ) -> None:
     """Show strategies that worked on tasks like TEXT.
@@ -59,7 +49,7 @@ def recall(
       graphmem --url ./airline.graph recall "change a seat" --kind rule --kind policy
     """
     memory = open_for_search(options)
-    recalled = memory.recall(text, limit, agent, max_hops, kinds=kinds or None)
+    recalled = memory.recall(text, limit, agent, kinds=kinds or None)
     options.show(recalled, lambda: _print(recalled))
 
 

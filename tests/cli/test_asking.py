@@ -230,12 +230,9 @@ class TestEvaluate:
 
     def test_options_are_those_of_the_method(self, logged: str) -> None:
         options = ("--explore", "epsilon", "--strategy", "ask", "--strategy", "wait")
-        chances = ("--epsilon", "0.5", "--clip", "2", "--seed", "3", "--resamples", "200")
-        found = good("--url", logged, "--json", "evaluate", *options, *chances).json
+        found = good("--url", logged, "--json", "evaluate", *options).json
         with Memory.open(logged) as memory:
-            expected = memory.evaluate(
-                "epsilon", ["ask", "wait"], epsilon=0.5, clip=2.0, seed=3, resamples=200
-            )
+            expected = memory.evaluate("epsilon", ["ask", "wait"])
         assert found == expected.model_dump(mode="json")
 
 
@@ -247,15 +244,11 @@ class TestEvaluate:
         (("choose", "refund", " "), "candidates"),
         (("choose", "refund", "ask", "--explore", "luck"), "explore"),
         (("choose", "refund", "--seed", "-1"), "seed"),
-        (("choose", "refund", "--epsilon", "2"), "epsilon"),
-        (("choose", "refund", "--width", "-1"), "width"),
         (("recall", ""), "text"),
-        (("recall", "x", "--max-hops", "9"), "max_hops"),
         (("recall", "x", "--limit", "101"), "limit"),
         (("recall", "x", "--kind", "rules"), "strategy, rule, heuristic, policy"),
         (("predict", "refund"), "STRATEGY"),
         (("predict", "refund", " "), "strategy"),
-        (("calibrate", "--by", "date"), "--by"),
         (("calibrate", "--folds", "1"), "--folds"),
         (("calibrate", "--plot", "picture.gif"), ".png or .svg"),
         (("evaluate",), "say what to compare with: --explore greedy, or --strategy TEXT"),

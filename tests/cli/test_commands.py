@@ -29,8 +29,7 @@ def test_init_creates_a_memory_once(url: str) -> None:
 
 def test_learn_and_learn_again(url: str) -> None:
     command = ("learn", "refund a flight", "ask first", "refund", "--success", "--agent", "anna",
-               "--started-at", "2026-05-01T10:00:00Z", "--source-key", "run/1",
-               "--mistake-card", '{"type": "promise"}')  # fmt: skip
+               "--started-at", "2026-05-01T10:00:00Z", "--source-key", "run/1")  # fmt: skip
     assert "learned episode" in good("--url", url, *command).out
     assert "known already" in good("--url", url, *command).out
     again = good("--url", url, "--json", *command).json

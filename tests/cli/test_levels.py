@@ -40,7 +40,7 @@ def test_an_entry_goes_from_level_to_level_and_is_found(url: str) -> None:
         None,
     )
     assert "task:deploy:shared" in good("--url", url, "explain", found["id"][:8]).out
-    near = good(*recall, "late", "--limit", "1", "--all-of", "kind:fact", "--key", "order/*").json
+    near = good(*recall, "late", "--limit", "1", "--tag", "kind:fact", "--key", "order/*").json
     assert near[0]["similarity"] is not None
     nothing = ("levels", "recall", "--since", "2100-01-01T00:00:00Z")
     assert "no entries fit" in good("--url", url, *nothing).out

@@ -311,7 +311,7 @@ class TestCalls:
         assert "custom.graphmem.td_update" in again.out
         assert "unchanged" in again.out
         assert again.err.endswith(f"{count} of {count} procedures can be called\n")
-        dropped = ask("--json", "procedures", "uninstall", "--timeout", "170")
+        dropped = ask("--json", "procedures", "uninstall")
         assert [item["done"] for item in dropped.json] == ["dropped"] * count
         assert dropped.err.endswith(f"{count} of {count} procedures are gone\n")
         assert ask("procedures", "uninstall").out == "none were installed\n"

@@ -12,7 +12,6 @@ from graphmem.cli.printing import cell, print_json, print_lines, print_rows
 from graphmem.kinds import ITEM_KINDS
 
 if TYPE_CHECKING:
-    from graphmem.memory import Memory
     from graphmem.models.looking import Item, StepRow
 
 MORE = {
@@ -61,36 +60,34 @@ def explain(
       graphmem --url ./airline.graph explain refund --kind anti-pattern --agent ada
       graphmem --url neo4j://localhost:7687 explain refund --cypher
     """
+    from graphmem.errors import NotFoundError
+
     memory = options.memory()
     of_beliefs = {"--kind": kind, "--agent": agent, "--task": task, "--cypher": cypher}
-    found = _by_id(memory, item)
+    found, missing = None, None
+    if _ID.fullmatch(item):
+        try:
+            found = memory.show(item)
+        except NotFoundError as error:  # it can be a text
+            missing = error
     if found is not None and found.kind not in ITEM_KINDS:
         for name, value in of_beliefs.items():
             if value:
                 raise click.UsageError(f"{name} is not for a {found.kind}, which has no verdict")
         options.show(found, lambda: _print_item(found))
         return
-    explanation = memory.explain(
-        item if found is None else found.id, kind=kind, agent=agent, task=task
-    )
+    try:
+        explanation = memory.explain(
+            item if found is None else found.id, kind=kind, agent=agent, task=task
+        )
+    except NotFoundError as error:
+        raise missing or error from None
     if cypher and options.as_json:
         print_json({"cypher": explanation.cypher})
     elif cypher:
         click.echo(f"{explanation.cypher};")
     else:
         options.show(explanation, lambda: print_lines(str(explanation)))
-
-
-def _by_id(memory: Memory, item: str) -> Item | None:
-    """Return what has this id, or the only id that begins so; None if nothing has."""
-    from graphmem.errors import NotFoundError
-
-    if not _ID.fullmatch(item):
-        return None
-    try:
-        return memory.show(item)
-    except NotFoundError:
-        return None  # it can be a text
 
 
 def _print_item(item: Item) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from graphmem.cli.asking import open_for_search
 from graphmem.cli.options import (
     JSON_OBJECT,
     MOMENT,
@@ -19,7 +20,6 @@ from graphmem.cli.options import (
     with_yes,
 )
 from graphmem.cli.printing import cell, print_facts, print_rows, span
-from graphmem.cli.searching import open_for_search
 from graphmem.printable import counted, listed
 
 if TYPE_CHECKING:

@@ -334,13 +334,15 @@ def list_(options: Options, /, kind: str | None, limit: int, **given: Any) -> No
     _check_options(kind, filters)
     memory = options.memory()
     if given["like"]:
-        from graphmem.cli.searching import embed_new_texts
+        from graphmem.cli.asking import embed_new_texts
 
         embed_new_texts(memory, options)
     if kind is None:
         counts = memory.stats()
         facts = {_NAMES.get(name, name): value for name, value in counts}
         options.show(counts, lambda: print_facts(facts))
+        if not counts.episodes and not options.as_json:
+            click.echo("nothing is learned yet: try `graphmem seed LOG` or `graphmem learn`")
         return
     shown = KINDS[kind]
     if "limit" in shown.options.split():

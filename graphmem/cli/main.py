@@ -24,7 +24,13 @@ _SECTIONS = {
     "Parts of a memory": ("lessons", "policies", "people", "levels", "events", "upkeep"),
     "Setting up": ("init", "doctor", "mcp", "hooks", "procedures"),
 }
-"""What the help lists, in order; each is in the module of its name in :mod:`graphmem.cli`."""
+"""What the help lists, in order."""
+_MODULES = {
+    **dict.fromkeys(("choose", "context", "recall", "predict"), "asking"),
+    **dict.fromkeys(("calibrate", "evaluate"), "measuring"),
+    **dict.fromkeys(("ui", "mcp"), "serving"),
+}
+"""The modules of commands that share one; the others are in the module of their name."""
 _COMMANDS = tuple(name for names in _SECTIONS.values() for name in names)
 _HOOK = ["hooks", "run", "claude-code"]
 """A failure here must not stop the session of an agent: an exit code of 2 refuses its prompt."""
@@ -66,7 +72,7 @@ def _add_general(command: click.Command) -> None:
 
 @cache
 def _load(name: str) -> click.Command:
-    module = import_module(f"graphmem.cli.{name}")
+    module = import_module(f"graphmem.cli.{_MODULES.get(name, name)}")
     command: click.Command = vars(module).get(name) or vars(module)[f"{name}_"]
     _add_general(command)
     return command

@@ -254,7 +254,7 @@ def test_the_query_can_be_run_as_it_is_printed(taught: str, tmp_path: Path) -> N
         ("x" * 10_001, "at most 10,000 characters"),
         ("ask firsts", "the nearest strategies are 'ask first'"),
         ("nothing like it", "`graphmem list KIND`"),
-        ("0" * 32, "no strategy, heuristic, anti-pattern, rule or policy '000"),
+        ("0" * 32, "has an id '000"),
         ("a\udcff", "lone surrogate"),
     ],
 )

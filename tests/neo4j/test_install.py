@@ -463,7 +463,7 @@ def test_a_server_that_cannot_says_what_is_missing(kind: type[Neo4jServer], reme
             done = run("--url", server.uri, "procedures", command, **access)
             assert (done.code, done.out) == (1, "")
             assert remedy in done.err
-            assert "`graphmem procedures show NAME` prints the Cypher" in done.err
+            assert "`graphmem procedures list NAME` prints the Cypher" in done.err
             assert len(done.err.splitlines()) == 1
 
 

@@ -25,7 +25,7 @@ def test_settings_says_where_each_value_comes_from(url: str) -> None:
     found = {row["setting"]: (row["value"], row["from"]) for row in rows}
     assert found["GRAPHMEM_Z"] == (1.64, "environment")
     assert found["GRAPHMEM_URL"] == (url, "--url")
-    assert found["GRAPHMEM_WAIT"] == (5.0, "default")
+    assert found["GRAPHMEM_WAIT"] == (None, "default")
     assert "hush" not in json.dumps(rows)
     assert "hush" not in good("doctor", "settings", **HUSH).out
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
@@ -70,9 +71,10 @@ def best(
         cells = {**states.CELLS, "last_update": lambda _: last and f"{last:%Y-%m-%d}"}
         print_rows([policy], columns, **cells)
     elif observed := len(memory.policies.values(place, agent=agent)):
+        words = " ".join(f"--state {shlex.quote(word)}" for word in state)
         click.echo(
             f"no action has a value in this state (agent {cell(agent)}); {observed} known without "
-            "one, see `graphmem list policies --state STATE`"
+            f"one: graphmem list policies {words}"
         )
     else:
         click.echo(f"nothing is known of this state (agent {cell(agent)})")

@@ -1,5 +1,5 @@
 // Shared parameters, formulas and columns of procedures. The loader replaces a call such as
-// wilson_lower(k, n, $z) in another file by the formula's expression; `graphmem procedures show
+// wilson_lower(k, n, $z) in another file by the formula's expression; `graphmem procedures list
 // NAME` prints the result.
 
 // shared: ns string, now integer, id string, ids list, rows list, first string, beyond string

@@ -109,29 +109,30 @@ class _Parts(Preprocessor):
 
 def part(name: str) -> str:
     """Return a generated part as Markdown."""
-    words = name.split(" ")
-    return command(words[1:]) if words[0] == "graphmem" else PARTS[name]()
+    return PARTS[name]()
 
 
-def command(path: list[str]) -> str:
-    """Return how a command is called, its options, and the commands in it."""
-    found: click.Command = cli
-    context = click.Context(cli, info_name="graphmem", terminal_width=200)
-    for name in path:
-        found = typing.cast(click.Group, found).commands[name]
-        context = click.Context(found, context, info_name=name)
-    usage = " ".join([context.command_path, *found.collect_usage_pieces(context)])
-    lines = ["```text", usage, "```"]
-    options = [option for option in found.params if isinstance(option, click.Option)]
-    if rows := [row for option in options if (row := option.get_help_record(context))]:
-        lines += ["", "| option | what |", "|---|---|"]
-        lines += [f"| `{names}` | {_cell(what)} |" for names, what in rows]
-    if isinstance(found, click.Group) and path:
-        lines += ["", "| command | what |", "|---|---|"]
-        for name, inner in found.commands.items():
-            anchor = "-".join([*context.command_path.split(" "), name])
-            lines.append(f"| [`{name}`](#{anchor}) | {_cell(inner.get_short_help_str(200))} |")
-    return "\n".join(lines)
+def commands() -> str:
+    """Return all commands: usage, help and options of each, and examples."""
+    return "\n".join(_commands(cli, click.Context(cli, info_name="graphmem", terminal_width=200)))
+
+
+def _commands(group: click.Group, above: click.Context) -> Iterator[str]:
+    for name, command in group.commands.items():
+        context = click.Context(command, above, info_name=name)
+        yield f"{'#' * len(context.command_path.split())} {context.command_path}\n"
+        text, _, examples = inspect.cleandoc(command.help or "").partition("\n\b\nExample")
+        usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
+        yield f"```text\n{usage}\n```\n\n{_marked(text)}\n"
+        options = [option for option in command.params if isinstance(option, click.Option)]
+        if rows := [row for option in options if (row := option.get_help_record(context))]:
+            yield "| option | what |\n|---|---|"
+            yield from (f"| `{names}` | {_cell(what)} |" for names, what in rows)
+            yield ""
+        if examples:
+            yield f"```sh\n{inspect.cleandoc(examples.partition(chr(10))[2])}\n```\n"
+        if isinstance(command, click.Group):
+            yield from _commands(command, context)
 
 
 def settings() -> str:
@@ -226,6 +227,7 @@ def log_formats() -> str:
 
 
 PARTS: dict[str, Callable[[], str]] = {
+    "commands": commands,
     "formats": log_formats,
     "settings": settings,
     "extras": extras,

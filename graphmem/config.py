@@ -1,7 +1,7 @@
 """Settings: every constant that a user can change, and its source.
 
 The environment sets each field as ``GRAPHMEM_<NAME>``; a file of settings comes after it.
-``graphmem config`` shows the values in force and their sources.
+``graphmem doctor settings`` shows the values in force and their sources.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class Settings(BaseSettings):
         min_length=1,
         description="what turns texts into vectors: minilm, hashing, "
         "sentence-transformers:<name or path> or what a package offers; "
-        "`graphmem embedders` lists them; a memory keeps the one it was built with",
+        "`graphmem doctor embedders` lists them; a memory keeps the one it was built with",
     )
 
     relevance_floor: float | None = Field(
@@ -187,7 +187,10 @@ class Settings(BaseSettings):
         except pydantic.ValidationError as error:
             first = error.errors(include_url=False)[0]
             name = ".".join(str(part) for part in first["loc"])
-            where, remedy = f"GRAPHMEM_{name.upper()}", "`graphmem config` shows all settings"
+            where, remedy = (
+                f"GRAPHMEM_{name.upper()}",
+                "`graphmem doctor settings` shows all settings",
+            )
             if name in given:
                 where = name
             elif not from_environment(name):

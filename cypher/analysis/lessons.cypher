@@ -1,6 +1,6 @@
 // Analysis queries on lessons: what gets worse, what costs most, what has no remedy, and where
 // agents disagree. Run one with `graphmem query NAME`, or paste the output of `graphmem procedures
-// show analysis.NAME` into Neo4j Browser. Merged strategies count as one.
+// list analysis.NAME` into Neo4j Browser. Merged strategies count as one.
 
 // name: analysis.getting_worse
 // install: getting_worse

@@ -1,5 +1,5 @@
 // Analysis queries on levels: what they hold, what flows between them, and what comes of it. Run one with
-// `graphmem query NAME`, or paste the output of `graphmem procedures show analysis.NAME` into Neo4j Browser. Times
+// `graphmem query NAME`, or paste the output of `graphmem procedures list analysis.NAME` into Neo4j Browser. Times
 // are milliseconds.
 
 // name: analysis.level_contents

@@ -1,5 +1,5 @@
 // Analysis queries on policies: what agents do in which state, and how certain that is. Run one
-// with `graphmem query NAME`, or paste the output of `graphmem procedures show analysis.NAME` into
+// with `graphmem query NAME`, or paste the output of `graphmem procedures list analysis.NAME` into
 // Neo4j Browser. A state is shown as the JSON of its features, or as its fingerprint if its
 // features are unknown.
 

@@ -1,5 +1,5 @@
 // Analysis queries on strategies. Run one with `graphmem query NAME`, or paste the output of
-// `graphmem procedures show analysis.NAME` into Neo4j Browser.
+// `graphmem procedures list analysis.NAME` into Neo4j Browser.
 
 // name: analysis.what_works
 // install: what_works

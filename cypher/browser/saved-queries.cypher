@@ -108,13 +108,13 @@ RETURN p, q;
 // What more shows
 
 // Predictions, and what they are about
-//   needs predictions: `graphmem predictions expect`
+//   needs predictions: `graphmem policies expect`
 MATCH p = (x:Prediction)-[:ABOUT_ITEM]->() WHERE x.ns = $ns
 WITH p, x ORDER BY x.created_at DESC LIMIT 40
 RETURN p;
 
 // The stored cycles
-//   needs episodes with times: `graphmem cycles`
+//   needs episodes with times: `graphmem policies cycles`
 MATCH p = ()-[:HAS_CYCLE]->(c:Cycle) WHERE c.ns = $ns
 RETURN p LIMIT 40;
 
@@ -158,7 +158,7 @@ OPTIONAL MATCH r = (k)<-[:STATES]-(:Statement)<-[:STATED]-(:User)
 RETURN p, q, r LIMIT 60;
 
 // The learning scopes of agents
-//   needs `graphmem scopes set`
+//   needs `graphmem people scope`
 MATCH (s:LearningScope) WHERE s.ns = $ns
 RETURN s;
 

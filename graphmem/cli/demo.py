@@ -31,8 +31,6 @@ def demo(options: Options, /, questions: int, plot: str | None) -> None:
     """
     from graphmem.cli.demonstration import run
 
-    if plot is not None:
-        plotting.check(plot)
     if options.url is None:
         options.url = "memory:"
     run(options, questions, plot)

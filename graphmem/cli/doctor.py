@@ -1,56 +1,148 @@
-"""The command doctor."""
+"""The command doctor: what is installed and set, and whether a memory is in order."""
 
 from __future__ import annotations
 
+import re
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from graphmem import __version__
 from graphmem.cli.options import Options
-from graphmem.cli.printing import cell, print_json, print_table
+from graphmem.cli.printing import cell, print_json, print_rows, print_table
+from graphmem.printable import counted
 
 if TYPE_CHECKING:
+    from graphmem.config import Settings
+    from graphmem.memory import Memory
     from graphmem.models import LossReport
+
+_CREATED = re.compile(r"(\w+) IF NOT EXISTS")
+"""Matches a statement that creates a constraint or an index, and its name."""
+
+
+class Check(NamedTuple):
+    """One check: its result, and a remedy if it failed."""
+
+    check: str
+    ok: bool
+    found: str
+    remedy: str = ""
 
 
 @click.command()
+@click.argument(
+    "what",
+    type=click.Choice(["settings", "formats", "embedders", "schema"]),
+    required=False,
+    metavar="[WHAT]",
+)
 @click.option(
     "--accept-loss",
     is_flag=True,
     help="If files are missing, damaged or older: go on with what is there.",
 )
 @click.pass_obj
-def doctor(options: Options, accept_loss: bool) -> None:
-    """Check engine, files, schema and indexes; say what to repair.
+def doctor(options: Options, what: str | None, accept_loss: bool) -> None:
+    """Check versions, engine, files, schema and indexes; say what to repair.
+
+    WHAT is settings (each value, and where it came from), formats (of logs that seed reads),
+    embedders (which there are, and which is in force), or schema (of a line of a jsonl log).
 
     \b
     Examples:
       graphmem --url ./airline.graph doctor
+      graphmem doctor settings
       graphmem --url ./airline.graph doctor --accept-loss
     """
-    from graphmem.cli.diagnosis import examine
-
-    if accept_loss:
+    if what is not None:
+        if accept_loss:
+            raise click.UsageError(f"--accept-loss does not go with {what}")
+        _SHOWN[what](options)
+    elif accept_loss:
         loss = options.memory().upkeep.accept_loss()
-        options.show(loss, lambda: _tell(loss))
-        return
-
-    findings = examine(options)
-    if options.as_json:
-        print_json(findings)
+        options.show(loss, lambda: _print_loss(loss))
     else:
-        print_table(
-            None,
-            [("check", "left"), ("", "left"), ("found", "left"), ("remedy", "left")],
-            [(f.check, "ok" if f.ok else "WRONG", f.found, f.remedy) for f in findings],
-        )
-    options.note_snapshot()
-    if not all(finding.ok for finding in findings):
-        sys.exit(1)
+        checks = [*_check_installation(), *_check_memory(options)]
+        if options.as_json:
+            print_json([check._asdict() for check in checks])
+        else:
+            status = {True: "ok", False: "WRONG"}
+            rows = [(one.check, status[one.ok], one.found, one.remedy) for one in checks]
+            print_table(("check", "", "found", "remedy"), rows)
+        options.note_snapshot()
+        if not all(check.ok for check in checks):
+            sys.exit(1)
 
 
-def _tell(loss: LossReport) -> None:
+# The checks
+
+
+def _check_installation() -> Iterator[Check]:
+    from importlib.metadata import version
+    from platform import python_version
+
+    from graphmem.store.queries import catalog
+
+    versions = " ".join(f"{name} {version(name)}" for name in ("kglite", "neo4j", "pydantic"))
+    yield Check("graphmem", True, f"{__version__} on Python {python_version()}; {versions}")
+    yield Check("procedures", True, f"{len(list(catalog()))} in {catalog().folder}")
+
+
+def _check_memory(options: Options) -> Iterator[Check]:
+    from graphmem.errors import GraphMemError
+
+    try:
+        memory = options.memory(must_exist=False)
+        if memory.store.exists():
+            yield from _check_store(memory)
+        else:
+            remedy = "graphmem init, or graphmem seed LOG"
+            yield Check("memory", False, f"nothing at {memory.store.url}", remedy)
+    except GraphMemError as error:
+        remedy = error.remedy or ("try again" if error.retryable else "see the message")
+        yield Check("memory", False, str(error), remedy)
+
+
+def _check_store(memory: Memory) -> list[Check]:
+    from graphmem.store import SCHEMA_VERSION
+    from graphmem.store.queries import schema_of
+
+    store = memory.store
+    engine = store.capabilities
+    version = memory.query("schema.version")
+    stored = version[0]["version"] if version else 0
+    created = (_CREATED.search(query.text) for query in schema_of(engine.engine))
+    expected = {match[1] for match in created if match}
+    present = {row["name"] for row in memory.query("schema.indexes") if row["state"] == "ONLINE"}
+    missing = sorted(expected - present)
+    online = f"{len(expected) - len(missing)} of {len(expected)} online"
+    spaces = ", ".join(
+        f"{row['namespace']} ({counted(row['episodes'], 'episode')})"
+        for row in memory.query("maintenance.namespaces")
+    )
+    current = stored == SCHEMA_VERSION
+    return [
+        Check("engine", True, f"{engine.engine} {engine.version} at {store.url}"),
+        Check(
+            "schema",
+            current,
+            f"version {stored}, this graphmem writes {SCHEMA_VERSION}",
+            "" if current else "graphmem init",
+        ),
+        Check(
+            "indexes",
+            not missing,
+            f"{online}; missing: {', '.join(missing)}" if missing else online,
+            "graphmem init" if missing else "",
+        ),
+        Check("namespaces", True, spaces or "none yet"),
+    ]
+
+
+def _print_loss(loss: LossReport) -> None:
     if not loss.problems:
         click.echo("nothing is missing")
         return
@@ -58,4 +150,102 @@ def _tell(loss: LossReport) -> None:
         click.echo(f"accepted: {cell(problem)}")
     for path in loss.kept:
         click.echo(f"kept: {cell(path)}, until you remove it")
-    click.echo("next: graphmem upkeep rebuild, then graphmem verify")
+    click.echo("next: graphmem upkeep rebuild, then graphmem upkeep verify")
+
+
+# What else it shows
+
+
+def _show_settings(options: Options) -> None:
+    rows = list(_settings(options, options.settings()))
+    texts = [{**row, "value": cell(row["value"]) and str(row["value"])} for row in rows]
+    names = ("setting", "value", "from", "what")
+    options.show(rows, lambda: print_table(names, ([row[name] for name in names] for row in texts)))
+
+
+def _settings(options: Options, settings: Settings) -> Iterator[dict[str, Any]]:
+    from graphmem.config import SECRETS, URLS, default_folder, from_environment, settings_file
+    from graphmem.printable import without_password
+
+    kept = _settings_of_memory(options, settings)
+    for name, field in type(settings).model_fields.items():
+        value = getattr(settings, name)
+        if name in SECRETS and value is not None:
+            value = "********"
+        if name in URLS and value is not None:
+            value = without_password(value)
+        if name == "url" and value is None:
+            value = str(default_folder())
+        if getattr(options, name, None) is not None:
+            source = f"--{name}"
+        elif name in settings.model_fields_set:
+            source = "environment" if from_environment(name) else str(settings_file())
+            if kept.get(name) not in (None, value):
+                source += f"; the memory keeps {kept[name]}"
+        elif kept.get(name) is not None:
+            value, source = kept[name], "the memory"
+        else:
+            source = "default"
+        yield {
+            "setting": f"GRAPHMEM_{name.upper()}",
+            "value": value,
+            "from": source,
+            "what": field.description,
+        }
+
+
+def _settings_of_memory(options: Options, settings: Settings) -> dict[str, Any]:
+    """Return the settings that the memory in a folder keeps; none if it cannot be read."""
+    from graphmem.errors import GraphMemError
+    from graphmem.ids import node_id
+    from graphmem.store import SERVER_SCHEMES
+
+    if (settings.url or "").partition(":")[0].lower() in SERVER_SCHEMES:
+        return {}
+    try:
+        memory = options.memory()
+        rows = memory.query("schema.namespace", id=node_id(memory.namespace, "Namespace"))
+    except GraphMemError:
+        return {}  # other commands say what is wrong with it
+    return rows[0] if rows else {}
+
+
+def _show_formats(options: Options) -> None:
+    from graphmem.seeding import formats
+
+    known = formats().values()
+    rows = [{"name": item.name, "doc": item.doc} for item in known]
+    options.show(rows, lambda: print_rows(list(known), "format=name what=doc"))
+
+
+def _show_embedders(options: Options) -> None:
+    from graphmem.search.embedding import embedders
+
+    memory = options.memory(must_exist=False)
+    built = memory.upkeep.embedded_with() if memory.store.exists() else None
+    rows = [
+        row.model_copy(update={"of_memory": row.name == built})
+        for row in embedders(options.settings().embedder)
+    ]
+    options.show_rows(
+        rows,
+        "embedder=name dimensions what in_force of_the_memory to_use_it",
+        "",
+        in_force=lambda row: "yes" if row.in_force else "",
+        of_the_memory=lambda row: "yes" if row.of_memory else "",
+        to_use_it=lambda row: row.missing or "ready",
+    )
+
+
+def _show_schema(_: Options) -> None:
+    from graphmem.seeding import jsonl
+
+    print_json(jsonl.schema())
+
+
+_SHOWN: dict[str, Callable[[Options], None]] = {
+    "settings": _show_settings,
+    "formats": _show_formats,
+    "embedders": _show_embedders,
+    "schema": _show_schema,
+}

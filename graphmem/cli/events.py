@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from graphmem.cli.options import Group, Options, at_most
-from graphmem.cli.policies import described, named
+from graphmem.cli.options import Group, Options, at_most, several
 from graphmem.cli.printing import cell
+from graphmem.cli.states import describe_action, describe_state
 
 if TYPE_CHECKING:
     from graphmem.memory import Memory
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 SECONDS = 0.5
 """Time between two looks for new events."""
 PAGE = 1_000
-MAX_LIMIT = 10_000
 _WORDS = {
     "set": "value",
     "signal": "signal",
@@ -41,7 +40,7 @@ def events() -> None:
 
 
 @events.command()
-@at_most(20, MAX_LIMIT)
+@at_most(20)
 @click.option("--agent", help="Only this agent's stream.")
 @click.option("--follow", is_flag=True, help="Print new events as they come, until Ctrl-C.")
 @click.pass_obj
@@ -67,7 +66,7 @@ def tail(options: Options, limit: int, agent: str | None, follow: bool) -> None:
     shown = {event.id for event in events}
     try:
         while True:
-            new, places = _new(memory, places)
+            new, places = _read_new(memory, places)
             lines.print(
                 event
                 for event in new
@@ -79,7 +78,7 @@ def tail(options: Options, limit: int, agent: str | None, follow: bool) -> None:
         return
 
 
-def _new(memory: Memory, places: dict[str, int]) -> tuple[list[Event], dict[str, int]]:
+def _read_new(memory: Memory, places: dict[str, int]) -> tuple[list[Event], dict[str, int]]:
     """Return a page of events after some places, and the places after it."""
     ends = memory.events.positions()
     # A stream that was erased and begun again counts from 1.
@@ -93,14 +92,21 @@ def _new(memory: Memory, places: dict[str, int]) -> tuple[list[Event], dict[str,
 
 @events.command()
 @click.option("--group", required=True, help="Each event goes to one consumer of a group.")
-@click.option("--consumer", required=True, help="A name that is this consumer's own.")
-@at_most(100, MAX_LIMIT)
+@click.option(
+    "--consumer", default="one", show_default=True, help="A name that is this consumer's own."
+)
+@at_most(100)
 @click.option("--no-ack", is_flag=True, help="Leave the events pending with this consumer.")
 @click.option(
     "--reclaim",
     type=click.FloatRange(0),
     metavar="SECONDS",
     help="First take over events that have been pending in the group for so long.",
+)
+@click.option("--follow", is_flag=True, help="Go on as events come, until Ctrl-C.")
+@several("--kind", "kinds", metavar="KIND", help="With --follow: only these.")
+@click.option(
+    "--agent", metavar="PATTERN", help="With --follow: only such agents and levels; * is any text."
 )
 @click.pass_obj
 def consume(
@@ -110,59 +116,54 @@ def consume(
     limit: int,
     no_ack: bool,
     reclaim: float | None,
+    follow: bool,
+    kinds: tuple[str, ...],
+    agent: str | None,
 ) -> None:
     """Print the next events of a group, and acknowledge them. Each is a line of JSON.
 
-    It acknowledges them together, after all were written. If that fails, all stay pending until a
-    consumer of the group takes them over with --reclaim.
+    It acknowledges them together, after all were written, with --follow each by itself. What was
+    not acknowledged stays pending until a consumer of the group takes it over; nothing is lost.
 
     \b
-    Example:
-      graphmem --url ./ops.graph events consume --group audit --consumer one
+    Examples:
+      graphmem --url ./ops.graph events consume --group audit
+      graphmem --url ./ops.graph events consume --group audit --follow --agent "agent:ada:*"
     """
-    from graphmem.errors import ValidationError
-
-    reader = options.memory().events.consume(group, consumer, limit=limit)
-    taken = [] if reclaim is None else reader.reclaim(idle=reclaim)
-    taken += reader
-    for event in taken:
-        sys.stdout.write(event.model_dump_json() + "\n")
-    sys.stdout.flush()
-    if taken and not no_ack:
-        try:
-            reader.ack(*taken)
-        except ValidationError as error:  # not a usage error: another consumer took them over
-            raise click.ClickException(str(error)) from error
+    if follow and (no_ack or reclaim is not None):
+        raise click.UsageError("--no-ack and --reclaim do not go with --follow")
+    if not follow and (kinds or agent is not None):
+        raise click.UsageError("--kind and --agent need --follow")
+    memory = options.memory()
+    if follow:
+        _follow(memory, group, consumer, kinds, agent)
+    else:
+        _consume(memory, group, consumer, limit, ack=not no_ack, reclaim=reclaim)
     options.note_snapshot()
 
 
-@events.command()
-@click.option("--group", required=True, help="Listeners of a group share the events.")
-@click.option("--consumer", default="listener", show_default=True, help="This listener's own name.")
-@click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only these; repeatable.")
-@click.option("--agent", metavar="PATTERN", help="Only such agents and levels; * is any letters.")
-@click.option("--no-follow", is_flag=True, help="End after the events that are there.")
-@click.pass_obj
-def listen(
-    options: Options,
-    group: str,
-    consumer: str,
-    kinds: tuple[str, ...],
-    agent: str | None,
-    no_follow: bool,
+def _consume(
+    memory: Memory, group: str, consumer: str, limit: int, *, ack: bool, reclaim: float | None
 ) -> None:
-    """Print the events of a group as they come, until Ctrl-C. Each is a line of JSON.
+    from graphmem.errors import ValidationError
 
-    It acknowledges each event after writing it. After a kill the last one may come again; nothing
-    is lost.
+    reader = memory.events.consume(group, consumer, limit=limit)
+    events = [] if reclaim is None else reader.reclaim(idle=reclaim)
+    events += reader
+    for event in events:
+        sys.stdout.write(event.model_dump_json() + "\n")
+    sys.stdout.flush()
+    if events and ack:
+        try:
+            reader.ack(*events)
+        except ValidationError as error:  # not a usage error: another consumer took them over
+            raise click.ClickException(str(error)) from error
 
-    \b
-    Example:
-      graphmem --url ./ops.graph events listen --group audit --kind entry --agent "agent:ada:*"
-    """
-    listening = options.memory().events.listen(
-        group, kinds or None, agent=agent, consumer=consumer, follow=not no_follow
-    )
+
+def _follow(
+    memory: Memory, group: str, consumer: str, kinds: tuple[str, ...], agent: str | None
+) -> None:
+    listening = memory.events.listen(group, kinds or None, agent=agent, consumer=consumer)
     try:
         for event in listening:
             sys.stdout.write(event.model_dump_json() + "\n")
@@ -186,10 +187,10 @@ class _Lines:
 
     def _line(self, event: Event) -> str:
         moment = event.recorded_at.strftime("%Y-%m-%d %H:%M:%S")
-        parts = (moment, cell(event.agent, 40), str(event.seq), event.kind, self._what(event))
+        parts = (moment, cell(event.agent, 40), str(event.seq), event.kind, self._describe(event))
         return "  ".join(part for part in parts if part)
 
-    def _what(self, event: Event) -> str:
+    def _describe(self, event: Event) -> str:
         if event.subject is None:
             return ""
         if event.kind == "episode":
@@ -197,7 +198,7 @@ class _Lines:
         text = self._name(event.subject)
         if event.other is not None:
             text += f" with {self._name(event.other)}"
-        details = _details(event)
+        details = _describe_change(event)
         return f"{text}: {details}" if details else text
 
     def _name(self, policy_id: str) -> str:
@@ -206,23 +207,19 @@ class _Lines:
         if policy_id not in self._names:
             try:
                 policy = self._memory.policies.by_id(policy_id)
-                self._names[policy_id] = cell(f"{named(policy)} in {described(policy)}", 120)
             except NotFoundError:  # erased meanwhile
                 return policy_id
+            name = f"{describe_action(policy)} in {describe_state(policy)}"
+            self._names[policy_id] = cell(name, 120)
         return self._names[policy_id]
 
 
-def _details(event: Event) -> str:
-    """Return the change of an event in words."""
-    if event.kind == "transition":
-        return _transition(event)
+def _describe_change(event: Event) -> str:
     if event.kind == "outcome":
-        return _worked(event)
-    word = _WORDS.get(event.kind, "")
-    return word if event.value is None else f"{word} {event.value:.6g}"
-
-
-def _transition(event: Event) -> str:
+        return _describe_outcome(event)
+    if event.kind != "transition":
+        word = _WORDS.get(event.kind, "")
+        return word if event.value is None else f"{word} {event.value:.6g}"
     facts = event.facts
     parts = [f"reward {facts['reward']:.6g}"]
     if facts["terminal"]:
@@ -232,9 +229,9 @@ def _transition(event: Event) -> str:
     if facts["next_max"] is not None:
         parts.append(f"best value there {facts['next_max']:.6g}")
     if event.success is not None:
-        parts.append(_worked(event))
+        parts.append(_describe_outcome(event))
     return ", ".join(parts)
 
 
-def _worked(event: Event) -> str:
+def _describe_outcome(event: Event) -> str:
     return "worked" if event.success else "did not work"

@@ -1,22 +1,34 @@
-"""The command explain."""
+"""The command explain: why something is believed, and what anything with an id holds."""
 
 from __future__ import annotations
 
-from datetime import timedelta
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING
 
 import click
 
-from graphmem.cli import plotting
 from graphmem.cli.options import Options
-from graphmem.cli.printing import print_json, print_lines
+from graphmem.cli.printing import cell, print_json, print_lines, print_rows
 from graphmem.kinds import ITEM_KINDS
 
 if TYPE_CHECKING:
-    from graphmem.models.explanations import Explanation
+    from graphmem.models.looking import Item, StepRow
 
-_BLUE, _GREY = "#3b6ea5", "#333333"
+MORE = {
+    "task": "list episodes --task {id}",
+    "prediction": "list predictions",
+    "cycle": "policies cycles {subject}",
+    "level": "levels recall --level {name}",
+    "lens": "levels recall --lens {name}",
+    "knowledge": "list knowledge",
+    "preference": "list preferences --user {user}",
+    "scope": "list scopes",
+    "mistake": "list mistakes",
+    "event": "explain {subject}",
+}
+"""The command that tells more of each kind; fields are in braces."""
+WIDTH = 17
+_ID = re.compile("[0-9a-f]{6,32}")
 
 
 @click.command()
@@ -27,7 +39,6 @@ _BLUE, _GREY = "#3b6ea5", "#333333"
 @click.option("--agent", help="Use only episodes that this agent may read.")
 @click.option("--task", help="Say also what is expected of the strategy on this task, and why.")
 @click.option("--cypher", is_flag=True, help="Print a query that Neo4j Browser shows as a graph.")
-@plotting.option("the rate over time")
 @click.pass_obj
 def explain(
     options: Options,
@@ -36,74 +47,62 @@ def explain(
     agent: str | None,
     task: str | None,
     cypher: bool,
-    plot: str | None,
 ) -> None:
-    """Show the evidence for ITEM, and what would change it.
+    """Explain ITEM: the evidence for and against it, what is near it, what would change it.
 
-    ITEM is an id, or the text of a strategy, anti-pattern or rule.
+    ITEM is an id that graphmem printed, or its first six letters, or the text of a strategy,
+    anti-pattern or rule. Of an episode, a task and others it shows the fields and links.
 
     \b
     Examples:
       graphmem --url ./airline.graph explain "check the fare rules"
+      graphmem --url ./airline.graph explain 8005dd1d95cd
       graphmem --url ./airline.graph explain refund --kind anti-pattern --agent ada
       graphmem --url neo4j://localhost:7687 explain refund --cypher
     """
-    if plot is not None:
-        plotting.check(plot)
-    explanation = options.memory().explain(item, kind=kind, agent=agent, task=task)
-    if plot is not None:
-        draw(explanation, Path(plot))
+    from graphmem.errors import NotFoundError
 
-    def text() -> None:
-        if cypher:
-            click.echo(f"{explanation.cypher};")
-        else:
-            print_lines(str(explanation))
-        if plot is not None:
-            click.echo(f"drawn in {plot}", err=cypher)
-
+    memory = options.memory()
+    of_beliefs = {"--kind": kind, "--agent": agent, "--task": task, "--cypher": cypher}
+    found, missing = None, None
+    if _ID.fullmatch(item):
+        try:
+            found = memory.show(item)
+        except NotFoundError as error:  # it can be a text
+            missing = error
+    if found is not None and found.kind not in ITEM_KINDS:
+        for name, value in of_beliefs.items():
+            if value:
+                raise click.UsageError(f"{name} is not for a {found.kind}, which has no verdict")
+        options.show(found, lambda: _print_item(found))
+        return
+    try:
+        explanation = memory.explain(
+            item if found is None else found.id, kind=kind, agent=agent, task=task
+        )
+    except NotFoundError as error:
+        raise missing or error from None
     if cypher and options.as_json:
         print_json({"cypher": explanation.cypher})
-        options.note_snapshot()
+    elif cypher:
+        click.echo(f"{explanation.cypher};")
     else:
-        options.show(explanation, text)
+        options.show(explanation, lambda: print_lines(str(explanation)))
 
 
-# The picture
+def _print_item(item: Item) -> None:
+    click.echo(f"{item.kind} {item.id}")
+    for name, value in item.fields.items():
+        print_lines(f"  {name.replace('_', ' '):<{WIDTH}}{cell(value)}", WIDTH)
+    for link in item.links:
+        of = "" if link.id is None else f" ({link.id})"
+        text = f"{link.kind} {cell(link.text, 80)}{of}"
+        print_lines(f"  {link.relation:<{WIDTH}}{text}", WIDTH)
+    if item.steps:
+        print_rows(item.steps, "step=index action observation error", action=_action)
+    if (more := MORE.get(item.kind)) is not None:
+        click.echo(f"more: graphmem {more.format_map({'id': item.id, **item.fields})}")
 
 
-def draw(explanation: Explanation, file: Path) -> None:
-    """Draw the rate after each dated trial, with its bounds.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
-    figure = plotting.blank(10, 5)
-    axes = figure.subplots()
-    if explanation.course:
-        _curve(axes, explanation)
-    else:
-        axes.text(0.5, 0.5, "no evidence has a date", ha="center", transform=axes.transAxes)
-    axes.set_title(f"{explanation.kind}: {plotting.plain(explanation.text)}", loc="left")
-    axes.set_xlabel("date of the trial")
-    axes.set_ylabel("rate")
-    axes.set_ylim(-0.03, 1.03)
-    axes.grid(visible=True, alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
-    plotting.save(figure, file)
-
-
-def _curve(axes: Any, explanation: Explanation) -> None:  # Axes' types lack datetimes
-    moments = [point.at for point in explanation.course]
-    means = [point.mean for point in explanation.course]
-    lower = [point.lower for point in explanation.course]
-    upper = [point.upper for point in explanation.course]
-    axes.fill_between(moments, lower, upper, color=_BLUE, alpha=0.15, linewidth=0, label="bounds")
-    axes.plot(moments, means, "o-", color=_BLUE, markersize=3, label="mean of the trials so far")
-    if explanation.trend is not None:
-        begins = explanation.trend.later_from
-        axes.axvline(begins, color=_GREY, linestyle=":", linewidth=1, label="later half")
-    if moments[0] == moments[-1]:  # else the axis would have no width
-        axes.set_xlim(moments[0] - timedelta(days=1), moments[0] + timedelta(days=1))
-    axes.tick_params(axis="x", rotation=30)
-    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+def _action(step: StepRow) -> str:
+    return " ".join(filter(None, (step.action_type, step.action)))

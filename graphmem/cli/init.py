@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from graphmem.cli.options import Options
-from graphmem.cli.printing import print_json
 
 
 @click.command()
@@ -20,7 +19,4 @@ def init(options: Options) -> None:
     memory = options.memory(must_exist=False)
     version = memory.upkeep.initialize()
     done = {"url": memory.store.url, "schema_version": version}
-    if options.as_json:
-        print_json(done)
-    else:
-        click.echo(f"{memory.store.url} is ready (schema version {version})")
+    options.show(done, f"{memory.store.url} is ready (schema version {version})")

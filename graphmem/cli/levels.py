@@ -2,75 +2,55 @@
 
 from __future__ import annotations
 
-import json
+import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.lenses import lens
-from graphmem.cli.maintain import show as show_maintained
-from graphmem.cli.options import Group, Options, as_agent, by_tags, json_object, moment
-from graphmem.cli.printing import cell, fact, print_table, span
-from graphmem.cli.similar import searchable
-from graphmem.printable import listed
+from graphmem.cli.asking import open_for_search
+from graphmem.cli.options import (
+    JSON_OBJECT,
+    MOMENT,
+    Group,
+    Options,
+    as_agent,
+    parse_json,
+    several,
+    with_yes,
+)
+from graphmem.cli.printing import cell, print_facts, print_rows, span
+from graphmem.printable import counted, listed
 
 if TYPE_CHECKING:
-    from graphmem.models.flow import TickReport
-    from graphmem.models.levels import Entry, Found, Level, LevelInfo
+    from collections.abc import Sequence
 
-TEXT = 60
-"""Characters of a text in a table; --json has all of it."""
-LEVEL_COLUMNS = (
-    ("level", "left"),
-    ("holds", "left"),
-    ("stays", "left"),
-    ("at most", "right"),
-    ("purpose", "left"),
-)
-ENTRY_COLUMNS = (
-    ("level", "left"),
-    ("key", "left"),
-    ("content", "left"),
-    ("tags", "left"),
-    ("relevance", "right"),
-)
-FOUND_COLUMNS = (*ENTRY_COLUMNS, ("similarity", "right"))
-TICK_COLUMNS = (
-    ("level", "left"),
-    ("pulled from", "left"),
-    ("ingested", "right"),
-    ("made", "right"),
-    ("became", "right"),
-    ("missed", "right"),
-    ("left out", "right"),
-    ("skipped", "right"),
-)
+    from graphmem.models.flow import LevelMaintained, TickReport
+    from graphmem.models.levels import Level, LevelInfo
+
+TTL = click.option("--ttl", type=float, metavar="SECONDS", help="How long an entry stays.")
+
+
+def _with_tags(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command two options of tags; it gets them as ``tags``, a Tags or None."""
+
+    @functools.wraps(command)
+    def tagged(*args: Any, any_of: tuple[str, ...], none_of: tuple[str, ...], **named: Any) -> None:
+        from graphmem.models import Tags
+
+        tags = Tags(any_of=any_of, none_of=none_of) if any_of or none_of else None
+        command(*args, tags=tags, **named)
+
+    tagged = several("--none-of", metavar="TAG", help="None of these tags.")(tagged)
+    return several("--tag", "any_of", metavar="TAG", help="At least one of these tags.")(tagged)
 
 
 @click.group(cls=Group)
 def levels() -> None:
-    """Keep what agents hold now, for an hour, or for good."""
+    """Keep what agents hold now, for an hour, or for good.
 
-
-levels.add_command(lens)
-
-
-@levels.command()
-@click.argument("name")
-@click.option("--ttl", type=float, metavar="SECONDS", help="How long an entry stays.")
-@click.option("--capacity", type=int, metavar="NUMBER", help="Most entries that are left.")
-@click.option("--purpose", default="", help="What it holds, and why.")
-@as_agent
-@click.pass_obj
-def put(options: Options, /, name: str, **settings: Any) -> None:
-    """Make the level NAME, or replace its settings.
-
-    \b
-    Example:
-      graphmem --url ./ops.graph levels put task:deploy:shared --ttl 3600 --capacity 200
+    `graphmem list levels` shows their names, `graphmem explain ID` an entry.
     """
-    made = options.memory(must_exist=False).levels.put(name, **settings)
-    options.show(made, lambda: _levels([made]))
 
 
 @levels.command()
@@ -85,22 +65,53 @@ def default(options: Options, agent: str) -> None:
     Example:
       graphmem --url ./ops.graph levels default --agent ada
     """
-    made = options.memory(must_exist=False).levels.default(agent)
-    options.show(made, lambda: _levels(made))
+    stored = options.memory(must_exist=False).levels.default(agent)
+    options.show(stored, lambda: _print_levels(stored))
+
+
+@levels.command()
+@click.argument("name")
+@TTL
+@click.option("--capacity", type=int, metavar="NUMBER", help="Most entries that are left.")
+@click.option("--purpose", default="", help="What it holds, and why.")
+@several("--key", "keys", metavar="KEY", help="Let the entry under this key stay for --ttl more.")
+@as_agent
+@click.pass_obj
+def put(
+    options: Options,
+    name: str,
+    ttl: float | None,
+    capacity: int | None,
+    purpose: str,
+    keys: tuple[str, ...],
+    agent: str | None,
+) -> None:
+    """Make the level NAME, or replace its settings. With --key, let entries stay longer.
+
+    \b
+    Examples:
+      graphmem --url ./ops.graph levels put task:deploy:shared --ttl 3600 --capacity 200
+      graphmem --url ./ops.graph levels put task:deploy:shared --key order/17 --ttl 3600
+    """
+    if not keys:
+        found = options.memory(must_exist=False).levels
+        stored = found.put(name, ttl=ttl, capacity=capacity, purpose=purpose, agent=agent)
+        options.show(stored, lambda: _print_levels([stored]))
+        return
+    if ttl is None or capacity is not None or purpose:
+        raise click.UsageError("--key goes with --ttl alone: how long these entries stay from now")
+    longer = options.memory().levels.prolong(name, keys, ttl, agent=agent)
+    options.show({"prolonged": longer}, f"{longer} of {len(keys)} stay longer")
 
 
 @levels.command()
 @click.argument("name")
 @click.argument("content")
 @click.option("--parse", is_flag=True, help="CONTENT is JSON; default: a text.")
-@click.option("--tag", "tags", multiple=True, help="What it is found by; can be repeated.")
+@several("--tag", "tags", metavar="TAG", help="What it is found by.")
 @click.option("--key", help="What it is about; a level has one entry under a key.")
-@click.option("--metadata", callback=json_object, metavar="JSON", help="Other data: an object.")
-@click.option("--ttl", type=float, metavar="SECONDS", help="How long it stays [the level's].")
-@click.option("--at", callback=moment, help="When it happened: ISO 8601 with time zone [now].")
-@click.option(
-    "--relevance", type=float, default=1.0, show_default=True, help="How much it counts at first."
-)
+@TTL
+@click.option("--at", type=MOMENT, help="When it happened: ISO 8601 with time zone [now].")
 @as_agent
 @click.pass_obj
 def add(options: Options, /, name: str, content: str, parse: bool, **given: Any) -> None:
@@ -114,51 +125,278 @@ def add(options: Options, /, name: str, content: str, parse: bool, **given: Any)
     value: Any = content
     if parse:
         try:
-            value = json.loads(content)
+            value = parse_json(content)
         except (ValueError, RecursionError) as error:
             raise click.BadParameter(f"{content!r:.100} is not JSON ({error})") from error
     added = options.memory().levels.add(name, value, **given)
-
-    def line() -> None:
-        done = "replaced" if added.replaced else "added" if added.created else "there already:"
-        click.echo(f"{done} entry {added.id} in {added.level}")
-
-    options.show(added, line)
-
-
-@levels.command("list")
-@click.option("--owner", help="Only the levels of this agent, capability, task or collective.")
-@as_agent
-@click.pass_obj
-def list_(options: Options, owner: str | None, agent: str | None) -> None:
-    """Print the names of the levels, one on a line.
-
-    \b
-    Example:
-      graphmem --url ./ops.graph levels list --owner ada
-    """
-    names = options.memory().levels.names(owner, agent=agent)
-
-    def lines() -> None:
-        for name in names or ("there are no levels",):
-            click.echo(cell(name, 1_000))
-
-    options.show([{"name": name} for name in names], lines)
+    done = "replaced" if added.replaced else "added" if added.created else "there already:"
+    options.show(added, f"{done} entry {added.id} in {added.level}")
 
 
 @levels.command()
 @click.argument("name")
+@click.argument("keys", nargs=-1, required=True, metavar="KEY...")
 @as_agent
 @click.pass_obj
-def info(options: Options, name: str, agent: str | None) -> None:
-    """Show the level NAME, its settings, and its contents now.
+def remove(options: Options, name: str, keys: tuple[str, ...], agent: str | None) -> None:
+    """Remove entries of the level NAME by KEY.
 
     \b
     Example:
-      graphmem --url ./ops.graph levels info agent:ada:working
+      graphmem --url ./ops.graph levels remove task:deploy:shared order/17
     """
-    found = options.memory().levels.info(name, agent=agent)
-    options.show(found, lambda: _info(found))
+    removed = options.memory().levels.remove(name, keys, agent=agent)
+    options.show({"removed": removed}, f"removed {removed} of {len(keys)}")
+
+
+@levels.command()
+@click.argument("name")
+@with_yes
+@as_agent
+@click.pass_obj
+def close(options: Options, name: str, yes: bool, agent: str | None) -> None:
+    """End the level NAME: erase it with its entries.
+
+    \b
+    Example:
+      graphmem --url ./ops.graph levels close task:deploy:shared --yes
+    """
+    options.confirm(lambda: f"Erase {cell(name)} and its entries for good?", yes=yes)
+    removed = options.memory().levels.close(name, agent=agent)
+    options.show(
+        {"name": name, "removed": removed}, f"closed {cell(name)} with {counted(removed, 'entry')}"
+    )
+
+
+@levels.command()
+@click.argument("text", required=False)
+@several("--level", "names", metavar="NAME", help="Only this level.")
+@click.option("--lens", "through", metavar="NAME", help="What this lens shows: planning ...")
+@_with_tags
+@click.option("--key", metavar="PATTERN", help="Keys like this: * is any text, ? any character.")
+@click.option("--since", type=MOMENT, help="From this time on: ISO 8601 with time zone.")
+@click.option("--max-age", type=float, metavar="SECONDS", help="Not older than this.")
+@click.option(
+    "--limit", type=click.IntRange(1), help="Most entries to show [10; that of the lens]."
+)
+@as_agent
+@click.pass_obj
+def recall(
+    options: Options,
+    /,
+    text: str | None,
+    names: tuple[str, ...],
+    through: str | None,
+    limit: int | None,
+    agent: str | None,
+    **filters: Any,
+) -> None:
+    """Show the entries that match, the nearest to TEXT first.
+
+    Without a text, the most relevant come first.
+
+    \b
+    Examples:
+      graphmem --url ./ops.graph levels recall "late orders" --tag kind:fact --tag kind:plan
+      graphmem --url ./ops.graph levels recall --level agent:ada:working --key "order/*"
+      graphmem --url ./ops.graph levels recall "what next" --lens planning --agent ada
+    """
+    if through is not None and names:
+        raise click.UsageError("give --level or --lens")
+    memory = options.memory() if text is None else open_for_search(options)
+    if through is not None:
+        found = memory.levels.lens(through, agent=agent).recall(text, limit=limit, **filters)
+    else:
+        limit = 10 if limit is None else limit
+        found = memory.levels.recall(
+            text, levels=names or None, limit=limit, agent=agent, **filters
+        )
+    options.show_rows(found, "level key content tags relevance similarity", "no entries fit")
+
+
+@levels.command()
+@click.argument("name")
+@click.argument("levels", nargs=-1, metavar="[LEVEL...]")
+@_with_tags
+@click.option("--max-age", type=float, metavar="SECONDS", help="Only entries not older than this.")
+@click.option("--limit", type=int, help="Most entries to show [10].")
+@click.option("--purpose", help="What it is for.")
+@click.option("--remove", is_flag=True, help="Remove the lens; its levels stay.")
+@as_agent
+@click.pass_obj
+def lens(
+    options: Options,
+    /,
+    name: str,
+    levels: tuple[str, ...],
+    remove: bool,
+    agent: str | None,
+    **settings: Any,
+) -> None:
+    """Make the lens NAME, a read-only view of LEVELs, or replace its settings.
+
+    Without LEVELs it shows the lens. `levels recall --lens NAME` looks through it. Every agent has
+    planning, reflection and skill.
+
+    \b
+    Examples:
+      graphmem --url ./ops.graph levels lens agent:ada:orders \\
+          agent:ada:working task:deploy:shared --tag kind:order --max-age 600
+      graphmem --url ./ops.graph levels lens planning --agent ada
+      graphmem --url ./ops.graph levels lens agent:ada:orders --remove
+    """
+    settings = {key: value for key, value in settings.items() if value is not None}
+    if ((remove or not levels) and settings) or (remove and levels):
+        raise click.UsageError("settings need LEVELs to look at, and do not go with --remove")
+    found = options.memory().levels
+    if remove:
+        found.remove_lens(name, agent=agent)
+        options.show({"name": name}, f"removed the lens {cell(name)}")
+        return
+    if levels:
+        info = found.put_lens(name, levels, **settings, agent=agent)
+    else:
+        info = found.lens(name, agent=agent).info
+    tags = None if info.tags is None else info.tags.model_dump_json(exclude_defaults=True)
+    facts = {
+        "lens": info.name,
+        "purpose": info.purpose,
+        "looks at": info.levels,
+        "tags": tags,
+        "not older than": span(info.max_age, "any age"),
+        "at most": info.limit,
+        "made": info.created_at,
+    }
+    options.show(info, lambda: print_facts(facts))
+
+
+@levels.command()
+@click.argument("target")
+@click.argument("source")
+@click.option("--transformer", help="What makes the entries: dedup, count, summarise ...")
+@click.option("--arguments", type=JSON_OBJECT, metavar="JSON", help="Those of the transformer.")
+@_with_tags
+@click.option("--stop", is_flag=True, help="Let it pull no longer.")
+@as_agent
+@click.pass_obj
+def pull(
+    options: Options,
+    target: str,
+    source: str,
+    transformer: str | None,
+    arguments: dict[str, Any] | None,
+    tags: Any,
+    stop: bool,
+    agent: str | None,
+) -> None:
+    """Let the level TARGET pull from the level SOURCE at each tick.
+
+    \b
+    Examples:
+      graphmem --url ./ops.graph levels pull agent:ada:working agent:ada:sensory \\
+          --transformer dedup --tag kind:fact
+      graphmem --url ./ops.graph levels pull agent:ada:working agent:ada:sensory --stop
+    """
+    found = options.memory().levels
+    if stop:
+        if transformer is not None or arguments is not None or tags is not None:
+            raise click.UsageError("--stop stands alone")
+        ended = found.unpull(target, source, agent=agent)
+        text = f"{target} {'pulls no longer' if ended else 'did not pull'} from {source}"
+        options.show({"target": target, "source": source, "ended": ended}, text)
+        return
+    stored = found.pull(
+        target, source, transformer=transformer, arguments=arguments, where=tags, agent=agent
+    )
+    way = "" if stored.transformer is None else f" with {stored.transformer}"
+    options.show(stored, f"{stored.target} pulls from {stored.source}{way}")
+
+
+@levels.command()
+@click.option("--agent", help="Only the levels of this agent pull; default: all.")
+@click.pass_obj
+def tick(options: Options, agent: str | None) -> None:
+    """Let levels pull what is pending, and maintain them. They do so in the order of the dataflow.
+
+    \b
+    Example:
+      graphmem --url ./ops.graph levels tick --agent ada
+    """
+    report = options.memory().levels.tick(agent)
+    options.show(report, lambda: _print_tick(report))
+    failed = [each for each in report.subscriptions if each.error is not None]
+    if failed:
+        raise click.ClickException(
+            "; ".join(f"{each.target} cannot pull from {each.source}" for each in failed)
+        )
+
+
+def _print_tick(report: TickReport) -> None:
+    if report.subscriptions:
+        print_rows(
+            report.subscriptions,
+            "level=target pulled_from=source ingested made became missed left_out skipped",
+        )
+    else:
+        click.echo("nothing was pending")
+    for each in report.subscriptions:
+        for reason in (*each.reasons, each.error):
+            if reason is not None:
+                click.echo(f"{each.target} from {each.source}: {cell(reason)}")
+    print_maintained(report.maintained)
+
+
+def print_maintained(levels: Sequence[LevelMaintained]) -> None:
+    """Print what maintenance did in levels."""
+    if levels:
+        print_rows(levels, "level expired pruned merged over_capacity embedded=reindexed")
+    for each in levels:
+        if each.error is not None:
+            click.echo(f"{each.level}: {cell(each.error)}")
+
+
+@levels.command()
+@click.argument("name", required=False)
+@as_agent
+@click.pass_obj
+def info(options: Options, name: str | None, agent: str | None) -> None:
+    """Show the level NAME, its settings, contents and tags; without NAME the totals of all.
+
+    \b
+    Examples:
+      graphmem --url ./ops.graph levels info agent:ada:working
+      graphmem --url ./ops.graph levels info
+    """
+    found = options.memory().levels
+    if name is None:
+        totals = found.statistics(agent)
+        facts = {**dict(totals), "kinds": listed(totals.kinds)}
+        options.show(totals, lambda: print_facts(facts))
+        return
+    shown, tags = found.info(name, agent=agent), found.tags(name, agent=agent)
+    if options.as_json:
+        options.show({**shown.model_dump(mode="json"), "tags": tags}, "")
+    else:
+        options.show(shown, lambda: print_facts(_facts(shown, tags)))
+
+
+def _facts(level: LevelInfo, tags: dict[str, int]) -> dict[str, Any]:
+    return {
+        "level": level.name,
+        "purpose": level.purpose,
+        "holds": level.holds,
+        "stays": span(level.ttl),
+        "at most": level.capacity,
+        "entries": level.entries,
+        "expired": level.expired,
+        "missed": level.missed,
+        "failed": level.failed,
+        "pending": level.pending,
+        "pulls from": level.subscribed_to,
+        "tags": ", ".join(f"{tag} ({number:,})" for tag, number in tags.items()),
+        "oldest": level.oldest_at,
+        "newest": level.newest_at,
+    }
 
 
 @levels.command("map")
@@ -180,299 +418,6 @@ def map_(options: Options, agent: str | None, mermaid: bool) -> None:
     options.show(shown, lambda: click.echo((shown.mermaid() if mermaid else str(shown)).rstrip()))
 
 
-@levels.command()
-@as_agent
-@click.pass_obj
-def statistics(options: Options, agent: str | None) -> None:
-    """Show totals of the levels: entries, pending ones, missed ones.
-
-    \b
-    Example:
-      graphmem --url ./ops.graph levels statistics
-    """
-    found = options.memory().levels.statistics(agent)
-
-    def lines() -> None:
-        for name, value in found:
-            fact(name.replace("_", " "), listed(value) if name == "kinds" else value)
-
-    options.show(found, lines)
-
-
-@levels.command()
-@click.argument("name")
-@as_agent
-@click.pass_obj
-def tags(options: Options, name: str, agent: str | None) -> None:
-    """Show the tags in the level NAME, with their numbers.
-
-    \b
-    Example:
-      graphmem --url ./ops.graph levels tags agent:ada:working
-    """
-    found = options.memory().levels.tags(name, agent=agent)
-    rows = [{"tag": tag, "entries": number} for tag, number in found.items()]
-
-    def table() -> None:
-        if rows:
-            print_table(None, (("tag", "left"), ("entries", "right")), found.items())
-        else:
-            click.echo("no entry has a tag")
-
-    options.show(rows, table)
-
-
-@levels.command()
-@click.argument("name")
-@click.argument("keys", nargs=-1, required=True, metavar="KEY...")
-@as_agent
-@click.pass_obj
-def remove(options: Options, name: str, keys: tuple[str, ...], agent: str | None) -> None:
-    """Remove entries of the level NAME by KEY.
-
-    \b
-    Example:
-      graphmem --url ./ops.graph levels remove task:deploy:shared order/17
-    """
-    removed = options.memory().levels.remove(name, keys, agent=agent)
-    options.show([{"removed": removed}], lambda: click.echo(f"removed {removed} of {len(keys)}"))
-
-
-@levels.command()
-@click.argument("name")
-@click.argument("keys", nargs=-1, required=True, metavar="KEY...")
-@click.option("--ttl", type=float, metavar="SECONDS", required=True, help="How long from now on.")
-@as_agent
-@click.pass_obj
-def prolong(options: Options, /, name: str, keys: tuple[str, ...], **how: Any) -> None:
-    """Let entries of the level NAME stay longer, by KEY.
-
-    \b
-    Example:
-      graphmem --url ./ops.graph levels prolong task:deploy:shared order/17 --ttl 3600
-    """
-    longer = options.memory().levels.prolong(name, keys, **how)
-    options.show(
-        [{"prolonged": longer}], lambda: click.echo(f"{longer} of {len(keys)} stay longer")
-    )
-
-
-@levels.command()
-@click.argument("ids", nargs=-1, required=True, metavar="ID...")
-@as_agent
-@click.pass_obj
-def entries(options: Options, ids: tuple[str, ...], agent: str | None) -> None:
-    """Show entries by ID, also expired ones.
-
-    \b
-    Example:
-      graphmem --url ./ops.graph levels entries 3d6c9d1f5d6d8a8f6f2b4d3a1c0e7b52
-    """
-    rows = options.memory().levels.entries(ids, agent=agent)
-    options.show(rows, lambda: print_table(None, ENTRY_COLUMNS, map(_entry, rows)))
-
-
-@levels.command()
-@click.argument("text", required=False)
-@click.option("--level", "names", multiple=True, help="Only this level; can be repeated.")
-@click.option("--lens", "through", metavar="NAME", help="What this lens shows: planning ...")
-@by_tags
-@click.option("--key", metavar="PATTERN", help="Keys like this: * is any text, ? any character.")
-@click.option("--since", callback=moment, help="From this time on: ISO 8601 with time zone.")
-@click.option("--until", callback=moment, help="Before this time: ISO 8601 with time zone.")
-@click.option("--max-age", type=float, metavar="SECONDS", help="Not older than this.")
-@click.option("--min-relevance", type=float, default=0.0, help="Relevance now, at least.")
-@click.option("--include-expired", is_flag=True, help="Also what expired and is still there.")
-@click.option(
-    "--limit", type=click.IntRange(1), help="Most entries to show [10; that of the lens]."
-)
-@as_agent
-@click.pass_obj
-def recall(
-    options: Options,
-    /,
-    text: str | None,
-    names: tuple[str, ...],
-    through: str | None,
-    limit: int | None,
-    agent: str | None,
-    **asked: Any,
-) -> None:
-    """Show the entries that match, the nearest to TEXT first.
-
-    Without a text, the most relevant come first.
-
-    \b
-    Examples:
-      graphmem --url ./ops.graph levels recall "late orders" --tag kind:fact --tag kind:plan
-      graphmem --url ./ops.graph levels recall --level agent:ada:working --key "order/*"
-      graphmem --url ./ops.graph levels recall "what next" --lens planning --agent ada
-    """
-    if through is not None and names:
-        raise click.UsageError("give --level or --lens")
-    memory = options.memory() if text is None else searchable(options, for_text=True)
-    if through is not None:
-        found = memory.levels.lens(through, agent=agent).recall(text, limit=limit, **asked)
-    else:
-        limit = 10 if limit is None else limit
-        found = memory.levels.recall(text, levels=names or None, limit=limit, agent=agent, **asked)
-
-    options.show_rows(found, FOUND_COLUMNS, _found, "no entries fit")
-
-
-@levels.command()
-@click.argument("target")
-@click.argument("source")
-@click.option("--transformer", help="What makes the entries: dedup, count, summarise ...")
-@click.option("--arguments", callback=json_object, metavar="JSON", help="Those of the transformer.")
-@by_tags
-@as_agent
-@click.pass_obj
-def pull(
-    options: Options,
-    /,
-    target: str,
-    source: str,
-    tags: Any,
-    **given: Any,
-) -> None:
-    """Let the level TARGET pull from the level SOURCE at each tick.
-
-    \b
-    Example:
-      graphmem --url ./ops.graph levels pull agent:ada:working agent:ada:sensory \\
-          --transformer dedup --tag kind:fact
-    """
-    made = options.memory().levels.pull(target, source, where=tags, **given)
-
-    def line() -> None:
-        way = "" if made.transformer is None else f" with {made.transformer}"
-        click.echo(f"{made.target} pulls from {made.source}{way}")
-
-    options.show(made, line)
-
-
-@levels.command()
-@click.argument("target")
-@click.argument("source")
-@as_agent
-@click.pass_obj
-def unpull(options: Options, /, target: str, source: str, agent: str | None) -> None:
-    """Stop the level TARGET from pulling from the level SOURCE.
-
-    \b
-    Example:
-      graphmem --url ./ops.graph levels unpull agent:ada:working agent:ada:sensory
-    """
-    ended = options.memory().levels.unpull(target, source, agent=agent)
-
-    def line() -> None:
-        said = "pulls no longer" if ended else "did not pull"
-        click.echo(f"{target} {said} from {source}")
-
-    options.show([{"target": target, "source": source, "ended": ended}], line)
-
-
-@levels.command()
-@click.option("--agent", help="Only the levels of this agent pull; default: all.")
-@click.pass_obj
-def tick(options: Options, agent: str | None) -> None:
-    """Let levels pull what is pending, and maintain them. They do so in the order of the dataflow.
-
-    \b
-    Example:
-      graphmem --url ./ops.graph levels tick --agent ada
-    """
-    report = options.memory().levels.tick(agent)
-    options.show(report, lambda: _ticked(report))
-    failed = [each for each in report.subscriptions if each.error is not None]
-    if failed:
-        raise click.ClickException(
-            "; ".join(f"{each.target} cannot pull from {each.source}" for each in failed)
-        )
-
-
-@levels.command()
-@click.argument("name")
-@click.option("--yes", is_flag=True, help="Needed: what is in it cannot be brought back.")
-@as_agent
-@click.pass_obj
-def close(options: Options, name: str, yes: bool, agent: str | None) -> None:
-    """End the level NAME: erase it with its entries.
-
-    \b
-    Example:
-      graphmem --url ./ops.graph levels close task:deploy:shared --yes
-    """
-    if not yes:
-        raise click.UsageError(f"this erases {name} and its entries for good; add --yes")
-    removed = options.memory().levels.close(name, agent=agent)
-
-    def line() -> None:
-        click.echo(f"closed {cell(name)}; entries that it had: {removed:,}")
-
-    options.show([{"name": name, "removed": removed}], line)
-
-
-def _levels(rows: list[Level]) -> None:
-    print_table(None, LEVEL_COLUMNS, map(_level, rows))
-
-
-def _level(row: Level) -> tuple[Any, ...]:
-    return row.name, row.holds, span(row.ttl), row.capacity, cell(row.purpose, TEXT)
-
-
-def _entry(row: Entry) -> tuple[Any, ...]:
-    content, tags = cell(row.content, TEXT), cell(", ".join(row.tags), TEXT)
-    return row.level, row.key, content, tags, row.relevance
-
-
-def _found(row: Found) -> tuple[Any, ...]:
-    return *_entry(row), row.similarity
-
-
-def _info(row: LevelInfo) -> None:
-    facts: dict[str, Any] = {
-        "level": row.name,
-        "purpose": row.purpose,
-        "holds": row.holds,
-        "stays": span(row.ttl),
-        "at most": row.capacity,
-        "entries": row.entries,
-        "expired": row.expired,
-        "missed": row.missed,
-        "failed": row.failed,
-        "pending": row.pending,
-        "pulls from": ", ".join(row.subscribed_to),
-        "tags": ", ".join(row.tags),
-        "oldest": row.oldest_at,
-        "newest": row.newest_at,
-    }
-    for name, value in facts.items():
-        fact(name, value)
-
-
-def _ticked(report: TickReport) -> None:
-    if not report.subscriptions:
-        click.echo("nothing was pending")
-        show_maintained(report.maintained)
-        return
-    rows = [
-        (
-            each.target,
-            each.source,
-            each.ingested,
-            each.made,
-            each.became,
-            each.missed,
-            each.left_out,
-            each.skipped,
-        )
-        for each in report.subscriptions
-    ]
-    print_table(None, TICK_COLUMNS, rows)
-    for each in report.subscriptions:
-        for reason in (*each.reasons, each.error):
-            if reason is not None:
-                click.echo(f"{each.target} from {each.source}: {cell(reason)}")
-    show_maintained(report.maintained)
+def _print_levels(rows: Sequence[Level]) -> None:
+    columns = "level=name holds stays at_most=capacity purpose"
+    print_rows(rows, columns, stays=lambda row: span(row.ttl))

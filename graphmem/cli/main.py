@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -16,55 +17,39 @@ from graphmem.printable import guarded, without_passwords
 
 _SECTIONS = {
     "On a first day": (
-        *("demo", "seed", "learn", "choose", "context", "recall", "strategies", "explain"),
-        *("stats", "verify"),
+        *("demo", "seed", "learn", "choose", "context", "recall", "predict", "explain", "list"),
+        "ui",
     ),
-    "More to ask": (
-        *("episodes", "tasks", "show", "evidence", "similar", "communities", "predict"),
-        *("calibrate", "evaluate", "query", "ui"),
-    ),
-    "Parts of a memory": (
-        *("lessons", "policies", "people", "levels", "scopes", "events", "predictions", "cycles"),
-        *("maintain", "upkeep"),
-    ),
-    "Setting up": (
-        *("init", "mcp", "hooks", "doctor", "backup", "restore", "config", "formats"),
-        *("embedders", "procedures"),
-    ),
+    "More to ask": ("query", "calibrate", "evaluate"),
+    "Parts of a memory": ("lessons", "policies", "people", "levels", "events", "upkeep"),
+    "Setting up": ("init", "doctor", "mcp", "hooks", "procedures"),
 }
-"""What the help lists, in order; each is in the module of its name in :mod:`graphmem.cli`."""
+"""What the help lists, in order."""
+_MODULES = {
+    **dict.fromkeys(("choose", "context", "recall", "predict"), "asking"),
+    **dict.fromkeys(("calibrate", "evaluate"), "measuring"),
+    **dict.fromkeys(("ui", "mcp"), "serving"),
+}
+"""The modules of commands that share one; the others are in the module of their name."""
+_COMMANDS = tuple(name for names in _SECTIONS.values() for name in names)
 _HOOK = ["hooks", "run", "claude-code"]
 """A failure here must not stop the session of an agent: an exit code of 2 refuses its prompt."""
-_COMMANDS = tuple(name for names in _SECTIONS.values() for name in names)
 
-
-_GENERAL: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
-    (
-        ("--url",),
-        {
-            "metavar": "URL",
-            "help": "A folder, memory:, neo4j://host:7687 or bolt://host:7687 "
-            "[GRAPHMEM_URL; default: a folder in your data directory].",
-        },
-    ),
-    (
-        ("--namespace",),
-        {"metavar": "NAME", "help": "Namespace [GRAPHMEM_NAMESPACE; default]."},
-    ),
-    (
-        ("--json", "as_json"),
-        {"is_flag": True, "help": "Print JSON instead of tables."},
-    ),
-    (
-        ("--wait",),
-        {
-            "type": float,
-            "metavar": "SECONDS",
-            "help": "Wait for another writer [GRAPHMEM_WAIT; 5].",
-        },
-    ),
-    (("--debug",), {"is_flag": True, "help": "Show the traceback of an error."}),
-)
+_GENERAL: dict[tuple[str, ...], dict[str, Any]] = {
+    ("--url",): {
+        "metavar": "URL",
+        "help": "A folder, memory:, neo4j://host:7687 or bolt://host:7687 "
+        "[GRAPHMEM_URL; default: a folder in your data directory].",
+    },
+    ("--namespace",): {"metavar": "NAME", "help": "Namespace [GRAPHMEM_NAMESPACE; default]."},
+    ("--json", "as_json"): {"is_flag": True, "help": "Print JSON instead of tables."},
+    ("--wait",): {
+        "type": float,
+        "metavar": "SECONDS",
+        "help": "Wait for another writer [GRAPHMEM_WAIT; 5].",
+    },
+    ("--debug",): {"is_flag": True, "help": "Show the traceback of an error."},
+}
 """Options of all commands; they stand before or after a command."""
 
 
@@ -75,22 +60,21 @@ def _set(ctx: click.Context, option: click.Parameter, value: Any) -> None:
 
 
 def _add_general(command: click.Command) -> None:
-    """Let a command and its subcommands take the general options, except names that it has."""
-    taken = {name for option in command.params for name in option.opts}
+    """Let a command and its subcommands take the general options."""
     command.params += [
         click.Option(names, **given, callback=_set, expose_value=False, hidden=True)
-        for names, given in _GENERAL
-        if names[0] not in taken
+        for names, given in _GENERAL.items()
     ]
     if isinstance(command, click.Group):
         for inner in command.commands.values():
             _add_general(inner)
 
 
-def _general(command: click.decorators.FC) -> click.decorators.FC:
-    """Give the group the general options, which its help tells."""
-    for names, given in reversed(_GENERAL):
-        command = click.option(*names, **given)(command)
+@cache
+def _load(name: str) -> click.Command:
+    module = import_module(f"graphmem.cli.{_MODULES.get(name, name)}")
+    command: click.Command = vars(module).get(name) or vars(module)[f"{name}_"]
+    _add_general(command)
     return command
 
 
@@ -100,9 +84,7 @@ class _Commands(Mapping[str, click.Command]):
     def __getitem__(self, name: str) -> click.Command:
         if name not in _COMMANDS:
             raise KeyError(name)
-        command: click.Command = getattr(import_module(f"graphmem.cli.{name}"), name)
-        _add_general(command)
-        return command
+        return _load(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(_COMMANDS)
@@ -121,28 +103,21 @@ class _Group(Group):
 @click.group(
     cls=_Group,
     commands=_Commands(),
+    params=[click.Option(names, **given) for names, given in _GENERAL.items()],
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="These options stand before a command or after it: graphmem stats --json",
+    epilog="These options stand before a command or after it: graphmem list --json",
 )
-@_general
 @click.version_option(__version__, prog_name="graphmem")
 @click.pass_context
-def cli(
-    ctx: click.Context,
-    url: str | None,
-    namespace: str | None,
-    as_json: bool,
-    wait: float | None,
-    debug: bool,
-) -> None:
+def cli(ctx: click.Context, /, **general: Any) -> None:
     """A memory of what works: learn from agents' logs, ask what to do, see why.
 
     \b
     Example:
       graphmem --url ./airline.graph seed logs/gpt-4o-airline.json
-      graphmem --url ./airline.graph strategies --task 12
+      graphmem --url ./airline.graph list strategies --task 12
     """
-    ctx.obj = Options(url=url, namespace=namespace, as_json=as_json, wait=wait, debug=debug)
+    ctx.obj = Options(**general)
     ctx.call_on_close(ctx.obj.close)
 
 
@@ -167,9 +142,6 @@ def main(arguments: list[str] | None = None) -> None:
         click.echo("stopped", err=True)
         code = 130
     except click.ClickException as error:
-        if isinstance(error, click.NoSuchOption) and error.possibilities:
-            near = _near(error.option_name, error.possibilities)
-            error = click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx)
         text = without_passwords(error.format_message())
         if isinstance(error, click.UsageError):  # a list of choices has tabs
             click.UsageError(text.expandtabs(2), error.ctx).show()
@@ -177,29 +149,21 @@ def main(arguments: list[str] | None = None) -> None:
             click.ClickException(text).show()
         code = error.exit_code
     except GraphMemError as error:
-        _tell(error, debug=debug)
+        _print_error(error, debug=debug)
         usage = ValidationError | SettingsError | NotFoundError | ProcedureError
         code = 2 if isinstance(error, usage) else 1
     except BrokenPipeError:
         sys.stderr.close()
         code = 1
     except (OSError, MemoryError, RecursionError) as error:
-        _tell(error, debug=debug)
+        _print_error(error, debug=debug)
         code = 1
     if any(arguments[at : at + 3] == _HOOK for at in range(len(arguments))):
         code = 0
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _near(name: str, names: Sequence[str]) -> list[str]:
-    """Return the options that are like one; click counts their dashes as alike."""
-    from difflib import get_close_matches
-
-    bare = {known.lstrip("-"): known for known in names}
-    return [bare[near] for near in get_close_matches(name.lstrip("-"), bare)]
-
-
-def _tell(error: Exception, *, debug: bool) -> None:
+def _print_error(error: Exception, *, debug: bool) -> None:
     """Print an error; with ``debug`` its traceback."""
     if debug:
         import traceback

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from click.decorators import FC
 
-from graphmem.cli.printing import print_json, print_lines, print_table
+from graphmem.cli.printing import print_json, print_lines, print_rows
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from graphmem.config import Settings
     from graphmem.memory import Memory
 
-
-Row = TypeVar("Row", bound="BaseModel | Mapping[str, Any]")
-NAMES = 20
+NAMESPACES = 20
 """Most namespaces in the error for one that does not exist."""
 
 
@@ -35,6 +30,18 @@ class Group(click.Group):
             click.echo(ctx.get_help(), err=True)
             ctx.exit(2)
         return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; for a name of an earlier version say what to type now."""
+        if args and args[0] not in self.commands:
+            from graphmem.cli.renamed import find_new_name
+
+            path = [*ctx.command_path.split()[1:], *args]
+            if (renamed := find_new_name(path)) is not None:
+                raise click.UsageError(renamed, ctx)
+        return super().resolve_command(ctx, args)
 
     def sections(self) -> Mapping[str, Sequence[str]]:
         """Return the names of the commands by the title that they stand under."""
@@ -50,41 +57,20 @@ class Group(click.Group):
 
 
 as_agent = click.option("--agent", help="Act as this agent; default: anybody.")
+with_yes = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
-def at_most(default: int, limit: int | None = None) -> Callable[[FC], FC]:
+def at_most(default: int) -> Callable[[FC], FC]:
     """Return the option that says how many are shown."""
-    kind = click.IntRange(1, limit)
+    kind = click.IntRange(1)
     what = "Show this many at most."
     return click.option("--limit", type=kind, default=default, show_default=True, help=what)
 
 
-def by_tags(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command three options of tags; it gets them as ``tags``, a Tags or None."""
-
-    @functools.wraps(command)
-    def tagged(
-        *args: Any,
-        any_of: tuple[str, ...],
-        all_of: tuple[str, ...],
-        none_of: tuple[str, ...],
-        **named: Any,
-    ) -> None:
-        from graphmem.models import Tags
-
-        given = any_of or all_of or none_of
-        tags = Tags(any_of=any_of, all_of=all_of, none_of=none_of) if given else None
-        command(*args, tags=tags, **named)
-
-    for option in (
-        click.option("--none-of", multiple=True, metavar="TAG", help="None of these tags."),
-        click.option("--all-of", multiple=True, metavar="TAG", help="All of these tags."),
-        click.option(
-            "--tag", "any_of", multiple=True, help="At least one of these tags; can be repeated."
-        ),
-    ):
-        tagged = option(tagged)
-    return tagged
+def several(*names: str, **given: Any) -> Callable[[FC], FC]:
+    """Return an option that can be repeated, and says so."""
+    given["help"] += " Can be repeated."
+    return click.option(*names, multiple=True, **given)
 
 
 @dataclass
@@ -147,32 +133,38 @@ class Options:
         if age is not None:
             click.echo(f"(a snapshot, {age:.1f} s old: another process may be writing)", err=True)
 
-    def show(
-        self, data: BaseModel | Sequence[BaseModel | Mapping[str, Any]], table: Callable[[], None]
-    ) -> None:
-        """Print ``data`` as JSON if that was asked for, else call ``table``."""
+    def show(self, data: Any, text: str | Callable[[], None]) -> None:
+        """Print ``data`` as JSON if that was asked for, else ``text``, or call it to print."""
         if self.as_json:
             print_json(data)
+        elif isinstance(text, str):
+            print_lines(text, 0)
         else:
-            table()
+            text()
         self.note_snapshot()
 
     def show_rows(
         self,
-        rows: Sequence[Row],
-        columns: Sequence[tuple[str, str]],
-        cells: Callable[[Row], Sequence[Any]],
+        rows: Sequence[Any],
+        columns: str,
         nothing: str,
+        **cells: Callable[[Any], Any],
     ) -> None:
-        """Print rows as a table (``nothing`` if there are none), or as JSON."""
+        """Print rows as a table (``nothing`` if there are none), or as JSON; see ``print_rows``."""
+        if rows:
+            self.show(rows, lambda: print_rows(rows, columns, **cells))
+        else:
+            self.show(rows, nothing)
 
-        def table() -> None:
-            if rows:
-                print_table(None, columns, map(cells, rows))
-            else:
-                print_lines(nothing, 0)
+    def confirm(self, question: Callable[[], str], *, yes: bool) -> None:
+        """Ask before what cannot be undone; if nobody can answer, --yes is needed."""
+        import sys
 
-        self.show(rows, table)
+        if yes:
+            return
+        if self.as_json or not sys.stdin.isatty():
+            raise click.UsageError("this cannot be undone; confirm with --yes")
+        click.confirm(question(), abort=True)
 
 
 def _check_namespace(memory: Memory) -> None:
@@ -186,34 +178,68 @@ def _check_namespace(memory: Memory) -> None:
         raise
     if names and memory.namespace not in names:
         memory.close()
-        shown = ", ".join(names[:NAMES]) + (" ..." if len(names) > NAMES else "")
+        shown = ", ".join(names[:NAMESPACES]) + (" ..." if len(names) > NAMESPACES else "")
         raise NotFoundError(f"no namespace {memory.namespace!r} in this memory; there are: {shown}")
 
 
-def moment(_: click.Context, parameter: click.Parameter, value: str | None) -> Any:
-    """Return the datetime of an option, as a callback of click."""
-    if value is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(value)
-    except ValueError as error:
-        raise click.BadParameter(f"{value!r} is not an ISO 8601 date and time") from error
-    if moment.tzinfo is None:
-        raise click.BadParameter(f"{value!r} has no time zone; add Z or an offset like +01:00")
-    del parameter
-    return moment
+def refuse_missing(error: ModuleNotFoundError, what: str, extra: str) -> NoReturn:
+    """Say which extra installs what ``what`` needs; a module of ours that is missing is a bug."""
+    if error.name is None or error.name.startswith("graphmem"):
+        raise error
+    raise click.ClickException(
+        f"{what} needs {error.name}, which is not installed; in a clone of graphmem: pip install "
+        f"-e '.[{extra}]'"
+    ) from error
 
 
-def json_object(_: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """Return the JSON object of an option, or the list of objects of a repeatable one."""
-    if isinstance(value, tuple):
-        return [json_object(_, parameter, text) for text in value]
-    if value is None:
-        return None
-    try:
-        parsed = json.loads(value)
-    except (ValueError, RecursionError) as error:
-        raise click.BadParameter(f"{value!r} is not JSON ({error})") from error
-    if not isinstance(parsed, dict):
-        raise click.BadParameter(f"{value!r} is not a JSON object, such as '{{\"seconds\": 30}}'")
-    return parsed
+class Moment(click.ParamType[datetime]):
+    """A date and time with a time zone."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the datetime that a text names."""
+        if isinstance(value, datetime):
+            return value
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r} is not an ISO 8601 date and time", param, ctx)
+        if moment.tzinfo is None:
+            self.fail(f"{value!r} has no time zone; add Z or an offset like +01:00", param, ctx)
+        return moment
+
+
+class Json(click.ParamType[Any]):
+    """A value as JSON; NaN and Infinity, which Python accepts, are refused."""
+
+    name = "json"
+
+    def __init__(self, *, of_object: bool = False) -> None:
+        self._of_object = of_object
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the value that a text says."""
+        if not isinstance(value, str):
+            return value
+        try:
+            parsed = parse_json(value)
+        except (ValueError, RecursionError) as error:
+            self.fail(f"{value!r:.200} is not JSON ({error})", param, ctx)
+        if self._of_object and not isinstance(parsed, dict):
+            self.fail(f"{value!r:.200} is not a JSON object, such as '{{\"a\": 30}}'", param, ctx)
+        return parsed
+
+
+MOMENT = Moment()
+JSON = Json()
+JSON_OBJECT = Json(of_object=True)
+
+
+def parse_json(text: str) -> Any:
+    """Parse JSON; raise a ValueError for NaN and Infinity, which Python accepts."""
+
+    def refuse(name: str) -> Any:
+        raise ValueError(f"{name} is not a JSON number")
+
+    return json.loads(text, parse_constant=refuse)

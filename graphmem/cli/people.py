@@ -1,40 +1,21 @@
-"""The commands of memory.people: prefer, preferences, know, knowledge."""
+"""The commands of memory.people: preferences, knowledge and scopes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from graphmem.cli.options import Group, Options, at_most, moment
+from graphmem.cli.options import MOMENT, Group, Options, several
 from graphmem.cli.printing import cell
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from graphmem.models import Knowledge, KnowledgeRef, Preference
-
-PREFERENCE_COLUMNS = (
-    ("category", "left"),
-    ("preference", "left"),
-    ("source", "left"),
-    ("confidence", "right"),
-    ("said", "left"),
-    ("in force", "left"),
-)
-KNOWLEDGE_COLUMNS = (
-    ("id", "left"),
-    ("domain", "left"),
-    ("fact", "left"),
-    ("confidence", "right"),
-    ("stated by", "left"),
-    ("against it", "left"),
-)
 
 
 @click.group(cls=Group)
 def people() -> None:
-    """Keep preferences of users, and knowledge of the world."""
+    """Keep preferences of users, knowledge of the world, and what agents may learn and read.
+
+    `graphmem list` shows preferences, knowledge and scopes.
+    """
 
 
 @people.command()
@@ -48,46 +29,19 @@ def people() -> None:
     show_default=True,
     help="The source of the preference.",
 )
-@click.option("--at", callback=moment, help="When it was said: ISO 8601 with time zone.")
+@click.option("--at", type=MOMENT, help="When it was said: ISO 8601 with time zone.")
 @click.pass_obj
-def prefer(options: Options, /, user: str, category: str, text: str, **said: Any) -> None:
+def prefer(options: Options, /, user: str, category: str, text: str, **given: Any) -> None:
     """Store that USER wants TEXT in a CATEGORY. It supersedes the earlier preference.
 
     \b
-    Examples:
-      graphmem --url ./airline.graph people prefer ann seat "on the aisle"
-      graphmem --url ./airline.graph people prefer ann language German --source inferred
-    """
-    made = options.memory(must_exist=False).people.prefer(user, category, text, **said)
-
-    def line() -> None:
-        done = "stored" if made.created else "known already"
-        late = "" if made.in_force else "; a later one is in force"
-        click.echo(f"{done}: {cell(made.user, 40)} wants {cell(made.text, 60)}{late}")
-
-    options.show(made, line)
-
-
-@people.command()
-@click.argument("user")
-@click.option("--category", help="Only this one.")
-@click.option("--history", is_flag=True, help="Include superseded ones.")
-@click.pass_obj
-def preferences(options: Options, user: str, category: str | None, history: bool) -> None:
-    """Show the preferences of USER.
-
-    \b
     Example:
-      graphmem --url ./airline.graph people preferences ann --history
+      graphmem --url ./airline.graph people prefer ann seat "on the aisle"
     """
-    rows = options.memory().people.preferences(user, category, history=history)
-
-    options.show_rows(rows, PREFERENCE_COLUMNS, _preference, "no such preferences")
-
-
-def _preference(row: Preference) -> tuple[Any, ...]:
-    said = row.at or row.recorded_at
-    return row.category, row.text, row.source, row.confidence, said, row.in_force
+    stored = options.memory(must_exist=False).people.prefer(user, category, text, **given)
+    done = "stored" if stored.created else "known already"
+    late = "" if stored.in_force else "; a later one is in force"
+    options.show(stored, f"{done}: {cell(stored.user, 40)} wants {cell(stored.text, 60)}{late}")
 
 
 @people.command()
@@ -101,16 +55,11 @@ def _preference(row: Preference) -> tuple[Any, ...]:
     help="The source of the fact.",
 )
 @click.option("--user", help="Who stated it.")
-@click.option(
-    "--contradicts",
-    multiple=True,
-    metavar="ID",
-    help="A known fact that it contradicts; can be repeated.",
-)
-@click.option("--at", callback=moment, help="When it was stated: ISO 8601 with time zone.")
+@several("--contradicts", metavar="ID", help="A known fact that it contradicts.")
+@click.option("--at", type=MOMENT, help="When it was stated: ISO 8601 with time zone.")
 @click.pass_obj
 def know(
-    options: Options, /, domain: str, fact: str, contradicts: tuple[str, ...], **said: Any
+    options: Options, /, domain: str, fact: str, contradicts: tuple[str, ...], **given: Any
 ) -> None:
     """Store a FACT of a DOMAIN.
 
@@ -120,42 +69,49 @@ def know(
       graphmem --url ./airline.graph people know refunds "three days" --source documented \\
           --contradicts 3d6c9d1f5d6d8a8f6f2b4d3a1c0e7b52
     """
-    memory = options.memory(must_exist=False)
-    made = memory.people.know(domain, fact, contradicts=contradicts or None, **said)
-
-    def line() -> None:
-        done = "stored" if made.created else "known already:"
-        click.echo(f"{done} knowledge {made.id}, confidence {made.confidence:.3f}")
-
-    options.show(made, line)
+    known = options.memory(must_exist=False).people
+    stored = known.know(domain, fact, contradicts=contradicts or None, **given)
+    done = "stored" if stored.created else "known already:"
+    options.show(stored, f"{done} knowledge {stored.id}, confidence {stored.confidence:.3f}")
 
 
 @people.command()
-@click.option("--domain", help="Only this one.")
-@at_most(20)
+@click.argument("agent")
+@several("--can-learn", metavar="TYPE", help="It learns only such tasks; * is any text.")
+@several("--cannot-learn", metavar="TYPE", help="It never learns such tasks.")
+@several("--share-with", metavar="AGENT", help="Who may read its lessons; * is all.")
+@several("--inherit-from", metavar="AGENT", help="Whose lessons it reads, if that one shares them.")
+@click.option(
+    "--min-occurrences",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Occurrences that a lesson needs before it reads it.",
+)
+@click.option("--remove", is_flag=True, help="Remove the scope.")
 @click.pass_obj
-def knowledge(options: Options, domain: str | None, limit: int) -> None:
-    """Show known facts, and what contradicts them. The highest confidence comes first.
+def scope(
+    options: Options, /, agent: str, can_learn: tuple[str, ...], remove: bool, **given: Any
+) -> None:
+    """Set or replace the scope of AGENT: what it may learn, and whose lessons it reads.
+
+    Without a scope an agent can learn everything, but reads only its own lessons.
 
     \b
-    Example:
-      graphmem --url ./airline.graph people knowledge --domain refunds
+    Examples:
+      graphmem --url ./airline.graph people scope grace --can-learn 'sql_*' \\
+          --cannot-learn sql_admin --inherit-from ada
+      graphmem --url ./airline.graph people scope grace --remove
     """
-    rows = options.memory().people.knowledge(domain, limit=limit)
-
-    options.show_rows(rows, KNOWLEDGE_COLUMNS, _knowledge, "nothing is known yet")
-
-
-def _knowledge(row: Knowledge) -> tuple[Any, ...]:
-    sources = dict.fromkeys(said.user or said.source for said in row.statements)
-    against: Sequence[KnowledgeRef] = (*row.contradicts, *row.contradicted_by)
-    facts = dict.fromkeys(cell(other.fact, 25) for other in against)
-    # Short, so that the id, which people copy, stays on a line.
-    return (
-        row.id,
-        cell(row.domain, 15),
-        cell(row.fact, 25),
-        row.confidence,
-        cell(", ".join(sources), 15),
-        "; ".join(facts),
-    )
+    parts = {"can_learn": can_learn, **given}
+    if remove is any(parts.values()):
+        raise click.UsageError(
+            "give what AGENT may learn or read, or --remove alone; `graphmem list scopes` shows all"
+        )
+    scopes = options.memory(must_exist=False).scopes
+    if remove:
+        removed = scopes.remove(agent)
+        text = f"removed the scope of {agent}" if removed else f"{agent} had no scope"
+        options.show({"removed": removed}, text)
+    else:
+        stored = scopes.set(agent, can_learn=can_learn or None, **given)
+        options.show(stored, f"set the scope of {stored.agent}")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
+from operator import attrgetter
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from graphmem.cli.options import Options
+
+CELL = 400
+"""Most characters of a cell; --json has all."""
+TEXT = 90
+"""Most characters of a text in a list of rows; --json has all."""
+_NUMBER = re.compile(r"[<>+-]?[\d.,]+ ?%?( (of|to) [\d.,]+ ?%?)?")
 
 
 def plain(value: Any) -> Any:
@@ -59,21 +67,52 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def print_table(
-    title: str | None,
-    columns: Sequence[tuple[str, str]],
-    rows: Iterable[Sequence[Any]],
+    headings: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None
 ) -> None:
-    """Print a table; ``columns`` are (heading, "left" or "right")."""
+    """Print a table; columns of numbers are set to the right."""
     rows = [[cell(value) for value in row] for row in rows]
-    table = Table(
-        [cell(heading) for heading, _ in columns], [side == "right" for _, side in columns], rows
-    )
+    columns = [[row[place] for row in rows if row[place]] for place in range(len(headings))]
+    right = [bool(column) and all(map(_NUMBER.fullmatch, column)) for column in columns]
     shown = console()
     if title is not None:
         shown.file.write(f"{cell(title)}\n")
     bold = partial(click.style, bold=True) if shown.is_terminal and not shown.no_color else str
-    for line in table.lines(shown.width, bold):
+    for line in Table([cell(heading) for heading in headings], right, rows).lines(
+        shown.width, bold
+    ):
         shown.file.write(f"{line}\n")
+
+
+def print_rows(rows: Sequence[Any], columns: str, /, **cells: Callable[[Any], Any]) -> None:
+    """Print models as a table.
+
+    Args:
+        rows: the models, at least one.
+        columns: names of fields, separated by spaces; ``heading=field`` gives another heading, in
+            which ``_`` is a space. ``worked`` are successes and trials, ``bounds`` lower and upper.
+        cells: functions of a row, for columns that are no field.
+
+    A column without any value is left out.
+    """
+    named = {"worked": worked, "bounds": bounds, **cells}
+    shown = {}
+    for column in columns.split():
+        heading, _, name = column.partition("=")
+        read = named.get(name or heading) or attrgetter(name or heading)
+        texts = [cell(read(row), TEXT) for row in rows]
+        if any(texts):
+            shown[heading.replace("_", " ")] = texts
+    print_table(list(shown), zip(*shown.values(), strict=True))
+
+
+def worked(row: Any) -> str:
+    """Return successes and trials; nothing without trials, so that such a column can give way."""
+    return f"{row.successes} of {row.trials}" if row.trials else ""
+
+
+def bounds(row: Any) -> str:
+    """Return the bounds of a rate."""
+    return f"{row.lower:.2f} to {row.upper:.2f}"
 
 
 def print_lines(text: str, below: int = 4, *, err: bool = False) -> None:
@@ -97,7 +136,7 @@ def print_lines(text: str, below: int = 4, *, err: bool = False) -> None:
             click.echo(" " * (indent + below) + more.rstrip(), err=err)
 
 
-def cell(value: Any, limit: int = 400) -> str:
+def cell(value: Any, limit: int = CELL) -> str:
     """Return ``value`` as a cell: short, without control characters."""
     if value is None:
         return ""
@@ -107,15 +146,20 @@ def cell(value: Any, limit: int = 400) -> str:
         return f"{value:.3f}"
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M")
+    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
+        value = ", ".join(value)
     text = value if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False)
     text = "".join(char if char.isprintable() else " " for char in text)
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def fact(name: str, value: Any) -> None:
-    """Print a name and a value on a line, if there is a value."""
-    if value not in (None, "", ()):
-        click.echo(f"{name:<15}{cell(value)}")
+def print_facts(facts: Mapping[str, Any]) -> None:
+    """Print names and values, one pair a line, without those that have no value."""
+    shown = {name.replace("_", " "): value for name, value in facts.items()}
+    shown = {name: value for name, value in shown.items() if value not in (None, "", ())}
+    wide = max(15, *(len(name) + 2 for name in shown))
+    for name, value in shown.items():
+        print_lines(f"{name:<{wide}}{cell(value)}", wide)
 
 
 def span(seconds: float | None, without: str = "for good") -> str:
@@ -146,7 +190,7 @@ def progress(
 
         def advance(done: int, total: int | None) -> None:
             of = "" if total is None else f" of {total:,}"
-            said = f"{label} {done:,}{of} {unit}".rstrip()
-            bar.update(task, description=said, completed=done, total=total)
+            text = f"{label} {done:,}{of} {unit}".rstrip()
+            bar.update(task, description=text, completed=done, total=total)
 
         yield advance

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.options import Group, Options
+from graphmem.cli.options import Group, Options, several
 from graphmem.cli.printing import print_json, print_table
 from graphmem.errors import shown
 
@@ -22,18 +22,26 @@ def procedures() -> None:
 
 
 @procedures.command("list")
+@click.argument("name", required=False)
 @click.option("--subject", help="Only those whose names begin with this.")
+@several("--with", "wanted", metavar="OPTION", help="With NAME: with the lines for this option.")
 @click.pass_obj
-def list_(options: Options, subject: str | None) -> None:
-    """List the procedures.
+def list_(options: Options, name: str | None, subject: str | None, wanted: tuple[str, ...]) -> None:
+    """List the procedures, or print the procedure NAME as Cypher for Neo4j Browser.
 
     The column custom.graphmem. has their names on a server; names in brackets are those of their
-    parameters there.
+    parameters there. Some have optional lines; without --with, all lines are shown, with marks.
 
     \b
-    Example:
+    Examples:
       graphmem procedures list --subject analysis
+      graphmem procedures list learning.best
     """
+    if name is not None:
+        if subject is not None:
+            raise click.UsageError("give NAME or --subject")
+        _print_text(options, name, wanted)
+        return
     from graphmem.store.installing import CALLED, PREFIX, called, renames
     from graphmem.store.queries import catalog
 
@@ -53,14 +61,7 @@ def list_(options: Options, subject: str | None) -> None:
         print_json(rows)
         return
     print_table(
-        None,
-        [
-            ("procedure", "left"),
-            ("mode", "left"),
-            ("parameters", "left"),
-            (CALLED + PREFIX, "left"),
-            ("what", "left"),
-        ],
+        ("procedure", "mode", "parameters", CALLED + PREFIX, "what"),
         [
             (
                 row["name"],
@@ -78,21 +79,7 @@ def _renamed(name: str, others: dict[str, str]) -> str:
     return f"{name} ({others[name]})" if name in others else name
 
 
-@procedures.command()
-@click.argument("name")
-@click.pass_obj
-@click.option(
-    "--with", "wanted", multiple=True, metavar="OPTION", help="With the lines for it; repeatable."
-)
-def show(options: Options, name: str, wanted: tuple[str, ...]) -> None:
-    """Print a procedure as Cypher for Neo4j Browser.
-
-    Some have optional lines. Without --with, all lines are shown, with their marks.
-
-    \b
-    Example:
-      graphmem procedures show learning.best
-    """
+def _print_text(options: Options, name: str, wanted: tuple[str, ...]) -> None:
     from graphmem.store.queries import procedure
 
     query = procedure(name)
@@ -112,14 +99,8 @@ def show(options: Options, name: str, wanted: tuple[str, ...]) -> None:
 
 @procedures.command()
 @click.option("--print", "print_", is_flag=True, help="Print the Cypher that does it; do nothing.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(0),
-    metavar="SECONDS",
-    help="Wait until all can be called; 0: do not wait [180].",
-)
 @click.pass_obj
-def install(options: Options, print_: bool, timeout: float | None) -> None:
+def install(options: Options, print_: bool) -> None:
     """Install procedures into a Neo4j server, for Cypher users.
 
     The server needs APOC Extended, and the user the right to administer it. Each procedure becomes
@@ -141,21 +122,15 @@ def install(options: Options, print_: bool, timeout: float | None) -> None:
         return
     report = installing.install(
         options.memory(must_exist=False).store,
-        timeout=installing.TIMEOUT if timeout is None else timeout,
+        timeout=installing.TIMEOUT,
         progress=_progress("can be called"),
     )
     _print_report(options, report)
 
 
 @procedures.command()
-@click.option(
-    "--timeout",
-    type=click.FloatRange(0),
-    metavar="SECONDS",
-    help="Wait until none can be called; 0: do not wait [180].",
-)
 @click.pass_obj
-def uninstall(options: Options, timeout: float | None) -> None:
+def uninstall(options: Options) -> None:
     """Drop the procedures that graphmem installed on a server.
 
     \b
@@ -166,32 +141,28 @@ def uninstall(options: Options, timeout: float | None) -> None:
 
     report = installing.uninstall(
         options.memory(must_exist=False).store,
-        timeout=installing.TIMEOUT if timeout is None else timeout,
+        timeout=installing.TIMEOUT,
         progress=_progress("are gone"),
     )
     _print_report(options, report)
 
 
 def _progress(what: str) -> Callable[[int, int], None]:
-    """Return a function that tells the progress on standard error, whenever it changes."""
-    told: list[int] = []
+    """Return a function that prints the progress on standard error, whenever it changes."""
+    printed: list[int] = []
 
-    def tell(done: int, total: int) -> None:
-        if total and done not in told:
-            told.append(done)
+    def advance(done: int, total: int) -> None:
+        if total and done not in printed:
+            printed.append(done)
             click.echo(f"{done} of {total} procedures {what}", err=True)
 
-    return tell
+    return advance
 
 
 def _print_report(options: Options, report: Sequence[Installed]) -> None:
-    if options.as_json:
-        print_json(report)
-    elif not report:
-        click.echo("none were installed")
-    else:
-        print_table(
-            None,
-            [("procedure", "left"), ("done", "left"), ("signature", "left")],
-            [(item.name, item.done, item.short.removeprefix(item.name)) for item in report],
-        )
+    options.show_rows(
+        report,
+        "procedure=name done signature",
+        "none were installed",
+        signature=lambda item: item.short.removeprefix(item.name),
+    )

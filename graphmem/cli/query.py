@@ -60,11 +60,7 @@ def query(
     elif options.as_json:
         print_json({"rows": list(rows), "truncated": rows.truncated})
     elif rows:
-        print_table(
-            None,
-            [(column, _side(rows[0][column])) for column in columns],
-            ([row[column] for column in columns] for row in rows),
-        )
+        print_table(columns, ([row[column] for column in columns] for row in rows))
     else:
         click.echo("no rows")
     if rows.truncated:
@@ -109,10 +105,6 @@ def _parameters(given: tuple[str, ...]) -> dict[str, Any]:
         except ValueError:
             parameters[name] = value
     return parameters
-
-
-def _side(value: Any) -> str:
-    return "right" if isinstance(value, int | float) and not isinstance(value, bool) else "left"
 
 
 def _csv(value: Any) -> Any:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import codecs
 import sys
 from collections import Counter
+from collections.abc import Callable
 from contextlib import ExitStack
 from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from graphmem.cli.options import Options
-from graphmem.cli.printing import cell, console, print_json, print_table
+from graphmem.cli.printing import print_json, print_rows, progress
 from graphmem.files import writing
 from graphmem.printable import counted, printable
 
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from graphmem.seeding import Refusal, SeedReport, Source
 
 _Text = TextIO | codecs.StreamWriter
-_REFUSED = (
-    *(("file", "left"), ("record", "right"), ("field", "left"), ("reason", "left")),
-    ("like it", "right"),
-)
 
 
 @click.command()
@@ -65,21 +61,11 @@ _REFUSED = (
 )
 @click.pass_obj
 def seed(
-    options: Options,
-    logs: tuple[str, ...],
-    format_name: str | None,
-    agent: str | None,
-    batch_size: int,
-    limit: int | None,
-    outcomes: str | None,
-    strategy_from: str | None,
-    evaluator: str | None,
-    on_error: str,
-    refused: str | None,
+    options: Options, /, logs: tuple[str, ...], on_error: str, refused: str | None, **how: Any
 ) -> None:
     """Learn from LOGs: files, folders or patterns.
 
-    - is standard input. Files can be gzipped.
+    LOG can be - for standard input. Files can be gzipped.
 
     Known records are skipped, so you can run an interrupted seeding again.
 
@@ -93,25 +79,20 @@ def seed(
     if options.as_json and refused == "-":
         raise click.UsageError("--json and --refused - both print on standard output")
     sources = seeding.sources(logs)
-    if format_name:
+    if how["format_name"]:
         from graphmem.seeding.formats import find
 
-        find(format_name)
+        find(how["format_name"])
     memory = options.memory(must_exist=False)
     with ExitStack() as stack:
         sink = _sink(stack, refused)
+        advance = stack.enter_context(progress("seeding", options, "records"))
         report = seeding.seed(
             memory,
             sources,
-            format_name=format_name,
-            agent=agent,
-            outcomes=outcomes,
-            strategy_from=strategy_from,
-            evaluator=evaluator,
-            batch_size=batch_size,
-            limit=limit,
-            progress=stack.enter_context(_Bar(sources)) if _wants_bar(options) else None,
+            progress=None if advance is None else _Bar(advance),
             on_refusal=(lambda refusal: _write_line(sink, refusal)) if sink else None,
+            **how,
         )
     if options.as_json:
         print_json(report)
@@ -120,8 +101,8 @@ def seed(
     if report.unmatched:
         keys = ", ".join(report.unmatched_keys[:5])
         more = ", ..." if report.unmatched > 5 else ""
-        told = f"no record has {counted(report.unmatched, 'key')} of {outcomes}: {keys}{more}"
-        click.echo(printable(f"warning: {told}"), err=True)
+        count = counted(report.unmatched, "key")
+        click.echo(f"warning: no record has {count} of {how['outcomes']}: {keys}{more}", err=True)
     if report.refused and on_error == "fail":
         sys.exit(1)
 
@@ -149,12 +130,16 @@ def _print_report(report: SeedReport, refused: str | None) -> None:
         alike = Counter((item.field, item.reason) for item in report.refusals)
         firsts = {(item.field, item.reason): item for item in reversed(report.refusals)}
         shown = [(firsts[kind], number) for kind, number in islice(alike.items(), 20)]
-        rows = [
-            (item.file, item.record, item.field, item.reason, number - 1 or "")
-            for item, number in shown
-        ]
-        columns = _REFUSED if any(number > 1 for _, number in shown) else _REFUSED[:-1]
-        print_table("Refused records", columns, [row[: len(columns)] for row in rows])
+        click.echo("Refused records")
+        print_rows(
+            shown,
+            "file record field reason like_it",
+            file=lambda row: row[0].file,
+            record=lambda row: row[0].record,
+            field=lambda row: row[0].field,
+            reason=lambda row: row[0].reason,
+            like_it=lambda row: row[1] - 1 or None,
+        )
         more = report.refused - sum(number for _, number in shown)
         if more:
             click.echo(f"... and {more:,} more; --refused FILE lists all")
@@ -162,59 +147,20 @@ def _print_report(report: SeedReport, refused: str | None) -> None:
             click.echo("--refused FILE lists all")
 
 
-def _wants_bar(options: Options) -> bool:
-    return sys.stderr.isatty() and not options.as_json
-
-
-def described(source: Source, format_name: str) -> str:
-    """Return the description of a file for rich, which takes brackets for styles."""
-    from rich.markup import escape
-
-    return escape(cell(f"{Path(source.name).name} ({format_name})", 80))
-
-
 class _Bar:
-    """A progress bar over files, with the rate of records, on standard error."""
+    """Tells a progress bar how many records were read."""
 
-    def __init__(self, sources: list[Source]) -> None:
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            SpinnerColumn,
-            TextColumn,
-            TimeElapsedColumn,
-        )
-
-        self._progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("files, {task.fields[records]:,} records, {task.fields[rate]}"),
-            TimeElapsedColumn(),
-            console=console(stderr=True),
-            redirect_stdout=False,  # they would not be guarded
-            redirect_stderr=False,
-        )
-        self._task = self._progress.add_task("", total=len(sources), records=0, rate="")
+    def __init__(self, advance: Callable[[int, int | None], None]) -> None:
+        self._advance = advance
         self._records = 0
 
-    def __enter__(self) -> _Bar:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
     def start(self, source: Source, format_name: str) -> None:
-        self._progress.update(self._task, description=described(source, format_name))
+        """Begin a file."""
 
     def advance(self, records: int) -> None:
+        """Count records that were learned or refused."""
         self._records += records
-        elapsed = self._progress.tasks[0].elapsed or 0.0
-        rate = f"{self._records / elapsed:,.0f}/s" if elapsed else ""
-        self._progress.update(self._task, records=self._records, rate=rate)
+        self._advance(self._records, None)
 
     def finish(self) -> None:
-        self._progress.advance(self._task)
+        """End a file."""

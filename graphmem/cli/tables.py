@@ -18,7 +18,7 @@ SHORT = 9
 READABLE = 24
 """Room that a column of sentences needs."""
 BEGINNING = 12
-"""Letters of an id where there is no room for it; `graphmem show` finds it by them."""
+"""Letters of an id where there is no room for it; `graphmem explain` finds it by them."""
 _ID = re.compile("[0-9a-f]{32}")
 _WITHIN = re.compile(r"(?<=[^\W\d][_/.:=-])(?=\w)|(?<=[_/])(?=[^\W\d])")
 """Where a name can go on in the next line."""

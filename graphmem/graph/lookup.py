@@ -97,8 +97,8 @@ def find_strategy(reader: Reader, name: str, given: str) -> Row:
     strategy = find_subject(reader, [text, strategy_id(reader.ns, text)], "strategy")
     if strategy is None:
         raise NotFoundError(
-            f"no strategy {given!r:.100} in namespace {reader.ns!r}; `graphmem strategies` shows "
-            "them"
+            f"no strategy {given!r:.100} in namespace {reader.ns!r}; `graphmem list strategies` "
+            "shows them"
         )
     return strategy
 
@@ -165,9 +165,9 @@ class Items:
             nearest = ", ".join(repr(row["text"][:80]) for row in alike)
             remedy = f"the nearest strategies are {nearest}"
         elif view.agents is None:
-            remedy = "`graphmem strategies`, `lessons` and `policies` show what there is"
+            remedy = "`graphmem list` and `graphmem list KIND` show what there is"
         else:
-            remedy = "leave out the agent to read everything, or see `graphmem scopes`"
+            remedy = "leave out the agent to read everything, or see `graphmem list scopes`"
         who = "" if view.reader is None else f" that agent {view.reader!r} may read"
         shown = given if len(given) <= 200 else f"{given[:200]}..."
         return NotFoundError(f"no {what} {shown!r}{who} in namespace {self._graph.ns!r}; {remedy}")

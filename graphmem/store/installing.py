@@ -346,7 +346,7 @@ def _stored(server: AdministeredStore, database: str) -> dict[str, _Entry]:
     }
 
 
-_INSTEAD = "`graphmem procedures show NAME` prints the Cypher of a procedure, to paste instead"
+_INSTEAD = "`graphmem procedures list NAME` prints the Cypher of a procedure, to paste instead"
 
 
 def _explain(server: AdministeredStore, error: QueryError) -> NoReturn:

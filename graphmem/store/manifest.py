@@ -137,7 +137,7 @@ def read_manifest(folder: Path) -> Manifest | None:
 def incomplete(problem: str) -> StorageError:
     """Return the error for files of which some are lost or damaged."""
     error = StorageError(
-        f"{problem}; restore a backup (graphmem restore), or go on with what is there: "
+        f"{problem}; restore a backup (graphmem upkeep import), or go on with what is there: "
         "graphmem doctor --accept-loss"
     )
     error.remedy = "graphmem doctor --accept-loss, or restore a backup"

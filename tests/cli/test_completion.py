@@ -27,7 +27,7 @@ def test_there_is_a_script_for_each_shell(shell: str, word: str) -> None:
         ("graphmem reca", "recall"),
         ("graphmem --names", "--namespace"),
         ("graphmem recall --li", "--limit"),
-        ("graphmem lessons anti", "anti-patterns"),
+        ("graphmem list anti", "anti-patterns"),
     ],
 )
 def test_a_command_and_an_option_are_completed(typed: str, found: str) -> None:

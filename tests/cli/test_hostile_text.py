@@ -20,6 +20,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from graphmem import Memory, Step
+from graphmem.cli.list import KINDS
 from graphmem.cli.main import main
 from graphmem.errors import GraphMemError
 from graphmem.models import MistakeCard
@@ -50,7 +51,7 @@ def streams() -> Iterator[tuple[io.StringIO, io.StringIO]]:
         sys.stdout, sys.stderr = before
 
 
-def told(*arguments: str) -> tuple[str, str]:
+def printed(*arguments: str) -> tuple[str, str]:
     """Run a command in this process; return what it printed, which is checked."""
     with streams() as (out, err):
         with suppress(SystemExit):
@@ -119,50 +120,38 @@ def fill(memory: Memory, nasty: str) -> None:
 
 
 COMMANDS: tuple[tuple[str, ...], ...] = (
-    ("strategies",),
-    ("strategies", "--task", "key @"),
-    ("evidence", "one @"),
+    *(("list",), *(("list", kind) for kind in KINDS if not KINDS[kind].required)),
+    ("list", "strategies", "--task", "key @"),
+    ("list", "strategies", "--like", "one @"),
+    ("list", "scores", "--task", "key @"),
+    ("list", "policies", "--state", "at=@"),
+    ("list", "preferences", "--user", "@"),
     ("explain", "one @"),
     ("explain", "one @", "--cypher"),
     ("recall", "task @"),
     ("context", "task @"),
     ("context", "task @", "--agent", "agent @"),
     ("predict", "task @", "one @"),
-    ("similar", "one @"),
     ("calibrate",),
     ("evaluate", "--explore", "greedy"),
     ("evaluate", "--strategy", "@"),
-    ("evaluate", "--explore", "greedy", "--plot", "none @/x.png"),
-    ("stats",),
-    ("verify",),
     ("doctor",),
-    ("config",),
-    ("lessons", "heuristics"),
-    ("lessons", "anti-patterns"),
-    ("lessons", "rules"),
-    ("lessons", "mistakes"),
-    ("lessons", "scores", "key @"),
+    ("doctor", "settings"),
     ("lessons", "consolidate", "--force"),
-    ("policies", "list"),
-    ("policies", "show", "at=@"),
     ("policies", "best", "at=@"),
-    ("people", "preferences", "@"),
-    ("scopes", "list"),
-    ("scopes", "get", "agent @"),
-    ("events", "list"),
-    ("events", "streams"),
-    ("predictions", "list"),
-    ("predictions", "reliability"),
+    ("policies", "reliability"),
+    ("events", "tail"),
     ("query", "what_works"),
     ("query", "-e", "MATCH (s:Step) RETURN s.observation AS `x@`, s.action AS y"),
     ("query", "--csv", "-e", "MATCH (e:Episode) RETURN e.source_key AS k, e.summary AS s"),
+    ("upkeep", "verify"),
     ("upkeep", "forget", "--older-than", "0", "--dry-run"),
-    # What is wrong is told with what was given.
+    # What is wrong is named with what was given.
     ("@",),
-    ("--@", "stats"),
-    ("strategies", "--limit", "@"),
-    ("strategies", "@"),
-    ("evidence", "none @"),
+    ("--@", "list"),
+    ("list", "@"),
+    ("list", "strategies", "--limit", "@"),
+    ("list", "strategies", "@"),
     ("explain", "none @"),
     ("query", "@"),
     ("query", "-e", "MATCH @"),
@@ -173,17 +162,18 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("policies", "by", "@"),
     ("seed", "none @"),
     ("seed", "--format", "@", "-"),
-    ("procedures", "show", "@"),
+    ("procedures", "list", "@"),
     ("upkeep", "export", "--format", "jsonl", "none @/x"),
     ("upkeep", "import", "--format", "jsonl", "none @"),
+    ("upkeep", "import", "none @"),
     ("upkeep", "import", "--format", "@", "x"),
     ("calibrate", "--plot", "@"),
     ("calibrate", "--plot", "none @/x.png"),
-    ("--namespace", "@", "stats"),
-    ("--url", "mysql://@", "stats"),
-    ("--url", "none @", "stats"),
-    ("--url", "neo4j://@", "stats"),
-    ("--wait", "@", "stats"),
+    ("--namespace", "@", "list"),
+    ("--url", "mysql://@", "list"),
+    ("--url", "none @", "list"),
+    ("--url", "neo4j://@", "list"),
+    ("--wait", "@", "list"),
     ("--debug", "query", "-e", "MATCH @"),
     ("upkeep", "erase", "@", "--yes"),
 )
@@ -206,19 +196,19 @@ def test_no_command_prints_what_a_terminal_obeys(
     monkeypatch.setenv("GRAPHMEM_EMBEDDER", "hashing")
     monkeypatch.setenv("GRAPHMEM_PASSWORD", "hush")
     options = ["--json"] if as_json else []
-    printed = 0
+    texts = 0
     for command in COMMANDS:
         given = [part.replace("@", EVERY) for part in command]
-        out, err = told("--url", hostile, *options, *given)
+        out, err = printed("--url", hostile, *options, *given)
         assert out or err, command
-        printed += "31m" in out
-        if as_json and out and "--csv" not in command:
+        texts += "31m" in out
+        if as_json and out and "--csv" not in command and "tail" not in command:
             json.loads(out)
-    assert printed > 15  # the texts themselves were there
+    assert texts > 15  # the texts themselves were there
 
 
 def test_json_has_the_same_texts(hostile: str) -> None:
-    out, _ = told("--url", hostile, "--json", "strategies")
+    out, _ = printed("--url", hostile, "--json", "list", "strategies")
     assert f"one {EVERY.strip()}" in {row["text"] for row in json.loads(out)}
 
 
@@ -242,19 +232,19 @@ def test_files_with_nasty_names(tmp_path: Path) -> None:
         ("upkeep", "import", "--format", "jsonl", str(folder / f"{EVERY}.jsonl")),
         ("upkeep", "import", "--format", "sentinel", str(folder / f"{EVERY}.json")),
         ("upkeep", "import", "--format", "sentinel", str(folder)),
-        ("--url", str(folder / f"{EVERY}.json"), "stats"),
+        ("--url", str(folder / f"{EVERY}.json"), "list"),
     ):
-        assert any(told("--url", url, *command)), command
+        assert any(printed("--url", url, *command)), command
     check((folder / f"refused {EVERY}").read_text())
     os.mkfifo(folder / f"pipe {EVERY}")
-    told("--url", url, "upkeep", "import", "--format", "jsonl", str(folder / f"pipe {EVERY}"))
+    printed("--url", url, "upkeep", "import", "--format", "jsonl", str(folder / f"pipe {EVERY}"))
 
 
 def test_on_a_terminal_only_our_own_styling_is_obeyed(hostile: str, tmp_path: Path) -> None:
     """Tables, and the bar of seeding, whose description is the name of a file."""
     log = tmp_path / f"[red]{EVERY}.jsonl"
     log.write_text(json.dumps({"task": EVERY, "strategy": EVERY, "success": EVERY}) + "\n")
-    for command in (("strategies",), ("seed", str(log)), ("seed", "none @"), ("doctor",)):
+    for command in (("list", "strategies"), ("seed", str(log)), ("seed", "none @"), ("doctor",)):
         given = [part.replace("@", EVERY) for part in command]
         ours, theirs = pty.openpty()
         process = subprocess.Popen(
@@ -291,11 +281,11 @@ def test_any_text_is_printed_without_what_a_terminal_obeys(nasty: str) -> None:
             fill(memory, nasty)
         except GraphMemError as error:
             check(str(error), repr(error))
-    told("--url", "memory:", "learn", f"a{nasty}", f"b{nasty}", "--score", nasty)
-    told("--url", "memory:", "query", "-e", f"RETURN '{nasty}' AS a{nasty}")
-    told("--url", "memory:", f"--{nasty}", nasty)
-    told("--url", f"x://{nasty}", "stats")
-    told("--namespace", nasty, "--url", "memory:", "stats")
+    printed("--url", "memory:", "learn", f"a{nasty}", f"b{nasty}", "--score", nasty)
+    printed("--url", "memory:", "query", "-e", f"RETURN '{nasty}' AS a{nasty}")
+    printed("--url", "memory:", f"--{nasty}", nasty)
+    printed("--url", f"x://{nasty}", "list")
+    printed("--namespace", nasty, "--url", "memory:", "list")
 
 
 SECRET = "s3cr3t"  # noqa: S105 - of nobody
@@ -317,18 +307,23 @@ URLS = (
 
 
 @pytest.mark.parametrize("url", URLS)
-def test_no_command_tells_the_password_of_a_url(
+def test_no_command_prints_the_password_of_a_url(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = url.format(SECRET)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GRAPHMEM_WAIT", "0")
-    commands = (("--debug", "stats"), ("--json", "doctor"), ("config",), ("--json", "config"))
+    commands = (
+        ("--debug", "list"),
+        ("--json", "doctor"),
+        ("doctor", "settings"),
+        ("--json", "doctor", "settings"),
+    )
     for command in (*commands, ("doctor",), ("init",)):
-        assert SECRET not in "".join(told("--url", given, *command))
+        assert SECRET not in "".join(printed("--url", given, *command))
     monkeypatch.setenv("GRAPHMEM_URL", given)
     for command in commands:
-        out, err = told(*command)
+        out, err = printed(*command)
         assert out or err
         assert SECRET not in out + err
     assert list(tmp_path.iterdir()) == []
@@ -337,7 +332,7 @@ def test_no_command_tells_the_password_of_a_url(
 def test_no_complaint_about_an_argument_tells_the_password_of_a_url() -> None:
     for password in (SECRET, f"a@{SECRET}@b", f"it's{SECRET}"):
         url = f"neo4j://u:{password}@h"
-        for wrong in (("--wait", url, "stats"), ("show", "a", url), ("events", url)):
-            _, err = told(*wrong)
+        for wrong in (("--wait", url, "list"), ("explain", "a", url), ("events", url)):
+            _, err = printed(*wrong)
             assert "neo4j://***@h" in err
             assert SECRET not in err

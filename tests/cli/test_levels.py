@@ -1,4 +1,4 @@
-"""The commands of memory.levels: add, ingest, ask, close."""
+"""``graphmem levels``: entries that come, move, are found and go."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def test_an_entry_goes_from_level_to_level_and_is_found(url: str) -> None:
     ).json
     assert (pulled["transformer"], pulled["created"]) == ("count", True)
     add = ("--url", url, "levels", "add", "agent:ada:working")
-    said = ("order 17 is late", "--key", "order/17", "--tag", "kind:fact")
-    assert "added entry" in good(*add, *said).out
-    assert "there already" in good(*add, *said).out
-    assert "replaced" in good(*add, '{"late": 18}', "--parse", *said[1:]).out
+    entry = ("order 17 is late", "--key", "order/17", "--tag", "kind:fact")
+    assert "added entry" in good(*add, *entry).out
+    assert "there already" in good(*add, *entry).out
+    assert "replaced" in good(*add, '{"late": 18}', "--parse", *entry[1:]).out
     good(*add, "an old plan", "--tag", "old", "--tag", "kind:fact")
 
     report = good("--url", url, "--json", "levels", "tick").json
@@ -39,51 +39,59 @@ def test_an_entry_goes_from_level_to_level_and_is_found(url: str) -> None:
         {"count": 1},
         None,
     )
-    by_id = good("--url", url, "levels", "entries", found["id"]).out
-    assert '{"late": 18}' in by_id
-    near = good(*recall, "late", "--limit", "1", "--all-of", "kind:fact", "--key", "order/*").json
+    assert "task:deploy:shared" in good("--url", url, "explain", found["id"][:8]).out
+    near = good(*recall, "late", "--limit", "1", "--tag", "kind:fact", "--key", "order/*").json
     assert near[0]["similarity"] is not None
     nothing = ("levels", "recall", "--since", "2100-01-01T00:00:00Z")
     assert "no entries fit" in good("--url", url, *nothing).out
 
-    assert "task:deploy:shared" in good("--url", url, "levels", "list", "--owner", "deploy").out
-    assert good("--url", url, "--json", "levels", "info", "task:deploy:shared").json["entries"] == 1
+    info = ("levels", "info", "task:deploy:shared")
+    shown = good("--url", url, "--json", *info).json
+    assert (shown["entries"], shown["tags"]) == (1, {"kind:fact": 1})
+    assert "kind:fact (1)" in good("--url", url, *info).out
+    assert "entries        4" in good("--url", url, "levels", "info").out
     seen = good("--url", url, "levels", "map").out
     assert "  └ task:deploy:shared (count): 1 entry, for 3600 s" in seen
     assert good("--url", url, "levels", "map", "--mermaid").out.startswith("flowchart LR")
     assert good("--url", url, "--json", "levels", "map").json["edges"][0]["pending"] == 0
-    assert "entries        4" in good("--url", url, "levels", "statistics").out
-    assert good("--url", url, "--json", "levels", "tags", "task:deploy:shared").json == [
-        {"tag": "kind:fact", "entries": 1}
-    ]
+    stop = ("--url", url, "levels", "pull", "task:deploy:shared", "agent:ada:working", "--stop")
+    assert "pulls no longer from" in good(*stop).out
+    assert good("--json", *stop).json["ended"] is False
 
+
+def test_a_lens_shows_what_its_levels_hold(url: str) -> None:
     lens = ("--url", url, "levels", "lens")
-    assert "nobody put a lens" in good(*lens, "list").out
-    put = ("put", "agent:ada:facts", "agent:ada:working", "task:deploy:shared", *where)
-    assert "any age" in good(*lens, *put, "--limit", "1").out
-    assert good("--json", *lens, "list").json[0]["tags"]["none_of"] == ["old"]
-    assert "kind:fact" in good(*lens, "info", "facts", "--agent", "ada").out
+    for place, level in (("17", "agent:ada:working"), ("18", "task:deploy:shared")):
+        good("--url", url, "levels", "add", level, f"late {place}", "--tag", "kind:fact")
+    tags = ("--tag", "kind:fact", "--none-of", "old")
+    stored = (*lens, "agent:ada:facts", "agent:ada:working", "task:deploy:shared", *tags)
+    assert "any age" in good(*stored, "--limit", "1").out
+    assert "kind:fact" in good(*lens, "facts", "--agent", "ada").out
     facts = ("--lens", "facts", "--agent", "ada")
-    assert len(good(*recall, *facts).json) == 1
-    assert len(good(*recall, *facts, "--limit", "5").json) == 2
-    assert run(*recall, *facts, "--level", "agent:ada:working").code == 2
-    noted = good("--url", url, "context", "late 18", *facts).out
-    assert noted.count("- late: 18") == 1  # two entries say it
-    assert "removed the lens facts" in good(*lens, "remove", "facts", "--agent", "ada").out
+    recall = ("--url", url, "--json", "levels", "recall", *facts)
+    assert len(good(*recall).json) == 1
+    assert len(good(*recall, "--limit", "5").json) == 2
+    assert run(*recall, "--level", "agent:ada:working").code == 2
+    assert "- late" in good("--url", url, "context", "late 18", *facts).out
+    assert "removed the lens facts" in good(*lens, "facts", "--remove", "--agent", "ada").out
+    assert good("--url", url, "list", "lenses").out == "nobody put a lens\n"
 
-    good("--url", url, "levels", "add", "task:deploy:shared", "a note", "--key", "note")
-    by_key = ("--url", url, "levels")
-    longer = good(*by_key, "prolong", "task:deploy:shared", "note", "other", "--ttl", "7200")
-    assert "1 of 2 stay longer" in longer.out
-    assert "removed 1 of 1" in good(*by_key, "remove", "task:deploy:shared", "note").out
 
-    maintain = ("--url", url, "maintain", "task:deploy:shared")
+def test_entries_stay_longer_expire_and_end_with_their_level(url: str) -> None:
+    name = "task:deploy:shared"
+    good("--url", url, "levels", "add", name, "a note", "--key", "note")
+    longer = ("--url", url, "levels", "put", name, "--key", "note", "--key", "other")
+    assert "1 of 2 stay longer" in good(*longer, "--ttl", "7200").out
+    assert run(*longer).code == 2
+    assert "removed 1 of 1" in good("--url", url, "levels", "remove", name, "note").out
+    good("--url", url, "levels", "add", name, "a note")
+    maintain = ("--url", url, "upkeep", "maintain", name)
     assert "nothing was to do" in good(*maintain).out
-    assert "task:deploy:shared" in good(*maintain, "--at", "2100-01-01T00:00:00Z").out
-    close = ("--url", url, "levels", "close", "task:deploy:shared")
+    assert name in good(*maintain, "--at", "2100-01-01T00:00:00Z").out
+    close = ("--url", url, "levels", "close", name)
     assert run(*close).code == 2
-    assert "entries that it had: 0" in good(*close, "--yes").out
-    assert "no levels" in good("--url", url, "levels", "list", "--owner", "deploy").out
+    assert f"closed {name} with 0 entries" in good(*close, "--yes").out
+    assert "no levels" in good("--url", url, "list", "levels", "--owner", "deploy").out
 
 
 @pytest.mark.parametrize(
@@ -97,15 +105,17 @@ def test_an_entry_goes_from_level_to_level_and_is_found(url: str) -> None:
         ("recall", "--level", "agent:ada:working", "--agent", "bob"),
         ("pull", "agent:ada:sensory", "agent:ada:working"),  # a circle
         ("pull", "task:deploy:shared", "agent:ada:working", "--transformer", "nothing"),
-        ("lens", "put", "agent:ada:new", "agent:ada:nothing"),
-        ("lens", "info", "nothing", "--agent", "ada"),
-        ("lens", "remove", "planning", "--agent", "ada"),
-        ("tags", "agent:ada:working", "--agent", "bob"),
+        ("lens", "agent:ada:new", "agent:ada:nothing"),
+        ("lens", "agent:ada:new", "--limit", "3"),
+        ("lens", "nothing", "--agent", "ada"),
+        ("lens", "planning", "--remove", "--agent", "ada"),
+        ("pull", "agent:ada:working", "agent:ada:sensory", "--stop", "--tag", "x"),
+        ("info", "agent:ada:working", "--agent", "bob"),
         ("close", "task:deploy:other", "--yes"),
     ],
     ids=" ".join,
 )
-def test_what_is_wrong_is_told_and_nothing_is_written(url: str, arguments: tuple[str, ...]) -> None:
+def test_wrong_usage_writes_nothing(url: str, arguments: tuple[str, ...]) -> None:
     done = run("--url", url, "levels", *arguments)
     assert (done.code, done.out) == (2, "")
     assert "Error" in done.err

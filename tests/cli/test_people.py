@@ -1,4 +1,4 @@
-"""``graphmem people``: what users want and what is known, as a person tells and asks it."""
+"""``graphmem people``: what users want, what is known, and what agents may learn and read."""
 
 from __future__ import annotations
 
@@ -10,67 +10,80 @@ MONDAY = ("--at", "2026-05-04T09:00:00Z")
 TUESDAY = ("--at", "2026-05-05T09:00:00Z")
 
 
-def test_prefer_and_preferences(url: str) -> None:
-    ask = ("--url", url)
-    first = (*ask, "people", "prefer", "ann", "seat", "on the aisle", *TUESDAY)
-    assert good(*first).out == "stored: ann wants on the aisle\n"
-    assert good(*first).out == "known already: ann wants on the aisle\n"
-    late = good(
-        *ask, "people", "prefer", "ann", "seat", "at the window", "--source", "inferred", *MONDAY
-    )
-    assert late.out == "stored: ann wants at the window; a later one is in force\n"
-    good(*ask, "people", "prefer", "ann", "meal", "vegan")
+def test_preferences(url: str) -> None:
+    prefer = ("--url", url, "people", "prefer", "ann", "seat")
+    assert good(*prefer, "on the aisle", *TUESDAY).out == "stored: ann wants on the aisle\n"
+    assert good(*prefer, "on the aisle", *TUESDAY).out == "known already: ann wants on the aisle\n"
+    late = good(*prefer, "at the window", "--source", "inferred", *MONDAY).out
+    assert late == "stored: ann wants at the window; a later one is in force\n"
 
-    shown = good(*ask, "people", "preferences", "ann").out
-    assert "on the aisle" in shown
-    assert "vegan" in shown
-    assert "at the window" not in shown
-    history = good(*ask, "people", "preferences", "ann", "--category", "seat", "--history").out
+    ask = ("--url", url, "list", "preferences", "--user", "ann", "--about", "seat")
+    assert "at the window" not in good(*ask).out
+    history = good(*ask, "--history").out
     assert history.index("on the aisle") < history.index("at the window")
     assert "2026-05-04 09:00   no" in history
-    [aisle, window] = good(
-        *ask, "--json", "people", "preferences", "ann", "--category", "seat", "--history"
-    ).json
+    [aisle, window] = good("--json", *ask, "--history").json
     assert (aisle["supersedes"], window["in_force"]) == (window["id"], False)
     assert (window["source"], window["confidence"]) == ("inferred", 0.7)
-    assert good(*ask, "people", "preferences", "bob").out == "no such preferences\n"
 
 
-def test_know_and_knowledge(url: str) -> None:
-    ask = ("--url", url)
-    made = good(
-        *ask, "--json", "people", "know", "refunds", "they take five days", "--user", "ann"
-    ).json
-    again = good(*ask, "people", "know", "refunds", "they take five days", "--user", "ann").out
-    assert again == f"known already: knowledge {made['id']}, confidence 1.000\n"
-    other = ("people", "know", "refunds", "three days", "--source", "documented")
-    lowered = good(*ask, *other, "--contradicts", made["id"]).out
-    assert lowered.endswith(", confidence 0.356\n")
+def test_knowledge(url: str) -> None:
+    know = ("--url", url, "people", "know", "refunds")
+    stored = good("--json", *know, "they take five days", "--user", "ann").json
+    again = good(*know, "they take five days", "--user", "ann").out
+    assert again == f"known already: knowledge {stored['id']}, confidence 1.000\n"
+    documented = ("three days", "--source", "documented", "--contradicts", stored["id"])
+    assert good(*know, *documented).out.endswith(", confidence 0.356\n")
 
-    shown = good(*ask, "people", "knowledge").out
-    assert made["id"] in shown  # whole, so that it can be copied
+    shown = good("--url", url, "list", "knowledge").out
+    assert stored["id"] in shown  # whole, so that it can be copied
     for part in ("they take five days", "0.556", "ann", "documented", "three days"):
         assert part in shown
-    [best] = good(*ask, "--json", "people", "knowledge", "--domain", "refunds", "--limit", "1").json
-    assert best["contradicted_by"][0]["fact"] == "three days"
-    assert best["statements"][0]["user"] == "ann"
-    assert good(*ask, "people", "knowledge", "--domain", "seats").out == "nothing is known yet\n"
+    assert good("--url", url, "list", "knowledge", "--about", "seats").out == (
+        "nothing is known yet\n"
+    )
+
+
+def test_scopes(url: str) -> None:
+    scope = ("--url", url, "people", "scope")
+    given = ("--can-learn", "sql_*", "--can-learn", "web", "--cannot-learn", "sql_admin")
+    more = ("--share-with", "*", "--inherit-from", "ada", "--min-occurrences", "4")
+    assert good(*scope, "grace", *given, *more).out == "set the scope of grace\n"
+    [stored] = good("--url", url, "--json", "list", "scopes").json
+    assert stored == {
+        "agent": "grace",
+        "can_learn": ["sql_*", "web"],
+        "cannot_learn": ["sql_admin"],
+        "share_with": ["*"],
+        "inherit_from": ["ada"],
+        "min_occurrences": 4,
+    }
+    good(*scope, "ada", "--share-with", "grace")
+    shown = good("--url", url, "list", "scopes").out
+    assert shown.index("everything") < shown.index("sql_*, web")
+    assert good(*scope, "ada", "--remove").out == "removed the scope of ada\n"
+    assert good(*scope, "ada", "--remove").out == "ada had no scope\n"
+    assert good("--json", *scope, "grace", "--remove").json == {"removed": True}
+    assert good("--url", url, "list", "scopes").out == "no agent has a scope\n"
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("people", "prefer", "ann", "seat", ""), "text: must not be empty"),
-        (("people", "prefer", "ann", "seat", "x", "--source", "rumour"), "'correction'"),
-        (("people", "prefer", "ann", "seat", "x", "--at", "2026-05-04"), "has no time zone"),
-        (("people", "preferences", " "), "user: must not be empty"),
-        (("people", "know", "refunds", "x", "--source", "rumour"), "'documented'"),
-        (("people", "know", "refunds", "x", "--contradicts", "y"), "no knowledge 'y'"),
-        (("people", "knowledge", "--limit", "0"), "--limit"),
+        (("prefer", "ann", "seat", ""), "text: must not be empty"),
+        (("prefer", "ann", "seat", "x", "--source", "rumour"), "'correction'"),
+        (("prefer", "ann", "seat", "x", "--at", "2026-05-04"), "has no time zone"),
+        (("know", "refunds", "x", "--source", "rumour"), "'documented'"),
+        (("know", "refunds", "x", "--contradicts", "y"), "no knowledge 'y'"),
+        (("scope", "ada"), "give what AGENT may learn or read, or --remove"),
+        (("scope", "ada", "--share-with", "*", "--remove"), "or --remove alone"),
+        (("scope", "ada", "--inherit-from", "ada"), "'ada' inherits from 'ada'"),
+        (("scope", "ada", "--min-occurrences", "0"), "--min-occurrences"),
+        (("scope", " ", "--share-with", "*"), "agent: must not be empty"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+    ids=lambda given: " ".join(given) if isinstance(given, tuple) else "",
 )
-def test_wrong_usage_exits_with_2(seeded: str, arguments: tuple[str, ...], message: str) -> None:
-    done = run("--url", seeded, *arguments)
+def test_wrong_usage(seeded: str, arguments: tuple[str, ...], message: str) -> None:
+    done = run("--url", seeded, "people", *arguments)
     assert (done.code, done.out) == (2, "")
     assert message in done.err

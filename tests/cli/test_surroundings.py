@@ -20,36 +20,38 @@ from tests.faults.learner import BATCH, environment, learning
 # Settings from the environment
 
 
-def test_config_says_where_each_value_comes_from(url: str) -> None:
-    rows = good("--url", url, "--json", "config", GRAPHMEM_Z="1.64", **HUSH).json
+def test_settings_says_where_each_value_comes_from(url: str) -> None:
+    rows = good("--url", url, "--json", "doctor", "settings", GRAPHMEM_Z="1.64", **HUSH).json
     found = {row["setting"]: (row["value"], row["from"]) for row in rows}
     assert found["GRAPHMEM_Z"] == (1.64, "environment")
     assert found["GRAPHMEM_URL"] == (url, "--url")
-    assert found["GRAPHMEM_WAIT"] == (5.0, "default")
+    assert found["GRAPHMEM_WAIT"] == (None, "default")
     assert "hush" not in json.dumps(rows)
-    assert "hush" not in good("config", **HUSH).out
+    assert "hush" not in good("doctor", "settings", **HUSH).out
 
 
-def test_config_names_the_file_of_a_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_names_the_file_of_a_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "graphmem.toml"
     file.write_text('url = "runs.graph"\nz = 1.64\nwait = 1\n')
     monkeypatch.chdir(tmp_path)
-    rows = good("--wait", "2", "--json", "config", GRAPHMEM_Z="2").json
+    rows = good("--wait", "2", "--json", "doctor", "settings", GRAPHMEM_Z="2").json
     found = {row["setting"]: (row["value"], row["from"]) for row in rows}
     assert found["GRAPHMEM_URL"] == (str(tmp_path / "runs.graph"), str(file))
     assert found["GRAPHMEM_Z"] == (2.0, "environment")
     assert found["GRAPHMEM_WAIT"] == (2.0, "--wait")
     file.write_text("waite = 1\n")
-    done = run("stats")
+    done = run("list")
     assert (done.code, done.out) == (2, "")
     assert f"setting waite in {file}" in done.err
 
 
-def test_config_shows_what_a_memory_keeps(url: str) -> None:
+def test_settings_shows_what_a_memory_keeps(url: str) -> None:
     good("--url", url, "learn", "t", "s", "--success", GRAPHMEM_Z="1.64")
 
     def found(**more: str) -> tuple[float, str]:
-        rows = good("--url", url, "--json", "config", **more).json
+        rows = good("--url", url, "--json", "doctor", "settings", **more).json
         return next((row["value"], row["from"]) for row in rows if row["setting"] == "GRAPHMEM_Z")
 
     assert found() == (1.64, "the memory")
@@ -60,17 +62,17 @@ def test_config_shows_what_a_memory_keeps(url: str) -> None:
 def test_the_namespace_and_url_may_come_from_the_environment(url: str) -> None:
     good("learn", "t", "s", "--success", GRAPHMEM_URL=url, GRAPHMEM_NAMESPACE="team")
     both = {"GRAPHMEM_URL": url, "GRAPHMEM_NAMESPACE": "team"}
-    assert good("--json", "stats", **both).json["episodes"] == 1
-    assert good("--url", url, "--json", "stats").json["episodes"] == 0
-    assert good("--url", url, "--namespace", "team", "--json", "stats").json["episodes"] == 1
-    overridden = run("--namespace", "other", "stats", **both)
+    assert good("--json", "list", **both).json["episodes"] == 1
+    assert good("--url", url, "--json", "list").json["episodes"] == 0
+    assert good("--url", url, "--namespace", "team", "--json", "list").json["episodes"] == 1
+    overridden = run("--namespace", "other", "list", **both)
     assert (overridden.code, overridden.out) == (2, "")
     assert "no namespace 'other' in this memory; there are: team" in overridden.err
 
 
 def test_a_bad_setting_in_the_environment_is_named(seeded: str) -> None:
     for value in ("abc", "-1", "nan"):
-        done = run("--url", seeded, "stats", GRAPHMEM_Z=value)
+        done = run("--url", seeded, "list", GRAPHMEM_Z=value)
         assert done.code == 2
         assert "GRAPHMEM_Z" in done.err
         assert value in done.err
@@ -116,10 +118,15 @@ def test_the_module_is_the_command() -> None:
 def test_asking_beside_a_writing_process_works_and_says_that_it_is_a_snapshot(url: str) -> None:
     with learning(environment(url, "default", Settings()), 0, 2, "hold") as writer:
         writer.wait_for("done")
-        done = run("--url", url, "--json", "stats")
+        done = run("--url", url, "--json", "list")
         assert (done.code, done.json["episodes"]) == (0, 2 * BATCH)
         assert re.search(r"snapshot, \d+\.\d s old", done.err)
-        for command in (("strategies",), ("verify",), ("evidence", "ask first"), ("doctor",)):
+        for command in (
+            ("list", "strategies"),
+            ("upkeep", "verify"),
+            ("explain", "ask first"),
+            ("doctor",),
+        ):
             beside = run("--url", url, *command)
             assert (beside.code, "snapshot" in beside.err) == (0, True)
         blocked = run("--url", url, "--wait", "0.2", "learn", "t", "s", "--success")
@@ -132,8 +139,8 @@ def test_asking_beside_a_writing_process_works_and_says_that_it_is_a_snapshot(ur
     [
         ("procedures", "list"),
         ("--json", "procedures", "list"),
-        ("--json", "strategies"),
-        ("stats",),
+        ("--json", "list", "strategies"),
+        ("list",),
         ("query", "--csv", "-e", "UNWIND range(1, 5) AS x RETURN x"),
         ("query", "--csv", "-e", "UNWIND range(1, 100000) AS x RETURN x"),
         ("seed", "-", "--refused", "-"),
@@ -160,11 +167,12 @@ def test_a_reader_that_went_away_is_no_error_to_shout_about(
 
 def test_where_there_is_no_memory_asking_says_how_to_make_one(url: str) -> None:
     for command in (
-        ("stats",),
-        ("strategies",),
-        ("verify",),
-        ("evidence", "s"),
-        ("upkeep", "rebuild"),
+        ("list",),
+        ("policies", "best", "a=1"),
+        ("upkeep", "verify"),
+        ("explain", "s"),
+        ("events", "tail"),
+        ("events", "consume", "--group", "g"),
     ):
         done = run("--url", url, *command)
         assert (done.code, done.out) == (2, "")
@@ -178,6 +186,17 @@ def test_doctor_on_a_good_memory(seeded: str) -> None:
     assert "kglite" in findings["engine"]["found"]
     assert "default (30 episodes)" in findings["namespaces"]["found"]
     assert "WRONG" not in good("--url", seeded, "doctor").out
+
+
+def test_doctor_shows_formats_embedders_and_the_schema(seeded: str) -> None:
+    names = [row["name"] for row in good("--json", "doctor", "formats").json]
+    assert {"jsonl", "tau-bench", "intercode"} <= set(names)
+    assert "tau-bench" in good("doctor", "formats").out
+    assert "strategy" in good("doctor", "schema").json["properties"]
+    rows = good("--url", seeded, "--json", "doctor", "embedders").json
+    assert {"minilm", "hashing"} <= {row["name"] for row in rows}
+    assert "in force" in good("--url", seeded, "doctor", "embedders").out
+    assert run("doctor", "formats", "--accept-loss").code == 2
 
 
 def test_doctor_where_there_is_no_memory(url: str) -> None:
@@ -209,8 +228,8 @@ def test_doctor_on_a_damaged_memory_and_on_other_things(seeded: str, tmp_path: P
     [
         ("learn", b"task \xff", "s", "--success"),
         ("learn", "t", b"\xff", "--success"),
-        ("strategies", "--task", b"\xff"),
-        ("evidence", b"\xff"),
+        ("list", "strategies", "--task", b"\xff"),
+        ("explain", b"\xff"),
         ("upkeep", "erase", b"\xff", "--yes"),
         ("query", "-e", b"RETURN '\xff' AS x"),
         ("query", "what_works", "-p", b"limit=\xff"),
@@ -232,16 +251,18 @@ def test_bytes_that_are_no_text_are_refused_like_other_bad_values(
 
 def test_odd_text_is_shown_without_control_characters(url: str) -> None:
     good("--url", url, "learn", "a\x1b[31m task", "tab\there\nand there", "--success")
-    table = good("--url", url, "strategies").out
+    table = good("--url", url, "list", "strategies").out
     assert "\x1b" not in table
     assert "\t" not in table
-    assert good("--url", url, "--json", "strategies").json[0]["text"] == "tab\there\nand there"
+    assert (
+        good("--url", url, "--json", "list", "strategies").json[0]["text"] == "tab\there\nand there"
+    )
     good("--url", url, "learn", "[bold]t[/bold]", "[red]s[/nonsense]", "--success")
-    assert "[red]s[/nonsense]" in good("--url", url, "strategies").out
+    assert "[red]s[/nonsense]" in good("--url", url, "list", "strategies").out
 
 
 def test_output_is_utf8_whatever_the_locale(url: str) -> None:
     good("--url", url, "learn", "T\u00e2che", "\u7b56\u7565", "--success")
     for locale in ("C", "C.UTF-8", "POSIX"):
-        table = good("--url", url, "strategies", LC_ALL=locale, PYTHONIOENCODING="")
+        table = good("--url", url, "list", "strategies", LC_ALL=locale, PYTHONIOENCODING="")
         assert "\u7b56\u7565" in table.out

@@ -45,7 +45,9 @@ def test_what_gives_way_first() -> None:
         f" {row[0]}          sample the stored values     91 of 94",
         f"{'':43}before filtering",
     ]
-    assert table.lines(60)[3].startswith(" 0123456789ab          sample")  # `show` finds it by that
+    assert table.lines(60)[3].startswith(
+        " 0123456789ab          sample"
+    )  # `explain` finds it by that
     assert table.lines(50)[1].split() == ["episode", "strategy", "worked"]  # times have no value
     assert table.lines(30) == [
         "",

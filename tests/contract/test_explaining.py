@@ -437,7 +437,7 @@ class TestItems:
         attempts(memory, "check the fare rules", 1)
         with pytest.raises(NotFoundError, match="nearest strategies are 'check the fare rules'"):
             memory.explain("Fare Rules")
-        with pytest.raises(NotFoundError, match="`graphmem strategies`"):
+        with pytest.raises(NotFoundError, match="`graphmem list`"):
             memory.explain("something else")
         with pytest.raises(NotFoundError, match="no rule"):
             memory.explain("check the fare rules", kind="rule")

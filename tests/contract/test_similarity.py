@@ -442,7 +442,7 @@ def test_an_empty_memory_answers_without_a_model(opened: Opener) -> None:
     memory = opened(embedder="no such model")
     assert memory._similarity.search("anything") == []
     assert memory.upkeep.pending() == {"Strategy": 0, "Task": 0}
-    with pytest.raises(NotFoundError, match=r"no strategy 'ask' .*`graphmem strategies`"):
+    with pytest.raises(NotFoundError, match=r"no strategy 'ask' .*`graphmem list strategies`"):
         memory.similar("ask")
     memory.learn("refund", "ask", success=True)
     with pytest.raises(NotFoundError, match="no embedder 'no such model'; there are minilm"):

@@ -21,7 +21,6 @@ from graphmem.models import MistakeCard
 from graphmem.models.events import EventKind
 from graphmem.seeding import formats, jsonl
 from tests.docs.completing import complete
-from tests.docs.snippets import CONSOLE, blocks, commands
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -123,26 +122,6 @@ def test_the_limits_are_those_of_the_models() -> None:
     numbers = [row.split("|")[2].strip() for row in rows[:4]]
     limits = (models.MAX_KEY, models.MAX_TEXT, models.MAX_STRATEGIES, models.MAX_STEPS)
     assert numbers == [f"{limit:,}" for limit in limits]
-
-
-def test_every_command_has_a_section_with_an_example() -> None:
-    page = read("command-line.md")
-    headings = set(re.findall(r"^#+ (graphmem [\w -]+)$", page, re.MULTILINE))
-    assert headings == {name for name, _ in walk(cli)}
-    for name, command in walk(cli):
-        text = section(page, f"{'#' * len(name.split(' '))} {name}")
-        examples = [
-            example.text.replace("\\\n", " ")
-            for block in blocks(text)
-            if block.language in CONSOLE
-            for example in commands(block.text)
-        ]
-        words = re.escape(name.removeprefix("graphmem "))
-        assert any(re.search(rf"graphmem\b.* {words}\b", text) for text in examples), name
-        assert f"<!-- generated: {name} -->" in text
-        assert command.help
-        for option in command.params:
-            assert not isinstance(option, click.Option) or option.help, f"{name} {option.name}"
 
 
 def test_every_format_and_field_is_there() -> None:

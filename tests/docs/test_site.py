@@ -170,7 +170,7 @@ def test_what_follows_from_the_code_is_there(pages: dict[str, str]) -> None:
 
 def test_every_option_of_every_command_is_named(pages: dict[str, str]) -> None:
     page = pages["reference/command-line"]
-    for name, command in [("command line", cli), *walk(cli)]:
+    for name, command in [("options of all commands", cli), *walk(cli)]:
         named = " ".join(cells(part(page, name.replace(" ", "-"))))
         for option in command.params:
             if isinstance(option, click.Option) and not option.hidden:

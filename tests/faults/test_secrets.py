@@ -25,7 +25,7 @@ from graphmem import Memory, ModelSettings, Settings
 from graphmem.errors import GraphMemError
 from graphmem.integrations import telemetry
 from graphmem.view.page import build
-from tests.cli.test_hostile_text import told
+from tests.cli.test_hostile_text import printed
 from tests.faults.model_server import Handler, serving
 
 CANARY = "C4nary-9f3e-Tr0ub4dor"
@@ -117,10 +117,16 @@ def test_settings_show_no_secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         f'model_key = """\n{CANARY}', f"password = {CANARY}",
     ):  # fmt: skip
         (tmp_path / "graphmem.toml").write_text(line)
-        out += [failed(Settings), *told("--debug", "config"), *told("--debug", "stats")]
+        out += [
+            failed(Settings),
+            *printed("--debug", "doctor", "settings"),
+            *printed("--debug", "list"),
+        ]
     (tmp_path / "graphmem.toml").unlink()
     (token := tmp_path / "token").write_text(f"no token {CANARY}")
-    out += told("--debug", "--url", "g", "mcp", "--http", "127.0.0.1:0", "--token-file", str(token))
+    out += printed(
+        "--debug", "--url", "g", "mcp", "--http", "127.0.0.1:0", "--token-file", str(token)
+    )
     assert "must hold one token" in out[-1]
     assert CANARY not in "\n".join(out)
 

@@ -311,7 +311,7 @@ class TestCalls:
         assert "custom.graphmem.td_update" in again.out
         assert "unchanged" in again.out
         assert again.err.endswith(f"{count} of {count} procedures can be called\n")
-        dropped = ask("--json", "procedures", "uninstall", "--timeout", "170")
+        dropped = ask("--json", "procedures", "uninstall")
         assert [item["done"] for item in dropped.json] == ["dropped"] * count
         assert dropped.err.endswith(f"{count} of {count} procedures are gone\n")
         assert ask("procedures", "uninstall").out == "none were installed\n"
@@ -463,7 +463,7 @@ def test_a_server_that_cannot_says_what_is_missing(kind: type[Neo4jServer], reme
             done = run("--url", server.uri, "procedures", command, **access)
             assert (done.code, done.out) == (1, "")
             assert remedy in done.err
-            assert "`graphmem procedures show NAME` prints the Cypher" in done.err
+            assert "`graphmem procedures list NAME` prints the Cypher" in done.err
             assert len(done.err.splitlines()) == 1
 
 

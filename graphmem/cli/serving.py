@@ -1,13 +1,52 @@
-"""The command mcp."""
+"""Serve the memory to browsers and to agents: ui, mcp."""
 
 from __future__ import annotations
 
 import logging
+import webbrowser
 from pathlib import Path
 
 import click
 
-from graphmem.cli.options import Options
+from graphmem.cli.options import Options, refuse_missing
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="Where it listens.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=0,
+    metavar="N",
+    help="Port; default: a free one.",
+)
+@click.option("--no-open", is_flag=True, help="Only print the address; open no browser.")
+@click.option("--write", is_flag=True, help="Also offer what changes the memory.")
+@click.option("--anyone", is_flag=True, help="Allow a HOST that other machines can reach.")
+@click.pass_obj
+def ui(options: Options, host: str, port: int, no_open: bool, write: bool, anyone: bool) -> None:
+    """Show the memory on a page in a browser.
+
+    The page shows what works, why, and what is around it. It is for this machine alone; its
+    address has a token that is new each time. It runs until Ctrl-C.
+
+    \b
+    Examples:
+      graphmem --url ./airline.graph ui
+      graphmem --url ./airline.graph ui --port 8766 --no-open
+    """
+    try:
+        from graphmem.view.serving import serve
+    except ModuleNotFoundError as error:
+        refuse_missing(error, "the page", "ui")
+
+    def announce(address: str) -> None:
+        click.echo(f"the page is at {address}")
+        click.echo("Ctrl-C ends it", err=True)
+        if not no_open:
+            webbrowser.open(address)
+
+    serve(options.memory(), host, port, announce, write=write, anyone=anyone)
 
 
 class Brief(logging.Formatter):
@@ -17,8 +56,8 @@ class Brief(logging.Formatter):
         """Return the line for a record."""
         error = record.exc_info[1] if record.exc_info else None
         record.exc_info = record.exc_text = None
-        said = super().format(record)
-        return said if error is None else f"{said} ({type(error).__name__}: {error})"
+        text = super().format(record)
+        return text if error is None else f"{text} ({type(error).__name__}: {error})"
 
 
 @click.command()
@@ -64,17 +103,12 @@ def mcp(
         from graphmem.integrations.mcp import Access, build
         from graphmem.integrations.mcp.serving import over_http, over_stdio
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.startswith("graphmem"):
-            raise
-        raise click.ClickException(
-            f"the server needs {error.name}, which is not installed; "
-            "in a clone of graphmem: pip install -e '.[mcp]'"
-        ) from error
+        refuse_missing(error, "the server", "mcp")
     from graphmem.memory import Memory
 
     log = logging.StreamHandler()
-    said = "graphmem mcp: %(message)s"
-    log.setFormatter(logging.Formatter(said) if options.debug else Brief(said))
+    form = "graphmem mcp: %(message)s"
+    log.setFormatter(logging.Formatter(form) if options.debug else Brief(form))
     logging.basicConfig(level=logging.WARNING, handlers=[log])
     settings = options.settings()
     server = build(

@@ -1,0 +1,61 @@
+"""Names of commands in earlier versions, and what to type now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_NOW = {
+    "stats": "list",
+    "strategies": "list strategies",
+    "tasks": "list tasks",
+    "episodes": "list episodes",
+    "communities": "list communities",
+    "show": "explain ID",
+    "evidence": "explain STRATEGY` or `graphmem list episodes --strategy STRATEGY",
+    "similar": "list strategies --like STRATEGY",
+    "verify": "upkeep verify",
+    "maintain": "upkeep maintain",
+    "backup": "upkeep export DIR",
+    "restore": "upkeep import DIR",
+    "config": "doctor settings",
+    "formats": "doctor formats",
+    "embedders": "doctor embedders",
+    "cycles": "policies cycles",
+    "scopes": "people scope",
+    "scopes list": "list scopes",
+    "scopes get": "explain AGENT` or `graphmem list scopes",
+    "scopes remove": "people scope AGENT --remove",
+    "predictions": "policies expect",
+    "predictions list": "list predictions",
+    "predictions resolve": "policies resolve",
+    "predictions expire": "policies expire",
+    "predictions reliability": "policies reliability",
+    "lessons heuristics": "list heuristics",
+    "lessons anti-patterns": "list anti-patterns",
+    "lessons rules": "list rules",
+    "lessons mistakes": "list mistakes",
+    "lessons scores": "list scores --task TASK",
+    "lessons unmerge": "lessons merge STRATEGY --undo",
+    "policies list": "list policies",
+    "policies show": "list policies --state STATE",
+    "policies observe": "policies update STATE ACTION --success yes",
+    "people preferences": "list preferences --user USER",
+    "people knowledge": "list knowledge",
+    "levels list": "list levels",
+    "levels entries": "explain ID",
+    "levels prolong": "levels put NAME --key KEY --ttl SECONDS",
+    "levels unpull": "levels pull TARGET SOURCE --stop",
+    "levels statistics": "levels info",
+    "levels tags": "levels info NAME",
+    "events listen": "events consume --follow",
+    "procedures show": "procedures list NAME",
+}
+
+
+def find_new_name(words: Sequence[str]) -> str | None:
+    """Return a sentence that says what to type instead of an old command; None for other words."""
+    for count in (2, 1):
+        old = " ".join(words[:count])
+        if old in _NOW:
+            return f"`graphmem {old}` is now `graphmem {_NOW[old]}`"
+    return None

@@ -1,0 +1,203 @@
+"""``graphmem events``: streams of changes, read as they come, and shared by consumers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphmem import Memory, fingerprint
+from graphmem.models import Event
+from tests.cli.policies import DEPLOY, teach
+from tests.cli.running import good, run, start
+
+
+@pytest.fixture
+def learned(url: str) -> str:
+    teach(url)
+    return url
+
+
+def test_tail_prints_a_line_for_an_event(learned: str) -> None:
+    lines = good("--url", learned, "events", "tail").out.splitlines()
+    assert len(lines) == 14
+    by_kind = {line.split("  ")[3]: line for line in lines[:-1]}
+    assert "default  11  transition  wait" in by_kind["transition"]
+    assert 'wait {"for": 60} in replicas=3 task=deploy: reward -1, the last step' in lines[10]
+    state = fingerprint({"task": "check"})
+    assert lines[0].endswith(f"run in replicas=3 task=deploy: reward 1, then state {state}, worked")
+    assert by_kind["signal"].endswith(": signal 0.75")
+    assert by_kind["outcome"].endswith(": did not work")
+    assert lines[-1].split("  ")[1:4] == ["ada", "1", "transition"]
+
+
+def test_tail_names_every_kind(url: str) -> None:
+    with Memory.open(url) as memory:
+        policies = memory.policies
+        policies.set_q(DEPLOY, "run", 0.25)
+        ids = [policies.observe(DEPLOY, action, True) for action in ("run", "wait")]
+        for _ in range(5):
+            policies.observe(DEPLOY, "run", True)
+        memory.policies.crystallize()
+        memory.policies.crystallize(min_events=50)
+        policies.link(*ids)
+        policies.strengthen(*ids)
+        policies.weaken(*ids, factor=0.5)
+        policies.unlink(*ids)
+        episode = memory.learn("t", "s", success=True).episode_id
+        gone = memory.learn("t", "s", success=False).episode_id
+        memory.upkeep.erase(gone)
+    lines = good("--url", url, "events", "tail").out.splitlines()
+    shown = {line.split("  ")[3]: "  ".join(line.split("  ")[4:]) for line in lines}
+    state = "replicas=3 task=deploy"
+    both = f"run in {state} with wait in {state}"
+    assert shown == {
+        "set": f"run in {state}: value 0.25",
+        "outcome": f"run in {state}: worked",
+        "crystallized": f"run in {state}: lower bound 0.609657",
+        "taken_back": f"run in {state}: lower bound 0.609657",
+        "linked": f"{both}: weight 0.1",
+        "strengthened": f"{both}: weight + 0.05",
+        "weakened": f"{both}: weight * 0.5",
+        "unlinked": both,
+        "episode": episode,
+        "erased": "",
+    }
+
+
+def test_tail_as_json_lines(learned: str) -> None:
+    text = good("--url", learned, "--json", "events", "tail", "--limit", "3").out
+    found = [Event.model_validate_json(line) for line in text.splitlines()]
+    assert [event.kind for event in found] == ["signal", "outcome", "transition"]
+    text = good("--url", learned, "--json", "events", "tail", "--agent", "ada").out
+    assert [json.loads(line)["seq"] for line in text.splitlines()] == [1]
+    shown = good("--url", learned, "events", "tail", "--agent", "eve").out
+    assert shown == "there are no events yet\n"
+    assert good("--url", learned, "--json", "events", "tail", "--agent", "eve").out == ""
+
+
+@contextmanager
+def following(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    process = start(*arguments)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_follow_prints_what_comes_until_ctrl_c(url: str) -> None:
+    good("--url", url, "policies", "update", "n=0", "act", "--success", "yes")
+    with following("--url", url, "--json", "events", "tail", "--follow", "--limit", "1") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        seen = [json.loads(process.stdout.readline())["seq"]]
+        for place in (1, 2):
+            good("--url", url, "policies", "update", f"n={place}", "act", "--success", "yes")
+        other = ("policies", "update", "n=3", "act", "--success", "no", "--agent", "new")
+        good("--url", url, *other)
+        seen += [json.loads(process.stdout.readline())["seq"] for _ in range(3)]
+        assert seen == [1, 2, 3, 1]
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        assert (process.returncode, out, err) == (0, b"", b"")
+
+
+def consume(url: str, *arguments: str, group: str = "audit", consumer: str = "one") -> list[Any]:
+    named = ("--group", group, "--consumer", consumer)
+    text = good("--url", url, "events", "consume", *named, *arguments).out
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def pending(url: str, group: str = "audit") -> dict[str, int]:
+    """How many events each consumer of a group holds."""
+    with Memory.open(url) as memory:
+        counts = Counter[str]()
+        for item in memory.events.pending(group):
+            counts[item.consumer] += item.count
+        return dict(counts)
+
+
+def test_consume_gives_each_event_once_to_a_group(learned: str) -> None:
+    first = consume(learned, "--limit", "5")
+    rest = consume(learned, consumer="two")
+    assert (len(first), len(rest)) == (5, 9)
+    assert len({event["id"] for event in first + rest}) == 14
+    assert consume(learned) == []
+    assert pending(learned) == {}
+    assert len(consume(learned, group="another")) == 14
+
+
+def test_consume_without_ack_leaves_them_pending(learned: str) -> None:
+    claimed = consume(learned, "--limit", "4", "--no-ack")
+    assert pending(learned) == {"one": 4}
+    assert consume(learned, "--reclaim", "3600", "--no-ack", "--limit", "1", consumer="two") != []
+    assert pending(learned) == {"one": 4, "two": 1}
+
+    back = consume(learned, "--reclaim", "0", "--limit", "1", consumer="two")
+    assert {event["id"] for event in claimed} < {event["id"] for event in back}
+    assert [event["deliveries"] for event in back] == [2, 2, 2, 2, 2, 1]
+    assert pending(learned) == {}
+
+
+def test_a_broken_pipe_acknowledges_nothing(learned: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    named = ("--group", "audit", "--consumer", "one")
+    process = start("--url", learned, "events", "consume", *named, stdout=writing)
+    os.close(writing)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert err == b""
+    assert sum(pending(learned).values()) == 14
+    assert len(consume(learned, "--reclaim", "0")) == 14
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_full_disk_acknowledges_nothing(learned: str) -> None:
+    named = ("--group", "audit", "--consumer", "one")
+    with Path("/dev/full").open("wb") as full:
+        process = start("--url", learned, "events", "consume", *named, stdout=full)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert b"No space left" in err
+    assert sum(pending(learned).values()) == 14
+
+
+def test_follow_acknowledges_each_event_as_it_comes(learned: str) -> None:
+    follow = ("--url", learned, "events", "consume", "--group", "audit", "--follow")
+    with following(*follow, "--kind", "outcome", "--agent", "def*") as process:
+        assert process.stdout is not None
+        first = json.loads(process.stdout.readline())
+        assert (first["kind"], first["agent"]) == ("outcome", "default")
+        good("--url", learned, "policies", "update", "n=1", "act", "--success", "yes")
+        assert json.loads(process.stdout.readline())["success"] is True
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        assert (process.returncode, out, err) == (0, b"", b"")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("tail", "--limit", "0"), "--limit"),
+        (("consume",), "--group"),
+        (("consume", "--group", " "), "group: must not be empty"),
+        (("consume", "--group", "g", "--reclaim", "-1"), "--reclaim"),
+        (("consume", "--group", "g", "--kind", "outcome"), "--kind and --agent need --follow"),
+        (("consume", "--group", "g", "--follow", "--no-ack"), "do not go with --follow"),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, tuple) else "",
+)
+def test_wrong_usage(learned: str, arguments: tuple[str, ...], message: str) -> None:
+    done = run("--url", learned, "events", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err

@@ -1,0 +1,340 @@
+"""``graphmem upkeep``: verify, rebuild, erase, forget, export and import."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphmem import Memory
+from graphmem.store.queries import adhoc
+from tests.cli.forking import CODE
+from tests.cli.running import good, run, start
+
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+BOTH = ("--older-than", "90", "--below-confidence", "0.3")
+
+
+def episodes(url: str) -> int:
+    """Return how many episodes there are; all numbers must follow from them."""
+    assert good("--url", url, "--json", "upkeep", "verify").json["ok"] is True
+    return int(good("--url", url, "--json", "list").json["episodes"])
+
+
+class TestVerify:
+    def test_a_good_memory(self, seeded: str) -> None:
+        text = good("--url", seeded, "upkeep", "verify").out
+        assert text.startswith("all numbers follow from the facts (30 episodes, 3 strategies, ")
+        assert re.search(r"\d+ results of a strategy on a task, ", text)
+        assert not re.search("outcome|tallies|recent,|similar[,)]", text)
+        assert "3 strategies" in good("--url", seeded, "upkeep", "rebuild").out
+        assert good("--url", seeded, "--json", "upkeep", "rebuild").json["removed"] == 0
+
+    def test_a_difference_exits_with_1_and_can_be_mended(self, url: str) -> None:
+        with Memory.open(url) as memory:
+            memory.learn_many(
+                {"task": "t", "strategy": f"s{n}", "success": True, "source_key": str(n)}
+                for n in range(130)
+            )
+            damage = "MATCH (s:Strategy) SET s.successes = 7, s.trials = 9"
+            memory.store.transact(lambda tx: tx.run(adhoc(damage, "write")))
+        done = run("--url", url, "upkeep", "verify")
+        assert done.code == 1
+        assert "260 differences (260 strategies); `graphmem upkeep rebuild`" in done.out
+        assert "and 210 more" in done.out
+        found = run("--url", url, "--json", "upkeep", "verify").json
+        assert (found["ok"], len(found["differences"]), found["more"]) == (False, 100, 160)
+        good("--url", url, "upkeep", "rebuild")
+        assert episodes(url) == 130
+
+    def test_ctrl_c_ends_it_and_its_progress_bar(self, url: str) -> None:
+        with Memory.open(url) as memory:
+            memory.learn_many(
+                {"task": f"t{n % 9}", "strategy": f"s{n % 7}", "success": True} for n in range(6000)
+            )
+        terminal, end = pty.openpty()
+        process = subprocess.Popen(
+            [sys.executable, "-c", PRESSING, "--url", url, "upkeep", "verify"],
+            stdout=subprocess.PIPE,
+            stderr=end,
+        )
+        os.close(end)
+        shown = b""
+        with contextlib.suppress(OSError):  # the other end is closed
+            while data := os.read(terminal, 4_096):
+                shown += data
+        os.close(terminal)
+        out, _ = process.communicate(timeout=60)
+        assert (process.returncode, out) == (130, b"")
+        assert re.search(rb"verifying [\d,]+ of 30,000 facts.*stopped", shown, re.DOTALL), shown
+
+
+PRESSING = f"""
+import signal
+from rich.progress import Progress
+
+update = Progress.update
+
+
+def pressing(bar, *given, **more):
+    update(bar, *given, **more)
+    if more["completed"]:
+        bar.refresh()
+        signal.raise_signal(signal.SIGINT)
+
+
+Progress.update = pressing
+{CODE}
+"""
+"""Presses Ctrl-C when the bar says how far it is."""
+
+
+class TestErase:
+    @pytest.fixture
+    def aged(self, url: str) -> str:
+        """Six old failures of grace, one old success and one failure of today of ada."""
+        with Memory.open(url) as memory:
+            for day in range(6):
+                at = LONG_AGO + timedelta(days=day)
+                memory.learn("t", "guess", success=False, agent="grace", ended_at=at)
+            memory.learn("t", "ask first", success=True, agent="ada", ended_at=LONG_AGO)
+            memory.learn("t", "hope", success=False, agent="ada", error="no luck")
+            memory.people.prefer("ann", "seat", "on the aisle")
+            memory.people.know("refunds", "they take five days", user="ann")
+        return url
+
+    def test_an_episode(self, aged: str) -> None:
+        [row] = good("--url", aged, "--json", "list", "episodes", "--limit", "1").json
+        erase = ("--url", aged, "upkeep", "erase", row["id"], "--yes")
+        [report] = good("--json", *erase).json
+        assert (report["episode_id"], report["steps"]) == (row["id"], 0)
+        assert episodes(aged) == 7
+        missing = run(*erase)
+        assert (missing.code, row["id"] in missing.err) == (2, True)
+
+    def test_an_agent_and_a_user(self, aged: str) -> None:
+        text = good("--url", aged, "upkeep", "erase", "--agent", "grace", "--yes").out
+        assert text.startswith("erased agent grace with 6 episodes, 0 steps and 0 predictions")
+        assert "nothing of it is left" in text
+        assert episodes(aged) == 2
+        text = good("--url", aged, "upkeep", "erase", "--user", "ann", "--yes").out
+        assert text.startswith(
+            "erased user ann with 1 preference and 1 fact that nobody else stated\n"
+        )
+        for option, name in (("--agent", "grace"), ("--user", "ann")):
+            missing = run("--url", aged, "upkeep", "erase", option, name, "--yes")
+            assert (missing.code, missing.out) == (2, "")
+            assert f"no {option[2:]} '{name}'" in missing.err
+
+    def test_a_dry_run_says_what_forgetting_then_does(self, aged: str) -> None:
+        forget = ("--url", aged, "upkeep", "forget", *BOTH)
+        dry = good("--json", *forget, "--dry-run").json
+        assert (dry["dry_run"], dry["episodes"], dry["compacted"]) == (True, 6, False)
+        text = good(*forget, "--dry-run").out
+        assert text.startswith("would forget 6 episodes with 0 steps from before 20")
+        assert "1 Strategy" in text
+        assert episodes(aged) == 8
+        text = good(*forget, "--yes").out
+        assert text.startswith("forgot 6 episodes with 0 steps from before 20")
+        assert "nothing of it is left" in text
+        assert good(*forget, "--yes").out.startswith("forgot 0 episodes")
+        assert episodes(aged) == 2
+
+    @pytest.mark.parametrize(
+        ("options", "count"),
+        [
+            ("--agent ada --older-than 90 --below-confidence 0.3", 0),
+            ("--older-than 90", 7),
+            ("--below-confidence 0.4", 7),
+            ("--older-than 36500", 0),
+        ],
+    )
+    def test_what_is_forgotten(self, aged: str, options: str, count: int) -> None:
+        forget = ("--url", aged, "--json", "upkeep", "forget", "--dry-run")
+        assert good(*forget, *options.split()).json["episodes"] == count
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            "erase --yes",
+            f"erase {'0' * 32} --agent ada --yes",
+            "erase --agent ada --user ann --yes",
+            "erase --agent ada",
+            "erase --user ann",
+            "forget --older-than 90",
+            "forget --yes",
+            "forget --yes --older-than -1",
+            "forget --yes --older-than long",
+            "forget --yes --below-confidence 2",
+        ],
+    )
+    def test_what_cannot_be_undone_needs_one_thing_and_a_yes(
+        self, aged: str, arguments: str
+    ) -> None:
+        for options in ((), ("--json",)):
+            done = run("--url", aged, *options, "upkeep", *arguments.split())
+            assert (done.code, done.out) == (2, "")
+            assert "Error" in done.err
+        assert episodes(aged) == 8
+
+    def test_on_a_terminal_they_ask(self, aged: str) -> None:
+        forget, erase = ("upkeep", "forget", *BOTH), ("upkeep", "erase", "--agent", "ada")
+        for command, question in (
+            (forget, "Forget 6 episodes for good?"),
+            (erase, "Erase all of agent 'ada' for good?"),
+        ):
+            code, out = self.answer(aged, *command, answer=b"n\n")
+            assert (code, question in out) == (130, True)
+        assert episodes(aged) == 8
+        for command, done in ((forget, "forgot 6 episodes"), (erase, "erased agent ada")):
+            code, out = self.answer(aged, *command, answer=b"y\n")
+            assert (code, done in out) == (0, True)
+        assert episodes(aged) == 0
+
+    @staticmethod
+    def answer(url: str, *arguments: str, answer: bytes) -> tuple[int, str]:
+        """Run a command on a terminal, and answer what it asks."""
+        ours, theirs = pty.openpty()
+        process = start("--url", url, *arguments, stdin=theirs)
+        os.close(theirs)
+        os.write(ours, answer)
+        out, _ = process.communicate(timeout=60)
+        os.close(ours)
+        return process.returncode, out.decode()
+
+
+class TestExchange:
+    FILE: dict[str, Any] = {  # noqa: RUF012
+        "episodes": [
+            {"task_id": "t", "score": 0.9, "successes": ["look first"], "steps": 3},
+            {"task_id": "t", "score": 0.2, "mistakes": ["guessed"], "odd": [1, 1.0]},
+        ],
+        "counter": 2,
+    }
+
+    @pytest.fixture
+    def file(self, tmp_path: Path) -> Path:
+        (file := tmp_path / "agent_memory.json").write_text(json.dumps(self.FILE))
+        return file
+
+    def test_a_backup_is_a_memory_and_fills_a_new_one(self, seeded: str, tmp_path: Path) -> None:
+        monday, restored = str(tmp_path / "monday"), str(tmp_path / "restored.graph")
+        text = good("--url", seeded, "upkeep", "export", monday).out
+        assert re.fullmatch(rf"\d+ nodes \([\d,]+ bytes\) written to {monday}\n", text)
+        assert episodes(monday) == 30
+        report = good("--url", restored, "--json", "upkeep", "import", monday).json
+        assert report["path"] == restored
+        assert episodes(restored) == 30
+        again = run("--url", seeded, "upkeep", "export", monday)
+        assert (again.code, again.out) == (1, "")
+        partly = run("--url", seeded, "upkeep", "export", monday, "--limit", "3")
+        assert "a backup is of the whole memory: leave out --limit" in partly.err
+
+    def test_a_sentinel_file_goes_in_and_comes_out(
+        self, url: str, file: Path, tmp_path: Path
+    ) -> None:
+        import_ = ("--url", url, "upkeep", "import", "--format", "sentinel", str(file))
+        text = good(*import_).out
+        assert "2 episodes learned, 0 known already" in text
+        assert "not learned: counter" in text
+        again = good("--json", *import_).json
+        assert (again["created"], again["skipped"], again["kept"]) == (0, 2, ["counter"])
+
+        good("--url", url, "learn", "t", "s", "--success")
+        copy = tmp_path / "copy.json"
+        export = ("--url", url, "upkeep", "export", "--format", "sentinel", str(copy))
+        assert "derived from them: task_rules" in good(*export).out
+        good(*export, "--document", "agent_memory")
+        assert json.loads(copy.read_text()) == self.FILE
+
+    def test_lines_go_out_and_come_in(self, seeded: str, tmp_path: Path) -> None:
+        lines, other = tmp_path / "all.jsonl", str(tmp_path / "other.graph")
+        text = good("--url", seeded, "upkeep", "export", "--format", "jsonl", str(lines)).out
+        assert "30 episodes written to" in text
+        import_ = ("--url", other, "upkeep", "import", "--format", "jsonl", str(lines))
+        assert good("--json", *import_).json["created"] == 30
+        assert episodes(other) == 30
+        changed = lines.read_text().replace("true", "false")
+        lines.write_text(changed)
+        done = run(*import_)
+        assert done.code == 1
+        assert "30 refused" in done.out
+
+    def test_attempts_without_an_outcome_are_counted(self, url: str, tmp_path: Path) -> None:
+        lines, other = str(tmp_path / "all.jsonl"), str(tmp_path / "other.graph")
+        with Memory.open(url) as memory:
+            for _ in range(2):
+                with memory.attempt("t", agent="ada") as attempt:
+                    pass
+        text = good("--url", url, "upkeep", "export", "--format", "jsonl", lines).out
+        assert "2 attempts without an outcome written to it" in text
+        text = good("--url", other, "upkeep", "import", "--format", "jsonl", lines).out
+        assert "2 attempts without an outcome stored" in text
+        text = good("--url", url, "upkeep", "erase", str(attempt.episode_id), "--yes").out
+        assert f"erased {attempt.episode_id}, an attempt without an outcome" in text
+        text = good("--url", url, "upkeep", "erase", "--agent", "ada", "--yes").out
+        assert "0 predictions, and 1 attempt without an outcome" in text
+        text = good("--url", other, "upkeep", "forget", "--older-than", "0", "--yes").out
+        assert "and 2 attempts without an outcome" in text
+
+    def test_pictures_of_the_graph(self, seeded: str, tmp_path: Path) -> None:
+        good("--url", seeded, "learn", "t", "one way", "another way", "--success")
+        export = ("--url", seeded, "upkeep", "export", "--format")
+        report = good("--json", *export, "graphml", str(tmp_path / "x.graphml")).json
+        assert report["nodes"] > 2
+        near = ("--around", "one way", "--kind", "strategy", "--hops", "2")
+        text = good(*export, "mermaid", str(tmp_path / "x.mmd"), *near).out
+        assert text.startswith("2 nodes and 1 edge written to ")
+        refused = run(*export, "mermaid", str(tmp_path / "x.mmd"), "--limit", "2")
+        assert refused.code == 2
+        assert "--around ITEM (an id or a text), --kind KIND or --limit NUMBER" in refused.err
+
+    @pytest.mark.parametrize(
+        ("content", "problem"),
+        [
+            ('{"episodes": [', "cut off or damaged"),
+            ('{"episodes": [], "version": 9}', "upgrade graphmem"),
+            ('{"episodes": [{"task_id": "t", "score": 2}]}', "episodes.0.score"),
+            ("[]", "is not a Sentinel file"),
+        ],
+    )
+    def test_of_a_wrong_file_nothing_is_learned(
+        self, content: str, problem: str, url: str, file: Path
+    ) -> None:
+        file.write_text(content)
+        done = run("--url", url, "upkeep", "import", "--format", "sentinel", str(file))
+        assert done.code in (1, 2)
+        assert problem in done.err
+        assert not Path(url).exists() or episodes(url) == 0
+
+    @pytest.mark.parametrize(
+        ("arguments", "problem"),
+        [
+            (("import", "FILE", "--format", "xml"), "is not one of 'backup', 'sentinel'"),
+            (("import", "FILE", "--format", "jsonl", "--document", "x"), "is for Sentinel files"),
+            (("import", "FILE", "--document", "x"), "--document goes with --format sentinel"),
+            (("export", "FILE", "--format", "jsonl", "--document", "x"), "is for Sentinel files"),
+            (("export", "FILE", "--format", "sentinel", "--document", "x"), "no file 'x'"),
+            (("export", "FOLDER", "--format", "sentinel"), "is a folder"),
+            (("export", "-", "--format", "mermaid"), "give the name of a file"),
+        ],
+        ids=lambda given: " ".join(given) if isinstance(given, tuple) else "",
+    )
+    def test_wrong_usage(
+        self, url: str, file: Path, arguments: tuple[str, ...], problem: str
+    ) -> None:
+        good("--url", url, "init")
+        places = {"FILE": str(file), "FOLDER": str(file.parent)}
+        done = run("--url", url, "upkeep", *(places.get(word, word) for word in arguments))
+        assert done.code in (1, 2)
+        assert problem in done.err
+        assert json.loads(file.read_text()) == self.FILE

@@ -16,25 +16,16 @@ with uninterrupted():
     import simsimd
     from numpy.typing import NDArray
 
-from graphmem.forks import UNFORKED
-
 __all__ = ["NDArray", "dots", "np", "product"]
 
 
 def product(left: NDArray[Any], right: NDArray[Any]) -> Any:
-    """Return ``left @ right``, while no thread forks.
-
-    OpenBLAS ends its threads at a fork, and a product that needs them then waits for ever.
-    """
-    with UNFORKED.lock:
-        return left @ right
+    """Return ``left @ right``."""
+    return left @ right
 
 
 def dots(rows: NDArray[Any], vector: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the product of each row with a vector of its type; it is exact for int8.
-
-    It uses no other thread, so a fork does not matter.
-    """
+    """Return the product of each row with a vector of its type; it is exact for int8."""
     if not len(rows):
         return np.empty(0)
     found: NDArray[np.float64] = np.asarray(

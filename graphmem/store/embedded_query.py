@@ -25,7 +25,7 @@ from typing import Any
 import kglite
 
 from graphmem.errors import QueryError, StoreError
-from graphmem.forks import UNFORKED, in_child
+from graphmem.forks import in_child
 from graphmem.store import query_child
 from graphmem.store.embedded_columns import remove_columns
 from graphmem.store.port import Limits, Rows
@@ -218,9 +218,7 @@ class Asker:
                 with _pool.worker(graph) as worker:
                     if worker.graph != graph:
                         worker.graph = None
-                        with UNFORKED.lock:
-                            copy = session.cursor().to_bytes()
-                        worker.send(b"G" + copy)
+                        worker.send(b"G" + session.cursor().to_bytes())
                         worker.graph = graph
                     kind, *rest = worker.run(text, params, limits)
                 break

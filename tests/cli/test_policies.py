@@ -509,7 +509,7 @@ def test_where_there_is_no_memory_asking_makes_none(url: str) -> None:
 def test_beside_a_writer_they_show_a_snapshot(
     learned: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("graphmem.store.embedded.LEASE_IDLE", 600.0)
+    monkeypatch.setattr("graphmem.store.embedded_sessions.wanted", lambda _: False)
     with Memory.open(learned) as memory:
         memory.policies.observe(DEPLOY, "run", True)
         for command in (("policies", "list"), ("policies", "show", "task=x"), ("events", "tail")):

@@ -20,7 +20,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from graphmem.errors import NotFoundError, StorageError
-from graphmem.forks import UNFORKED, in_child, renew_lock
+from graphmem.forks import in_child, renew_lock
 from graphmem.search.embedding.base import Thresholds, readable
 from graphmem.text.tokens import FIRST, LAST, tokens
 from graphmem.uninterrupted import uninterrupted
@@ -212,8 +212,7 @@ def _vectors(model: _Loaded, read: Sequence[Sequence[int]]) -> Vectors:
         "attention_mask": np.ones_like(ids),
         "token_type_ids": np.zeros_like(ids),
     }
-    with UNFORKED.lock:
-        [hidden] = model.session.run(None, asked)
+    [hidden] = model.session.run(None, asked)
     means: Vectors = hidden.mean(axis=1)
     means /= np.linalg.norm(means, axis=1, keepdims=True)
     return means

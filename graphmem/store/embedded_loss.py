@@ -16,8 +16,8 @@ from graphmem.store.embedded_files import (
     LOG,
     QUARANTINED,
     abandon,
-    file_size,
     find_problems,
+    holds_log,
     keep_damaged,
     name_file,
     remove_left,
@@ -50,7 +50,7 @@ def accept_loss(folder: Path) -> Loss:
         if not problems:
             return Loss()
         kept = [_move(folder, part.name) for part in folder.glob(QUARANTINED)]
-        if file_size(folder / LOG):
+        if holds_log(folder):
             kept.append(keep_damaged(folder, LOG))
     session, refused = _open(folder)
     try:

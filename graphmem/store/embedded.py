@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import kglite
 
 from graphmem.config import Settings
-from graphmem.errors import NotAMemoryError, StorageError, StoreError
+from graphmem.errors import NotAMemoryError, QueryError, StorageError, StoreError
 from graphmem.forks import in_child, keep
 from graphmem.store.embedded_errors import rows, run, translated
 from graphmem.store.embedded_files import (
@@ -38,7 +38,6 @@ from graphmem.store.embedded_files import (
 from graphmem.store.embedded_later import leave
 from graphmem.store.embedded_locks import readers_of
 from graphmem.store.embedded_loss import accept_loss
-from graphmem.store.embedded_query import Asker
 from graphmem.store.embedded_sessions import (
     ENGINE,
     Leases,
@@ -47,6 +46,7 @@ from graphmem.store.embedded_sessions import (
     repair_schema,
 )
 from graphmem.store.embedded_snapshot import open_reader
+from graphmem.store.expressions import check_stoppable, hear_in_time
 from graphmem.store.port import (
     CLOSED,
     Capabilities,
@@ -66,6 +66,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+MOST_WORK = 4_000_000
+"""Rows, or items of lists, that a clause of a user's query may go through."""
 WAIT = 5.0
 """Seconds to wait for another writer, unless the setting ``wait`` says otherwise."""
 kglite.set_query_warning_policy("silent")  # it warns of labels without nodes
@@ -135,7 +137,6 @@ class EmbeddedStore:
         self._reader: Reader | None = None
         self._reading = threading.RLock()
         """Guards ``_reader``."""
-        self._asker = Asker()
         self._closed = False
         self._pid = os.getpid()
         self.capabilities = Capabilities(ENGINE, kglite.__version__, server=False)
@@ -194,11 +195,30 @@ class EmbeddedStore:
             return rows(session.cypher, query.text, bound)
 
     def ask(self, query: Query, limits: Limits, /, **params: Any) -> Rows:
-        """Run a query of others, in another process on a copy of the graph."""
+        """Run a user's query, within limits that the engine keeps."""
+        check_stoppable(query.text)
         bound = query.bind(params)
         session = self._readable().session
-        with translated(query):
-            return self._asker.ask(session, query.text, bound, limits)
+
+        def work(begin: Callable[[], None]) -> Rows:
+            begin()
+            with translated(query):
+                answer = session.cypher(
+                    query.text,
+                    params=bound,
+                    timeout_ms=max(1, int(limits.seconds * 1000)),
+                    row_limit=limits.rows,
+                    max_work_units=MOST_WORK,
+                )
+            total = (answer.diagnostics or {}).get("total_rows")
+            return Rows(answer.to_list(), truncated=total is not None and total > limits.rows)
+
+        try:
+            return hear_in_time(work, limits)
+        except QueryError as error:
+            if isinstance(error.__cause__, kglite.CypherTimeoutError):
+                raise limits.too_long() from error
+            raise
 
     def write(self, query: Query, /, **params: Any) -> list[Row]:
         """Run one statement; cheaper than a transaction, which copies what it changes."""
@@ -364,7 +384,6 @@ class EmbeddedStore:
             return
         self._closed = True
         self._writer = None
-        self._asker.forget()
         self._drop_reader()
         self._lease.give(self)
 
@@ -480,7 +499,6 @@ class EmbeddedStore:
         with self._reading:
             reader, self._reader = self._reader, None
         if reader and not isinstance(reader, Writer):
-            self._asker.forget(reader.session)
             reader.close()
 
     def _abandon(self) -> None:

@@ -79,7 +79,9 @@ def _of_cypher(name: str, error: kglite.CypherError) -> GraphMemError:
     if "no max_work_units is set" in said:
         what = said.partition(", exceeding")[0]
         return QueryError(f"{name}{what}, more than the engine allows; narrow it")
-    if "max_work_units" in said:  # only a forked child has such a limit
+    if "max_work_units" in said and not lacks_threads():
+        return QueryError(f"{name}the query goes through too many rows; narrow it ({said})")
+    if "max_work_units" in said:
         return ForkedError(
             f"{name}this needs threads of the engine, which were left behind when this process "
             "was forked from one that had used them; start such a process by spawn "

@@ -1,20 +1,12 @@
-"""numpy, imported as a whole or not at all.
-
-It is imported when it is first needed, which takes a moment. If Ctrl-C broke that off, a
-half-loaded module would keep this process from ever importing it, because its compiled part can be
-loaded only once. So Ctrl-C waits until the import is done, also if another library imports it.
-"""
+"""numpy, and products of arrays; its import takes a moment, so import it where it is needed."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from graphmem.uninterrupted import uninterrupted
-
-with uninterrupted():
-    import numpy as np
-    import simsimd
-    from numpy.typing import NDArray
+import numpy as np
+import simsimd
+from numpy.typing import NDArray
 
 __all__ = ["NDArray", "dots", "np", "product"]
 

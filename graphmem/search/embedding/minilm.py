@@ -23,7 +23,6 @@ from graphmem.errors import NotFoundError, StorageError
 from graphmem.forks import in_child, renew_lock
 from graphmem.search.embedding.base import Thresholds, readable
 from graphmem.text.tokens import FIRST, LAST, tokens
-from graphmem.uninterrupted import uninterrupted
 
 if TYPE_CHECKING:
     from graphmem.search.embedding.base import Vectors
@@ -180,8 +179,7 @@ def _load(*, for_one: bool = False) -> _Loaded:
         )
     # From version 1.29 on it tells Microsoft what it runs on as soon as it is imported.
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-    with uninterrupted():
-        import onnxruntime
+    import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1

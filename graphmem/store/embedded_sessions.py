@@ -42,11 +42,11 @@ _POLL = 0.01
 """Seconds between two attempts to take the lease."""
 _LOOK = 0.02
 """Seconds between two looks whether another process waits."""
-_RESTS = 0.02
+_RESTS = 0.1
 """Seconds without a write after which the lease is given to a process that waits."""
-_TURN = (0.2, 2.0)
+_TURN = (0.5, 2.0)
 """A process that goes on writing keeps the lease at least and at most so many seconds."""
-_OPENINGS = 4
+_OPENINGS = 8
 """In between, it keeps the lease so many times as long as opening took."""
 _PAUSE = 0.25
 """Seconds that a process leaves to those who waited before it takes the lease again."""

@@ -52,7 +52,7 @@ REMOVED = {
     "max_record": "is a constant now: 16 MB",
     "max_file": "is a constant now: 1 GB",
     "max_ratio": "is a constant now: 200",
-    "query_megabytes": "is a constant now: 1024",
+    "query_megabytes": "is gone: a query runs in this process",
     "lease_idle": "is a constant now: 200 ms",
     "snapshot_seconds": "is a constant now: 5",
     **dict.fromkeys(("connect_timeout", "retry_seconds"), "follows from the setting wait now"),

@@ -1,10 +1,9 @@
 """The embedded engine: kglite, in this process.
 
-One process writes at a time, by kglite's lease, which it takes for a write and gives back when it
-is idle or others wait; all handles of a process on one folder share it. Others read a snapshot: the
-checkpoint itself if the log is empty, else a copy of checkpoint and log in another folder, which
-has every acknowledged write. Who is alone with a log that a killed process left opens the folder
-with the lease also to read. Who wrote last has that in its own session.
+One process writes at a time, by kglite's lease, which it takes for a write and gives back when
+others wait; all handles of a process on one folder share it. Others read a snapshot: the checkpoint
+itself if the log is empty, else a copy of checkpoint and log in another folder, which has every
+acknowledged write. Who is alone with a log that a killed process left takes the lease also to read.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import tempfile
 import threading
 import time
 import weakref
@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import kglite
 
 from graphmem.config import Settings
-from graphmem.errors import NotAMemoryError, StorageError, StoreError
-from graphmem.forks import UNFORKED, Scratch, in_child, keep
-from graphmem.store.embedded_errors import translated
+from graphmem.errors import NotAMemoryError, QueryError, StorageError, StoreError
+from graphmem.forks import in_child, keep
+from graphmem.store.embedded_errors import rows, run, translated
 from graphmem.store.embedded_files import (
     DAMAGED,
     GRAPH,
@@ -33,23 +33,20 @@ from graphmem.store.embedded_files import (
     holds_log,
     open_writer,
     remove_left,
-    signature_of,
     write_backup,
 )
 from graphmem.store.embedded_later import leave
-from graphmem.store.embedded_lease import Lease, Leases
-from graphmem.store.embedded_locks import can_be_given, readers_of
+from graphmem.store.embedded_locks import readers_of
 from graphmem.store.embedded_loss import accept_loss
-from graphmem.store.embedded_query import Asker
-from graphmem.store.embedded_rows import rows, run
 from graphmem.store.embedded_sessions import (
     ENGINE,
+    Leases,
     Reader,
     Writer,
-    release,
     repair_schema,
 )
 from graphmem.store.embedded_snapshot import open_reader
+from graphmem.store.expressions import check_stoppable, hear_in_time
 from graphmem.store.port import (
     CLOSED,
     Capabilities,
@@ -69,20 +66,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+MOST_WORK = 4_000_000
+"""Rows, or items of lists, that a clause of a user's query may go through."""
 WAIT = 5.0
 """Seconds to wait for another writer, unless the setting ``wait`` says otherwise."""
-LEASE_IDLE = 0.2
-"""Seconds after its last write when a process gives the lease back.
-
-If others wait, this long after it got the lease.
-"""
-SNAPSHOT_SECONDS = 5.0
-"""A reader beside a writer takes a new snapshot after this many seconds."""
-
 kglite.set_query_warning_policy("silent")  # it warns of labels without nodes
 
 
-_leases: Leases[Writer] = Leases()
+_leases = Leases()
+in_child(_leases, Leases.__init__)
 
 
 class _Transaction:
@@ -101,8 +93,7 @@ class _Transaction:
             if self._inner is None and query.mode == "read":
                 return rows(self._session.cypher, query.text, bound)
             if self._inner is None:
-                with UNFORKED.lock:
-                    self._inner = self._session.begin()
+                self._inner = self._session.begin()
             return rows(self._inner.cypher, query.text, bound)
 
     def finish(self, query: Query, /, **params: Any) -> list[Row]:
@@ -116,13 +107,12 @@ class _Transaction:
 
     def commit(self) -> None:
         if self._inner is not None:
-            with translated(), UNFORKED.lock:
+            with translated():
                 self._inner.commit()
 
     def rollback(self) -> None:
         if self._inner is not None and self._inner.active:
-            with UNFORKED.lock:
-                self._inner.rollback()
+            self._inner.rollback()
 
 
 class _View:
@@ -142,12 +132,11 @@ class EmbeddedStore:
         self.folder = folder.expanduser().absolute() if folder else None
         self._settings = settings
         self._wait = WAIT if settings.wait is None else settings.wait
-        self._lease: Lease[Writer] = _leases.of(self.folder)
+        self._lease = _leases.of(self.folder)
         self._writer: Writer | None = None
         self._reader: Reader | None = None
         self._reading = threading.RLock()
         """Guards ``_reader``."""
-        self._asker = Asker()
         self._closed = False
         self._pid = os.getpid()
         self.capabilities = Capabilities(ENGINE, kglite.__version__, server=False)
@@ -164,22 +153,14 @@ class EmbeddedStore:
     def snapshot_age(self) -> float | None:
         """Seconds since the snapshot was copied; None if what is read is all there is."""
         writer, reader = self._writer, self._reader
-        if writer and not writer.over:
-            return writer.age
-        if reader is None or not reader.snapshot.copied:
+        if writer is not None and writer.held:
             return None
-        return time.monotonic() - reader.at
+        return reader.age if reader else None
 
     @property
     def writing(self) -> bool:
-        """Whether this handle has written, and its process has the lease, or can have it at once.
-
-        In the second case it takes the lease, unless another process wrote since.
-        """
-        writer = self._writer
-        if writer is None or writer.resting or self._closed:
-            return False
-        return writer.held or (writer.unchanged() and self.try_writing())
+        """Whether this handle has written, and its process has the lease."""
+        return self._writer is not None and self._writer.held and not self._closed
 
     def try_writing(self) -> bool:
         """Take the lease if no other process has it, without waiting; return whether it worked."""
@@ -214,11 +195,30 @@ class EmbeddedStore:
             return rows(session.cypher, query.text, bound)
 
     def ask(self, query: Query, limits: Limits, /, **params: Any) -> Rows:
-        """Run a query of others, in another process on a copy of the graph."""
+        """Run a user's query, within limits that the engine keeps."""
+        check_stoppable(query.text)
         bound = query.bind(params)
         session = self._readable().session
-        with translated(query):
-            return self._asker.ask(session, query.text, bound, limits)
+
+        def work(begin: Callable[[], None]) -> Rows:
+            begin()
+            with translated(query):
+                answer = session.cypher(
+                    query.text,
+                    params=bound,
+                    timeout_ms=max(1, int(limits.seconds * 1000)),
+                    row_limit=limits.rows,
+                    max_work_units=MOST_WORK,
+                )
+            total = (answer.diagnostics or {}).get("total_rows")
+            return Rows(answer.to_list(), truncated=total is not None and total > limits.rows)
+
+        try:
+            return hear_in_time(work, limits)
+        except QueryError as error:
+            if isinstance(error.__cause__, kglite.CypherTimeoutError):
+                raise limits.too_long() from error
+            raise
 
     def write(self, query: Query, /, **params: Any) -> list[Row]:
         """Run one statement; cheaper than a transaction, which copies what it changes."""
@@ -289,10 +289,9 @@ class EmbeddedStore:
         """Fold the log into a new graph file, which contains nothing of removed data."""
         writer = self._begin()
         try:
-            if writer.folder and writer.files:
-                with translated():
-                    writer.files.checkpoint()
-                    remove_left(writer.folder)
+            writer.compact()
+            if self.folder:
+                remove_left(self.folder)
         finally:
             writer.leave()
         return not (self.folder and any(self.folder.glob(f"{DAMAGED}*")))
@@ -364,7 +363,6 @@ class EmbeddedStore:
         if source is None:
             yield False
             return
-        _ = source is self._writer and self.writing  # which takes it where nobody else wrote
         with source.filing() as mine:
             yield mine
 
@@ -386,11 +384,7 @@ class EmbeddedStore:
             return
         self._closed = True
         self._writer = None
-        self._asker.forget()
-        with self._reading:
-            if self._reader:
-                release(self._reader.indexes)
-            self._drop_reader()
+        self._drop_reader()
         self._lease.give(self)
 
     def _check_open(self) -> None:
@@ -435,130 +429,78 @@ class EmbeddedStore:
         return writer
 
     def _open_writer(self) -> Writer:
-        behind = self._lease.behind
-        if behind is not None and not behind.over:
-            if behind.resume():
-                return behind
-            behind.abandon()
         began = time.monotonic()
-        scratch = None
         folder = self.folder
         if folder is None:
-            scratch = Scratch()
-            path = Path(scratch.name) / GRAPH
+            scratch = Path(tempfile.mkdtemp(prefix="graphmem-"))
+            try:
+                session = open_writer(scratch, "off", self._drop_reader)
+            finally:
+                shutil.rmtree(scratch, ignore_errors=True)  # it is not written
         else:
             check_folder(folder)
             try:
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise StorageError(f"cannot create {folder}: {error.strerror}") from error
-            path = folder / GRAPH
-        durable = "off" if folder is None else self._settings.durability
-        session = open_writer(path.parent, durable, self._drop_reader)
-        if scratch:  # where the system lets us: a killed process leaves nothing then
-            shutil.rmtree(scratch.name, ignore_errors=True)
-        with translated(path=path):
-            idle = LEASE_IDLE
-            return Writer(
-                folder, session, scratch, durable=durable == "full", idle=idle, began=began
-            )
+            session = open_writer(folder, self._settings.durability, self._drop_reader)
+        with translated(path=folder and folder / GRAPH):
+            durable = self._settings.durability == "full"
+            return Writer(folder, session, durable=durable, began=began)
 
-    def _readable(self) -> Writer | Reader:
+    def _readable(self) -> Reader:
+        """Return what this process has in memory, if it is new enough, else a snapshot."""
         self._check_usable()
         writer = self._writer
         if writer is not None and writer.held:
             return writer
         if self.folder is None:
             return self._writable()
-        if writer is None or writer.over:
-            writer = self._lease.join(self)
-            if writer is not None:
-                self._own(writer)
-        seconds = SNAPSHOT_SECONDS
-        if writer is not None and writer.readable(seconds):
-            return writer
-        with self._reading:
-            self._check_open()
-            if writer is None and self._reader is None:
-                writer = self._writer or self._open_resting()  # or another thread was quicker
-                if writer is not None and writer.readable(seconds):
-                    return writer
-            reader = self._snapshot(self.folder, writer)
+        writer = self._lease.join(self)
+        if writer is not None and writer.held:
+            return self._own(writer)
+        reader = self._present(writer)
+        if reader is None and holds_log(self.folder) and not readers_of(self.folder):
+            # Who is alone replays the log once, to read and to write.
+            with contextlib.suppress(StoreError):
+                return self._writable(wait=0.0)
+        if reader is None:
+            reader = self._snapshot(self.folder)
         return reader or self._writable()  # which brings it to the present version
 
-    def _snapshot(self, folder: Path, writer: Writer | None) -> Reader | None:
-        """Return a snapshot in place of a writer that is out of date; None if its version is.
-
-        The caller guards the reader.
-        """
-        reader = self._reader
-        if reader and reader.at >= self._lease.abandoned:
-            same = signature_of(folder) == reader.signature
-            if same:
-                reader.at = time.monotonic()
-            if same or time.monotonic() - reader.at < SNAPSHOT_SECONDS:
+    def _present(self, writer: Writer | None) -> Reader | None:
+        """Return what this process has in memory if it may still be read; else let it go."""
+        with self._reading:
+            self._check_open()
+            reader = self._reader or writer
+            if reader is not None and reader.readable():
+                self._reader = reader
                 return reader
-        self._drop_reader()
-        reader = Reader(folder)
-        if reader.outdated:
-            reader.close()
+            self._drop_reader()
+            if writer is not None:
+                self._lease.forget(writer)
+                self._writer = None
             return None
-        self._reader = reader
-        if writer is not None:
-            self._lease.leave_behind(writer)
-            if writer.over and self._writer is writer:
-                self._writer = None  # and with it a graph
-        return reader
 
-    def _open_resting(self) -> Writer | None:
-        """Open a folder with a log as a writer does, and give the lease back before a write.
-
-        So the log is read once, and the first write goes on with what was read. None where there
-        is no log, since a snapshot is then read in less time; where other processes are there,
-        which this would hold up; or where this one may not write.
-        """
-        if self.folder is None or not can_be_given() or not holds_graph(self.folder):
-            return None
-        if not holds_log(self.folder) or readers_of(self.folder):
-            return None
-        writer = self._lease.try_take(self, self._open_writer)
-        if writer is None:
-            return None
-        writer.rest()
-        return self._own(writer)
+    def _snapshot(self, folder: Path) -> Reader | None:
+        """Return a snapshot; None if it is of an older version of the schema."""
+        with self._reading:
+            self._check_open()
+            if self._reader is None:
+                self._reader = Reader(folder)
+            reader = self._reader
+            if reader.outdated:
+                self._drop_reader()
+                return None
+            return reader
 
     def _drop_reader(self) -> None:
         """Let the snapshot go: two graphs would take twice the memory."""
         with self._reading:
             reader, self._reader = self._reader, None
-        if reader:
-            self._asker.forget(reader.session)
+        if reader and not isinstance(reader, Writer):
             reader.close()
 
     def _abandon(self) -> None:
         """In a forked child: leave everything to the parent."""
         keep(self)
-        if self.folder and (not self._closed or self._lease.busy):
-            _let_go(self.folder)
-
-
-def _let_go(folder: Path) -> None:
-    """Close inherited descriptors of a folder's files, so that its lease ends with the parent.
-
-    The descriptors stay taken: the engine may still close them.
-    """
-    ours = {_identity(path) for path in folder.glob(f"{GRAPH}?*")} - {None}
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for entry in list(Path("/dev/fd").iterdir()):
-        number = int(entry.name)
-        if _identity(number) in ours:
-            os.dup2(nothing, number, inheritable=False)
-    os.close(nothing)
-
-
-def _identity(file: Path | int) -> tuple[int, int] | None:
-    try:
-        stat = os.stat(file)  # noqa: PTH116 - of a descriptor, too
-    except OSError:
-        return None
-    return stat.st_dev, stat.st_ino

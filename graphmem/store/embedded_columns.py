@@ -18,20 +18,17 @@ from typing import Any
 
 import kglite
 
-from graphmem.forks import UNFORKED
-
 _NAME = "kglite_portable_"
 _LOADED = 60
 """Seconds after which the files are mapped, so that nobody needs their names."""
 
 
-def opened(path: str, **how: Any) -> kglite.Session:
+def open_session(path: str, **how: Any) -> kglite.Session:
     """Open a graph, and keep its columns from other users of the machine.
 
     The arguments, and the errors, are those of ``kglite.open_session``.
     """
-    with UNFORKED.lock:
-        session = kglite.open_session(path, **how)
+    session = kglite.open_session(path, **how)
     for folder in _folders(os.getpid()):
         with contextlib.suppress(OSError):
             folder.chmod(0o700)

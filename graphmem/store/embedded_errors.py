@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,26 @@ from graphmem.errors import (
     StorageError,
     StoreError,
 )
+from graphmem.forks import lacks_threads
+from graphmem.store.port import Row
 from graphmem.store.queries import Query
+
+_IN_THREADS = 4_096
+"""The engine computes in threads of its own where a clause has as many rows."""
+
+
+def run(call: Callable[..., Any], query: Query, params: dict[str, Any]) -> list[Row]:
+    """Run a statement by a method of the engine; return its rows, or raise errors of ours."""
+    with translated(query):
+        return rows(call, query.text, query.bind(params))
+
+
+def rows(call: Callable[..., Any], text: str, params: dict[str, Any]) -> list[Row]:
+    """Run a text by a method of the engine; return its rows."""
+    # In a forked child the engine would wait for ever for its threads.
+    limits = {"max_work_units": _IN_THREADS - 1} if lacks_threads() else {}
+    result = call(text, params=params, **limits)
+    return result.to_list() if hasattr(result, "to_list") else []
 
 
 @contextlib.contextmanager
@@ -60,7 +79,9 @@ def _of_cypher(name: str, error: kglite.CypherError) -> GraphMemError:
     if "no max_work_units is set" in said:
         what = said.partition(", exceeding")[0]
         return QueryError(f"{name}{what}, more than the engine allows; narrow it")
-    if "max_work_units" in said:  # only a forked child has such a limit
+    if "max_work_units" in said and not lacks_threads():
+        return QueryError(f"{name}the query goes through too many rows; narrow it ({said})")
+    if "max_work_units" in said:
         return ForkedError(
             f"{name}this needs threads of the engine, which were left behind when this process "
             "was forked from one that had used them; start such a process by spawn "

@@ -15,7 +15,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -24,35 +23,20 @@ import kglite
 
 from graphmem.errors import NotAMemoryError, StorageError, StoreError, shown
 from graphmem.files import locked_file, part_of
-from graphmem.forks import UNFORKED
-from graphmem.store.embedded_columns import opened, remove_left_columns
+from graphmem.store.embedded_columns import open_session, remove_left_columns
 from graphmem.store.embedded_errors import full, locked, translated
-from graphmem.store.embedded_locks import (
-    READERS,
-    owner_of,
-    unused,
-)
-from graphmem.store.embedded_log import UnknownLogError, replay
+from graphmem.store.embedded_locks import READERS, owner_of, unused
 from graphmem.store.manifest import (
-    FIRST_FRAME,
-    HEAD,
-    LOG_HEADER,
     MANIFEST,
     Manifest,
     Mark,
-    Print,
-    Scan,
-    frame_at,
+    checksum_of,
     incomplete,
-    number_at,
     print_of,
     read_manifest,
-    scan,
     sync_folder,
     write_mark,
 )
-from graphmem.store.port import Loss
-from graphmem.uninterrupted import uninterrupted
 
 GRAPH = "graph.kgl"
 LOG = "graph.kgl-wal"
@@ -62,30 +46,23 @@ QUARANTINED = f"{LOG}.quarantine-*"
 """Parts of a log that the engine could not read."""
 DAMAGED = f"{LOG}.damaged-"
 """How the names begin under which damaged logs are kept, for people."""
-ASIDE = f"{LOG}.aside"
-"""The log while it is written into the graph, and thereby into a new log.
-
-As long as it is there it has all, and the new log nothing else.
-"""
+_ASIDE = f"{LOG}.aside"
+"""The log that a killed process of an earlier version was about to write into the graph."""
+_LOG_HEAD = 8
+"""A log without transactions is not longer than these bytes."""
 _SCRATCH = "graphmem-copy-"
 _HELD = "held"
 VECTORS = "vectors"
 """The folder of vectors within that of the memory."""
 CHECKPOINT_BYTES = 64 * 1024 * 1024
 """A log may be so long without a checkpoint."""
-FOLDED_BYTES = 8 * 1024 * 1024
-"""A log may be so long where a checkpoint takes little of the time."""
-_HANDED_BYTES = 256 * 1024
-_READ = 128
-"""To read a log of this part of the graph file takes longer than to write that file."""
-_QUICK = 64 * 1024 * 1024
-"""A graph file that is no longer is written at once where a log of a killed process was read."""
-RARELY = 16.0
-"""How many times as long as a checkpoint takes there is none, unless the log grows fast."""
-SELDOM = 10.0
-"""For so many seconds there is none, unless the log grows fast: a seeding is often done by then."""
-_WRITTEN = 100e6
-"""Bytes of a graph file that are written in a second, where none was written yet."""
+SELDOM = 30.0
+"""Seconds without a write after which the log is folded into the graph file."""
+RARELY = 100.0
+"""A checkpoint that took a second is followed by none for so many seconds, unless the log is long:
+checkpoints take 1 % of the time."""
+_BYTES_PER_SECOND = 100e6
+"""How quickly a graph file is written, where none was written yet."""
 
 _log = logging.getLogger(__name__)
 
@@ -103,57 +80,52 @@ class WrittenFiles:
         self._path = str(folder / LOG)
         self._log: BinaryIO | None = None
         self._file: BinaryIO | None = None
-        known = stored = read_manifest(folder)
-        graph = print_of(folder / GRAPH)
-        log = scan(folder / LOG, known.mark if known else Mark())
-        self._position = log.last
-        if known is None or known.saving or known.graph != graph:
-            known = replace(
-                known or Manifest(),
-                saving=False,
-                graph=graph,
-                nodes=session.node_count(),
-                position=None,
+        found, graph = read_manifest(folder), print_of(folder / GRAPH)
+        stored = found
+        if stored is None or stored.graph != graph or not stored.counts(graph):
+            nodes = session.node_count()
+            stored = replace(
+                stored or Manifest(), saving=False, graph=graph, nodes=nodes, checked=True
             )
-        elif self._position is None:
-            self._position = known.position
-        self._mark = log.mark._replace(checkpoint=known.checkpoint)
-        self._manifest = replace(known, mark=self._mark)
-        self._took = graph.bytes / _WRITTEN if graph else 0.0
+            mark = Mark(stored.checkpoint)
+        else:
+            mark, stored = stored.mark, replace(stored, saving=False)
+        self._mark, self._manifest = mark, stored
+        self._took = graph.bytes / _BYTES_PER_SECOND if graph else 0.0
         """Seconds of the last checkpoint."""
         self._folded = time.monotonic()
         """When it was."""
-        self._written = self._manifest == stored
+        self._written = stored == found
         if self._written:
             self._file = (folder / MANIFEST).open("r+b", buffering=0)
         else:
             self._write()
+        self.acknowledge()
         (folder / READERS).touch()
 
     def acknowledge(self) -> None:
-        """Note that the log contains one more transaction.
+        """Note that the log contains one more transaction, which counts from now on.
 
-        The transaction is already in the log, so a full disk must not fail it here.
+        Raises:
+            StorageError: the manifest cannot be written.
         """
-        checkpoint, transactions, start, end, checksum = self._mark
         size = os.stat(self._path).st_size  # noqa: PTH116 - at every write: a Path costs more
-        if size <= (end or LOG_HEADER) and self._written:
+        checkpoint, transactions, before, checksum = self._mark
+        if size <= max(before, _LOG_HEAD) and self._written:
             return
+        if self._log is None:
+            self._log = (self._folder / LOG).open("rb", buffering=0)
+        checksum = checksum_of(self._log, size, before, checksum)
+        self._mark = Mark(checkpoint, transactions + 1, size, checksum)
         try:
-            if self._log is None:
-                self._log = (self._folder / LOG).open("rb", buffering=0)
-            end = end or FIRST_FRAME
-            while end < size:
-                start = end
-                end, checksum = frame_at(self._log, start)
-                transactions += 1
-            self._mark = Mark(checkpoint, transactions, start, end, checksum)
-            if self._file is None or not self._written:
-                self._write()
-            else:
+            if self._file is not None and self._written:
                 write_mark(self._file, self._mark, durable=self._durable)
-        except OSError:
-            pass
+                return
+        except OSError as error:
+            raise StorageError(f"cannot write {self._folder / MANIFEST}: {error}") from error
+        # The manifest on the disk says that a checkpoint is written, so the whole log counts.
+        with contextlib.suppress(OSError):
+            self._write()
 
     def checkpoint(self) -> None:
         """Write a new graph file, and begin a new log, unless nothing changed since the last.
@@ -161,69 +133,58 @@ class WrittenFiles:
         Raises:
             OSError, kglite.KgError: there is no room; the old files are still in force.
         """
-        self.acknowledge()
-        if not holds_log(self._folder) and self._manifest.graph:
+        if not self.pending and self._manifest.graph:
             return
-        if self._log and self._mark.transactions:
-            self._position = number_at(self._log, self._mark.start)
-        began = time.monotonic()
-        with uninterrupted():  # else the manifest would not know the new graph file
-            self._save(self._manifest)
+        began, before = time.monotonic(), self._manifest
+        self._manifest = replace(before, saving=True)
+        self._write()
+        try:
+            self._session.save()
+            self._written = False
+            number = before.checkpoint + 1
+            self._manifest = Manifest(
+                checkpoint=number,
+                graph=print_of(self._folder / GRAPH),
+                nodes=self._session.node_count(),
+                transactions=before.transactions + self._mark.transactions,
+            )
+            self._mark = Mark(number)
+            self._write()
+        finally:
+            self._close_log()
         self._folded = time.monotonic()
         self._took = self._folded - began
 
-    def _save(self, before: Manifest) -> None:
-        self._manifest = replace(before, saving=True)
-        self._write()
-        with UNFORKED.lock:
-            self._session.save()
-        self._written = False
-        number = before.checkpoint + 1
-        self._manifest = Manifest(
-            checkpoint=number,
-            graph=print_of(self._folder / GRAPH),
-            nodes=self._session.node_count(),
-            transactions=before.transactions + self._mark.transactions,
-            position=self._position,
-        )
-        self._mark = Mark(number)
-        self._write()
+    @property
+    def pending(self) -> bool:
+        """Whether the log has transactions that the graph file lacks."""
+        return holds_log(self._folder)
 
     @property
     def grown(self) -> bool:
-        """Whether the log is so long that a checkpoint pays.
+        """Whether the log is so long that it is folded at once.
 
-        Half of the graph file keeps the average cost of a transaction constant where the log grows
-        fast. Where it grows slowly, a shorter one takes little of the time, and saves more of it
-        after a crash.
+        Half of the graph file keeps the average cost of a transaction constant.
         """
-        if self._longer_than(CHECKPOINT_BYTES, 2):
-            return True
-        slowly = self._longer_than(FOLDED_BYTES, _READ)
-        return slowly and time.monotonic() - self._folded > max(SELDOM, RARELY * self._took)
-
-    @property
-    def long(self) -> bool:
-        """Whether it takes the next writer longer to read the log than this one a checkpoint."""
-        return self._longer_than(_HANDED_BYTES, _READ)
-
-    @property
-    def heavy(self) -> bool:
-        """Whether a checkpoint takes much longer than to read the log again."""
         graph = self._manifest.graph
-        return graph is not None and graph.bytes > _QUICK and not self.long
+        return self._mark.size > max(CHECKPOINT_BYTES, graph.bytes // 2 if graph else 0)
 
-    def _longer_than(self, least: int, part: int) -> bool:
-        """Return whether the log is longer than some bytes, and than a part of the graph file."""
-        graph = self._manifest.graph
-        return self._mark.end > max(least, graph.bytes // part if graph else 0)
+    def idle(self, seconds: float) -> bool:
+        """Return whether to fold the log when nobody wrote for so many seconds."""
+        rested = time.monotonic() - self._folded
+        return seconds > SELDOM and rested > RARELY * self._took and self.pending
 
     def close(self) -> None:
         """Release the files."""
-        for file in (self._log, self._file):
-            if file:
-                file.close()
-        self._log = self._file = None
+        self._close_log()
+        if self._file:
+            self._file.close()
+            self._file = None
+
+    def _close_log(self) -> None:
+        if self._log:
+            self._log.close()
+            self._log = None
 
     def _write(self) -> None:
         replace(self._manifest, mark=self._mark).write(self._folder)
@@ -246,60 +207,29 @@ def open_writer(folder: Path, durable: Any, before: Callable[[], None]) -> kglit
         with unused(folder) as free:
             if not free:
                 raise locked(owner_of(folder))
-            with found(folder):
+            with name_file(folder):
                 _mend(folder)
     before()
-    session = _opened(folder, durable)
-    if not (folder / ASIDE).exists():
-        return session
-    try:
-        if _replayed(folder, session):
-            return session
-    except BaseException:
+    with translated(path=folder / GRAPH):
+        session = open_session(str(folder / GRAPH), durable=durable, auto_checkpoint_wal_mib=0)
+    if problems := _set_aside(folder):  # by the engine, just now
         abandon(session)
-        raise
-    abandon(session)
-    return _opened(folder, durable)
-
-
-def _opened(folder: Path, durable: Any) -> kglite.Session:
-    with translated(path=folder / GRAPH):
-        return opened(str(folder / GRAPH), durable=durable, auto_checkpoint_wal_mib=0)
-
-
-def _replayed(folder: Path, session: kglite.Session) -> bool:
-    """Write the log that was set aside into the graph; return False if the engine has to."""
-    aside = folder / ASIDE
-    with translated(path=folder / GRAPH):
-        try:
-            replay(aside, session)
-        except UnknownLogError as error:
-            _log.debug("%s is left to the engine: %s", aside, error)
-            aside.replace(folder / LOG)
-            return False
-        with UNFORKED.lock:
-            session.sync()
-        manifest = read_manifest(folder)
-        if manifest:  # from now on the new log is the one that counts
-            replace(manifest, mark=scan(folder / LOG, Mark()).mark).write(folder)
-        aside.unlink()
-        sync_folder(folder)
-    return True
+        raise incomplete(f"{folder} is not complete: {'; '.join(problems)}")
+    return session
 
 
 def abandon(session: kglite.Session) -> None:
-    """End a session as it is.
+    """End a session, and with it the lease, as it is.
 
     Closing it writes a graph file that the manifest does not know, even where a statement changed
     nothing since the last checkpoint.
     """
-    with UNFORKED.lock:
-        session.__exit__(StoreError, None, None)
+    session.__exit__(StoreError, None, None)
 
 
 @contextlib.contextmanager
-def found(folder: Path) -> Iterator[None]:
-    """Say which memory it is of which a file cannot be read, or removed."""
+def name_file(folder: Path) -> Iterator[None]:
+    """Name the file, or the memory, that cannot be read or written."""
     try:
         yield
     except OSError as error:
@@ -312,43 +242,90 @@ def found(folder: Path) -> Iterator[None]:
 def _mend(folder: Path) -> None:
     """Remove what killed processes left; raise if acknowledged work is missing.
 
-    A log that goes with the graph file is set aside, for :func:`_replayed`.
+    Nobody was told that a transaction behind the mark is there, so it is cut off.
     """
     remove_left(folder)
+    if (folder / _ASIDE).exists():
+        (folder / _ASIDE).replace(folder / LOG)
     manifest = read_manifest(folder)
-    found = complete(folder, folder, manifest)
-    if found is None:
-        return
-    name, log = found
-    settle_aside(folder, name)
-    if log.end < log.size:
-        cut(folder / LOG, log)
-    graph = print_of(folder / GRAPH)
-    if log.frames and graph and (manifest is None or manifest.graph == graph):
-        (folder / LOG).replace(folder / ASIDE)
+    acknowledged = check_complete(folder, folder, manifest)
+    size = file_size(folder / LOG)
+    if acknowledged is not None and size > max(acknowledged, _LOG_HEAD):
+        _log.info(
+            "%s: cut %d bytes of an unfinished transaction",
+            shown(str(folder / LOG)),
+            size - acknowledged,
+        )
+        with (folder / LOG).open("r+b") as file:
+            file.truncate(acknowledged)
+            os.fsync(file.fileno())
 
 
-def settle_aside(folder: Path, name: str) -> None:
-    """Put the log back that a killed process had set aside; remove it if another log counts."""
-    aside = folder / ASIDE
-    if name == ASIDE:
-        aside.replace(folder / LOG)
-    elif aside.exists():
-        log = scan(aside, Mark())
-        if log.size and not log.whole:
-            kept = keep_damaged(folder, ASIDE)
-            _log.warning("%s; it is kept as %s, and not needed", log.told(aside), kept.name)
-        aside.unlink()
+def check_complete(folder: Path, copy: Path, manifest: Manifest | None) -> int | None:
+    """Return how many bytes of the log were acknowledged; None: the manifest does not say.
+
+    ``copy`` has the files of ``folder``, or their copies.
+
+    Raises:
+        StorageError: the files are not what the manifest says.
+    """
+    if problems := find_problems(folder, copy, manifest):
+        raise incomplete(f"{folder} is not complete: {'; '.join(problems)}")
+    return manifest.mark.size if manifest and manifest.counts(print_of(copy / GRAPH)) else None
+
+
+def find_problems(folder: Path, copy: Path, manifest: Manifest | None) -> tuple[str, ...]:
+    """Return what the files lack, by the manifest."""
+    problems = _set_aside(folder)
+    graph = print_of(copy / GRAPH)
+    if manifest is None or (manifest.saving and graph and graph != manifest.graph):
+        return tuple(problems)
+    if graph != manifest.graph:
+        expected = (
+            f"checkpoint {manifest.checkpoint} ({manifest.nodes:,} nodes of "
+            f"{manifest.transactions:,} transactions)"
+        )
+        problems.append(
+            f"{folder / GRAPH} is missing, with {expected}"
+            if graph is None
+            else f"{folder / GRAPH} is damaged, older, or of another memory: it is not {expected}"
+        )
+    if manifest.checked and not _has_acknowledged(copy / LOG, manifest.mark):
+        size = file_size(copy / LOG)
+        what = (
+            f"is missing or cut off at byte {size:,}"
+            if size < manifest.mark.size
+            else "is damaged, or that of another memory"
+        )
+        problems.append(
+            f"{folder / LOG} {what}: it lacks some of the {manifest.mark.transactions:,} "
+            f"transactions that were acknowledged since checkpoint {manifest.checkpoint}"
+        )
+    return tuple(problems)
+
+
+def _has_acknowledged(log: Path, mark: Mark) -> bool:
+    if not mark.size:
+        return True
+    try:
+        with log.open("rb") as file:
+            return checksum_of(file, mark.size) == mark.checksum
+    except (FileNotFoundError, EOFError):
+        return False
+
+
+def _set_aside(folder: Path) -> list[str]:
+    return [f"a part of its log was set aside ({part.name})" for part in folder.glob(QUARANTINED)]
 
 
 def keep_damaged(folder: Path, name: str) -> Path:
-    """Give a damaged file a further name, under which nobody removes it; return that."""
+    """Copy a damaged file under a name under which nobody removes it; return that."""
     now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     for number in count(1):
         kept = folder / f"{DAMAGED}{now}-{number}"
         if not kept.exists():
             break
-    link(folder / name, kept)
+    shutil.copyfile(folder / name, kept)
     return kept
 
 
@@ -364,121 +341,12 @@ def remove_left(folder: Path) -> None:
     remove_left_columns()
 
 
-def cut(path: Path, log: Scan) -> None:
-    """Cut the torn end off a log, of a transaction that nobody was told of."""
-    cut = log.size - log.end
-    _log.info("%s: cut %d bytes of an unfinished transaction", shown(str(path)), cut)
-    with path.open("r+b") as file:
-        file.truncate(log.end)
-        os.fsync(file.fileno())
-
-
 def link(file: Path, name: Path) -> None:
     """Give a file another name, or copy it: it is replaced, never changed in place."""
     try:
         name.hardlink_to(file)
     except OSError:  # on another disk, of another user, or not supported
         shutil.copyfile(file, name)
-
-
-Log = tuple[str, Scan]
-"""The name of a log in its folder, and what is in it."""
-
-
-def complete(folder: Path, copy: Path, manifest: Manifest | None) -> Log | None:
-    """Return the log of files, or of their copy; raise if they are not what the manifest says."""
-    log = log_of(folder, copy, manifest)
-    loss = loss_of(folder, manifest, print_of(copy / GRAPH), log)
-    if loss.problems:
-        raise incomplete(f"{folder} is not complete: {'; '.join(loss.problems)}")
-    return log
-
-
-def log_of(folder: Path, copy: Path, manifest: Manifest | None) -> Log | None:
-    """Return the log that counts: the one set aside, unless only the other has what it must.
-
-    Raises:
-        StorageError: it is of another version of the engine.
-    """
-    mark = manifest.mark if manifest else Mark()
-    found = None
-    for name in (ASIDE, LOG):
-        try:
-            log = scan(copy / name, mark)
-        except FileNotFoundError:
-            continue
-        enough = log.known is not None if mark.transactions else log.frames > 0
-        if found is None or enough or not (mark.transactions or found[1].frames):
-            found = name, log
-        if enough:
-            break
-    if found:
-        _check_version(folder, *found)
-    return found
-
-
-def _check_version(folder: Path, name: str, log: Scan) -> None:
-    if not log.beheaded and log.head != HEAD and not _readable(log.head):
-        raise StorageError(
-            f"{folder / name} is of another version of the engine (form {log.head[-1]}), and was "
-            "left as it is: open the memory with the version of graphmem that wrote it; if no "
-            "other ever did, the file is damaged: move it away, and go on without what it holds: "
-            "graphmem doctor --accept-loss"
-        )
-
-
-@cache
-def _readable(head: bytes) -> bool:
-    """Return whether the engine that is installed reads logs that begin so."""
-    with scratch_folder() as scratch:
-        (scratch / LOG).write_bytes(head)
-        try:
-            abandon(opened(str(scratch / GRAPH), durable="normal"))
-        except (OSError, RuntimeError, ValueError, kglite.KgError):
-            return False
-    return True
-
-
-def loss_of(
-    folder: Path, manifest: Manifest | None, graph: Print | None, found: Log | None
-) -> Loss:
-    """Return what the files lack, by the manifest."""
-    name, log = found or (LOG, None)
-    told = log.told(folder / name) if log else f"{folder / name} is missing"
-    problems = [
-        f"a part of its log was set aside ({aside.name})" for aside in folder.glob(QUARANTINED)
-    ]
-    if log and log.beheaded:
-        problems.append(told)
-    if manifest is None:
-        if log and log.end < log.size and not log.tail and not log.beheaded:
-            problems.append(told)
-        return Loss(tuple(problems), 0)
-    if manifest.saving and graph is not None and graph != manifest.graph:
-        return Loss(tuple(problems), 0)  # the new graph file contains all of the log
-    if graph != manifest.graph:
-        expected = (
-            f"checkpoint {manifest.checkpoint} ({manifest.nodes:,} nodes of "
-            f"{manifest.transactions:,} transactions)"
-        )
-        problems.append(
-            f"{folder / GRAPH} is missing, with {expected}"
-            if graph is None
-            else f"{folder / GRAPH} is damaged, older, or of another memory: it is not {expected}"
-        )
-    acknowledged = manifest.mark.transactions
-    if acknowledged and (log is None or log.known is None):
-        frames = log.frames if log else 0
-        lost = acknowledged - frames if frames < acknowledged else acknowledged
-        lacks = (
-            f"lacks {lost:,} of the {acknowledged:,} transactions that were acknowledged since "
-            f"checkpoint {manifest.checkpoint}"
-        )
-        problems.append(f"its log {lacks}" if log and log.beheaded else f"{told}: it {lacks}")
-        return Loss(tuple(problems), lost)
-    if log and log.first and manifest.position is not None and log.first != manifest.position + 1:
-        problems.append("its log is that of another graph file")
-    return Loss(tuple(problems), 0)
 
 
 def write_backup(session: kglite.Session, folder: Path) -> tuple[int, int]:
@@ -493,7 +361,7 @@ def write_backup(session: kglite.Session, folder: Path) -> tuple[int, int]:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with part_of(folder, lambda new: new.mkdir(0o700)) as new:
             try:
-                with translated(path=folder), UNFORKED.lock:
+                with translated(path=folder):
                     session.backup(str(new / GRAPH))
             except StorageError as error:
                 raise StorageError(f"cannot write {folder}: {error}") from error
@@ -528,7 +396,7 @@ def holds_graph(folder: Path) -> bool:
 
 def holds_log(folder: Path) -> bool:
     """Return whether there is a log of transactions that the graph file does not have."""
-    return file_size(folder / LOG) > LOG_HEADER or (folder / ASIDE).exists()
+    return file_size(folder / LOG) > _LOG_HEAD or (folder / _ASIDE).exists()
 
 
 def check_folder(folder: Path) -> None:
@@ -569,12 +437,3 @@ def signature_of(folder: Path) -> tuple[Any, ...]:
     """Return what changes whenever somebody writes."""
     beginning = f"{folder}{os.sep}"
     return stat_of(beginning + GRAPH), stat_of(beginning + LOG), stat_of(beginning + MANIFEST)
-
-
-def vectors_of(folder: Path) -> frozenset[tuple[str, int, int]]:
-    """Return what changes whenever somebody writes vectors."""
-    try:
-        with os.scandir(folder / VECTORS) as entries:
-            return frozenset((entry.name, entry.inode(), entry.stat().st_size) for entry in entries)
-    except OSError:
-        return frozenset()

@@ -17,9 +17,8 @@ from typing import Any, BinaryIO
 import kglite
 
 from graphmem.errors import GraphMemError, QueryError, shown
-from graphmem.forks import UNFORKED
-from graphmem.store.embedded_locks import waited_for
-from graphmem.store.embedded_rows import run
+from graphmem.store.embedded_errors import run
+from graphmem.store.embedded_locks import open_locked
 from graphmem.store.queries import Query, procedure
 
 LATER = "graph.kgl-later"
@@ -37,7 +36,7 @@ def leave(folder: Path, query: Query, params: dict[str, Any]) -> bool:
     """Leave a statement for who writes next; return False where that cannot be."""
     line = json.dumps({"procedure": query.name, "params": query.bind(params)})
     try:
-        with waited_for(folder / LATER, "a+b") as file:
+        with open_locked(folder / LATER, "a+b") as file:
             if file is None:
                 return False
             file.write(b"\n" + line.encode())  # a line that was cut off ends before it
@@ -51,7 +50,7 @@ def count_in(folder: Path, session: kglite.Session) -> None:
     """Run what was left on a snapshot, which nobody else has."""
     with contextlib.suppress(OSError):
         if (folder / LATER).exists():
-            with waited_for(folder / LATER, "rb") as file:
+            with open_locked(folder / LATER, "rb") as file:
                 statements = _left(file)
             for query, params in statements:
                 with contextlib.suppress(GraphMemError, *_WRONG):
@@ -63,7 +62,7 @@ def take_over(folder: Path, session: kglite.Session) -> None:
     try:
         if not (folder / LATER).exists():
             return
-        with waited_for(folder / LATER, "rb") as file:
+        with open_locked(folder / LATER, "rb") as file:
             statements = _left(file)
             try:
                 if statements:
@@ -76,16 +75,15 @@ def take_over(folder: Path, session: kglite.Session) -> None:
 
 
 def _run(session: kglite.Session, statements: Iterable[Left]) -> None:
-    with UNFORKED.lock:
-        transaction = session.begin()
-        try:
-            for query, params in statements:
-                run(transaction.cypher, query, params)
-            transaction.commit()
-        except BaseException:
-            if transaction.active:
-                transaction.rollback()
-            raise
+    transaction = session.begin()
+    try:
+        for query, params in statements:
+            run(transaction.cypher, query, params)
+        transaction.commit()
+    except BaseException:
+        if transaction.active:
+            transaction.rollback()
+        raise
 
 
 def _left(file: BinaryIO | None) -> list[Left]:

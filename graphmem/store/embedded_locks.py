@@ -1,22 +1,16 @@
-"""The locks of an embedded memory: its lease, and who reads a snapshot.
-
-The lease is kglite's: an open session has its file of locks locked. That lock belongs to the open
-file, so this process gives it back and takes it again while the session stays open.
-"""
+"""The locks of an embedded memory: who writes, who waits to write, and who reads a snapshot."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import time
-import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
 try:
     import fcntl
-except ImportError:  # Windows: kglite alone guards the files, and mends a torn log
+except ImportError:  # Windows: kglite alone guards the files, and nobody gives the lease back
     fcntl = None  # type: ignore[assignment]
 
 from graphmem.errors import StorageError
@@ -24,79 +18,16 @@ from graphmem.files import flocked
 
 READERS = "graph.kgl-readers"
 """Locked by each process that has a snapshot."""
+WAITERS = "graph.kgl-waiters"
+"""Locked by each process that waits to write."""
 
 _LOCK = "graph.kgl.lock"
 """kglite's own lock: who has it writes."""
 _OWNER = "graph.kgl.lock-owner"
 
 
-class HeldLock:
-    """The lock of a session that is open, and has it."""
-
-    def __init__(self, folder: Path, file: int) -> None:
-        self._folder = folder
-        self._file = file
-        self._readers: int | None = None
-        self._hands: int | None = None
-        self.close = weakref.finalize(self, os.close, file)
-        """Lets the session have the lock for itself; its end ends the lock, too."""
-        self.close.atexit = False
-
-    def give(self) -> None:
-        """Let other processes have it; this one is a reader then, of what is in its memory."""
-        self._readers = reading(self._folder)
-        self._hands = changed_hands(self._folder)
-        fcntl.flock(self._file, fcntl.LOCK_UN)
-
-    def take(self) -> bool:
-        """Take it back if it is free; return whether that worked."""
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        self.end_reading()
-        if changed_hands(self._folder) != self._hands:
-            since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            with contextlib.suppress(OSError):
-                (self._folder / _OWNER).write_text(f"pid={os.getpid()}\nsince={since}\n")
-        return True
-
-    def end_reading(self) -> None:
-        """Let others know that what was read is not used any more."""
-        if self._readers is not None:
-            os.close(self._readers)
-            self._readers = None
-
-
-def can_be_given() -> bool:
-    """Return whether a session can give its lock back while it stays open."""
-    return fcntl is not None and Path("/dev/fd").is_dir()
-
-
-def held_lock(folder: Path) -> HeldLock | None:
-    """Return the lock of the session that this process has open on a folder, if it can be given.
-
-    None where the system has no such locks, or does not tell the open files.
-    """
-    if fcntl is None:
-        return None
-    try:
-        wanted = (folder / _LOCK).stat()
-        numbers = [int(entry.name) for entry in Path("/dev/fd").iterdir()]
-    except OSError:
-        return None
-    for number in numbers:
-        with contextlib.suppress(OSError):
-            found = os.fstat(number)
-            if (found.st_dev, found.st_ino) == (wanted.st_dev, wanted.st_ino):
-                # Only who has it gets it again.
-                fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return HeldLock(folder, os.dup(number))
-    return None
-
-
 def changed_hands(folder: Path) -> int | None:
-    """Return what differs when another process got the lease, or the same one again."""
+    """Return a number that changes when a process takes the lease or gives it back."""
     try:
         return (folder / _OWNER).stat().st_mtime_ns
     except OSError:
@@ -116,7 +47,7 @@ def owner_of(folder: Path) -> dict[str, str]:
 def unused(folder: Path) -> Iterator[bool]:
     """Hold kglite's lock if nobody writes; yield whether that worked."""
     if fcntl is None:
-        yield False
+        yield True
         return
     try:
         (folder / _LOCK).touch()
@@ -125,6 +56,39 @@ def unused(folder: Path) -> Iterator[bool]:
         raise StorageError(f"cannot write {folder}: {error.strerror}") from error
     with file:
         yield flocked(file)
+
+
+@contextlib.contextmanager
+def waiting(folder: Path) -> Iterator[None]:
+    """Let the process that writes know that another one waits."""
+    if fcntl is None:
+        yield
+        return
+    try:
+        file = os.open(folder / WAITERS, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError:
+        yield
+        return
+    try:
+        with contextlib.suppress(OSError):  # some network file systems have no locks
+            fcntl.flock(file, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(file)
+
+
+def wanted(folder: Path) -> bool:
+    """Return whether a process waits to write."""
+    if fcntl is None:
+        return False
+    try:
+        file = os.open(folder / WAITERS, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        return not flocked(file)
+    finally:
+        os.close(file)
 
 
 def readers_of(folder: Path) -> tuple[str, ...]:
@@ -147,7 +111,7 @@ def readers_of(folder: Path) -> tuple[str, ...]:
         return ("another process",)
 
 
-def reading(folder: Path) -> int | None:
+def lock_for_reading(folder: Path) -> int | None:
     """Lock the file of readers, together with others; None where that cannot be."""
     if fcntl is None:
         return None
@@ -161,10 +125,10 @@ def reading(folder: Path) -> int | None:
 
 
 @contextlib.contextmanager
-def waited_for(path: Path, mode: str) -> Iterator[BinaryIO | None]:
-    """Open and lock a file as soon as nobody else has it so; yield None where there are no locks.
+def open_locked(path: Path, mode: str) -> Iterator[BinaryIO | None]:
+    """Open a file and lock it when nobody else has; yield None where there are no locks.
 
-    Who has it so may remove it.
+    Who has it locked may remove it.
     """
     if fcntl is None:
         yield None

@@ -14,7 +14,6 @@ from pathlib import Path
 import tantivy
 
 from graphmem.arrays import NDArray, np, product
-from graphmem.forks import UNFORKED
 from graphmem.store.embedded_entries import EmbeddedEntries
 from graphmem.store.embedded_files import VECTORS
 from graphmem.store.embedded_vectors import VectorIndex
@@ -122,20 +121,18 @@ class _Words:
             committing.result()
 
     def _commit(self, waiting: Iterable[tuple[int, str | None]]) -> None:
-        # A writer starts threads; in a child forked meanwhile glibc can free their memory twice.
-        with UNFORKED.lock:
-            writer = self._index.writer(_HEAP, 1)
-            for place, text in waiting:
-                if text is None:
-                    writer.delete_documents_by_term("place", place)
-                else:
-                    document = tantivy.Document()
-                    document.add_unsigned("place", place)
-                    document.add_text("words", " ".join(words(text)))
-                    writer.add_document(document)
-            writer.commit()
-            writer.wait_merging_threads()
-            self._index.reload()
+        writer = self._index.writer(_HEAP, 1)
+        for place, text in waiting:
+            if text is None:
+                writer.delete_documents_by_term("place", place)
+            else:
+                document = tantivy.Document()
+                document.add_unsigned("place", place)
+                document.add_text("words", " ".join(words(text)))
+                writer.add_document(document)
+        writer.commit()
+        writer.wait_merging_threads()
+        self._index.reload()
 
     def search(self, asked: Sequence[str], limit: int) -> list[tuple[int, float]]:
         """Return places and scores (BM25) of texts with any of the words ``asked``."""

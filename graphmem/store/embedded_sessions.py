@@ -1,38 +1,32 @@
 """The sessions of the embedded engine: the writer that a process shares, and snapshots.
 
-The writer of a process has the lease while it is in use. It gives the lease back between two
-transactions, when nobody wrote for a while, or another process waits and this one had its turn. Its
-session stays open: where nobody else wrote until it takes the lease again, it goes on with it.
+The writer of a process has kglite's lease. It gives the lease back between two transactions when
+another process waits for it and this one does not write, or had its turn. What it has in memory is
+then read on like a snapshot.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import random
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import kglite
 
-from graphmem.errors import StorageError, StoreError, shown
-from graphmem.forks import UNFORKED, Scratch
+from graphmem.errors import LockedError, StorageError, shown
 from graphmem.store import schema
-from graphmem.store.embedded_errors import full, locked, translated
-from graphmem.store.embedded_files import (
-    WrittenFiles,
-    abandon,
-    signature_of,
-    vectors_of,
-)
+from graphmem.store.embedded_errors import full, run, translated
+from graphmem.store.embedded_files import WrittenFiles, abandon, signature_of
 from graphmem.store.embedded_later import count_in, take_over
-from graphmem.store.embedded_locks import HeldLock, held_lock, owner_of
-from graphmem.store.embedded_queue import Queue
-from graphmem.store.embedded_rows import run
-from graphmem.store.embedded_snapshot import open_reader
+from graphmem.store.embedded_locks import changed_hands, lock_for_reading, waiting, wanted
+from graphmem.store.embedded_snapshot import Snapshot, open_reader
 from graphmem.store.tables import naming
 
 if TYPE_CHECKING:
@@ -40,69 +34,112 @@ if TYPE_CHECKING:
 
 ENGINE = "kglite"
 
+SNAPSHOT_SECONDS = 5.0
+"""A reader beside a writer takes a new snapshot after this many seconds."""
+_COSTLY = 4.0
+"""A snapshot that took a second is read for so many."""
+_POLL = 0.01
+"""Seconds between two attempts to take the lease."""
+_LOOK = 0.02
+"""Seconds between two looks whether another process waits."""
+_RESTS = 0.1
+"""Seconds without a write after which the lease is given to a process that waits."""
+_TURN = (0.5, 2.0)
+"""A process that goes on writing keeps the lease at least and at most so many seconds."""
+_OPENINGS = 8
+"""In between, it keeps the lease so many times as long as opening took."""
+_PAUSE = 0.25
+"""Seconds that a process leaves to those who waited before it takes the lease again."""
+_CLOSING = 60.0
+"""Seconds that closing waits for a running transaction."""
+
 _log = logging.getLogger(__name__)
 
-_LOOK = 0.02
-"""Seconds between two looks whether to give the lease back."""
-_WANTED = 0.1
-"""The part of the time without a write after which it is given back, where others wait."""
-_OPENINGS = 4
-"""A turn takes as many times as long as opening the writer did, at least: else opening is all."""
+
+class Reader:
+    """A snapshot of a folder that another process may write."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder: Path | None = folder
+        self._at = began = time.monotonic()
+        self._signature = signature_of(folder)
+        self.snapshot = open_reader(folder)
+        self.session = self.snapshot.session
+        self.indexes: dict[str, EmbeddedIndex] = {}
+        self._current = not self.snapshot.copied
+        try:
+            version = schema.check(lambda query, **params: run(self.session.cypher, query, params))
+            self.outdated = schema.outdated(version)
+            if not self.outdated:
+                count_in(folder, self.session)
+        except BaseException:
+            self.close()
+            raise
+        self._seconds = max(SNAPSHOT_SECONDS, _COSTLY * (time.monotonic() - began))
+
+    def readable(self) -> bool:
+        """Return whether to read this: nobody wrote since, or not for long."""
+        if self._folder is None or signature_of(self._folder) == self._signature:
+            self._at = time.monotonic()
+            return True
+        self._current = False
+        return time.monotonic() - self._at < self._seconds
+
+    @property
+    def age(self) -> float | None:
+        """Seconds since this was all there is; None if it is so."""
+        return None if self._current else time.monotonic() - self._at
+
+    @contextlib.contextmanager
+    def filing(self) -> Iterator[bool]:
+        """Yield False: a reader writes nothing."""
+        yield False
+
+    def close(self) -> None:
+        """Let the writer know that nobody reads this any more; running statements finish."""
+        self.snapshot.close()
 
 
-class Writer:
+class Writer(Reader):
     """The one writing session of this process on a folder, shared by its handles."""
 
     def __init__(
-        self,
-        folder: Path | None,
-        session: kglite.Session,
-        scratch: Scratch | None = None,
-        *,
-        durable: bool = False,
-        idle: float = 0.0,
-        began: float = 0.0,
+        self, folder: Path | None, session: kglite.Session, *, durable: bool, began: float
     ) -> None:
-        self.folder = folder
-        self.indexes: dict[str, EmbeddedIndex] = {}
+        self._folder = folder
+        self.snapshot = Snapshot(session)
         self.session = session
-        self.scratch = scratch
-        self.files: WrittenFiles | None = None
+        self.indexes = {}
+        self.outdated = False
         self.held = True
-        """Whether this process has the lease; only who has ``lock``, or opens it, changes that."""
-        self.over = False
-        """It was closed, or what it has is not what there is."""
-        self.resting = False
-        """It was opened to read, and nobody has written since."""
+        """Whether this process has the lease; only the holder of ``lock`` changes it."""
         self.lock = threading.RLock()
         self._depth = 0
         """How many transactions are within each other."""
         self._filing = threading.RLock()
         """Held while something is written beside the graph, for which the lease is needed."""
-        self._lock: HeldLock | None = None
+        self._files: WrittenFiles | None = None
         try:
-            self.files = WrittenFiles(folder, session, durable=durable) if folder else None
+            self._files = WrittenFiles(folder, session, durable=durable) if folder else None
             self.schema = _apply(session, repair=not _declared(session))
             if folder:
                 take_over(folder, session)
-            self._lock = held_lock(folder) if folder else None
+            if self._files:
+                self._files.acknowledge()
         except BaseException:
-            self.close()
+            self.end()
             raise
-        if self.files:
-            self.files.acknowledge()
-        self._idle = idle
-        self._turn = max(idle, _OPENINGS * (time.monotonic() - began))
-        self._left: tuple[Any, ...] = ()
-        """What the files were like when the lease was given back."""
-        self._vectors: frozenset[tuple[str, int, int]] = frozenset()
-        self._seen = self._used = self._taken = time.monotonic()
-        self._stale = False
+        now = self._used = self._taken = self._at = time.monotonic()
+        self._turn = min(max(_TURN[0], _OPENINGS * (now - began)), _TURN[1])
+        self._seconds = max(SNAPSHOT_SECONDS, _COSTLY * (now - began))
+        self._current = True
+        self._signature = ()
         self._awaited = False
-        """Whether another process waited when that was looked at last."""
-        self._again = threading.Event()
-        self._queue = Queue(folder) if folder else None
-        self._keeper: threading.Thread | None = None
+        self._hands: int | None = None
+        if folder:
+            threading.Thread(
+                target=_keep, args=(weakref.ref(self),), name="graphmem-lease", daemon=True
+            ).start()
 
     def enter(self) -> bool:
         """Begin a transaction; False where this process no longer has the lease."""
@@ -114,31 +151,14 @@ class Writer:
         return False
 
     def leave(self) -> None:
-        """End a transaction; give the lease back where that is due."""
+        """End a transaction; give the lease back where others wait and the turn is over."""
         try:
             self._depth -= 1
-            if not self._depth and self._lock is not None:
-                now = self._used = time.monotonic()
-                if self._keeper is None:
-                    self._start_keeper()
-                if not self._idle or (self._awaited and now >= self._taken + self._turn):
-                    self._give()
+            self._used = time.monotonic()
+            if self._awaited and self._used >= self._taken + self._turn:
+                self._give()
         finally:
             self.lock.release()
-
-    def rest(self) -> None:
-        """Give the lease back before the first write, with all that a log held in the graph file.
-
-        Where that file is large and the log short, the log stays: who only reads should not wait
-        until the file is written, nor need the memory. Who writes writes it when it closes.
-        """
-        with self.lock:
-            if self.held and not self._depth:
-                with contextlib.suppress(kglite.KgError, OSError):
-                    if self.files and not self.files.heavy:
-                        self.files.checkpoint()
-                self._give()
-                self.resting = not self.held
 
     def acknowledge(self) -> None:
         """Note that a transaction is in the log, and write a checkpoint when that pays.
@@ -146,13 +166,16 @@ class Writer:
         It runs between two transactions: kglite's own checkpoints run beside the writer, which then
         copies the whole graph.
         """
-        if self.files is None:
-            return
-        self.files.acknowledge()
-        if self.files.grown:
-            # The transaction is already in the log, so a full disk must not fail it here.
-            with contextlib.suppress(kglite.KgError, OSError):
-                self.files.checkpoint()
+        if self._files is not None:
+            self._files.acknowledge()
+            if self._files.grown:
+                self._checkpoint_if_possible()
+
+    def compact(self) -> None:
+        """Fold the log into a new graph file."""
+        if self._files:
+            with translated():
+                self._files.checkpoint()
 
     @contextlib.contextmanager
     def filing(self) -> Iterator[bool]:
@@ -160,58 +183,21 @@ class Writer:
         with self._filing:
             yield self.held
 
-    def unchanged(self) -> bool:
-        """Return whether what this session has is what there is."""
-        if self.held:
-            return True
-        if self.over or self.folder is None or signature_of(self.folder) != self._left:
-            self._stale = True
-            return False
-        self._seen = time.monotonic()
-        return True
-
-    def readable(self, seconds: float) -> bool:
-        """Return whether to read this session: nobody wrote since, or not so many seconds ago."""
-        return self.unchanged() or (not self.over and time.monotonic() - self._seen < seconds)
+    def readable(self) -> bool:
+        """Return whether to read this: nobody wrote since, or not for long."""
+        return self.held or super().readable()
 
     @property
     def age(self) -> float | None:
         """Seconds since this was all there is; None if it is so."""
-        stale = self._stale and not self.held
-        return time.monotonic() - self._seen if stale else None
-
-    def resume(self) -> bool:
-        """Take the lease again; return False where another process wrote meanwhile.
-
-        Raises:
-            LockedError: another process has it.
-        """
-        if self._lock is None or self.folder is None or not self._lock.take():
-            raise locked(owner_of(self.folder) if self.folder else {})
-        if not self.unchanged() or vectors_of(self.folder) != self._vectors:
-            return False
-        self._taken = self._used = time.monotonic()
-        self.held, self.resting = True, False
-        self._again.set()
-        return True
+        return None if self.held else super().age
 
     def close(self) -> None:
         """Write a checkpoint and give the lease back."""
         try:
-            if self.resting or (not self.held and not self._resumed()):
-                return
-            if self.files:
-                self._checkpoint(self.files)
-        finally:
-            self.abandon()
-            release(self.indexes)
-
-    @staticmethod
-    def _checkpoint(files: WrittenFiles) -> None:
-        """Write a checkpoint, for the last time; where it does not fit, the log has everything."""
-        try:
-            with translated():
-                files.checkpoint()
+            if self.held and self._files:
+                with translated():
+                    self._files.checkpoint()
         except StorageError as error:
             if not full(error.__cause__):
                 raise
@@ -220,111 +206,85 @@ class Writer:
                 "learned: %s",
                 shown(str(error.__cause__)),
             )
+        finally:
+            self.end()
+            for index in list(self.indexes.values()):
+                index.close()  # what it holds can then be freed
 
-    def abandon(self) -> None:
-        """Give the lease back as it is, for what this session has is not what there is."""
-        self.held, self.over = False, True
+    def end(self) -> None:
+        """Give the lease back as it is, for good."""
+        self._end_session()
+        self.snapshot.close()
+
+    def _end_session(self) -> None:
+        self.held = False
         if not self.session.closed:
             abandon(self.session)
-        if self._lock:
-            self._lock.end_reading()
-            self._lock.close()
-        if self.files:
-            self.files.close()
-        if self.scratch:
-            self.scratch.cleanup()
-        again = getattr(self, "_again", None)
-        if again:
-            again.set()
+        if self._files:
+            self._files.close()
+            self._files = None
 
-    def _resumed(self) -> bool:
-        try:
-            return not self.over and self.resume()
-        except StoreError:
-            return False  # who has the lease writes the checkpoint
-
-    def _wanted(self) -> bool:
-        return self._queue is not None and self._queue.wanted()
+    def _checkpoint_if_possible(self) -> None:
+        """Write a checkpoint; where that fails, everything is in the log."""
+        if self._files:
+            with contextlib.suppress(kglite.KgError, OSError):
+                self._files.checkpoint()
 
     def _give(self) -> None:
-        """Give the lease back; the caller has the lock, and no transaction runs."""
-        if self._lock is None or self.files is None or self.folder is None:
+        """Give the lease back, unless something is being written.
+
+        The engine takes long to read a log, so the next writer finds none.
+        """
+        if self._folder is None or self._depth or not self.held:
             return
         if not self._filing.acquire(blocking=False):
             return
         try:
-            if self.files.long and self._awaited:
-                with contextlib.suppress(kglite.KgError, OSError):
-                    self.files.checkpoint()
-            self._left, self._stale = signature_of(self.folder), False
-            self._vectors = vectors_of(self.folder)
-            self._seen = time.monotonic()
-            self._again.clear()
-            self._awaited = self.held = False
-            self._lock.give()
+            self._checkpoint_if_possible()
+            self.snapshot.lock = lock_for_reading(self._folder)
+            self._signature = signature_of(self._folder)
+            self._at = time.monotonic()
+            self._end_session()
+            self._hands = changed_hands(self._folder)
         finally:
             self._filing.release()
 
-    def _start_keeper(self) -> None:
-        self._keeper = threading.Thread(
-            target=_keep, args=(weakref.ref(self), self._again), name="graphmem-lease", daemon=True
+    def lets_others(self) -> bool:
+        """Return whether those who waited should have the lease first."""
+        return (
+            self._folder is not None
+            and time.monotonic() < self._at + _PAUSE
+            and changed_hands(self._folder) == self._hands
+            and wanted(self._folder)
         )
-        weakref.finalize(self, self._again.set).atexit = False
-        self._keeper.start()
 
-    def look(self) -> bool:
-        """Give the lease back if it was not used for a while; return whether to look again soon."""
-        self._awaited = self._wanted()
-        limit = self._idle * (_WANTED if self._awaited else 1.0)
-        if time.monotonic() - self._used >= limit and self.lock.acquire(blocking=False):
+    def look(self) -> None:
+        """Give the lease back if others wait and nobody here writes; fold a log that rests."""
+        self._awaited = self._folder is not None and wanted(self._folder)
+        rests = time.monotonic() - self._used
+        folds = self._files is not None and self._files.idle(rests)
+        if not (folds or (self._awaited and rests >= _RESTS)):
+            return
+        if self.lock.acquire(blocking=False):
             try:
-                if self.held and not self._depth and time.monotonic() - self._used >= limit:
-                    self._give()
+                if self.held and not self._depth:
+                    if self._awaited:
+                        self._give()
+                    else:
+                        self._checkpoint_if_possible()
             finally:
                 self.lock.release()
-        return self.held
 
 
-def _keep(writer: weakref.ref[Writer], again: threading.Event) -> None:
-    """Look after a writer as long as it is there; without its lease, wait until it has it again."""
+def _keep(writer: weakref.ref[Writer]) -> None:
+    """Look after a writer as long as it has the lease."""
     while True:
-        kept = writer()
-        if kept is None or kept.over:
+        present = writer()
+        if present is None or not present.held:
             return
-        soon = kept.look()
-        del kept
-        if soon:
-            time.sleep(_LOOK)
-        else:
-            again.wait()
-
-
-class Reader:
-    """A snapshot of a folder that another process may write."""
-
-    def __init__(self, folder: Path) -> None:
-        self.at = time.monotonic()
-        self.signature = signature_of(folder)
-        self.snapshot = open_reader(folder)
-        self.session = self.snapshot.session
-        self.indexes: dict[str, EmbeddedIndex] = {}
-        try:
-            version = schema.check(lambda query, **params: run(self.session.cypher, query, params))
-            self.outdated = schema.outdated(version)
-            if not self.outdated:
-                count_in(folder, self.session)
-        except BaseException:
-            self.close()
-            raise
-
-    @contextlib.contextmanager
-    def filing(self) -> Iterator[bool]:
-        """Yield False: a reader writes nothing."""
-        yield False
-
-    def close(self) -> None:
-        """Let the writer know that nobody reads this any more; running statements finish."""
-        self.snapshot.close()
+        present.look()
+        del present
+        time.sleep(_LOOK)
 
 
 def _apply(session: kglite.Session, *, repair: bool = False) -> int:
@@ -342,8 +302,7 @@ def _declared(session: kglite.Session) -> bool:
     It warns of names that it does not know. To look is quicker than to declare them again, which
     copies the columns of all labels, and leaves a log that closing writes into the graph file.
     """
-    with UNFORKED.lock:
-        return not any(session.cypher(text).warnings for text in naming())
+    return not any(session.cypher(text).warnings for text in naming())
 
 
 def repair_schema(writer: Writer) -> None:
@@ -351,7 +310,124 @@ def repair_schema(writer: Writer) -> None:
     writer.schema = _apply(writer.session, repair=True)
 
 
-def release(indexes: dict[str, EmbeddedIndex]) -> None:
-    """Close indexes: what they hold can then be freed."""
-    for index in list(indexes.values()):
-        index.close()
+class Lease:
+    """The writer of one folder in this process: its users share it, and the last one closes it."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._lock = threading.RLock()
+        self.writer: Writer | None = None
+        """It may have given the lease back."""
+        self._users: weakref.WeakSet[object] = weakref.WeakSet()
+
+    def take(
+        self,
+        user: object,
+        open_writer: Callable[[], Writer],
+        wait: float,
+        check: Callable[[], None],
+    ) -> Writer:
+        """Return the writer, which has the lease; the user has the writer until :meth:`give`.
+
+        Args:
+            user: who wants it.
+            open_writer: opens a writer; it raises LockedError if another process has the lease.
+            wait: seconds to try again for, from the last change of the lease's holder.
+            check: called in between; an error of it ends the wait.
+        """
+        since, hands = time.monotonic(), None
+        with contextlib.ExitStack() as stack:
+            waits = False
+            while True:
+                check()
+                writer, refused = self._attempt(user, open_writer)
+                if writer is not None:
+                    return writer
+                if self._folder is None:
+                    continue
+                if wait and (now := changed_hands(self._folder)) != hands:
+                    hands, since = now, time.monotonic()
+                if refused and time.monotonic() >= since + wait:
+                    raise refused
+                if wait and not waits:
+                    stack.enter_context(waiting(self._folder))
+                    waits = True
+                time.sleep(_POLL * random.uniform(0.5, 1.5))  # noqa: S311 - not all at once
+
+    def _attempt(
+        self, user: object, open_writer: Callable[[], Writer]
+    ) -> tuple[Writer | None, LockedError | None]:
+        with self._lock:
+            before = self.writer
+            if before is not None:
+                self._users.add(user)
+                if before.held:
+                    return before, None
+                if before.lets_others():
+                    return None, None
+            try:
+                self.writer = open_writer()
+            except LockedError as error:
+                return None, error
+            if before is not None:
+                before.end()
+            self._users.add(user)
+            return self.writer, None
+
+    def join(self, user: object) -> Writer | None:
+        """Return the writer of this process, if there is one; it may not have the lease now."""
+        writer = self.writer
+        if writer is not None:
+            self._users.add(user)
+        return writer
+
+    def forget(self, writer: Writer) -> None:
+        """Let a writer go that has given the lease back and is out of date."""
+        with self._lock:
+            if self.writer is writer and not writer.held:
+                self.writer = None
+                writer.end()
+
+    def give(self, user: object) -> None:
+        """Give the writer back; the last user closes it after the running transaction.
+
+        Raises:
+            LockedError: the transaction takes too long. The writer was not given back.
+        """
+        with self._lock:
+            writer = self.writer
+            if writer is None or user not in self._users:
+                return
+            if self._users - {user}:
+                self._users.discard(user)
+                return
+            if not writer.lock.acquire(timeout=_CLOSING):
+                raise LockedError(
+                    f"another thread is still in a transaction after {_CLOSING:g} seconds; close "
+                    "the memory again when it is done"
+                )
+            try:
+                self._users.discard(user)
+                self.writer = None
+                writer.close()
+            finally:
+                writer.lock.release()
+
+
+class Leases:
+    """The leases of the folders that this process has open; a lease lives as long as a handle."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._leases: weakref.WeakValueDictionary[Path, Lease] = weakref.WeakValueDictionary()
+
+    def of(self, folder: Path | None) -> Lease:
+        """Return the lease of a folder, whatever path leads to it; None is a folder of its own."""
+        if folder is None:
+            return Lease()
+        key = Path(os.path.realpath(folder))  # where resolve() refuses links that lead in a circle
+        with self._lock:
+            lease = self._leases.get(key)
+            if lease is None:
+                lease = self._leases[key] = Lease(folder)
+            return lease

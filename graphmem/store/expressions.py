@@ -1,19 +1,22 @@
-"""Expressions that a server could not stop: it looks at the clock and at memory between rows only.
+"""Expressions that no engine could stop: they look at the clock and at memory between rows only.
 
-One expression can loop for hours, or double a text until the server's memory is gone, which can end
-the server. The embedded engine runs such queries in a process that the system ends; here they are
-refused where their text shows it. Loops over lists from the graph are not seen.
+One expression can loop for hours, or double a text until memory is gone, which can end the process
+or the server. Such queries are refused where their text shows it. Loops over lists from the graph
+are not seen.
 """
 
 from __future__ import annotations
 
+import queue
 import re
+import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 
 from graphmem.errors import QueryError
 from graphmem.store.allowed import KEYWORDS, Token, tokenize
+from graphmem.store.port import Limits, Rows
 
 MOST_TURNS = 10_000
 """Turns of all loops over ``range`` within expressions, one within the other."""
@@ -34,8 +37,8 @@ def check_stoppable(text: str) -> None:
     tokens = list(tokenize(text))
     if prod(max(1, size) for size in _ranges(tokens)) > MOST_TURNS:
         raise QueryError(
-            f"range() within an expression is limited to {MOST_TURNS:,} turns on a server, all "
-            "loops together; use UNWIND range(...) AS x"
+            f"range() within an expression is limited to {MOST_TURNS:,} turns, all loops "
+            "together; use UNWIND range(...) AS x"
         )
     for at, token in enumerate(tokens):
         if token.text == "=~":
@@ -45,8 +48,41 @@ def check_stoppable(text: str) -> None:
     if prod(_growths(tokens)) > MOST_GROWTH:
         raise QueryError(
             f"the query can make a value over {MOST_GROWTH:,} times as large, by adding it to "
-            "itself again and again; that is refused on a server"
+            "itself again and again; that is refused"
         )
+
+
+GRACE = 0.8
+"""Seconds after which nobody waits any more for an engine that does not end a query."""
+
+
+def hear_in_time(work: Callable[[Callable[[], None]], Rows], limits: Limits) -> Rows:
+    """Run a query in a thread of its own, and return its answer; the wait ends with its time.
+
+    The thread goes on until the engine answers. ``work`` calls its argument when the time begins.
+
+    Raises:
+        QueryError: the time is over.
+    """
+    answers: queue.SimpleQueue[Rows | BaseException | None] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            answers.put(work(lambda: answers.put(None)))
+        except BaseException as error:  # noqa: BLE001 - raised by who waits
+            answers.put(error)
+
+    threading.Thread(target=run, name="graphmem-query", daemon=True).start()
+    answer = answers.get()
+    if answer is None:
+        try:
+            answer = answers.get(timeout=limits.seconds + GRACE)
+        except queue.Empty:
+            raise limits.too_long() from None
+    if isinstance(answer, BaseException):
+        raise answer
+    assert answer is not None  # noqa: S101 - for the type
+    return answer
 
 
 def _text(tokens: Sequence[Token], at: int) -> str:
@@ -77,7 +113,7 @@ def _ranges(tokens: Sequence[Token]) -> Iterator[int]:
             yield len(range(first, last + (1 if step > 0 else -1), step))
         except ValueError:
             raise QueryError(
-                "range() within an expression takes numbers, not expressions, on a server; use "
+                "range() within an expression takes numbers, not expressions; use "
                 "UNWIND range(...) AS x"
             ) from None
         except OverflowError:
@@ -95,7 +131,7 @@ def _check_pattern(following: Sequence[Token]) -> None:
     )
     if not simple:
         raise QueryError(
-            "=~ takes a text in quotes on a server, without groups and with at most two of * and "
+            "=~ takes a text in quotes, without groups and with at most two of * and "
             "+, as in '(?i).*refund.*'; CONTAINS is quicker"
         )
 
@@ -122,7 +158,7 @@ def _check_reduction(inside: Sequence[Token]) -> None:
             seen += 2 * (token.name == "replace")
     if seen > 1:
         raise QueryError(
-            "in reduce() the value that is carried on may stand only once on a server, and without "
+            "in reduce() the value that is carried on may stand only once, and without "
             "replace(), for it could double at each turn"
         )
 

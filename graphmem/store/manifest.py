@@ -1,8 +1,10 @@
 """The manifest of an embedded memory: what its files must contain.
 
-kglite opens any graph file with any log. The manifest says which belong together and how much was
-acknowledged, so that a missing, older or damaged file is noticed. It is replaced, durably, with
-each checkpoint. Its last bytes are the mark, which is written in place after each transaction.
+kglite opens any graph file with any log, and sets a damaged log aside without an error. The
+manifest says which files belong together and how much was acknowledged, so that a missing, older or
+damaged file is noticed. It is replaced, durably, with each checkpoint. Its last bytes are the mark,
+which is written in place after each transaction. The log is a sequence of bytes here; its form is
+the engine's own.
 """
 
 from __future__ import annotations
@@ -17,24 +19,17 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from graphmem.errors import SchemaVersionError, StorageError
-from graphmem.printable import counted
 
 MANIFEST = "graph.kgl-manifest"
-LOG_HEADER = 8
-"""Bytes; a log without frames has at most 5."""
-FIRST_FRAME = 5
-"""Where the first frame of a log begins."""
-HEAD = b"KWAL\x0d"
-"""How a log begins whose form is known; the last byte is the version of the form."""
 
-_FORMAT = "graphmem manifest 1"
+_FORMAT = "graphmem manifest 2"
+_UNCHECKED = "graphmem manifest 1"
+"""The format of earlier versions, whose mark cannot be compared with the log as bytes."""
 _SIZE = 1024
 """Bytes of the text, which is padded; the mark follows."""
-_MARK = struct.Struct("<QQQQII")
-FRAME = struct.Struct("<II")
-"""What a frame of a log begins with: the length of its content, and a checksum."""
+_MARK = struct.Struct("<QQQII")
 _SAMPLED = 65_536
-_CUT_OFF = "it is cut off, or its length is wrong"
+_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +41,19 @@ class Print:
 
 
 class Mark(NamedTuple):
-    """The end of the last acknowledged transaction in the log."""
+    """The part of the log that was acknowledged."""
 
     checkpoint: int = 0
     transactions: int = 0
     """Acknowledged since the checkpoint."""
-    start: int = 0
-    """Where the frame of the last one begins."""
-    end: int = 0
-    """The size of the log after it."""
+    size: int = 0
+    """Bytes of the log after the last of them."""
     checksum: int = 0
-    """Of that frame, as it stands in the log."""
+    """CRC-32 of these bytes."""
 
-    def packed(self) -> bytes:
+    def pack(self) -> bytes:
         """Return the bytes to write."""
-        return _MARK.pack(*self, zlib.crc32(b"(%d, %d, %d, %d, %d)" % self))
+        return _MARK.pack(*self, zlib.crc32(repr(tuple(self)).encode()))
 
 
 _NO_MARK = Mark()
@@ -79,19 +72,26 @@ class Manifest:
     """In the graph file."""
     transactions: int = 0
     """Acknowledged before the checkpoint."""
-    position: int | None = None
-    """The log's number of the last transaction in the graph file; None if unknown."""
     mark: Mark = _NO_MARK
+    checked: bool = True
+    """Whether the mark can be compared with the log."""
+
+    def counts(self, graph: Print | None) -> bool:
+        """Return whether the mark holds for the log beside a graph file.
+
+        During a checkpoint the new graph file contains all of the old log.
+        """
+        return self.checked and not (self.saving and graph is not None and graph != self.graph)
 
     def write(self, folder: Path) -> None:
         """Replace the manifest of a folder, durably."""
         values = asdict(self)
-        del values["mark"]
+        del values["mark"], values["checked"]
         text = json.dumps({"format": _FORMAT} | values).encode()
         head = text + b"\n%08x\n" % zlib.crc32(text)
         new = folder / f"{MANIFEST}.tmp"
         with new.open("wb") as file:
-            file.write(head.ljust(_SIZE) + self.mark._replace(checkpoint=self.checkpoint).packed())
+            file.write(head.ljust(_SIZE) + self.mark._replace(checkpoint=self.checkpoint).pack())
             file.flush()
             os.fsync(file.fileno())
         new.replace(folder / MANIFEST)
@@ -112,19 +112,24 @@ def read_manifest(folder: Path) -> Manifest | None:
         raise StorageError(f"cannot read {folder / MANIFEST}: {error.strerror}") from error
     try:
         text, checksum = data[:_SIZE].split(b"\n")[:2]
-        *numbers, marked = _MARK.unpack(data[_SIZE:])
-        if int(checksum, 16) != zlib.crc32(text) or marked != zlib.crc32(
-            repr(tuple(numbers)).encode()
-        ):
+        if int(checksum, 16) != zlib.crc32(text):
             raise ValueError
         values = json.loads(text)
-        if (form := values.pop("format")) != _FORMAT:
+        form = values.pop("format")
+        values["graph"] = Print(**values["graph"]) if values["graph"] else None
+        if form == _UNCHECKED:
+            del values["position"]
+            return Manifest(**values, checked=False)
+        if form != _FORMAT:
             raise SchemaVersionError(
                 f"{folder / MANIFEST} is of another version ({form}); upgrade graphmem"
             )
-        values["graph"] = Print(**values["graph"]) if values["graph"] else None
-        manifest = Manifest(**values, mark=Mark(*numbers))
-        if manifest.mark.checkpoint != manifest.checkpoint:
+        *numbers, checksum = _MARK.unpack(data[_SIZE:])
+        mark = Mark(*numbers)
+        manifest = Manifest(**values, mark=mark)
+        if checksum != zlib.crc32(repr(tuple(mark)).encode()) or (
+            mark.checkpoint != manifest.checkpoint
+        ):
             raise ValueError
     except (ValueError, KeyError, TypeError, struct.error) as error:
         raise incomplete(
@@ -147,7 +152,7 @@ def incomplete(problem: str) -> StorageError:
 def write_mark(file: BinaryIO, mark: Mark, *, durable: bool) -> None:
     """Write the mark in place in an open, unbuffered manifest."""
     file.seek(_SIZE)
-    file.write(mark.packed())
+    file.write(mark.pack())
     if durable:
         os.fsync(file.fileno())
 
@@ -166,108 +171,20 @@ def print_of(graph: Path) -> Print | None:
         return None
 
 
-@dataclass(slots=True)
-class Scan:
-    """The whole frames at the beginning of a log."""
+def checksum_of(log: BinaryIO, size: int, start: int = 0, checksum: int = 0) -> int:
+    """Return the checksum of the first ``size`` bytes; ``checksum`` is that of the first ``start``.
 
-    size: int = 0
-    end: int = 0
-    """Where the last whole frame ends."""
-    frames: int = 0
-    first: int | None = None
-    """The log's number of the first transaction."""
-    last: int | None = None
-    tail: bool = True
-    """What follows the last whole frame can be the torn end that a crash leaves."""
-    head: bytes = HEAD
-    """How the log begins; that of a shorter file is taken to be the beginning of a head."""
-    wrong: str = ""
-    """What is wrong with what follows the last whole frame."""
-    mark: Mark = _NO_MARK
-    """A mark at the end of the last whole frame."""
-    known: int | None = None
-    """Frames up to the mark that was looked for, if it is there."""
-
-    @property
-    def beheaded(self) -> bool:
-        """Whether it does not begin as a log does."""
-        return self.head[:4] != HEAD[:4]
-
-    @property
-    def whole(self) -> bool:
-        """Whether it is a log without anything else."""
-        return self.end == self.size and not self.beheaded
-
-    def told(self, path: Path) -> str:
-        """Return what is wrong with the log at a path, where, and what before that is whole."""
-        number = counted(self.frames, "transaction")
-        if self.beheaded:
-            rest = f"the {number} after that" if self.frames else "nothing in it"
-            return f"{path} is damaged from byte 0 on: it has no head of a log; {rest} can be read"
-        if self.end < self.size:
-            return (
-                f"{path} is damaged from byte {self.end:,} on, in transaction {self.frames + 1:,}, "
-                f"where {self.wrong}; the {number} before that can be read"
-            )
-        return f"{path} ends at byte {self.end:,}, after {number}"
-
-
-def scan(log: Path, mark: Mark) -> Scan:
-    """Read a log up to the first frame that is not whole, and look for a mark in it."""
-    found = Scan()
-    with log.open("rb") as file:
-        found.size = os.fstat(file.fileno()).st_size
-        head = file.read(FIRST_FRAME)
-        if len(head) < FIRST_FRAME:  # who made the log was killed
-            found.wrong = "its head is cut off"
-            return found
-        found.head, found.end = head, FIRST_FRAME
-        while found.end + FRAME.size <= found.size:
-            length, checksum = FRAME.unpack(file.read(FRAME.size))
-            end = found.end + FRAME.size + length
-            whole = end <= found.size
-            content = file.read(length) if whole else b""
-            if not whole or not length or zlib.crc32(content) != checksum:
-                found.tail = end >= found.size
-                found.wrong = "the checksum is another" if whole and length else _CUT_OFF
-                break
-            found.frames += 1
-            found.last = _number(content)
-            found.first = found.last if found.first is None else found.first
-            found.mark = Mark(0, found.frames, found.end, end, checksum)
-            if (found.end, end, checksum) == (mark.start, mark.end, mark.checksum):
-                found.known = found.frames
-            found.end = end
-        else:
-            found.wrong = _CUT_OFF
-    return found
-
-
-def frame_at(log: BinaryIO, start: int) -> tuple[int, int]:
-    """Return end and checksum of the frame that begins at ``start`` of a log."""
+    Raises:
+        EOFError: the log is shorter.
+    """
     log.seek(start)
-    head = log.read(FRAME.size)
-    if len(head) < FRAME.size:
-        raise OSError(f"the log ends at {start}")
-    length, checksum = FRAME.unpack(head)
-    return start + FRAME.size + length, checksum
-
-
-def number_at(log: BinaryIO, start: int) -> int:
-    """Return the log's number of the transaction whose frame begins at ``start``."""
-    log.seek(start + FRAME.size)
-    return _number(log.read(10))
-
-
-def _number(content: bytes) -> int:
-    """Return the transaction's number, with which a frame begins (LEB128)."""
-    number = shift = 0
-    for byte in content[:10]:
-        number |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            break
-    return number
+    while start < size:
+        part = log.read(min(size - start, _BLOCK))
+        if not part:
+            raise EOFError
+        checksum = zlib.crc32(part, checksum)
+        start += len(part)
+    return checksum
 
 
 def sync_folder(folder: Path) -> None:

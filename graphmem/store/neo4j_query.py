@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import queue
-import threading
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -12,10 +10,8 @@ import neo4j
 from neo4j import exceptions
 
 from graphmem.errors import QueryError
+from graphmem.store.expressions import hear_in_time
 from graphmem.store.port import Limits, Rows
-
-_GRACE = 0.8
-"""Seconds after which nobody waits any more for a server that does not end a transaction."""
 
 
 def ask(session: Callable[[], Any], text: str, params: dict[str, Any], limits: Limits) -> Rows:
@@ -27,28 +23,13 @@ def ask(session: Callable[[], Any], text: str, params: dict[str, Any], limits: L
     Raises:
         QueryError: it took too long or too much memory.
     """
-    answers: queue.SimpleQueue[Rows | BaseException | None] = queue.SimpleQueue()
 
-    def work() -> None:
-        try:
-            with session() as opened, _begun(opened, limits) as transaction:
-                answers.put(None)
-                rows = _first(transaction, text, params, limits)
-            answers.put(rows)  # now that nothing uses the connection, which may be closed next
-        except BaseException as error:  # noqa: BLE001 - raised by who waits
-            answers.put(error)
+    def work(begin: Callable[[], None]) -> Rows:
+        with session() as opened, _begun(opened, limits) as transaction:
+            begin()  # the driver limits the time to connect
+            return _first(transaction, text, params, limits)
 
-    threading.Thread(target=work, name="graphmem-query", daemon=True).start()
-    answer = answers.get()  # the driver limits the time to connect
-    if answer is None:
-        try:
-            answer = answers.get(timeout=limits.seconds + _GRACE)
-        except queue.Empty:
-            raise limits.too_long() from None
-    if isinstance(answer, BaseException):
-        raise answer
-    assert answer is not None  # noqa: S101 - for the type
-    return answer
+    return hear_in_time(work, limits)
 
 
 def _begun(session: neo4j.Session, limits: Limits) -> neo4j.Transaction:

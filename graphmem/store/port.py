@@ -53,20 +53,12 @@ class Limits:
 
     seconds: float
     rows: int
-    megabytes: int = 1024
-    """Memory, beyond that of the graph; a server has its own limit."""
 
     def too_long(self) -> QueryError:
         """Return the error for a query that ran out of time."""
         return QueryError(
             f"the query ran longer than {self.seconds:g} s and was stopped; narrow it, or raise "
             "the setting query_seconds (GRAPHMEM_QUERY_SECONDS)"
-        )
-
-    def too_large(self) -> QueryError:
-        """Return the error for a query that ran out of memory."""
-        return QueryError(
-            f"the query needed more than {self.megabytes} MB of memory and was stopped; narrow it"
         )
 
 
@@ -179,7 +171,7 @@ class Store(Protocol):
         If there are more rows than the limit, it returns the first ones.
 
         Raises:
-            QueryError: it took too long or too much memory, or the engine refused it.
+            QueryError: it took too long, could not be stopped, or the engine refused it.
         """
         ...
 

@@ -365,7 +365,7 @@ def test_wrong_usage(learned: str, arguments: tuple[str, ...], message: str) -> 
 def test_beside_a_writer_they_show_a_snapshot(
     learned: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("graphmem.store.embedded.LEASE_IDLE", 600.0)
+    monkeypatch.setattr("graphmem.store.embedded_sessions.wanted", lambda _: False)
     with Memory.open(learned) as memory:
         memory.policies.observe(DEPLOY, "run", True)
         for command in (("list", "policies"), ("events", "tail")):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from graphmem import Episode, Memory, Settings, Step
-from graphmem.store import embedded
+from graphmem.store import embedded_sessions
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BATCH = 20
@@ -152,7 +152,7 @@ def learning(environment: dict[str, str], first: int, last: int, *more: str) -> 
 def main() -> None:
     first, last = int(sys.argv[1]), int(sys.argv[2])
     if "hold" in sys.argv:
-        embedded.LEASE_IDLE = 600.0
+        vars(embedded_sessions)["wanted"] = lambda _: False  # it gives the lease to nobody
     with Memory.open() as memory:
         print("ready", flush=True)
         for number in range(first, last):

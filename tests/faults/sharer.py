@@ -1,11 +1,11 @@
 """A process of its own that shares a memory with others.
 
-    GRAPHMEM_URL=... python -m tests.faults.sharer NAME COUNT [looking] [keeping]
+    GRAPHMEM_URL=... python -m tests.faults.sharer NAME COUNT [looking]
 
 It prints ``ready`` and waits for a line. Then it learns so many episodes, and prints the number of
 each as soon as it is acknowledged. At the end it prints how long each call took, as JSON, after
 ``took``. With ``looking`` it learns something new each time, and also reads: what it wrote is
-there, and nothing is ever less. With ``keeping`` it never gives the lease back.
+there, and nothing is ever less.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import time
 from typing import IO, Any
 
 from graphmem import Memory
-from graphmem.store import embedded
 
 TASKS, STRATEGIES = 20, 15
 
@@ -88,8 +87,6 @@ def learn(memory: Memory, name: str, number: int, *, new: bool = False) -> Any:
 def main() -> None:
     name, count, looking = sys.argv[1], int(sys.argv[2]), "looking" in sys.argv
     took, seen = [], 0
-    if "keeping" in sys.argv:
-        embedded.LEASE_IDLE = 600.0
     with Memory.open() as memory:
         memory.stats()
         print("ready", flush=True)

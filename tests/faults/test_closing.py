@@ -14,7 +14,7 @@ import pytest
 
 from graphmem import Memory, Settings
 from graphmem.errors import LockedError, StoreError
-from graphmem.store import embedded_lease
+from graphmem.store import embedded_sessions
 from graphmem.store.port import CLOSED, Transaction
 from graphmem.store.queries import adhoc
 from tests.conftest import Opener
@@ -118,7 +118,7 @@ def test_closing_gives_up_where_a_transaction_never_ends(
     folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The lease is kept as long as something is written; closing again gives it back."""
-    monkeypatch.setattr(embedded_lease, "_CLOSING", 0.2)
+    monkeypatch.setattr(embedded_sessions, "_CLOSING", 0.2)
     memory, begun, done = Memory.open(folder), threading.Event(), threading.Event()
     with ThreadPoolExecutor(1) as pool:
         slow = pool.submit(writing, memory, begun, done.wait)

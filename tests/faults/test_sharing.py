@@ -15,7 +15,7 @@ import pytest
 
 from graphmem import Memory, Settings
 from graphmem.errors import LockedError
-from graphmem.store.embedded_queue import TICKET, Queue
+from graphmem.store.embedded_locks import wanted
 from graphmem.store.vectors import digest
 from tests.faults.attack import rounds
 from tests.faults.learner import BATCH, Learner, environment, keys
@@ -31,7 +31,8 @@ HASHING = Settings(embedder="hashing", wait=60)
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader takes a new snapshot as soon as another process wrote."""
-    monkeypatch.setattr("graphmem.store.embedded.SNAPSHOT_SECONDS", 0.0)
+    monkeypatch.setattr("graphmem.store.embedded_sessions.SNAPSHOT_SECONDS", 0.0)
+    monkeypatch.setattr("graphmem.store.embedded_sessions._COSTLY", 0.0)
 
 
 def surroundings(folder: str, **more: str) -> dict[str, str]:
@@ -49,7 +50,7 @@ def check(folder: str, expected: Counter[str]) -> None:
         report = memory.verify()
         assert report.ok, report.differences
         assert learn_one(memory, "last", 0).created
-    assert not [*Path(folder).glob(f"{TICKET}*")]
+    assert not wanted(Path(folder))
 
 
 def test_processes_take_turns_beside_readers(folder: str) -> None:
@@ -126,38 +127,24 @@ def idle(folder: str) -> Iterator[Sharer]:
     sharer.finish()
 
 
-def wait_until_given_back(memory: Memory) -> None:
-    """Wait until the lease is to be had."""
-    end = time.monotonic() + 60
-    while memory.store._writer.held:  # type: ignore[attr-defined]
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
-def test_an_idle_writer_gives_the_lease_back_and_goes_on_later(folder: str) -> None:
+def test_an_idle_writer_gives_the_lease_to_others_and_goes_on_later(folder: str) -> None:
     with Memory.open(folder, settings=Settings(embedder="hashing")) as memory:
         learn_one(memory, "own", 0)
         assert memory.store.snapshot_age is None
-        session = memory.store._writer.session  # type: ignore[attr-defined]
-        wait_until_given_back(memory)
-        learn_one(memory, "own", 1)  # nobody wrote: it goes on as if nothing had been
-        assert memory.store._writer.session is session  # type: ignore[attr-defined]
-        wait_until_given_back(memory)
         other = Sharer(surroundings(folder), "a", 2)
         other.begin()
         assert other.finish() == 0
-        assert len(keys(memory)) == 4  # it reads what others wrote,
+        assert len(keys(memory)) == 3  # it reads what others wrote,
         assert memory.recall("task 1").items
-        learn_one(memory, "own", 2)  # and writes on top of it
-        assert len(keys(memory)) == 5
-    check(folder, Counter(a=2, own=3))
+        learn_one(memory, "own", 1)  # and writes on top of it
+        assert len(keys(memory)) == 4
+    check(folder, Counter(a=2, own=2))
 
 
 def test_a_reader_keeps_its_own_writes_and_says_how_old_the_rest_is(
     folder: str, idle: Sharer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("graphmem.store.embedded.LEASE_IDLE", 0.0)
-    monkeypatch.setattr("graphmem.store.embedded.SNAPSHOT_SECONDS", 60.0)
+    monkeypatch.setattr("graphmem.store.embedded_sessions.SNAPSHOT_SECONDS", 60.0)
     with Memory.open(folder, settings=Settings(embedder="hashing")) as memory:
         learn_one(memory, "own", 0)
         command = [sys.executable, "-m", "graphmem", "learn", "task 1", "elsewhere", "--success"]
@@ -175,36 +162,15 @@ def test_who_holds_the_lease_too_long_is_named(folder: str, holder: Learner) -> 
     with Memory.open(folder, settings=Settings(wait=0.2)) as memory:
         with pytest.raises(LockedError, match=f"process {holder.pid} writes"):
             learn_one(memory, "own", 0)
-        assert not [*Path(folder).glob(f"{TICKET}*")]
+        assert not wanted(Path(folder))
         holder.let_go()
         holder.finish()
         assert learn_one(memory, "own", 0).created
         assert memory.stats().episodes == BATCH + 1
 
 
-def test_the_line_is_one_of_the_living(tmp_path: Path) -> None:
-    first, second, third = (Queue(tmp_path) for _ in range(3))
-    for queue in (first, second):
-        queue.join()
-    assert first.first()
-    assert not second.first()
-    assert not third.first()
-    assert third.wanted()
-    first.leave()
-    assert second.first()
-    second.leave()
-    assert third.first()
-    assert not third.wanted()
-    (tmp_path / f"{TICKET}{0:020}-1-1").touch()  # of a process that was killed
-    assert third.first()
-    assert not [*tmp_path.iterdir()]
-
-
-def test_what_was_erased_is_not_written_again_by_who_read_it_before(
-    folder: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_erased_is_not_written_again_by_who_read_it_before(folder: str) -> None:
     """The vectors of one process do not come back from the memory of another."""
-    monkeypatch.setattr("graphmem.store.embedded.LEASE_IDLE", 0.0)
     settings = Settings(embedder="hashing")
     gone = "what nobody may know"
     with Memory.open(folder, settings=settings) as memory:

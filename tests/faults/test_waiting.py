@@ -14,7 +14,7 @@ from graphmem import Memory, Settings
 from graphmem.errors import LockedError, StoreError
 from graphmem.store.embedded import EmbeddedStore
 from graphmem.store.embedded_files import remove_left
-from graphmem.store.embedded_queue import TICKET
+from graphmem.store.embedded_locks import wanted
 from graphmem.store.port import CLOSED
 from tests.faults.attack import rounds
 from tests.faults.learner import BATCH, Learner, keys
@@ -40,7 +40,7 @@ def waiting(folder: str, holder: Learner) -> Iterator[tuple[Memory, Future[bool]
     with ThreadPoolExecutor(1) as pool:
         memory = Memory.open(folder, settings=PATIENT)
         future = pool.submit(learn, memory, "waited")
-        while not [*Path(folder).glob(f"{TICKET}*")]:
+        while not wanted(Path(folder)):
             assert not future.done()
             time.sleep(0.01)
         yield memory, future
@@ -94,36 +94,6 @@ def test_a_reader_keeps_reading_in_the_end_as_a_writer(
     assert future.result(60)
     stats = memory.stats()
     assert (stats.episodes, stats.snapshot_age) == (BATCH + 1, None)
-
-
-def attempts(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Note when anybody tries to open a folder for writing."""
-    times: list[float] = []
-    opening = EmbeddedStore._open_writer
-
-    def noting(store: EmbeddedStore) -> object:
-        times.append(time.monotonic())
-        return opening(store)
-
-    monkeypatch.setattr(EmbeddedStore, "_open_writer", noting)
-    return times
-
-
-def test_threads_that_wait_share_their_attempts(
-    folder: str, holder: Learner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    times = attempts(monkeypatch)
-    settings = Settings(wait=2)
-    memories = [Memory.open(folder, settings=settings) for _ in range(8)]
-    with ThreadPoolExecutor(16) as pool:
-        each = [pool.submit(learn, memories[n % 8], str(n)) for n in range(16)]
-        for future in each:
-            error = future.exception(60)
-            assert isinstance(error, LockedError)
-            assert f"process {holder.pid} writes" in str(error)
-    assert 2 <= len(times) < 3 + (times[-1] - times[0]) / 0.005
-    for memory in memories:
-        memory.close()
 
 
 def test_all_who_waited_get_in(folder: str, holder: Learner) -> None:

@@ -1,4 +1,4 @@
-"""Which expressions a server is not asked, because it could not stop them."""
+"""Which expressions no engine is asked, because it could not stop them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ BY_NAME = (
     "search.nearest_entries",
     "views.episodes",
 )
-"""Procedures whose text a server refuses; by their names they run."""
+"""Procedures whose text is refused; by their names they run."""
 
 
 def test_what_graphmem_gives_to_people_is_accepted() -> None:

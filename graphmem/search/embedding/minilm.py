@@ -20,10 +20,9 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from graphmem.errors import NotFoundError, StorageError
-from graphmem.forks import UNFORKED, in_child, renew_lock
+from graphmem.forks import in_child, renew_lock
 from graphmem.search.embedding.base import Thresholds, readable
 from graphmem.text.tokens import FIRST, LAST, tokens
-from graphmem.uninterrupted import uninterrupted
 
 if TYPE_CHECKING:
     from graphmem.search.embedding.base import Vectors
@@ -180,8 +179,7 @@ def _load(*, for_one: bool = False) -> _Loaded:
         )
     # From version 1.29 on it tells Microsoft what it runs on as soon as it is imported.
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-    with uninterrupted():
-        import onnxruntime
+    import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -212,8 +210,7 @@ def _vectors(model: _Loaded, read: Sequence[Sequence[int]]) -> Vectors:
         "attention_mask": np.ones_like(ids),
         "token_type_ids": np.zeros_like(ids),
     }
-    with UNFORKED.lock:
-        [hidden] = model.session.run(None, asked)
+    [hidden] = model.session.run(None, asked)
     means: Vectors = hidden.mean(axis=1)
     means /= np.linalg.norm(means, axis=1, keepdims=True)
     return means

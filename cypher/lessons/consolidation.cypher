@@ -11,6 +11,19 @@
 // consolidation. Erasing increments `renewals`, so that rules derived before an erasure are
 // not written after it.
 
+// Consolidation: a finding that repeats over several tasks becomes a general rule, a Rule without a
+// task.
+//
+// (Consolidation)-[:HAS_RULE]->(Rule)                one Consolidation a namespace
+// (Rule)-[:DERIVED_FROM {supports, at}]->(Episode)   the latest five for, the latest five against
+// (Rule)-[:SAW]->(Episode)                           all episodes that a model was sent before it said so
+// Only episodes with a score that praises or blames (formulas.cypher) count, each once for a rule.
+// A Consolidation has `episodes`, the number of episodes at the last consolidation, and `stamp`,
+// the number of episodes from which its rules follow: as long as both agree, they can be derived
+// again (null: never). `method` is the way in which they were derived; rules of another one stay until the next
+// consolidation. Erasing increments `renewals`, so that rules derived before an erasure are
+// not written after it.
+
 // name: consolidation.state
 // doc: The consolidation of a namespace (no row: none yet), and the present number of episodes.
 // returns: at integer, before integer, stamp integer, z float, renewals integer, episodes integer
@@ -219,25 +232,22 @@ RETURN id, text, verdict, praised AS worked, praised, blamed AS failed, blamed, 
 ORDER BY id;
 
 // name: consolidation.stored
-// doc: The general rules of a namespace, as stored.
+// doc: The general rules of a namespace, as stored. Evidence: {episode, at, supports}, latest first.
 // returns: id string, text string, source string, verdict string, worked integer, praised integer, failed integer, blamed integer
 // returns: first_at integer, last_at integer, worked_at integer, failed_at integer, created_at integer, agents list, task_types list
+// returns: evidence list
 MATCH (c:Consolidation {id: $id})
 WITH c, c.ns AS ns WHERE ns = $ns
 MATCH (c)-[:HAS_RULE]->(r:Rule)
-RETURN r.id AS id, r.text AS text, r.source AS source, r.verdict AS verdict, r.worked AS worked, r.praised AS praised, r.failed AS failed,
+OPTIONAL MATCH (r)-[d:DERIVED_FROM]->(e:Episode)
+WITH r.id AS id, d.supports AS supports, d.at AS at, e.id AS episode
+ORDER BY at DESC, episode DESC
+WITH id, collect(CASE WHEN episode IS NULL THEN null ELSE {episode: episode, at: at, supports: supports} END) AS evidence
+MATCH (r:Rule {id: id})
+RETURN id, r.text AS text, r.source AS source, r.verdict AS verdict, r.worked AS worked, r.praised AS praised, r.failed AS failed,
        r.blamed AS blamed, r.first_at AS first_at, r.last_at AS last_at, r.worked_at AS worked_at, r.failed_at AS failed_at,
-       r.created_at AS created_at, r.agents AS agents, r.task_types AS task_types
+       r.created_at AS created_at, r.agents AS agents, r.task_types AS task_types, evidence
 ORDER BY id;
-
-// name: consolidation.evidence
-// doc: The episodes to which general rules are linked, latest first.
-// returns: id string, episode string, supports boolean, at integer
-MATCH (r:Rule)
-WHERE r.id IN $ids AND toString(r.ns) = $ns
-MATCH (r)-[d:DERIVED_FROM]->(e:Episode)
-RETURN r.id AS id, e.id AS episode, d.supports AS supports, d.at AS at
-ORDER BY id, supports DESC, at DESC, episode DESC;
 
 // name: consolidation.open
 // mode: write
@@ -247,15 +257,6 @@ OPTIONAL MATCH (c:Consolidation {id: $id})
 WITH c WHERE c IS NULL
 CREATE (:Consolidation {id: $id, ns: $ns, created_at: $now, at: $now, episodes: 0, stamp: null, z: null, renewals: 0, method: 2})
 RETURN count(*) AS created;
-
-// name: consolidation.lock
-// mode: write
-// doc: Locks the consolidation until the transaction ends.
-// returns: locked integer
-MATCH (c:Consolidation)
-WHERE c.id IN $ids AND toString(c.ns) = $ns
-SET c.ns = $ns
-RETURN count(c) AS locked;
 
 // name: consolidation.hold
 // mode: write
@@ -362,8 +363,8 @@ CREATE (r)-[:SAW]->(e)
 RETURN count(*) AS links;
 
 // name: consolidation.touched
-// doc: The texts from which general rules could follow because of given episodes: their applied strategies and listed sentences, and the
-// doc: summaries of episodes that have neither. Kinds: strategy, sentence, summary.
+// doc: What of the general rules depends on given episodes: the texts of their applied strategies and listed sentences, the summaries of
+// doc: episodes that have neither, and the rules (ids) of models that one of them was sent to. Kinds: strategy, sentence, summary, model.
 // returns: text string, kind string
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
@@ -379,16 +380,12 @@ UNION ALL
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns AND e.summary IS NOT NULL AND e.use_count = 0
   AND (praised(e.score) OR blamed(e.score)) AND NOT (e)-[:LISTED]->()
-RETURN DISTINCT left(e.summary, 1000) AS text, 'summary' AS kind;
-
-// name: consolidation.seen_by
-// doc: The general rules of models to which one of the given episodes was sent.
-// returns: id string
+RETURN DISTINCT left(e.summary, 1000) AS text, 'summary' AS kind
+UNION ALL
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (e)<-[:SAW]-(r:Rule)
-RETURN DISTINCT r.id AS id
-ORDER BY id;
+RETURN DISTINCT r.id AS text, 'model' AS kind;
 
 // name: consolidation.material
 // doc: The latest praised or blamed episodes of the namespace, to be sent to a model; at most the latest twenty of each task.

@@ -8,7 +8,6 @@ from graphmem.graph.access import View
 from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.graph.rates import HEURISTIC_ABOVE, PRIOR
 from graphmem.ids import from_millis
-from graphmem.lessons.merging import with_merged
 from graphmem.lessons.odds import least_odds
 from graphmem.models.lessons import Alternative, AntiPattern
 from graphmem.store.port import Row
@@ -129,7 +128,7 @@ def refresh_preferred(tx: Transaction) -> int:
 def preferred(tx: Transaction) -> list[Row]:
     """Return the expected PREFER edges: anti-pattern, strategy, and its outcomes."""
     least = tx.settings.anti_pattern_failures
-    rows = with_merged(tx, "lessons.anti_patterns", at_least=least)
+    rows = tx.read("lessons.anti_patterns", at_least=least)
     failures = _failures(tx, rows)
     alternatives = _alternatives(tx, rows, failures, None, _of_types(tx, failures, None))
     fields = ("lift", "trials", "successes", "lower", "ground")
@@ -244,7 +243,7 @@ def _failures(reader: Reader, rows: Sequence[Row]) -> dict[str, list[Row]]:
     by_lesson: dict[str, list[Row]] = {row["id"]: [] for row in rows}
     whole = {member: row["id"] for row in rows for member in row["members"]}
     if whole:
-        for failure in reader.read("lessons.failures_of", ids=sorted(whole)):
+        for failure in reader.read("lessons.evidence_of_anti_patterns", ids=sorted(whole)):
             by_lesson[whole[failure["id"]]].append(failure)
     return {identity: failures[:SAMPLE] for identity, failures in by_lesson.items()}
 

@@ -11,34 +11,44 @@
 // param: since integer = null
 // returns: id string, task string, task_type string, agent string, success boolean, score float, error string, steps integer, at integer
 // returns: recorded_at integer, source_key string, strategies list
-MATCH (t:Task)                                                                                        //? newest
-WHERE t.ns = $ns                                                                                      //? newest
-WITH t.described_at AS told ORDER BY told DESC LIMIT $limit                                           //? newest
-WITH min(told) AS since_at                                                                            //? newest
-MATCH (t:Task)                                                                                        //? newest
-WHERE t.ns = $ns AND t.described_at >= since_at                                                       //? newest
+//? newest
+MATCH (t:Task)
+WHERE t.ns = $ns
+WITH t.described_at AS described_at ORDER BY described_at DESC LIMIT $limit
+WITH min(described_at) AS since_at
+MATCH (t:Task)
+WHERE t.ns = $ns AND t.described_at >= since_at
+//?
 MATCH (t)-[:RECENT]->(e:Episode)                                                                      //? newest !all
 MATCH (t)<-[:ATTEMPTED]-(e:Episode)                                                                   //? newest all
-MATCH (t:Task)                                                                                        //? on !newest
-WHERE t.id IN $tasks AND toString(t.ns) = $ns                                                         //? on !newest
-MATCH (t)<-[:ATTEMPTED]-(e:Episode)                                                                   //? on !newest
-MATCH (s:Strategy)                                                                                    //? used !on !newest
-WHERE s.id IN $strategies AND toString(s.ns) = $ns                                                    //? used !on !newest
-MATCH (s)<-[u:USED]-(e:Episode)                                                                       //? used !on !newest
-WHERE u.applied                                                                                       //? used !on !newest
-WITH DISTINCT e                                                                                       //? used !on !newest
-MATCH (e)-[u:USED]->(s:Strategy)                                                                      //? used on !newest
-WHERE u.applied AND s.id IN $strategies                                                               //? used on !newest
-WITH DISTINCT e                                                                                       //? used on !newest
-MATCH (a:Agent)                                                                                       //? by !on !used !newest
-WHERE a.ns = $ns AND a.name IN $agents                                                                //? by !on !used !newest
-MATCH (a)-[:RAN]->(e:Episode)                                                                         //? by !on !used !newest
-MATCH (e)<-[:RAN]-(a:Agent)                                                                           //? by on !newest
-WHERE a.name IN $agents                                                                               //? by on !newest
-MATCH (e)<-[:RAN]-(a:Agent)                                                                           //? by used !on !newest
-WHERE a.name IN $agents                                                                               //? by used !on !newest
-MATCH (e:Episode)                                                                                     //? !on !used !by !newest
-WHERE e.ns = $ns                                                                                      //? !on !used !by !newest
+//? on
+MATCH (t:Task)
+WHERE t.id IN $tasks AND toString(t.ns) = $ns
+MATCH (t)<-[:ATTEMPTED]-(e:Episode)
+//? used !on
+MATCH (s:Strategy)
+WHERE s.id IN $strategies AND toString(s.ns) = $ns
+MATCH (s)<-[u:USED]-(e:Episode)
+WHERE u.applied
+WITH DISTINCT e
+//? used on
+MATCH (e)-[u:USED]->(s:Strategy)
+WHERE u.applied AND s.id IN $strategies
+WITH DISTINCT e
+//? by !on !used
+MATCH (a:Agent)
+WHERE a.ns = $ns AND a.name IN $agents
+MATCH (a)-[:RAN]->(e:Episode)
+//? by on
+MATCH (e)<-[:RAN]-(a:Agent)
+WHERE a.name IN $agents
+//? by used !on
+MATCH (e)<-[:RAN]-(a:Agent)
+WHERE a.name IN $agents
+//? !on !used !by !newest
+MATCH (e:Episode)
+WHERE e.ns = $ns
+//?
 WITH e, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
 WHERE ($types IS NULL OR e.type IN $types) AND ($task_type IS NULL OR e.type = $task_type)
   AND ($success IS NULL OR e.success = $success) AND ($since IS NULL OR at >= $since)
@@ -90,14 +100,17 @@ ORDER BY id;
 // returns: task string, strategies integer, id string, text string, trials integer, successes integer
 MATCH (t:Task)
 WHERE t.id IN $ids AND toString(t.ns) = $ns
-MATCH (s:Strategy)-[o:OUTCOME]->(t)                                                                   //? !by
-WITH t.id AS task, coalesce(s.merged_into, s.id) AS way, sum(o.trials) AS trials, sum(o.successes) AS successes  //? !by
-MATCH (t)<-[:ATTEMPTED]-(e:Episode)-[u:USED]->(s:Strategy)                                            //? by
-WHERE u.applied AND ($types IS NULL OR e.type IN $types)                                              //? by
-WITH DISTINCT t, e, s                                                                                 //? by
-MATCH (e)<-[:RAN]-(a:Agent)                                                                           //? by
-WHERE a.name IN $agents                                                                               //? by
-WITH t.id AS task, s.id AS way, count(*) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes  //? by
+//? !by
+MATCH (s:Strategy)-[o:OUTCOME]->(t)
+WITH t.id AS task, coalesce(s.merged_into, s.id) AS way, sum(o.trials) AS trials, sum(o.successes) AS successes
+//? by
+MATCH (t)<-[:ATTEMPTED]-(e:Episode)-[u:USED]->(s:Strategy)
+WHERE u.applied AND ($types IS NULL OR e.type IN $types)
+WITH DISTINCT t, e, s
+MATCH (e)<-[:RAN]-(a:Agent)
+WHERE a.name IN $agents
+WITH t.id AS task, s.id AS way, count(*) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes
+//?
 WITH task, way, trials, successes, wilson_lower(successes, trials, $z) AS lower
 ORDER BY lower DESC, trials DESC, way
 WITH task, collect({way: way, trials: trials, successes: successes}) AS ways

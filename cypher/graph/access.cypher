@@ -23,13 +23,16 @@ ORDER BY id;
 // option: some  of some tasks, by id
 // param: agents list
 // returns: id string, text string, task_type string
-MATCH (a:Agent)                                                                                                     //? !some
-WHERE a.ns = $ns AND a.name IN $agents                                                                              //? !some
-MATCH (a)-[:RAN]->(e:Episode)-[:ATTEMPTED]->(t:Task)                                                                //? !some
-MATCH (t:Task)                                                                                                      //? some
-WHERE t.id IN $ids AND toString(t.ns) = $ns                                                                         //? some
-MATCH (t)<-[:ATTEMPTED]-(e:Episode)<-[:RAN]-(a:Agent)                                                               //? some
-WHERE a.name IN $agents                                                                                             //? some
+//? !some
+MATCH (a:Agent)
+WHERE a.ns = $ns AND a.name IN $agents
+MATCH (a)-[:RAN]->(e:Episode)-[:ATTEMPTED]->(t:Task)
+//? some
+MATCH (t:Task)
+WHERE t.id IN $ids AND toString(t.ns) = $ns
+MATCH (t)<-[:ATTEMPTED]-(e:Episode)<-[:RAN]-(a:Agent)
+WHERE a.name IN $agents
+//?
 WITH t.id AS id, e.task AS text, e.type AS type, e.task_type AS given, e.id AS episode,
      coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
 ORDER BY at DESC, episode DESC

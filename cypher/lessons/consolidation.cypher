@@ -49,18 +49,21 @@ RETURN c.z AS z, rules > 0 AS told, c.at AS at, c.renewals AS renewals;
 // option: agents  by the episodes of given agents, on given types of tasks, recorded until a time, alone
 // param: texts list = null, types list = null, until integer = null
 // returns: id string, counted integer
-MATCH (s:Strategy)                                                                                                  //? !agents
-WHERE s.ns = $ns AND s.trials >= 3 AND ($texts IS NULL OR s.text IN $texts)                                         //? !agents
-  AND s.id >= $first AND s.id < $beyond                                                                             //? !agents
-MATCH (s)<-[u:USED]-(e:Episode)                                                                                     //? !agents
-WHERE u.applied AND e.type <> 'general' AND (praised(e.score) OR blamed(e.score))                                   //? !agents
-MATCH (a:Agent)                                                                                                     //? agents
-WHERE a.ns = $ns AND a.name IN $agents                                                                              //? agents
-MATCH (a)-[:RAN]->(e:Episode)                                                                                       //? agents
-WHERE ($types IS NULL OR e.type IN $types) AND (praised(e.score) OR blamed(e.score))                                //? agents
-  AND ($until IS NULL OR e.recorded_at <= $until)                                                                   //? agents
-MATCH (e)-[u:USED]->(s:Strategy)                                                                                    //? agents
-WHERE u.applied AND e.type <> 'general'                                                                             //? agents
+//? !agents
+MATCH (s:Strategy)
+WHERE s.ns = $ns AND s.trials >= 3 AND ($texts IS NULL OR s.text IN $texts)
+  AND s.id >= $first AND s.id < $beyond
+MATCH (s)<-[u:USED]-(e:Episode)
+WHERE u.applied AND e.type <> 'general' AND (praised(e.score) OR blamed(e.score))
+//? agents
+MATCH (a:Agent)
+WHERE a.ns = $ns AND a.name IN $agents
+MATCH (a)-[:RAN]->(e:Episode)
+WHERE ($types IS NULL OR e.type IN $types) AND (praised(e.score) OR blamed(e.score))
+  AND ($until IS NULL OR e.recorded_at <= $until)
+MATCH (e)-[u:USED]->(s:Strategy)
+WHERE u.applied AND e.type <> 'general'
+//?
 WITH s.id AS id, count(*) AS counted, sum(CASE WHEN praised(e.score) THEN 1 ELSE 0 END) AS worked
 WITH id, counted, worked, wilson_lower(worked, counted, $z) AS lower
 WHERE worked >= 3 AND lower > 0.5
@@ -80,8 +83,10 @@ MATCH (s)<-[u:USED]-(e:Episode)
 WHERE u.applied AND e.type <> 'general' AND (praised(e.score) OR blamed(e.score))
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 MATCH (a:Agent)-[:RAN]->(e)
-WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)                                                    //? agents
-  AND ($until IS NULL OR e.recorded_at <= $until)                                                                   //? agents
+//? agents
+WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)
+  AND ($until IS NULL OR e.recorded_at <= $until)
+//?
 WITH text, t.id AS task, a.name AS agent, e.id AS episode, e.type AS task_type, e.recorded_at AS recorded_at,
      coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,
      CASE WHEN praised(e.score) THEN 1 ELSE 0 END AS good
@@ -102,17 +107,20 @@ ORDER BY text;
 // option: agents  by the episodes of given agents, on given types of tasks, recorded until a time, alone
 // param: types list = null, until integer = null
 // returns: id string, text string, task string, worked integer, failed integer
-MATCH (r:Rule)                                                                                                      //? !agents
-WHERE r.ns = $ns AND r.task IS NOT NULL                                                                             //? !agents
-WITH r, r.worked AS worked, r.failed AS failed                                                                      //? !agents
-MATCH (a:Agent)                                                                                                     //? agents
-WHERE a.ns = $ns AND a.name IN $agents                                                                              //? agents
-MATCH (a)-[:RAN]->(e:Episode)                                                                                       //? agents
-WHERE ($types IS NULL OR e.type IN $types) AND (praised(e.score) OR blamed(e.score))                                //? agents
-  AND ($until IS NULL OR e.recorded_at <= $until)                                                                   //? agents
-MATCH (e)-[l:LISTED]->(r:Rule)                                                                                      //? agents
-WITH r, sum(CASE WHEN l.as_success AND praised(e.score) THEN 1 ELSE 0 END) AS worked,                               //? agents
-     sum(CASE WHEN NOT l.as_success AND blamed(e.score) THEN 1 ELSE 0 END) AS failed                                //? agents
+//? !agents
+MATCH (r:Rule)
+WHERE r.ns = $ns AND r.task IS NOT NULL
+WITH r, r.worked AS worked, r.failed AS failed
+//? agents
+MATCH (a:Agent)
+WHERE a.ns = $ns AND a.name IN $agents
+MATCH (a)-[:RAN]->(e:Episode)
+WHERE ($types IS NULL OR e.type IN $types) AND (praised(e.score) OR blamed(e.score))
+  AND ($until IS NULL OR e.recorded_at <= $until)
+MATCH (e)-[l:LISTED]->(r:Rule)
+WITH r, sum(CASE WHEN l.as_success AND praised(e.score) THEN 1 ELSE 0 END) AS worked,
+     sum(CASE WHEN NOT l.as_success AND blamed(e.score) THEN 1 ELSE 0 END) AS failed
+//?
 RETURN r.id AS id, r.text AS text, r.task AS task, worked, failed
 ORDER BY id;
 
@@ -131,8 +139,10 @@ MATCH (r)<-[l:LISTED]-(e:Episode)
 WHERE praised(e.score) OR blamed(e.score)
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 MATCH (a:Agent)-[:RAN]->(e)
-WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)                                                    //? agents
-  AND ($until IS NULL OR e.recorded_at <= $until)                                                                   //? agents
+//? agents
+WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)
+  AND ($until IS NULL OR e.recorded_at <= $until)
+//?
 WITH row.text AS text, t.id AS task, a.name AS agent, e.id AS episode, e.type AS task_type, e.recorded_at AS recorded_at,
      coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,
      CASE WHEN praised(e.score) THEN 1 ELSE 0 END AS good, max(CASE WHEN l.as_success THEN 1 ELSE 0 END) AS success,
@@ -162,15 +172,18 @@ ORDER BY text;
 // option: agents  by the episodes of given agents, on given types of tasks, recorded until a time, alone
 // param: types list = null, until integer = null
 // returns: id string, task string, good boolean, summary string
-MATCH (e:Episode)                                                                                                   //? !agents
-WHERE e.ns = $ns AND e.summary IS NOT NULL AND e.use_count = 0                                                      //? !agents
-  AND (praised(e.score) OR blamed(e.score)) AND NOT (e)-[:LISTED]->()                                               //? !agents
-MATCH (a:Agent)                                                                                                     //? agents
-WHERE a.ns = $ns AND a.name IN $agents                                                                              //? agents
-MATCH (a)-[:RAN]->(e:Episode)                                                                                       //? agents
-WHERE ($types IS NULL OR e.type IN $types) AND e.summary IS NOT NULL AND e.use_count = 0                            //? agents
-  AND ($until IS NULL OR e.recorded_at <= $until)                                                                   //? agents
-  AND (praised(e.score) OR blamed(e.score)) AND NOT (e)-[:LISTED]->()                                               //? agents
+//? !agents
+MATCH (e:Episode)
+WHERE e.ns = $ns AND e.summary IS NOT NULL AND e.use_count = 0
+  AND (praised(e.score) OR blamed(e.score)) AND NOT (e)-[:LISTED]->()
+//? agents
+MATCH (a:Agent)
+WHERE a.ns = $ns AND a.name IN $agents
+MATCH (a)-[:RAN]->(e:Episode)
+WHERE ($types IS NULL OR e.type IN $types) AND e.summary IS NOT NULL AND e.use_count = 0
+  AND ($until IS NULL OR e.recorded_at <= $until)
+  AND (praised(e.score) OR blamed(e.score)) AND NOT (e)-[:LISTED]->()
+//?
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 RETURN e.id AS id, t.id AS task, praised(e.score) AS good, left(e.summary, 4000) AS summary
 ORDER BY id;

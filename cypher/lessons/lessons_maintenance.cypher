@@ -26,13 +26,16 @@ RETURN count(*) AS removed;
 // param: types list = null
 // returns: agent string, type string, text string, strategy string, trials integer, successes integer, odds float, credit_sum float
 // returns: score_sum float, first_at integer, last_at integer, created_at integer, supporting list, opposing list
-MATCH (s:Strategy)                                                                                              //? !share
-WHERE s.id IN $ids AND toString(s.ns) = $ns                                                                     //? !share
-MATCH (s)<-[u:USED]-(e:Episode)<-[:RAN]-(a:Agent)                                                               //? !share
-MATCH (e:Episode)                                                                                               //? share
-WHERE e.id IN $ids AND toString(e.ns) = $ns                                                                     //? share
-MATCH (e)-[u:USED]->(s:Strategy)                                                                                //? share
-MATCH (a:Agent)-[:RAN]->(e)                                                                                     //? share
+//? !share
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND toString(s.ns) = $ns
+MATCH (s)<-[u:USED]-(e:Episode)<-[:RAN]-(a:Agent)
+//? share
+MATCH (e:Episode)
+WHERE e.id IN $ids AND toString(e.ns) = $ns
+MATCH (e)-[u:USED]->(s:Strategy)
+MATCH (a:Agent)-[:RAN]->(e)
+//?
 WHERE u.applied AND e.type IS NOT NULL AND ($types IS NULL OR e.type IN $types) AND ($agents IS NULL OR a.name IN $agents)
   AND e.id >= $first AND e.id < $beyond                                                                         //? part
 WITH s.id AS strategy, s.text AS text, a.name AS agent, e.type AS type, e.id AS episode, e.success AS success, e.score AS score,
@@ -107,13 +110,16 @@ RETURN count(*) AS links;
 // param: classes list = null
 // returns: agent string, error_class string, text string, strategy string, types list, occurrences integer, first_at integer
 // returns: last_at integer, created_at integer, supporting list
-MATCH (s:Strategy)                                                                                              //? !share
-WHERE s.id IN $ids AND toString(s.ns) = $ns                                                                     //? !share
-MATCH (s)<-[u:USED]-(e:Episode)<-[:RAN]-(a:Agent)                                                               //? !share
-MATCH (e:Episode)                                                                                               //? share
-WHERE e.id IN $ids AND toString(e.ns) = $ns                                                                     //? share
-MATCH (e)-[u:USED]->(s:Strategy)                                                                                //? share
-MATCH (a:Agent)-[:RAN]->(e)                                                                                     //? share
+//? !share
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND toString(s.ns) = $ns
+MATCH (s)<-[u:USED]-(e:Episode)<-[:RAN]-(a:Agent)
+//? share
+MATCH (e:Episode)
+WHERE e.id IN $ids AND toString(e.ns) = $ns
+MATCH (e)-[u:USED]->(s:Strategy)
+MATCH (a:Agent)-[:RAN]->(e)
+//?
 WHERE u.applied AND e.success = false AND e.error_class IS NOT NULL AND ($classes IS NULL OR e.error_class IN $classes)
   AND ($agents IS NULL OR a.name IN $agents)
   AND e.id >= $first AND e.id < $beyond                                                                         //? part
@@ -321,13 +327,17 @@ WITH m.id AS id, e, k, coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.e
 ORDER BY id, at DESC, e.id DESC, k.rank DESC
 WITH id, count(*) AS seen, collect({episode: e.id, at: at, rank: k.rank}) AS cards,
      collect(said(k.bad_decision)) AS bad_decisions, collect(said(k.evidence)) AS evidence, collect(said(k.lesson)) AS lessons,
-     collect({bad_decision: said(k.bad_decision), evidence: said(k.evidence), lesson: said(k.lesson),           //? part
-       at: at, episode: e.id, rank: k.rank}) AS told,                                                           //? part
+//? part
+     collect({bad_decision: said(k.bad_decision), evidence: said(k.evidence), lesson: said(k.lesson),
+       at: at, episode: e.id, rank: k.rank}) AS told,
+//?
      min(dated) AS first_at, max(dated) AS last_at, min(e.recorded_at) AS created_at
 WITH id, seen, cards[0] AS latest, cards[size(cards) - 1] AS earliest, bad_decisions, evidence, lessons, first_at, last_at, created_at,
   null AS told                                                                                                  //? !part
-  [[card IN told WHERE card.bad_decision IS NOT NULL][0], [card IN told WHERE card.evidence IS NOT NULL][0],    //? part
-   [card IN told WHERE card.lesson IS NOT NULL][0]] AS told                                                     //? part
+//? part
+  [[card IN told WHERE card.bad_decision IS NOT NULL][0], [card IN told WHERE card.evidence IS NOT NULL][0],
+   [card IN told WHERE card.lesson IS NOT NULL][0]] AS told
+//?
 RETURN id, seen AS uses, seen, bad_decisions[0] AS bad_decision, evidence[0] AS evidence, lessons[0] AS lesson,
        earliest.episode AS first_episode, earliest.at AS first_order, latest.episode AS last_episode, latest.at AS last_order,
        latest.rank AS last_rank, first_at, last_at, created_at, told

@@ -45,8 +45,8 @@ CALL {
   MATCH (s:Strategy) WHERE s.ns = $ns AND s.merged_into IS NOT NULL MATCH (s)<-[:RECOMMENDS]-(h:Heuristic) RETURN h.id AS id
 }
 MATCH (h:Heuristic {id: id})
-WHERE ($agents IS NULL OR h.agent IN $agents) AND ($task_type IS NULL OR h.type = $task_type)
 MATCH (h)-[:RECOMMENDS]->(s:Strategy)
+WHERE ($agents IS NULL OR h.agent IN $agents) AND ($task_type IS NULL OR h.type = $task_type)
 WITH h.agent AS agent, h.type AS task_type, whole(s) AS one, min(CASE WHEN s.id = whole(s) THEN h.id END) AS own, min(h.id) AS first,
      collect(h.id) AS members, sum(h.trials) AS trials, sum(h.successes) AS successes, sum(h.credit_sum) AS credit_sum,
      sum(h.score_sum) AS score_sum, min(h.first_at) AS first_at, max(h.last_at) AS last_at
@@ -126,8 +126,8 @@ CALL {
   MATCH (s:Strategy) WHERE s.ns = $ns AND s.merged_into IS NOT NULL MATCH (s)<-[:WARNS_AGAINST]-(p:AntiPattern) RETURN p.id AS id
 }
 MATCH (p:AntiPattern {id: id})
-WHERE ($agents IS NULL OR p.agent IN $agents) AND ($task_type IS NULL OR $task_type IN p.types)
 MATCH (p)-[:WARNS_AGAINST]->(s:Strategy)
+WHERE ($agents IS NULL OR p.agent IN $agents) AND ($task_type IS NULL OR $task_type IN p.types)
 WITH p.agent AS agent, p.error_class AS error_class, whole(s) AS one, min(CASE WHEN s.id = whole(s) THEN p.id END) AS own,
      min(p.id) AS first, collect(p.id) AS members, collect(p.types) AS types, sum(p.occurrences) AS occurrences,
      sum(p.successes) AS successes, min(p.first_at) AS first_at, max(p.last_at) AS last_at
@@ -166,9 +166,8 @@ RETURN count(p) AS count;
 
 // name: lessons.alternatives_on_tasks
 // doc: The strategies that were tried on tasks: one strategy with its outcomes over them, and the best of the others. Rows: {id, strategy,
-// doc: tasks}. The embedded engine groups rows by properties of nodes in half the time that it takes for what follows from them.
+// doc: tasks}; merged strategies count as one.
 // option: agents  by the outcomes of given agents alone
-// option: merged  merged strategies count as one
 // returns: id string, strategy_id string, trials integer, successes integer, mean float, lower float
 UNWIND $rows AS row
 UNWIND row.tasks AS task
@@ -177,8 +176,7 @@ MATCH (t:Task {id: task})
 WITH id, own, t, t.ns AS ns WHERE ns = $ns
 MATCH (t)<-[o:OUTCOME]-(s:Strategy)
 WHERE o.agent IN $agents                                                                                            //? agents
-WITH id, own, s.id AS strategy_id, sum(o.trials) AS trials, sum(o.successes) AS successes                           //? !merged
-WITH id, own, whole(s) AS strategy_id, sum(o.trials) AS trials, sum(o.successes) AS successes                       //? merged
+WITH id, own, whole(s) AS strategy_id, sum(o.trials) AS trials, sum(o.successes) AS successes
 WITH id, strategy_id = own AS itself, strategy_id, trials, successes,
      posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean, wilson_lower(successes, trials, $z) AS lower
 ORDER BY id, lower DESC, mean DESC, strategy_id

@@ -15,7 +15,7 @@ from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import known_tasks, task_ids
 from graphmem.graph.rates import HEURISTIC_ABOVE, rates_of
 from graphmem.ids import from_millis
-from graphmem.lessons.anti_patterns import SAMPLE, described
+from graphmem.lessons.anti_patterns import SAMPLE, describe
 from graphmem.models.lessons import (
     AntiPattern,
     Heuristic,
@@ -142,7 +142,7 @@ class LessonReader:
             at_least=view.failures(self._graph.settings),
             min_confidence=min_confidence,
         )
-        return Listed(described(self._graph, rows, view))
+        return Listed(describe(self._graph, rows, view))
 
     def rules(
         self, task: str | None = None, agent: str | None = None, *, limit: int | None = None

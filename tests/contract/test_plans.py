@@ -55,7 +55,7 @@ WHOLE = {
     "consolidation.summaries",
     "context.made_before",
     "context.agents",
-    "lessons.heuristics",
+    *("lessons.heuristics", "lessons.pooled_heuristics"),
     *("lessons.anti_patterns", "lessons.alternatives_on_types"),
     "lessons.anti_patterns_there",
     *("lessons.rules", "lessons.rules_by", "lessons.mistakes", "lessons.mistakes_by"),

@@ -94,6 +94,32 @@ weight * 0.95 ^ (trials - counted);
 // doc: The id of the strategy that a strategy counts as: the one that it was merged into, or itself.
 coalesce(strategy.merged_into, strategy.id);
 
+// columns: more_outcomes(x, n, k, c, w)
+// doc: What outcomes add to the counts of a node or an edge: n trials with k successes, their credit c and their scores times credit w.
+// doc: With the two below: all that counts outcomes.
+x.trials = x.trials + n, x.successes = x.successes + k, x.credit_sum = x.credit_sum + c, x.score_sum = x.score_sum + w;
+
+// columns: outcomes(r)
+// doc: The counts of a new node or edge, from a row that has them.
+trials: r.trials, successes: r.successes, credit_sum: r.credit_sum, score_sum: r.score_sum;
+
+// columns: summed_outcomes(success, credit, score)
+// doc: The counts of outcomes, each with its credit and score.
+count(*) AS trials, sum(CASE WHEN success THEN 1 ELSE 0 END) AS successes, sum(credit) AS credit_sum, sum(credit * score) AS score_sum;
+
+// columns: step_properties(s)
+// doc: The properties of a new step.
+id: s.id, ns: $ns, created_at: $now, index: s.index, action_type: s.action_type, action: s.action, observation: s.observation, reward:
+  s.reward, error: s.error, state: s.state, next_state: s.next_state, terminal: s.terminal;
+
+// formula: newer(at, id, held, by)
+// doc: Whether an episode is later than the one (id `by`) at the time `held`; of two at one time the one with the greater id.
+at > held OR (at = held AND id > by);
+
+// formula: mean_score(score_sum, credit_sum)
+// doc: The mean score of episodes, weighted by the credit of a strategy in them; null without credit.
+CASE WHEN credit_sum > 0 THEN score_sum / credit_sum ELSE null END;
+
 // formula: praised(score)
 // doc: Whether a score is high enough to support a rule that something works.
 score >= 0.85;

@@ -42,7 +42,10 @@ def node_id(namespace: str, label: str, *key: str) -> str:
 
     The parts are joined with their lengths, so that different keys never give the same text.
     """
-    return digest(_joined(namespace, label, *key))
+    text = f"{len(namespace)}:{namespace}{len(label)}:{label}"
+    for part in key:
+        text += f"{len(part)}:{part}"
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def _joined(*parts: str) -> str:

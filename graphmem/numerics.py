@@ -40,17 +40,6 @@ def chi_squared_tail(statistic: float, degrees: int) -> float:
     return min(1.0, math.fsum([math.erfc(math.sqrt(half)) if degrees % 2 else 0.0, *terms]))
 
 
-def beta_cumulative(x: float, a: float, b: float) -> float:
-    """Return the probability that a variable of the distribution Beta(a, b) is below x.
-
-    It is the regularized incomplete beta function, by its continued fraction (NIST Digital Library
-    of Mathematical Functions, 8.17.22), to about 12 digits.
-    """
-    if not 0.0 < x < 1.0:
-        return float(x >= 1.0)
-    return _below(x, a, b, _density(x, a, b, _scale(a, b)))
-
-
 def beta_quantile(p: float, a: float, b: float) -> float:
     """Return the value below which a variable of the distribution Beta(a, b) is with probability p.
 

@@ -28,21 +28,13 @@ ORDER BY ended_at DESC, id
 LIMIT $limit;
 
 // name: attempts.records
-// doc: The attempts without an outcome as JSON, the earliest first.
+// doc: The attempts without an outcome as JSON, the earliest first; of an agent, or of all; those that ended before a time, or all.
+// param: before integer = null, agent string = null
 // returns: id string, ended_at integer, record string
 MATCH (a:Abandoned)
-WHERE a.ns = $ns
+WHERE a.ns = $ns AND ($before IS NULL OR a.ended_at < $before) AND ($agent IS NULL OR a.agent = $agent)
 RETURN a.id AS id, a.ended_at AS ended_at, a.record AS record
 ORDER BY ended_at, id;
-
-// name: attempts.aged
-// doc: The attempts without an outcome that ended before a time; of an agent, or of all.
-// param: before integer = null, agent string = null
-// returns: id string
-MATCH (a:Abandoned)
-WHERE a.ns = $ns AND ($before IS NULL OR a.ended_at < $before) AND ($agent IS NULL OR a.agent = $agent)
-RETURN a.id AS id
-ORDER BY id;
 
 // name: attempts.drop
 // mode: write

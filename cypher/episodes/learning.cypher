@@ -18,125 +18,115 @@
 // Nodes are locked by a SET of a constant before they are read: streams, then tasks, then strategies, each in the order of ids. (On a
 // server, six writers of one node that read it in the SET that locks it met 78 deadlocks in 476 calls; with a constant first, none.)
 
-// name: learning.known
-// doc: Which episodes are known, and what they hold.
-// returns: id string, content_hash string
-MATCH (e:Episode)
-WHERE e.id IN $ids AND toString(e.ns) = $ns
-RETURN e.id AS id, e.content_hash AS content_hash;
-
 // name: learning.add
 // mode: write
-// doc: One new episode and all that it adds, if everything that it is about is known and stays as it is, and its agent may learn it; else
-// doc: there is no row, and nothing is written. A row for each strategy: {strategy, heuristic, anti_pattern, rank, credit, shown, worth},
-// doc: in the order of their ids; all were applied. Strategies that were chosen by chance also have {propensity, explore, candidates
-// doc: (JSON)}.
+// doc: One new episode with a time and all that it adds, if everything that it is about is known and stays as it is, and its agent may
+// doc: learn it; else there is no row, and nothing is written. A row for each strategy: {strategy, heuristic, anti_pattern, rank, credit,
+// doc: shown, worth}, in the order of their ids; all were applied. Strategies that were chosen by chance also have {propensity, explore,
+// doc: candidates (JSON)}.
 // option: failed  it failed, with a class of errors
 // option: worked  it succeeded, which speaks against the anti-patterns of its strategies
 // option: typed  its type of task was given
-// option: dated  it has a time
-// option: told  it has an error (or the class of one), feedback, summary, duration, source or extra data
+// option: detailed  it has an error (or the class of one), feedback, summary, duration, source or extra data
 // option: stepped  it has steps
 // option: together  it used several strategies
 // option: chosen  it is known how one of them was chosen
-// option: sourced  it has a source key, else an occurrence, which tells it from equal ones
 // option: locked  other processes may write: nodes are locked before they are read
 // param: agent string, agent_name string, task string, stream string, tally string, scope string, namespace string, half_life_days float
 // param: half_life float, heuristics list, anti_patterns list, used integer, uses list, pairs list, steps list, at integer
-// param: used_at integer, supports boolean, content_hash string, description string, keyed boolean, task_type string, success integer
+// param: supports boolean, content_hash string, description string, keyed boolean, task_type string, success integer
 // param: score float, reward float, error string, feedback string, summary string, started_at integer, ended_at integer
 // param: duration float, step_count integer, source_key string, occurrence string, source string, extra string, type string
 // param: type_rule string, error_class string
 // returns: episodes integer, heuristic string, trials integer, successes integer, occurrences integer
-MATCH (h:Heuristic)                                                                                             //? !failed
-WHERE h.id IN $heuristics AND h.created_at <= $now                                                              //? !failed
-MATCH (p:AntiPattern)-[:OPPOSED_BY]->(h:Heuristic)                                                              //? failed
-WHERE p.id IN $anti_patterns AND h.id IN $heuristics AND h.created_at <= $now AND p.created_at <= $now          //? failed
-WITH count(h) AS known                                                                                          //? together
-WHERE known = $used                                                                                             //? together
+//? !failed
+MATCH (h:Heuristic)
+WHERE h.id IN $heuristics AND h.created_at <= $now
+//? failed
+MATCH (p:AntiPattern)-[:OPPOSED_BY]->(h:Heuristic)
+WHERE p.id IN $anti_patterns AND h.id IN $heuristics AND h.created_at <= $now AND p.created_at <= $now
+//? together
+WITH count(h) AS known
+WHERE known = $used
+//?
 MATCH (t:Task {id: $task})
 MATCH (a:Agent {id: $agent})
 MATCH (m:Stream {id: $stream})
 MATCH (y:Tally {id: $tally})
 WHERE toString(t.ns) = $ns
-SET m.ns = $ns, t.ns = $ns                                                                                      //? locked
-WITH t, a, m, y                                                                                                 //? locked
-  , h                                                                                                           //? locked !together
-  , p                                                                                                           //? locked !together failed
-WHERE t.ns = $ns                                                                                                //? locked
+//? locked
+SET m.ns = $ns, t.ns = $ns
+WITH t, a, m, y
+  , h                                                                                                           //? !together
+  , p                                                                                                           //? !together failed
+WHERE t.ns = $ns
+//?
   AND t.description = $description AND t.created_at <= $now
   AND t.type = $task_type AND t.typed_at IS NOT NULL                                                            //? typed
   AND EXISTS { MATCH (n:Namespace {id: $namespace}) WHERE n.co_occurrence_half_life_days = $half_life_days }    //? together
   AND NOT EXISTS { MATCH (:Episode {id: $id}) } AND NOT EXISTS { MATCH (:LearningScope {id: $scope}) }
 SET m.last = m.last + 1, t.episodes = t.episodes + 1, t.score_sum = t.score_sum + $score,
   t.successes = t.successes + $success, y.trials = y.trials + $used, y.successes = y.successes + $used * $success
-SET t.described_by = CASE WHEN $at > t.described_at OR ($at = t.described_at AND $id > t.described_by) THEN $id ELSE t.described_by END
-  , t.typed_by = CASE WHEN $at > t.typed_at OR ($at = t.typed_at AND $id > t.typed_by) THEN $id ELSE t.typed_by END  //? typed
-SET t.described_at = CASE WHEN $at > t.described_at THEN $at ELSE t.described_at END
-  , t.typed_at = CASE WHEN $at > t.typed_at THEN $at ELSE t.typed_at END                                        //? typed
+SET t.described_by = CASE WHEN newer($at, $id, t.described_at, t.described_by) THEN $id ELSE t.described_by END
+SET t.described_at = later_given(t.described_at, $at)
+//? typed
+SET t.typed_by = CASE WHEN newer($at, $id, t.typed_at, t.typed_by) THEN $id ELSE t.typed_by END
+SET t.typed_at = later_given(t.typed_at, $at)
+//?
 CREATE (a)-[:RAN]->(e:Episode {id: $id, ns: $ns, created_at: $now, recorded_at: $now, content_hash: $content_hash, task: $description,
-  keyed: $keyed, success: $supports, score: $score, reward: $reward, step_count: $step_count, use_count: $used,
-  source_key: $source_key,                                                                                      //? sourced
-  occurrence: $occurrence,                                                                                      //? !sourced
-  task_type: $task_type,                                                                                        //? typed
-  error: $error, feedback: $feedback, summary: $summary, duration: $duration,                                   //? told
-  source: $source, extra: $extra, error_class: $error_class,                                                    //? told
-  started_at: $started_at, ended_at: $ended_at,                                                                 //? dated
+  keyed: $keyed, success: $supports, score: $score, reward: $reward, step_count: $step_count, use_count: $used, source_key: $source_key,
+  occurrence: $occurrence, task_type: $task_type, started_at: $started_at, ended_at: $ended_at,
+//? detailed
+  error: $error, feedback: $feedback, summary: $summary, duration: $duration, source: $source, extra: $extra, error_class: $error_class,
+//?
   type: $type, type_rule: $type_rule})-[:ATTEMPTED]->(t)
 CREATE (t)-[:RECENT {at: $at}]->(e)
 CREATE (:Event {id: m.id + ':' + toString(m.last), ns: $ns, created_at: $now, stream: m.id, seq: m.last,
   kind: 'episode', subject: $id})-[:ABOUT]->(e)
-FOREACH (step IN $steps |                                                                                       //? stepped
-  CREATE (e)-[:HAS_STEP]->(:Step {id: step.id, ns: $ns, created_at: $now, index: step.index, action_type: step.action_type,  //? stepped
-    action: step.action, observation: step.observation, reward: step.reward, error: step.error, state: step.state,  //? stepped
-    next_state: step.next_state, terminal: step.terminal}))                                                     //? stepped
-WITH t, e                                                                                                       //? together
-UNWIND $pairs AS pair                                                                                           //? together
-MATCH (x:Strategy {id: pair.low})                                                                               //? together
-MATCH (y:Strategy {id: pair.high})                                                                              //? together
-SET x.ns = $ns, y.ns = $ns                                                                                      //? together locked
-MERGE (x)-[c:CO_OCCURS_WITH]->(y)                                                                               //? together
-ON CREATE SET c.count = 1, c.successes = $success, c.undated = 1, c.weight = 1.0, c.last_at = null              //? together !dated
-ON MATCH SET c.count = c.count + 1, c.successes = c.successes + $success, c.undated = c.undated + 1             //? together !dated
-  , c.weight = c.weight + 1.0                                                                                   //? together !dated
-ON CREATE SET c.count = 1, c.successes = $success, c.undated = 0, c.weight = 1.0, c.last_at = $used_at          //? together dated
-ON MATCH SET c.count = c.count + 1, c.successes = c.successes + $success                                        //? together dated
-  , c.weight = CASE WHEN c.last_at IS NULL THEN c.weight + 1.0                                                  //? together dated
-    WHEN c.last_at < $used_at                                                                                   //? together dated
-    THEN c.undated + (c.weight - c.undated) * decayed(c.last_at, $used_at, $half_life) + 1.0                    //? together dated
-    ELSE c.weight + decayed($used_at, c.last_at, $half_life) END                                                //? together dated
-SET c.last_at = later_given(c.last_at, $used_at)                                                                //? together dated
-WITH t, e, count(*) AS pairs                                                                                    //? together
-WITH t, e, h                                                                                                    //? !together !failed
-WITH t, e, h, p                                                                                                 //? !together failed
+//? stepped
+FOREACH (step IN $steps |
+  CREATE (e)-[:HAS_STEP]->(:Step {step_properties(step)}))
+//? together
+WITH t, e
+UNWIND $pairs AS pair
+MATCH (x:Strategy {id: pair.low})
+MATCH (y:Strategy {id: pair.high})
+SET x.ns = $ns, y.ns = $ns
+MERGE (x)-[c:CO_OCCURS_WITH]->(y)
+ON CREATE SET c.count = 0, c.successes = 0, c.undated = 0, c.weight = 0.0, c.last_at = $at
+SET c.count = c.count + 1, c.successes = c.successes + $success,
+  c.weight = c.undated + CASE WHEN c.last_at < $at THEN (c.weight - c.undated) * decayed(c.last_at, $at, $half_life) + 1.0
+    ELSE c.weight - c.undated + decayed($at, coalesce(c.last_at, $at), $half_life) END
+SET c.last_at = later_given(c.last_at, $at)
+WITH t, e, count(*) AS pairs
+//? !together
+WITH t, e, h
+  , p                                                                                                           //? failed
+//?
 UNWIND $uses AS use
 MATCH (s:Strategy {id: use.strategy})
 MATCH (h:Heuristic {id: use.heuristic})                                                                         //? together
 MATCH (p:AntiPattern {id: use.anti_pattern})                                                                    //? together failed
 SET s.ns = $ns                                                                                                  //? locked
-SET s.trials = s.trials + 1, s.successes = s.successes + $success, s.credit_sum = s.credit_sum + use.credit
-  , s.score_sum = s.score_sum + use.worth
-  , s.last_used_at = later_given(s.last_used_at, $used_at)                                                      //? dated
+SET more_outcomes(s, 1, $success, use.credit, use.worth), s.last_used_at = later_given(s.last_used_at, $at)
 MERGE (t)<-[o:OUTCOME {agent: $agent_name}]-(s)
-ON CREATE SET o.trials = 1, o.successes = $success, o.credit_sum = use.credit, o.score_sum = use.worth
-  , o.last_at = $used_at                                                                                        //? dated
-ON MATCH SET o.trials = o.trials + 1, o.successes = o.successes + $success, o.credit_sum = o.credit_sum + use.credit
-  , o.score_sum = o.score_sum + use.worth
-  , o.last_at = later_given(o.last_at, $used_at)                                                                //? dated
-SET h.trials = h.trials + 1, h.successes = h.successes + $success, h.credit_sum = h.credit_sum + use.credit
-  , h.score_sum = h.score_sum + use.worth
-  , h.first_at = earlier_given(h.first_at, $used_at), h.last_at = later_given(h.last_at, $used_at)              //? dated
+ON CREATE SET o.trials = 0, o.successes = 0, o.credit_sum = 0.0, o.score_sum = 0.0
+SET more_outcomes(o, 1, $success, use.credit, use.worth), o.last_at = later_given(o.last_at, $at)
+SET more_outcomes(h, 1, $success, use.credit, use.worth), h.first_at = earlier_given(h.first_at, $at),
+  h.last_at = later_given(h.last_at, $at)
 SET h.odds = odds(h.successes, h.trials - h.successes)
-SET p.occurrences = p.occurrences + 1                                                                           //? failed
-  , p.first_at = earlier_given(p.first_at, $used_at), p.last_at = later_given(p.last_at, $used_at)              //? failed dated
-SET p.odds = odds(p.occurrences, p.successes)                                                                   //? failed
 CREATE (h)-[:DERIVED_FROM {supports: $supports, at: $at}]->(e)-[:USED {rank: use.rank, credit: use.credit, shown: use.shown, applied: true
   , propensity: use.propensity, explore: use.explore, candidates: use.candidates                                //? chosen
   }]->(s)
-CREATE (p)-[:DERIVED_FROM {supports: true, at: $at}]->(e)                                                       //? failed
-WITH t, h                                                                                                       //? worked !failed
-OPTIONAL MATCH (h)<-[:OPPOSED_BY]-(p:AntiPattern)                                                               //? worked !failed
-SET p.odds = odds(p.occurrences, p.successes + 1), p.successes = p.successes + 1                                //? worked !failed
+//? failed
+SET p.occurrences = p.occurrences + 1, p.first_at = earlier_given(p.first_at, $at), p.last_at = later_given(p.last_at, $at)
+SET p.odds = odds(p.occurrences, p.successes)
+CREATE (p)-[:DERIVED_FROM {supports: true, at: $at}]->(e)
+//? worked !failed
+WITH t, h
+OPTIONAL MATCH (h)<-[:OPPOSED_BY]-(p:AntiPattern)
+SET p.odds = odds(p.occurrences, p.successes + 1), p.successes = p.successes + 1
+//?
 RETURN DISTINCT t.episodes AS episodes, h.id AS heuristic, h.trials AS trials, h.successes AS successes,
        p.occurrences AS occurrences                                                                             //? failed
        0 AS occurrences                                                                                         //? !failed
@@ -192,8 +182,7 @@ RETURN 'AntiPattern' AS label, n.id AS id, null AS content_hash, n.created_at AS
 // option: tasks  what tasks say of themselves, and their scores: {id, latest and typed (episodes), episodes, successes, score_sum}
 // option: strategies  the counts of strategies over all tasks and agents
 // option: recorded  the episodes with their steps and events, and their places among the latest of a task
-// option: used  the strategies that they used
-// option: chosen  the strategies that they used, where it is known how these were chosen
+// option: used  the strategies that they used, and how these were chosen, if known
 // option: outcomes  the weighted edges from strategies to tasks, one an agent
 // option: together  the co-occurrence edges between strategies of one episode: {low, high (ids), times, successes, dates, last_at}
 // option: new_heuristics  heuristics that are not there yet, with what they begin with
@@ -204,16 +193,16 @@ RETURN 'AntiPattern' AS label, n.id AS id, null AS content_hash, n.created_at AS
 // option: evidence  the latest episodes of heuristics
 // option: failures  the latest episodes of anti-patterns
 // option: new_rules  the sentences that they list
-// option: listed  who listed them
+// option: sentences  who listed them
 // option: rules  what they say for and against these: {score, at, used_at, sentences [{rule, success, mistake}]}
 // option: new_mistakes  the mistakes that cards describe
-// option: carded  who made them
+// option: cards  who made them
 // option: mistakes  how often they were made, with evidence and lesson of the latest card
 // param: half_life float, new_agents list, new_streams list, new_tasks list, new_strategies list, advanced list, older list
 // param: new_tallies list, tallies list
-// param: tasks list, strategies list, recorded list, used list, chosen list, outcomes list, together list, new_heuristics list
+// param: tasks list, strategies list, recorded list, used list, outcomes list, together list, new_heuristics list
 // param: heuristics list, new_anti_patterns list, anti_patterns list, opposing list, evidence list, failures list, new_rules list
-// param: listed list, rules list, new_mistakes list, carded list, mistakes list
+// param: sentences list, rules list, new_mistakes list, cards list, mistakes list
 // returns: done integer
 //? new
 FOREACH (row IN $new_agents | CREATE (:Agent {id: row.id, ns: $ns, name: row.name, created_at: $now}))
@@ -225,8 +214,8 @@ FOREACH (row IN $new_tasks |
     episodes: row.episodes, successes: row.successes, score_sum: row.score_sum})
   CREATE (:Pending {id: row.id, ns: $ns, kind: 'Task', created_at: $now}))
 FOREACH (row IN $new_strategies |
-  CREATE (:Strategy {id: row.id, ns: $ns, text: row.text, created_at: $now, trials: row.trials, successes: row.successes,
-    credit_sum: row.credit_sum, score_sum: row.score_sum, last_used_at: row.last_at, reads: 0, last_read_at: null, merged_into: null})
+  CREATE (:Strategy {id: row.id, ns: $ns, text: row.text, created_at: $now, outcomes(row), last_used_at: row.last_at,
+    reads: 0, last_read_at: null, merged_into: null})
   CREATE (:Pending {id: row.id, ns: $ns, kind: 'Strategy', created_at: $now}))
 WITH count(*) AS done
 //? advanced
@@ -258,9 +247,8 @@ UNWIND $tasks AS row
 MATCH (t:Task {id: row.id})
 SET t.ns = $ns
 WITH t, row, row.latest AS latest, row.typed AS typed,
-     row.latest.at > t.described_at OR (row.latest.at = t.described_at AND row.latest.id > t.described_by) AS describes,
-     row.typed IS NOT NULL
-       AND (t.typed_at IS NULL OR row.typed.at > t.typed_at OR (row.typed.at = t.typed_at AND row.typed.id > t.typed_by)) AS types
+     newer(row.latest.at, row.latest.id, t.described_at, t.described_by) AS describes,
+     row.typed IS NOT NULL AND (t.typed_at IS NULL OR newer(row.typed.at, row.typed.id, t.typed_at, t.typed_by)) AS types
 WITH t, row, latest, typed, describes, types, describes AND typed IS NULL AND t.typed_at IS NULL AS infers,
      CASE WHEN describes AND latest.description <> t.description THEN [t.id] ELSE [] END AS reworded
 FOREACH (id IN reworded |
@@ -279,11 +267,8 @@ WITH count(*) AS done
 UNWIND $strategies AS row
 MATCH (s:Strategy {id: row.id})
 SET s.ns = $ns
-WITH s, s.trials + row.trials AS trials, s.successes + row.successes AS successes, s.credit_sum + row.credit_sum AS credit_sum,
-     s.score_sum + row.score_sum AS score_sum, later(s.last_used_at, row.last_at) AS last_used_at,
-     earlier(s.created_at, $now) AS created_at
-SET s.trials = trials, s.successes = successes, s.credit_sum = credit_sum, s.score_sum = score_sum, s.last_used_at = last_used_at,
-    s.created_at = created_at
+SET more_outcomes(s, row.trials, row.successes, row.credit_sum, row.score_sum),
+  s.last_used_at = later(s.last_used_at, row.last_at), s.created_at = earlier(s.created_at, $now)
 WITH count(*) AS done
 //? recorded
 UNWIND $recorded AS row
@@ -299,18 +284,10 @@ CREATE (:Event {id: m.id + ':' + toString(m.last - row.followers), ns: $ns, crea
   kind: 'episode', subject: row.id})-[:ABOUT]->(e)
 FOREACH (at IN row.recent | CREATE (t)-[:RECENT {at: at}]->(e))
 FOREACH (step IN row.steps |
-  CREATE (e)-[:HAS_STEP]->(:Step {id: step.id, ns: $ns, created_at: $now, index: step.index, action_type: step.action_type,
-    action: step.action, observation: step.observation, reward: step.reward, error: step.error, state: step.state,
-    next_state: step.next_state, terminal: step.terminal}))
+  CREATE (e)-[:HAS_STEP]->(:Step {step_properties(step)}))
 WITH count(*) AS done
 //? used
 UNWIND $used AS row
-MATCH (e:Episode {id: row.episode})
-MATCH (s:Strategy {id: row.strategy})
-CREATE (e)-[:USED {rank: row.rank, credit: row.credit, shown: row.shown, applied: row.applied}]->(s)
-WITH count(*) AS done
-//? chosen
-UNWIND $chosen AS row
 MATCH (e:Episode {id: row.episode})
 MATCH (s:Strategy {id: row.strategy})
 CREATE (e)-[:USED {rank: row.rank, credit: row.credit, shown: row.shown, applied: row.applied, propensity: row.propensity,
@@ -322,12 +299,9 @@ MATCH (s:Strategy {id: row.strategy})
 MATCH (t:Task {id: row.task})
 OPTIONAL MATCH (t)<-[o:OUTCOME {agent: row.agent}]-(s)
 FOREACH (ignored IN CASE WHEN o IS NULL THEN [1] ELSE [] END |
-  CREATE (s)-[:OUTCOME {agent: row.agent, trials: row.trials, successes: row.successes, credit_sum: row.credit_sum,
-    score_sum: row.score_sum, last_at: row.last_at}]->(t))
+  CREATE (s)-[:OUTCOME {agent: row.agent, outcomes(row), last_at: row.last_at}]->(t))
 FOREACH (edge IN CASE WHEN o IS NULL THEN [] ELSE [o] END |
-  SET edge.trials = edge.trials + row.trials, edge.successes = edge.successes + row.successes,
-    edge.credit_sum = edge.credit_sum + row.credit_sum, edge.score_sum = edge.score_sum + row.score_sum,
-    edge.last_at = later(edge.last_at, row.last_at))
+  SET more_outcomes(edge, row.trials, row.successes, row.credit_sum, row.score_sum), edge.last_at = later(edge.last_at, row.last_at))
 WITH count(*) AS done
 //? together
 UNWIND $together AS row
@@ -348,18 +322,15 @@ WITH count(*) AS done
 //? new_heuristics
 UNWIND $new_heuristics AS row
 MATCH (s:Strategy {id: row.strategy})
-CREATE (:Heuristic {id: row.id, ns: $ns, created_at: $now, agent: row.agent, type: row.type, text: s.text, trials: row.trials,
-  successes: row.successes, odds: odds(row.successes, row.trials - row.successes), credit_sum: row.credit_sum, score_sum: row.score_sum,
-  first_at: row.first_at, last_at: row.last_at})-[:RECOMMENDS]->(s)
+CREATE (:Heuristic {id: row.id, ns: $ns, created_at: $now, agent: row.agent, type: row.type, text: s.text, outcomes(row),
+  odds: odds(row.successes, row.trials - row.successes), first_at: row.first_at, last_at: row.last_at})-[:RECOMMENDS]->(s)
 WITH count(*) AS done
 //? heuristics
 UNWIND $heuristics AS row
 MATCH (h:Heuristic {id: row.id})
-WITH h, h.trials + row.trials AS trials, h.successes + row.successes AS successes, h.credit_sum + row.credit_sum AS credit_sum,
-     h.score_sum + row.score_sum AS score_sum, earlier(h.first_at, row.first_at) AS first_at, later(h.last_at, row.last_at) AS last_at,
-     earlier(h.created_at, $now) AS created_at
-SET h.trials = trials, h.successes = successes, h.odds = odds(successes, trials - successes), h.credit_sum = credit_sum,
-    h.score_sum = score_sum, h.first_at = first_at, h.last_at = last_at, h.created_at = created_at
+SET more_outcomes(h, row.trials, row.successes, row.credit_sum, row.score_sum), h.first_at = earlier(h.first_at, row.first_at),
+  h.last_at = later(h.last_at, row.last_at), h.created_at = earlier(h.created_at, $now)
+SET h.odds = odds(h.successes, h.trials - h.successes)
 WITH count(*) AS done
 //? new_anti_patterns
 UNWIND $new_anti_patterns AS row
@@ -412,8 +383,8 @@ WITH row, t, r WHERE r IS NULL
 CREATE (t)-[:HAS_RULE]->(:Rule {id: row.id, ns: $ns, created_at: $now, text: row.text, task: t.key, source: 'episodes', verdict: null,
   worked: 0, praised: 0, failed: 0, blamed: 0, first_at: null, last_at: null, worked_at: null, failed_at: null})
 WITH count(*) AS done
-//? listed
-UNWIND $listed AS row
+//? sentences
+UNWIND $sentences AS row
 MATCH (e:Episode {id: row.episode})
 MATCH (r:Rule {id: row.rule})
 CREATE (e)-[:LISTED {as_success: row.as_success, rank: row.rank}]->(r)
@@ -445,8 +416,8 @@ CREATE (:Mistake {id: row.mistake, ns: $ns, created_at: $now, type: row.type, ta
   correct_decision: row.correct_decision, seen: 0, evidence: null, lesson: null, first_episode: null, first_order: null,
   last_episode: null, last_order: null, last_rank: null, first_at: null, last_at: null})
 WITH count(*) AS done
-//? carded
-UNWIND $carded AS row
+//? cards
+UNWIND $cards AS row
 MATCH (e:Episode {id: row.episode})
 MATCH (m:Mistake {id: row.mistake})
 CREATE (e)-[:MADE {rank: row.rank, about_given: row.about_given, bad_decision: row.bad_decision, evidence: row.evidence,
@@ -486,28 +457,35 @@ WITH count(*) AS done
 RETURN done;
 
 // name: learning.episodes
-// doc: Episodes with everything that was learned of them, without their steps and strategies.
-// returns: id string, agent string, task_key string, facts map
+// doc: What was learned of episodes, but their steps, in parts: the episode itself, the strategies that it used, the sentences that it
+// doc: lists, its cards of mistakes; `rank` is the place of a strategy, a sentence or a card.
+// returns: id string, part string, rank integer, fields map
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (a:Agent)-[:RAN]->(e)
 MATCH (e)-[:ATTEMPTED]->(t:Task)
-RETURN e.id AS id, a.name AS agent, t.key AS task_key,
-  {content_hash: e.content_hash, recorded_at: e.recorded_at, task: e.task, keyed: e.keyed, task_type: e.task_type, success: e.success,
-  score: e.score, reward: e.reward, error: e.error, feedback: e.feedback, summary: e.summary, started_at: e.started_at,
-  ended_at: e.ended_at, duration: e.duration, step_count: e.step_count, use_count: e.use_count, source_key: e.source_key,
-  occurrence: e.occurrence, source: e.source, extra: e.extra} AS facts;
-
-// name: learning.uses_of
-// doc: The strategies that episodes used, by rank.
-// returns: id string, rank integer, text string, credit float, shown boolean, applied boolean, propensity float, explore string
-// returns: candidates string
+RETURN e.id AS id, 'episode' AS part, 0 AS rank,
+  {agent: a.name, task_key: CASE WHEN e.keyed THEN t.key END, task: e.task, task_type: e.task_type, success: e.success, score: e.score,
+  reward: e.reward, error: e.error, feedback: e.feedback, summary: e.summary, started_at: e.started_at, ended_at: e.ended_at,
+  duration: e.duration, extra: e.extra} AS fields
+UNION ALL
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (e)-[u:USED]->(s:Strategy)
-RETURN e.id AS id, u.rank AS rank, s.text AS text, u.credit AS credit, u.shown AS shown, u.applied AS applied,
-       u.propensity AS propensity, u.explore AS explore, u.candidates AS candidates
-ORDER BY id, rank;
+RETURN e.id AS id, 'strategy' AS part, u.rank AS rank, {text: s.text, credit: u.credit, applied: u.applied, shown: u.shown,
+  propensity: u.propensity, explore: u.explore, candidates: u.candidates} AS fields
+UNION ALL
+MATCH (e:Episode)
+WHERE e.id IN $ids AND toString(e.ns) = $ns
+MATCH (e)-[l:LISTED]->(r:Rule)
+RETURN e.id AS id, CASE WHEN l.as_success THEN 'successes' ELSE 'mistakes' END AS part, l.rank AS rank, {text: r.text} AS fields
+UNION ALL
+MATCH (e:Episode)
+WHERE e.id IN $ids AND toString(e.ns) = $ns
+MATCH (e)-[k:MADE]->(m:Mistake)
+RETURN e.id AS id, 'mistake_cards' AS part, k.rank AS rank, {type: m.type, task: CASE WHEN k.about_given THEN m.task END,
+  worker: m.worker, correct_decision: m.correct_decision, bad_decision: k.bad_decision, evidence: k.evidence, lesson: k.lesson,
+  extra: k.extra} AS fields;
 
 // name: learning.steps_of
 // doc: The steps of episodes, in order.
@@ -522,51 +500,37 @@ ORDER BY id, index;
 
 // name: learning.best
 // install: best_strategies
-// doc: Strategies by the lower bound of their success rate over all tasks and agents; without those that were merged. Most have counts
-// doc: that many share, so counts are ranked first, by at_most(), which is simpler than the bound and never under it. Then only strategies
-// doc: are looked at that can have the bound that as many have surely.
+// doc: Strategies by the lower bound of their success rate over all tasks and agents; merged ones count as one.
 // returns: id string, text string, trials integer, successes integer, mean float, lower float, upper float, status string, mean_score float
 // returns: last_used_at integer, tasks integer, agents list
-MATCH (s:Strategy)
-WHERE s.ns = $ns AND s.trials > 0 AND s.merged_into IS NULL
-WITH DISTINCT s.trials AS trials, s.successes AS successes
-WITH trials, successes, at_most(successes, trials, $z) AS most
-ORDER BY most DESC
-LIMIT $limit
-WITH min(wilson_lower(successes, trials, $z)) - 0.000001 AS least
-MATCH (s:Strategy)
-WHERE s.ns = $ns AND at_most(s.successes, s.trials, $z) >= least AND s.trials > 0 AND s.merged_into IS NULL
-WITH s, wilson_lower(s.successes, s.trials, $z) AS lower, posterior_mean(s.successes, s.trials, $prior_successes, $prior_failures) AS mean
-ORDER BY lower DESC, mean DESC, s.id
-LIMIT $limit
-WITH s, lower, mean, wilson_upper(s.successes, s.trials, $z) AS upper
-MATCH (s)-[o:OUTCOME]->(t:Task)
-WITH s, lower, mean, upper, count(DISTINCT t.id) AS tasks, collect(DISTINCT o.agent) AS agents
-RETURN s.id AS id, s.text AS text, s.trials AS trials, s.successes AS successes, mean, lower, upper,
-       status(lower, upper, $established, $refuted) AS status,
-       CASE WHEN s.credit_sum > 0 THEN s.score_sum / s.credit_sum ELSE null END AS mean_score,
-       s.last_used_at AS last_used_at, tasks, agents
-ORDER BY lower DESC, mean DESC, id;
-
-// name: learning.best_of_merged
-// install: best_merged_strategies
-// doc: The strategies of the procedure before that were merged, which count as one.
-// returns: id string, text string, trials integer, successes integer, mean float, lower float, upper float, status string, mean_score float
-// returns: last_used_at integer, tasks integer, agents list
-MATCH (s:Strategy)
-WHERE s.ns = $ns AND s.trials > 0 AND s.merged_into IS NOT NULL
-WITH s.merged_into AS whole, collect(s.id) AS members, sum(s.trials) AS trials, sum(s.successes) AS successes,
-     sum(s.credit_sum) AS credit_sum, sum(s.score_sum) AS score_sum, max(s.last_used_at) AS last_used_at
-UNWIND members AS member
-MATCH (s:Strategy {id: member})-[o:OUTCOME]->(t:Task)
-WITH whole, trials, successes, credit_sum, score_sum, last_used_at, count(DISTINCT t.id) AS tasks, collect(DISTINCT o.agent) AS agents
-WITH whole, trials, successes, credit_sum, score_sum, last_used_at, tasks, agents, wilson_lower(successes, trials, $z) AS lower,
-     posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean, wilson_upper(successes, trials, $z) AS upper
+CALL {
+  MATCH (s:Strategy)
+  WHERE s.ns = $ns AND s.trials > 0 AND s.merged_into IS NULL
+  WITH s, wilson_lower(s.successes, s.trials, $z) AS lower,
+       posterior_mean(s.successes, s.trials, $prior_successes, $prior_failures) AS mean
+  ORDER BY lower DESC, mean DESC, s.id
+  LIMIT $limit
+  RETURN s.id AS whole, [s.id] AS members, s.trials AS trials, s.successes AS successes, s.credit_sum AS credit_sum,
+         s.score_sum AS score_sum, s.last_used_at AS last_used_at
+  UNION ALL
+  MATCH (s:Strategy)
+  WHERE s.ns = $ns AND s.trials > 0 AND s.merged_into IS NOT NULL
+  RETURN s.merged_into AS whole, collect(s.id) AS members, sum(s.trials) AS trials, sum(s.successes) AS successes,
+         sum(s.credit_sum) AS credit_sum, sum(s.score_sum) AS score_sum, max(s.last_used_at) AS last_used_at
+}
+WITH whole, members, trials, successes, credit_sum, score_sum, last_used_at, wilson_lower(successes, trials, $z) AS lower,
+     posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean
 ORDER BY lower DESC, mean DESC, whole
 LIMIT $limit
+UNWIND members AS member
+MATCH (s:Strategy {id: member})-[o:OUTCOME]->(t:Task)
+WITH whole, trials, successes, credit_sum, score_sum, last_used_at, lower, mean, count(DISTINCT t.id) AS tasks,
+     collect(DISTINCT o.agent) AS agents
+WITH whole, trials, successes, credit_sum, score_sum, last_used_at, lower, mean, tasks, agents,
+     wilson_upper(successes, trials, $z) AS upper
 MATCH (s:Strategy {id: whole})
 RETURN s.id AS id, s.text AS text, trials, successes, mean, lower, upper, status(lower, upper, $established, $refuted) AS status,
-       CASE WHEN credit_sum > 0 THEN score_sum / credit_sum ELSE null END AS mean_score, last_used_at, tasks, agents
+       mean_score(score_sum, credit_sum) AS mean_score, last_used_at, tasks, agents
 ORDER BY lower DESC, mean DESC, id;
 
 // name: learning.best_on
@@ -580,7 +544,7 @@ MATCH (t:Task)
 WHERE t.id IN $tasks AND toString(t.ns) = $ns AND ($task_type IS NULL OR t.type = $task_type)
 MATCH (s:Strategy)-[o:OUTCOME]->(t)
 WHERE $agent IS NULL OR o.agent = $agent
-WITH coalesce(s.merged_into, s.id) AS whole, sum(o.trials) AS trials, sum(o.successes) AS successes, sum(o.credit_sum) AS credit_sum,
+WITH whole(s) AS whole, sum(o.trials) AS trials, sum(o.successes) AS successes, sum(o.credit_sum) AS credit_sum,
   sum(o.score_sum) AS score_sum, max(o.last_at) AS last_used_at, count(DISTINCT t.id) AS tasks, collect(DISTINCT o.agent) AS agents
 WITH whole, trials, successes, credit_sum, score_sum, last_used_at, tasks, agents,
      posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean,
@@ -590,7 +554,7 @@ LIMIT $limit
 MATCH (s:Strategy {id: whole})
 RETURN s.id AS id, s.text AS text, trials, successes, mean, lower, upper,
        status(lower, upper, $established, $refuted) AS status,
-       CASE WHEN credit_sum > 0 THEN score_sum / credit_sum ELSE null END AS mean_score,
+       mean_score(score_sum, credit_sum) AS mean_score,
        last_used_at, tasks, agents
 ORDER BY lower DESC, mean DESC, id
 LIMIT $limit;

@@ -11,34 +11,44 @@
 // param: since integer = null
 // returns: id string, task string, task_type string, agent string, success boolean, score float, error string, steps integer, at integer
 // returns: recorded_at integer, source_key string, strategies list
-MATCH (t:Task)                                                                                        //? newest
-WHERE t.ns = $ns                                                                                      //? newest
-WITH t.described_at AS told ORDER BY told DESC LIMIT $limit                                           //? newest
-WITH min(told) AS since_at                                                                            //? newest
-MATCH (t:Task)                                                                                        //? newest
-WHERE t.ns = $ns AND t.described_at >= since_at                                                       //? newest
+//? newest
+MATCH (t:Task)
+WHERE t.ns = $ns
+WITH t.described_at AS described_at ORDER BY described_at DESC LIMIT $limit
+WITH min(described_at) AS since_at
+MATCH (t:Task)
+WHERE t.ns = $ns AND t.described_at >= since_at
+//?
 MATCH (t)-[:RECENT]->(e:Episode)                                                                      //? newest !all
 MATCH (t)<-[:ATTEMPTED]-(e:Episode)                                                                   //? newest all
-MATCH (t:Task)                                                                                        //? on !newest
-WHERE t.id IN $tasks AND toString(t.ns) = $ns                                                         //? on !newest
-MATCH (t)<-[:ATTEMPTED]-(e:Episode)                                                                   //? on !newest
-MATCH (s:Strategy)                                                                                    //? used !on !newest
-WHERE s.id IN $strategies AND toString(s.ns) = $ns                                                    //? used !on !newest
-MATCH (s)<-[u:USED]-(e:Episode)                                                                       //? used !on !newest
-WHERE u.applied                                                                                       //? used !on !newest
-WITH DISTINCT e                                                                                       //? used !on !newest
-MATCH (e)-[u:USED]->(s:Strategy)                                                                      //? used on !newest
-WHERE u.applied AND s.id IN $strategies                                                               //? used on !newest
-WITH DISTINCT e                                                                                       //? used on !newest
-MATCH (a:Agent)                                                                                       //? by !on !used !newest
-WHERE a.ns = $ns AND a.name IN $agents                                                                //? by !on !used !newest
-MATCH (a)-[:RAN]->(e:Episode)                                                                         //? by !on !used !newest
-MATCH (e)<-[:RAN]-(a:Agent)                                                                           //? by on !newest
-WHERE a.name IN $agents                                                                               //? by on !newest
-MATCH (e)<-[:RAN]-(a:Agent)                                                                           //? by used !on !newest
-WHERE a.name IN $agents                                                                               //? by used !on !newest
-MATCH (e:Episode)                                                                                     //? !on !used !by !newest
-WHERE e.ns = $ns                                                                                      //? !on !used !by !newest
+//? on
+MATCH (t:Task)
+WHERE t.id IN $tasks AND toString(t.ns) = $ns
+MATCH (t)<-[:ATTEMPTED]-(e:Episode)
+//? used !on
+MATCH (s:Strategy)
+WHERE s.id IN $strategies AND toString(s.ns) = $ns
+MATCH (s)<-[u:USED]-(e:Episode)
+WHERE u.applied
+WITH DISTINCT e
+//? used on
+MATCH (e)-[u:USED]->(s:Strategy)
+WHERE u.applied AND s.id IN $strategies
+WITH DISTINCT e
+//? by !on !used
+MATCH (a:Agent)
+WHERE a.ns = $ns AND a.name IN $agents
+MATCH (a)-[:RAN]->(e:Episode)
+//? by on
+MATCH (e)<-[:RAN]-(a:Agent)
+WHERE a.name IN $agents
+//? by used !on
+MATCH (e)<-[:RAN]-(a:Agent)
+WHERE a.name IN $agents
+//? !on !used !by !newest
+MATCH (e:Episode)
+WHERE e.ns = $ns
+//?
 WITH e, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
 WHERE ($types IS NULL OR e.type IN $types) AND ($task_type IS NULL OR e.type = $task_type)
   AND ($success IS NULL OR e.success = $success) AND ($since IS NULL OR at >= $since)
@@ -90,14 +100,17 @@ ORDER BY id;
 // returns: task string, strategies integer, id string, text string, trials integer, successes integer
 MATCH (t:Task)
 WHERE t.id IN $ids AND toString(t.ns) = $ns
-MATCH (s:Strategy)-[o:OUTCOME]->(t)                                                                   //? !by
-WITH t.id AS task, coalesce(s.merged_into, s.id) AS way, sum(o.trials) AS trials, sum(o.successes) AS successes  //? !by
-MATCH (t)<-[:ATTEMPTED]-(e:Episode)-[u:USED]->(s:Strategy)                                            //? by
-WHERE u.applied AND ($types IS NULL OR e.type IN $types)                                              //? by
-WITH DISTINCT t, e, s                                                                                 //? by
-MATCH (e)<-[:RAN]-(a:Agent)                                                                           //? by
-WHERE a.name IN $agents                                                                               //? by
-WITH t.id AS task, s.id AS way, count(*) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes  //? by
+//? !by
+MATCH (s:Strategy)-[o:OUTCOME]->(t)
+WITH t.id AS task, coalesce(s.merged_into, s.id) AS way, sum(o.trials) AS trials, sum(o.successes) AS successes
+//? by
+MATCH (t)<-[:ATTEMPTED]-(e:Episode)-[u:USED]->(s:Strategy)
+WHERE u.applied AND ($types IS NULL OR e.type IN $types)
+WITH DISTINCT t, e, s
+MATCH (e)<-[:RAN]-(a:Agent)
+WHERE a.name IN $agents
+WITH t.id AS task, s.id AS way, count(*) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes
+//?
 WITH task, way, trials, successes, wilson_lower(successes, trials, $z) AS lower
 ORDER BY lower DESC, trials DESC, way
 WITH task, collect({way: way, trials: trials, successes: successes}) AS ways
@@ -108,189 +121,113 @@ RETURN task, strategies, way AS id, s.text AS text, trials, successes
 ORDER BY task;
 
 // name: looking.find
-// doc: Nodes of any kind with given ids, and their fields. Times are milliseconds.
+// doc: Nodes of any kind whose ids are in a range (of events: begin it), and their fields. Times are milliseconds.
 // returns: kind string, id string, fields map
 MATCH (n:Episode)
-WHERE n.id IN $ids AND toString(n.ns) = $ns
+WHERE n.ns = $ns AND n.id >= $first AND n.id < $beyond
 RETURN 'episode' AS kind, n.id AS id, {
     task: n.task, task_type: n.type, success: n.success, score: n.score, reward: n.reward, error: n.error, feedback: n.feedback,
     summary: n.summary, started_at: n.started_at, ended_at: n.ended_at, recorded_at: n.recorded_at, duration: n.duration,
     steps: n.step_count, source_key: n.source_key, source: n.source, extra: n.extra} AS fields
 UNION ALL
 MATCH (n:Abandoned)
-WHERE n.id IN $ids AND toString(n.ns) = $ns
+WHERE n.ns = $ns AND n.id >= $first AND n.id < $beyond
 RETURN 'abandoned attempt' AS kind, n.id AS id, {
     task: n.task, task_type: n.task_type, agent: n.agent, strategies: n.strategies, error: n.error, started_at: n.started_at,
     ended_at: n.ended_at, steps: n.step_count} AS fields
 UNION ALL
 MATCH (n:Task)
-WHERE n.id IN $ids AND toString(n.ns) = $ns
+WHERE n.ns = $ns AND n.id >= $first AND n.id < $beyond
 RETURN 'task' AS kind, n.id AS id, {
     key: n.key, text: n.description, task_type: n.type, episodes: n.episodes, successes: n.successes} AS fields
 UNION ALL
 MATCH (n:Strategy)
-WHERE n.id IN $ids AND toString(n.ns) = $ns
+WHERE n.ns = $ns AND n.id >= $first AND n.id < $beyond
 RETURN 'strategy' AS kind, n.id AS id, {
     text: n.text, trials: n.trials, successes: n.successes, last_used_at: n.last_used_at, merged_into: n.merged_into} AS fields
 UNION ALL
 MATCH (n:Heuristic)
-WHERE n.id IN $ids AND toString(n.ns) = $ns
+WHERE n.ns = $ns AND n.id >= $first AND n.id < $beyond
 RETURN 'heuristic' AS kind, n.id AS id, {
     text: n.text, agent: n.agent, task_type: n.type, trials: n.trials, successes: n.successes, first_at: n.first_at,
     last_at: n.last_at} AS fields
 UNION ALL
 MATCH (n:AntiPattern)
-WHERE n.id IN $ids AND toString(n.ns) = $ns
+WHERE n.ns = $ns AND n.id >= $first AND n.id < $beyond
 RETURN 'anti-pattern' AS kind, n.id AS id, {
     text: n.text, agent: n.agent, error_class: n.error_class, task_types: n.types, occurrences: n.occurrences,
     first_at: n.first_at, last_at: n.last_at} AS fields
 UNION ALL
 MATCH (n:Rule)
-WHERE n.id IN $ids AND toString(n.ns) = $ns
+WHERE n.ns = $ns AND n.id >= $first AND n.id < $beyond
 RETURN 'rule' AS kind, n.id AS id, {
     text: n.text, task: n.task, verdict: n.verdict, source: n.source, task_types: n.task_types, first_at: n.first_at,
     last_at: n.last_at} AS fields
 UNION ALL
 MATCH (n:Mistake)
-WHERE n.id IN $ids AND toString(n.ns) = $ns
+WHERE n.ns = $ns AND n.id >= $first AND n.id < $beyond
 RETURN 'mistake' AS kind, n.id AS id, {
     type: n.type, task: n.task, worker: n.worker, correct_decision: n.correct_decision, bad_decision: n.bad_decision,
     lesson: n.lesson, evidence: n.evidence, seen: n.seen, first_at: n.first_at, last_at: n.last_at} AS fields
 UNION ALL
 MATCH (n:Policy)
-WHERE n.id IN $ids AND toString(n.ns) = $ns
+WHERE n.ns = $ns AND n.id >= $first AND n.id < $beyond
 RETURN 'policy' AS kind, n.id AS id, {
     agent: n.agent, action: n.action_type, spec: n.action_spec, q: n.q, updates: n.updates, trials: n.trials,
     successes: n.successes, confidence: n.confidence, crystallized: n.crystallized, last_updated_at: n.last_updated_at} AS fields
 UNION ALL
 MATCH (n:State)
-WHERE n.id IN $ids AND toString(n.ns) = $ns
+WHERE n.ns = $ns AND n.id >= $first AND n.id < $beyond
 RETURN 'state' AS kind, n.id AS id, {
     fingerprint: n.fingerprint, features: n.features} AS fields
 UNION ALL
 MATCH (n:Prediction)
-WHERE n.id IN $ids AND toString(n.ns) = $ns
+WHERE n.ns = $ns AND n.id >= $first AND n.id < $beyond
 RETURN 'prediction' AS kind, n.id AS id, {
     subject: n.subject, kind: n.kind, agent: n.agent, probability: n.probability, expected: n.expected, status: n.status, at: n.at,
     due_at: n.due_at, resolved_at: n.resolved_at, actual: n.actual, error: n.error, happened: n.happened} AS fields
 UNION ALL
 MATCH (n:Cycle)
-WHERE n.id IN $ids AND toString(n.ns) = $ns
+WHERE n.ns = $ns AND n.id >= $first AND n.id < $beyond
 RETURN 'cycle' AS kind, n.id AS id, {
     subject: n.subject, kind: n.kind, timezone: n.timezone, events: n.events, peak: n.peak, p_value: n.p_value} AS fields
 UNION ALL
 MATCH (n:Level)
-WHERE n.id IN $ids AND toString(n.ns) = $ns
+WHERE n.ns = $ns AND n.id >= $first AND n.id < $beyond
 RETURN 'level' AS kind, n.id AS id, {
     name: n.name, purpose: n.purpose, holds: n.holds, ttl: n.ttl / 1000.0, capacity: n.capacity} AS fields
 UNION ALL
 MATCH (n:Entry)
-WHERE n.id IN $ids AND toString(n.ns) = $ns
+WHERE n.ns = $ns AND n.id >= $first AND n.id < $beyond
 RETURN 'entry' AS kind, n.id AS id, {
     key: n.key, content: n.content, tags: n.tags, metadata: n.metadata, at: n.at, expires_at: n.expires_at,
     reads: n.reads} AS fields
 UNION ALL
 MATCH (n:Lens)
-WHERE n.id IN $ids AND toString(n.ns) = $ns
+WHERE n.ns = $ns AND n.id >= $first AND n.id < $beyond
 RETURN 'lens' AS kind, n.id AS id, {
     name: n.name, purpose: n.purpose, levels: n.levels} AS fields
 UNION ALL
 MATCH (n:Knowledge)
-WHERE n.id IN $ids AND toString(n.ns) = $ns
+WHERE n.ns = $ns AND n.id >= $first AND n.id < $beyond
 RETURN 'knowledge' AS kind, n.id AS id, {
     domain: n.domain, fact: n.fact} AS fields
 UNION ALL
 MATCH (n:Preference)
-WHERE n.id IN $ids AND toString(n.ns) = $ns
+WHERE n.ns = $ns AND n.id >= $first AND n.id < $beyond
 RETURN 'preference' AS kind, n.id AS id, {
     user: n.user, category: n.category, text: n.text, source: n.source, confidence: n.confidence, at: n.at} AS fields
 UNION ALL
 MATCH (n:LearningScope)
-WHERE n.id IN $ids AND toString(n.ns) = $ns
+WHERE n.ns = $ns AND n.id >= $first AND n.id < $beyond
 RETURN 'scope' AS kind, n.id AS id, {
     agent: n.agent, can_learn: n.can_learn, cannot_learn: n.cannot_learn, share_with: n.share_with, inherit_from: n.inherit_from,
     min_occurrences: n.min_occurrences} AS fields
 UNION ALL
-MATCH (n:Event)
-WHERE n.id IN $ids AND toString(n.ns) = $ns
+MATCH (n:Event {id: $first})
+WHERE toString(n.ns) = $ns
 RETURN 'event' AS kind, n.id AS id, {
     kind: n.kind, subject: n.subject, seq: n.seq, recorded_at: n.created_at} AS fields;
-
-// name: looking.find_prefix
-// doc: Nodes of any kind but events whose ids begin with a prefix.
-// param: prefix string
-// returns: kind string, id string
-MATCH (n:Episode)
-WHERE n.ns = $ns AND n.id STARTS WITH $prefix
-RETURN 'episode' AS kind, n.id AS id
-UNION ALL
-MATCH (n:Abandoned)
-WHERE n.ns = $ns AND n.id STARTS WITH $prefix
-RETURN 'abandoned attempt' AS kind, n.id AS id
-UNION ALL
-MATCH (n:Task)
-WHERE n.ns = $ns AND n.id STARTS WITH $prefix
-RETURN 'task' AS kind, n.id AS id
-UNION ALL
-MATCH (n:Strategy)
-WHERE n.ns = $ns AND n.id STARTS WITH $prefix
-RETURN 'strategy' AS kind, n.id AS id
-UNION ALL
-MATCH (n:Heuristic)
-WHERE n.ns = $ns AND n.id STARTS WITH $prefix
-RETURN 'heuristic' AS kind, n.id AS id
-UNION ALL
-MATCH (n:AntiPattern)
-WHERE n.ns = $ns AND n.id STARTS WITH $prefix
-RETURN 'anti-pattern' AS kind, n.id AS id
-UNION ALL
-MATCH (n:Rule)
-WHERE n.ns = $ns AND n.id STARTS WITH $prefix
-RETURN 'rule' AS kind, n.id AS id
-UNION ALL
-MATCH (n:Mistake)
-WHERE n.ns = $ns AND n.id STARTS WITH $prefix
-RETURN 'mistake' AS kind, n.id AS id
-UNION ALL
-MATCH (n:Policy)
-WHERE n.ns = $ns AND n.id STARTS WITH $prefix
-RETURN 'policy' AS kind, n.id AS id
-UNION ALL
-MATCH (n:State)
-WHERE n.ns = $ns AND n.id STARTS WITH $prefix
-RETURN 'state' AS kind, n.id AS id
-UNION ALL
-MATCH (n:Prediction)
-WHERE n.ns = $ns AND n.id STARTS WITH $prefix
-RETURN 'prediction' AS kind, n.id AS id
-UNION ALL
-MATCH (n:Cycle)
-WHERE n.ns = $ns AND n.id STARTS WITH $prefix
-RETURN 'cycle' AS kind, n.id AS id
-UNION ALL
-MATCH (n:Level)
-WHERE n.ns = $ns AND n.id STARTS WITH $prefix
-RETURN 'level' AS kind, n.id AS id
-UNION ALL
-MATCH (n:Entry)
-WHERE n.ns = $ns AND n.id STARTS WITH $prefix
-RETURN 'entry' AS kind, n.id AS id
-UNION ALL
-MATCH (n:Lens)
-WHERE n.ns = $ns AND n.id STARTS WITH $prefix
-RETURN 'lens' AS kind, n.id AS id
-UNION ALL
-MATCH (n:Knowledge)
-WHERE n.ns = $ns AND n.id STARTS WITH $prefix
-RETURN 'knowledge' AS kind, n.id AS id
-UNION ALL
-MATCH (n:Preference)
-WHERE n.ns = $ns AND n.id STARTS WITH $prefix
-RETURN 'preference' AS kind, n.id AS id
-UNION ALL
-MATCH (n:LearningScope)
-WHERE n.ns = $ns AND n.id STARTS WITH $prefix
-RETURN 'scope' AS kind, n.id AS id;
 
 // name: looking.links
 // doc: The nodes that an item is linked with, a few of each relation; for an episode all strategies, for a task those with most trials.
@@ -351,14 +288,3 @@ MATCH (n:Knowledge)
 WHERE n.id IN $ids AND toString(n.ns) = $ns
 MATCH (n)-[r:CONTRADICTS]-(k:Knowledge)
 RETURN 'contradicts' AS relation, 'knowledge' AS kind, k.id AS id, k.fact AS text;
-
-// name: looking.steps
-// doc: The steps of an episode, in order.
-// returns: index integer, action_type string, action string, observation string, reward float, error string
-MATCH (e:Episode {id: $id})
-WITH e, e.ns AS ns WHERE ns = $ns
-MATCH (e)-[:HAS_STEP]->(x:Step)
-RETURN x.index AS index, x.action_type AS action_type, left(x.action, 1000) AS action, left(x.observation, 1000) AS observation,
-  x.reward AS reward, x.error AS error
-ORDER BY index
-LIMIT $limit;

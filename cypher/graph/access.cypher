@@ -1,14 +1,6 @@
 // Access: what of the memory some agents see, as if there were no others. A task, a strategy and a rule are nodes that all agents share,
 // and so are their wording, type and counts; what follows here are those that come from the episodes of these agents alone.
 
-// name: access.any_tasks
-// doc: The wording and types of tasks.
-// returns: id string, text string, task_type string
-MATCH (t:Task)
-WHERE t.id IN $ids AND toString(t.ns) = $ns
-RETURN t.id AS id, t.description AS text, t.type AS task_type
-ORDER BY id;
-
 // name: access.tasks
 // doc: The tasks, of given ones, that given agents attempted. Text and type are those of the task if they come from an episode of these
 // doc: agents, else null.
@@ -31,13 +23,16 @@ ORDER BY id;
 // option: some  of some tasks, by id
 // param: agents list
 // returns: id string, text string, task_type string
-MATCH (a:Agent)                                                                                                     //? !some
-WHERE a.ns = $ns AND a.name IN $agents                                                                              //? !some
-MATCH (a)-[:RAN]->(e:Episode)-[:ATTEMPTED]->(t:Task)                                                                //? !some
-MATCH (t:Task)                                                                                                      //? some
-WHERE t.id IN $ids AND toString(t.ns) = $ns                                                                         //? some
-MATCH (t)<-[:ATTEMPTED]-(e:Episode)<-[:RAN]-(a:Agent)                                                               //? some
-WHERE a.name IN $agents                                                                                             //? some
+//? !some
+MATCH (a:Agent)
+WHERE a.ns = $ns AND a.name IN $agents
+MATCH (a)-[:RAN]->(e:Episode)-[:ATTEMPTED]->(t:Task)
+//? some
+MATCH (t:Task)
+WHERE t.id IN $ids AND toString(t.ns) = $ns
+MATCH (t)<-[:ATTEMPTED]-(e:Episode)<-[:RAN]-(a:Agent)
+WHERE a.name IN $agents
+//?
 WITH t.id AS id, e.task AS text, e.type AS type, e.task_type AS given, e.id AS episode,
      coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
 ORDER BY at DESC, episode DESC
@@ -46,23 +41,20 @@ RETURN id, text, coalesce(given, type) AS task_type
 ORDER BY id;
 
 // name: access.strategies
-// doc: The strategies, of given ones, that given agents applied on given types of tasks.
+// doc: The strategies that given agents applied on given types of tasks; all, or some of given ones.
+// option: some  of some strategies, by id
 // param: agents list, types list = null
 // returns: id string
+//? some
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (s)<-[:RECOMMENDS]-(h:Heuristic)
 WHERE h.agent IN $agents AND ($types IS NULL OR h.type IN $types)
-RETURN DISTINCT s.id AS id
-ORDER BY id;
-
-// name: access.applied_strategies
-// doc: All strategies that given agents applied on given types of tasks.
-// param: agents list, types list = null
-// returns: id string
+//? !some
 MATCH (h:Heuristic)
 WHERE h.ns = $ns AND h.agent IN $agents AND ($types IS NULL OR h.type IN $types)
 MATCH (h)-[:RECOMMENDS]->(s:Strategy)
+//?
 RETURN DISTINCT s.id AS id
 ORDER BY id;
 

@@ -11,6 +11,19 @@
 // consolidation. Erasing increments `renewals`, so that rules derived before an erasure are
 // not written after it.
 
+// Consolidation: a finding that repeats over several tasks becomes a general rule, a Rule without a
+// task.
+//
+// (Consolidation)-[:HAS_RULE]->(Rule)                one Consolidation a namespace
+// (Rule)-[:DERIVED_FROM {supports, at}]->(Episode)   the latest five for, the latest five against
+// (Rule)-[:SAW]->(Episode)                           all episodes that a model was sent before it said so
+// Only episodes with a score that praises or blames (formulas.cypher) count, each once for a rule.
+// A Consolidation has `episodes`, the number of episodes at the last consolidation, and `stamp`,
+// the number of episodes from which its rules follow: as long as both agree, they can be derived
+// again (null: never). `method` is the way in which they were derived; rules of another one stay until the next
+// consolidation. Erasing increments `renewals`, so that rules derived before an erasure are
+// not written after it.
+
 // name: consolidation.state
 // doc: The consolidation of a namespace (no row: none yet), and the present number of episodes.
 // returns: at integer, before integer, stamp integer, z float, renewals integer, episodes integer
@@ -36,18 +49,21 @@ RETURN c.z AS z, rules > 0 AS told, c.at AS at, c.renewals AS renewals;
 // option: agents  by the episodes of given agents, on given types of tasks, recorded until a time, alone
 // param: texts list = null, types list = null, until integer = null
 // returns: id string, counted integer
-MATCH (s:Strategy)                                                                                                  //? !agents
-WHERE s.ns = $ns AND s.trials >= 3 AND ($texts IS NULL OR s.text IN $texts)                                         //? !agents
-  AND s.id >= $first AND s.id < $beyond                                                                             //? !agents
-MATCH (s)<-[u:USED]-(e:Episode)                                                                                     //? !agents
-WHERE u.applied AND e.type <> 'general' AND (praised(e.score) OR blamed(e.score))                                   //? !agents
-MATCH (a:Agent)                                                                                                     //? agents
-WHERE a.ns = $ns AND a.name IN $agents                                                                              //? agents
-MATCH (a)-[:RAN]->(e:Episode)                                                                                       //? agents
-WHERE ($types IS NULL OR e.type IN $types) AND (praised(e.score) OR blamed(e.score))                                //? agents
-  AND ($until IS NULL OR e.recorded_at <= $until)                                                                   //? agents
-MATCH (e)-[u:USED]->(s:Strategy)                                                                                    //? agents
-WHERE u.applied AND e.type <> 'general'                                                                             //? agents
+//? !agents
+MATCH (s:Strategy)
+WHERE s.ns = $ns AND s.trials >= 3 AND ($texts IS NULL OR s.text IN $texts)
+  AND s.id >= $first AND s.id < $beyond
+MATCH (s)<-[u:USED]-(e:Episode)
+WHERE u.applied AND e.type <> 'general' AND (praised(e.score) OR blamed(e.score))
+//? agents
+MATCH (a:Agent)
+WHERE a.ns = $ns AND a.name IN $agents
+MATCH (a)-[:RAN]->(e:Episode)
+WHERE ($types IS NULL OR e.type IN $types) AND (praised(e.score) OR blamed(e.score))
+  AND ($until IS NULL OR e.recorded_at <= $until)
+MATCH (e)-[u:USED]->(s:Strategy)
+WHERE u.applied AND e.type <> 'general'
+//?
 WITH s.id AS id, count(*) AS counted, sum(CASE WHEN praised(e.score) THEN 1 ELSE 0 END) AS worked
 WITH id, counted, worked, wilson_lower(worked, counted, $z) AS lower
 WHERE worked >= 3 AND lower > 0.5
@@ -67,8 +83,10 @@ MATCH (s)<-[u:USED]-(e:Episode)
 WHERE u.applied AND e.type <> 'general' AND (praised(e.score) OR blamed(e.score))
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 MATCH (a:Agent)-[:RAN]->(e)
-WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)                                                    //? agents
-  AND ($until IS NULL OR e.recorded_at <= $until)                                                                   //? agents
+//? agents
+WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)
+  AND ($until IS NULL OR e.recorded_at <= $until)
+//?
 WITH text, t.id AS task, a.name AS agent, e.id AS episode, e.type AS task_type, e.recorded_at AS recorded_at,
      coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,
      CASE WHEN praised(e.score) THEN 1 ELSE 0 END AS good
@@ -89,17 +107,20 @@ ORDER BY text;
 // option: agents  by the episodes of given agents, on given types of tasks, recorded until a time, alone
 // param: types list = null, until integer = null
 // returns: id string, text string, task string, worked integer, failed integer
-MATCH (r:Rule)                                                                                                      //? !agents
-WHERE r.ns = $ns AND r.task IS NOT NULL                                                                             //? !agents
-WITH r, r.worked AS worked, r.failed AS failed                                                                      //? !agents
-MATCH (a:Agent)                                                                                                     //? agents
-WHERE a.ns = $ns AND a.name IN $agents                                                                              //? agents
-MATCH (a)-[:RAN]->(e:Episode)                                                                                       //? agents
-WHERE ($types IS NULL OR e.type IN $types) AND (praised(e.score) OR blamed(e.score))                                //? agents
-  AND ($until IS NULL OR e.recorded_at <= $until)                                                                   //? agents
-MATCH (e)-[l:LISTED]->(r:Rule)                                                                                      //? agents
-WITH r, sum(CASE WHEN l.as_success AND praised(e.score) THEN 1 ELSE 0 END) AS worked,                               //? agents
-     sum(CASE WHEN NOT l.as_success AND blamed(e.score) THEN 1 ELSE 0 END) AS failed                                //? agents
+//? !agents
+MATCH (r:Rule)
+WHERE r.ns = $ns AND r.task IS NOT NULL
+WITH r, r.worked AS worked, r.failed AS failed
+//? agents
+MATCH (a:Agent)
+WHERE a.ns = $ns AND a.name IN $agents
+MATCH (a)-[:RAN]->(e:Episode)
+WHERE ($types IS NULL OR e.type IN $types) AND (praised(e.score) OR blamed(e.score))
+  AND ($until IS NULL OR e.recorded_at <= $until)
+MATCH (e)-[l:LISTED]->(r:Rule)
+WITH r, sum(CASE WHEN l.as_success AND praised(e.score) THEN 1 ELSE 0 END) AS worked,
+     sum(CASE WHEN NOT l.as_success AND blamed(e.score) THEN 1 ELSE 0 END) AS failed
+//?
 RETURN r.id AS id, r.text AS text, r.task AS task, worked, failed
 ORDER BY id;
 
@@ -118,8 +139,10 @@ MATCH (r)<-[l:LISTED]-(e:Episode)
 WHERE praised(e.score) OR blamed(e.score)
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 MATCH (a:Agent)-[:RAN]->(e)
-WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)                                                    //? agents
-  AND ($until IS NULL OR e.recorded_at <= $until)                                                                   //? agents
+//? agents
+WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)
+  AND ($until IS NULL OR e.recorded_at <= $until)
+//?
 WITH row.text AS text, t.id AS task, a.name AS agent, e.id AS episode, e.type AS task_type, e.recorded_at AS recorded_at,
      coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,
      CASE WHEN praised(e.score) THEN 1 ELSE 0 END AS good, max(CASE WHEN l.as_success THEN 1 ELSE 0 END) AS success,
@@ -149,15 +172,18 @@ ORDER BY text;
 // option: agents  by the episodes of given agents, on given types of tasks, recorded until a time, alone
 // param: types list = null, until integer = null
 // returns: id string, task string, good boolean, summary string
-MATCH (e:Episode)                                                                                                   //? !agents
-WHERE e.ns = $ns AND e.summary IS NOT NULL AND e.use_count = 0                                                      //? !agents
-  AND (praised(e.score) OR blamed(e.score)) AND NOT (e)-[:LISTED]->()                                               //? !agents
-MATCH (a:Agent)                                                                                                     //? agents
-WHERE a.ns = $ns AND a.name IN $agents                                                                              //? agents
-MATCH (a)-[:RAN]->(e:Episode)                                                                                       //? agents
-WHERE ($types IS NULL OR e.type IN $types) AND e.summary IS NOT NULL AND e.use_count = 0                            //? agents
-  AND ($until IS NULL OR e.recorded_at <= $until)                                                                   //? agents
-  AND (praised(e.score) OR blamed(e.score)) AND NOT (e)-[:LISTED]->()                                               //? agents
+//? !agents
+MATCH (e:Episode)
+WHERE e.ns = $ns AND e.summary IS NOT NULL AND e.use_count = 0
+  AND (praised(e.score) OR blamed(e.score)) AND NOT (e)-[:LISTED]->()
+//? agents
+MATCH (a:Agent)
+WHERE a.ns = $ns AND a.name IN $agents
+MATCH (a)-[:RAN]->(e:Episode)
+WHERE ($types IS NULL OR e.type IN $types) AND e.summary IS NOT NULL AND e.use_count = 0
+  AND ($until IS NULL OR e.recorded_at <= $until)
+  AND (praised(e.score) OR blamed(e.score)) AND NOT (e)-[:LISTED]->()
+//?
 MATCH (e)-[:ATTEMPTED]->(t:Task)
 RETURN e.id AS id, t.id AS task, praised(e.score) AS good, left(e.summary, 4000) AS summary
 ORDER BY id;
@@ -219,25 +245,22 @@ RETURN id, text, verdict, praised AS worked, praised, blamed AS failed, blamed, 
 ORDER BY id;
 
 // name: consolidation.stored
-// doc: The general rules of a namespace, as stored.
+// doc: The general rules of a namespace, as stored. Evidence: {episode, at, supports}, latest first.
 // returns: id string, text string, source string, verdict string, worked integer, praised integer, failed integer, blamed integer
 // returns: first_at integer, last_at integer, worked_at integer, failed_at integer, created_at integer, agents list, task_types list
+// returns: evidence list
 MATCH (c:Consolidation {id: $id})
 WITH c, c.ns AS ns WHERE ns = $ns
 MATCH (c)-[:HAS_RULE]->(r:Rule)
-RETURN r.id AS id, r.text AS text, r.source AS source, r.verdict AS verdict, r.worked AS worked, r.praised AS praised, r.failed AS failed,
+OPTIONAL MATCH (r)-[d:DERIVED_FROM]->(e:Episode)
+WITH r.id AS id, d.supports AS supports, d.at AS at, e.id AS episode
+ORDER BY at DESC, episode DESC
+WITH id, collect(CASE WHEN episode IS NULL THEN null ELSE {episode: episode, at: at, supports: supports} END) AS evidence
+MATCH (r:Rule {id: id})
+RETURN id, r.text AS text, r.source AS source, r.verdict AS verdict, r.worked AS worked, r.praised AS praised, r.failed AS failed,
        r.blamed AS blamed, r.first_at AS first_at, r.last_at AS last_at, r.worked_at AS worked_at, r.failed_at AS failed_at,
-       r.created_at AS created_at, r.agents AS agents, r.task_types AS task_types
+       r.created_at AS created_at, r.agents AS agents, r.task_types AS task_types, evidence
 ORDER BY id;
-
-// name: consolidation.evidence
-// doc: The episodes to which general rules are linked, latest first.
-// returns: id string, episode string, supports boolean, at integer
-MATCH (r:Rule)
-WHERE r.id IN $ids AND toString(r.ns) = $ns
-MATCH (r)-[d:DERIVED_FROM]->(e:Episode)
-RETURN r.id AS id, e.id AS episode, d.supports AS supports, d.at AS at
-ORDER BY id, supports DESC, at DESC, episode DESC;
 
 // name: consolidation.open
 // mode: write
@@ -247,15 +270,6 @@ OPTIONAL MATCH (c:Consolidation {id: $id})
 WITH c WHERE c IS NULL
 CREATE (:Consolidation {id: $id, ns: $ns, created_at: $now, at: $now, episodes: 0, stamp: null, z: null, renewals: 0, method: 2})
 RETURN count(*) AS created;
-
-// name: consolidation.lock
-// mode: write
-// doc: Locks the consolidation until the transaction ends.
-// returns: locked integer
-MATCH (c:Consolidation)
-WHERE c.id IN $ids AND toString(c.ns) = $ns
-SET c.ns = $ns
-RETURN count(c) AS locked;
 
 // name: consolidation.hold
 // mode: write
@@ -362,8 +376,8 @@ CREATE (r)-[:SAW]->(e)
 RETURN count(*) AS links;
 
 // name: consolidation.touched
-// doc: The texts from which general rules could follow because of given episodes: their applied strategies and listed sentences, and the
-// doc: summaries of episodes that have neither. Kinds: strategy, sentence, summary.
+// doc: What of the general rules depends on given episodes: the texts of their applied strategies and listed sentences, the summaries of
+// doc: episodes that have neither, and the rules (ids) of models that one of them was sent to. Kinds: strategy, sentence, summary, model.
 // returns: text string, kind string
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
@@ -379,16 +393,12 @@ UNION ALL
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns AND e.summary IS NOT NULL AND e.use_count = 0
   AND (praised(e.score) OR blamed(e.score)) AND NOT (e)-[:LISTED]->()
-RETURN DISTINCT left(e.summary, 1000) AS text, 'summary' AS kind;
-
-// name: consolidation.seen_by
-// doc: The general rules of models to which one of the given episodes was sent.
-// returns: id string
+RETURN DISTINCT left(e.summary, 1000) AS text, 'summary' AS kind
+UNION ALL
 MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
 MATCH (e)<-[:SAW]-(r:Rule)
-RETURN DISTINCT r.id AS id
-ORDER BY id;
+RETURN DISTINCT r.id AS text, 'model' AS kind;
 
 // name: consolidation.material
 // doc: The latest praised or blamed episodes of the namespace, to be sent to a model; at most the latest twenty of each task.

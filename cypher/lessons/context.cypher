@@ -71,13 +71,15 @@ WITH m, CASE WHEN m.worker = $worker THEN 1 ELSE 0 END AS own
 ORDER BY own DESC, m.seen DESC, m.last_order DESC, m.id
 LIMIT $most
 WITH m, own, m.seen AS seen, m.lesson AS lesson, m.last_order AS at                                                     //? !agents
-MATCH (m)<-[k:MADE]-(e:Episode)                                                                                     //? agents
-WITH m, own, k, e                                                                                                   //? agents
-MATCH (e)<-[:RAN]-(a:Agent)                                                                                         //? agents
-WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)                                                    //? agents
-WITH m, own, k, e.id AS episode, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at                            //? agents
-ORDER BY at DESC, episode DESC, k.rank DESC                                                                         //? agents
-WITH m, own, count(k) AS seen, collect(said(k.lesson))[0] AS lesson, max(at) AS at                                  //? agents
+//? agents
+MATCH (m)<-[k:MADE]-(e:Episode)
+WITH m, own, k, e
+MATCH (e)<-[:RAN]-(a:Agent)
+WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)
+WITH m, own, k, e.id AS episode, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
+ORDER BY at DESC, episode DESC, k.rank DESC
+WITH m, own, count(k) AS seen, collect(said(k.lesson))[0] AS lesson, max(at) AS at
+//?
 ORDER BY at DESC, m.id
 WITH m.type AS type, m.worker AS worker, m.correct_decision AS correct_decision, max(own) AS own, sum(seen) AS seen, max(at) AS at,
      collect(lesson)[0] AS lesson
@@ -92,15 +94,17 @@ WHERE r.ns = $ns AND r.task IS NOT NULL AND r.failed >= 2
 WITH r
 ORDER BY r.failed DESC, r.failed_at DESC, r.id
 LIMIT $most
-MATCH (r)<-[l:LISTED]-(e:Episode)                                                                                   //? agents
-WITH r, l, e                                                                                                        //? agents
-MATCH (e)<-[:RAN]-(a:Agent)                                                                                         //? agents
-WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types) AND (praised(e.score) OR blamed(e.score))          //? agents
-WITH r, e.id AS episode, e.score AS score, max(CASE WHEN l.as_success THEN 0 ELSE 1 END) AS mistake                 //? agents
-WITH r, sum(CASE WHEN blamed(score) THEN mistake ELSE 0 END) AS failed,                                             //? agents
-     sum(CASE WHEN praised(score) THEN 1 ELSE 0 END) AS praised                                                     //? agents
-WHERE failed >= 2                                                                                                   //? agents
-WITH r.text AS text, sum(failed) AS supporting, sum(praised) AS opposing                                            //? agents
+//? agents
+MATCH (r)<-[l:LISTED]-(e:Episode)
+WITH r, l, e
+MATCH (e)<-[:RAN]-(a:Agent)
+WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types) AND (praised(e.score) OR blamed(e.score))
+WITH r, e.id AS episode, e.score AS score, max(CASE WHEN l.as_success THEN 0 ELSE 1 END) AS mistake
+WITH r, sum(CASE WHEN blamed(score) THEN mistake ELSE 0 END) AS failed,
+     sum(CASE WHEN praised(score) THEN 1 ELSE 0 END) AS praised
+WHERE failed >= 2
+WITH r.text AS text, sum(failed) AS supporting, sum(praised) AS opposing
+//?
 WITH r.text AS text, sum(r.failed) AS supporting, sum(r.praised) AS opposing                                        //? !agents
 WHERE supporting >= 2 AND supporting > opposing
 WITH text, supporting, opposing

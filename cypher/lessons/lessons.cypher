@@ -14,124 +14,55 @@
 //
 // Rows are those of learning.cypher.
 
-// name: lessons.trim_heuristic_evidence
+// each: Label kind LINK most = Heuristic heuristics DERIVED_FROM 5, AntiPattern anti_patterns DERIVED_FROM 5, Task tasks RECENT 20
+// name: lessons.trim_{kind}
 // mode: write
-// doc: Trims the evidence of each heuristic to the latest five episodes for and the latest five against it.
+// doc: Trims the links of {kind} to the latest {most} episodes; of evidence, to that many for and that many against.
 // returns: removed integer
-MATCH (h:Heuristic)
-WHERE h.id IN $ids AND toString(h.ns) = $ns
-SET h.ns = $ns
-WITH h
-MATCH (h)-[d:DERIVED_FROM]->(e:Episode)
-WITH h.id AS id, d.supports AS supports, d, d.at AS at, e.id AS episode
+MATCH (n:{Label})
+WHERE n.id IN $ids AND toString(n.ns) = $ns
+SET n.ns = $ns
+WITH n
+MATCH (n)-[d:{LINK}]->(e:Episode)
+WITH n.id AS id, d.supports AS supports, d, d.at AS at, e.id AS episode
 ORDER BY at DESC, episode DESC
 WITH id, supports, collect(d) AS links
-WHERE size(links) > 5
-UNWIND links[5..] AS gone
+WHERE size(links) > {most}
+UNWIND links[{most}..] AS gone
 DELETE gone
 RETURN count(*) AS removed;
-
-// name: lessons.trim_anti_pattern_evidence
-// mode: write
-// doc: Trims the evidence of each anti-pattern to its latest five failures.
-// returns: removed integer
-MATCH (p:AntiPattern)
-WHERE p.id IN $ids AND toString(p.ns) = $ns
-SET p.ns = $ns
-WITH p
-MATCH (p)-[d:DERIVED_FROM]->(e:Episode)
-WITH p.id AS id, d, d.at AS at, e.id AS episode
-ORDER BY at DESC, episode DESC
-WITH id, collect(d) AS links
-WHERE size(links) > 5
-UNWIND links[5..] AS gone
-DELETE gone
-RETURN count(*) AS removed;
-
-// name: lessons.trim_recent
-// mode: write
-// doc: Trims the links of each task to its latest twenty episodes.
-// returns: removed integer
-MATCH (t:Task)
-WHERE t.id IN $ids AND toString(t.ns) = $ns
-SET t.ns = $ns
-WITH t
-MATCH (t)-[d:RECENT]->(e:Episode)
-WITH t.id AS id, d, d.at AS at, e.id AS episode
-ORDER BY at DESC, episode DESC
-WITH id, collect(d) AS links
-WHERE size(links) > 20
-UNWIND links[20..] AS gone
-DELETE gone
-RETURN count(*) AS removed;
-
-// name: lessons.listed_of
-// doc: The listed successes and mistakes of episodes, in order.
-// returns: id string, as_success boolean, rank integer, text string
-MATCH (e:Episode)
-WHERE e.id IN $ids AND toString(e.ns) = $ns
-MATCH (e)-[l:LISTED]->(r:Rule)
-RETURN e.id AS id, l.as_success AS as_success, l.rank AS rank, r.text AS text
-ORDER BY id, as_success DESC, rank;
-
-// name: lessons.cards_of
-// doc: The mistake cards of episodes, in order.
-// returns: id string, rank integer, type string, about string, about_given boolean, worker string, correct_decision string
-// returns: bad_decision string, evidence string, lesson string, extra string
-MATCH (e:Episode)
-WHERE e.id IN $ids AND toString(e.ns) = $ns
-MATCH (e)-[k:MADE]->(m:Mistake)
-RETURN e.id AS id, k.rank AS rank, m.type AS type, m.task AS about, k.about_given AS about_given, m.worker AS worker,
-       m.correct_decision AS correct_decision, k.bad_decision AS bad_decision, k.evidence AS evidence, k.lesson AS lesson,
-       k.extra AS extra
-ORDER BY id, rank;
 
 // name: lessons.heuristics
 // install: heuristics
-// doc: The heuristics of agents on types of tasks, best lower bound first; without merged strategies.
+// doc: The heuristics of agents on types of tasks, best lower bound first; those of merged strategies count as one.
 // param: agents, task_type string = null, at_least integer = 3, above float = 0.5, min_confidence float = 0.0, z, prior_successes
 // param: prior_failures, established, refuted, limit integer = 1000000000
 // returns: id string, agent string, task_type string, strategy string, trials integer, successes integer, confidence float, lower float
 // returns: upper float, status string, mean_score float, first_at integer, last_at integer, members list
-MATCH (h:Heuristic)
-WHERE h.ns = $ns AND h.trials >= $at_least AND ($agents IS NULL OR h.agent IN $agents) AND ($task_type IS NULL OR h.type = $task_type)
-WITH h, posterior_mean(h.successes, h.trials, $prior_successes, $prior_failures) AS confidence
-WHERE confidence > $above AND confidence >= $min_confidence
+CALL {
+  MATCH (h:Heuristic) WHERE h.ns = $ns AND h.trials >= $at_least RETURN h.id AS id
+  UNION
+  MATCH (s:Strategy) WHERE s.ns = $ns AND s.merged_into IS NOT NULL MATCH (s)<-[:RECOMMENDS]-(h:Heuristic) RETURN h.id AS id
+}
+MATCH (h:Heuristic {id: id})
 MATCH (h)-[:RECOMMENDS]->(s:Strategy)
-WHERE s.merged_into IS NULL
-WITH h, confidence, wilson_lower(h.successes, h.trials, $z) AS lower
-ORDER BY lower DESC, confidence DESC, h.id
-LIMIT $limit
-WITH h, confidence, lower, wilson_upper(h.successes, h.trials, $z) AS upper
-RETURN h.id AS id, h.agent AS agent, h.type AS task_type, h.text AS strategy, h.trials AS trials, h.successes AS successes, confidence,
-  lower, upper, status(lower, upper, $established, $refuted) AS status,
-  CASE WHEN h.credit_sum > 0 THEN h.score_sum / h.credit_sum ELSE null END AS mean_score, h.first_at AS first_at, h.last_at AS last_at,
-  [h.id] AS members
-ORDER BY lower DESC, confidence DESC, id;
-
-// name: lessons.heuristics_of_merged
-// install: heuristics_of_merged
-// doc: The heuristics of merged strategies, which count as one.
-// param: agents, task_type string = null, at_least integer = 3, above float = 0.5, min_confidence float = 0.0
-// returns: id string, agent string, task_type string, strategy string, trials integer, successes integer, confidence float, lower float
-// returns: upper float, status string, mean_score float, first_at integer, last_at integer, members list
-MATCH (s:Strategy)
-WHERE s.ns = $ns AND s.merged_into IS NOT NULL
-MATCH (s)<-[:RECOMMENDS]-(h:Heuristic)
 WHERE ($agents IS NULL OR h.agent IN $agents) AND ($task_type IS NULL OR h.type = $task_type)
-WITH h, s.merged_into AS whole, s.id = s.merged_into AS itself
-ORDER BY itself DESC, h.id
-WITH h.agent AS agent, h.type AS task_type, whole, collect(h.id) AS members, sum(h.trials) AS trials, sum(h.successes) AS successes,
-     sum(h.credit_sum) AS credit_sum, sum(h.score_sum) AS score_sum, min(h.first_at) AS first_at, max(h.last_at) AS last_at
-WITH agent, task_type, whole, members, trials, successes, credit_sum, score_sum, first_at, last_at,
+WITH h.agent AS agent, h.type AS task_type, whole(s) AS one, min(CASE WHEN s.id = whole(s) THEN h.id END) AS own, min(h.id) AS first,
+     collect(h.id) AS members, sum(h.trials) AS trials, sum(h.successes) AS successes, sum(h.credit_sum) AS credit_sum,
+     sum(h.score_sum) AS score_sum, min(h.first_at) AS first_at, max(h.last_at) AS last_at
+WHERE trials >= $at_least
+WITH coalesce(own, first) AS id, agent, task_type, one, members, trials, successes, credit_sum, score_sum, first_at, last_at,
      posterior_mean(successes, trials, $prior_successes, $prior_failures) AS confidence
-WHERE trials >= $at_least AND confidence > $above AND confidence >= $min_confidence
-WITH agent, task_type, whole, members, trials, successes, credit_sum, score_sum, first_at, last_at, confidence,
-     wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper
-MATCH (s:Strategy {id: whole})
-RETURN members[0] AS id, agent, task_type, s.text AS strategy, trials, successes, confidence, lower, upper,
-  status(lower, upper, $established, $refuted) AS status, CASE WHEN credit_sum > 0 THEN score_sum / credit_sum ELSE null END AS mean_score,
-  first_at, last_at, members
+WHERE confidence > $above AND confidence >= $min_confidence
+WITH id, agent, task_type, one, members, trials, successes, credit_sum, score_sum, first_at, last_at, confidence,
+     wilson_lower(successes, trials, $z) AS lower
+ORDER BY lower DESC, confidence DESC, id
+LIMIT $limit
+WITH id, agent, task_type, one, members, trials, successes, credit_sum, score_sum, first_at, last_at, confidence, lower,
+     wilson_upper(successes, trials, $z) AS upper
+MATCH (s:Strategy {id: one})
+RETURN id, agent, task_type, s.text AS strategy, trials, successes, confidence, lower, upper,
+  status(lower, upper, $established, $refuted) AS status, mean_score(score_sum, credit_sum) AS mean_score, first_at, last_at, members
 ORDER BY lower DESC, confidence DESC, id;
 
 // name: lessons.pooled_heuristics
@@ -166,82 +97,55 @@ WITH agent, task_type, one, members, trials, successes, credit_sum, score_sum, f
 WHERE n >= $at_least AND confidence > $above AND confidence >= $min_confidence
 MATCH (s:Strategy {id: one})
 RETURN members[0] AS id, agent, task_type, s.text AS strategy, trials, successes, confidence, lower, upper,
-  status(lower, upper, $established, $refuted) AS status, CASE WHEN credit_sum > 0 THEN score_sum / credit_sum ELSE null END AS mean_score,
+  status(lower, upper, $established, $refuted) AS status, mean_score(score_sum, credit_sum) AS mean_score,
   first_at, last_at, members, pooled, n AS pooled_trials, k AS pooled_successes
 ORDER BY lower DESC, confidence DESC, id;
 
-// name: lessons.evidence_of_heuristics
-// doc: The sample of episodes of heuristics, latest first.
-// returns: id string, episode string, supports boolean, at integer
-MATCH (h:Heuristic)
-WHERE h.id IN $ids AND toString(h.ns) = $ns
-MATCH (h)-[d:DERIVED_FROM]->(e:Episode)
-RETURN h.id AS id, e.id AS episode, d.supports AS supports, d.at AS at
+// each: Label kind = Heuristic heuristics, AntiPattern anti_patterns
+// name: lessons.evidence_of_{kind}
+// doc: The sample of episodes of {kind}, latest first, with their tasks and errors.
+// returns: id string, episode string, supports boolean, task string, task_type string, error string, at integer
+MATCH (n:{Label})
+WHERE n.id IN $ids AND toString(n.ns) = $ns
+MATCH (n)-[d:DERIVED_FROM]->(e:Episode)
+MATCH (e)-[:ATTEMPTED]->(t:Task)
+RETURN n.id AS id, e.id AS episode, d.supports AS supports, t.id AS task, e.type AS task_type, e.error AS error, d.at AS at
 ORDER BY at DESC, episode DESC;
 
 // name: lessons.anti_patterns
 // install: anti_patterns
-// doc: The anti-patterns of agents, strategies with classes of errors, most certain first; without merged strategies. Successes are those
-// doc: of the agent with the strategy on the types of tasks of these failures.
+// doc: The anti-patterns of agents, strategies with classes of errors, most certain first; those of merged strategies count as one.
+// doc: Successes are those of the agent with the strategy on the types of tasks of these failures.
 // param: agents, task_type string = null, at_least integer = 2, min_confidence float = 0.0, z, prior_successes, prior_failures, established
 // param: refuted, limit integer = 1000000000
 // returns: id string, agent string, strategy_id string, strategy string, error_class string, task_types list, occurrences integer
 // returns: successes integer, confidence float, lower float, upper float, status string, first_at integer, last_at integer, members list
-MATCH (p:AntiPattern)
-WHERE p.ns = $ns AND p.occurrences >= $at_least AND ($agents IS NULL OR p.agent IN $agents)
-  AND ($task_type IS NULL OR $task_type IN p.types)
-MATCH (p)-[:WARNS_AGAINST]->(s:Strategy)
-WHERE s.merged_into IS NULL
-WITH p.id AS id, p.occurrences AS occurrences, p.successes AS successes
-WITH id, occurrences, successes, occurrences + successes AS trials
-WITH id, occurrences, successes, posterior_mean(occurrences, trials, $prior_successes, $prior_failures) AS confidence,
-     wilson_lower(occurrences, trials, $z) AS lower, wilson_upper(occurrences, trials, $z) AS upper
-WHERE confidence >= $min_confidence
-WITH id, successes, confidence, lower, upper
-ORDER BY lower DESC, confidence DESC, id
-LIMIT $limit
+CALL {
+  MATCH (p:AntiPattern) WHERE p.ns = $ns AND p.occurrences >= $at_least RETURN p.id AS id
+  UNION
+  MATCH (s:Strategy) WHERE s.ns = $ns AND s.merged_into IS NOT NULL MATCH (s)<-[:WARNS_AGAINST]-(p:AntiPattern) RETURN p.id AS id
+}
 MATCH (p:AntiPattern {id: id})
 MATCH (p)-[:WARNS_AGAINST]->(s:Strategy)
-RETURN p.id AS id, p.agent AS agent, s.id AS strategy_id, s.text AS strategy, p.error_class AS error_class, p.types AS task_types,
-       p.occurrences AS occurrences, successes, confidence, lower, upper, status(lower, upper, $established, $refuted) AS status,
-       p.first_at AS first_at, p.last_at AS last_at, [p.id] AS members
-ORDER BY lower DESC, confidence DESC, id;
-
-// name: lessons.anti_patterns_of_merged
-// install: anti_patterns_of_merged
-// doc: The anti-patterns of merged strategies, which count as one.
-// param: agents, task_type string = null, at_least integer = 2, min_confidence float = 0.0
-// returns: id string, agent string, strategy_id string, strategy string, error_class string, task_types list, occurrences integer
-// returns: successes integer, confidence float, lower float, upper float, status string, first_at integer, last_at integer, members list
-MATCH (w:Strategy)
-WHERE w.ns = $ns AND w.merged_into IS NOT NULL
-MATCH (w)<-[:WARNS_AGAINST]-(p:AntiPattern)
 WHERE ($agents IS NULL OR p.agent IN $agents) AND ($task_type IS NULL OR $task_type IN p.types)
-WITH p, w.merged_into AS whole, w.id = w.merged_into AS itself
-ORDER BY itself DESC, p.id
-WITH p.agent AS agent, p.error_class AS error_class, whole, collect(p.id) AS members, collect(p.types) AS types,
-     sum(p.occurrences) AS occurrences, sum(p.successes) AS successes, min(p.first_at) AS first_at, max(p.last_at) AS last_at
+WITH p.agent AS agent, p.error_class AS error_class, whole(s) AS one, min(CASE WHEN s.id = whole(s) THEN p.id END) AS own,
+     min(p.id) AS first, collect(p.id) AS members, collect(p.types) AS types, sum(p.occurrences) AS occurrences,
+     sum(p.successes) AS successes, min(p.first_at) AS first_at, max(p.last_at) AS last_at
 WHERE occurrences >= $at_least
-WITH agent, error_class, whole, members, reduce(known = [], some IN types | known + [type IN some WHERE NOT type IN known]) AS types,
-     occurrences, first_at, last_at, successes, occurrences + successes AS trials
-WITH agent, error_class, whole, members, types, occurrences, first_at, last_at, successes,
+WITH coalesce(own, first) AS id, agent, error_class, one, members, types, occurrences, first_at, last_at, successes,
+     occurrences + successes AS trials
+WITH id, agent, error_class, one, members, types, occurrences, first_at, last_at, successes,
      posterior_mean(occurrences, trials, $prior_successes, $prior_failures) AS confidence,
      wilson_lower(occurrences, trials, $z) AS lower, wilson_upper(occurrences, trials, $z) AS upper
 WHERE confidence >= $min_confidence
-MATCH (s:Strategy {id: whole})
-RETURN members[0] AS id, agent, s.id AS strategy_id, s.text AS strategy, error_class, types AS task_types, occurrences, successes,
-  confidence, lower, upper, status(lower, upper, $established, $refuted) AS status, first_at, last_at, members
+WITH id, agent, error_class, one, members, types, occurrences, first_at, last_at, successes, confidence, lower, upper
+ORDER BY lower DESC, confidence DESC, id
+LIMIT $limit
+MATCH (s:Strategy {id: one})
+RETURN id, agent, one AS strategy_id, s.text AS strategy, error_class,
+  reduce(known = [], some IN types | known + [type IN some WHERE NOT type IN known]) AS task_types, occurrences, successes, confidence,
+  lower, upper, status(lower, upper, $established, $refuted) AS status, first_at, last_at, members
 ORDER BY lower DESC, confidence DESC, id;
-
-// name: lessons.failures_of
-// doc: The latest failures of anti-patterns, latest first, with their tasks and errors.
-// returns: id string, episode string, task string, task_type string, error string, at integer
-MATCH (p:AntiPattern)
-WHERE p.id IN $ids AND toString(p.ns) = $ns
-MATCH (p)-[d:DERIVED_FROM]->(e:Episode)
-MATCH (e)-[:ATTEMPTED]->(t:Task)
-RETURN p.id AS id, e.id AS episode, t.id AS task, e.type AS task_type, e.error AS error, d.at AS at
-ORDER BY at DESC, episode DESC;
 
 // name: lessons.step_errors
 // doc: The last error among the steps of each episode.
@@ -254,13 +158,6 @@ WITH e.id AS id, x.error AS error, x.index AS place
 ORDER BY id, place DESC
 RETURN id, collect(error)[0] AS error;
 
-// name: lessons.merged
-// doc: The number of merged strategies of a namespace.
-// returns: merged integer
-MATCH (s:Strategy)
-WHERE s.ns = $ns AND s.merged_into IS NOT NULL
-RETURN count(s) AS merged;
-
 // name: lessons.anti_patterns_there
 // doc: How many anti-patterns the store has, in all namespaces: the embedded engine keeps count.
 // returns: count integer
@@ -269,9 +166,8 @@ RETURN count(p) AS count;
 
 // name: lessons.alternatives_on_tasks
 // doc: The strategies that were tried on tasks: one strategy with its outcomes over them, and the best of the others. Rows: {id, strategy,
-// doc: tasks}. The embedded engine groups rows by properties of nodes in half the time that it takes for what follows from them.
+// doc: tasks}; merged strategies count as one.
 // option: agents  by the outcomes of given agents alone
-// option: merged  merged strategies count as one
 // returns: id string, strategy_id string, trials integer, successes integer, mean float, lower float
 UNWIND $rows AS row
 UNWIND row.tasks AS task
@@ -280,8 +176,7 @@ MATCH (t:Task {id: task})
 WITH id, own, t, t.ns AS ns WHERE ns = $ns
 MATCH (t)<-[o:OUTCOME]-(s:Strategy)
 WHERE o.agent IN $agents                                                                                            //? agents
-WITH id, own, s.id AS strategy_id, sum(o.trials) AS trials, sum(o.successes) AS successes                           //? !merged
-WITH id, own, whole(s) AS strategy_id, sum(o.trials) AS trials, sum(o.successes) AS successes                       //? merged
+WITH id, own, whole(s) AS strategy_id, sum(o.trials) AS trials, sum(o.successes) AS successes
 WITH id, strategy_id = own AS itself, strategy_id, trials, successes,
      posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean, wilson_lower(successes, trials, $z) AS lower
 ORDER BY id, lower DESC, mean DESC, strategy_id
@@ -301,23 +196,6 @@ WITH h.type AS task_type, whole(s) AS strategy_id, sum(h.trials) AS trials, sum(
 RETURN task_type, strategy_id, trials, successes, posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean,
        wilson_lower(successes, trials, $z) AS lower
 ORDER BY task_type, lower DESC, mean DESC, strategy_id;
-
-// name: lessons.rules_of
-// install: rules
-// doc: The rules of tasks that hold, latest first.
-// param: tasks list, limit integer = 10
-// returns: id string, verdict string, text string, task string, source string, supporting integer, opposing integer, first_at integer
-// returns: last_at integer, at integer
-MATCH (t:Task)
-WHERE t.id IN $tasks AND toString(t.ns) = $ns
-MATCH (t)-[:HAS_RULE]->(r:Rule)
-WHERE r.verdict IS NOT NULL
-WITH r, CASE r.verdict WHEN 'WORKS' THEN r.worked_at ELSE r.failed_at END AS at
-RETURN r.id AS id, r.verdict AS verdict, r.text AS text, r.task AS task, r.source AS source,
-       supporting(r) AS supporting,
-       opposing(r) AS opposing, r.first_at AS first_at, r.last_at AS last_at, at
-ORDER BY at DESC, id
-LIMIT $limit;
 
 // name: lessons.rules_by
 // doc: The rules that hold by the episodes of given agents, latest first; of some tasks, or of all.
@@ -365,18 +243,18 @@ RETURN m.id AS id, m.type AS type, m.task AS task, m.worker AS worker, m.correct
 ORDER BY seen DESC, latest.at DESC, id;
 
 // name: lessons.rules
-// doc: All rules that hold, of tasks and general ones, best supported first.
-// param: general boolean = null
+// install: rules
+// doc: The rules that hold: of tasks (by key), latest first; or all, which includes the general ones, best supported first.
+// param: tasks list = null, limit integer = 1000000000
 // returns: id string, verdict string, text string, task string, source string, supporting integer, opposing integer, first_at integer
 // returns: last_at integer, at integer
 MATCH (r:Rule)
-WHERE r.ns = $ns AND r.verdict IS NOT NULL AND ($general IS NULL OR $general = (r.task IS NULL))
-WITH r, CASE r.verdict WHEN 'WORKS' THEN r.worked_at ELSE r.failed_at END AS at,
-     supporting(r) AS supporting,
-     opposing(r) AS opposing
-RETURN r.id AS id, r.verdict AS verdict, r.text AS text, r.task AS task, r.source AS source, supporting, opposing, r.first_at AS first_at,
-       r.last_at AS last_at, at
-ORDER BY supporting - opposing DESC, at DESC, id;
+WHERE r.ns = $ns AND r.verdict IS NOT NULL AND ($tasks IS NULL OR r.task IN $tasks)
+RETURN r.id AS id, r.verdict AS verdict, r.text AS text, r.task AS task, r.source AS source, supporting(r) AS supporting,
+  opposing(r) AS opposing, r.first_at AS first_at, r.last_at AS last_at,
+  CASE r.verdict WHEN 'WORKS' THEN r.worked_at ELSE r.failed_at END AS at
+ORDER BY CASE WHEN $tasks IS NULL THEN supporting - opposing END DESC, at DESC, id
+LIMIT $limit;
 
 // name: lessons.evidence_of_rules
 // doc: The latest episodes that list a rule (or, for general rules, from which it was derived), latest first; of all agents, or of given
@@ -414,32 +292,22 @@ RETURN m.id AS id, m.type AS type, m.task AS task, m.worker AS worker, m.correct
 ORDER BY seen DESC, m.last_order DESC, id
 LIMIT $limit;
 
-// name: lessons.recent
-// doc: The latest episodes of tasks, latest first (at most twenty).
-// param: tasks list
+// each: kind link = scores ATTEMPTED, recent RECENT
+// name: lessons.{kind}
+// install: {kind}
+// doc: The scores of tasks, latest first: of all episodes (scores), or of the latest twenty (recent), without a look at the others.
+// param: tasks list, limit integer = 1000000000
 // returns: episode_id string, score float, success boolean, at integer, dated integer, agent string, summary string
 MATCH (t:Task)
 WHERE t.id IN $tasks AND toString(t.ns) = $ns
-MATCH (t)-[d:RECENT]->(e:Episode)
-WITH e, d.at AS at ORDER BY at DESC, e.id DESC LIMIT 20
+MATCH (t)-[:{link}]-(e:Episode)
+WITH e, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
+ORDER BY at DESC, e.id DESC
+LIMIT $limit
 MATCH (a:Agent)-[:RAN]->(e)
 RETURN e.id AS episode_id, e.score AS score, e.success AS success, at, coalesce(e.ended_at, e.started_at) AS dated, a.name AS agent,
        e.summary AS summary
-ORDER BY at DESC, episode_id DESC
-LIMIT $limit;
-
-// name: lessons.scores
-// install: scores
-// doc: The scores of tasks, all of them, earliest first.
-// param: tasks list
-// returns: episode_id string, score float, success boolean, at integer, dated integer, agent string, summary string
-MATCH (t:Task)
-WHERE t.id IN $tasks AND toString(t.ns) = $ns
-MATCH (t)<-[:ATTEMPTED]-(e:Episode)
-MATCH (a:Agent)-[:RAN]->(e)
-RETURN e.id AS episode_id, e.score AS score, e.success AS success, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at,
-       coalesce(e.ended_at, e.started_at) AS dated, a.name AS agent, e.summary AS summary
-ORDER BY at, episode_id;
+ORDER BY at DESC, episode_id DESC;
 
 // name: lessons.task_scores
 // doc: The mean score of each task, most episodes first.
@@ -450,17 +318,6 @@ WHERE t.ns = $ns AND t.episodes > 0
 RETURN t.key AS task, t.type AS task_type, t.episodes AS episodes, t.score_sum / t.episodes AS mean_score
 ORDER BY episodes DESC, task
 LIMIT $limit;
-
-// name: lessons.lock_strategies
-// mode: write
-// doc: Locks strategies until the transaction ends.
-// returns: locked integer
-UNWIND $ids AS id
-WITH id ORDER BY id
-MATCH (s:Strategy {id: id})
-WITH s, s.ns AS ns
-SET s.ns = ns
-RETURN count(*) AS locked;
 
 // name: lessons.merge
 // mode: write

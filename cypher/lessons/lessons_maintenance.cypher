@@ -1,46 +1,21 @@
 // Derives lessons from the facts: verify compares them, rebuild writes them, erase uses both.
 
-// name: lessons_maintenance.ids_rules
-// doc: A range of the ids of rules (those listed by episodes), in order, and how many episodes each has.
+// each: Label kind edge = Rule rules LISTED, Mistake mistakes MADE
+// name: lessons_maintenance.ids_{kind}
+// doc: A range of the ids of {kind} (of rules those that episodes list), in order, and how many episodes each has.
 // returns: id string, uses integer
-MATCH (n:Rule)
-WHERE n.ns = $ns AND n.source = 'episodes' AND n.id >= $first AND n.id < $beyond
-RETURN n.id AS id, COUNT { (n)<-[:LISTED]-() } AS uses
-ORDER BY id;
-
-// name: lessons_maintenance.ids_mistakes
-// doc: A range of the ids of mistakes, in order, and how many episodes each has.
-// returns: id string, uses integer
-MATCH (n:Mistake)
-WHERE n.ns = $ns AND n.id >= $first AND n.id < $beyond
-RETURN n.id AS id, COUNT { (n)<-[:MADE]-() } AS uses
-ORDER BY id;
-
-// each: Label kind = Rule rules, Mistake mistakes
-// name: lessons_maintenance.lock_{kind}
-// mode: write
-// doc: Locks {kind} until the transaction ends.
-// returns: locked integer
 MATCH (n:{Label})
-WHERE n.id IN $ids AND toString(n.ns) = $ns
-SET n.ns = $ns
-RETURN count(n) AS locked;
+WHERE n.ns = $ns AND coalesce(n.source, 'episodes') = 'episodes' AND n.id >= $first AND n.id < $beyond
+RETURN n.id AS id, COUNT { (n)<-[:{edge}]-() } AS uses
+ORDER BY id;
 
-// name: lessons_maintenance.drop_rules
+// each: Label kind edge = Rule rules LISTED, Mistake mistakes MADE
+// name: lessons_maintenance.drop_{kind}
 // mode: write
-// doc: Removes the given rules that no episode lists.
+// doc: Removes those of the given {kind} that no episode has any more.
 // returns: removed integer
-MATCH (n:Rule)
-WHERE n.id IN $ids AND toString(n.ns) = $ns AND n.source = 'episodes' AND NOT (n)<-[:LISTED]-()
-DETACH DELETE n
-RETURN count(*) AS removed;
-
-// name: lessons_maintenance.drop_mistakes
-// mode: write
-// doc: Removes the given mistakes that no episode made.
-// returns: removed integer
-MATCH (n:Mistake)
-WHERE n.id IN $ids AND toString(n.ns) = $ns AND NOT (n)<-[:MADE]-()
+MATCH (n:{Label})
+WHERE n.id IN $ids AND toString(n.ns) = $ns AND coalesce(n.source, 'episodes') = 'episodes' AND NOT (n)<-[:{edge}]-()
 DETACH DELETE n
 RETURN count(*) AS removed;
 
@@ -51,21 +26,23 @@ RETURN count(*) AS removed;
 // param: types list = null
 // returns: agent string, type string, text string, strategy string, trials integer, successes integer, odds float, credit_sum float
 // returns: score_sum float, first_at integer, last_at integer, created_at integer, supporting list, opposing list
-MATCH (s:Strategy)                                                                                              //? !share
-WHERE s.id IN $ids AND toString(s.ns) = $ns                                                                     //? !share
-MATCH (s)<-[u:USED]-(e:Episode)<-[:RAN]-(a:Agent)                                                               //? !share
-MATCH (e:Episode)                                                                                               //? share
-WHERE e.id IN $ids AND toString(e.ns) = $ns                                                                     //? share
-MATCH (e)-[u:USED]->(s:Strategy)                                                                                //? share
-MATCH (a:Agent)-[:RAN]->(e)                                                                                     //? share
+//? !share
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND toString(s.ns) = $ns
+MATCH (s)<-[u:USED]-(e:Episode)<-[:RAN]-(a:Agent)
+//? share
+MATCH (e:Episode)
+WHERE e.id IN $ids AND toString(e.ns) = $ns
+MATCH (e)-[u:USED]->(s:Strategy)
+MATCH (a:Agent)-[:RAN]->(e)
+//?
 WHERE u.applied AND e.type IS NOT NULL AND ($types IS NULL OR e.type IN $types) AND ($agents IS NULL OR a.name IN $agents)
   AND e.id >= $first AND e.id < $beyond                                                                         //? part
 WITH s.id AS strategy, s.text AS text, a.name AS agent, e.type AS type, e.id AS episode, e.success AS success, e.score AS score,
      u.credit AS credit, e.recorded_at AS recorded_at, coalesce(e.ended_at, e.started_at) AS dated,
      coalesce(e.ended_at, e.started_at, e.recorded_at) AS at
 ORDER BY at DESC, episode DESC
-WITH strategy, text, agent, type, count(*) AS trials, sum(CASE WHEN success THEN 1 ELSE 0 END) AS successes,
-     sum(credit) AS credit_sum, sum(credit * score) AS score_sum, min(dated) AS first_at, max(dated) AS last_at,
+WITH strategy, text, agent, type, summed_outcomes(success, credit, score), min(dated) AS first_at, max(dated) AS last_at,
      min(recorded_at) AS created_at, collect(CASE WHEN success THEN episode ELSE null END) AS supporting,
      collect(CASE WHEN success THEN null ELSE episode END) AS opposing
 RETURN agent, type, text, strategy, trials, successes, odds(successes, trials - successes) AS odds, credit_sum, score_sum, first_at,
@@ -91,14 +68,15 @@ RETURN id, h.agent AS agent, h.type AS type, h.text AS text, strategy, h.trials 
        supporting[..5] AS supporting, opposing[..5] AS opposing
 ORDER BY id;
 
-// name: lessons_maintenance.clear_heuristics
+// each: kind edge = heuristics RECOMMENDS, anti_patterns WARNS_AGAINST
+// name: lessons_maintenance.clear_{kind}
 // mode: write
-// doc: Removes the heuristics on strategies.
+// doc: Removes the {kind} on strategies.
 // returns: removed integer
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
-MATCH (s)<-[:RECOMMENDS]-(h:Heuristic)
-DETACH DELETE h
+MATCH (s)<-[:{edge}]-(n)
+DETACH DELETE n
 RETURN count(*) AS removed;
 
 // name: lessons_maintenance.put_heuristics
@@ -108,8 +86,8 @@ RETURN count(*) AS removed;
 UNWIND $rows AS row
 MATCH (s:Strategy {id: row.strategy})
 WITH row, s, s.ns AS ns WHERE ns = $ns
-CREATE (:Heuristic {id: row.id, ns: $ns, created_at: row.created_at, agent: row.agent, type: row.type, text: row.text, trials: row.trials,
-  successes: row.successes, odds: row.odds, credit_sum: row.credit_sum, score_sum: row.score_sum, first_at: row.first_at,
+CREATE (:Heuristic {id: row.id, ns: $ns, created_at: row.created_at, agent: row.agent, type: row.type, text: row.text, outcomes(row),
+  odds: row.odds, first_at: row.first_at,
   last_at: row.last_at})-[:RECOMMENDS]->(s)
 RETURN count(*) AS written;
 
@@ -132,13 +110,16 @@ RETURN count(*) AS links;
 // param: classes list = null
 // returns: agent string, error_class string, text string, strategy string, types list, occurrences integer, first_at integer
 // returns: last_at integer, created_at integer, supporting list
-MATCH (s:Strategy)                                                                                              //? !share
-WHERE s.id IN $ids AND toString(s.ns) = $ns                                                                     //? !share
-MATCH (s)<-[u:USED]-(e:Episode)<-[:RAN]-(a:Agent)                                                               //? !share
-MATCH (e:Episode)                                                                                               //? share
-WHERE e.id IN $ids AND toString(e.ns) = $ns                                                                     //? share
-MATCH (e)-[u:USED]->(s:Strategy)                                                                                //? share
-MATCH (a:Agent)-[:RAN]->(e)                                                                                     //? share
+//? !share
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND toString(s.ns) = $ns
+MATCH (s)<-[u:USED]-(e:Episode)<-[:RAN]-(a:Agent)
+//? share
+MATCH (e:Episode)
+WHERE e.id IN $ids AND toString(e.ns) = $ns
+MATCH (e)-[u:USED]->(s:Strategy)
+MATCH (a:Agent)-[:RAN]->(e)
+//?
 WHERE u.applied AND e.success = false AND e.error_class IS NOT NULL AND ($classes IS NULL OR e.error_class IN $classes)
   AND ($agents IS NULL OR a.name IN $agents)
   AND e.id >= $first AND e.id < $beyond                                                                         //? part
@@ -180,16 +161,6 @@ OPTIONAL MATCH (p)-[:OPPOSED_BY]->(h:Heuristic)
 WITH p, sum(h.successes) AS right_successes
 RETURN p.id AS id, p.successes AS successes, p.odds AS odds, right_successes, odds(p.occurrences, right_successes) AS right_odds
 ORDER BY id;
-
-// name: lessons_maintenance.clear_anti_patterns
-// mode: write
-// doc: Removes the anti-patterns on strategies.
-// returns: removed integer
-MATCH (s:Strategy)
-WHERE s.id IN $ids AND toString(s.ns) = $ns
-MATCH (s)<-[:WARNS_AGAINST]-(p:AntiPattern)
-DETACH DELETE p
-RETURN count(*) AS removed;
 
 // name: lessons_maintenance.put_anti_patterns
 // mode: write
@@ -290,17 +261,13 @@ RETURN id, uses, verdict(worked, praised, failed, blamed) AS verdict, worked, pr
   failed_at, created_at
 ORDER BY id;
 
-// name: lessons_maintenance.odds
-// doc: The odds of heuristics, from their counts.
-// returns: id string, odds float
+// name: lessons_maintenance.conclude
+// doc: What follows from the counts of heuristics (trials, successes): their odds; and of rules (worked, praised, failed, blamed): their
+// doc: verdict. Each is null for the other kind.
+// returns: id string, odds float, verdict string
 UNWIND $rows AS row
-RETURN row.id AS id, odds(row.successes, row.trials - row.successes) AS odds;
-
-// name: lessons_maintenance.verdicts
-// doc: The verdicts on rules, from their counts.
-// returns: id string, verdict string
-UNWIND $rows AS row
-RETURN row.id AS id, verdict(row.worked, row.praised, row.failed, row.blamed) AS verdict;
+RETURN row.id AS id, odds(row.successes, row.trials - row.successes) AS odds,
+       verdict(row.worked, row.praised, row.failed, row.blamed) AS verdict;
 
 // name: lessons_maintenance.stored_rules
 // doc: The rules, as stored, and how many tasks hold them.
@@ -360,13 +327,17 @@ WITH m.id AS id, e, k, coalesce(e.ended_at, e.started_at) AS dated, coalesce(e.e
 ORDER BY id, at DESC, e.id DESC, k.rank DESC
 WITH id, count(*) AS seen, collect({episode: e.id, at: at, rank: k.rank}) AS cards,
      collect(said(k.bad_decision)) AS bad_decisions, collect(said(k.evidence)) AS evidence, collect(said(k.lesson)) AS lessons,
-     collect({bad_decision: said(k.bad_decision), evidence: said(k.evidence), lesson: said(k.lesson),           //? part
-       at: at, episode: e.id, rank: k.rank}) AS told,                                                           //? part
+//? part
+     collect({bad_decision: said(k.bad_decision), evidence: said(k.evidence), lesson: said(k.lesson),
+       at: at, episode: e.id, rank: k.rank}) AS told,
+//?
      min(dated) AS first_at, max(dated) AS last_at, min(e.recorded_at) AS created_at
 WITH id, seen, cards[0] AS latest, cards[size(cards) - 1] AS earliest, bad_decisions, evidence, lessons, first_at, last_at, created_at,
   null AS told                                                                                                  //? !part
-  [[card IN told WHERE card.bad_decision IS NOT NULL][0], [card IN told WHERE card.evidence IS NOT NULL][0],    //? part
-   [card IN told WHERE card.lesson IS NOT NULL][0]] AS told                                                     //? part
+//? part
+  [[card IN told WHERE card.bad_decision IS NOT NULL][0], [card IN told WHERE card.evidence IS NOT NULL][0],
+   [card IN told WHERE card.lesson IS NOT NULL][0]] AS told
+//?
 RETURN id, seen AS uses, seen, bad_decisions[0] AS bad_decision, evidence[0] AS evidence, lessons[0] AS lesson,
        earliest.episode AS first_episode, earliest.at AS first_order, latest.episode AS last_episode, latest.at AS last_order,
        latest.rank AS last_rank, first_at, last_at, created_at, told

@@ -40,7 +40,7 @@ MATCH (e:Episode)
 WHERE e.id IN $ids AND toString(e.ns) = $ns
 RETURN e.id AS id, coalesce(e.ended_at, e.started_at, e.recorded_at) AS at;
 
-// each: Label kind = Strategy strategies, Task tasks, Agent agents
+// each: Label kind = Strategy strategies, Task tasks, Agent agents, Rule rules, Mistake mistakes, Consolidation consolidations
 // name: maintenance.lock_{kind}
 // mode: write
 // doc: Locks {kind} until the transaction ends.
@@ -95,8 +95,7 @@ MATCH (e)-[u:USED]->(s:Strategy)                                                
 WHERE u.applied                                                                                                 //? share
 MATCH (e)-[:ATTEMPTED]->(t:Task)                                                                                //? share
 MATCH (a:Agent)-[:RAN]->(e)
-RETURN s.id AS strategy, t.id AS task, a.name AS agent, count(*) AS trials,
-       sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes, sum(u.credit) AS credit_sum, sum(u.credit * e.score) AS score_sum,
+RETURN s.id AS strategy, t.id AS task, a.name AS agent, summed_outcomes(e.success, u.credit, e.score),
        max(coalesce(e.ended_at, e.started_at)) AS last_at
 ORDER BY strategy, task, agent;
 
@@ -274,7 +273,7 @@ UNWIND $rows AS row
 MATCH (s:Strategy {id: row.strategy})
 MATCH (t:Task {id: row.task})
 WITH row, s, t, s.ns AS ns, t.ns AS other WHERE ns = $ns AND other = $ns
-CREATE (s)-[:OUTCOME {agent: row.agent, trials: row.trials, successes: row.successes, credit_sum: row.credit_sum, score_sum: row.score_sum,
+CREATE (s)-[:OUTCOME {agent: row.agent, outcomes(row),
   last_at: row.last_at}]->(t)
 RETURN count(*) AS written;
 

@@ -19,7 +19,7 @@ from graphmem.graph.arguments import check_choice, check_function
 from graphmem.graph.graph import Graph
 from graphmem.graph.rates import HEURISTIC_ABOVE
 from graphmem.ids import strategy_id
-from graphmem.lessons.anti_patterns import described, warned
+from graphmem.lessons.anti_patterns import describe, find_warnings
 from graphmem.models.choices import Choice, Considered, Explore
 from graphmem.models.evaluations import Evaluation, OwnWay
 from graphmem.models.fields import MAX_CANDIDATES, Input, Name, TypeName
@@ -266,7 +266,7 @@ class Chooser:
             return {}
         above, kind = HEURISTIC_ABOVE, found.task_type
         failing = {id_ for id_, one in known.items() if one.probability <= above}
-        rows = warned(
+        rows = find_warnings(
             self._graph,
             texts,
             view,
@@ -278,7 +278,7 @@ class Chooser:
         told = {one.id: (one.probability, one.said) for one in found.strategies if one.id}
         warnings: dict[str, tuple[AntiPattern, ...]] = {}
         wholes = {row["id"]: row["strategy_id"] for row in rows}
-        for one in described(self._graph, rows, view, by_type=False, told=told, merged=merged):
+        for one in describe(self._graph, rows, view, by_type=False, expectations=told):
             whole = wholes[one.id]
             warnings[whole] = (*warnings.get(whole, ()), one)
         return warnings

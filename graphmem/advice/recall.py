@@ -23,7 +23,7 @@ from graphmem.graph.graph import Graph
 from graphmem.graph.nearness import Question, understood
 from graphmem.graph.rates import HEURISTIC_ABOVE
 from graphmem.ids import from_millis, to_millis
-from graphmem.lessons.anti_patterns import described, warned
+from graphmem.lessons.anti_patterns import describe, find_warnings
 from graphmem.models.fields import Input, Moment
 from graphmem.models.lessons import AntiPattern
 from graphmem.models.recall import NearTask, Recall, RecallItem
@@ -404,7 +404,7 @@ class Recaller:
         above = HEURISTIC_ABOVE
         types = {row["task_type"] for row in tasks.values()}
         failing = [row for row in near if GENERAL in types and _failing(row) > above]
-        rows = warned(
+        rows = find_warnings(
             self._graph,
             {id_: row["text"] for row in near for id_ in _members(row)},
             view,
@@ -429,8 +429,7 @@ class Recaller:
         """
         rows = [row for row in rows if not expected[row["strategy_id"]].usual][:WARNINGS]
         told = {id_: (one.probability, one.said) for id_, one in expected.items()}
-        merged = self._estimator.merged
-        return described(self._graph, rows, view, by_type=False, told=told, merged=merged)
+        return describe(self._graph, rows, view, by_type=False, expectations=told)
 
 
 _ROOT = {"SIMILAR_TO": 0.5, "CO_OCCURS_WITH": 1.0}

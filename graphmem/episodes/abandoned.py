@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphmem.episodes.rows import classify
+from graphmem.episodes.rows import classes_of
 from graphmem.errors import ScopeError
 from graphmem.graph.access import read_scopes, refusal
 from graphmem.graph.graph import Graph, Transaction
@@ -30,8 +30,8 @@ def abandon(graph: Graph, attempts: Sequence[AbandonedAttempt]) -> tuple[int, Re
         rows: dict[str, Row] = {}
         refused: Refusals = []
         for attempt in attempts:
-            counts_under = classify({"task": attempt.task, "task_type": attempt.task_type})
-            if error := refusal(scopes, attempt.agent, str(counts_under["type"])):
+            classes = classes_of({"task": attempt.task, "task_type": attempt.task_type})
+            if error := refusal(scopes, attempt.agent, str(classes["type"])):
                 refused.append((attempt, error))
             else:
                 row = _row(attempt, graph.ns)

@@ -15,11 +15,11 @@ from uuid import uuid4
 
 from graphmem.config import Settings
 from graphmem.episodes.counting import (
-    Crowded,
-    Found,
+    Excess,
+    Known,
     addition,
-    asked,
     is_plain,
+    looked_up,
     overgrown,
     parts,
 )
@@ -27,7 +27,6 @@ from graphmem.episodes.occurrences import Occurrences
 from graphmem.episodes.rows import (
     agrees,
     compared,
-    content_of,
     episode_row,
     read_contents,
 )
@@ -66,11 +65,16 @@ WORTH_TRYING = 0.25
 DAY = 86_400_000.0
 """Milliseconds in a day."""
 _WHOLE = {
-    *("advanced", "tasks", "strategies", "recorded", "used", "chosen", "outcomes", "together"),
+    *("advanced", "tasks", "strategies", "recorded", "used", "outcomes", "together"),
     *("new_tallies", "tallies", "new_heuristics", "heuristics", "evidence", "failures"),
-    *("listed", "carded", "mistakes"),
+    *("sentences", "cards", "mistakes"),
 }
 """Parts of ``learning.add_many`` that handle all of their rows, unless something is gone."""
+
+
+_LOOKED_AT = (
+    *("Episode", "Agent", "Stream", "Tally", "Task", "Strategy", "Heuristic", "AntiPattern"),
+)
 
 
 class _Written(NamedTuple):
@@ -78,8 +82,8 @@ class _Written(NamedTuple):
 
     answers: dict[str, bool | ValidationError]
     """For each episode whether it was new, or its conflict."""
-    crowded: Crowded
-    found: Found
+    excess: Excess
+    known: Known
 
 
 class Learner:
@@ -107,10 +111,10 @@ class Learner:
             StoreError: the engine failed; nothing was written.
         """
         own = episode.source_key is None and episode.occurrence is None
-        told: dict[str, Any] = {"occurrence": uuid4().hex} if own else {}
+        added: dict[str, Any] = {"occurrence": uuid4().hex} if own else {}
         if dated and episode.started_at is None and episode.ended_at is None:
-            told |= _just_ended(self._graph.now(), episode.duration)
-        row = episode_row(episode, self._graph.ns, self._graph.settings.success_threshold, **told)
+            added |= _just_ended(self._graph.now(), episode.duration)
+        row = episode_row(episode, self._graph.ns, self._graph.settings.success_threshold, **added)
         with self._graph.store.one_call():
             # An attempt whose answer was lost wrote it.
             created = self._add(row) or self._write([row], "raise")[0] is True or own
@@ -208,13 +212,13 @@ class Learner:
             ValidationError, ConflictError, ScopeError: an episode is refused; nothing was written.
             StoreError: the engine failed; nothing was written, but for batches on a server.
         """
-        crowded = Crowded()
+        excess = Excess()
 
         def write(tx: Transaction, batch: Sequence[Episode]) -> tuple[int, int]:
             rows = [self._row(episode) for episode in batch]
             unique, _ = _once(rows, "raise")
-            answers, grown, _ = self._work(tx, unique, "raise", last=False)
-            crowded.add(grown)
+            answers, more, _ = self._work(tx, unique, "raise", last=False)
+            excess.join(more)
             also(tx, rows)
             return len(rows), sum(answer is True for answer in answers.values())
 
@@ -227,15 +231,15 @@ class Learner:
         def in_turn() -> Iterator[tuple[int, int]]:
             for batch in batches():
                 unique, _ = _once([self._row(episode) for episode in batch], "raise")
-                self._graph.transact(lambda tx: self._examined(tx, unique, "raise"))  # noqa: B023
+                self._graph.transact(lambda tx: self._examine(tx, unique, "raise"))  # noqa: B023
             self._graph.transact(begin)
             for batch in batches():
                 yield self._graph.transact(lambda tx: write(tx, batch))  # noqa: B023
-                self._cut(crowded)
+                self._cut(excess)
             self._graph.transact(end)
 
         counts = [*in_turn()] if self._graph.must_lock else self._graph.transact(together)
-        self._cut(crowded)
+        self._cut(excess)
         return sum(seen for seen, _ in counts), sum(created for _, created in counts)
 
     def best(
@@ -252,9 +256,6 @@ class Learner:
                 check_text(name, value)
         if task is None and task_type is None and agent is None:
             rows = self._graph.read("learning.best", limit=limit)
-            rows += self._graph.read("learning.best_of_merged", limit=limit)
-            rows.sort(key=lambda row: (-row["lower"], -row["mean"], row["id"]))
-            rows = rows[:limit]
         else:
             rows = self._graph.read(
                 "learning.best_on",
@@ -330,19 +331,14 @@ class Learner:
         self._cut(overgrown(row, grown))
         return True
 
-    def _cut(self, crowded: Crowded) -> None:
+    def _cut(self, excess: Excess) -> None:
         """Cut off evidence beyond the sample, after the episodes that made it too much.
 
         The episodes are learned, whatever happens here; the next time cuts off what is left.
         """
-        for name, ids in (
-            ("lessons.trim_heuristic_evidence", crowded.heuristics),
-            ("lessons.trim_anti_pattern_evidence", crowded.anti_patterns),
-            ("lessons.trim_recent", crowded.tasks),
-        ):
-            if ids:
-                with contextlib.suppress(StoreError):
-                    self._graph.write(name, ids=sorted(ids))
+        for kind, ids in excess.items():
+            with contextlib.suppress(StoreError):
+                self._graph.write(f"lessons.trim_{kind}", ids=sorted(ids))
 
     def _write(self, rows: list[Row], on_error: OnError) -> list[bool | ValidationError]:
         """Write a batch in one transaction: per row whether it was new, or its conflict.
@@ -355,15 +351,15 @@ class Learner:
         def work(tx: Transaction) -> _Written:
             return self._work(tx, unique, on_error, last=True)
 
-        answers, crowded, found = self._graph.transact(work, brief=len(unique) == 1)
-        self._cut(crowded)
+        answers, excess, known = self._graph.transact(work, brief=len(unique) == 1)
+        self._cut(excess)
         if len(unique) == 1:
-            there = {*found["Task"], *found["Heuristic"], *found["AntiPattern"]}
+            there = {*known["Task"], *known["Heuristic"], *known["AntiPattern"]}
             about = _about(unique[0])
             self._remember(about, known=about <= there)
-        told = dict(answers)
+        left = dict(answers)
         return [
-            twins[index] if index in twins else told.pop(row["id"], False)
+            twins[index] if index in twins else left.pop(row["id"], False)
             for index, row in enumerate(rows)
         ]
 
@@ -378,34 +374,30 @@ class Learner:
         """Write what is new; ``last``: nothing else is written in the transaction."""
         if self._graph.must_lock:  # the data of these agents stays as it is seen here
             lock(tx, {row["stream"] for row in rows})
-        answers, found = self._examined(tx, rows, on_error)
+        answers, known = self._examine(tx, rows, on_error)
         fresh = [
             {**row, "at": tx.now if row["used_at"] is None else row["used_at"]}
             for row in rows
             if answers[row["id"]] is True
         ]
-        crowded = self._record(tx, fresh, found, last=last) if fresh else Crowded()
-        return _Written(answers, crowded, found)
+        excess = self._record(tx, fresh, known, last=last) if fresh else Excess()
+        return _Written(answers, excess, known)
 
-    def _examined(
+    def _examine(
         self, tx: Transaction, rows: list[Row], on_error: OnError
-    ) -> tuple[dict[str, bool | ValidationError], Found]:
-        """Return per row whether it is new, or why it is refused; and what is known of it all."""
-        found: dict[str, dict[str, Row]] = {
-            label: {}
-            for label in (
-                *("Episode", "Agent", "Stream", "Tally", "Task", "Strategy"),
-                *("Heuristic", "AntiPattern"),
-            )
-        }
-        for row in tx.run("learning.look_at", **asked(rows)):
-            found[row["label"]][row["id"]] = row
-        known = {key: row["content_hash"] for key, row in found["Episode"].items()}
+    ) -> tuple[dict[str, bool | ValidationError], Known]:
+        """Return per row whether it is new, or why it is refused; and the nodes that are known."""
+        nodes: dict[str, dict[str, Row]] = {label: {} for label in _LOOKED_AT}
+        for row in tx.run("learning.look_at", **looked_up(rows)):
+            nodes[row["label"]][row["id"]] = row
+        known = nodes["Episode"]
         answers: dict[str, bool | ValidationError] = {
             row["id"]: row["id"] not in known for row in rows
         }
         clashing = [
-            row for row in rows if known.get(row["id"], row["content_hash"]) != row["content_hash"]
+            row
+            for row in rows
+            if row["id"] in known and known[row["id"]]["content_hash"] != row["content_hash"]
         ]
         if clashing:
             stored = read_contents(tx, [row["id"] for row in clashing])
@@ -424,11 +416,11 @@ class Learner:
                     if on_error == "raise":
                         raise error
                     answers[row["id"]] = error
-        return answers, found
+        return answers, nodes
 
-    def _record(self, tx: Transaction, rows: list[Row], found: Found, *, last: bool) -> Crowded:
+    def _record(self, tx: Transaction, rows: list[Row], known: Known, *, last: bool) -> Excess:
         """Write new episodes and what follows from them; return what has too much evidence."""
-        added, crowded = parts(rows, tx.now, found)
+        added, excess = parts(rows, tx.now, known)
         half_life = self._settled(tx) if "together" in added else None
         deciding = sorted((row for row in rows if row["_took"]), key=lambda row: int(row["_place"]))
         if self._graph.must_lock:
@@ -442,7 +434,7 @@ class Learner:
             run("learning.add_many", *added, half_life=half_life, **lists)
         if deciding:
             self._decide(tx, deciding)
-        return crowded
+        return excess
 
     def _decide(self, tx: Transaction, rows: list[Row]) -> None:
         """Count new episodes as trials of the policies that they took."""
@@ -499,10 +491,10 @@ def _once(rows: list[Row], on_error: OnError) -> tuple[list[Row], dict[int, Conf
     for row in rows:
         first.setdefault(row["id"], row)
     twins = {
-        index: _conflict(row, content_of(first[row["id"]]))
+        index: _conflict(row, first[row["id"]]["_content"])
         for index, row in enumerate(rows)
         if row["content_hash"] != first[row["id"]]["content_hash"]
-        and not agrees(row, content_of(first[row["id"]]))
+        and not agrees(row, first[row["id"]]["_content"])
     }
     if on_error == "raise" and twins:
         raise next(iter(twins.values()))
@@ -523,8 +515,12 @@ def _just_ended(now: int, duration: float | None) -> dict[str, int]:
 
 def _about(row: Row) -> set[str]:
     """Return ids that stand for what an episode is about: if they exist, the rest does, too."""
-    lessons = (use[name] for use in row["uses"] for name in ("heuristic", "anti_pattern"))
-    return {row["task"], *(lesson for lesson in lessons if lesson is not None)}
+    about = {row["task"]}
+    for use in row["uses"]:
+        about.add(use["heuristic"])
+        if use["anti_pattern"] is not None:
+            about.add(use["anti_pattern"])
+    return about
 
 
 class _Report:

@@ -23,6 +23,10 @@ STEPS = 100
 """Most steps of an episode to show."""
 PREFIX = 6
 """Fewest characters of an id that stand for the whole id."""
+BEYOND = "\U0010ffff"
+"""Comes after all characters of ids."""
+SHOWN = 1_000
+"""Most characters of an action or an observation."""
 
 
 class Looking:
@@ -153,34 +157,34 @@ class Looking:
         if not isinstance(given, str):
             raise ValidationError("item", item, "has no id", "give an id that graphmem printed")
         identity = str(checked_text("item", given))
-        rows = self._graph.read("looking.find", ids=[identity])
-        if not rows and PREFIX <= len(identity) < 32:
-            known = self._graph.read("looking.find_prefix", prefix=identity)
-            if len(known) > 1:
-                fitting = ", ".join(f"{row['kind']} {row['id']}" for row in known[:5])
-                more = " and more" if len(known) > 5 else ""
-                raise ValidationError(
-                    "item", given, f"fits several: {fitting}{more}", "give more of the id"
-                )
-            if known:
-                rows = self._graph.read("looking.find", ids=[known[0]["id"]])
+        whole = len(identity) < PREFIX
+        rows = self._graph.read(
+            "looking.find", first=identity, beyond=identity + ("\0" if whole else BEYOND)
+        )
+        exact = [row for row in rows if row["id"] == identity]
+        if len(rows) > 1 and not exact:
+            fitting = ", ".join(f"{row['kind']} {row['id']}" for row in rows[:5])
+            more = " and more" if len(rows) > 5 else ""
+            raise ValidationError(
+                "item", given, f"fits several: {fitting}{more}", "give more of the id"
+            )
         if not rows:
             raise NotFoundError(
                 f"nothing in namespace {self._graph.ns!r} has an id {given[:200]!r}, or one that "
                 f"begins so; give one that graphmem printed, or its first {PREFIX} letters or more"
                 "; `graphmem explain` takes the text of a strategy"
             )
-        found = rows[0]
+        found = (exact or rows)[0]
         links = self._graph.read("looking.links", ids=[found["id"]])
         steps: list[Row] = []
         if found["kind"] == "episode":
-            steps = self._graph.read("looking.steps", id=found["id"], limit=STEPS)
+            steps = self._graph.read("learning.steps_of", ids=[found["id"]])[:STEPS]
         return Item(
             kind=found["kind"],
             id=found["id"],
             fields=dict(_fields(found["fields"])),
             links=tuple(ItemLink(**row) for row in links),
-            steps=tuple(StepRow(**row) for row in steps),
+            steps=tuple(_step(row) for row in steps),
         )
 
 
@@ -212,6 +216,13 @@ def _task_row(row: Row, tried: Row | None) -> TaskRow:
             "best_successes": best["successes"] if best else 0,
         }
     )
+
+
+def _step(row: Row) -> StepRow:
+    step = {name: row[name] for name in StepRow.model_fields}
+    for name in ("action", "observation"):
+        step[name] = step[name] and step[name][:SHOWN]
+    return StepRow(**step)
 
 
 def _fields(stored: Row) -> Any:

@@ -7,7 +7,7 @@ is a pure function of the episode, so `verify` and `rebuild` can compute it agai
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from graphmem.episodes.occurrences import FIRST, Occurrences
@@ -63,9 +63,10 @@ def episode_row(
     outcome = resolve(episode, threshold)
     held = content(episode, outcome)
     timeless = not ("started_at" in held or "ended_at" in held)
-    for name, moment in (("started_at", started_at), ("ended_at", ended_at)):
-        if moment is not None:
-            held[name] = moment
+    if started_at is not None:
+        held["started_at"] = started_at
+    if ended_at is not None:
+        held["ended_at"] = ended_at
     written = canonical_json(hashed(held))
     content_hash = digest(written)
     occurrence = occurrence or _occurrence(episode, content_hash, counted)
@@ -76,7 +77,9 @@ def episode_row(
     task_key = episode.task_key or episode.task
     started, ended = held.get("started_at"), held.get("ended_at")
     used_at = ended if ended is not None else started
-    classes = classify(held)
+    classes = classes_of(held)
+    inferred = infer_task_type(episode.task)
+    kind = str(classes["type"])
     failure = None if outcome.success else classes["error_class"]
     agent = episode.agent
     return {
@@ -90,6 +93,8 @@ def episode_row(
         "description": episode.task,
         "task_type": episode.task_type,
         **classes,
+        "inferred": inferred.name,
+        "inferred_rule": inferred.rule,
         "used_at": used_at,
         "success": int(outcome.success),
         "score": outcome.score,
@@ -119,14 +124,14 @@ def episode_row(
                 "shown": use.shown,
                 "applied": use.applied,
                 **_chosen(use),
-                "heuristic": heuristic_id(namespace, agent, str(classes["type"]), use.text),
+                "heuristic": heuristic_id(namespace, agent, kind, use.text),
                 "anti_pattern": anti_pattern_id(namespace, agent, use.text, failure)
                 if failure
                 else None,
             }
             for rank, use in enumerate(episode.strategy)
         ],
-        "listed": [
+        "sentences": [
             {
                 "rule": rule_id(namespace, task_key, text),
                 "text": text,
@@ -136,17 +141,17 @@ def episode_row(
             for as_success, texts in ((True, episode.successes), (False, episode.mistakes))
             for rank, text in enumerate(texts)
         ],
-        "made": [
+        "cards": [
             _card_row(namespace, task_key, rank, card)
             for rank, card in enumerate(episode.mistake_cards)
         ],
         "stream": stream_id(namespace, agent),
-        "tally": tally_id(namespace, agent, str(classes["type"])),
+        "tally": tally_id(namespace, agent, kind),
         "scope": scope_id(namespace, agent),
         "_took": took(
             namespace,
             agent,
-            ((step.state, step.action_type, step.action) for step in episode.steps),
+            [(step.state, step.action_type, step.action) for step in episode.steps],
         ),
         "_content": held,
         "_size": len(written),
@@ -178,12 +183,6 @@ def _occurrence(episode: Episode, content_hash: str, counted: Occurrences | None
     return None if occurrence == FIRST else occurrence
 
 
-def content_of(row: Row) -> dict[str, Any]:
-    """Return the content of the episode of a row."""
-    found: dict[str, Any] = row["_content"]
-    return found
-
-
 def agrees(row: Row, stored: Mapping[str, Any]) -> bool:
     """Return whether an episode equals what is stored under its source key.
 
@@ -198,21 +197,12 @@ def compared(row: Row, stored: Mapping[str, Any]) -> tuple[dict[str, Any], dict[
     ignored = ("started_at", "ended_at") if row["_timeless"] else ()
     known, given = (
         {name: held[name] for name in held if name not in ignored}
-        for held in (stored, content_of(row))
+        for held in (stored, row["_content"])
     )
     return known, given
 
 
-def classify(held: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return the classes of an episode: those of :func:`counts_under`, and what is ``inferred``.
-
-    That is the type of task by its wording, which ``inferred_rule`` decided.
-    """
-    inferred = infer_task_type(held["task"])
-    return {**counts_under(held), "inferred": inferred.name, "inferred_rule": inferred.rule}
-
-
-def counts_under(held: Mapping[str, Any]) -> dict[str, str | None]:
+def classes_of(held: Mapping[str, Any]) -> dict[str, str | None]:
     """Return the classes under which an episode counts, from its content.
 
     ``type`` is the type of task that was given, else that of the wording; ``type_rule`` names what
@@ -222,10 +212,11 @@ def counts_under(held: Mapping[str, Any]) -> dict[str, str | None]:
     name, rule = held.get("task_type"), "given"
     if not name:
         name, rule = infer_task_type(held["task"])
+    error = error_of(held)
     return {
         "type": name,
         "type_rule": rule,
-        "error_class": error_class(error_of(held) or "") or None,
+        "error_class": error_class(error) or None if error else None,
     }
 
 
@@ -233,8 +224,10 @@ def error_of(held: Mapping[str, Any]) -> str | None:
     """Return the error of an episode from its content, else the last one of its steps."""
     if held.get("error"):
         return str(held["error"])
-    errors = (step["error"] for step in reversed(held.get("steps", ())) if step.get("error"))
-    return next(errors, None)
+    for step in reversed(held.get("steps", ())):
+        if step.get("error"):
+            return str(step["error"])
+    return None
 
 
 def _card_row(namespace: str, task_key: str, rank: int, card: MistakeCard) -> Row:
@@ -256,56 +249,50 @@ def _card_row(namespace: str, task_key: str, rank: int, card: MistakeCard) -> Ro
 
 def read_contents(reader: Reader, ids: list[str]) -> dict[str, dict[str, Any]]:
     """Return the content of stored episodes (see :mod:`graphmem.models.episodes`)."""
-    found: dict[str, dict[str, Any]] = {}
-    for row in reader.read("learning.episodes", ids=ids):
-        facts = row["facts"]
-        names = (
-            *("task", "task_type", "success", "score", "reward", "error", "feedback", "summary"),
-            *("started_at", "ended_at", "duration"),
-        )
-        held = {name: facts[name] for name in names}
-        held["agent"] = row["agent"]
-        held["task_key"] = row["task_key"] if facts["keyed"] else None
-        held["extra"] = json.loads(facts["extra"]) if facts["extra"] else None
-        held["strategy"] = []
-        found[row["id"]] = {name: value for name, value in held.items() if value is not None}
-    ids = [key for key in ids if key in found]  # an episode may have lost its task or its agent
-    for row in reader.read("learning.uses_of", ids=ids):
-        use = {"text": row["text"], "credit": row["credit"], "applied": row["applied"]}
-        for name in ("shown", "propensity", "explore"):
-            if row[name] is not None:
-                use[name] = row[name]
-        if row["candidates"] is not None:
-            use["candidates"] = json.loads(row["candidates"])
-        found[row["id"]]["strategy"].append(use)
-    for row in reader.read("lessons.listed_of", ids=ids):
-        name = "successes" if row["as_success"] else "mistakes"
-        found[row["id"]].setdefault(name, []).append(row["text"])
-    for row in reader.read("lessons.cards_of", ids=ids):
-        extra = json.loads(row["extra"]) if row["extra"] else {}
-        bad = row["bad_decision"]
-        if bad is None and isinstance(extra.get("bad_decision"), str):
-            bad, extra = extra["bad_decision"], without_bad_decision(extra)  # had no field before
-        card = {
-            "type": row["type"],
-            "task": row["about"] if row["about_given"] else None,
-            "worker": row["worker"],
-            "correct_decision": row["correct_decision"],
-            "bad_decision": bad,
-            "evidence": row["evidence"],
-            "lesson": row["lesson"],
-            "extra": extra or None,
-        }
-        held = {name: value for name, value in card.items() if value is not None}
-        found[row["id"]].setdefault("mistake_cards", []).append(held)
-    for row in reader.read("learning.steps_of", ids=ids):
+    contents: dict[str, dict[str, Any]] = {}
+    rows = reader.read("learning.episodes", ids=ids)
+    for row in sorted(rows, key=lambda row: (row["part"] != "episode", int(row["rank"]))):
+        key, part, fields = row["id"], row["part"], row["fields"]
+        if part == "episode":
+            fields["extra"] = _parsed(fields["extra"])
+            contents[key] = {**_present(fields), "strategy": []}
+        elif key in contents:  # an episode may have lost its task or its agent
+            contents[key].setdefault(part, []).append(_ITEMS[part](fields))
+    for row in reader.read("learning.steps_of", ids=list(contents)):
         step = {
-            name: json.loads(row[name]) if name in _JSON_FIELDS else row[name]
+            name: _parsed(row[name]) if name in _JSON_FIELDS else row[name]
             for name in Step.model_fields
-            if row[name] is not None
         }
-        found[row["id"]].setdefault("steps", []).append(step)
-    return found
+        contents[row["id"]].setdefault("steps", []).append(_present(step))
+    return contents
+
+
+def _card(fields: Row) -> Row:
+    extra = _parsed(fields["extra"]) or {}
+    if fields["bad_decision"] is None and isinstance(extra.get("bad_decision"), str):
+        # In earlier versions it had no field of its own.
+        fields["bad_decision"], extra = extra["bad_decision"], without_bad_decision(extra)
+    return _present({**fields, "extra": extra or None})
+
+
+def _use(fields: Row) -> Row:
+    return _present({**fields, "candidates": _parsed(fields["candidates"])})
+
+
+_ITEMS: dict[str, Callable[[Row], Any]] = {
+    "strategy": _use,
+    "successes": lambda fields: fields["text"],
+    "mistakes": lambda fields: fields["text"],
+    "mistake_cards": _card,
+}
+
+
+def _parsed(text: str | None) -> Any:
+    return None if text is None else json.loads(text)
+
+
+def _present(row: Row) -> Row:
+    return {name: value for name, value in row.items() if value is not None}
 
 
 _JSON_FIELDS = frozenset({"action", "state", "next_state"})

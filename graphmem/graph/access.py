@@ -61,7 +61,7 @@ class View:
         if not ids:
             return {}
         if self.agents is None:
-            rows = reader.read("access.any_tasks", ids=ids)
+            rows = reader.read("lookup.tasks", ids=ids)
         else:
             rows = reader.read("access.tasks", ids=ids, agents=self.agents)
             told = [row for row in rows if row["text"] is not None]
@@ -78,7 +78,7 @@ class View:
         """Return those of some strategies that agents applied whose lessons the reader may read."""
         if self.agents is None or not ids:
             return set(ids)
-        rows = reader.read("access.strategies", ids=ids, **self.filters(reader))
+        rows = reader.read("access.strategies", "some", ids=ids, **self.filters(reader))
         return {row["id"] for row in rows}
 
     def all_of(self, reader: Reader, label: str) -> list[str]:
@@ -87,7 +87,7 @@ class View:
             rows = reader.read("access.described_tasks", agents=self.agents)
             rows = [row for row in rows if self.allows(row["task_type"])]
         else:
-            rows = reader.read("access.applied_strategies", **self.filters(reader))
+            rows = reader.read("access.strategies", **self.filters(reader))
         return [row["id"] for row in rows]
 
 

@@ -16,7 +16,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from graphmem.graph.graph import Graph, Transaction
-from graphmem.graph.partial import (
+from graphmem.graph.sums import (
+    COUNTS,
+    SPAN,
     Merge,
     both,
     decayed,
@@ -189,16 +191,15 @@ def _told(_: Transaction, rows: list[Row]) -> list[Row]:
     return rows
 
 
-def _from_counts(
-    procedure: str, name: str, counts: Sequence[str], tx: Transaction, rows: list[Row]
-) -> list[Row]:
-    """Give items the column ``name``, which follows from their counts by a procedure."""
-    asked = [
+def _from_counts(name: str, counts: Sequence[str], tx: Transaction, rows: list[Row]) -> list[Row]:
+    """Give items the column ``name``, which follows from their counts."""
+    counted = [
         {"id": str(place), **{count: row[count] for count in counts}}
         for place, row in enumerate(rows)
     ]
-    found = {row["id"]: row[name] for row in tx.run(procedure, rows=asked)}
-    return [{**row, name: found[str(place)]} for place, row in enumerate(rows)]
+    concluded = tx.run("lessons_maintenance.conclude", rows=counted)
+    values = {row["id"]: row[name] for row in concluded}
+    return [{**row, name: values[str(place)]} for place, row in enumerate(rows)]
 
 
 def _sums(*names: str) -> dict[str, Merge]:
@@ -207,13 +208,12 @@ def _sums(*names: str) -> dict[str, Merge]:
 
 FILE = "lessons_maintenance"
 _TEXTS = ("bad_decision", "evidence", "lesson")
-_COUNTS = _sums("trials", "successes", "credit_sum", "score_sum")
-_SPAN: dict[str, Merge] = {"first_at": earliest, "last_at": latest, "created_at": earliest}
+_SPAN: dict[str, Merge] = {**SPAN, "created_at": earliest}
 STRATEGIES = Kind(
     "strategies",
     "Strategy",
     ("id",),
-    merges={**_sums("uses"), **_COUNTS, "last_used_at": latest, "created_at": earliest},
+    merges={**_sums("uses"), **COUNTS, "last_used_at": latest, "created_at": earliest},
 )
 OUTCOMES = Kind(
     "outcomes",
@@ -222,7 +222,7 @@ OUTCOMES = Kind(
     edges=True,
     home="strategy",
     narrowed={"tasks": "task"},
-    merges={**_COUNTS, "last_at": latest},
+    merges={**COUNTS, "last_at": latest},
 )
 CO_OCCURRENCES = Kind(
     "co_occurrences",
@@ -244,9 +244,9 @@ HEURISTICS = Kind(
     complete=_heuristic,
     home="strategy",
     narrowed={"agents": "agent", "types": "type"},
-    merges={**_COUNTS, **_SPAN, "odds": left_out, "supporting": both, "opposing": both},
+    merges={**COUNTS, **_SPAN, "odds": left_out, "supporting": both, "opposing": both},
     samples={"supporting": 5, "opposing": 5},
-    settled=partial(_from_counts, "lessons_maintenance.odds", "odds", ("trials", "successes")),
+    settled=partial(_from_counts, "odds", ("trials", "successes")),
 )
 ANTI_PATTERNS = Kind(
     "anti_patterns",
@@ -299,12 +299,7 @@ RULES = Kind(
         "failed_at": latest,
         "verdict": left_out,
     },
-    settled=partial(
-        _from_counts,
-        "lessons_maintenance.verdicts",
-        "verdict",
-        ("worked", "praised", "failed", "blamed"),
-    ),
+    settled=partial(_from_counts, "verdict", ("worked", "praised", "failed", "blamed")),
 )
 MISTAKES = Kind(
     "mistakes",
@@ -352,18 +347,19 @@ PREFERRED = Kind("preferred", "AntiPattern", ("id",))
 POLICIES = Kind("policies", "Policy", ("id",))
 POLICY_LINKS = Kind("policy_links", "Policy", ("low", "high"), edges=True)
 
-_HOMES = {
-    "Strategy": "maintenance.{}_strategies",
-    "Task": "maintenance.{}_tasks",
-    "Agent": "maintenance.{}_agents",
-    "Rule": "lessons_maintenance.{}_rules",
-    "Mistake": "lessons_maintenance.{}_mistakes",
+_PLURALS = {
+    "Strategy": "strategies",
+    "Task": "tasks",
+    "Agent": "agents",
+    "Rule": "rules",
+    "Mistake": "mistakes",
 }
 
 
 def upkeep(what: str, label: str) -> str:
     """Return the procedure that does ``what`` ("ids", "lock" or "drop") to nodes of a label."""
-    return _HOMES[label].format(what)
+    own = label in ("Rule", "Mistake") and what != "lock"
+    return f"{FILE if own else 'maintenance'}.{what}_{_PLURALS[label]}"
 
 
 class Page(NamedTuple):

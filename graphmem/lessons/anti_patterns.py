@@ -8,7 +8,6 @@ from graphmem.graph.access import View
 from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.graph.rates import HEURISTIC_ABOVE, PRIOR
 from graphmem.ids import from_millis
-from graphmem.lessons.merging import with_merged
 from graphmem.lessons.odds import least_odds
 from graphmem.models.lessons import Alternative, AntiPattern
 from graphmem.store.port import Row
@@ -22,11 +21,11 @@ SAMPLE = 5
 _UNSHOWN = ("strategy_id", "members", "first_at", "last_at")
 
 
-Told = Mapping[str, tuple[float, str]]
+Expectations = Mapping[str, tuple[float, str]]
 """What to expect of strategies (ids) on a task, and the counts that moved it, in words."""
 
 
-def warned(
+def find_warnings(
     graph: Graph,
     strategies: Mapping[str, str],
     view: View,
@@ -76,30 +75,31 @@ def _there(graph: Graph) -> int:
     return count
 
 
-def described(
+def describe(
     graph: Graph,
     rows: list[Row],
     view: View,
     *,
     by_type: bool = True,
-    told: Told | None = None,
-    merged: bool = True,
+    expectations: Expectations | None = None,
 ) -> list[AntiPattern]:
     """Return the readable anti-patterns of rows, with better alternatives.
 
-    With ``told`` they are warnings before a task: those that are expected to fail there come first.
+    With ``expectations`` they are warnings before a task: those that are expected to fail there
+    come first.
 
     Without ``by_type`` only strategies tried on the tasks of the failures are considered. The time
-    then does not grow with the memory. ``merged`` says whether strategies may be merged.
+    then does not grow with the memory.
     """
     for row in rows:
         row["task_types"] = tuple(sorted(row["task_types"]))
     rows = [row for row in rows if view.allows(*row["task_types"])]
-    known = {row["id"]: (told or {}).get(row["strategy_id"], (None, None)) for row in rows}
-    rows.sort(key=lambda row: known[row["id"]][0] or 0.0)
+    expected = expectations or {}
+    nothing = (None, None)
+    rows.sort(key=lambda row: expected.get(row["strategy_id"], nothing)[0] or 0.0)
     failures = _failures(graph, rows)
     of_types = _of_types(graph, failures, view.agents) if by_type else {}
-    better = _alternatives(graph, rows, failures, view.agents, of_types, merged=merged)
+    better = _alternatives(graph, rows, failures, view.agents, of_types)
     examples = _examples(graph, failures)
     return [
         AntiPattern(
@@ -109,9 +109,9 @@ def described(
             example=examples.get(row["id"]),
             evidence=tuple(failure["episode"] for failure in failures[row["id"]]),
             better_alternative=better[row["id"]][1] if row["id"] in better else None,
-            usual=_is_usual(row, of_types) if told is None else None,
-            expected=known[row["id"]][0],
-            said=known[row["id"]][1],
+            usual=_is_usual(row, of_types) if expectations is None else None,
+            expected=expected.get(row["strategy_id"], nothing)[0],
+            said=expected.get(row["strategy_id"], nothing)[1],
         )
         for row in rows
     ]
@@ -129,7 +129,7 @@ def refresh_preferred(tx: Transaction) -> int:
 def preferred(tx: Transaction) -> list[Row]:
     """Return the expected PREFER edges: anti-pattern, strategy, and its outcomes."""
     least = tx.settings.anti_pattern_failures
-    rows = with_merged(tx, "lessons.anti_patterns", at_least=least)
+    rows = tx.read("lessons.anti_patterns", at_least=least)
     failures = _failures(tx, rows)
     alternatives = _alternatives(tx, rows, failures, None, _of_types(tx, failures, None))
     fields = ("lift", "trials", "successes", "lower", "ground")
@@ -149,8 +149,6 @@ def _alternatives(
     failures: Mapping[str, Sequence[Row]],
     agents: Sequence[str] | None,
     of_types: Mapping[str, list[Row]],
-    *,
-    merged: bool = True,
 ) -> dict[str, tuple[str, Alternative]]:
     """Return the alternatives that did better than the strategies of anti-patterns (rows).
 
@@ -171,8 +169,6 @@ def _alternatives(
     ]
     tried: dict[str, list[Row]] = {}
     options = [] if agents is None else ["agents"]
-    if merged:
-        options.append("merged")
     for row in reader.read("lessons.alternatives_on_tasks", *options, rows=tasks, agents=agents):
         tried.setdefault(row["id"], []).append(row)
     for identity, found in tried.items():
@@ -221,7 +217,7 @@ def _of_types(
 
 def _is_usual(row: Row, of_types: Mapping[str, Sequence[Row]]) -> bool | None:
     """Return whether a strategy worked, and no less often than the others, on all of its types."""
-    told: list[bool] = []
+    verdicts: list[bool] = []
     for name in row["task_types"]:
         won, trials, all_won, all_trials = 0, 0, 0, 0
         for other in of_types.get(name, ()):
@@ -230,8 +226,8 @@ def _is_usual(row: Row, of_types: Mapping[str, Sequence[Row]]) -> bool | None:
                 won, trials = other["successes"], other["trials"]
         others = all_trials - trials
         if trials and others:
-            told.append(won > 0 and won * others >= (all_won - won) * trials)
-    return all(told) if told else None
+            verdicts.append(won > 0 and won * others >= (all_won - won) * trials)
+    return all(verdicts) if verdicts else None
 
 
 def _texts(reader: Reader, ids: Sequence[str]) -> dict[str, str]:
@@ -244,7 +240,7 @@ def _failures(reader: Reader, rows: Sequence[Row]) -> dict[str, list[Row]]:
     by_lesson: dict[str, list[Row]] = {row["id"]: [] for row in rows}
     whole = {member: row["id"] for row in rows for member in row["members"]}
     if whole:
-        for failure in reader.read("lessons.failures_of", ids=sorted(whole)):
+        for failure in reader.read("lessons.evidence_of_anti_patterns", ids=sorted(whole)):
             by_lesson[whole[failure["id"]]].append(failure)
     return {identity: failures[:SAMPLE] for identity, failures in by_lesson.items()}
 

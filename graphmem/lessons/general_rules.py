@@ -190,7 +190,7 @@ class Consolidator(LessonReader):
         )
         reason, dropped = proposal.reason, proposal.dropped
         if proposal.sent:
-            known = tx.run("learning.known", ids=list(proposal.sent))
+            known = tx.run("lessons_maintenance.classes", ids=list(proposal.sent))
             if len(known) < len(proposal.sent):
                 reason = "an episode that the model was sent was erased meanwhile"
             else:
@@ -267,7 +267,9 @@ def derive(tx: Transaction) -> list[Row] | None:
 
 def lock(tx: Transaction) -> bool:
     """Lock the consolidation until the transaction ends; return False if there is none."""
-    return bool(tx.run("consolidation.lock", ids=[consolidation_id(tx.ns)])[0]["locked"])
+    return bool(
+        tx.run("maintenance.lock_consolidations", ids=[consolidation_id(tx.ns)])[0]["locked"]
+    )
 
 
 def stored(tx: Transaction) -> list[Row]:
@@ -278,16 +280,19 @@ def stored(tx: Transaction) -> list[Row]:
     {episode, at}, latest first.
     """
     rows = [row for row in _rules(tx) if row["source"] != MODEL]
-    return [_sorted(row) for row in _linked(tx, rows)]
+    return [_sorted(_linked(row)) for row in rows]
 
 
-def _linked(reader: Reader, rows: Iterable[Row]) -> list[Row]:
-    """Return stored rules with their evidence: lists of {episode, at}, latest first."""
-    rules = {row["id"]: {**row, "supporting": [], "opposing": []} for row in rows}
-    for link in reader.read("consolidation.evidence", ids=list(rules)) if rules else ():
-        side = "supporting" if link["supports"] else "opposing"
-        rules[link["id"]][side].append({"episode": link["episode"], "at": link["at"]})
-    return list(rules.values())
+def _linked(row: Row) -> Row:
+    """Return a stored rule with its evidence on two sides, as a derived one has it."""
+    links = row.pop("evidence")
+    for side, supports in (("supporting", True), ("opposing", False)):
+        row[side] = [
+            {"episode": link["episode"], "at": link["at"]}
+            for link in links
+            if link["supports"] is supports
+        ]
+    return row
 
 
 def drop(tx: Transaction, episode_ids: Sequence[str]) -> Touched:
@@ -301,8 +306,9 @@ def drop(tx: Transaction, episode_ids: Sequence[str]) -> Touched:
     state = _state(tx)
     texts = tx.run("consolidation.touched", ids=ids)
     strategies = {row["text"] for row in texts if row["kind"] == "strategy"}
-    wordings = {normalized(row["text"]) for row in texts if row["kind"] != "summary"}
-    seen = [row["id"] for row in tx.run("consolidation.seen_by", ids=ids)]
+    said = ("strategy", "sentence")
+    wordings = {normalized(row["text"]) for row in texts if row["kind"] in said}
+    seen = sorted(row["text"] for row in texts if row["kind"] == "model")
     if seen:
         tx.run("consolidation.drop", ids=seen)
     return Touched(
@@ -406,7 +412,7 @@ def general_rules_of(reader: Reader, view: View, until: int | None = None) -> li
     if said:
         ids = [row["id"] for row in said]
         sent = {row["id"] for row in reader.read("access.sent_rules", ids=ids, **seen)}
-        said = _linked(reader, [row for row in said if row["id"] in sent])
+        said = [_linked(row) for row in said if row["id"] in sent]
     rows = [
         {
             **row,

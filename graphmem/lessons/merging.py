@@ -7,12 +7,9 @@ procedures add up the strategies of one whole.
 
 from __future__ import annotations
 
-from typing import Any
-
 from graphmem.errors import ValidationError
-from graphmem.graph.graph import Graph, Reader, Transaction
+from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.lookup import find_strategy
-from graphmem.store.port import Row
 
 
 class Merger:
@@ -38,7 +35,7 @@ class Merger:
     def _merge(self, tx: Transaction, strategy: str, other: str) -> str:
         given = {"strategy": strategy, "other": other}
         ids = sorted({find_strategy(tx, *item)["id"] for item in given.items()})
-        tx.run("lessons.lock_strategies", ids=ids)
+        tx.run("maintenance.lock_strategies", ids=ids)
         whole, part = (find_strategy(tx, *item) for item in given.items())
         if whole["id"] == part["id"]:
             raise ValidationError("other", other, "is the same strategy", "name two strategies")
@@ -63,25 +60,7 @@ class Merger:
 
         def work(tx: Transaction) -> int:
             identity = find_strategy(tx, "strategy", strategy)["id"]
-            tx.run("lessons.lock_strategies", ids=[identity])
+            tx.run("maintenance.lock_strategies", ids=[identity])
             return int(tx.run("lessons.unmerge", id=identity)[0]["unmerged"])
 
         return self._graph.transact(work)
-
-
-_OF_MERGED = {
-    "lessons.heuristics": "lessons.heuristics_of_merged",
-    "lessons.anti_patterns": "lessons.anti_patterns_of_merged",
-}
-
-
-def with_merged(reader: Reader, name: str, limit: int | None = None, **params: Any) -> list[Row]:
-    """Return lessons on single strategies and on merged ones, the best first.
-
-    ``limit`` is for single ones; merged ones come on top.
-    """
-    more = {} if limit is None else {"limit": limit}
-    rows = reader.read(name, **more, **params)
-    if reader.read("lessons.merged")[0]["merged"]:
-        rows += reader.read(_OF_MERGED[name], **params)
-    return sorted(rows, key=lambda row: (-row["lower"], -row["confidence"], row["id"]))

@@ -30,7 +30,6 @@ from graphmem.graph.graph import Graph
 from graphmem.graph.nearness import Expect, Expected, Near, Question, understood
 from graphmem.graph.rates import HEURISTIC_ABOVE, PRIOR
 from graphmem.lessons.general_rules import consolidation_id, general_rules_of
-from graphmem.lessons.merging import with_merged
 from graphmem.lessons.odds import NEARLY, ROUNDED, TYPES
 from graphmem.lessons.proposals import MODEL
 from graphmem.models.context import ContextQuery
@@ -274,10 +273,9 @@ class ContextWriter:
             return []
         if "merged" not in parts:
             return parts.get("heuristics", [])
-        return with_merged(
-            self._graph,
+        return self._read(
             "lessons.heuristics",
-            LOOKED_AT,
+            limit=LOOKED_AT,
             task_type=kind,
             at_least=view.trials(self._graph.settings),
             above=HEURISTIC_ABOVE,
@@ -292,10 +290,9 @@ class ContextWriter:
             return []
         rows = parts.get("anti-patterns", [])
         if "merged" in parts:
-            rows = with_merged(
-                self._graph,
+            rows = self._read(
                 "lessons.anti_patterns",
-                FAILURES if view.scope is None else ALL,
+                limit=FAILURES if view.scope is None else ALL,
                 task_type=question.task_type,
                 at_least=view.failures(self._graph.settings),
                 agents=view.agents,

@@ -89,12 +89,11 @@ def _material(graph: Graph) -> tuple[list[str], str]:
     rows = graph.read("consolidation.material", limit=SENT)
     ids = [row["id"] for row in rows]
     said: dict[tuple[str, str], list[str]] = {}
-    for row in graph.read("lessons.listed_of", ids=ids):
-        kind = "went well" if row["as_success"] else "went badly"
-        said.setdefault((row["id"], kind), []).append(row["text"])
-    for row in graph.read("learning.uses_of", ids=ids):
-        if row["applied"]:
-            said.setdefault((row["id"], "did"), []).append(row["text"])
+    parts = sorted(graph.read("learning.episodes", ids=ids), key=lambda part: int(part["rank"]))
+    for part in parts:
+        kind, fields = _SHOWN_AS.get(part["part"]), part["fields"]
+        if kind and fields.get("applied", True):
+            said.setdefault((part["id"], kind), []).append(fields["text"])
     lines = [OPEN]
     for number, row in enumerate(rows, 1):
         lines.append(f"episode {number}, score {row['score']:.2f}")
@@ -105,6 +104,10 @@ def _material(graph: Graph) -> tuple[list[str], str]:
         told = [(kind, row[kind]) for kind in ("error", "summary") if row[kind]]
         lines += [f"  {kind}: {fenced(text, SHOWN)}" for kind, text in told]
     return ids, "\n".join([*lines, CLOSE])
+
+
+_SHOWN_AS = {"strategy": "did", "successes": "went well", "mistakes": "went badly"}
+"""Parts of episodes (rows of ``learning.episodes``) in the prompt."""
 
 
 def _why(error: ValueError) -> str:

@@ -9,14 +9,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphmem.errors import ValidationError
-from graphmem.graph.access import EVERYTHING, View, read_view
-from graphmem.graph.arguments import check_flag, check_limit, checked_text
-from graphmem.graph.graph import Graph, Reader
-from graphmem.graph.lookup import task_ids
+from graphmem.graph.access import read_view
+from graphmem.graph.arguments import MOST, check_flag, check_limit, checked_text
+from graphmem.graph.graph import Graph
+from graphmem.graph.lookup import known_tasks, task_ids
 from graphmem.graph.rates import HEURISTIC_ABOVE, rates_of
 from graphmem.ids import from_millis
-from graphmem.lessons.anti_patterns import SAMPLE, described
-from graphmem.lessons.merging import with_merged
+from graphmem.lessons.anti_patterns import SAMPLE, describe
 from graphmem.models.lessons import (
     AntiPattern,
     Heuristic,
@@ -111,7 +110,7 @@ class LessonReader:
         if pooled:
             rows = self._graph.read("lessons.pooled_heuristics", **asked)
         else:
-            rows = self._both("lessons.heuristics", **asked)
+            rows = self._graph.read("lessons.heuristics", **asked)
         return [row for row in rows if view.allows(row["task_type"])]
 
     def anti_patterns(
@@ -136,14 +135,14 @@ class LessonReader:
         """
         check_confidence(min_confidence)
         view = read_view(self._graph, agent)
-        rows = self._both(
+        rows = self._graph.read(
             "lessons.anti_patterns",
             agents=view.agents,
             task_type=checked_text("task_type", task_type),
             at_least=view.failures(self._graph.settings),
             min_confidence=min_confidence,
         )
-        return Listed(described(self._graph, rows, view))
+        return Listed(describe(self._graph, rows, view))
 
     def rules(
         self, task: str | None = None, agent: str | None = None, *, limit: int | None = None
@@ -163,15 +162,15 @@ class LessonReader:
         view = read_view(self._graph, agent)
         seen = view.filters(self._graph)
         limit = RULES if limit is None and task is not None else limit
-        tasks = None if task is None else self._tasks(task, view)
-        if view.agents is not None:
-            rows = self._graph.read("lessons.rules_by", tasks=tasks, **seen)
-            if tasks is None:
-                rows.sort(key=lambda row: row["opposing"] - row["supporting"])
-        elif tasks is None:
-            rows = self._graph.read("lessons.rules")
+        known = None if task is None else known_tasks(self._graph, _text(task), view)
+        if view.agents is None:
+            keys = known and [row["key"] for row in known]
+            rows = self._graph.read("lessons.rules", tasks=keys, limit=limit or MOST)
         else:
-            rows = self._graph.read("lessons.rules_of", tasks=tasks, limit=limit)
+            ids = known and [row["id"] for row in known]
+            rows = self._graph.read("lessons.rules_by", tasks=ids, **seen)
+            if task is None:
+                rows.sort(key=lambda row: row["opposing"] - row["supporting"])
         rows = sorted(rows, key=lambda row: bool(row["source"] == "model"))[:limit]
         samples: dict[str, list[str]] = {}
         query = {"ids": [row["id"] for row in rows], **seen}
@@ -231,18 +230,19 @@ class LessonReader:
             ValidationError: ``last`` is not from 1 to 20.
         """
         if last is None:
-            rows = self._graph.read("lessons.scores", tasks=self._tasks(task))
+            rows = self._graph.read("lessons.scores", tasks=task_ids(self._graph, _text(task)))
         elif type(last) is not int or not 1 <= last <= RECENT:
             raise ValidationError("last", last, f"must be from 1 to {RECENT}", "or leave it out")
         else:
-            rows = self._graph.read("lessons.recent", tasks=self._tasks(task))[:last][::-1]
-        return Listed([_score(row) for row in rows])
+            ids = task_ids(self._graph, _text(task))
+            rows = self._graph.read("lessons.recent", tasks=ids, limit=last)
+        return Listed([_score(row) for row in reversed(rows)])
 
     def summary(self, *, top: int = 5) -> MemorySummary:
         """Return what the lessons hold: counts, top mistakes, scores of tasks."""
         check_limit(top, "top")
         counts = self._graph.read("lessons.counts")[0]
-        anti_patterns = self._both(
+        anti_patterns = self._graph.read(
             "lessons.anti_patterns", at_least=self._graph.settings.anti_pattern_failures
         )
         rules = self._graph.read("lessons.rules")
@@ -267,12 +267,6 @@ class LessonReader:
                 found.setdefault((whole[row["id"]], row["supports"]), []).append(row["episode"])
         return {key: episodes[:SAMPLE] for key, episodes in found.items()}
 
-    def _tasks(self, task: str, view: View = EVERYTHING) -> list[str]:
-        return task_ids(self._graph, str(checked_text("task", task)), view)
-
-    def _both(self, name: str, reader: Reader | None = None, **params: Any) -> list[Row]:
-        return with_merged(reader or self._graph, name, **params)
-
 
 def check_confidence(value: float) -> None:
     """Refuse a wrong confidence.
@@ -282,6 +276,10 @@ def check_confidence(value: float) -> None:
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise ValidationError("min_confidence", value, "must be a number from 0 to 1")
+
+
+def _text(task: str) -> str:
+    return str(checked_text("task", task))
 
 
 def _dated(row: Row, *without: str) -> Row:

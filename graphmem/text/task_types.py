@@ -115,7 +115,10 @@ def infer_task_type(description: str) -> TaskType:
     sentences = [_words(sentence) for sentence in _SENTENCE.split(description)]
     for rule in _RULES:
         for words in sentences:
-            if all(not need.isdisjoint(words) for need in rule.needs):
+            for need in rule.needs:
+                if need.isdisjoint(words):
+                    break
+            else:
                 return TaskType(rule.type, rule.name)
     return TaskType(GENERAL, GENERAL)
 

@@ -150,7 +150,7 @@ class Eraser:
         tx.run(upkeep("lock", "Agent"), ids=[identity])
         ids = [row["id"] for row in tx.run("erasing.episodes_of", agent=identity)]
         scopes = erase_agents(tx, [name])
-        abandoned = [found["id"] for found in tx.run("attempts.aged", agent=name)]
+        abandoned = [found["id"] for found in tx.run("attempts.records", agent=name)]
         levels, lenses = owned_by(tx, name)
         if row is None and not any((ids, scopes, abandoned, levels, lenses)):
             raise NotFoundError(f"no agent {name!r} in namespace {ns!r}")
@@ -255,7 +255,7 @@ class Eraser:
                 ids = self._forgettable(tx, before, below_confidence, name)
             removed = self._remove(tx, ids)
             removed.add(ahead)
-            aged = [] if before is None else tx.run("attempts.aged", before=before, agent=name)
+            aged = [] if before is None else tx.run("attempts.records", before=before, agent=name)
             gone = _drop_abandoned(tx, [row["id"] for row in aged])
             return _told(removed, before, chosen or ids, gone)
 
@@ -270,7 +270,9 @@ class Eraser:
             ids = self._forgettable(reader, before, below, agent)
             removed = self._losses(reader, ids)
             aged = (
-                [] if before is None else reader.read("attempts.aged", before=before, agent=agent)
+                []
+                if before is None
+                else reader.read("attempts.records", before=before, agent=agent)
             )
             report = _told(removed, before, ids, len(aged))
             return report.model_copy(update={"dry_run": True})

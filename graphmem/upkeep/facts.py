@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from graphmem.episodes.rows import counts_under, read_contents
+from graphmem.episodes.rows import classes_of, read_contents
 from graphmem.graph.derived import Page, Paged, Rebuilt, Verified, Work
 from graphmem.graph.graph import Transaction
 from graphmem.ids import canonical_json, digest
@@ -86,7 +86,7 @@ def _misclassified(
     for row in rows:
         held = contents.get(row["id"])
         if held is not None:
-            classes = counts_under(held)
+            classes = classes_of(held)
             if any(row[name] != value for name, value in classes.items()):
                 yield row["id"], row, classes
 

@@ -61,14 +61,6 @@ class TestBlock:
         assert memory.stats().steps == 2
         assert memory.verify().ok
 
-    def test_equal_attempts_are_several(self, memory: Memory, clock: Clock) -> None:
-        clock.now = 1_780_000_000_000
-        for _ in range(5):
-            with memory.attempt(TASK) as attempt:
-                attempt.used(WAY)
-                attempt.fail("no such fare")
-        assert memory.strategies(TASK)[0].trials == 5
-
     def test_an_exception_is_a_failure_and_goes_on(self, memory: Memory) -> None:
         with pytest.raises(KeyError, match="ABC"), memory.attempt(TASK) as attempt:
             attempt.used(WAY)
@@ -81,12 +73,6 @@ class TestBlock:
             attempt.succeed()
             raise KeyError("ABC")
         assert [episode["success"] for episode in episodes(memory)] == [True]
-
-    def test_an_exception_is_an_error_too(self, memory: Memory) -> None:
-        with memory.attempt(TASK) as attempt:
-            attempt.fail(TimeoutError("no answer"), score=0.2)
-        [episode] = episodes(memory)
-        assert (episode["error"], episode["score"]) == ("TimeoutError: no answer", 0.2)
 
     def test_an_error_that_cannot_be_told_is_one_by_name(self, memory: Memory) -> None:
         class OddError(Exception):

@@ -36,13 +36,6 @@ class TestDue:
         assert (report.due, report.done, report.since) == (True, True, 20)
         assert not memory.lessons.consolidation_due()
 
-    def test_as_often_as_the_setting_says(self, opened: Opener) -> None:
-        memory = opened(consolidate_every=2)
-        learn(memory, "a", 0.9)
-        assert not memory.lessons.consolidation_due()
-        learn(memory, "b", 0.9)
-        assert memory.lessons.consolidation_due()
-
     def test_whenever_it_is_forced(self, memory: Memory) -> None:
         learn(memory, "a", 0.9)
         report = memory.lessons.consolidate(force=True)
@@ -90,11 +83,6 @@ class TestStrategies:
             learn(memory, task, 0.9, strategy=["it"], task_type=None)
         assert memory.lessons.consolidate(force=True).rules == 0
         assert memory.verify().ok
-
-    def test_what_was_not_applied_does_not_count(self, memory: Memory) -> None:
-        for task in "abab":
-            learn(memory, task, 0.9, strategy=[{"text": "shown", "applied": False}])
-        assert memory.lessons.consolidate(force=True).rules == 0
 
     def test_a_rule_that_no_longer_holds_goes(self, memory: Memory) -> None:
         for task in "abab":

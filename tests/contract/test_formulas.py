@@ -19,16 +19,8 @@ VECTORS = SHARED / "vectors" / "peers.json"
 
 
 def bounds(memory: Memory, k: int, n: int, z: float = 1.96) -> dict[str, Any]:
-    """Ask the store itself, by the expressions that the procedures use."""
-    text = catalog()["learning.best"].text
-    begin, middle = (
-        text.index(before) + len(before) - len("(CASE")
-        for before in ("WITH s, (CASE", "mean, (CASE")
-    )
-    lower = text[begin : text.index(" AS lower", begin)]
-    upper = text[middle : text.index(" AS upper")]
-    cypher = f"WITH {{successes: $k, trials: $n}} AS s RETURN {lower} AS lower, {upper} AS upper"
-    return memory.query(cypher, k=k, n=n, z=z)[0]
+    """Ask the store itself, by the procedure that weighs counts."""
+    return memory.query("rates.weigh", rows=[{"trials": n, "successes": k}], z=z)[0]
 
 
 def test_the_wilson_lower_bound_is_the_peers(memory: Memory) -> None:

@@ -14,7 +14,6 @@ from graphmem import Episode, Memory, MistakeCard, Step, StrategyUse
 from graphmem.episodes.rows import read_contents
 from graphmem.errors import (
     ConflictError,
-    NotFoundError,
     ReadOnlyError,
     SettingsError,
     ValidationError,
@@ -523,77 +522,6 @@ def test_episodes_of_many_steps_are_written_in_smaller_batches(memory: Memory) -
     )
     assert written == [3, 1]
     assert memory.stats().steps == 36_000
-
-
-def test_erasing_leaves_no_trace(memory: Memory) -> None:
-    kept = memory.learn("t", ["a", "b"], success=True, ended_at=DAY, source_key="1")
-    before = _picture(memory)
-    gone = memory.learn(
-        "secret task",
-        ["a", "secret way"],
-        success=False,
-        agent="secret agent",
-        ended_at=DAY + timedelta(days=10),
-        steps=[Step(action="secret step")],
-    )
-    assert _picture(memory) != before
-
-    report = memory.upkeep.erase(gone.episode_id)
-
-    assert sorted(report.removed) == ["Agent", "Strategy", "Task"]
-    assert report.steps == 1
-    assert _picture(memory) == before
-    assert memory.verify().ok
-    with pytest.raises(NotFoundError, match="no episode"):
-        memory.upkeep.erase(gone.episode_id)
-    memory.upkeep.erase(kept.episode_id)
-    assert memory.stats().model_dump(include={"episodes", "tasks", "agents", "strategies"}) == {
-        "episodes": 0,
-        "tasks": 0,
-        "agents": 0,
-        "strategies": 0,
-    }
-
-
-def _picture(memory: Memory) -> list[dict[str, object]]:
-    """Every node and edge of the namespace, as text."""
-    nodes = memory.query(
-        "MATCH (n) WHERE n.ns = $ns RETURN n.id AS id, coalesce(n.text, n.name, n.key) AS a, "
-        "n.trials AS b, n.successes AS c, n.last_used_at AS d, n.created_at AS e ORDER BY id"
-    )
-    edges = memory.query(
-        "MATCH (n)-[r]->(m) WHERE n.ns = $ns RETURN n.id AS id, m.id AS other, type(r) AS a, "
-        "r.trials AS b, r.count AS c, r.weight AS d, r.last_at AS e ORDER BY id, other, a"
-    )
-    return nodes + edges
-
-
-def test_verify_finds_and_rebuild_mends_what_was_tampered_with(memory: Memory) -> None:
-    from graphmem.store.queries import adhoc
-
-    for number in range(6):
-        given: dict[str, Any] = {"ended_at": DAY, "source_key": str(number)}
-        memory.learn("t", ["a", "b"], success=number % 2 == 0, **given)
-    before = _picture(memory)
-    ns = memory.namespace
-    for damage in (
-        "MATCH (s:Strategy {text: 'a'}) WHERE s.ns = $ns SET s.trials = 99",
-        "MATCH (s:Strategy {text: 'b'})-[o:OUTCOME]->() WHERE s.ns = $ns SET o.successes = 5",
-        "MATCH (s:Strategy)-[c:CO_OCCURS_WITH]->() WHERE s.ns = $ns SET c.weight = c.count * 2.0",
-        "MATCH (t:Task) WHERE t.ns = $ns SET t.description = 'other'",
-        "MATCH (t:Task) WHERE t.ns = $ns SET t.successes = 9",
-        "MATCH (y:Tally) WHERE y.ns = $ns SET y.trials = 99",
-        "MATCH (y:Tally) WHERE y.ns = $ns DETACH DELETE y",
-        "MATCH (s:Strategy {text: 'a'})-[o:OUTCOME]->() WHERE s.ns = $ns DELETE o",
-    ):
-        query = adhoc(damage, "write")
-        memory.store.transact(lambda tx, query=query: tx.run(query, ns=ns))  # type: ignore[misc]
-        report = memory.verify()
-        assert not report.ok, damage
-        assert len(report.differences) == 1
-        memory.upkeep.rebuild()
-        assert memory.verify().ok, damage
-        assert _picture(memory) == before
 
 
 def test_verify_finds_a_fact_that_was_changed(memory: Memory) -> None:

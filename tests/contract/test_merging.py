@@ -115,17 +115,6 @@ def test_one_part_can_leave(memory: Memory) -> None:
     checked(memory)
 
 
-def test_what_is_learned_later_counts_for_both(memory: Memory) -> None:
-    teach(memory)
-    memory.lessons.merge("plan", "make a plan")
-    attempts(memory, "make a plan", 2, 0, feedback="later")
-    attempts(memory, "plan", 1, 0, feedback="later")
-    assert counted(memory)["plan"] == (15, 11)
-    memory.lessons.unmerge("plan")
-    assert counted(memory) == {"plan": (6, 4), "make a plan": (9, 7), "ask": (4, 4)}
-    checked(memory)
-
-
 def test_ids_are_taken_as_texts_are(memory: Memory) -> None:
     teach(memory)
     ids = {row.text: row.id for row in memory.strategies()}

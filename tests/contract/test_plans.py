@@ -55,8 +55,8 @@ WHOLE = {
     "consolidation.summaries",
     "context.made_before",
     "context.agents",
-    *("lessons.heuristics", "lessons.heuristics_of_merged", "lessons.merged"),
-    *("lessons.anti_patterns", "lessons.anti_patterns_of_merged", "lessons.alternatives_on_types"),
+    *("lessons.heuristics", "lessons.pooled_heuristics"),
+    *("lessons.anti_patterns", "lessons.alternatives_on_types"),
     "lessons.anti_patterns_there",
     *("lessons.rules", "lessons.rules_by", "lessons.mistakes", "lessons.mistakes_by"),
     *("lessons.task_scores", "lessons.clear_preferred", "lessons.preferred", "lessons.counts"),
@@ -71,7 +71,7 @@ WHOLE = {
     *("forecasting.task_keys", "forecasting.drop_pooling"),
     *("calibration.ids", "calibration.similar"),
     *("choosing.best", "choosing.best_of"),
-    *("looking.episodes", "looking.tasks", "looking.tasks_by", "looking.find_prefix"),
+    *("looking.episodes", "looking.tasks", "looking.tasks_by", "looking.find"),
     *("evaluation.logged", "evaluation.merged"),
     *(f"network.{kind}" for kind in ("strategy", "task", "heuristic", "anti_pattern", "rule")),
     *(f"network.{kind}" for kind in ("policy", "state", "agent", "episode")),
@@ -101,7 +101,7 @@ BY_ID = [
 
 
 BY_OTHER_THAN_ID = {
-    *("context.parts", "learning.best_of_merged", "similarity.state", "recall_kinds.told"),
+    *("context.parts", "similarity.state", "recall_kinds.told"),
     *("maintenance.drop_stream", "lookup.described_tasks"),
 }
 """These find a part of their nodes by their types, task, text or stream in a namespace."""

@@ -35,13 +35,11 @@ ANSWERING = (
 CHANGING = ("lessons", "erasing.", "shares.", "learning.add")
 """Of what begins so and writes each has something to do here, but for UNCHANGING."""
 UNCHANGING = {
-    *("lessons.lock_strategies", "lessons_maintenance.lock_rules"),
     "shares.weigh_anti_patterns",
-    *("lessons_maintenance.lock_mistakes", "lessons_maintenance.drop_rules"),
-    *("lessons_maintenance.drop_mistakes", "lessons.release"),
+    *("lessons_maintenance.drop_rules", "lessons_maintenance.drop_mistakes", "lessons.release"),
     *("lessons_maintenance.release_rules", "lessons_maintenance.hold_rules"),
-    *("lessons.trim_heuristic_evidence", "lessons.trim_anti_pattern_evidence"),
-    *("lessons.trim_recent", "lessons.clear_preferred"),
+    *("lessons.trim_heuristics", "lessons.trim_anti_patterns", "lessons.trim_tasks"),
+    "lessons.clear_preferred",
 }
 """These lock, or remove what is not there while others have done their part."""
 SILENT = {

@@ -285,14 +285,6 @@ class TestMistakes:
         assert (mistake.seen, mistake.lesson, mistake.last_at) == (1, "hers", day(0))
         assert memory.lessons.mistakes(agent="nobody") == []
 
-    def test_erasing_the_latest_brings_the_one_before(self, memory: Memory) -> None:
-        attempt(memory, NEVER, 0, mistake_cards=[{**CARD, "lesson": "before"}])
-        latest = attempt(memory, NEVER, 1, mistake_cards=[{**CARD, "lesson": "latest"}])
-        memory.upkeep.erase(latest)
-        [mistake] = memory.lessons.mistakes()
-        assert (mistake.seen, mistake.lesson, mistake.last_at) == (1, "before", day(0))
-        checked(memory)
-
 
 class TestScores:
     def test_all_of_a_task_earliest_first(self, memory: Memory) -> None:

@@ -132,8 +132,7 @@ def test_equal_lines_count_each_and_once(memory: Memory, tmp_path: Path) -> None
     assert memory.verify().ok
 
 
-def test_many_contents_are_counted_in_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(occurrences, "IN_MEMORY", 10)
+def test_equal_contents_are_numbered() -> None:
     hashes = [digest(str(number % 40)) for number in range(120)]
     with occurrences.Occurrences() as counted:
         given = [counted.of(one) for one in hashes]

@@ -7,11 +7,11 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from scipy.special import betainc, betaincinv
+from scipy.special import betaincinv
 from scipy.stats import chi2
 
 from graphmem.advice.pooling import Floats
-from graphmem.numerics import beta_cumulative, beta_quantile, chi_squared_tail, least
+from graphmem.numerics import beta_quantile, chi_squared_tail, least
 
 PARAMETERS = st.floats(-3, 4).map(lambda power: 0.5 + 10.0**power)
 SHARES = st.sampled_from([0.001, 0.025, 0.05, 0.25, 0.5, 0.75, 0.95, 0.975, 0.999])
@@ -20,11 +20,6 @@ SHARES = st.sampled_from([0.001, 0.025, 0.05, 0.25, 0.5, 0.75, 0.95, 0.975, 0.99
 @hypothesis.given(p=SHARES, a=PARAMETERS, b=PARAMETERS)
 def test_quantiles_of_beta_distributions(p: float, a: float, b: float) -> None:
     assert beta_quantile(p, a, b) == pytest.approx(betaincinv(a, b, p), rel=1e-8, abs=1e-14)
-
-
-@hypothesis.given(x=st.floats(0, 1), a=PARAMETERS, b=PARAMETERS)
-def test_cumulated_beta_distributions(x: float, a: float, b: float) -> None:
-    assert beta_cumulative(x, a, b) == pytest.approx(betainc(a, b, x), rel=1e-8, abs=1e-12)
 
 
 @hypothesis.given(statistic=st.floats(0, 1_000), degrees=st.integers(1, 60))

@@ -1,13 +1,13 @@
-"""Merges items that were derived from one range of the episodes after the other.
+"""How counts of different episodes become one: the arithmetic of everything that counts outcomes.
 
-An engine holds a row for each episode that a statement adds up. A node can have any number of
-episodes, so those of a node with many are added up range by range. How the columns of two ranges
-become one is said here; a column without a rule is equal in all.
+A batch of new episodes is summed up before it is written (``episodes/counting.py``), and a node
+with very many episodes is derived from ranges of these, one after the other (``derived.py``). Both
+merge rows by the rules below: one for each column. A column without a rule is equal in all rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
 from graphmem.store.port import Row
@@ -23,12 +23,14 @@ def total(one: Row, other: Row, name: str) -> Any:
 
 def earliest(one: Row, other: Row, name: str) -> Any:
     """Return the lesser; either may be null."""
-    return min((row[name] for row in (one, other) if row[name] is not None), default=None)
+    a, b = one[name], other[name]
+    return b if a is None or (b is not None and b < a) else a
 
 
 def latest(one: Row, other: Row, name: str) -> Any:
     """Return the greater; either may be null."""
-    return max((row[name] for row in (one, other) if row[name] is not None), default=None)
+    a, b = one[name], other[name]
+    return b if a is None or (b is not None and b > a) else a
 
 
 def both(one: Row, other: Row, name: str) -> list[Any]:
@@ -40,7 +42,7 @@ def of_the_latest(*times: str) -> Merge:
     """Return the rule that takes a column from the row with the greater ``times``."""
 
     def rule(one: Row, other: Row, name: str) -> Any:
-        return max(one, other, key=lambda row: [_known(row[time]) for time in times])[name]
+        return max(one, other, key=lambda row: [_null_first(row[time]) for time in times])[name]
 
     return rule
 
@@ -87,21 +89,33 @@ def decayed(half_life: float) -> Merge:
     return rule
 
 
+COUNTS: Mapping[str, Merge] = dict.fromkeys(
+    ("trials", "successes", "credit_sum", "score_sum"), total
+)
+"""The counts of outcomes, on whatever node or edge they are."""
+SPAN: Mapping[str, Merge] = {"first_at": earliest, "last_at": latest}
+"""From when to when the outcomes are."""
+
+
+def add(sums: dict[Any, Row], key: Hashable, row: Row, rules: Mapping[str, Merge]) -> Row:
+    """Add a row to the sum of a key by the rules of its columns; return the sum."""
+    held = sums.get(key)
+    if held is None:
+        held = sums[key] = dict(row)
+        return held
+    merged_columns = {name: rules[name](held, row, name) for name in rules}
+    held.update(merged_columns)
+    return held
+
+
 def merged(rows: Iterable[Row], rules: Mapping[str, Merge]) -> list[Row]:
     """Return rows that are about the same as one; the columns without a rule say what that is."""
-    found: dict[tuple[Any, ...], Row] = {}
+    sums: dict[Any, Row] = {}
     for row in rows:
         key = tuple(value for name, value in row.items() if name not in rules)
-        before = found.get(key)
-        if before is not None:
-            row = {  # noqa: PLW2901
-                name: rules[name](before, row, name) if name in rules else value
-                for name, value in row.items()
-            }
-        found[key] = row
-    return list(found.values())
+        add(sums, key, row, {name: rule for name, rule in rules.items() if name in row})
+    return list(sums.values())
 
 
-def _known(value: Any) -> tuple[bool, Any]:
-    """Return a key by which null is less than anything."""
+def _null_first(value: Any) -> tuple[bool, Any]:
     return value is not None, 0 if value is None else value

@@ -43,7 +43,8 @@ ORDER BY id;
 // doc: farthest of many near ones, else 0.
 // option: some  only episodes of some agents (and types) count, so those of tasks are counted one by one
 // option: merged  strategies that were merged count as one
-// param: own list, tasks list, nearby list, type string = null, least float = 0.0, pooling string, types list = null
+// param: own list, tasks list, nearby list, type string = null, least float = 0.0, floor float = null, pooling string
+// param: types list = null
 // returns: part string, rows list
 MATCH (y:Tally)
 WHERE y.ns = $ns
@@ -70,10 +71,11 @@ WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)                
 WITH count(e) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes                                //? some
 RETURN 'task' AS part, [{trials: trials, successes: successes}] AS rows
 UNION ALL
-MATCH (v:Embedder {id: $id})
+OPTIONAL MATCH (v:Embedder {id: $id})
+WITH edge_of($least, coalesce($floor, v.floor, v.near, 1.0)) AS edge
 UNWIND $nearby AS row
 MATCH (t:Task {id: row.id})
-WITH row.similarity AS similarity, edge_of($least, coalesce(v.floor, v.near)) AS edge, t, t.ns AS ns WHERE ns = $ns
+WITH row.similarity AS similarity, edge, t, t.ns AS ns WHERE ns = $ns
 WITH t, similarity, edge, t.episodes AS trials, t.successes AS successes                                        //? !some
 MATCH (t)<-[:ATTEMPTED]-(e:Episode)<-[:RAN]-(a:Agent)                                                           //? some
 WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)                                                //? some
@@ -93,8 +95,8 @@ MATCH (s:Strategy)                                                              
 WHERE s.id IN $own AND toString(s.ns) = $ns                                                                     //? merged
 WITH collect(DISTINCT whole(s)) AS wholes                                                                       //? merged
 OPTIONAL MATCH (v:Embedder {id: $id})
-WITH edge_of($least, coalesce(v.floor, v.near, 1.0)) AS edge                                                    //? !merged
-WITH wholes, edge_of($least, coalesce(v.floor, v.near, 1.0)) AS edge                                            //? merged
+WITH edge_of($least, coalesce($floor, v.floor, v.near, 1.0)) AS edge                                            //? !merged
+WITH wholes, edge_of($least, coalesce($floor, v.floor, v.near, 1.0)) AS edge                                    //? merged
 UNWIND [task IN $tasks | {id: task, similarity: null}] + $nearby AS row
 MATCH (t:Task {id: row.id})
 WITH row.similarity IS NULL AS own, nearness(coalesce(row.similarity, 0.0), edge) AS weight, t, t.ns AS ns      //? !merged
@@ -161,10 +163,10 @@ RETURN whole,
 // option: some  only episodes of some agents (and types) count
 // option: merged  strategies that were merged count as one, as the most similar of them
 // option: each  also each of them
-// param: types list = null
+// param: types list = null, similar float = null
 // returns: whole string, known float, won float, trials integer, successes integer, each list
-MATCH (v:Embedder {id: $id})
-WITH v.similar AS edge
+OPTIONAL MATCH (v:Embedder {id: $id})
+WITH coalesce($similar, v.similar, 1.0) AS edge
 UNWIND $rows AS row                                                                                             //? like
 MATCH (n:Strategy {id: row.id})                                                                                 //? like
 WITH edge, row.whole AS whole, row.similarity AS similarity, n, n.ns AS ns WHERE ns = $ns                       //? like

@@ -6,9 +6,9 @@
 // similar nodes over the embedder's threshold; it is directed, so that a node has few of them.
 
 // name: similarity.state
-// doc: The embedder of a namespace's vectors, and the queue of nodes to embed, rows {id, kind} (no row: there are no vectors).
+// doc: The embedder of a namespace's vectors (null: there are none yet), and the queue of nodes to embed, rows {id, kind}.
 // returns: name string, dimensions integer, similar float, near float, floor float, pending list
-MATCH (n:Embedder {id: $id})
+OPTIONAL MATCH (n:Embedder {id: $id})
 OPTIONAL MATCH (p:Pending)
 WHERE p.ns = $ns
 WITH n, p ORDER BY p.kind, p.id

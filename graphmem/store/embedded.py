@@ -172,14 +172,9 @@ class EmbeddedStore:
 
     @property
     def writing(self) -> bool:
-        """Whether this handle has written, and its process has the lease, or can have it at once.
-
-        In the second case it takes the lease, unless another process wrote since.
-        """
+        """Whether this handle has written, and its process still has the lease."""
         writer = self._writer
-        if writer is None or writer.resting or self._closed:
-            return False
-        return writer.held or (writer.unchanged() and self.try_writing())
+        return writer is not None and writer.held and not self._closed
 
     def try_writing(self) -> bool:
         """Take the lease if no other process has it, without waiting; return whether it worked."""
@@ -364,7 +359,6 @@ class EmbeddedStore:
         if source is None:
             yield False
             return
-        _ = source is self._writer and self.writing  # which takes it where nobody else wrote
         with source.filing() as mine:
             yield mine
 

@@ -10,32 +10,6 @@ MATCH (s:Strategy)
 WHERE s.ns = $ns
 RETURN coalesce(sum(s.trials), 0) AS trials, coalesce(sum(s.successes), 0) AS successes;
 
-// name: forecasting.tasks
-// install: task_rates
-// doc: Trials and successes of tasks; tasks without trials are left out.
-// param: ids, agents, types list = null
-// returns: id string, text string, trials integer, successes integer
-MATCH (t:Task)
-WHERE t.id IN $ids AND toString(t.ns) = $ns
-MATCH (t)<-[:ATTEMPTED]-(e:Episode)<-[:RAN]-(a:Agent)
-WHERE ($agents IS NULL OR a.name IN $agents) AND ($types IS NULL OR e.type IN $types)
-RETURN t.id AS id, t.description AS text, count(e) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes
-ORDER BY id;
-
-// name: forecasting.strategies
-// install: strategy_rates
-// doc: Trials and successes of strategies over all tasks and agents, including merged ones.
-// returns: id string, whole string, text string, members list, trials integer, successes integer
-MATCH (s:Strategy)
-WHERE s.id IN $ids AND toString(s.ns) = $ns
-WITH s.id AS id, s.text AS text, s.merged_into AS merged, whole(s) AS whole
-OPTIONAL MATCH (w:Strategy {id: merged})<-[:MERGED_INTO]-(m:Strategy)
-WITH id, text, whole, collect(m.id) AS parts
-UNWIND parts + [whole] AS member
-MATCH (m:Strategy {id: member})
-RETURN id, whole, text, collect(m.id) AS members, sum(m.trials) AS trials, sum(m.successes) AS successes
-ORDER BY id;
-
 // name: forecasting.counts
 // doc: The counts of an estimate. Parts: all (uses of strategies, those on the type, and whose), strengths (of pooling), task (the given
 // doc: tasks together), near (of nearby, rows {id, similarity}), strategies (the given ones, with what they count as), outcomes (of the

@@ -103,7 +103,7 @@ class Memory:
         self.people = People(graph)
         """Preferences and knowledge: see :class:`graphmem.people.People`."""
         chat = partial(answering.answer, graph)
-        search = EntrySearch(graph, similarity)
+        search = EntrySearch(graph, similarity.vectors)
         self.levels = Levels(
             graph,
             search,
@@ -124,10 +124,10 @@ class Memory:
         self._forecaster = Forecaster(graph, strengths, estimator, similarity)
         self._explainer = Explainer(graph, self.lessons, self._forecaster)
         self._chooser = Chooser(graph, similarity, estimator, self._recaller)
-        self._maintainer = Maintainer(graph, similarity, strengths)
+        self._maintainer = Maintainer(graph, similarity.vectors, strengths)
         self._network = network = Network(graph)
         self._communities = Communities(graph)
-        self.upkeep = Upkeep(graph, self._maintainer, similarity, learner, reads, network)
+        self.upkeep = Upkeep(graph, self._maintainer, similarity.vectors, learner, reads, network)
         """Rebuilding, erasing, exporting: see :class:`graphmem.upkeep.Upkeep`."""
         self._attempts = Attempts(
             self._graph,

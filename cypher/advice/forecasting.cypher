@@ -10,32 +10,6 @@ MATCH (s:Strategy)
 WHERE s.ns = $ns
 RETURN coalesce(sum(s.trials), 0) AS trials, coalesce(sum(s.successes), 0) AS successes;
 
-// name: forecasting.tasks
-// install: task_rates
-// doc: Trials and successes of tasks; tasks without trials are left out.
-// param: ids, agents, types list = null
-// returns: id string, text string, trials integer, successes integer
-MATCH (t:Task)
-WHERE t.id IN $ids AND toString(t.ns) = $ns
-MATCH (t)<-[:ATTEMPTED]-(e:Episode)<-[:RAN]-(a:Agent)
-WHERE ($agents IS NULL OR a.name IN $agents) AND ($types IS NULL OR e.type IN $types)
-RETURN t.id AS id, t.description AS text, count(e) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes
-ORDER BY id;
-
-// name: forecasting.strategies
-// install: strategy_rates
-// doc: Trials and successes of strategies over all tasks and agents, including merged ones.
-// returns: id string, whole string, text string, members list, trials integer, successes integer
-MATCH (s:Strategy)
-WHERE s.id IN $ids AND toString(s.ns) = $ns
-WITH s.id AS id, s.text AS text, s.merged_into AS merged, whole(s) AS whole
-OPTIONAL MATCH (w:Strategy {id: merged})<-[:MERGED_INTO]-(m:Strategy)
-WITH id, text, whole, collect(m.id) AS parts
-UNWIND parts + [whole] AS member
-MATCH (m:Strategy {id: member})
-RETURN id, whole, text, collect(m.id) AS members, sum(m.trials) AS trials, sum(m.successes) AS successes
-ORDER BY id;
-
 // name: forecasting.counts
 // doc: The counts of an estimate. Parts: all (uses of strategies, those on the type, and whose), strengths (of pooling), task (the given
 // doc: tasks together), near (of nearby, rows {id, similarity}), strategies (the given ones, with what they count as), outcomes (of the
@@ -43,7 +17,8 @@ ORDER BY id;
 // doc: farthest of many near ones, else 0.
 // option: some  only episodes of some agents (and types) count, so those of tasks are counted one by one
 // option: merged  strategies that were merged count as one
-// param: own list, tasks list, nearby list, type string = null, least float = 0.0, pooling string, types list = null
+// param: own list, tasks list, nearby list, type string = null, least float = 0.0, floor float = null, pooling string
+// param: types list = null
 // returns: part string, rows list
 MATCH (y:Tally)
 WHERE y.ns = $ns
@@ -70,10 +45,11 @@ WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)                
 WITH count(e) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes                                //? some
 RETURN 'task' AS part, [{trials: trials, successes: successes}] AS rows
 UNION ALL
-MATCH (v:Embedder {id: $id})
+OPTIONAL MATCH (v:Embedder {id: $id})
+WITH edge_of($least, coalesce($floor, v.floor, v.near, 1.0)) AS edge
 UNWIND $nearby AS row
 MATCH (t:Task {id: row.id})
-WITH row.similarity AS similarity, edge_of($least, coalesce(v.floor, v.near)) AS edge, t, t.ns AS ns WHERE ns = $ns
+WITH row.similarity AS similarity, edge, t, t.ns AS ns WHERE ns = $ns
 WITH t, similarity, edge, t.episodes AS trials, t.successes AS successes                                        //? !some
 MATCH (t)<-[:ATTEMPTED]-(e:Episode)<-[:RAN]-(a:Agent)                                                           //? some
 WHERE a.name IN $agents AND ($types IS NULL OR e.type IN $types)                                                //? some
@@ -93,8 +69,8 @@ MATCH (s:Strategy)                                                              
 WHERE s.id IN $own AND toString(s.ns) = $ns                                                                     //? merged
 WITH collect(DISTINCT whole(s)) AS wholes                                                                       //? merged
 OPTIONAL MATCH (v:Embedder {id: $id})
-WITH edge_of($least, coalesce(v.floor, v.near, 1.0)) AS edge                                                    //? !merged
-WITH wholes, edge_of($least, coalesce(v.floor, v.near, 1.0)) AS edge                                            //? merged
+WITH edge_of($least, coalesce($floor, v.floor, v.near, 1.0)) AS edge                                            //? !merged
+WITH wholes, edge_of($least, coalesce($floor, v.floor, v.near, 1.0)) AS edge                                    //? merged
 UNWIND [task IN $tasks | {id: task, similarity: null}] + $nearby AS row
 MATCH (t:Task {id: row.id})
 WITH row.similarity IS NULL AS own, nearness(coalesce(row.similarity, 0.0), edge) AS weight, t, t.ns AS ns      //? !merged
@@ -161,10 +137,10 @@ RETURN whole,
 // option: some  only episodes of some agents (and types) count
 // option: merged  strategies that were merged count as one, as the most similar of them
 // option: each  also each of them
-// param: types list = null
+// param: types list = null, similar float = null
 // returns: whole string, known float, won float, trials integer, successes integer, each list
-MATCH (v:Embedder {id: $id})
-WITH v.similar AS edge
+OPTIONAL MATCH (v:Embedder {id: $id})
+WITH coalesce($similar, v.similar, 1.0) AS edge
 UNWIND $rows AS row                                                                                             //? like
 MATCH (n:Strategy {id: row.id})                                                                                 //? like
 WITH edge, row.whole AS whole, row.similarity AS similarity, n, n.ns AS ns WHERE ns = $ns                       //? like

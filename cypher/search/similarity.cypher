@@ -6,9 +6,9 @@
 // similar nodes over the embedder's threshold; it is directed, so that a node has few of them.
 
 // name: similarity.state
-// doc: The embedder of a namespace's vectors, and the queue of nodes to embed, rows {id, kind} (no row: there are no vectors).
+// doc: The embedder of a namespace's vectors (null: there are none yet), and the queue of nodes to embed, rows {id, kind}.
 // returns: name string, dimensions integer, similar float, near float, floor float, pending list
-MATCH (n:Embedder {id: $id})
+OPTIONAL MATCH (n:Embedder {id: $id})
 OPTIONAL MATCH (p:Pending)
 WHERE p.ns = $ns
 WITH n, p ORDER BY p.kind, p.id
@@ -57,33 +57,21 @@ WHERE p.id IN $ids AND toString(p.ns) = $ns
 DETACH DELETE p
 RETURN count(*) AS settled;
 
-// name: similarity.texts_of_strategies
-// doc: The texts of all strategies.
+// each: Label kind text = Strategy strategies text, Task tasks description
+// name: similarity.texts_of_{kind}
+// doc: The texts of all {kind}.
 // returns: id string, text string
-MATCH (s:Strategy)
-WHERE s.ns = $ns
-RETURN s.id AS id, s.text AS text;
+MATCH (n:{Label})
+WHERE n.ns = $ns
+RETURN n.id AS id, n.{text} AS text;
 
-// name: similarity.texts_of_tasks
-// doc: The descriptions of all tasks.
+// each: Label kind text = Strategy strategies text, Task tasks description
+// name: similarity.{kind}
+// doc: The texts of some {kind}.
 // returns: id string, text string
-MATCH (t:Task)
-WHERE t.ns = $ns
-RETURN t.id AS id, t.description AS text;
-
-// name: similarity.strategies
-// doc: The texts of some strategies.
-// returns: id string, text string
-MATCH (s:Strategy)
-WHERE s.id IN $ids AND toString(s.ns) = $ns
-RETURN s.id AS id, s.text AS text;
-
-// name: similarity.tasks
-// doc: The descriptions of some tasks.
-// returns: id string, text string
-MATCH (t:Task)
-WHERE t.id IN $ids AND toString(t.ns) = $ns
-RETURN t.id AS id, t.description AS text;
+MATCH (n:{Label})
+WHERE n.id IN $ids AND toString(n.ns) = $ns
+RETURN n.id AS id, n.{text} AS text;
 
 // each: Label kind = Strategy strategies, Task tasks
 // name: similarity.links_of_{kind}

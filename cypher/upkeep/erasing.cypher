@@ -106,13 +106,14 @@ MATCH (:Agent)-[r:RAN]->(e)
 DELETE r
 RETURN count(*) AS removed;
 
-// name: erasing.drop_episodes
+// each: Label kind = Episode episodes, Transition transitions, Event noted
+// name: erasing.drop_{kind}
 // mode: write
-// doc: Removes episodes and their edges.
+// doc: Removes nodes {Label} and their edges.
 // returns: removed integer
-MATCH (e:Episode)
-WHERE e.id IN $ids AND toString(e.ns) = $ns
-DETACH DELETE e
+MATCH (n:{Label})
+WHERE n.id IN $ids AND toString(n.ns) = $ns
+DETACH DELETE n
 RETURN count(*) AS removed;
 
 // name: erasing.drop_crystallizations
@@ -123,24 +124,6 @@ MATCH (p:Policy)
 WHERE p.id IN $ids AND toString(p.ns) = $ns
 MATCH (x:Event)-[:ABOUT]->(p)
 WHERE x.kind IN ['crystallized', 'taken_back']
-DETACH DELETE x
-RETURN count(*) AS removed;
-
-// name: erasing.drop_transitions
-// mode: write
-// doc: Removes transitions.
-// returns: removed integer
-MATCH (t:Transition)
-WHERE t.id IN $ids AND toString(t.ns) = $ns
-DETACH DELETE t
-RETURN count(*) AS removed;
-
-// name: erasing.drop_noted
-// mode: write
-// doc: Removes events.
-// returns: removed integer
-MATCH (x:Event)
-WHERE x.id IN $ids AND toString(x.ns) = $ns
 DETACH DELETE x
 RETURN count(*) AS removed;
 

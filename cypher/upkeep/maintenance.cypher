@@ -16,21 +16,13 @@ RETURN 'Rule' AS label, count(n) AS nodes, sum(COUNT { (n)<-[:LISTED]-() }) AS u
 UNION ALL
 MATCH (n:Mistake) WHERE n.ns = $ns RETURN 'Mistake' AS label, count(n) AS nodes, sum(COUNT { (n)<-[:MADE]-() }) AS uses;
 
-// each: Label kind edge = Strategy strategies USED, Task tasks ATTEMPTED
+// each: Label kind edge = Strategy strategies <-[:USED]-, Task tasks <-[:ATTEMPTED]-, Agent agents -[:RAN]->
 // name: maintenance.ids_{kind}
 // doc: A range of the ids of {kind}, in order, and how many episodes each has.
 // returns: id string, uses integer
 MATCH (n:{Label})
 WHERE n.ns = $ns AND n.id >= $first AND n.id < $beyond
-RETURN n.id AS id, COUNT { (n)<-[:{edge}]-() } AS uses
-ORDER BY id;
-
-// name: maintenance.ids_agents
-// doc: A range of the ids of agents, in order, and how many episodes each has.
-// returns: id string, uses integer
-MATCH (n:Agent)
-WHERE n.ns = $ns AND n.id >= $first AND n.id < $beyond
-RETURN n.id AS id, COUNT { (n)-[:RAN]->() } AS uses
+RETURN n.id AS id, COUNT { (n){edge}() } AS uses
 ORDER BY id;
 
 // name: maintenance.times
@@ -255,14 +247,15 @@ SET s.trials = row.trials, s.successes = row.successes, s.credit_sum = row.credi
     s.last_used_at = row.last_used_at, s.created_at = row.created_at
 RETURN count(s) AS written;
 
-// name: maintenance.clear_outcomes
+// each: kind edge Label = outcomes OUTCOME Task, co_occurrences CO_OCCURS_WITH Strategy
+// name: maintenance.clear_{kind}
 // mode: write
-// doc: Removes the outcome edges of strategies.
+// doc: Removes the edges {edge} from strategies.
 // returns: removed integer
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
-MATCH (s)-[o:OUTCOME]->(:Task)
-DELETE o
+MATCH (s)-[r:{edge}]->(:{Label})
+DELETE r
 RETURN count(*) AS removed;
 
 // name: maintenance.put_outcomes
@@ -276,16 +269,6 @@ WITH row, s, t, s.ns AS ns, t.ns AS other WHERE ns = $ns AND other = $ns
 CREATE (s)-[:OUTCOME {agent: row.agent, outcomes(row),
   last_at: row.last_at}]->(t)
 RETURN count(*) AS written;
-
-// name: maintenance.clear_co_occurrences
-// mode: write
-// doc: Removes the co-occurrence edges from strategies.
-// returns: removed integer
-MATCH (x:Strategy)
-WHERE x.id IN $ids AND toString(x.ns) = $ns
-MATCH (x)-[c:CO_OCCURS_WITH]->(:Strategy)
-DELETE c
-RETURN count(*) AS removed;
 
 // name: maintenance.put_co_occurrences
 // mode: write

@@ -217,7 +217,8 @@ class Estimator:
                 for identity, similarity in near.near_strategies(text, view)
                 if similarity > 0.0
             ]
-            lent |= self._lent(view, "like", each=each, rows=like) if like else {}
+            if like:
+                lent |= self._lent(view, "like", each=each, rows=like, similar=near.similar_from)
         rows = _rows(ids, counts, lent)
         answer = self._read(
             "forecasting.pool",
@@ -279,6 +280,7 @@ class Estimator:
             "own": own,
             "type": kind,
             "least": min(near.values()) if len(near) >= LINKS else 0.0,
+            "floor": question.floor,
             **view.filters(self._graph),
         }
         options = ["some"] if some else []

@@ -163,14 +163,14 @@ class Recaller:
         if "strategy" in wanted:
             items += self._items(chosen, reached, walk, tasks, view)
         if found:
-            lends = self._similarity.embedder.thresholds.near
+            lends = self._similarity.vectors.embedder.thresholds.near
             about = About(near, question.task_type, question.type_rule, lends, view, now)
             items += self._beside.items(about, wanted, items)
         return Recall(
             text=asked,
             task_type=question.task_type,
             type_rule=question.type_rule,
-            embedder=self._similarity.searched_with if found else None,
+            embedder=self._similarity.vectors.searched_with if found else None,
             items=tuple(items),
             warnings=tuple(self._warnings(against, expected, view)),
             tasks=tuple(near[:EVIDENCE]),

@@ -87,8 +87,8 @@ class Strengths:
     def in_force(self, trials: int, stored: Row | None) -> PoolingStrengths:
         """Return the strengths in force; fit them if the trials changed by a tenth.
 
-        ``stored`` is what the graph holds of them. They are stored only if that needs no lock, so
-        that a reader does not block writers.
+        ``stored`` is what the graph holds of them. They are stored now if this process has the
+        lease, else after its next write.
         """
         for known in (_strengths(stored) if stored else None, self._unsaved):
             if known is not None and abs(trials - known.trials) * 10 <= known.trials:
@@ -98,7 +98,13 @@ class Strengths:
             self._keep(fitted)
         elif fitted.trials:
             self._unsaved = fitted
+            if self._keep_unsaved not in self._graph.after_write:
+                self._graph.after_write.append(self._keep_unsaved)
         return fitted
+
+    def _keep_unsaved(self) -> None:
+        if self._unsaved is not None:
+            self._keep(self._unsaved)
 
     def _keep(self, strengths: PoolingStrengths) -> None:
         self._unsaved = strengths

@@ -38,6 +38,8 @@ class Graph:
         self.namespace_id = node_id(namespace, "Namespace")
         self.bell = bell_of(store.url, namespace)
         """Rings after each write of this process."""
+        self.after_write: list[Callable[[], None]] = []
+        """What to do once, after the next write of this graph; it must raise nothing."""
         self.reload()
 
     def reload(self) -> None:
@@ -94,7 +96,7 @@ class Graph:
         """Run one procedure in a transaction of its own."""
         query, bound = self._bound(name, options, params)
         rows = self.store.write(query, **bound)
-        self.bell.ring()
+        self._end_write()
         return rows
 
     def leave(self, name: str, /, **params: Any) -> bool:
@@ -108,7 +110,7 @@ class Graph:
         """Run one procedure; undo it if its rows do not fit; see :meth:`Store.attempt`."""
         query, bound = self._bound(name, options, params)
         rows = self.store.attempt(query, fits, **bound)
-        self.bell.ring()
+        self._end_write()
         return rows
 
     def transact(self, work: Callable[[Transaction], T], *, brief: bool = False) -> T:
@@ -120,7 +122,7 @@ class Graph:
         self._look()
         if self._settled:
             done = self.store.transact(lambda tx: work(Transaction(self, tx, now)), brief=brief)
-            self.bell.ring()
+            self._end_write()
             return done
         kept: list[Row] = []
         wanted = {name: getattr(self.given, name) for name in KEPT}
@@ -132,8 +134,15 @@ class Graph:
 
         answer = self.store.transact(settled, brief=brief)
         self._adopt(kept[0])
-        self.bell.ring()
+        self._end_write()
         return answer
+
+    def _end_write(self) -> None:
+        self.bell.ring()
+        if self.after_write:
+            due, self.after_write = self.after_write, []
+            for call in due:
+                call()
 
     def view(self, work: Callable[[Transaction], T]) -> T:
         """Run ``work``, which only reads, on one consistent state; see :meth:`Store.view`."""

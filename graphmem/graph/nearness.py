@@ -23,6 +23,8 @@ class NearTasks(NamedTuple):
     """Their ids and similarities, the nearest first; none is under the floor of relevance."""
     lender: str | None = None
     """The nearest task, if it is near enough to lend its type."""
+    floor: float | None = None
+    """The similarity from which the embedder of the search finds texts related."""
 
 
 class Near(Protocol):
@@ -33,7 +35,12 @@ class Near(Protocol):
         ...
 
     def fresh(self) -> object:
-        """Link new nodes to similar ones."""
+        """Embed new texts, and link them if that takes no lease; None for an empty memory."""
+        ...
+
+    @property
+    def similar_from(self) -> float:
+        """The similarity from which strategies lend to each other."""
         ...
 
     def near_strategies(self, text: str, view: View = EVERYTHING) -> Sequence[tuple[str, float]]:
@@ -54,6 +61,8 @@ class Question:
     """None: it has none."""
     type_rule: str | None
     """What decided the type: ``given``, the rule that fired, or ``near: <id of the task>``."""
+    floor: float | None = None
+    """The similarity from which texts are related; None: that of the stored vectors."""
 
     @property
     def tasks(self) -> list[str]:
@@ -110,7 +119,8 @@ def understood(
 ) -> Question:
     """Return what a question is about.
 
-    A known task has links to near tasks in the graph (with ``fresh``, new ones are linked first).
+    A known task has links to near tasks in the graph; with ``fresh``, a search finds those of a new
+    task.
     For any other text ``near`` searches, or is the result of a search.
 
     The type is the given one, else that of the known task, else that of the wording, else that of
@@ -121,15 +131,18 @@ def understood(
     own = [row["id"] for row in known]
     search = None if isinstance(near, NearTasks) else near
     if known:
-        if search and fresh and sum(row["episodes"] for row in known) < SPEAKS:
-            search.fresh()
+        new = search if fresh and sum(row["episodes"] for row in known) < SPEAKS else None
+        if new:
+            new.fresh()
         found = _linked(reader, own, view)
+        if new and not found.tasks:  # its links may wait for the next write
+            found = _as_linked(new.near_tasks(text, view), own, new.similar_from)
     elif isinstance(near, NearTasks):
         found = near
     else:
         found = search.near_tasks(text, view) if search else NearTasks()
     kind, rule = _type(reader, text, known, found, view, task_type)
-    return Question(text, tuple(known), found.tasks, kind, rule)
+    return Question(text, tuple(known), found.tasks, kind, rule, found.floor)
 
 
 def _linked(reader: Reader, own: Sequence[str], view: View) -> NearTasks:
@@ -146,6 +159,12 @@ def _linked(reader: Reader, own: Sequence[str], view: View) -> NearTasks:
         if pair[0] in there and pair[0] not in own and pair[1] >= floor
     )
     return NearTasks(tasks, tasks[0][0] if tasks else None)
+
+
+def _as_linked(near: NearTasks, own: Sequence[str], similar: float) -> NearTasks:
+    """Return the tasks of a search that will be linked to given ones."""
+    tasks = tuple(pair for pair in near.tasks if pair[0] not in own and pair[1] >= similar)
+    return NearTasks(tasks, tasks[0][0] if tasks else None, near.floor)
 
 
 def _type(

@@ -1,8 +1,8 @@
 """Counts reads outside of the graph, and writes the counts to it from time to time.
 
-So a read does not wait for a write. A thread adds the counts to the graph every few seconds;
-``memory.upkeep.flush`` and closing the memory do so, too. A memory that only read leaves them to
-who writes next. A crash before that loses only these counts.
+So a read neither waits for the lease nor takes it. Some seconds after the next write of this memory
+a thread adds the counts to the graph; ``memory.upkeep.flush`` does so at once. A memory that closes
+and does not write leaves them to who writes next. A crash before that loses only these counts.
 """
 
 from __future__ import annotations
@@ -45,10 +45,12 @@ class Reads:
             for identity in ids:
                 count = self._counts.get((label, identity), (0, 0))[0]
                 self._counts[label, identity] = (count + 1, now)
-            if self._counts and self._timer is None and self._graph.store.writing:
-                self._timer = threading.Timer(SECONDS, self._tick)
-                self._timer.daemon = True
-                self._timer.start()
+            if not self._counts or self._timer is not None:
+                return
+            if self._graph.store.writing:
+                self._start()
+            elif self._start not in self._graph.after_write:
+                self._graph.after_write.append(self._start)
 
     def flush(self) -> int:
         """Add the counts to the graph; return the number of items."""
@@ -80,6 +82,14 @@ class Reads:
         except StoreError as error:
             _log.info("read counts were dropped: %s", error)
         self._stop()
+
+    def _start(self) -> None:
+        """Start the thread that writes the counts, unless there is one or nothing to write."""
+        with self._lock:
+            if self._counts and self._timer is None:
+                self._timer = threading.Timer(SECONDS, self._tick)
+                self._timer.daemon = True
+                self._timer.start()
 
     def _left(self) -> bool:
         """Leave the counts to who writes next; return whether all could be."""

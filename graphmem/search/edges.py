@@ -41,13 +41,13 @@ class Edges:
         self._graph = graph
         self._id = node_id(graph.ns, "Embedder", graph.ns)
 
-    def state(self) -> Row | None:
-        """Return the embedder and the queue (``similarity.state``), if there are any vectors."""
-        return next(iter(self._graph.read("similarity.state", id=self._id)), None)
+    def state(self) -> Row:
+        """Return the embedder (its name is None without vectors) and the queue of nodes."""
+        return self._graph.read("similarity.state", id=self._id)[0]
 
     def _drawn_with(self) -> tuple[str, float]:
         """Return the embedder, and the similarity from which on nodes are linked."""
-        state = self.state() or {}
+        state = self.state()
         return str(state["name"]), float(state["similar"])
 
     def draw_some(self, index: SearchIndex, label: str, ids: Sequence[str]) -> None:

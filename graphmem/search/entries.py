@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator, Mapping
 
+from graphmem.errors import StoreError
 from graphmem.forks import in_child, renew_lock
 from graphmem.graph.arguments import searched
 from graphmem.graph.graph import Graph
-from graphmem.search.similarity import ROUNDED, Similarity
+from graphmem.search.similarity import ROUNDED
+from graphmem.search.vectors import Vectors
 from graphmem.store.paging import pages
 from graphmem.store.port import EntryIndex, Near, Question, Row
 
@@ -22,9 +25,9 @@ _MORE = 4
 class EntrySearch:
     """Searches the entries of one namespace's levels."""
 
-    def __init__(self, graph: Graph, similarity: Similarity) -> None:
+    def __init__(self, graph: Graph, vectors: Vectors) -> None:
         self._graph = graph
-        self._similarity = similarity
+        self._vectors = vectors
         self._lock = threading.RLock()
         in_child(self, renew_lock)
 
@@ -43,7 +46,7 @@ class EntrySearch:
         if not levels:
             return []
         index = self.fresh(levels)
-        return index.nearest(self._similarity.vector(wanted), asked, levels, limit)
+        return index.nearest(self._vectors.of(wanted), asked, levels, limit)
 
     def ranked(self, label: str, text: str) -> Iterator[Near]:
         """Yield what views show, the nearest first: tasks, strategies, or knowledge.
@@ -52,12 +55,12 @@ class EntrySearch:
         """
         wanted = searched("text", text)
         if label == "Knowledge":
-            yield self._facts().near_facts(self._similarity.vector(wanted))
+            yield self._facts().near_facts(self._vectors.of(wanted))
             return
-        index = self._similarity.fresh(wanted)
+        index = self._vectors.fresh(wanted)
         if index is None:
             return
-        vector, size, done = self._similarity.vector(wanted, index), _FIRST, 0
+        vector, size, done = self._vectors.of(wanted, index), _FIRST, 0
         while True:
             found = index.exactly(label, vector, size)
             end = len(found)
@@ -72,7 +75,7 @@ class EntrySearch:
     def _facts(self) -> EntryIndex:
         """Return the index with everything that is known."""
         with self._lock:
-            embedder = self._similarity.adopted()
+            embedder = self._vectors.adopted()
             index = self._graph.store.entries(self._graph.ns)
             index.open(embedder.name, embedder.dimensions)
             for page in pages(index.facts_lacking(), PAGE):
@@ -85,15 +88,15 @@ class EntrySearch:
         given = self._graph.settings.relevance_floor
         if given is not None:
             return given
-        return self._similarity.embedder.thresholds.relevant(texts) - ROUNDED
+        return self._vectors.embedder.thresholds.relevant(texts) - ROUNDED
 
     def tidy(self) -> None:
         """Remove the words of removed entries for good."""
-        stored = self._similarity.state()
-        if stored is not None:
+        built = self._vectors.built_for()
+        if built is not None:
             with self._lock, self._graph.store.alone():
                 index = self._graph.store.entries(self._graph.ns)
-                index.open(stored["name"], stored["dimensions"])
+                index.open(*built)
                 index.tidy()
 
     def fresh(self, levels: Mapping[str, str]) -> EntryIndex:
@@ -101,7 +104,8 @@ class EntrySearch:
         return self._embedded(levels)[0]
 
     def embed(self, levels: Mapping[str, str]) -> int:
-        """Embed the entries of levels that have no vector; return how many."""
+        """Embed the entries of levels that have no vector, and store that; return how many."""
+        self._graph.store.try_writing()
         return self._embedded(levels)[1]
 
     def twins(
@@ -112,13 +116,13 @@ class EntrySearch:
         See :meth:`EntryIndex.twins`. It compares the entries up to a number of the stream, with an
         embedder and a threshold; entries without a vector wait.
         """
-        stored = self._similarity.state()
-        if stored is None:
+        built = self._vectors.built_for()
+        if built is None:
             return [], (0, "")
         with self._lock:
             index = self._graph.store.entries(self._graph.ns)
-            index.open(stored["name"], stored["dimensions"])
-            way = f"{stored['name']}:{stored['dimensions']}:{near}"
+            index.open(*built)
+            way = f"{built[0]}:{built[1]}:{near}"
             last = self._graph.read("levels.ends", ids=[stream])
             upto = last[0]["last"] if last else 0
             for row in index.lacking({level: stream}):
@@ -128,11 +132,19 @@ class EntrySearch:
 
     def _embedded(self, levels: Mapping[str, str]) -> tuple[EntryIndex, int]:
         with self._lock:
-            embedder = self._similarity.adopted()
+            embedder = self._vectors.adopted()
             index = self._graph.store.entries(self._graph.ns)
             index.open(embedder.name, embedder.dimensions)
             lacking = index.lacking(levels)
             for page in pages(lacking, PAGE):
                 texts = sorted({row["text"] for row in page})
                 index.put(page, dict(zip(texts, embedder.embed(texts), strict=True)))
+            if lacking and self._save not in self._graph.after_write:
+                self._graph.after_write.append(self._save)
             return index, len(lacking)
+
+    def _save(self) -> None:
+        """Store after a write the vectors that were made for searches."""
+        index = self._graph.store.entries(self._graph.ns)
+        with contextlib.suppress(StoreError):
+            index.save()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from graphmem.graph.graph import Transaction
-from graphmem.store.port import TEXTS, Row, SearchIndex
+from graphmem.store.port import TEXTS
 
 
 def pend(tx: Transaction, kind: str, ids: Iterable[str]) -> None:
@@ -13,20 +13,6 @@ def pend(tx: Transaction, kind: str, ids: Iterable[str]) -> None:
     rows = [{"id": identity, "kind": kind} for identity in sorted(set(ids))]
     if rows:
         tx.run("similarity.pend", rows=rows)
-
-
-def queued(stored: Row) -> dict[str, list[str]]:
-    """Return the ids of the nodes in the queue, by label."""
-    waiting: dict[str, list[str]] = {label: [] for label in TEXTS}
-    for row in stored["pending"]:
-        waiting[row["kind"]].append(row["id"])
-    return waiting
-
-
-def waiting(stored: Row, index: SearchIndex) -> dict[str, set[str]]:
-    """Return the ids of the nodes in the queue and of those that lack a vector, by label."""
-    there = queued(stored)
-    return {label: {*there[label], *index.lacking(label)} for label in TEXTS}
 
 
 class Loosened:

@@ -75,6 +75,12 @@ class VectorIndex(ABC):
             self._read, self._filing = _closed, freely  # they hold the graph
             self._forget()
 
+    def save(self) -> None:
+        """Write vectors that were made without the lease, if this process has it now."""
+        with self._lock:
+            if self._table is not None:
+                self._table.save()
+
     def tidy(self) -> None:
         """Read the texts again, and keep only their vectors, if there is a table."""
         with self._lock:

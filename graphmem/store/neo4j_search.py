@@ -41,6 +41,9 @@ class _ServerIndex:
         """Set the embedder whose vectors count, and their size."""
         self._embedder, self._dimensions = embedder, dimensions
 
+    def save(self) -> None:
+        """Do nothing: a vector is stored as soon as it is made."""
+
     def tidy(self) -> None:
         """Do nothing: words and vectors are removed with their node."""
 

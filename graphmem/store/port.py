@@ -143,7 +143,7 @@ class Store(Protocol):
 
     @property
     def writing(self) -> bool:
-        """Whether a write needs no lock that another process may have."""
+        """Whether a write takes no lock now that would keep other processes from writing."""
         ...
 
     def try_writing(self) -> bool:
@@ -368,6 +368,10 @@ class SearchIndex(Protocol):
         """Return the vector of the text of a node if it is at hand, so that nobody makes it."""
         ...
 
+    def save(self) -> None:
+        """Store vectors that were made without the lease, if this process has it now."""
+        ...
+
     def tidy(self) -> None:
         """Drop the texts and vectors of removed nodes, on disk as well."""
         ...
@@ -419,6 +423,10 @@ class EntryIndex(Protocol):
 
     def near_facts(self, vector: Vector) -> Near:
         """Return all facts with a vector, the nearest first."""
+        ...
+
+    def save(self) -> None:
+        """Store vectors that were made without the lease, if this process has it now."""
         ...
 
     def tidy(self) -> None:

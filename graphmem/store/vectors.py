@@ -113,7 +113,12 @@ class VectorTable:
         self._reserve(first + len(keys))
         self._room[first : first + len(keys)] = vectors
         self._rows.update((key, first + place) for place, key in enumerate(keys))
-        if self._writable and self._path is not None:
+        self.save()
+
+    def save(self) -> None:
+        """Write the rows that the file lacks, if this process has the lease."""
+        complete = self._sound and self._stored == len(self._rows)
+        if self._writable and self._path is not None and not complete:
             with self._filing() as mine:
                 if mine:
                     self._store(self._path)

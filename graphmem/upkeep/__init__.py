@@ -31,7 +31,7 @@ from graphmem.models import (
 )
 from graphmem.models.similarity import RelinkReport
 from graphmem.network import Network
-from graphmem.search.similarity import Similarity
+from graphmem.search.vectors import Vectors
 from graphmem.upkeep.erasing import Eraser
 from graphmem.upkeep.exchange import Exchange
 from graphmem.upkeep.verifying import Maintainer
@@ -47,15 +47,15 @@ class Upkeep:
         self,
         graph: Graph,
         maintainer: Maintainer,
-        similarity: Similarity,
+        vectors: Vectors,
         learner: Learner,
         reads: Reads,
         network: Network,
     ) -> None:
         self._graph = graph
         self._maintainer = maintainer
-        self._similarity = similarity
-        self._eraser = Eraser(graph, similarity)
+        self._vectors = vectors
+        self._eraser = Eraser(graph, vectors)
         self._exchange = Exchange(graph, learner)
         self._reads = reads
         self._network = network
@@ -224,18 +224,18 @@ class Upkeep:
 
             embedder = checked(embedder)
         check_function("on_progress", on_progress)
-        return self._similarity.relink(embedder, on_progress)
+        return self._vectors.relink(embedder, on_progress)
 
     def pending(self) -> dict[str, int]:
         """Return the numbers of strategies and tasks to be embedded and linked, by label.
 
         Texts whose vector is missing, lost or damaged are among them.
         """
-        return self._similarity.pending()
+        return self._vectors.pending()
 
     def embedded_with(self) -> str | None:
         """Return the name of the memory's embedder; None if nothing was embedded."""
-        return self._similarity.built_with()
+        return self._vectors.built_with()
 
     def export(
         self,

@@ -30,7 +30,7 @@ from graphmem.people.scopes import erase_agents
 from graphmem.policies import rebuilding as derivation
 from graphmem.policies.cycles import Cycles
 from graphmem.policies.streams import lock
-from graphmem.search.similarity import Similarity
+from graphmem.search.vectors import Vectors
 from graphmem.store.paging import BEYOND, ranges
 from graphmem.store.paging import pages as paged
 from graphmem.store.port import Row
@@ -67,11 +67,11 @@ class Eraser:
     def __init__(
         self,
         graph: Graph,
-        similarity: Similarity,
+        vectors: Vectors,
     ) -> None:
         self._graph = graph
         self._consolidated = Consolidated(graph)
-        self._similarity = similarity
+        self._vectors = vectors
         self._cycles = Cycles(graph)
 
     def erase_episode(self, episode_id: str) -> EraseReport:
@@ -98,7 +98,7 @@ class Eraser:
             )
 
         report = self._graph.transact(work)
-        self._similarity.tidy()
+        self._vectors.tidy()
         return report
 
     def erase_agent(self, agent: str) -> EraseReport:
@@ -120,7 +120,7 @@ class Eraser:
                 ahead, _ = self._remove_ahead(ids)
                 ahead.policies += self._drop_experience(stream, last)
         report = self._graph.transact(lambda tx: self._erase_agent(tx, name))
-        self._similarity.tidy()
+        self._vectors.tidy()
         policies = {"Policy"} if ahead.policies else set()
         update = {
             "episodes": report.episodes + ahead.episodes,
@@ -199,7 +199,7 @@ class Eraser:
             )
 
         report = self._graph.transact(work)
-        self._similarity.tidy()
+        self._vectors.tidy()
         return report
 
     def compact(self) -> dict[str, Any]:
@@ -260,7 +260,7 @@ class Eraser:
             return _told(removed, before, chosen or ids, gone)
 
         report = self._graph.transact(work)
-        self._similarity.tidy()
+        self._vectors.tidy()
         return report.model_copy(update=self.compact())
 
     def _foretold(self, before: int | None, below: float | None, agent: str | None) -> ForgetReport:

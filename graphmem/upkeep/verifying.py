@@ -18,7 +18,7 @@ from graphmem.models import Difference, RebuildReport, Stats, VerifyReport
 from graphmem.people.preferences import Supersessions
 from graphmem.policies.cycles import Cycles
 from graphmem.policies.rebuilding import StreamPolicies
-from graphmem.search.similarity import Similarity
+from graphmem.search.vectors import Vectors
 from graphmem.store.port import SCHEMA_VERSION
 from graphmem.upkeep.counts import Counts, resettle
 from graphmem.upkeep.facts import Facts
@@ -36,7 +36,7 @@ LOOSE = (
 class Maintainer:
     """Verifies and rebuilds the derived data of one namespace."""
 
-    def __init__(self, graph: Graph, similarity: Similarity, strengths: Strengths) -> None:
+    def __init__(self, graph: Graph, vectors: Vectors, strengths: Strengths) -> None:
         self._graph = graph
         cycles = Cycles(graph)
         self._parts: tuple[Part, ...] = (
@@ -49,7 +49,7 @@ class Maintainer:
             Whole("cycles", lambda: graph.transact(cycles.renew)),
             Whole("predictions", lambda: int(graph.write("predictions.drop_about")[0]["removed"])),
             Whole("pooling", lambda: strengths.refit().trials, strengths.verify, COUNTED),
-            Whole("similar", similarity.rebuild, similarity.verify, (TASKS.name,)),
+            Whole("similar", vectors.rebuild, vectors.verify, (TASKS.name,)),
         )
 
     def stats(self) -> Stats:

@@ -100,7 +100,7 @@ def asked(memory: Memory, calls: int, hops: int) -> Iterator[float]:
     chance = random.Random(7)
     for _ in range(calls):
         text = wording(chance)
-        memory._similarity.vector(text)  # kept for the search below
+        memory._similarity.vectors.of(text)  # kept for the search below
         started = time.perf_counter()
         found = memory.recall(text, max_hops=hops)
         yield time.perf_counter() - started

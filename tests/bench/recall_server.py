@@ -44,7 +44,7 @@ def recall(_: Path, scale: float) -> list[Result]:
         questions = [wording(chance) for _ in range(CALLS)]
         memory.recall(questions[0])
         for question in questions:
-            memory._similarity.vector(question)  # kept: embedding is not measured
+            memory._similarity.vectors.of(question)  # kept: embedding is not measured
             sent = _recorded(memory, lambda question=question: memory.recall(question))  # type: ignore[misc]
             started = time.perf_counter()
             memory.recall(question)
@@ -71,7 +71,7 @@ def _found(memory: Memory, questions: Sequence[str]) -> Result:
     ids, matrix = index.matrix("Strategy", [row["id"] for row in rows])
     shares = []
     for question in questions:
-        vector = memory._similarity.vector(question)
+        vector = memory._similarity.vectors.of(question)
         exact = {ids[place] for place in np.argsort(-(matrix @ vector))[:10].tolist()}
         near = {key for key, _ in index.near("Strategy", vector, 10)}
         shares.append(len(exact & near) / 10)

@@ -18,7 +18,7 @@ from graphmem import Memory, Settings
 from graphmem.errors import NotFoundError, SettingsError, ValidationError
 from graphmem.graph.arguments import LONGEST
 from graphmem.models import Difference
-from graphmem.search import edges, similarity
+from graphmem.search import edges, vectors
 from graphmem.search.edges import LINKS
 from graphmem.search.embedding import Hashing, Thresholds
 from graphmem.store.queries import adhoc
@@ -403,7 +403,7 @@ def test_what_somebody_removed_from_a_node_is_made_anew(
     with contextlib.ExitStack() as stack:
         other = memory
         if open_still:
-            monkeypatch.setattr(similarity, "_LOOK", 0.0)
+            monkeypatch.setattr(vectors, "_LOOK", 0.0)
         else:
             other = stack.enter_context(
                 Memory.open(url, namespace=memory.namespace, settings=settings, embedder=Counting())

@@ -1,0 +1,450 @@
+"""Vectors of texts: the embedder, the queue of texts without a vector, and the index of the rest.
+
+Learning embeds nothing; it puts new texts into a queue. A search embeds what is in the queue, and
+takes no lease for that: if this process has the lease, it stores and links the vectors at once
+(:mod:`graphmem.search.edges`), else after its next write. :meth:`Vectors.relink` does so, too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from graphmem.errors import LockedError, NotFoundError, SettingsError, StorageError
+from graphmem.forks import in_child, renew_lock
+from graphmem.graph.graph import Graph
+from graphmem.ids import node_id
+from graphmem.models import Difference
+from graphmem.models.similarity import RelinkReport
+from graphmem.search.edges import PAGE, Edges
+from graphmem.store.paging import pages
+from graphmem.store.port import TEXTS, Row, SearchIndex
+
+if TYPE_CHECKING:
+    from graphmem.search.embedding import Embedder
+    from graphmem.store.port import Vector
+
+Progress = Callable[[int, int], None]
+"""Called with the number of finished steps, and of all."""
+Ids = dict[str, list[str]]
+"""Ids of nodes, by label."""
+
+CACHE = 10_000
+"""Most vectors in memory: of questions, and of texts whose vector is not stored yet."""
+MANY = 1_000
+"""From so many unstored texts on, a search says how to store their vectors."""
+_SHARE = 5
+"""If one in so many nodes is new, linking all anew is quicker."""
+_LOOK = 60.0
+"""Seconds between two looks for lost vectors on a server; an embedded index knows at once."""
+
+_log = logging.getLogger(__name__)
+
+
+class Vectors:
+    """The vectors of the strategies and tasks of one namespace."""
+
+    def __init__(self, graph: Graph, embedder: Embedder | None = None) -> None:
+        self._graph = graph
+        self._embedder = embedder
+        self._id = node_id(graph.ns, "Embedder", graph.ns)
+        self._edges = Edges(graph)
+        self._lock = threading.RLock()
+        in_child(self, renew_lock)
+        self._cache: dict[str, Vector] = {}
+        self._unstored: dict[str, set[str]] = {}
+        """The nodes that were embedded for an answer, and wait for the next write."""
+        self.index: SearchIndex | None = None
+        """The index of the last search."""
+        self._looked = -math.inf
+        self._warned = False
+
+    # The embedder
+
+    @property
+    def embedder(self) -> Embedder:
+        """The embedder: the given one, that of the settings, or that of the memory."""
+        if self._embedder is None:
+            from graphmem.search.embedding import open_embedder
+
+            name = self.built_with()
+            if name is not None and "embedder" not in self._graph.settings.model_fields_set:
+                try:
+                    self._embedder = open_embedder(name)
+                except NotFoundError as error:
+                    raise SettingsError(
+                        f"the memory was embedded with {name}, which is not here; give it to "
+                        "Memory.open(embedder=...), or embed the memory anew with "
+                        "`graphmem upkeep relink --embedder minilm`"
+                    ) from error
+            else:
+                self._embedder = open_embedder(self._graph.settings.embedder)
+        return self._embedder
+
+    @property
+    def searched_with(self) -> str | None:
+        """The name of the embedder of the last search; None if there was nothing to search."""
+        return self._embedder.name if self._embedder and self.index else None
+
+    def built_with(self) -> str | None:
+        """Return the name of the embedder of the stored vectors; None if there are none."""
+        name = self._edges.state()["name"]
+        return None if name is None else str(name)
+
+    def built_for(self) -> tuple[str, int] | None:
+        """Return the name and the dimensions of that embedder."""
+        stored = self._edges.state()
+        return None if stored["name"] is None else (stored["name"], stored["dimensions"])
+
+    def adopted(self) -> Embedder:
+        """Return the embedder in force, with which the memory stays from its next write on.
+
+        Raises:
+            SettingsError: the memory was built with another one.
+        """
+        with self._lock:
+            stored = self._edges.state()
+            self._check(self.embedder, stored)
+            if stored["name"] is None and self._graph.store.writing:
+                with contextlib.suppress(StorageError, LockedError):
+                    self._adopt(self.embedder)
+            return self.embedder
+
+    def _adopt(self, embedder: Embedder) -> None:
+        thresholds = embedder.thresholds
+        self._graph.write(
+            "similarity.adopt",
+            id=self._id,
+            name=embedder.name,
+            dimensions=embedder.dimensions,
+            similar=thresholds.similar,
+            near=thresholds.near,
+            floor=thresholds.near if thresholds.floor is None else thresholds.floor,
+        )
+
+    @staticmethod
+    def _check(embedder: Embedder, stored: Row) -> None:
+        """Refuse to mix vectors of two embedders."""
+        had, have = (stored["name"], stored["dimensions"]), (embedder.name, embedder.dimensions)
+        if had[0] is not None and had != have:
+            raise SettingsError(
+                f"the memory was embedded with {had[0]} ({had[1]} dimensions), in force is "
+                f"{have[0]} ({have[1]}); set GRAPHMEM_EMBEDDER={had[0]}, or embed it anew with "
+                f"`graphmem upkeep relink --embedder {have[0]}`"
+            )
+
+    # Searching
+
+    def of(self, text: str, index: SearchIndex | None = None) -> Vector:
+        """Return the vector of a text: shape (dimensions,), of length 1.
+
+        The text may be that of a known task or strategy, whose vector an index has.
+        """
+        vector = self._cache.get(text)
+        if vector is None:
+            vector = None if index is None else index.known(text)
+            if vector is None:
+                vector = self.embedder.embed([text])[0]
+            self._keep({text: vector})
+        return vector
+
+    def _keep(self, vectors: Mapping[str, Vector]) -> None:
+        if len(self._cache) + len(vectors) > CACHE:
+            self._cache.clear()
+        self._cache.update(vectors)
+
+    def fresh(self, question: str | None = None) -> SearchIndex | None:
+        """Return the index, with all texts of the graph; None for an empty memory.
+
+        The first time, it makes the vector of the question while it builds the index.
+        """
+        with self._lock:
+            stored = self._edges.state()
+            if not (stored["name"] or stored["pending"] or self._graph.read("similarity.any_text")):
+                return None
+            embedder = self.embedder
+            self._check(embedder, stored)
+            index = self._graph.store.index(self._graph.ns)
+            if question is not None and self.index is None:
+                with ThreadPoolExecutor(1) as beside:
+                    made = beside.submit(self.of, question)
+                    index.open(embedder.name, embedder.dimensions)
+                    made.result()
+            else:
+                index.open(embedder.name, embedder.dimensions)
+            queue = _queue(stored)
+            lost = self._lost(index, queue) if self._looks() else {}
+            waiting = {label: sorted({*queue[label], *lost.get(label, ())}) for label in TEXTS}
+            if any(waiting.values()):
+                if stored["name"] is not None and any(lost.values()):
+                    _log.warning(
+                        "%d texts have no vector: it was lost, damaged, or never stored; they are "
+                        "embedded anew",
+                        sum(map(len, lost.values())),
+                    )
+                index = self._embed(index, waiting)
+            self.index = index
+            return index
+
+    def _embed(self, index: SearchIndex, waiting: Ids) -> SearchIndex:
+        """Embed what waits, and store it if that takes no lease; return the index with it."""
+        if self._graph.store.writing:
+            try:
+                return self._store(waiting)
+            except (StorageError, LockedError) as error:
+                say = _log.debug if self._warned else _log.warning
+                say("what searches by meaning is kept in memory, and made again later: %s", error)
+                self._warned = True
+        before = self._unstored
+        new = any({*ids} - before.get(label, set()) for label, ids in waiting.items())
+        if self.index is index and not new:
+            return index
+        for label, ids in waiting.items():
+            for texts in self._texts(label, ids):
+                vectors = self._made(index, label, texts)
+                self._keep(vectors)
+                index.put(label, texts, vectors)
+        self._unstored = {at: {*ids} | before.get(at, set()) for at, ids in waiting.items()}
+        if self._store_later not in self._graph.after_write:
+            self._graph.after_write.append(self._store_later)
+        count = sum(map(len, self._unstored.values()))
+        if count >= MANY > sum(map(len, before.values())):
+            _log.warning(
+                "%d texts were embedded for this answer alone; `graphmem upkeep relink` stores "
+                "their vectors",
+                count,
+            )
+        return index
+
+    def _store_later(self) -> None:
+        """Store after a write what reads embedded; the write is done, whatever happens here."""
+        if not self._unstored or not self._lock.acquire(blocking=False):
+            return
+        try:
+            self._store({label: sorted(ids) for label, ids in self._unstored.items()})
+        except Exception as error:  # noqa: BLE001 - also of an embedder by others
+            _log.info("vectors are not stored yet: %s", error)
+        finally:
+            self._lock.release()
+
+    def _store(self, waiting: Ids) -> SearchIndex:
+        """Store the vectors of what waits, and draw its edges; return the index with them.
+
+        Nodes get into the queue before they get a vector, where they wait for their edges.
+        """
+        self._unstored = {}
+        with self._graph.store.alone():
+            stored = self._edges.state()
+            self._check(self.embedder, stored)
+            if stored["name"] is None:
+                self._adopt(self.embedder)
+        queue = _queue(stored)
+        for label, ids in waiting.items():
+            for texts in self._texts(label, ids):
+                self._pend(label, sorted(texts.keys() - {*queue[label]}))
+                vectors = self._made(self._opened(), label, texts)
+                with self._graph.store.alone():
+                    self._opened().put(label, texts, vectors)
+        with self._graph.store.alone():
+            index = self._opened()
+            index.save()
+            server = self._graph.must_lock
+            for label, there in _queue(self._edges.state()).items():
+                # Another process may have linked them; what has no vector waits on.
+                left = {*waiting[label]} & {*there}
+                if left := left.difference(() if server else index.lacking(label)):
+                    self._link(index, label, sorted(left))
+        self._warned = False
+        return index
+
+    def _link(self, index: SearchIndex, label: str, ids: Sequence[str]) -> None:
+        if len(ids) * _SHARE >= index.count(label):
+            for _ in self._edges.draw_all(index, label, sorted(self._edges.texts_of(label))):
+                pass
+            self._edges.settle(ids)
+        else:
+            for page in pages(ids, PAGE):
+                self._edges.draw_some(index, label, page)
+
+    def _opened(self, stored: Row | None = None) -> SearchIndex:
+        """Return the index of the stored vectors, else that of the embedder in force."""
+        index = self._graph.store.index(self._graph.ns)
+        if stored is None:
+            index.open(self.embedder.name, self.embedder.dimensions)
+        else:
+            index.open(stored["name"], stored["dimensions"])
+        return index
+
+    def _texts(self, label: str, ids: Sequence[str]) -> Iterator[dict[str, str]]:
+        """Yield the texts of nodes by id, a page at a time."""
+        for page in pages(ids, PAGE):
+            yield {row["id"]: row["text"] for row in self._edges.texts(label, page)}
+
+    def _made(self, index: SearchIndex, label: str, texts: Mapping[str, str]) -> dict[str, Vector]:
+        """Return vectors for the texts of nodes that have none, by text."""
+        embedded = index.with_vectors(label, texts)
+        missing = sorted({text for key, text in texts.items() if key not in embedded})
+        vectors = {text: self._cache[text] for text in missing if text in self._cache}
+        new = [text for text in missing if text not in vectors]
+        vectors.update(zip(new, self.embedder.embed(new) if new else (), strict=True))
+        return vectors
+
+    def _pend(self, label: str, ids: Sequence[str]) -> None:
+        for page in pages(ids, PAGE):
+            rows = [{"id": key, "kind": label} for key in page]
+            self._graph.write("similarity.pend", rows=rows)
+
+    def _looks(self) -> bool:
+        """Return whether to look for lost vectors now."""
+        now = time.monotonic()
+        if self._graph.store.capabilities.server and now - self._looked < _LOOK:
+            return False
+        self._looked = now
+        return True
+
+    @staticmethod
+    def _lost(index: SearchIndex, queue: Ids) -> Ids:
+        """Return the nodes without a vector that are not in the queue, by label."""
+        return {label: sorted({*index.lacking(label)} - {*ids}) for label, ids in queue.items()}
+
+    # Upkeep
+
+    def pending(self) -> dict[str, int]:
+        """Return how many strategies and tasks wait for their vector or edges, by label.
+
+        Texts whose vector is missing or lost are among them.
+        """
+        stored = self._edges.state()
+        if stored["name"] is None:
+            return {label: len(self._edges.texts_of(label)) for label in TEXTS}
+        with self._lock:
+            waiting = self._waiting(self._opened(stored), stored)
+            return {label: len(ids) for label, ids in waiting.items()}
+
+    def relink(
+        self, embedder: Embedder | None = None, on_progress: Progress | None = None
+    ) -> RelinkReport:
+        """Embed texts without a vector, and draw all edges anew.
+
+        A given embedder is the one from now on, and embeds all texts.
+
+        Raises:
+            SettingsError: no embedder is given, and the memory was built with another one than
+                that in force.
+        """
+        with self._lock:
+            if embedder is None:
+                self._check(self.embedder, self._edges.state())
+            else:
+                self._embedder = embedder
+                self._cache.clear()
+            self._unstored = {}
+            self._adopt(self.embedder)
+            with self._graph.store.alone():
+                self._opened().tidy()
+            texts = {label: self._edges.texts_of(label) for label in TEXTS}
+            total = 2 * sum(map(len, texts.values()))
+            embedded = links = done = 0
+            for label, of_label in texts.items():
+                for page in self._texts(label, sorted(of_label)):
+                    vectors = self._made(self._opened(), label, page)
+                    self._pend(label, [key for key, text in page.items() if text in vectors])
+                    with self._graph.store.alone():
+                        self._opened().put(label, page, vectors)
+                    embedded += len(vectors)
+                    done += len(page)
+                    if on_progress:
+                        on_progress(done, total)
+            with self._graph.store.alone():
+                index = self._opened()
+                index.save()
+                for label, of_label in texts.items():
+                    for count, drawn in self._edges.draw_all(index, label, sorted(of_label)):
+                        links += drawn
+                        done += count
+                        if on_progress:
+                            on_progress(done, total)
+                    self._edges.settle(sorted(of_label))
+            return RelinkReport(
+                embedder=self.embedder.name,
+                dimensions=self.embedder.dimensions,
+                strategies=len(texts["Strategy"]),
+                tasks=len(texts["Task"]),
+                embedded=embedded,
+                links=links,
+            )
+
+    def tidy(self) -> None:
+        """Remove erased texts for good."""
+        stored = self._edges.state()
+        if stored["name"] is not None:
+            with self._lock, self._graph.store.alone():
+                self._opened(stored).tidy()
+                self._cache.clear()
+
+    def rebuild(self) -> int:
+        """Draw all edges anew from the present vectors; return how many. It needs no model.
+
+        Texts without a vector are put into the queue.
+        """
+        stored = self._edges.state()
+        if stored["name"] is None:
+            return 0
+        links = 0
+        with self._lock, self._graph.store.alone():
+            index = self._opened(stored)
+            index.tidy()
+            for label in TEXTS:
+                texts = self._edges.texts_of(label)
+                embedded = sorted(index.with_vectors(label, texts))
+                links += sum(drawn for _, drawn in self._edges.draw_all(index, label, embedded))
+                self._edges.settle(embedded)
+                self._pend(label, sorted(texts.keys() - {*embedded}))
+        return links
+
+    def verify(self, checked: Counter[str]) -> Iterator[Difference]:
+        """Compare vectors and edges with the texts; yield differences, and count what was checked.
+
+        Pending texts are left out; edges are compared only if nothing is pending. A server's index
+        may miss neighbours among more than :data:`SHORTLIST` nodes: there only wrong edges, or
+        wrong similarities, are differences.
+        """
+        stored = self._edges.state()
+        if stored["name"] is None:
+            return
+        checked.update(vectors=0, similar=0)
+        with self._lock:
+            index = self._opened(stored)
+            waiting = set().union(*self._waiting(index, stored).values())
+            for label in TEXTS:
+                texts = self._edges.texts_of(label)
+                embedded = index.with_vectors(label, texts)
+                checked["vectors"] += len(embedded)
+                for key in sorted(texts.keys() - embedded - waiting):
+                    yield Difference(
+                        kind="vectors", key=key, field="*", stored=None, expected="present"
+                    )
+                if not waiting:
+                    checked["similar"] += yield from self._edges.compare(
+                        index, label, sorted(embedded), sorted(texts)
+                    )
+
+    @staticmethod
+    def _waiting(index: SearchIndex, stored: Row) -> dict[str, set[str]]:
+        queue = _queue(stored)
+        return {label: {*queue[label], *index.lacking(label)} for label in TEXTS}
+
+
+def _queue(stored: Row) -> Ids:
+    """Return the ids of the nodes in the queue, by label."""
+    queue: Ids = {label: [] for label in TEXTS}
+    for row in stored["pending"]:
+        queue[row["kind"]].append(row["id"])
+    return queue

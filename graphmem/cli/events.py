@@ -201,14 +201,11 @@ class _Lines:
         return f"{text}: {details}" if details else text
 
     def _name(self, policy_id: str) -> str:
-        from graphmem.errors import NotFoundError
-
         if policy_id not in self._names:
-            try:
-                policy = self._memory.policies.by_id(policy_id)
-                self._names[policy_id] = cell(f"{named(policy)} in {described(policy)}", 120)
-            except NotFoundError:  # erased meanwhile
+            policy = self._memory.policies.get(policy_id)
+            if policy is None:  # erased meanwhile
                 return policy_id
+            self._names[policy_id] = cell(f"{named(policy)} in {described(policy)}", 120)
         return self._names[policy_id]
 
 

@@ -76,7 +76,7 @@ def best(
         print_json(policy)
     elif policy is not None:
         print_policies([policy], at=at)
-    elif observed := len(memory.policies.values(place, agent=agent)):
+    elif observed := len(memory.policies.list(place, agent=agent)):
         click.echo(
             f"no action has a value in this state (agent {cell(agent)}); "
             f"{observed} known without one, see `graphmem policies show`"
@@ -97,7 +97,7 @@ def list_(options: Options, agent: str | None, limit: int) -> None:
     Example:
       graphmem --url ./ops.graph policies list --agent ada --limit 5
     """
-    policies = options.memory().policies.top(agent=agent, limit=limit)
+    policies = options.memory().policies.list(agent=agent, limit=limit)
 
     def table() -> None:
         if policies:
@@ -137,12 +137,14 @@ def show(
     memory = options.memory()
     shown = [
         policy
-        for policy in memory.policies.values(place, agent=agent, at=at, stored=stored)
+        for policy in memory.policies.list(place, agent=agent, at=at, stored=stored)
         if action is None or policy.action == action
     ]
     gaps = 0
     if plot is not None and shown:
-        histories = memory.policies.history_many(shown[:DRAWN])
+        histories: dict[str, list[Point]] = {policy.id: [] for policy in shown[:DRAWN]}
+        for point in memory.policies.history([*histories]):
+            histories[point.policy].append(point)
         gaps = _unrecorded(shown[:DRAWN], histories)
         draw(shown, histories, plot)
 
@@ -245,7 +247,8 @@ def observe(
     """
     place, details = state_of(state), _spec(spec)
     known = options.memory(must_exist=False).policies
-    policy = known.by_id(known.observe(place, action, success == "yes", spec=details, agent=agent))
+    policy = known.get(known.observe(place, action, success == "yes", spec=details, agent=agent))
+    assert policy is not None  # noqa: S101 - it was just counted
     options.show(
         policy,
         lambda: click.echo(
@@ -339,7 +342,9 @@ def _candidates(
         columns += [("missing", "right"), ("successes in a row that would do", "right")]
     rows = []
     for item in candidates[:SHOWN]:
-        policy = memory.policies.by_id(item.id)
+        policy = memory.policies.get(item.id)
+        if policy is None:  # erased meanwhile
+            continue
         row: list[Any] = [described(policy), named(policy), item.agent]
         row += [f"{item.successes} of {item.trials}", item.lower]
         rows.append([*row, item.missing, item.more] if short else row)

@@ -399,7 +399,8 @@ def test_show_draws_a_picture(learned: str, tmp_path: Path, name: str, magic: by
 def test_a_picture_of_values_without_trials_and_of_many_actions(url: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     with Memory.open(url) as memory:
-        memory.policies.set_many([(DEPLOY, f"act {place}", place / 10) for place in range(30)])
+        for place in range(30):
+            memory.policies.set_q(DEPLOY, f"act {place}", place / 10)
         memory.policies.update(DEPLOY, "act 29", 1.0, terminal=True, record=False)
     file = tmp_path / "p.svg"
     show = ("policies", "show", "task=deploy", "replicas=3", "--plot", str(file))
@@ -473,9 +474,9 @@ def test_a_picture_that_cannot_be_written_exits_with_1(learned: str, tmp_path: P
         ),
         (("policies", "observe", "a=1", "x"), "--success"),
         (("policies", "observe", "a=1", " ", "--success", "no"), "action: must not be empty"),
-        (("policies", "crystallize", "--threshold", "1"), "threshold: must be in [0, 1)"),
+        (("policies", "crystallize", "--threshold", "1"), "threshold: input should be less than 1"),
         (("policies", "crystallize", "--min-events", "0"), "min_events: "),
-        (("policies", "crystallize", "--z", "nan"), "z: must be over 0"),
+        (("policies", "crystallize", "--z", "nan"), "z: input should be"),
         (("events", "tail", "--limit", "0"), "--limit"),
         (("events", "consume", "--group", "g"), "--consumer"),
         (("events", "consume", "--group", " ", "--consumer", "c"), "group: must not be empty"),

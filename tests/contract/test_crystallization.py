@@ -492,14 +492,14 @@ class Machine(MemoryMachine):
 
     @rule(data=st.data(), signal=st.floats(0, 1))
     def signal(self, data: st.DataObject, signal: float) -> None:
-        known = self.memory.policies.top()
+        known = self.memory.policies.list()
         if known:
             one = data.draw(st.sampled_from(known))
             self.memory.policies.signal(one.state, one.action, signal, agent=one.agent)
 
     @rule(data=st.data(), how=st.sampled_from(["link", "strengthen", "weaken", "unlink"]))
     def link(self, data: st.DataObject, how: str) -> None:
-        known = self.memory.policies.top(agent=data.draw(agents))
+        known = self.memory.policies.list(agent=data.draw(agents))
         if len(known) > 1:
             ids = [policy.id for policy in known]
             pair = data.draw(st.lists(st.sampled_from(ids), min_size=2, max_size=2, unique=True))
@@ -579,7 +579,7 @@ class Machine(MemoryMachine):
             )
         stored = {
             (p.agent, (p.features or {})["s"], p.action): p
-            for p in self.memory.policies.top(limit=100)
+            for p in self.memory.policies.list(limit=100)
         }
         found = {key: (p.updates, p.trials, p.successes) for key, p in stored.items()}
         assert found == counted

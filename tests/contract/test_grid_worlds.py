@@ -126,7 +126,7 @@ def test_episodes_of_steps_teach_what_the_steps_themselves_do(memory: Memory) ->
     )  # one action: those never tried do not count, as in episodes, which do not name them
 
     def values(agent: str) -> dict[tuple[str, str], float]:
-        rows = memory.policies.top(agent=agent, limit=500)
+        rows = memory.policies.list(agent=agent, limit=500)
         return {(row.state, row.action): row.q for row in rows}
 
     expected = values("step by step")

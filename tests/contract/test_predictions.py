@@ -23,6 +23,7 @@ from graphmem.models.predictions import Prediction
 from graphmem.policies.ledger import CONFIDENCE_THRESHOLD, FEEDBACK, LOW_SIGNAL, Predictions
 from graphmem.store.queries import procedure
 from tests.conftest import SHARED, Opener
+from tests.contract.teaching import known
 
 VECTORS = SHARED / "vectors" / "peers.json"
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -82,7 +83,7 @@ def test_what_is_expected_is_kept(predictions: Predictions) -> None:
 
     kept = made.model_copy(update={"created": False})
     assert predictions.get(made.id) == kept
-    assert predictions.open() == predictions.list() == [kept]
+    assert predictions.list("open") == predictions.list() == [kept]
 
 
 def test_nothing_is_put_in_for_what_was_not_given(predictions: Predictions) -> None:
@@ -93,10 +94,10 @@ def test_nothing_is_put_in_for_what_was_not_given(predictions: Predictions) -> N
 
 def test_a_subject_has_many_predictions(predictions: Predictions) -> None:
     made = {predictions.expect("x", probability=0.5).id for _ in range(3)}
-    assert {one.id for one in predictions.open("x")} == made
+    assert {one.id for one in predictions.list("open", "x")} == made
     assert len(made) == 3
-    assert len(predictions.open("x", limit=2)) == 2
-    assert predictions.open("y") == []
+    assert len(predictions.list("open", "x", limit=2)) == 2
+    assert predictions.list("open", "y") == []
 
 
 def test_a_policy_is_known_by_itself_and_by_its_id(
@@ -108,7 +109,7 @@ def test_a_policy_is_known_by_itself_and_by_its_id(
         assert (made.kind, made.subject, made.text) == ("policy", policy.id, "add worker")
         assert made.agent == "ada"  # whose policy it is
     assert predictions.expect(policy, probability=0.9, agent="eve").agent == "eve"
-    assert len(predictions.open(policy)) == len(predictions.open(policy.id)) == 3
+    assert len(predictions.list("open", policy)) == len(predictions.list("open", policy.id)) == 3
     edges = memory.query(
         "MATCH (p:Prediction)-[:ABOUT_ITEM]->(x:Policy) WHERE p.ns = $ns RETURN x.id AS id"
     )
@@ -123,7 +124,7 @@ def test_a_strategy_is_known_by_its_text_its_id_and_its_row(
     for subject in (" quicksort ", row.id, row):
         made = predictions.expect(subject, probability=0.9)
         assert (made.kind, made.subject, made.text) == ("strategy", row.id, "quicksort")
-    assert len(predictions.open("quicksort")) == len(predictions.open(row)) == 3
+    assert len(predictions.list("open", "quicksort")) == len(predictions.list("open", row)) == 3
 
 
 def test_a_kind_can_be_asked_for(memory: Memory, predictions: Predictions) -> None:
@@ -131,7 +132,7 @@ def test_a_kind_can_be_asked_for(memory: Memory, predictions: Predictions) -> No
     made = predictions.expect("quicksort", probability=0.9, kind="free")
     assert (made.kind, made.subject) == ("free", "quicksort")
     assert predictions.expect("quicksort", probability=0.9, kind="strategy").kind == "strategy"
-    assert len(predictions.open("quicksort")) == 2
+    assert len(predictions.list("open", "quicksort")) == 2
     for subject, kind in (("bubble sort", "strategy"), ("quicksort", "policy")):
         with pytest.raises(NotFoundError, match=f"no {kind} '{subject}'"):
             predictions.expect(subject, probability=0.9, kind=kind)  # type: ignore[arg-type]
@@ -314,7 +315,7 @@ def test_the_distance_of_a_probability(
     assert (done.error, done.happened, done.how) == (error, happened, "happened")
     assert done.resolved_at is not None
     assert done.actual is None
-    assert predictions.open() == []
+    assert predictions.list("open") == []
     assert predictions.list("resolved") == [done] == [predictions.get(made.id)]
 
 
@@ -371,7 +372,7 @@ def test_a_prediction_is_resolved_once(memory: Memory, predictions: Predictions)
     assert made.id in str(caught.value)
     assert when in str(caught.value)
     assert predictions.get(made.id) == done
-    assert memory.policies.by_id(policy.id).signals == 1
+    assert known(memory, policy.id).signals == 1
 
 
 @pytest.mark.parametrize("unknown", ["", "0" * 32, "no such id"])
@@ -401,7 +402,7 @@ def test_of_many_that_resolve_one_exactly_one_wins(memory: Memory, opened: Opene
     )
     assert won.count("1") == 1
     assert set(won) <= {"1", "0", "late"}
-    assert memory.policies.by_id(policy.id).signals == 1
+    assert known(memory, policy.id).signals == 1
     assert memory.verify().ok
 
 
@@ -417,14 +418,14 @@ def test_what_came_moves_the_confidence_in_a_policy(
         (0.25, True, LOW_SIGNAL),  # an error of 0.75
         (0.5, False, 0.5),
     ):
-        before = memory.policies.by_id(policy.id)
+        before = known(memory, policy.id)
         made = predictions.expect(policy, probability=probability)
         predictions.resolve(made.id, happened=happened)
-        after = memory.policies.by_id(policy.id)
+        after = known(memory, policy.id)
         moved = (signal - before.confidence) / (before.signals + 2)
         assert after.confidence == pytest.approx(before.confidence + moved, rel=1e-12)
         assert (after.signals, after.q) == (before.signals + 1, before.q)
-    assert memory.policies.by_id(other.id).signals == 0
+    assert known(memory, other.id).signals == 0
 
     events = [event for event in memory.events.tail(100, agent="ada") if event.kind == "signal"]
     assert [event.subject for event in events] == [policy.id] * 3
@@ -448,12 +449,12 @@ def test_confidence_that_predictions_moved_is_derived_anew(
     for number in range(30):
         made = predictions.expect(policies[number % 3], probability=number / 30, agent="watcher")
         predictions.resolve(made.id, happened=number % 2 == 0)
-    before = [memory.policies.by_id(policy.id) for policy in policies]
+    before = [known(memory, policy.id) for policy in policies]
     assert [policy.signals for policy in before] == [10, 10, 10]
 
     assert memory.verify().ok
     memory.upkeep.rebuild()
-    assert [memory.policies.by_id(policy.id) for policy in policies] == before
+    assert [known(memory, policy.id) for policy in policies] == before
     assert memory.verify().ok
 
 
@@ -463,7 +464,7 @@ def test_what_came_of_others_moves_nothing(memory: Memory, predictions: Predicti
     for subject, kind in (("quicksort", "strategy"), ("x", "free"), (policy.id, "free")):
         made = predictions.expect(subject, probability=0.5, kind=kind)  # type: ignore[arg-type]
         assert predictions.resolve(made.id, happened=True).error == 0.5
-    assert memory.policies.by_id(policy.id).signals == 0
+    assert known(memory, policy.id).signals == 0
 
 
 def run(memory: Memory, name: str, **given: Any) -> list[dict[str, Any]]:
@@ -485,39 +486,23 @@ def test_the_procedure_that_resolves_moves_the_confidence_itself(
     for policy in (here, there):
         for _ in range(25):
             predictions.expect(policy, probability=0.8)
-    for made in predictions.open(here.id):
+    for made in predictions.list("open", here.id):
         predictions.resolve(made.id, happened=True)
-    for made in predictions.open(there.id):
+    for made in predictions.list("open", there.id):
         [row] = run(memory, "predictions.resolve", id=made.id, happened=True)
         assert row["signal"] == pytest.approx(0.8)
-        assert row["confidence"] == memory.policies.by_id(there.id).confidence
+        assert row["confidence"] == known(memory, there.id).confidence
         # It is no longer open, and moves nothing.
         assert not run(memory, "predictions.resolve", id=made.id, happened=True)
-    after = memory.policies.by_id(there.id)
-    assert (after.signals, after.confidence) == (25, memory.policies.by_id(here.id).confidence)
+    after = known(memory, there.id)
+    assert (after.signals, after.confidence) == (25, known(memory, here.id).confidence)
     event = [event for event in memory.events.tail(99, agent="ada") if event.kind == "signal"][-1]
     assert event.subject == there.id
     assert event.value == pytest.approx(0.8)
 
     assert memory.verify().ok
     memory.upkeep.rebuild()
-    assert memory.policies.by_id(there.id) == after
-
-
-def test_the_procedure_of_feedback_moves_the_confidence_in_each_policy(
-    memory: Memory, predictions: Predictions
-) -> None:
-    policies = [learned(memory), learned(memory, "restart"), learned(memory, agent="eve")]
-    subjects = [*policies, policies[0], policies[0]]
-    made = [predictions.expect(policy, probability=0.5) for policy in subjects]
-    made.append(predictions.expect("elsewhere", probability=0.5))
-    rows = run(memory, "predictions.feedback", ids=[m.id for m in made], how="used", error=0.3)
-    assert sorted(row["id"] for row in rows) == sorted(one.id for one in made)
-    assert [row["confidence"] is None for row in rows].count(True) == 1
-    after = [memory.policies.by_id(policy.id) for policy in policies]
-    assert [policy.signals for policy in after] == [3, 1, 1]
-    assert [policy.confidence for policy in after] == pytest.approx([0.65, 0.6, 0.6], rel=1e-12)
-    assert memory.verify().ok
+    assert known(memory, there.id) == after
 
 
 def test_the_procedure_of_confidence_is_that_of_signals(memory: Memory) -> None:
@@ -530,7 +515,7 @@ def test_the_procedure_of_confidence_is_that_of_signals(memory: Memory) -> None:
         assert (row["confidence"], row["signals"]) == (expected, n + 1)
     assert run(memory, "policies.signal", **{**given, "stream_id": "x"}, signal=0.5) == []
     assert run(memory, "policies.signal", **given, signal=1.5) == []
-    assert memory.policies.by_id(there.id).signals == 25
+    assert known(memory, there.id).signals == 25
     assert memory.verify().ok
 
 
@@ -561,7 +546,7 @@ def test_what_one_did_resolves_all_that_is_open(
     made = [predictions.expect(policy, probability=0.5) for _ in range(3)]
     predictions.resolve(made[0].id, happened=True)
     elsewhere = predictions.expect("elsewhere", probability=0.5)
-    before = memory.policies.by_id(policy.id)
+    before = known(memory, policy.id)
 
     done = predictions.feedback(policy, how)
     assert {one.id for one in done} == {made[1].id, made[2].id}
@@ -569,14 +554,14 @@ def test_what_one_did_resolves_all_that_is_open(
         assert one == predictions.get(one.id)
         assert (one.status, one.how) == ("resolved", how)
         assert (one.error, one.happened, one.actual) == (error, happened, None)
-    after = memory.policies.by_id(policy.id)
+    after = known(memory, policy.id)
     assert after.signals == before.signals + 2
     signals = [e.value for e in memory.events.tail(9, agent="ada") if e.kind == "signal"]
     assert signals[1:] == pytest.approx([signal, signal])
     assert memory.verify().ok
 
     assert predictions.feedback(policy, how) == []
-    assert [one.id for one in predictions.open()] == [elsewhere.id]
+    assert [one.id for one in predictions.list("open")] == [elsewhere.id]
 
 
 def test_feedback_on_words_that_became_a_strategy(memory: Memory, predictions: Predictions) -> None:
@@ -604,7 +589,7 @@ def test_what_is_due_expires(predictions: Predictions) -> None:
     assert predictions.expire(now=NOON - DAY) == 0
     assert predictions.expire(now=NOON) == 1
     assert predictions.expire(now=NOON) == 0
-    assert {one.id for one in predictions.open()} == {later.id, never.id}
+    assert {one.id for one in predictions.list("open")} == {later.id, never.id}
     [expired] = predictions.list("expired")
     assert expired == past.model_copy(update={"created": False, "status": "expired"})
     with pytest.raises(ValidationError, match="has expired: it was due on 2026-05-01"):
@@ -775,21 +760,8 @@ def test_namespaces_do_not_see_each_others_predictions(opened: Opener) -> None:
     with pytest.raises(NotFoundError):
         mine.expect(policy, probability=0.5)
     assert mine.reliability().count == 1
-    for name, given in (
-        ("predictions.resolve", {"id": made.id, "happened": True, "now": 1}),
-        ("predictions.feedback", {"ids": [made.id], "how": "used", "error": 0.3, "now": 1}),
-        ("predictions.drop_about", {"ids": [policy.id]}),
-        ("predictions.drop_about", {}),
-    ):
-        ours.store.transact(
-            lambda tx, name=name, given=given: tx.run(  # type: ignore[misc]
-                procedure(name), ns=ours.namespace, **given
-            )
-        )
-    assert ours.query("lookup.subjects", ids=[policy.id]) == []
-    assert ours.query("predictions.open_about", subjects=[policy.id]) == []
     assert ledger(theirs).list() == before
-    assert theirs.policies.by_id(policy.id) == policy
+    assert known(theirs, policy.id) == policy
 
 
 def test_predictions_about_what_is_gone_go_too(memory: Memory, predictions: Predictions) -> None:

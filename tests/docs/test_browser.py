@@ -109,7 +109,7 @@ def test_those_that_need_nothing_show_the_demo(neo4j: Found, tmp_path: Path) -> 
         memory.recall(ASKED)
         ids = {
             "id": memory.episodes(limit=1)[0].id,
-            "policy": memory.policies.top(limit=1)[0].id,
+            "policy": memory.policies.list(limit=1)[0].id,
         }
         with GraphDatabase.driver(neo4j.uri, auth=(neo4j.user, neo4j.password)) as driver:
             empty = []

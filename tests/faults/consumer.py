@@ -53,7 +53,7 @@ def learned(memory: Memory) -> dict[tuple[int, str], tuple[Any, ...]]:
     return {
         (page, policy.action): (policy.q, policy.updates, policy.trials, policy.successes)
         for page in range(PAGES)
-        for policy in memory.policies.values({"page": page})
+        for policy in memory.policies.list({"page": page})
     }
 
 

@@ -113,15 +113,6 @@ def test_what_was_discovered_is_kept_with_its_subject(memory: Memory) -> None:
     assert row["created_at"] == to_millis(weekly(20)[-1])  # of the evidence, not of the clock
 
 
-def test_cycles_are_there_when_the_memory_is_opened_again(opened: Opener) -> None:
-    memory = opened()
-    learn(memory, "weekly report", weekly(20))
-    found = memory.cycles.discover("weekly report")
-    memory.close()
-
-    assert opened().cycles.list("weekly report") == found
-
-
 def test_a_new_discovery_takes_the_place_of_the_last_in_its_zone(memory: Memory) -> None:
     learn(memory, "report", weekly(8))
     [monday] = memory.cycles.discover("report")

@@ -69,18 +69,6 @@ def test_a_point_is_dated_by_what_happened_else_by_the_record(memory: Memory) ->
     assert abs((undated.at - started).total_seconds()) < 60
 
 
-def test_a_value_that_depends_on_other_states_is_that_of_its_time(memory: Memory) -> None:
-    policies = memory.policies
-    made = []
-    for reward in (1.0, -2.0, 3.0):
-        policies.update(VERIFY, "check", reward, terminal=True)
-        made.append(policies.update(DEPLOY, "run", 0.5, next_state=VERIFY))
-        policies.update(VERIFY, "skip", 1.0, terminal=True)
-        policies.set_q(VERIFY, "wait", reward / 7)
-    points = policies.history(made[0].policy_id)
-    assert [(p.seq, p.q, p.td_error) for p in points] == [(m.seq, m.q, m.td_error) for m in made]
-
-
 @hypothesis.settings(max_examples=8)
 @hypothesis.given(
     steps=st.lists(
@@ -161,11 +149,6 @@ def test_what_was_not_recorded_is_missing(memory: Memory) -> None:
     memory.policies.observe(DEPLOY, "run", True)
     points = memory.policies.history(last.policy_id)
     assert [(p.kind, p.updates, p.q) for p in points] == [("transition", 1, 0.1), ("outcome", 1, 0.1)]  # noqa: E501  # fmt: skip
-
-
-def test_what_was_never_recorded_has_no_points(memory: Memory) -> None:
-    made = memory.policies.update(DEPLOY, "run", 1.0, terminal=True, record=False)
-    assert memory.policies.history(made.policy_id) == []
 
 
 def test_each_agent_has_its_own(memory: Memory) -> None:

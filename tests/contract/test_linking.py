@@ -201,16 +201,6 @@ def test_links_are_strengthened_to_one_weakened_to_nothing_and_cut(
     assert weights(memory) == before
 
 
-def test_a_link_made_by_hand_fades_with_trials_too(memory: Memory, abcd: dict[str, str]) -> None:
-    policies = memory.policies
-    policies.link(abcd["a"], abcd["b"], weight=0.5)
-    policies.observe(HERE, "a", True)
-    assert weights(memory)["b"]["a"] == pytest.approx(0.475)
-    assert policies.link(abcd["a"], abcd["b"]) == pytest.approx(0.475)
-    assert policies.strengthen(abcd["a"], abcd["b"]) == pytest.approx(0.525)
-    assert memory.verify().ok
-
-
 def test_many_at_once_strengthen_one_link_exactly(memory: Memory, abcd: dict[str, str]) -> None:
     def work(_: int) -> None:
         for _ in range(5):
@@ -259,13 +249,6 @@ def test_only_the_strongest_hundred_edges_spread(memory: Memory) -> None:
     assert len(reached) == 100
     assert not {known["leaf 0"], known["leaf 1"], known["leaf 2"]} & reached.keys()
     assert policies.propagate([known["leaf 0"]]) == {known["hub"]: 0.25}
-
-
-def test_activation_stays_with_the_agent(memory: Memory) -> None:
-    learn(memory, "ab", agent="ada", source_key="1")
-    learn(memory, "ab", agent="ben", source_key="2")
-    reached = memory.policies.propagate([ids(memory, "ada")["a"]], depth=3)
-    assert reached.keys() == {ids(memory, "ada")["b"]}
 
 
 # What is wrong

@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import random
-import subprocess
-import sys
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -18,13 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 
-from graphmem import Memory, Settings, Step, Transition, fingerprint
+from graphmem import Memory, Step, Transition, fingerprint
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.ids import to_millis
 from graphmem.store.queries import adhoc
 from tests.conftest import Clock, Opener
 from tests.contract.teaching import known, set_all
-from tests.faults.learner import REPOSITORY, environment
 
 HERE: dict[str, Any] = {"task": "deploy", "load": 0.5, "tags": ["a", None, {"deep": True}]}
 THERE: dict[str, Any] = {"task": "verify"}
@@ -101,13 +98,6 @@ def test_actions_never_tried_count_with_zero_where_their_number_is_known(memory:
         for name, actions in {"a": None, "b": 3, "c": ["bad", "worse", "new"], "d": 2}.items()
     ]
     assert errors == [0.95 * -2.0, 0.0, 0.0, 0.95 * -2.0]
-
-
-def test_a_state_may_follow_itself(memory: Memory) -> None:
-    first = memory.policies.update(HERE, "wait", 1.0, next_state=HERE)
-    second = memory.policies.update(HERE, "wait", 1.0, next_state=HERE)
-    assert first.td_error == 1.0
-    assert second.td_error == 1.0 + 0.95 * 0.1 - 0.1
 
 
 def test_an_action_is_its_type_and_what_specifies_it(memory: Memory) -> None:
@@ -345,26 +335,6 @@ def test_whether_something_was_tried_is_answered_for_each_agent(memory: Memory) 
     assert policies.seen(HERE)
     assert not policies.seen(HERE, agent="ada")
     assert not policies.seen(THERE)
-
-
-def test_reads_are_counted_beside_the_graph_and_written_when_flushed(memory: Memory) -> None:
-    policies = memory.policies
-    set_all(memory, [(HERE, "a", 1.0), (HERE, "b", 0.0)])
-    for _ in range(3):
-        policies.best(HERE)
-    policies.get(HERE, "b")
-    policies.best(HERE, actions=["new"])  # is in no graph
-    memory.upkeep.flush()
-    found = memory.query(
-        "MATCH (p:Policy) WHERE p.ns = $ns RETURN p.action_type AS name, p.reads AS reads, "
-        "p.last_read_at > 0 AS dated"
-    )
-    assert {row["name"]: (row["reads"], row["dated"]) for row in found} == {
-        "a": (3, True),
-        "b": (1, True),
-    }
-    assert memory.upkeep.flush() == 0
-    assert memory.verify().ok
 
 
 # Many updates
@@ -679,26 +649,3 @@ def check_alone(memory: Memory, updates: int) -> None:
     stats = memory.stats()
     assert (stats.policies, stats.states, stats.events) == (1, 1, updates)
     assert memory.verify().ok
-
-
-PROCESS = """
-from graphmem import Memory
-with Memory.open() as memory:
-    for _ in range({times}):
-        memory.policies.update({state!r}, "run", 1.0, terminal=True)
-"""
-
-
-@pytest.mark.neo4j
-@pytest.mark.parametrize("engine", ["neo4j"], indirect=True)
-def test_processes_update_one_policy_of_a_server_exactly(
-    memory: Memory, url: str, settings: Settings
-) -> None:
-    surroundings = environment(url, memory.namespace, settings)
-    script = PROCESS.format(times=200, state=HERE)
-    writers = [
-        subprocess.Popen([sys.executable, "-c", script], cwd=REPOSITORY, env=surroundings)
-        for _ in range(4)
-    ]
-    assert [writer.wait(300) for writer in writers] == [0, 0, 0, 0]
-    check_alone(memory, 800)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import random
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -90,14 +89,6 @@ def test_nothing_is_put_in_for_what_was_not_given(predictions: Predictions) -> N
     made = predictions.expect("x", probability=1)
     assert (made.outcome, made.at, made.due, made.agent) == (None, None, None, "default")
     assert predictions.expect("x", outcome={}).probability is None
-
-
-def test_a_subject_has_many_predictions(predictions: Predictions) -> None:
-    made = {predictions.expect("x", probability=0.5).id for _ in range(3)}
-    assert {one.id for one in predictions.list("open", "x")} == made
-    assert len(made) == 3
-    assert len(predictions.list("open", "x", limit=2)) == 2
-    assert predictions.list("open", "y") == []
 
 
 def test_a_policy_is_known_by_itself_and_by_its_id(
@@ -304,21 +295,6 @@ def test_an_error_is_a_distance(
     assert came(predictions, one, one).error == 0
 
 
-@pytest.mark.parametrize(
-    ("probability", "happened", "error"), [(0.75, True, 0.25), (0.75, False, 0.75), (0, False, 0)]
-)
-def test_the_distance_of_a_probability(
-    predictions: Predictions, probability: float, happened: bool, error: float
-) -> None:
-    made = predictions.expect("x", probability=probability)
-    done = predictions.resolve(made.id, happened=happened)
-    assert (done.error, done.happened, done.how) == (error, happened, "happened")
-    assert done.resolved_at is not None
-    assert done.actual is None
-    assert predictions.list("open") == []
-    assert predictions.list("resolved") == [done] == [predictions.get(made.id)]
-
-
 def test_an_outcome_that_came_goes_before_the_probability(predictions: Predictions) -> None:
     made = predictions.expect("x", probability=0.9, outcome={"minutes": 10})
     done = predictions.resolve(made.id, actual={"minutes": 20})
@@ -467,58 +443,6 @@ def test_what_came_of_others_moves_nothing(memory: Memory, predictions: Predicti
     assert known(memory, policy.id).signals == 0
 
 
-def run(memory: Memory, name: str, **given: Any) -> list[dict[str, Any]]:
-    """Run a procedure by itself, as whoever calls it in Cypher does."""
-    query = procedure(name)
-    return [
-        dict(row)
-        for row in memory.store.transact(
-            lambda tx: tx.run(query, ns=memory.namespace, now=5, **given)
-        )
-    ]
-
-
-def test_the_procedure_that_resolves_moves_the_confidence_itself(
-    memory: Memory, predictions: Predictions
-) -> None:
-    """What others call in Cypher does what Python does, with its event."""
-    here, there = learned(memory), learned(memory, "restart")
-    for policy in (here, there):
-        for _ in range(25):
-            predictions.expect(policy, probability=0.8)
-    for made in predictions.list("open", here.id):
-        predictions.resolve(made.id, happened=True)
-    for made in predictions.list("open", there.id):
-        [row] = run(memory, "predictions.resolve", id=made.id, happened=True)
-        assert row["signal"] == pytest.approx(0.8)
-        assert row["confidence"] == known(memory, there.id).confidence
-        # It is no longer open, and moves nothing.
-        assert not run(memory, "predictions.resolve", id=made.id, happened=True)
-    after = known(memory, there.id)
-    assert (after.signals, after.confidence) == (25, known(memory, here.id).confidence)
-    event = [event for event in memory.events.tail(99, agent="ada") if event.kind == "signal"][-1]
-    assert event.subject == there.id
-    assert event.value == pytest.approx(0.8)
-
-    assert memory.verify().ok
-    memory.upkeep.rebuild()
-    assert known(memory, there.id) == after
-
-
-def test_the_procedure_of_confidence_is_that_of_signals(memory: Memory) -> None:
-    here, there = learned(memory), learned(memory, "restart")
-    stream = memory.query("MATCH (p:Policy {id: $id}) RETURN p.stream AS stream", id=there.id)
-    given = {"stream_id": stream[0]["stream"], "policy_id": there.id}
-    for n in range(25):
-        expected = memory.policies.signal(STATE, here.action, n / 25, agent="ada")
-        [row] = run(memory, "policies.signal", **given, signal=n / 25)
-        assert (row["confidence"], row["signals"]) == (expected, n + 1)
-    assert run(memory, "policies.signal", **{**given, "stream_id": "x"}, signal=0.5) == []
-    assert run(memory, "policies.signal", **given, signal=1.5) == []
-    assert known(memory, there.id).signals == 25
-    assert memory.verify().ok
-
-
 # Feedback and expiry
 
 
@@ -646,26 +570,6 @@ def test_scores_by_hand(predictions: Predictions) -> None:
     assert found.calibration_error == pytest.approx((0.1 + 3 * (2.5 / 3 - 2 / 3)) / 4)
 
 
-def test_scores_of_many(predictions: Predictions) -> None:
-    chance = random.Random(7)
-    pairs = [(chance.random(), chance.random() < 0.6) for _ in range(60)]
-    foreseen(predictions, *pairs)
-    found = predictions.reliability()
-    assert found.brier == pytest.approx(sum((p - h) ** 2 for p, h in pairs) / 60)
-    assert sum(one.count for one in found.bins) == found.count == 60
-    gaps = 0.0
-    for one in found.bins:
-        inside = [(p, h) for p, h in pairs if one.low <= p < one.high]
-        assert (one.count, one.happened) == (len(inside), sum(h for _, h in inside))
-        gaps += abs(sum(p - h for p, h in inside))
-        if inside:
-            assert one.mean == pytest.approx(sum(p for p, _ in inside) / len(inside))
-            assert (one.lower, one.upper) == pytest.approx(
-                wilson(one.happened, one.count), abs=1e-12
-            )
-    assert found.calibration_error == pytest.approx(gaps / 60)
-
-
 def test_a_probability_on_a_border_is_in_the_bin_above(predictions: Predictions) -> None:
     """0.29 * 100 and 0.57 * 100 are a little less than 29 and 57 in binary."""
     foreseen(predictions, *((p / 100, True) for p in (0, 29, 57, 58, 99, 100)))
@@ -726,19 +630,6 @@ def test_wrong_questions_are_named(predictions: Predictions) -> None:
 
 
 # What surrounds it
-
-
-def test_predictions_are_there_when_the_memory_is_opened_again(opened: Opener) -> None:
-    memory = opened()
-    first = ledger(memory)
-    made = first.expect("x", probability=0.5, outcome={"a": [1, "b"]}, due=NOON)
-    done = first.resolve(first.expect("y", outcome={"a": 1.5}).id, actual={"a": 3})
-    memory.close()
-
-    again = ledger(opened())
-    assert again.get(made.id) == made.model_copy(update={"created": False})
-    assert again.get(done.id) == done
-    assert again.resolve(made.id, happened=True).error == 0.5
 
 
 def test_namespaces_do_not_see_each_others_predictions(opened: Opener) -> None:

@@ -372,16 +372,20 @@ def compare(memory: Memory, model: Model) -> None:
     """Every agent reads what the model says, and nobody in particular reads everything."""
     assert memory.stats().episodes == len(model.learned)
     everything = {f"{agent}:{task_type}" for agent, task_type, _ in model.learned}
-    assert {row.strategy for row in memory.lessons.heuristics()} == everything
+    assert {row.strategy for row in memory.lessons.heuristics(min_confidence=0.0)} == everything
     for agent in TEAM:
         seen = model.seen_by(agent)
         needed = model.scopes.get(agent, {}).get("min_occurrences", 1)
         tried = {f"{who}:{what}" for (who, what), done in seen.items() if len(done) >= needed}
-        assert {row.strategy for row in memory.lessons.heuristics(agent=agent)} == tried
+        assert {
+            row.strategy for row in memory.lessons.heuristics(agent=agent, min_confidence=0.0)
+        } == tried
         failed = {
             f"{who}:{what}" for (who, what), done in seen.items() if done.count(False) >= needed
         }
-        assert {row.strategy for row in memory.lessons.anti_patterns(agent=agent)} == failed
+        assert {
+            row.strategy for row in memory.lessons.anti_patterns(agent=agent, min_confidence=0.0)
+        } == failed
         allowed = {f"{who}:{what}" for who, what in seen}
         told = [row.text for row in memory.lessons.rules(agent=agent)]
         told += [row.type for row in memory.lessons.mistakes(agent=agent)]

@@ -265,8 +265,10 @@ class Values(PolicyBase):
                 for action in checked_items("actions", actions)
             )
         }
-        tried = {policy.id: policy for policy in known if policy.id in keys}
-        return [*tried.values(), *(self._untried(keys[key]) for key in keys if key not in tried)]
+        tried = {policy.id: policy for policy in known}
+        ordered = [tried[key] for key in keys if key in tried]
+        ordered.sort(key=lambda policy: -policy.score)  # of equal ones the first named
+        return [*ordered, *(self._untried(keys[key]) for key in keys if key not in tried)]
 
     def _untried(self, key: PolicyKey) -> Policy:
         return Policy(

@@ -398,8 +398,9 @@ def compare(memory: Memory, model: Model) -> None:
         least = model.scopes.get(agent, {}).get("min_occurrences", 1)
         heuristics = memory.lessons.heuristics(agent=agent)
         assert {row.strategy for row in heuristics} == mostly(True, seen, least)
-        anti_patterns = memory.lessons.anti_patterns(agent=agent)
-        assert {row.strategy for row in anti_patterns} == mostly(False, seen, least)
+        shown = {row.strategy for row in memory.lessons.anti_patterns(agent=agent)}
+        failed = {f"{a}:{what}" for (a, what), done in seen.items() if done.count(False) >= least}
+        assert mostly(False, seen, least) <= shown <= failed
         allowed = {f"{who}:{what}" for who, what in seen}
         told = [row.text for row in memory.lessons.rules(agent=agent)]
         told += [row.type for row in memory.lessons.mistakes(agent=agent)]

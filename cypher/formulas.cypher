@@ -266,13 +266,21 @@ p.id AS id, p.agent AS agent, p.state AS state, s.features AS features, p.action
   $prior_successes, $prior_failures) AS mean, lower, upper, status(lower, upper, $established, $refuted) AS status, p.confidence AS
   confidence, p.signals AS signals, p.crystallized AS crystallized, p.last_updated_at AS last_updated_at;
 
+// columns: policy_facts(p)
+// doc: The changeable properties of a policy.
+// returns: id string, stream string, created_at integer, state string, q float, updates integer, trials integer, successes integer
+// returns: confidence float, signals integer, active boolean, crystallized boolean, q_set boolean, last_updated_at integer
+p.id AS id, p.stream AS stream, p.created_at AS created_at, p.state AS state, p.q AS q, p.updates AS updates, p.trials AS trials,
+  p.successes AS successes, p.confidence AS confidence, p.signals AS signals, p.active AS active, p.crystallized AS crystallized,
+  p.q_set AS q_set, p.last_updated_at AS last_updated_at;
+
 // columns: cycle_columns(c)
 // doc: The output columns of a cycle.
 // returns: id string, subject string, kind string, period float, amplitude float, phase float, p_value float, chi2 float, buckets list
-// returns: expected list, peak integer, timezone string, events integer, only string
+// returns: expected list, peak integer, timezone string, events integer, only string, alpha float, correction string, at_least integer
 c.id AS id, c.subject AS subject, c.kind AS kind, c.period AS period, c.amplitude AS amplitude, c.phase AS phase, c.p_value AS p_value,
   c.chi2 AS chi2, c.buckets AS buckets, c.expected AS expected, c.peak AS peak, c.timezone AS timezone, c.events AS events, c.only AS
-  only;
+  only, c.alpha AS alpha, c.correction AS correction, c.at_least AS at_least;
 
 // columns: prediction_columns(p, x)
 // doc: The output columns of a prediction and its subject.

@@ -100,7 +100,7 @@ def trials() -> tuple[list[Trial], float]:
         for number in range(GOOD + BAD):
             memory.policies.observe(STATE, "offer", number < GOOD and number not in (2, 11))
             threshold = memory.policies.crystallize().threshold
-            [known] = memory.policies.values(STATE)
+            [known] = memory.policies.list(STATE)
             found.append(Trial(known.mean, known.lower, known.upper, known.crystallized))
     return found, threshold
 

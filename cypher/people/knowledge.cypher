@@ -126,47 +126,28 @@ MATCH (u)-[:STATED]->(s:Statement)-[:STATES]->(k:Knowledge)
 RETURN DISTINCT k.id AS id
 ORDER BY id;
 
-// name: knowledge.retract_contradictions
-// mode: write
-// doc: Removes the contradictions that only a user's statements claim.
-// param: user_id string
-// returns: removed integer
-MATCH (u:User {id: $user_id})
-WITH u, u.ns AS ns WHERE ns = $ns
-MATCH (u)-[:STATED]->(s:Statement)-[:STATES]->(k:Knowledge)
-MATCH (k)-[c:CONTRADICTS]->(:Knowledge)
-WITH s.id AS id, c, c.statement AS statement WHERE statement = id
-DELETE c
-RETURN count(*) AS removed;
-
 // name: knowledge.retract
 // mode: write
-// doc: Removes a user's statements.
+// doc: Removes a user's statements, and the contradictions that only these claim.
 // param: user_id string
 // returns: removed integer
 MATCH (u:User {id: $user_id})
 WITH u, u.ns AS ns WHERE ns = $ns
 MATCH (u)-[:STATED]->(s:Statement)
+OPTIONAL MATCH (s)-[:STATES]->(k:Knowledge)-[c:CONTRADICTS {statement: s.id}]->(:Knowledge)
+WITH s, collect(c) AS claims
+FOREACH (claim IN claims | DELETE claim)
 DETACH DELETE s
 RETURN count(*) AS removed;
 
-// name: knowledge.drop
+// name: knowledge.settle
 // mode: write
-// doc: Removes given pieces of knowledge that have no statement left.
+// doc: Removes given pieces of knowledge that have no statement left, and dates the others by their first statement.
 // returns: removed integer
 MATCH (k:Knowledge)
 WHERE k.id IN $ids AND toString(k.ns) = $ns
-WITH k WHERE NOT (k)<-[:STATES]-()
-DETACH DELETE k
-RETURN count(*) AS removed;
-
-// name: knowledge.date
-// mode: write
-// doc: Sets the date of pieces of knowledge to that of their first statement.
-// returns: dated integer
-MATCH (k:Knowledge)
-WHERE k.id IN $ids AND toString(k.ns) = $ns
-MATCH (s:Statement)-[:STATES]->(k)
+OPTIONAL MATCH (s:Statement)-[:STATES]->(k)
 WITH k, min(s.created_at) AS created_at
-SET k.created_at = created_at
-RETURN count(*) AS dated;
+FOREACH (fact IN CASE WHEN created_at IS NULL THEN [] ELSE [k] END | SET fact.created_at = created_at)
+FOREACH (fact IN CASE WHEN created_at IS NULL THEN [k] ELSE [] END | DETACH DELETE fact)
+RETURN sum(CASE WHEN created_at IS NULL THEN 1 ELSE 0 END) AS removed;

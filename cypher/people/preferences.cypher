@@ -62,76 +62,47 @@ CREATE (u)-[:PREFERS]->(n:Preference {id: $id, ns: $ns, created_at: $now, user: 
   confidence: $confidence, at: $at})
 RETURN n.id AS id;
 
-// name: preferences.derive_supersessions
-// doc: Which preferences of users supersede which, derived from their times; of all categories, or of a given one.
+// name: preferences.chains
+// doc: Which preference each preference of users supersedes: derived from their times, and as stored; of all categories, or of a given one.
 // param: category string = null
-// returns: newer string, older string
+// returns: newer string, derived string, stored list
 MATCH (u:User)
 WHERE u.id IN $ids AND toString(u.ns) = $ns
 MATCH (u)-[:PREFERS]->(p:Preference)
 WHERE $category IS NULL OR p.category = $category
-WITH u.id AS user, p.category AS category, p.id AS id, coalesce(p.at, p.created_at) AS said_at, p.confidence AS confidence
+OPTIONAL MATCH (p)-[:SUPERSEDES]->(older:Preference)
+WITH u.id AS user, p.category AS category, p.id AS id, coalesce(p.at, p.created_at) AS said_at, p.confidence AS confidence,
+     collect(older.id) AS stored
 ORDER BY user, category, said_at, confidence, id
-WITH user, category, collect(id) AS chain
-UNWIND range(1, size(chain) - 1) AS place
-RETURN chain[place] AS newer, chain[place - 1] AS older
-ORDER BY newer, older;
+WITH user, category, collect({id: id, stored: stored}) AS chain
+UNWIND range(0, size(chain) - 1) AS place
+RETURN chain[place].id AS newer, CASE WHEN place > 0 THEN chain[place - 1].id END AS derived, chain[place].stored AS stored
+ORDER BY newer;
 
-// name: preferences.stored_supersessions
-// doc: Which preferences of users supersede which, as stored; of all categories, or of a given one.
-// param: category string = null
-// returns: newer string, older string
-MATCH (u:User)
-WHERE u.id IN $ids AND toString(u.ns) = $ns
-MATCH (u)-[:PREFERS]->(p:Preference)
-WHERE $category IS NULL OR p.category = $category
-MATCH (p)-[:SUPERSEDES]->(older:Preference)
-RETURN p.id AS newer, older.id AS older
-ORDER BY newer, older;
-
-// name: preferences.link
+// name: preferences.relink
 // mode: write
-// doc: Creates edges from preferences to those that they supersede. Rows: {newer, older}.
+// doc: Replaces the edges from preferences to those that they supersede. Rows: {newer, older (null: none)}.
 // returns: linked integer
 UNWIND $rows AS row
 MATCH (newer:Preference {id: row.newer})
-MATCH (older:Preference {id: row.older})
-WITH newer, older, newer.ns AS ns, older.ns AS other WHERE ns = $ns AND other = $ns
-OPTIONAL MATCH (newer)-[r:SUPERSEDES]->(older)
-WITH newer, older, r WHERE r IS NULL
-CREATE (newer)-[:SUPERSEDES]->(older)
+OPTIONAL MATCH (older:Preference {id: row.older})
+WITH row, newer, older, newer.ns AS ns, older.ns AS other WHERE ns = $ns AND (row.older IS NULL OR other = $ns)
+OPTIONAL MATCH (newer)-[r:SUPERSEDES]->(:Preference)
+WITH newer, older, collect(r) AS edges
+FOREACH (edge IN edges | DELETE edge)
+FOREACH (one IN CASE WHEN older IS NULL THEN [] ELSE [older] END | CREATE (newer)-[:SUPERSEDES]->(one))
 RETURN count(*) AS linked;
 
-// name: preferences.unlink
+// name: preferences.erase_user
 // mode: write
-// doc: Removes edges from preferences to those that they superseded. Rows: {newer, older}.
-// returns: unlinked integer
-UNWIND $rows AS row
-MATCH (newer:Preference {id: row.newer})
-WITH row, newer, newer.ns AS ns WHERE ns = $ns
-MATCH (newer)-[r:SUPERSEDES]->(older:Preference)
-WITH row, r, older.id AS id WHERE id = row.older
-DELETE r
-RETURN count(*) AS unlinked;
-
-// name: preferences.erase
-// mode: write
-// doc: Removes all preferences of a user.
+// doc: Removes a user without statements, with all preferences.
 // param: user_id string
-// returns: removed integer
+// returns: preferences integer
 MATCH (u:User {id: $user_id})
 WITH u, u.ns AS ns WHERE ns = $ns
-MATCH (u)-[:PREFERS]->(p:Preference)
-DETACH DELETE p
-RETURN count(*) AS removed;
-
-// name: preferences.drop_user
-// mode: write
-// doc: Removes a user without preferences and statements.
-// param: user_id string
-// returns: removed integer
-MATCH (u:User {id: $user_id})
-WITH u, u.ns AS ns WHERE ns = $ns
-WITH u WHERE NOT (u)-[:PREFERS]->() AND NOT (u)-[:STATED]->()
+WITH u WHERE NOT (u)-[:STATED]->()
+OPTIONAL MATCH (u)-[:PREFERS]->(p:Preference)
+WITH u, collect(p) AS preferences
+FOREACH (p IN preferences | DETACH DELETE p)
 DETACH DELETE u
-RETURN count(*) AS removed;
+RETURN size(preferences) AS preferences;

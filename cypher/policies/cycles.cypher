@@ -30,25 +30,20 @@ MATCH (s)<-[u:USED]-(e:Episode)
 WHERE u.applied
 RETURN coalesce(e.ended_at, e.started_at) AS at, e.success AS success;
 
-// name: cycles.lock
+// name: cycles.clear
 // mode: write
-// doc: Locks the cycles of a policy or strategy until the transaction ends.
+// doc: Locks a policy or strategy until the transaction ends, and removes cycles by id.
 // returns: locked integer
 OPTIONAL MATCH (p:Policy {id: $id})
 OPTIONAL MATCH (s:Strategy {id: $id})
 WITH CASE WHEN p.ns = $ns THEN [p] ELSE [] END AS policies, CASE WHEN s.ns = $ns THEN [s] ELSE [] END AS strategies
 FOREACH (n IN policies | SET n.ns = $ns)
 FOREACH (n IN strategies | SET n.ns = $ns)
-RETURN size(policies) + size(strategies) AS locked;
-
-// name: cycles.clear
-// mode: write
-// doc: Removes cycles by id.
-// returns: removed integer
-MATCH (c:Cycle)
+WITH size(policies) + size(strategies) AS locked
+OPTIONAL MATCH (c:Cycle)
 WHERE c.id IN $ids AND toString(c.ns) = $ns
-DETACH DELETE c
-RETURN count(*) AS removed;
+FOREACH (cycle IN CASE WHEN c IS NULL THEN [] ELSE [c] END | DETACH DELETE cycle)
+RETURN max(locked) AS locked;
 
 // name: cycles.store
 // mode: write
@@ -68,46 +63,12 @@ FOREACH (n IN CASE WHEN p IS NULL THEN [] ELSE [p] END | CREATE (n)-[:HAS_CYCLE]
 FOREACH (n IN CASE WHEN s IS NULL THEN [] ELSE [s] END | CREATE (n)-[:HAS_CYCLE]->(c))
 RETURN count(c) AS stored;
 
-// name: cycles.of
-// install: cycles_of
-// doc: The stored cycles of policies and strategies.
-// returns: cycle_columns
-MATCH (p:Policy)
-WHERE p.id IN $ids AND toString(p.ns) = $ns
-MATCH (p)-[:HAS_CYCLE]->(c:Cycle)
-RETURN cycle_columns(c)
-UNION ALL
-MATCH (s:Strategy)
-WHERE s.id IN $ids AND toString(s.ns) = $ns
-MATCH (s)-[:HAS_CYCLE]->(c:Cycle)
-RETURN cycle_columns(c);
-
-// name: cycles.all
+// name: cycles.list
 // install: cycles
-// doc: All stored cycles of a namespace.
-// returns: cycle_columns
-MATCH (c:Cycle)
-WHERE c.ns = $ns
-RETURN cycle_columns(c)
-ORDER BY subject, timezone, kind;
-
-// name: cycles.timezones_in
-// doc: The time zones of the cycles of a state's policies.
-// param: state_id string
-// returns: timezone string
-MATCH (s:State {id: $state_id})
-WITH s, s.ns AS ns WHERE ns = $ns
-MATCH (s)<-[:IN_STATE]-(p:Policy)
-MATCH (p)-[:HAS_CYCLE]->(c:Cycle)
-RETURN DISTINCT c.timezone AS timezone
-ORDER BY timezone;
-
-// name: cycles.asked
-// doc: The arguments with which the stored cycles were computed; of all subjects, or of the given ones.
+// doc: The stored cycles, of all policies and strategies or of given ones.
 // param: subjects list = null
-// returns: subject string, timezone string, alpha float, correction string, at_least integer, only string
+// returns: cycle_columns
 MATCH (c:Cycle)
 WHERE c.ns = $ns AND ($subjects IS NULL OR c.subject IN $subjects)
-RETURN DISTINCT c.subject AS subject, c.timezone AS timezone, c.alpha AS alpha, c.correction AS correction, c.at_least AS at_least,
-  c.only AS only
-ORDER BY subject, timezone;
+RETURN cycle_columns(c)
+ORDER BY subject, timezone, kind;

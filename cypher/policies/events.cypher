@@ -26,62 +26,40 @@ ORDER BY stream;
 
 // name: events.advance
 // mode: write
-// doc: Sets the number of the last event of locked streams. Rows: {stream, last}.
+// doc: Sets the number of the last event of locked streams, and the number of updates without an event. Rows: {stream, last, unrecorded}.
 // returns: streams integer
 UNWIND $rows AS row
 MATCH (t:Stream {id: row.stream})
 WITH row, t, t.ns AS ns WHERE ns = $ns
-SET t.last = row.last
+SET t.last = row.last, t.unrecorded = row.unrecorded
 RETURN count(t) AS streams;
 
 // name: events.append
 // mode: write
-// doc: Creates events about policies in locked streams, with given numbers. Rows: {id, stream, seq, kind, subject, other, value, success,
-// doc: at, data}.
+// doc: Creates events in locked streams, with given numbers, about policies or (subject: null) about none. Rows: {id, stream, seq, kind,
+// doc: subject, other, value, success, at, data}.
 // returns: events integer
 UNWIND $rows AS row
-MATCH (p:Policy {id: row.subject})
-WITH row, p, p.ns AS ns WHERE ns = $ns
-CREATE (:Event {id: row.id, ns: $ns, created_at: $now, stream: row.stream, seq: row.seq, kind: row.kind, subject: row.subject,
-  other: row.other, value: row.value, success: row.success, at: row.at, data: row.data})-[:ABOUT]->(p)
-RETURN count(*) AS events;
-
-// name: events.append_erased
-// mode: write
-// doc: Creates an event of an erasure in a locked stream.
-// param: stream string, seq integer
-// returns: events integer
-MATCH (t:Stream {id: $stream})
-WITH t, t.ns AS ns WHERE ns = $ns
-SET t.last = $seq
-CREATE (:Event {id: $stream + ':' + toString($seq), ns: $ns, created_at: $now, stream: $stream, seq: $seq, kind: 'erased', subject: null,
-  other: null, value: null, success: null, at: null, data: null})
+OPTIONAL MATCH (p:Policy {id: row.subject})
+WITH row, p, p.ns AS ns WHERE row.subject IS NULL OR ns = $ns
+CREATE (x:Event {id: row.id, ns: $ns, created_at: $now, stream: row.stream, seq: row.seq, kind: row.kind, subject: row.subject,
+  other: row.other, value: row.value, success: row.success, at: row.at, data: row.data})
+FOREACH (policy IN CASE WHEN p IS NULL THEN [] ELSE [p] END | CREATE (x)-[:ABOUT]->(policy))
 RETURN count(*) AS events;
 
 // name: events.append_transitions
 // mode: write
-// doc: Creates transitions to a state in locked streams, with given numbers. Rows: {id, stream, seq, subject, next_id, reward, alpha,
-// doc: gamma, next_max, next_actions, success, at}.
+// doc: Creates transitions, to a state or to none, in locked streams, with given numbers. Rows: {id, stream, seq, subject, next_id, reward,
+// doc: alpha, gamma, terminal, next_max, next_actions, success, at}.
 // returns: events integer
 UNWIND $rows AS row
 MATCH (p:Policy {id: row.subject})
-MATCH (n:State {id: row.next_id})
-WITH row, p, n, p.ns AS ns, n.ns AS other WHERE ns = $ns AND other = $ns
-CREATE (n)-[:REACHED_BY]->(:Transition {id: row.id, ns: $ns, created_at: $now, stream: row.stream, seq: row.seq, reward: row.reward,
-  alpha: row.alpha, gamma: row.gamma, terminal: false, next_max: row.next_max, next_actions: row.next_actions, success: row.success,
-  at: row.at})-[:UPDATED]->(p)
-RETURN count(*) AS events;
-
-// name: events.append_last_transitions
-// mode: write
-// doc: Creates transitions without a next state in locked streams, with given numbers. Rows: {id, stream, seq, subject, reward, alpha,
-// doc: gamma, terminal, next_max, success, at}.
-// returns: events integer
-UNWIND $rows AS row
-MATCH (p:Policy {id: row.subject})
-WITH row, p, p.ns AS ns WHERE ns = $ns
-CREATE (:Transition {id: row.id, ns: $ns, created_at: $now, stream: row.stream, seq: row.seq, reward: row.reward, alpha: row.alpha,
-  gamma: row.gamma, terminal: row.terminal, next_max: row.next_max, next_actions: null, success: row.success, at: row.at})-[:UPDATED]->(p)
+OPTIONAL MATCH (n:State {id: row.next_id})
+WITH row, p, n, p.ns AS ns, n.ns AS other WHERE ns = $ns AND (row.next_id IS NULL OR other = $ns)
+CREATE (x:Transition {id: row.id, ns: $ns, created_at: $now, stream: row.stream, seq: row.seq, reward: row.reward,
+  alpha: row.alpha, gamma: row.gamma, terminal: row.terminal, next_max: row.next_max, next_actions: row.next_actions,
+  success: row.success, at: row.at})-[:UPDATED]->(p)
+FOREACH (state IN CASE WHEN n IS NULL THEN [] ELSE [n] END | CREATE (state)-[:REACHED_BY]->(x))
 RETURN count(*) AS events;
 
 // name: events.of_episodes

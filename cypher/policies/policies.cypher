@@ -8,24 +8,18 @@
 // name: policies.open_states
 // mode: write
 // install: open_states
-// doc: Creates missing states. Rows: {id, fingerprint, features (JSON; null if only the fingerprint is known)}.
+// doc: Creates missing states, and sets the features of those that had only a fingerprint. Rows: {id, fingerprint, features (JSON; null if
+// doc: only the fingerprint is known)}.
 // returns: states integer
 UNWIND $rows AS row
 WITH row ORDER BY row.id
 OPTIONAL MATCH (s:State {id: row.id})
-WITH row, s WHERE s IS NULL
-CREATE (:State {id: row.id, ns: $ns, created_at: $now, fingerprint: row.fingerprint, features: row.features})
+WITH row, s, s.ns AS ns, s.features AS features
+FOREACH (ignored IN CASE WHEN s IS NULL THEN [1] ELSE [] END |
+  CREATE (:State {id: row.id, ns: $ns, created_at: $now, fingerprint: row.fingerprint, features: row.features}))
+FOREACH (known IN CASE WHEN ns = $ns AND features IS NULL AND row.features IS NOT NULL THEN [s] ELSE [] END |
+  SET known.features = row.features)
 RETURN count(*) AS states;
-
-// name: policies.describe_states
-// mode: write
-// doc: Sets the features of states that had only a fingerprint. Rows: {id, features}.
-// returns: states integer
-UNWIND $rows AS row
-MATCH (s:State {id: row.id})
-WITH row, s, s.ns AS ns, s.features AS features WHERE ns = $ns AND features IS NULL
-SET s.features = row.features
-RETURN count(s) AS states;
 
 // name: policies.open
 // mode: write
@@ -96,30 +90,6 @@ CREATE (:Transition {id: $stream_id + ':' + seq, ns: $ns, created_at: $now, stre
   alpha: $alpha, gamma: $gamma, terminal: $next_max_q IS NULL, next_max: $next_max_q, next_actions: null, at: $at})-[:UPDATED]->(p)
 RETURN q_value, td_error, seq;
 
-// name: policies.td_apply
-// mode: write
-// install: td_apply
-// doc: The same update without storing the transition: nothing can derive its effect again; the stream counts it as unrecorded.
-// param: stream_id string, policy_id string, reward float, now, next_state_id string = null, next_max_q float = null
-// param: next_actions integer = null, alpha float = 0.1, gamma float = 0.95, at integer = null
-// returns: q_value float, td_error float, seq integer
-MATCH (t:Stream {id: $stream_id})
-MATCH (p:Policy {id: $policy_id})
-OPTIONAL MATCH (n:State {id: $next_state_id})
-WITH t, t.ns AS ns, p.stream AS stream, n.id AS next_id
-WHERE ns = $ns AND stream = $stream_id AND ($next_state_id IS NULL OR next_id IS NOT NULL)
-SET t.unrecorded = t.unrecorded + 1
-WITH t.last AS seq
-OPTIONAL MATCH (n:State {id: $next_state_id})
-OPTIONAL MATCH (n)<-[:IN_STATE]-(o:Policy)
-WITH seq, CASE WHEN o.stream = $stream_id AND o.active THEN o.q END AS q
-WITH seq, count(q) AS known, max(q) AS best
-MATCH (p:Policy {id: $policy_id})
-WITH p, seq, p.updates + 1 AS updates, td_error($reward, $gamma, best_next($next_max_q, $next_actions, known, best), p.q) AS td_error
-WITH p, seq, updates, td_error, p.q + $alpha * td_error AS q_value
-SET p.q = q_value, p.updates = updates, p.active = true, p.last_updated_at = coalesce($at, $now)
-RETURN q_value, td_error, seq;
-
 // name: policies.signal
 // mode: write
 // install: update_confidence
@@ -141,27 +111,17 @@ CREATE (:Event {id: $stream_id + ':' + toString(seq), ns: $ns, created_at: $now,
 RETURN confidence, signals, seq;
 
 // name: policies.load
-// doc: The changeable properties of policies, by id.
-// returns: id string, created_at integer, state string, q float, updates integer, trials integer, successes integer, confidence float
-// returns: signals integer, active boolean, crystallized boolean, q_set boolean, last_updated_at integer
+// doc: Policies by id, and the policies in states, of all agents, with their changeable properties; a state without policies has one row.
+// param: states list
+// returns: state_id string, policy_facts
 MATCH (p:Policy)
 WHERE p.id IN $ids AND toString(p.ns) = $ns
-RETURN p.id AS id, p.created_at AS created_at, p.state AS state, p.q AS q, p.updates AS updates, p.trials AS trials,
-  p.successes AS successes, p.confidence AS confidence, p.signals AS signals, p.active AS active, p.crystallized AS crystallized,
-  p.q_set AS q_set, p.last_updated_at AS last_updated_at;
-
-// name: policies.load_states
-// doc: The policies in states, of all agents, with their changeable properties; a state without policies has one row.
-// param: states list
-// returns: state_id string, id string, stream string, created_at integer, state string, q float, updates integer, trials integer
-// returns: successes integer, confidence float, signals integer, active boolean, crystallized boolean, q_set boolean
-// returns: last_updated_at integer
+RETURN null AS state_id, policy_facts(p)
+UNION ALL
 MATCH (s:State)
 WHERE s.id IN $states AND toString(s.ns) = $ns
 OPTIONAL MATCH (s)<-[:IN_STATE]-(p:Policy)
-RETURN s.id AS state_id, p.id AS id, p.stream AS stream, p.created_at AS created_at, p.state AS state, p.q AS q, p.updates AS updates,
-  p.trials AS trials, p.successes AS successes, p.confidence AS confidence, p.signals AS signals, p.active AS active,
-  p.crystallized AS crystallized, p.q_set AS q_set, p.last_updated_at AS last_updated_at;
+RETURN s.id AS state_id, policy_facts(p);
 
 // name: policies.load_links
 // doc: The co-occurrence edges between policies.
@@ -182,16 +142,6 @@ WITH row, p, p.ns AS ns WHERE ns = $ns
 SET p.created_at = row.created_at, p.q = row.q, p.updates = row.updates, p.trials = row.trials, p.successes = row.successes,
   p.confidence = row.confidence, p.signals = row.signals, p.active = row.active, p.crystallized = row.crystallized, p.q_set = row.q_set,
   p.last_updated_at = row.last_updated_at
-RETURN count(p) AS written;
-
-// name: policies.put_values
-// mode: write
-// doc: Writes the results of TD updates to policies. Rows: {id, q, updates, last_updated_at}.
-// returns: written integer
-UNWIND $rows AS row
-MATCH (p:Policy {id: row.id})
-WITH row, p, p.ns AS ns WHERE ns = $ns
-SET p.q = row.q, p.updates = row.updates, p.active = true, p.last_updated_at = row.last_updated_at
 RETURN count(p) AS written;
 
 // name: policies.put_links
@@ -248,43 +198,23 @@ ORDER BY score DESC, p.id LIMIT 1
 WITH s, p, score, wilson_lower(p.successes, p.trials, $z) AS lower, wilson_upper(p.successes, p.trials, $z) AS upper
 RETURN policy_columns(p, s, lower, upper), score, EXISTS { MATCH (s)<-[:IN_STATE]-(:Policy)-[:HAS_CYCLE]->(:Cycle) } AS cyclic;
 
-// name: policies.explore
-// install: explore_policy
-// doc: The policy with the highest upper confidence bound, value + width * sqrt(ln(all) / own), over updates and trials (UCB1; Auer,
-// doc: Cesa-Bianchi and Fischer 2002, Machine Learning 47:235-256); an untried one comes first. Values as in policies.values.
-// param: state_id string, agent string, width float = 1.0, ids list = null, at integer = null, rate float = 0.1, strength float = 0.5
-// param: clocks list = []
-// returns: policy_columns, score float, cyclic boolean
-MATCH (s:State {id: $state_id})
-WITH s, s.ns AS ns WHERE ns = $ns
-MATCH (s)<-[:IN_STATE]-(p:Policy)
-WHERE p.agent = $agent AND p.active AND ($ids IS NULL OR p.id IN $ids)
-WITH s, collect(p) AS tried, sum(p.updates + p.trials) AS total
-UNWIND tried AS p
-OPTIONAL MATCH (p)-[:HAS_CYCLE]->(c:Cycle)
-WITH s, p, total, p.updates + p.trials AS own, collect(c) AS cycles
-WITH s, p, total, own, worth(p, $at, $rate, $strength) + swung(cycles, $clocks) AS value
-WITH s, p, CASE WHEN own = 0 THEN 1e308 ELSE value + $width * sqrt(log(toFloat(total)) / own) END AS score
-ORDER BY score DESC, p.id LIMIT 1
-WITH s, p, score, wilson_lower(p.successes, p.trials, $z) AS lower, wilson_upper(p.successes, p.trials, $z) AS upper
-RETURN policy_columns(p, s, lower, upper), score, EXISTS { MATCH (s)<-[:IN_STATE]-(:Policy)-[:HAS_CYCLE]->(:Cycle) } AS cyclic;
-
 // name: policies.values
 // install: policy_values
 // doc: All policies of an agent (without agent: of all agents) in a state, with their values at a time: decayed since the last update, more
-// doc: slowly if confidence is high, plus the bonuses for cycles and waiting. Clocks: {kind, timezone, clock} in seconds, for the cycles.
+// doc: slowly if confidence is high, plus the bonuses for cycles and waiting. Clocks: {kind, timezone, clock} in seconds, for the cycles;
+// doc: timezones are those of the cycles of a policy.
 // param: state_id string, agent string = null, at integer = null, rate float = 0.1, strength float = 0.5, pressure float = 0.0
 // param: clocks list = [], only_active boolean = false
-// returns: policy_columns, score float, cyclic boolean
+// returns: policy_columns, score float, cyclic boolean, timezones list
 MATCH (s:State {id: $state_id})
 WITH s, s.ns AS ns WHERE ns = $ns
 MATCH (s)<-[:IN_STATE]-(p:Policy)
 WHERE ($agent IS NULL OR p.agent = $agent) AND (p.active OR NOT $only_active)
 OPTIONAL MATCH (p)-[:HAS_CYCLE]->(c:Cycle)
 WITH s, p, collect(c) AS cycles, wilson_lower(p.successes, p.trials, $z) AS lower, wilson_upper(p.successes, p.trials, $z) AS upper
-WITH s, p, lower, upper, size(cycles) > 0 AS cyclic, worth(p, $at, $rate, $strength) + swung(cycles, $clocks)
+WITH s, p, lower, upper, size(cycles) > 0 AS cyclic, [c IN cycles | c.timezone] AS timezones, worth(p, $at, $rate, $strength) + swung(cycles, $clocks)
      + coalesce(pressed($pressure, ($at - p.last_updated_at) / 86400000.0), 0.0) AS score
-RETURN policy_columns(p, s, lower, upper), score, cyclic
+RETURN policy_columns(p, s, lower, upper), score, cyclic, timezones
 ORDER BY score DESC, id;
 
 // name: policies.get
@@ -317,17 +247,6 @@ ORDER BY p.active DESC, score DESC, id;
 MATCH (p:Policy)
 WHERE p.id IN $ids AND toString(p.ns) = $ns AND (p.updates > 0 OR p.trials > 0)
 RETURN p.id AS id;
-
-// name: policies.seen_state
-// install: state_seen
-// doc: Whether an agent tried anything in a state.
-// param: state_id string, agent string
-// returns: seen boolean
-MATCH (s:State {id: $state_id})
-WITH s, s.ns AS ns WHERE ns = $ns
-MATCH (s)<-[:IN_STATE]-(p:Policy)
-WHERE p.agent = $agent AND (p.updates > 0 OR p.trials > 0)
-RETURN count(p) > 0 AS seen;
 
 // name: policies.linked
 // install: linked_policies
@@ -379,20 +298,6 @@ RETURN p.id AS id, p.stream AS stream, p.agent AS agent, p.state AS state, p.act
        CASE WHEN holds AND NOT p.crystallized THEN 'created' WHEN holds AND own AND p.q <> lower THEN 'updated' WHEN holds THEN 'kept'
             WHEN p.crystallized THEN 'taken_back' ELSE 'below' END AS change, p.q AS q_value
 ORDER BY lower DESC, trials DESC, id;
-
-// name: policies.history
-// install: policy_history
-// doc: The numbers of the events about a policy: transitions, outcomes, signals and others.
-// returns: id string, seq integer
-MATCH (p:Policy {id: $id})
-WITH p, p.ns AS ns WHERE ns = $ns
-MATCH (x:Transition)-[:UPDATED]->(p)
-RETURN x.id AS id, x.seq AS seq
-UNION ALL
-MATCH (p:Policy {id: $id})
-WITH p, p.ns AS ns WHERE ns = $ns
-MATCH (x:Event)-[:ABOUT]->(p)
-RETURN x.id AS id, x.seq AS seq;
 
 // name: policies.count_reads
 // mode: write

@@ -47,25 +47,16 @@ OPTIONAL MATCH (p)-[:ABOUT_ITEM]->(x)
 RETURN prediction_columns(p, x)
 ORDER BY created_at DESC, id;
 
-// name: predictions.open_about
-// install: open_predictions
-// doc: The open predictions about any of the given subjects; owner is the agent of the policy that is the subject.
-// param: subjects list
-// returns: id string, owner string
-MATCH (p:Prediction)
-WHERE p.ns = $ns AND p.subject IN $subjects AND p.status = 'open'
-OPTIONAL MATCH (p)-[:ABOUT_ITEM]->(x)
-RETURN p.id AS id, x.agent AS owner
-ORDER BY id;
-
 // name: predictions.resolve
 // mode: write
 // install: resolve_prediction
 // doc: Resolves an open prediction by the actual outcome, with its error in [0, 1]. If it is about a policy, moves the confidence in that
 // doc: toward the resulting signal, and stores the event. Pairs has for each name in the expected or actual outcome {p, a: both values, if
 // doc: both are numbers; predicted, actual: else their JSON texts, null if one lacks the name}; without pairs the error is the distance
-// doc: from the probability. The confidence is null if the subject is no policy. No row: it is not open, or there is nothing to compare.
+// doc: from the probability. A given error replaces both (`how` says where it is from; happened: null if undecided). The confidence is null if
+// doc: the subject is no policy. No row: it is not open, or there is nothing to compare.
 // param: pairs list = null, happened boolean = null, actual string = null, threshold float = 0.7, low_signal float = 0.2
+// param: error float = null, how string = null
 // returns: id string, error float, happened boolean, signal float, confidence float
 MATCH (p:Prediction {id: $id})
 WITH p, p.ns AS ns WHERE ns = $ns
@@ -77,7 +68,8 @@ SET p.ns = $ns
 WITH p.id AS id, x.id AS policy, t.id AS stream
 MATCH (p:Prediction {id: id})
 WITH p, policy, stream, p.status AS status,
-     CASE WHEN $pairs IS NULL THEN abs(p.probability - CASE WHEN $happened IS NULL THEN null WHEN $happened THEN 1.0 ELSE 0.0 END)
+     CASE WHEN $error IS NOT NULL THEN toFloat($error)
+          WHEN $pairs IS NULL THEN abs(p.probability - CASE WHEN $happened IS NULL THEN null WHEN $happened THEN 1.0 ELSE 0.0 END)
           WHEN size($pairs) = 0 THEN 0.0
           ELSE reduce(total = 0.0, pair IN $pairs | total +
             CASE WHEN pair.p IS NULL OR pair.a IS NULL THEN CASE WHEN pair.predicted = pair.actual THEN 0.0 ELSE 1.0 END
@@ -86,10 +78,10 @@ WITH p, policy, stream, p.status AS status,
                         CASE WHEN size > scale THEN size ELSE scale END)] | CASE WHEN ratio < part THEN ratio ELSE part END) END
           ) / size($pairs) END AS error
 WHERE status = 'open' AND error IS NOT NULL
-WITH p, policy, stream, error, CASE WHEN $happened IS NULL THEN error < 0.5 ELSE $happened END AS happened,
+WITH p, policy, stream, error, CASE WHEN $happened IS NULL AND $error IS NULL THEN error < 0.5 ELSE $happened END AS happened,
      CASE WHEN error > $threshold THEN $low_signal ELSE 1.0 - error END AS signal
 SET p.status = 'resolved', p.resolved_at = $now, p.actual = $actual, p.error = error, p.happened = happened,
-    p.how = CASE WHEN $pairs IS NULL THEN 'happened' ELSE 'outcome' END
+    p.how = CASE WHEN $how IS NOT NULL THEN $how WHEN $pairs IS NULL THEN 'happened' ELSE 'outcome' END
 WITH p.id AS id, policy, stream, error, happened, signal
 OPTIONAL MATCH (x:Policy {id: policy})
 OPTIONAL MATCH (t:Stream {id: stream})
@@ -100,51 +92,6 @@ FOREACH (one IN CASE WHEN t IS NULL THEN [] ELSE [x] END | SET one.confidence = 
   CREATE (:Event {id: one.stream + ':' + toString(seq), ns: $ns, created_at: $now, stream: one.stream, seq: seq, kind: 'signal',
     subject: one.id, other: null, value: signal, success: null, at: null, data: '{"prediction":"' + id + '"}'})-[:ABOUT]->(one))
 RETURN id, error, happened, signal, confidence;
-
-// name: predictions.feedback
-// mode: write
-// install: resolve_by_feedback
-// doc: Resolves open predictions by what a user did with their subject, with the error in [0, 1] for that (happened: null if undecided).
-// doc: For each that is about a policy, moves the confidence in that toward the resulting signal, and stores the event, oldest first.
-// param: how string, error float, happened boolean = null, threshold float = 0.7, low_signal float = 0.2
-// returns: id string, signal float, confidence float
-MATCH (p:Prediction)
-WHERE p.id IN $ids AND toString(p.ns) = $ns
-OPTIONAL MATCH (p)-[:ABOUT_ITEM]->(x:Policy)
-OPTIONAL MATCH (t:Stream {id: x.stream})
-WITH t ORDER BY t.id
-FOREACH (stream IN CASE WHEN t IS NULL THEN [] ELSE [t] END | SET stream.ns = $ns)
-WITH count(*) AS streams
-MATCH (p:Prediction)
-WHERE p.id IN $ids AND toString(p.ns) = $ns
-WITH p ORDER BY p.id
-SET p.ns = $ns
-WITH count(*) AS locked
-MATCH (p:Prediction)
-WHERE p.id IN $ids AND toString(p.ns) = $ns AND p.status = 'open'
-SET p.status = 'resolved', p.resolved_at = $now, p.error = $error, p.happened = $happened, p.how = $how
-WITH p ORDER BY p.created_at, p.id
-OPTIONAL MATCH (p)-[:ABOUT_ITEM]->(x:Policy)
-WITH x.stream AS stream, collect({id: p.id, policy: x.id}) AS made
-OPTIONAL MATCH (t:Stream {id: stream})
-FOREACH (one IN CASE WHEN t IS NULL THEN [] ELSE [t] END | SET one.last = one.last + size(made))
-WITH stream, made, t.last - size(made) AS before
-UNWIND range(0, size(made) - 1) AS place
-WITH stream, before + place + 1 AS seq, made[place].id AS id, made[place].policy AS policy,
-     CASE WHEN $error > $threshold THEN $low_signal ELSE 1.0 - $error END AS signal
-OPTIONAL MATCH (x:Policy {id: policy})
-FOREACH (one IN CASE WHEN x IS NULL THEN [] ELSE [x] END |
-  CREATE (:Event {id: stream + ':' + toString(seq), ns: $ns, created_at: $now, stream: stream, seq: seq, kind: 'signal',
-    subject: policy, other: null, value: signal, success: null, at: null, data: '{"prediction":"' + id + '"}'})-[:ABOUT]->(one))
-WITH policy, signal, collect(id) AS ids
-OPTIONAL MATCH (x:Policy {id: policy})
-WITH x, signal, ids, x.signals + size(ids) AS signals,
-     reduce(c = x.confidence, n IN range(0, size(ids) - 1) | moved(c, x.signals + n, signal, 20)) AS confidence
-FOREACH (one IN CASE WHEN x IS NULL THEN [] ELSE [x] END | SET one.confidence = confidence, one.signals = signals)
-WITH signal, ids, confidence
-UNWIND ids AS id
-RETURN id, signal, confidence
-ORDER BY id;
 
 // name: predictions.expire
 // mode: write

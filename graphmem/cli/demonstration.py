@@ -55,7 +55,7 @@ def run(options: Options, questions: int, plot: str | None) -> None:
     kinds = memory.query("analysis.task_types")
     best = {row["type"]: memory.strategies(task_type=row["type"], limit=1) for row in kinds}
     failing = [row for row in memory.strategies(limit=100) if row.status == "refuted"][::-1]
-    policies = memory.policies.top(limit=3)
+    policies = memory.policies.list(limit=3)
     recalled = memory.recall(ASKED, limit=3, kinds=["strategy"])
     checked = memory.verify()
     if options.as_json:

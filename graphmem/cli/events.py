@@ -202,15 +202,13 @@ class _Lines:
         return f"{text}: {details}" if details else text
 
     def _name(self, policy_id: str) -> str:
-        from graphmem.errors import NotFoundError
-
         if policy_id not in self._names:
-            try:
-                policy = self._memory.policies.by_id(policy_id)
-            except NotFoundError:  # erased meanwhile
+            policy = self._memory.policies.get(policy_id)
+            if policy is None:  # erased meanwhile
                 return policy_id
-            name = f"{describe_action(policy)} in {describe_state(policy)}"
-            self._names[policy_id] = cell(name, 120)
+            self._names[policy_id] = cell(
+                f"{describe_action(policy)} in {describe_state(policy)}", 120
+            )
         return self._names[policy_id]
 
 

@@ -59,9 +59,8 @@ def _strategies(memory: Memory, *, like: str | None = None, limit: int, **filter
 
 
 def _policies(memory: Memory, *, state: tuple[str, ...] = (), limit: int, **filters: Any) -> Any:
-    if state:
-        return memory.policies.values(states.parse(state, "--state"), **filters)[:limit]
-    return memory.policies.top(limit=limit, **filters)
+    place = states.parse(state, "--state") if state else None
+    return memory.policies.list(place, limit=limit, **filters)
 
 
 def _levels(memory: Memory, **filters: Any) -> list[dict[str, str]]:

@@ -70,7 +70,7 @@ def best(
         last = policy.last_updated_at
         cells = {**states.CELLS, "last_update": lambda _: last and f"{last:%Y-%m-%d}"}
         print_rows([policy], columns, **cells)
-    elif observed := len(memory.policies.values(place, agent=agent)):
+    elif observed := len(memory.policies.list(place, agent=agent)):
         words = " ".join(f"--state {shlex.quote(word)}" for word in state)
         click.echo(
             f"no action has a value in this state (agent {cell(agent)}); {observed} known without "
@@ -129,7 +129,8 @@ def update(
     if reward is None:
         if worked is None or step:
             raise click.UsageError("give --reward NUMBER, or --success yes or no alone")
-        policy = found.by_id(found.observe(place, action, worked, spec=spec, agent=agent))
+        policy = found.get(found.observe(place, action, worked, spec=spec, agent=agent))
+        assert policy is not None  # noqa: S101 - it was just counted
         options.show(
             policy,
             f"{states.describe_action(policy)} worked in {policy.successes:,} of "
@@ -211,9 +212,10 @@ def _print_candidates(
 ) -> None:
     if candidates:
         click.echo(title)
-        shown = {one.id: memory.policies.by_id(one.id) for one in candidates[:SHOWN]}
+        policies = {one.id: memory.policies.get(one.id) for one in candidates[:SHOWN]}
+        shown = {name: policy for name, policy in policies.items() if policy is not None}
         print_rows(
-            candidates[:SHOWN],
+            [one for one in candidates[:SHOWN] if one.id in shown],  # others were erased meanwhile
             f"state action agent worked lower_bound=lower {more}",
             state=lambda row: states.describe_state(shown[row.id]),
             action=lambda row: states.describe_action(shown[row.id]),

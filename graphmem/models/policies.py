@@ -134,6 +134,8 @@ class LinkedPolicy(Output):
 class Point(Output):
     """One event in the history of a policy, and the policy after it."""
 
+    policy: str
+    """The id of the policy."""
     seq: int
     kind: str
     at: datetime

@@ -15,9 +15,7 @@ from graphmem.models.knowledge import (
     Asked,
     Claim,
     Knowledge,
-    KnowledgeRef,
     KnowledgeSource,
-    Statement,
 )
 from graphmem.notebook.frames import Listed
 from graphmem.people.preferences import open_user
@@ -126,19 +124,8 @@ class KnowledgeBase:
 
 
 def _knowledge(row: Row, *, created: bool = False) -> Knowledge:
-    return Knowledge(
-        id=row["id"],
-        domain=row["domain"],
-        fact=row["fact"],
-        confidence=row["confidence"],
-        source_confidence=row["source_confidence"],
-        statements=tuple(map(_statement, row["statements"])),
-        contradicts=tuple(KnowledgeRef(**other) for other in row["contradicts"]),
-        contradicted_by=tuple(KnowledgeRef(**other) for other in row["contradicted_by"]),
-        created=created,
-    )
-
-
-def _statement(row: Row) -> Statement:
-    moments = {name: from_millis(row[name]) for name in ("at", "recorded_at")}
-    return Statement(**{**row, **moments})
+    statements = [
+        {**said, "at": from_millis(said["at"]), "recorded_at": from_millis(said["recorded_at"])}
+        for said in row["statements"]
+    ]
+    return Knowledge(**{**row, "statements": statements, "created": created})

@@ -71,33 +71,28 @@ class Preferences:
 
         def work(tx: Transaction) -> Preference:
             open_user(tx, wish.user)
-            query = "preferences.of"
-            before = tx.run(query, user_id=identity, category=wish.category)
+            of_category = {"user_id": identity, "category": wish.category}
+            before = tx.run("preferences.of", **of_category)
             now, known = tx.now, None
             if said_at is None:
                 now, known = _said_now(wish, before, tx.now)
-                moment = ("recorded", str(now))
-            else:
-                moment = ("at", str(said_at))
-            key = known or node_id(
-                ns, "Preference", wish.user, wish.category, wish.text, wish.source, *moment
-            )
+            moment = ("recorded", str(now)) if said_at is None else ("at", str(said_at))
+            said = (wish.user, wish.category, wish.text, wish.source)
+            key = known or node_id(ns, "Preference", *said, *moment)
             created = key not in {row["id"] for row in before}
             if created:
                 tx.run(
                     "preferences.prefer",
+                    **of_category,
                     now=now,
-                    user_id=identity,
                     id=key,
-                    category=wish.category,
                     text=wish.text,
                     source=wish.source,
                     confidence=PREFERENCE_CONFIDENCE[wish.source],
                     at=said_at,
                 )
                 _relink(tx, [identity], wish.category)
-            rows = tx.run(query, user_id=identity, category=wish.category)
-            for row in rows:
+            for row in tx.run("preferences.of", **of_category):
                 if row["id"] == key:
                     return _preference(row, created=created)
             raise ChangedError("the user was erased while this was written")
@@ -141,18 +136,22 @@ class Supersessions(Paged):
         """Compare the stored edges with those derived from the times of preferences."""
         if self._graph.must_lock:  # lock these users against writers
             lock_users(tx, page.items)
-        expected, stored = _derived(tx, page.items), _stored(tx, page.items)
-        differences = [
-            Difference(
-                kind="supersessions",
-                key=f"{newer} {older}",
-                field="*",
-                stored="present" if (newer, older) in stored else None,
-                expected="present" if (newer, older) in expected else None,
-            )
-            for newer, older in sorted(expected ^ stored)
-        ]
-        return Verified(differences, {"supersessions": len(expected)})
+        rows = tx.run("preferences.chains", ids=list(page.items))
+        differences = []
+        for row in rows:
+            for older in sorted({row["derived"], *row["stored"]} - {None}):
+                stored, derived = older in row["stored"], older == row["derived"]
+                if stored != derived:
+                    difference = Difference(
+                        kind="supersessions",
+                        key=f"{row['newer']} {older}",
+                        field="*",
+                        stored="present" if stored else None,
+                        expected="present" if derived else None,
+                    )
+                    differences.append(difference)
+        count = sum(row["derived"] is not None for row in rows)
+        return Verified(differences, {"supersessions": count})
 
     def mend(self, tx: Transaction, page: Page) -> Rebuilt:
         """Derive and store the edges again."""
@@ -201,18 +200,10 @@ def erase_user(tx: Transaction, user: str) -> ErasedUser:
         return ErasedUser(0, 0, 0, 0)
     stated = [row["id"] for row in tx.run("knowledge.stated_by", user_id=identity)]
     tx.run("knowledge.lock", ids=stated)
-    tx.run("knowledge.retract_contradictions", user_id=identity)
-
-    def removed(name: str, **params: object) -> int:
-        rows = tx.run(name, **params)
-        return int(rows[0]["removed"]) if rows else 0
-
-    statements = removed("knowledge.retract", user_id=identity)
-    knowledge = removed("knowledge.drop", ids=stated)
-    tx.run("knowledge.date", ids=stated)
-    preferences = removed("preferences.erase", user_id=identity)
-    users = removed("preferences.drop_user", user_id=identity)
-    return ErasedUser(users, preferences, statements, knowledge)
+    statements = sum(row["removed"] for row in tx.run("knowledge.retract", user_id=identity))
+    knowledge = sum(row["removed"] for row in tx.run("knowledge.settle", ids=stated))
+    rows = tx.run("preferences.erase_user", user_id=identity)
+    return ErasedUser(len(rows), sum(row["preferences"] for row in rows), statements, knowledge)
 
 
 def _said_now(wish: Wish, before: Sequence[Row], clock: int) -> tuple[int, str | None]:
@@ -229,46 +220,21 @@ def _said_now(wish: Wish, before: Sequence[Row], clock: int) -> tuple[int, str |
     return max(clock, last["said_at"] + 1), None
 
 
-def _derived(
-    tx: Transaction, users: Sequence[str], category: str | None = None
-) -> set[tuple[str, str]]:
-    rows = tx.run("preferences.derive_supersessions", ids=list(users), category=category)
-    return {(row["newer"], row["older"]) for row in rows}
-
-
-def _stored(
-    tx: Transaction, users: Sequence[str], category: str | None = None
-) -> set[tuple[str, str]]:
-    rows = tx.run("preferences.stored_supersessions", ids=list(users), category=category)
-    return {(row["newer"], row["older"]) for row in rows}
-
-
 def _relink(tx: Transaction, users: Sequence[str], category: str | None = None) -> tuple[int, int]:
     """Store the edges of locked users; return the numbers of all and of removed edges."""
-    expected = _derived(tx, users, category)
-    stored = _stored(tx, users, category)
-    for name, pairs in (
-        ("preferences.unlink", stored - expected),
-        ("preferences.link", expected - stored),
-    ):
-        if pairs:
-            rows = [{"newer": newer, "older": older} for newer, older in sorted(pairs)]
-            tx.run(name, rows=rows)
-    return len(expected), len(stored - expected)
+    rows = tx.run("preferences.chains", ids=list(users), category=category)
+    wrong = [
+        {"newer": row["newer"], "older": row["derived"]}
+        for row in rows
+        if row["stored"] != [older for older in (row["derived"],) if older]
+    ]
+    if wrong:
+        tx.run("preferences.relink", rows=wrong)
+    removed = sum(len({*row["stored"]} - {row["derived"]}) for row in rows)
+    return sum(row["derived"] is not None for row in rows), removed
 
 
 def _preference(row: Row, *, created: bool = False) -> Preference:
-    return Preference(
-        id=row["id"],
-        user=row["user"],
-        category=row["category"],
-        text=row["text"],
-        source=row["source"],
-        confidence=row["confidence"],
-        at=from_millis(row["at"]),
-        recorded_at=from_millis(row["created_at"]),
-        in_force=row["superseded_by"] is None,
-        supersedes=row["supersedes"],
-        superseded_by=row["superseded_by"],
-        created=created,
-    )
+    times = {"at": from_millis(row["at"]), "recorded_at": from_millis(row["created_at"])}
+    in_force = row["superseded_by"] is None
+    return Preference(**{**row, **times, "in_force": in_force, "created": created})

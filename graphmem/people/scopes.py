@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import builtins
+from collections import deque
 from collections.abc import Mapping, Sequence
 
 from graphmem.errors import ScopeError
@@ -18,22 +19,17 @@ from graphmem.notebook.frames import Listed
 
 def circle(scopes: Mapping[str, Scope], agent: str) -> list[str] | None:
     """Return a shortest circle of inheritance from an agent to itself, or None."""
-    before: dict[str, str] = {}
-    waiting = [agent]
-    while waiting:
-        following = []
-        for name in waiting:
-            scope = scopes.get(name)
-            for source in scope.inherit_from if scope else ():
-                if source == agent:
-                    path = [name]
-                    while path[-1] != agent:
-                        path.append(before[path[-1]])
-                    return [*reversed(path), agent]
-                if source not in before:
-                    before[source] = name
-                    following.append(source)
-        waiting = following
+    paths = deque([[agent]])
+    seen: set[str] = set()
+    while paths:
+        path = paths.popleft()
+        scope = scopes.get(path[-1])
+        for source in scope.inherit_from if scope else ():
+            if source == agent:
+                return [*path, agent]
+            if source not in seen:
+                seen.add(source)
+                paths.append([*path, source])
     return None
 
 

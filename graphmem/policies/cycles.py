@@ -92,17 +92,8 @@ class Cycles:
             NotFoundError: there is no such policy or strategy.
         """
         question = Question.of(timezone, alpha, correction, at_least, only)
-        keep = question.only != "failure" and not isinstance(subject, list | tuple)
-        report = self.examine(
-            subject,
-            timezone=timezone,
-            alpha=alpha,
-            correction=correction,
-            at_least=at_least,
-            only=only,
-            keep=keep,
-        )
-        return Listed(report.cycles)
+        keep = only != "failure" and not isinstance(subject, list | tuple)
+        return Listed(self._examine(subject, question, keep=keep).cycles)
 
     def examine(
         self,
@@ -119,25 +110,9 @@ class Cycles:
 
         Arguments and errors are those of :meth:`discover`.
         """
-        question = Question.of(timezone, alpha, correction, at_least, only)
         check_flag("keep", keep)
-        if isinstance(subject, list | tuple):
-            for name, given in (("keep", keep), ("only", only)):
-                if given:
-                    raise ValidationError(name, given, "needs a policy or a strategy", "leave out")
-            return question.answer(None, _dates(subject))
-        if keep and only == "failure":
-            raise ValidationError(
-                "only", only, "is not kept, for values would rise when things fail", "leave out"
-            )
-        identity = self._identity(subject)
-        if not keep:
-            rows = self._graph.read("cycles.dates", ids=[identity])
-            return question.answer_rows(identity, rows)
-        report = self._graph.transact(lambda tx: self._keep(tx, identity, question))
-        if report is None:  # erased meanwhile
-            raise self._unknown(identity)
-        return report
+        question = Question.of(timezone, alpha, correction, at_least, only)
+        return self._examine(subject, question, keep=keep)
 
     def list(self, subject: str | HasId | None = None) -> Listed[Cycle]:
         """Return the stored cycles of a policy or strategy, or of all.
@@ -145,25 +120,46 @@ class Cycles:
         Raises:
             NotFoundError: there is no such policy or strategy.
         """
-        if subject is None:
-            rows = self._graph.read("cycles.all")
-        else:
-            identity = self._identity(subject)
-            rows = self._graph.read("cycles.of", ids=[identity])
-        kinds = list(PERIODS)
+        subjects = None if subject is None else [self._identity(subject)]
+        rows = self._graph.read("cycles.list", subjects=subjects)
+        kinds = [*PERIODS]
         rows.sort(key=lambda row: (row["subject"], row["timezone"], kinds.index(row["kind"])))
-        return Listed(
-            [
-                Cycle(
-                    **{
-                        **row,
-                        "buckets": tuple(row["buckets"]),
-                        "expected": tuple(row["expected"]),
-                    }
-                )
-                for row in rows
-            ]
-        )
+        return Listed([Cycle(**row) for row in rows])
+
+    def renew(self, tx: Transaction, subjects: Sequence[str] | None = None) -> int:
+        """Recompute stored cycles with their stored arguments, in a transaction; return the number.
+
+        For all subjects, or for those with given ids. Cycles that the facts no longer show are
+        removed.
+        """
+        names = ("subject", "timezone", "alpha", "correction", "at_least", "only")
+        rows = tx.run("cycles.list", subjects=subjects)
+        total = 0
+        for subject, *given in dict.fromkeys(tuple(row[name] for name in names) for row in rows):
+            report = self._replace(tx, subject, Question.of(*given))
+            total += len(report.cycles) if report else 0
+        return total
+
+    def _examine(self, subject: Subject, question: Question, *, keep: bool) -> CycleReport:
+        if isinstance(subject, list | tuple):
+            for name, given in (("keep", keep), ("only", question.only)):
+                if given:
+                    raise ValidationError(name, given, "needs a policy or a strategy", "leave out")
+            return question.answer(None, _dates(subject))
+        if keep and question.only == "failure":
+            raise ValidationError(
+                "only",
+                question.only,
+                "is not kept, for values would rise when things fail",
+                "leave out",
+            )
+        identity = self._identity(subject)
+        if not keep:
+            return question.answer_rows(identity, self._graph.read("cycles.dates", ids=[identity]))
+        report = self._graph.transact(lambda tx: self._replace(tx, identity, question))
+        if report is None:  # erased meanwhile
+            raise self._unknown(identity)
+        return report
 
     def _identity(self, subject: object) -> str:
         """Return the id of an existing policy or strategy."""
@@ -178,34 +174,28 @@ class Cycles:
             raise self._unknown(ids[0])
         return str(subject_row["id"])
 
-    def renew(self, tx: Transaction, subjects: Sequence[str] | None = None) -> int:
-        """Recompute stored cycles with their stored arguments, in a transaction; return the number.
-
-        For all subjects, or for those with given ids. Cycles that the facts no longer show are
-        removed.
-        """
-        asked = tx.run("cycles.asked", subjects=subjects)
-        total = 0
-        for row in asked:
-            identity = row.pop("subject")
-            report = self._keep(tx, identity, Question.of(**row))
-            total += len(report.cycles) if report else 0
-        return total
-
-    def _keep(self, tx: Transaction, identity: str, question: Question) -> CycleReport | None:
+    def _replace(self, tx: Transaction, identity: str, question: Question) -> CycleReport | None:
         """Examine a subject and replace its cycles; return None if the subject does not exist."""
-        ns = self._graph.ns
-        ids = {kind: node_id(ns, "Cycle", identity, kind, question.zone.key) for kind in PERIODS}
-        there = tx.run("cycles.lock", id=identity)[0]["locked"]
-        tx.run("cycles.clear", ids=sorted(ids.values()))
-        if not there:
+        zone = question.zone.key
+        ids = {kind: node_id(self._graph.ns, "Cycle", identity, kind, zone) for kind in PERIODS}
+        if not tx.run("cycles.clear", id=identity, ids=sorted(ids.values()))[0]["locked"]:
             return None
         dates = tx.run("cycles.dates", ids=[identity])
         report = question.answer_rows(identity, dates)
         cycles = tuple(cycle.model_copy(update={"id": ids[cycle.kind]}) for cycle in report.cycles)
         if cycles:
-            latest = max(row["at"] for row in dates if question.counts(row))
-            rows = [{**question.stored(cycle), "created_at": latest} for cycle in cycles]
+            rows = [
+                {
+                    **cycle.model_dump(exclude={"subject"}),
+                    "buckets": list(cycle.buckets),
+                    "expected": list(cycle.expected),
+                    "alpha": float(question.alpha),
+                    "correction": question.correction,
+                    "at_least": question.at_least,
+                    "created_at": max(row["at"] for row in dates if question.counts(row)),
+                }
+                for cycle in cycles
+            ]
             tx.run("cycles.store", subject=identity, rows=rows)
         return report.model_copy(update={"cycles": cycles})
 
@@ -245,19 +235,15 @@ class Question:
 
     def answer_rows(self, subject: str, rows: Iterable[Row]) -> CycleReport:
         """Return the report for the facts ({at, success}) about a subject."""
-        asked = [
+        facts = [
             row
             for row in rows
             if self.only is None or row["success"] in (None, self.only == "success")
         ]
-        dates = [from_millis(row["at"]) for row in asked if self.counts(row)]
-        unjudged = sum(self.only is not None and row["success"] is None for row in asked)
-        return self.answer(
-            subject,
-            [moment for moment in dates if moment is not None],
-            undated=len(asked) - len(dates) - unjudged,
-            unjudged=unjudged,
-        )
+        dates = [moment for row in facts if self.counts(row) and (moment := from_millis(row["at"]))]
+        unjudged = sum(self.only is not None and row["success"] is None for row in facts)
+        undated = len(facts) - len(dates) - unjudged
+        return self.answer(subject, dates, undated=undated, unjudged=unjudged)
 
     def answer(
         self, subject: str | None, dates: Sequence[datetime], undated: int = 0, unjudged: int = 0
@@ -265,15 +251,16 @@ class Question:
         """Return the report for dates."""
         local = [local_time(moment, self.zone) for moment in dates]
         tests = [count(kind, local, self.at_least) for kind in PERIODS]
-        made = [test for test in tests if test.tested]
-        p_values = iter(corrected([test.p_value or 0.0 for test in made], self.correction))
+        raw = [test.p_value for test in tests if test.p_value is not None]
+        p_values = iter(corrected(raw, self.correction))
         tests = [
             test.model_copy(update={"p_corrected": next(p_values)}) if test.tested else test
             for test in tests
         ]
+        found = [test for test in tests if test.tested and (test.p_corrected or 0.0) < self.alpha]
         return CycleReport(
             subject=subject,
-            cycles=tuple(self._cycle(subject, test) for test in tests if self._holds(test)),
+            cycles=tuple(self._cycle(subject, test) for test in found),
             tests=tuple(tests),
             events=len(dates),
             undated=undated,
@@ -282,20 +269,6 @@ class Question:
             only=self.only,
             alpha=self.alpha,
         )
-
-    def stored(self, cycle: Cycle) -> Row:
-        """Return the stored form of a cycle, with the arguments of its detection."""
-        return {
-            **cycle.model_dump(exclude={"subject"}),
-            "buckets": list(cycle.buckets),
-            "expected": list(cycle.expected),
-            "alpha": float(self.alpha),
-            "correction": self.correction,
-            "at_least": self.at_least,
-        }
-
-    def _holds(self, test: CycleTest) -> bool:
-        return test.p_corrected is not None and test.p_corrected < self.alpha
 
     def _cycle(self, subject: str | None, test: CycleTest) -> Cycle:
         peak = peak_of(test.buckets, test.expected)
@@ -331,24 +304,13 @@ def count(kind: Kind, local: Sequence[datetime], at_least: int = AT_LEAST) -> Cy
     days = (max(local).date() - min(local).date()).days + 1 if local else 0
     expected = _expected(kind, local, len(buckets))
     reason = _too_little(kind, len(local), days, sum(map(bool, expected)), at_least)
+    counted = {"kind": kind, "buckets": tuple(buckets), "expected": tuple(expected)}
     if reason is not None:
-        return CycleTest(
-            kind=kind,
-            buckets=tuple(buckets),
-            expected=tuple(expected),
-            tested=False,
-            reason=reason,
-        )
+        return CycleTest(**counted, tested=False, reason=reason)
     pairs = [pair for pair in zip(buckets, expected, strict=True) if pair[1]]
     statistic = math.fsum((seen - mean) ** 2 / mean for seen, mean in pairs)
-    return CycleTest(
-        kind=kind,
-        buckets=tuple(buckets),
-        expected=tuple(expected),
-        chi2=statistic,
-        p_value=chi_squared_tail(statistic, len(pairs) - 1),
-        tested=True,
-    )
+    p_value = chi_squared_tail(statistic, len(pairs) - 1)
+    return CycleTest(**counted, chi2=statistic, p_value=p_value, tested=True)
 
 
 def chi_squared_uniform(observed: Sequence[int], expected_per_bucket: float) -> float:
@@ -397,15 +359,12 @@ def peak_of(buckets: Sequence[int], expected: Sequence[float]) -> int:
 
 def bucket_of(kind: Kind, local: datetime) -> int:
     """Return the index of the bucket that a local time falls in."""
-    match kind:
-        case "hour of day":
-            return local.hour
-        case "day of week":
-            return local.weekday()
-        case "week of month":
-            return (local.day - 1) // 7
-        case "month of year":
-            return local.month - 1
+    return {
+        "hour of day": local.hour,
+        "day of week": local.weekday(),
+        "week of month": (local.day - 1) // 7,
+        "month of year": local.month - 1,
+    }[kind]
 
 
 def _expected(kind: Kind, local: Sequence[datetime], buckets: int) -> list[float]:
@@ -450,15 +409,12 @@ def _dates(given: Sequence[object]) -> list[datetime]:
     """Return the datetimes unchanged, after checking each."""
     dates = []
     for index, value in enumerate(given):
+        name = f"subject.{index}"
         if not isinstance(value, datetime):
-            raise ValidationError(f"subject.{index}", value, "is not a datetime", "leave it out")
+            raise ValidationError(name, value, "is not a datetime", "leave it out")
         if value.utcoffset() is None:
-            raise ValidationError(
-                f"subject.{index}",
-                value,
-                "has no time zone",
-                "give one, for instance datetime.now(timezone.utc)",
-            )
+            remedy = "give one, for instance datetime.now(timezone.utc)"
+            raise ValidationError(name, value, "has no time zone", remedy)
         dates.append(value)
     return dates
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import fnmatch
 import inspect
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import get_args
 
-from graphmem.errors import StoreError
+from graphmem.errors import StoreError, ValidationError
+from graphmem.graph.arguments import check_choice, checked_items, checked_text
 from graphmem.graph.decorating import kind_of
-from graphmem.models.events import Event
+from graphmem.models.events import Event, EventKind
 from graphmem.policies.listening import Listening
 
 _log = logging.getLogger(__name__)
@@ -25,15 +28,42 @@ _handling: contextvars.ContextVar[bool] = contextvars.ContextVar("handling", def
 
 
 @dataclass(frozen=True, slots=True)
+class Filter:
+    """Which events are wanted: of some kinds (none: all), of agents whose names match."""
+
+    kinds: frozenset[str]
+    agent: str | None
+
+    @classmethod
+    def of(cls, kinds: str | Iterable[str] | None, agent: str | None) -> Filter:
+        """Return the filter of checked arguments.
+
+        Raises:
+            ValidationError: a kind is unknown, there are none, or the pattern is not a text.
+        """
+        given = [kinds] if isinstance(kinds, str) else [*checked_items("kinds", kinds or ())]
+        for kind in given:
+            check_choice("kinds", kind, get_args(EventKind))
+        if kinds is not None and not given:
+            raise ValidationError("kinds", kinds, "is empty", "name some, or give None for all")
+        return cls(frozenset(given), checked_text("agent", agent))
+
+    def fits(self, agent: str) -> bool:
+        """Return whether events of an agent or level are wanted."""
+        return self.agent is None or fnmatch.fnmatchcase(agent, self.agent)
+
+    def wants(self, event: Event) -> bool:
+        """Return whether an event is wanted."""
+        return (not self.kinds or event.kind in self.kinds) and self.fits(event.agent)
+
+
+@dataclass(frozen=True, slots=True)
 class Handler:
     """A function, and the events that it handles."""
 
     handle: Handle
     group: str
-    fits: Callable[[str], bool]
-    """Whether it handles events of an agent or level."""
-    kinds: frozenset[str]
-    """The kinds of events that it handles; none: all."""
+    filters: Filter
     attempts: int
     backoff: float
 
@@ -42,10 +72,6 @@ class Handler:
         """Its name in a log."""
         return str(getattr(self.handle, "__qualname__", type(self.handle).__qualname__))
 
-    def wants(self, event: Event) -> bool:
-        """Return whether it handles an event."""
-        return (not self.kinds or event.kind in self.kinds) and self.fits(event.agent)
-
     async def call(self, event: Event) -> None:
         """Call it. A function that is not asynchronous finishes even if this is cancelled."""
         token = _handling.set(True)
@@ -53,14 +79,14 @@ class Handler:
             if kind_of(self.handle) == "coroutine function":
                 result = self.handle(event)
             else:
-                result = await _finished(self.handle, event)
+                result = await _run_in_thread(self.handle, event)
             if inspect.isawaitable(result):
                 await result
         finally:
             _handling.reset(token)
 
 
-async def _finished(handle: Handle, event: Event) -> object:
+async def _run_in_thread(handle: Handle, event: Event) -> object:
     """Run a handler in a thread, to its end."""
     task = asyncio.ensure_future(asyncio.to_thread(handle, event))
     try:
@@ -77,7 +103,7 @@ class _HandledError(asyncio.CancelledError):
 
 
 @dataclass(eq=False)
-class Running:
+class Loop:
     """A loop that runs the handlers of a memory."""
 
     thread: int = field(default_factory=threading.get_ident)
@@ -98,7 +124,7 @@ class Running:
             self.ended.wait()
 
 
-async def handle(running: Running, listening: Listening, handlers: Sequence[Handler]) -> None:
+async def handle(loop: Loop, listening: Listening, handlers: Sequence[Handler]) -> None:
     """Handle the events of one group, one after another."""
     failures = 0
     while True:
@@ -111,13 +137,13 @@ async def handle(running: Running, listening: Listening, handlers: Sequence[Hand
                 raise
             failures += 1
             _log.warning("events cannot be read, trying again: %s", error)
-            await _pause(running, min(2.0**failures, LONGEST_PAUSE))
-            if running.stopping:
+            await _pause(loop, min(2.0**failures, LONGEST_PAUSE))
+            if loop.stopping:
                 return
             continue
         failures = 0
         try:
-            done = await _handled(running, event, handlers)
+            done = await _call_handlers(loop, event, handlers)
         except _HandledError:
             await asyncio.to_thread(listening.ack)
             raise
@@ -127,14 +153,14 @@ async def handle(running: Running, listening: Listening, handlers: Sequence[Hand
         if done is None:
             listening.leave()
             return
-        running.handled += 1
+        loop.handled += 1
         await asyncio.to_thread(listening.ack if done else listening.park)
 
 
-async def _handled(running: Running, event: Event, handlers: Sequence[Handler]) -> bool | None:
+async def _call_handlers(loop: Loop, event: Event, handlers: Sequence[Handler]) -> bool | None:
     """Call the handlers of an event; return whether all succeeded, None if it was stopped."""
     succeeded = True
-    wanted = [handler for handler in handlers if handler.wants(event)]
+    wanted = [handler for handler in handlers if handler.filters.wants(event)]
     for handler in wanted:
         for attempt in range(1, handler.attempts + 1):
             try:
@@ -157,14 +183,14 @@ async def _handled(running: Running, event: Event, handlers: Sequence[Handler]) 
             if last:
                 succeeded = False
                 break
-            await _pause(running, min(handler.backoff * 2.0 ** (attempt - 1), LONGEST_PAUSE))
-            if running.stopping:
+            await _pause(loop, min(handler.backoff * 2.0 ** (attempt - 1), LONGEST_PAUSE))
+            if loop.stopping:
                 return None
     return succeeded
 
 
-async def _pause(running: Running, seconds: float) -> None:
+async def _pause(loop: Loop, seconds: float) -> None:
     """Wait, or until the loop is stopped."""
     end = asyncio.get_running_loop().time() + seconds
-    while not running.stopping and (left := end - asyncio.get_running_loop().time()) > 0:
+    while not loop.stopping and (left := end - asyncio.get_running_loop().time()) > 0:
         await asyncio.sleep(min(left, 0.1))

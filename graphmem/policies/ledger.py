@@ -12,14 +12,14 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_args
 from uuid import uuid4
 
 from pydantic import JsonValue
 
 from graphmem.errors import ConflictError, NotFoundError, ValidationError
-from graphmem.graph.arguments import check_choice, check_limit, check_text
-from graphmem.graph.graph import Graph, Transaction
+from graphmem.graph.arguments import MOST, check_choice, check_limit, check_text
+from graphmem.graph.graph import Graph, Reader, Transaction
 from graphmem.graph.lookup import HasId, find_subject, subject_ids
 from graphmem.ids import canonical_json, from_millis, node_id
 from graphmem.models.fields import Input, Moment, Name, millis
@@ -52,7 +52,6 @@ FEEDBACK: Mapping[Behaviour, tuple[float, bool | None]] = MappingProxyType(
 """Behaviours with a subject: the implied error, and whether the prediction came true."""
 MAX_BINS = 1_000
 
-_STATUSES = ("open", "resolved", "expired")
 _CONFIDENCE = {"threshold": CONFIDENCE_THRESHOLD, "low_signal": LOW_SIGNAL}
 
 
@@ -123,22 +122,21 @@ class Predictions:
         }
 
         def work(tx: Transaction) -> Prediction:
-            if given.key is not None and (stored := self._rows(tx, [identity])):
+            if given.key is not None and (stored := tx.run("predictions.get", ids=[identity])):
                 _check_same(given, names, content, stored[0])
                 return prediction_of(stored[0])
             about = self._about(tx, names, given.kind, free=isinstance(subject, str))
-            owner = about["owner"]
             rows = tx.run(
                 "predictions.expect",
                 id=identity,
                 subject=about["id"],
                 kind=about["kind"],
-                agent=given.agent or owner or "default",
+                agent=given.agent or about["owner"] or "default",
                 **content,
             )
             if not rows:
                 raise ChangedError("the subject was erased while this was written")
-            return prediction_of(self._rows(tx, [identity])[0], created=True)
+            return prediction_of(self._row(tx, identity), created=True)
 
         return self._graph.transact(work)
 
@@ -172,7 +170,8 @@ class Predictions:
         given = Resolution(actual=_object("actual", actual), happened=happened)
 
         def work(tx: Transaction) -> Prediction:
-            row = self._open_row(tx, prediction_id)
+            row = self._row(tx, prediction_id)
+            _check_open(row)
             resolved = tx.run(
                 "predictions.resolve",
                 id=prediction_id,
@@ -181,10 +180,11 @@ class Predictions:
                 actual=None if given.actual is None else canonical_json(given.actual),
                 **_CONFIDENCE,
             )
+            row = self._row(tx, prediction_id)
             if not resolved:  # resolved or erased meanwhile
-                self._open_row(tx, prediction_id)
+                _check_open(row)
                 raise ChangedError("the prediction changed while this was written")
-            return prediction_of(self._rows(tx, [prediction_id])[0])
+            return prediction_of(row)
 
         return self._graph.transact(work)
 
@@ -202,18 +202,19 @@ class Predictions:
         subjects = self._names(subject)
 
         def work(tx: Transaction) -> builtins.list[Prediction]:
-            known = tx.run("predictions.open_about", subjects=subjects)
-            if not known:
-                return []
-            resolved = tx.run(
-                "predictions.feedback",
-                ids=[row["id"] for row in known],
-                how=how,
-                error=error,
-                happened=happened,
-                **_CONFIDENCE,
-            )
-            return [prediction_of(row) for row in self._rows(tx, [row["id"] for row in resolved])]
+            rows = tx.run("predictions.list", status="open", subjects=subjects, limit=MOST)
+            resolved: builtins.list[str] = []
+            for row in sorted(rows, key=lambda row: (row["created_at"], row["id"])):
+                done = tx.run(
+                    "predictions.resolve",
+                    id=row["id"],
+                    error=error,
+                    happened=happened,
+                    how=how,
+                    **_CONFIDENCE,
+                )
+                resolved += [row["id"] for row in done]
+            return [prediction_of(row) for row in tx.run("predictions.get", ids=resolved)]
 
         return Listed(self._graph.transact(work))
 
@@ -237,14 +238,7 @@ class Predictions:
             NotFoundError: there is none.
         """
         check_text("prediction_id", prediction_id)
-        rows = self._graph.read("predictions.get", ids=[prediction_id])
-        if not rows:
-            raise self._unknown(prediction_id)
-        return prediction_of(rows[0])
-
-    def open(self, subject: Subject | None = None, limit: int = 100) -> Listed[Prediction]:
-        """Return the latest open predictions, about one subject or all."""
-        return self.list("open", subject, limit)
+        return prediction_of(self._row(self._graph, prediction_id))
 
     def list(
         self,
@@ -263,7 +257,7 @@ class Predictions:
             ValidationError: an argument is wrong.
         """
         if status is not None:
-            check_choice("status", status, _STATUSES)
+            check_choice("status", status, get_args(PredictionStatus))
         check_limit(limit)
         rows = self._graph.read(
             "predictions.list",
@@ -327,42 +321,20 @@ class Predictions:
                 )
         return {"id": names[0], "kind": "free", "owner": None}
 
-    def _rows(self, tx: Transaction, ids: Sequence[str]) -> builtins.list[Row]:
-        return tx.run("predictions.get", ids=list(ids))
-
-    def _open_row(self, tx: Transaction, prediction_id: str) -> Row:
-        """Return the row of an open prediction."""
-        rows = self._rows(tx, [prediction_id])
+    def _row(self, reader: Reader, prediction_id: str) -> Row:
+        rows = reader.read("predictions.get", ids=[prediction_id])
         if not rows:
-            raise self._unknown(prediction_id)
-        _check_open(rows[0])
+            raise NotFoundError(f"no prediction {prediction_id!r} in namespace {reader.ns!r}")
         return rows[0]
-
-    def _unknown(self, prediction_id: str) -> NotFoundError:
-        return NotFoundError(f"no prediction {prediction_id!r} in namespace {self._graph.ns!r}")
 
 
 def prediction_of(row: Row, *, created: bool = False) -> Prediction:
     """Return the prediction of a procedure's row."""
-    return Prediction(
-        id=row["id"],
-        subject=row["subject"],
-        kind=row["kind"],
-        text=row["text"],
-        agent=row["agent"],
-        probability=row["probability"],
-        outcome=json.loads(row["expected"]) if row["expected"] else None,
-        status=row["status"],
-        recorded_at=from_millis(row["created_at"]),
-        at=from_millis(row["at"]),
-        due=from_millis(row["due_at"]),
-        resolved_at=from_millis(row["resolved_at"]),
-        actual=json.loads(row["actual"]) if row["actual"] else None,
-        error=row["error"],
-        happened=row["happened"],
-        how=row["how"],
-        created=created,
-    )
+    texts = {"outcome": row["expected"], "actual": row["actual"]}
+    parsed = {name: json.loads(text) if text else None for name, text in texts.items()}
+    times = {"at": "at", "due": "due_at", "recorded_at": "created_at", "resolved_at": "resolved_at"}
+    moments = {name: from_millis(row[column]) for name, column in times.items()}
+    return Prediction(**{**row, **parsed, **moments, "created": created})
 
 
 def pairs(expected: str, actual: str) -> list[Row]:
@@ -422,20 +394,14 @@ def _comparable(given: Resolution, row: Row) -> list[Row] | None:
 
 
 def _check_open(row: Row) -> None:
-    if row["status"] == "resolved":
-        when = from_millis(row["resolved_at"])
-        raise ValidationError(
-            "prediction_id", row["id"], f"was resolved on {_shown(when)}", "this is done once"
-        )
-    if row["status"] == "expired":
-        when = from_millis(row["due_at"])
-        raise ValidationError(
-            "prediction_id", row["id"], f"has expired: it was due on {_shown(when)}"
-        )
-
-
-def _shown(moment: datetime | None) -> str:
-    return moment.isoformat(timespec="seconds") if moment else "an unknown day"
+    """Raise a ValidationError if a prediction is no longer open."""
+    if row["status"] != "open":
+        done = row["status"] == "resolved"
+        moment = from_millis(row["resolved_at" if done else "due_at"])
+        day = moment.isoformat(timespec="seconds") if moment else "an unknown day"
+        problem = f"was resolved on {day}" if done else f"has expired: it was due on {day}"
+        remedy = "this is done once" if done else ""
+        raise ValidationError("prediction_id", row["id"], problem, remedy)
 
 
 def _check_same(

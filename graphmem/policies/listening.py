@@ -19,7 +19,7 @@ from graphmem.graph.bell import Wake
 from graphmem.models.events import Event
 
 if TYPE_CHECKING:
-    from graphmem.policies.events import Consumer
+    from graphmem.policies.consumers import Consumer
 
 _log = logging.getLogger(__name__)
 

@@ -15,17 +15,16 @@ from graphmem.graph.derived import (
     Rebuilt,
     Verified,
     Work,
+    by_key,
     differences_of,
 )
 from graphmem.graph.graph import Reader, Transaction
 from graphmem.ids import state_id, stream_id
-from graphmem.policies.replay import EVIDENCE, Entry, Table
-from graphmem.policies.replay import FIELDS as ALL
+from graphmem.policies.replay import EVIDENCE, FIELDS, Entry, Table
 from graphmem.policies.streams import lock, store
 from graphmem.store.port import Row
 
 PAGE = 1_000
-FIELDS = tuple(name for name in ALL if name not in ("id", "state"))
 LEARNED = ("q", "updates", "active", "last_updated_at", "created_at", "q_set", "crystallized")
 """Fields that cannot be derived if there were unrecorded updates."""
 
@@ -40,21 +39,27 @@ class Derived:
     unrecorded: bool
     agent: str
 
-    @property
-    def fields(self) -> tuple[str, ...]:
-        """The fields that must be equal."""
-        return tuple(name for name in FIELDS if not (self.unrecorded and name in LEARNED))
-
     def without_evidence(self) -> list[str]:
         """Return the policies without any event."""
         if self.unrecorded:
             return []
         return [key for key, entry in self.table.entries.items() if entry.created_at is None]
 
+    def policies(self) -> dict[str, Row]:
+        """Return the derived policies by id, with the fields that must be equal."""
+        left_out = {"state", *(LEARNED if self.unrecorded else ())}
+        names = [name for name in FIELDS if name not in left_out]
+        rows = {
+            key: {"agent": self.agent, **{name: getattr(entry, name) for name in names}}
+            for key, entry in self.table.entries.items()
+        }
+        for policy in self.without_evidence():
+            del rows[policy]
+        return rows
+
     def links(self) -> dict[str, Row]:
         """Return the derived co-occurrence edges."""
-        rows = self.table.link_rows(self.table.links)
-        return {f"{row['low']} {row['high']}": row for row in rows}
+        return by_key(POLICY_LINKS, self.table.link_rows(self.table.links))
 
 
 class StreamPolicies(Paged):
@@ -65,8 +70,8 @@ class StreamPolicies(Paged):
     def work(self) -> Work:
         """Return the streams of agents; those of levels have no policies."""
         rows = self._graph.read("events.streams")
-        found = [Page(row["agent"], row["last"]) for row in rows if row["level"] is None]
-        return Work(found, sum(page.size for page in found))
+        streams = [Page(row["agent"], row["last"]) for row in rows if row["level"] is None]
+        return Work(streams, sum(page.size for page in streams))
 
     def compare(self, tx: Transaction, page: Page) -> Verified:
         """Compare the policies and edges of a stream with what its events say."""
@@ -74,17 +79,8 @@ class StreamPolicies(Paged):
         if stream is None:
             return Verified((), {})
         derived = derive(tx, stream)
-        gone = set(derived.without_evidence())
-        policies = {
-            key: {
-                "agent": derived.agent,
-                **{name: getattr(entry, name) for name in ("id", *derived.fields)},
-            }
-            for key, entry in derived.table.entries.items()
-            if key not in gone
-        }
         differences = itertools.chain(
-            differences_of(POLICIES, derived.stored, policies),
+            differences_of(POLICIES, derived.stored, derived.policies()),
             differences_of(POLICY_LINKS, derived.stored_links, derived.links()),
         )
         counts = (len(derived.stored), len(derived.stored_links))
@@ -98,19 +94,36 @@ class StreamPolicies(Paged):
 def opened(tx: Transaction, agent: str) -> Row | None:
     """Return the row of an agent's stream to read, or None if there is none."""
     if tx.graph.must_lock:  # keep writers off this stream
-        rows = list(lock(tx, [stream_id(tx.ns, agent)]).values())
-    else:
-        rows = [row for row in tx.run("events.streams", agent=agent) if row["level"] is None]
+        return lock(tx, [stream_id(tx.ns, agent)]).get(stream_id(tx.ns, agent))
+    rows = [row for row in tx.run("events.streams", agent=agent) if row["level"] is None]
     return rows[0] if rows else None
 
 
 def rebuild(tx: Transaction, stream: str) -> Rebuilt:
-    """Derive the policies of a stream; return counts of policies, edges, removed policies."""
+    """Derive and store the policies of a stream; return counts of policies, edges, removed ones."""
     row = lock(tx, [stream]).get(stream)
     if row is None:
         return Rebuilt()
-    policies, links, removed = write(tx, derive(tx, row))
-    return Rebuilt({POLICIES.name: policies, POLICY_LINKS.name: links}, removed)
+    derived = derive(tx, row)
+    table, gone = derived.table, derived.without_evidence()
+    if gone:
+        tx.run("maintenance.drop_policies", ids=gone)
+        places = sorted({state_id(tx.ns, derived.stored[policy]["state"]) for policy in gone})
+        tx.run("maintenance.drop_states", ids=places)
+    foreign = [key for key, row in derived.stored.items() if row["agent"] != derived.agent]
+    if foreign:
+        tx.run("maintenance.own_policies", ids=foreign, agent=derived.agent)
+    table.changed = set(table.entries) - set(gone)
+    if derived.unrecorded:
+        for policy in table.changed:
+            for name in LEARNED:
+                setattr(table.entries[policy], name, derived.stored[policy][name])
+    table.changed_links = set(table.links)
+    stored = {(row["low"], row["high"]) for row in derived.stored_links.values()}
+    table.dropped_links = stored - table.links.keys()
+    store(tx, [table])
+    written = {POLICIES.name: len(table.changed), POLICY_LINKS.name: len(table.links)}
+    return Rebuilt(written, len(gone))
 
 
 def left_without(reader: Reader, stream: Row, gone: Set[str]) -> list[str]:
@@ -129,13 +142,9 @@ def derive(reader: Reader, stream: Row, gone: Set[str] = frozenset()) -> Derived
     if rows:  # else there is nothing to apply them to
         for _ in replayed(reader, stream, table, gone):
             pass
-    return Derived(
-        {row["id"]: row for row in rows},
-        {f"{row['low']} {row['high']}": row for row in links},
-        table,
-        bool(stream["unrecorded"]),
-        stream["agent"],
-    )
+    unrecorded = bool(stream["unrecorded"])
+    stored = by_key(POLICIES, rows)
+    return Derived(stored, by_key(POLICY_LINKS, links), table, unrecorded, stream["agent"])
 
 
 def blank(rows: Iterable[Row]) -> Table:
@@ -159,42 +168,14 @@ def replayed(
         yield event, _apply(table, event, unrecorded=bool(stream["unrecorded"]))
 
 
-def write(tx: Transaction, derived: Derived) -> tuple[int, int, int]:
-    """Store the derived data; return the counts of policies, edges, and removed policies."""
-    gone = derived.without_evidence()
-    if gone:
-        tx.run("maintenance.drop_policies", ids=gone)
-        places = sorted({state_id(tx.ns, derived.stored[policy]["state"]) for policy in gone})
-        tx.run("maintenance.drop_states", ids=places)
-    lost = [key for key, row in derived.stored.items() if row["agent"] != derived.agent]
-    if lost:
-        tx.run("maintenance.own_policies", ids=lost, agent=derived.agent)
-    table = derived.table
-    table.changed = set(table.entries) - set(gone)
-    if derived.unrecorded:
-        for policy in table.changed:
-            for name in LEARNED:
-                setattr(table.entries[policy], name, derived.stored[policy][name])
-    table.changed_links = set(table.links)
-    table.dropped_links = {
-        (row["low"], row["high"])
-        for row in derived.stored_links.values()
-        if (row["low"], row["high"]) not in table.links
-    }
-    store(tx, [table])
-    return len(table.changed), len(table.links), len(gone)
-
-
 def _events(reader: Reader, stream: Row) -> Iterator[Row]:
     """Yield the events of a stream in order, those of episodes with the policies they took."""
     for start in range(1, int(stream["last"]) + 1, PAGE):
         ids = event_ids(stream["stream"], start, min(start + PAGE - 1, int(stream["last"])))
         rows = reader.read("events.read", ids=ids)
         episodes = [row["subject"] for row in rows if row["kind"] == "episode"]
-        took: dict[str, Row] = {}
-        if episodes:
-            decisions = reader.read("events.decisions", ids=episodes)
-            took = {row["episode"]: row for row in decisions}
+        decisions = reader.read("events.decisions", ids=episodes) if episodes else []
+        took = {row["episode"]: row for row in decisions}
         for row in sorted(rows, key=lambda row: int(row["seq"])):
             if row["kind"] != "episode":
                 yield row

@@ -9,7 +9,7 @@ one statement, because a server reads all data of a statement before it writes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 CONFIDENCE_CAP = 20
@@ -47,21 +47,13 @@ class Entry:
     q_set: bool = False
     last_updated_at: int | None = None
 
-    only_value: bool = True
-    """Whether only the value, its count of updates and its date changed."""
-
     def row(self) -> dict[str, Any]:
         """Return all changeable properties."""
         return {name: getattr(self, name) for name in FIELDS}
 
-    def value_row(self) -> dict[str, Any]:
-        """Return the properties that a TD update changes."""
-        return {name: getattr(self, name) for name in _VALUE}
 
-
-FIELDS = tuple(name for name in Entry.__slots__ if name != "only_value")
+FIELDS = tuple(Entry.__slots__)
 """The stored changeable properties of a policy, with its id and state."""
-_VALUE = ("id", "q", "updates", "last_updated_at")
 
 
 @dataclass(slots=True)
@@ -95,15 +87,13 @@ class Table:
         entry = self.entries[policy]
         self.changed.add(policy)
         if entry.created_at is None:
-            entry.created_at, entry.only_value = created_at, False
+            entry.created_at = created_at
         best = self._best_next(fact)
         error: float = fact["reward"] + fact["gamma"] * best - entry.q
         entry.q = entry.q + fact["alpha"] * error
         entry.updates += 1
         entry.active = True
-        if fact.get("success") is not None:
-            self._count(entry, fact["success"])
-            entry.only_value = False
+        self._count(entry, fact.get("success"))
         at = fact["at"]
         entry.last_updated_at = created_at if at is None else at
         return entry.q, error
@@ -187,7 +177,6 @@ class Table:
     def _touch(self, policy: str, fact: Mapping[str, Any]) -> Entry:
         """Return a policy for a change; evidence (a dated fact) keeps the policy alive."""
         entry = self.entries[policy]
-        entry.only_value = False
         if entry.created_at is None:
             entry.created_at = fact.get("created_at")
         self.changed.add(policy)
@@ -228,19 +217,9 @@ class Table:
 
     def link_rows(self, pairs: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
         """Return edges as rows for the procedures."""
-        rows = []
-        for low, high in sorted(pairs):
-            link = self.links[low, high]
-            rows.append(
-                {
-                    "low": low,
-                    "high": high,
-                    "count": link.count,
-                    "weight": link.weight,
-                    "held": link.held,
-                }
-            )
-        return rows
+        return [
+            {"low": pair[0], "high": pair[1], **asdict(self.links[pair])} for pair in sorted(pairs)
+        ]
 
 
 def _pair(first: str, second: str) -> tuple[str, str]:

@@ -8,25 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.graph import Transaction
-from graphmem.ids import (
-    canonical_json,
-    features_json,
-    hashed,
-    policy_id,
-    state_id,
-    stream_id,
-)
+from graphmem.ids import canonical_json, features_json, hashed, policy_id, state_id, stream_id
 from graphmem.policies.replay import Entry, Link, Table
 from graphmem.store.port import ChangedError, Row
 
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
+_EMPTY = {"subject": None, "other": None, "value": None, "success": None, "at": None, "data": None}
 
 
 class StateKey(NamedTuple):
@@ -59,8 +52,8 @@ class StateKey(NamedTuple):
 
 @lru_cache(maxsize=65_536)
 def _state_key(namespace: str, features: str) -> StateKey:
-    mark = hashed(features)
-    return StateKey(state_id(namespace, mark), mark, features)
+    fingerprint = hashed(features)
+    return StateKey(state_id(namespace, fingerprint), fingerprint, features)
 
 
 class PolicyKey(NamedTuple):
@@ -86,18 +79,6 @@ class PolicyKey(NamedTuple):
             spec_json,
         )
 
-    def row(self) -> Row:
-        """Return the row for ``policies.open``."""
-        return {
-            "id": self.id,
-            "state_id": self.state.id,
-            "state": self.state.fingerprint,
-            "stream": self.stream,
-            "agent": self.agent,
-            "action_type": self.action,
-            "action_spec": self.spec,
-        }
-
 
 Took = tuple[PolicyKey, int, int]
 """A policy that an episode took: its key, the number of steps, and the first step's index."""
@@ -108,23 +89,21 @@ def took(namespace: str, agent: str, steps: Iterable[tuple[Any, str, Any]]) -> l
 
     Steps without a state take no policy.
     """
-    places: dict[str, list[int]] = {}
-    keys: dict[str, PolicyKey] = {}
+    places: dict[PolicyKey, list[int]] = {}
     for index, (state, action_type, action) in enumerate(steps):
         if state is not None:
             place = StateKey.of(namespace, state)
             key = PolicyKey.of(namespace, agent, place, action_type, action)
-            keys[key.id] = key
-            places.setdefault(key.id, []).append(index)
-    return [(keys[policy], len(indexes), indexes[0]) for policy, indexes in places.items()]
+            places.setdefault(key, []).append(index)
+    return [(key, len(indexes), indexes[0]) for key, indexes in places.items()]
 
 
-@dataclass
-class Draft:
-    """New events of one agent, in order: (kind, fact)."""
+class Change(NamedTuple):
+    """A new event in the stream of an agent: its kind and its data."""
 
     agent: str
-    events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    kind: str
+    fact: dict[str, Any]
 
 
 def open_nodes(
@@ -134,27 +113,36 @@ def open_nodes(
     agents: Iterable[str] = (),
 ) -> None:
     """Create missing streams, states and policies."""
-    wanted = {key.id: key for key in policies}
-    names = {key.agent for key in wanted.values()} | set(agents)
+    keys = {key.id: key for key in policies}
     places: dict[str, StateKey] = {}
-    for place in [*(key.state for key in wanted.values()), *states]:
+    for place in [*(key.state for key in keys.values()), *states]:
         if place.id not in places or places[place.id].features is None:
             places[place.id] = place
-    rows: list[Row] = [{"stream": stream_id(tx.ns, name), "agent": name} for name in names]
-    if rows:
-        tx.run("events.open_streams", rows=rows)
-    rows = [
-        {"id": place.id, "fingerprint": place.fingerprint, "features": place.features}
-        for place in places.values()
-    ]
-    if rows:
-        tx.run("policies.open_states", rows=rows)
-        described = [row for row in rows if row["features"] is not None]
-        if described:
-            tx.run("policies.describe_states", rows=described)
-    rows = [key.row() for key in wanted.values()]
-    if rows:
-        tx.run("policies.open", rows=rows)
+    names = {key.agent for key in keys.values()} | set(agents)
+    for name, rows in (
+        (
+            "events.open_streams",
+            [{"stream": stream_id(tx.ns, agent), "agent": agent} for agent in names],
+        ),
+        ("policies.open_states", [place._asdict() for place in places.values()]),
+        (
+            "policies.open",
+            [
+                {
+                    "id": key.id,
+                    "state_id": key.state.id,
+                    "state": key.state.fingerprint,
+                    "stream": key.stream,
+                    "agent": key.agent,
+                    "action_type": key.action,
+                    "action_spec": key.spec,
+                }
+                for key in keys.values()
+            ],
+        ),
+    ):
+        if rows:
+            tx.run(name, rows=rows)
 
 
 def lock(tx: Transaction, streams: Iterable[str]) -> dict[str, Row]:
@@ -173,27 +161,24 @@ def load(
     """Return the tables of locked streams with these policies (stream -> ids).
 
     With ``states`` (ids), the tables include all policies of the streams in these states.
+
+    Raises:
+        ChangedError: a policy or a state does not exist.
     """
     tables = {stream: Table() for stream in policies}
-    home = {policy: stream for stream, ids in policies.items() for policy in ids}
-    rows = tx.run("policies.load", ids=sorted(home))
-    if len(rows) != len(home):
-        raise _MissingError
-    for row in rows:
-        tables[home[row["id"]]].add(Entry(**row))
+    stream_of = {policy: stream for stream, ids in policies.items() for policy in ids}
     places = sorted(set(states))
-    if places:
-        rows = tx.run("policies.load_states", states=places)
-        if len({row["state_id"] for row in rows}) != len(places):
-            raise _MissingError
-        for row in rows:
-            table = tables.get(row.pop("stream"))
-            del row["state_id"]
-            if table is not None and row["id"] not in table.entries:
-                table.add(Entry(**row))
+    rows = tx.run("policies.load", ids=sorted(stream_of), states=places)
+    absent = stream_of.keys() - {row["id"] for row in rows}
+    if absent or len({row.pop("state_id") for row in rows} - {None}) < len(places):
+        raise ChangedError("a policy was erased while this was written")
+    for row in rows:
+        table = tables.get(row.pop("stream"))
+        if table is not None and row["id"] not in table.entries:
+            table.add(Entry(**row))
     if links:
-        for row in tx.run("policies.load_links", ids=sorted(home)):
-            table = tables[home[row["low"]]]
+        for row in tx.run("policies.load_links", ids=sorted(stream_of)):
+            table = tables[stream_of[row["low"]]]
             table.links[row["low"], row["high"]] = Link(row["count"], row["weight"], row["held"])
     return tables
 
@@ -201,14 +186,9 @@ def load(
 def store(tx: Transaction, tables: Iterable[Table]) -> None:
     """Write the changes of tables."""
     tables = list(tables)
-    changed = [table.entries[policy] for table in tables for policy in sorted(table.changed)]
-    valued = [entry.value_row() for entry in changed if entry.only_value]
-    rows = [entry.row() for entry in changed if not entry.only_value]
-    for name, changed_rows in (("policies.put_values", valued), ("policies.put", rows)):
-        if changed_rows:
-            written = tx.run(name, rows=changed_rows)
-            if written[0]["written"] != len(changed_rows):
-                raise ChangedError("a policy was erased while this was written")
+    rows = [table.entries[policy].row() for table in tables for policy in sorted(table.changed)]
+    if rows and tx.run("policies.put", rows=rows)[0]["written"] != len(rows):
+        raise ChangedError("a policy was erased while this was written")
     links = [row for table in tables for row in table.link_rows(table.changed_links)]
     if links:
         tx.run("policies.put_links", rows=links)
@@ -219,99 +199,76 @@ def store(tx: Transaction, tables: Iterable[Table]) -> None:
 
 def apply(
     tx: Transaction,
-    drafts: Iterable[Draft],
+    changes: Sequence[Change],
     keys: Mapping[str, PolicyKey] = MappingProxyType({}),
     states: Mapping[str, StateKey] = MappingProxyType({}),
-) -> list[list[tuple[int, Any]]]:
+    *,
+    record: bool = True,
+) -> list[tuple[int, Any]]:
     """Apply new events in order, and append them to the streams.
 
-    Missing policies and next states are created from ``keys`` and ``states``. Return for each draft
-    and event its number and, for a transition, ``(q, TD error)``.
+    Missing policies and next states are created from ``keys`` and ``states``. Return for each event
+    its number and, for a transition, ``(q, TD error)``. Without ``record`` transitions are applied,
+    but not stored; the stream counts them as unrecorded.
 
     Raises:
         ChangedError: a policy without a key does not exist.
     """
-    by_stream = {stream_id(tx.ns, draft.agent): draft for draft in drafts}
-    locked, tables = _opened(tx, by_stream, keys, states)
-    answers: list[list[tuple[int, Any]]] = []
+    streams = {change.agent: stream_id(tx.ns, change.agent) for change in changes}
+    locked, tables = _open(tx, streams, changes, keys, states)
+    answers: list[tuple[int, Any]] = []
     transitions: list[Row] = []
     events: list[Row] = []
-    for stream, draft in by_stream.items():
-        table, seq = tables[stream], int(locked[stream]["last"])
-        numbered: list[tuple[int, Any]] = []
-        for kind, fact in draft.events:
-            seq += 1
-            answer = None
-            if kind == "transition":
-                answer = table.update(fact["subject"], fact, tx.now)
-                transitions.append({**fact, "id": f"{stream}:{seq}", "stream": stream, "seq": seq})
-            else:
+    for agent, kind, fact in changes:
+        stream = streams[agent]
+        head, table, answer = locked[stream], tables[stream], None
+        head["last" if record else "unrecorded"] += 1
+        place = {"id": f"{stream}:{head['last']}", "stream": stream, "seq": head["last"]}
+        if kind == "transition":
+            answer = table.update(fact["subject"], fact, tx.now)
+            transitions.append({**fact, **place})
+        else:
+            if "subject" in fact:
                 table.apply(kind, {**fact, "created_at": tx.now})
-                row = {**_EMPTY, **fact, "id": f"{stream}:{seq}", "kind": kind}
-                events.append({**row, "stream": stream, "seq": seq})
-            numbered.append((seq, answer))
-        answers.append(numbered)
-        locked[stream]["last"] = seq
+            events.append({**_EMPTY, **fact, "kind": kind, **place})
+        answers.append((head["last"], answer))
     store(tx, tables.values())
-    if transitions:
-        led = [row for row in transitions if row["next_id"] is not None]
-        last = [row for row in transitions if row["next_id"] is None]
-        for name, rows in (
-            ("events.append_transitions", led),
-            ("events.append_last_transitions", last),
-        ):
-            if rows:
-                tx.run(name, rows=rows)
-        tied = [row for row in transitions if row.get("episode")]
-        if tied:
-            tx.run("events.of_episodes", rows=tied)
+    if record and transitions:
+        tx.run("events.append_transitions", rows=transitions)
+        if ties := [row for row in transitions if row.get("episode")]:
+            tx.run("events.of_episodes", rows=ties)
     if events:
         tx.run("events.append", rows=events)
-    ahead = [{"stream": stream, "last": row["last"]} for stream, row in locked.items()]
-    tx.run("events.advance", rows=ahead)
+    tx.run("events.advance", rows=list(locked.values()))
     return answers
 
 
-def _opened(
+def _open(
     tx: Transaction,
-    by_stream: Mapping[str, Draft],
+    streams: Mapping[str, str],
+    changes: Iterable[Change],
     keys: Mapping[str, PolicyKey],
     states: Mapping[str, StateKey],
 ) -> tuple[dict[str, Row], dict[str, Table]]:
-    """Lock streams and load the policies of their new events; create missing ones."""
-    policies: dict[str, list[str]] = {}
+    """Lock the streams (by agent) and load the policies of new events; create missing nodes."""
+    policies: dict[str, dict[str, None]] = {stream: {} for stream in streams.values()}
     places: set[str] = set()
     links = False
-    for stream, draft in by_stream.items():
-        touched: dict[str, None] = {}
-        for _, fact in draft.events:
-            touched[fact["subject"]] = None
-            if fact.get("other") is not None:
-                touched[fact["other"]] = None
-                links = True
-            if fact.get("next_id") is not None:
-                places.add(fact["next_id"])
-        policies[stream] = list(touched)
-    locked = lock(tx, by_stream)
-    if len(locked) == len(by_stream):
+    for agent, _, fact in changes:
+        about = [fact[name] for name in ("subject", "other") if name in fact]
+        policies[streams[agent]] |= dict.fromkeys(about)
+        links |= "other" in fact
+        if fact.get("next_id") is not None:
+            places.add(fact["next_id"])
+    wanted = {stream: list(ids) for stream, ids in policies.items()}
+    locked = lock(tx, wanted)
+    if len(locked) == len(wanted):
         try:
-            return locked, load(tx, policies, places, links=links)
-        except _MissingError:
+            return locked, load(tx, wanted, places, links=links)
+        except ChangedError:  # some are new
             pass
-    agents = [draft.agent for draft in by_stream.values()]
-    open_nodes(tx, keys.values(), states.values(), agents)
-    locked = lock(tx, by_stream)
-    try:
-        return locked, load(tx, policies, places, links=links)
-    except _MissingError:
-        raise ChangedError("a policy was erased while this was written") from None
-
-
-class _MissingError(Exception):
-    """A policy or a state does not exist (yet)."""
-
-
-_EMPTY = {"subject": None, "other": None, "value": None, "success": None, "at": None, "data": None}
+    open_nodes(tx, keys.values(), states.values(), streams)
+    return lock(tx, wanted), load(tx, wanted, places, links=links)
 
 
 def missing(policy: str, namespace: str) -> NotFoundError:

@@ -29,7 +29,7 @@ from graphmem.people.preferences import erase_user
 from graphmem.people.scopes import erase_agents
 from graphmem.policies import rebuilding as derivation
 from graphmem.policies.cycles import Cycles
-from graphmem.policies.streams import lock
+from graphmem.policies.streams import Change, apply, lock
 from graphmem.search.vectors import Vectors
 from graphmem.store.paging import BEYOND, ranges
 from graphmem.store.paging import pages as paged
@@ -402,7 +402,7 @@ class Eraser:
         if gone and not tx.run("maintenance.stored_policies", stream=stream):
             self._drop_stream(tx, row)
             return
-        tx.run("events.append_erased", stream=stream, seq=int(row["last"]) + 1)
+        apply(tx, [Change(row["agent"], "erased", {})])
 
     def _drop_stream(self, tx: Transaction, row: Row) -> int:
         """Remove a stream, its events, transitions and policies; return the number of policies."""

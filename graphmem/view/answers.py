@@ -145,13 +145,13 @@ def policies(memory: Memory, given: Given) -> dict[str, Any]:
     agent = given.get("agent")
     leading: list[dict[str, Any]] = []
     if state := given.get("state"):
-        found = memory.policies.values(state, agent=agent)[:MOST]
+        found = memory.policies.list(state, agent=agent)[:MOST]
         features = next((policy.features for policy in found if policy.features is not None), None)
         states: list[JsonValue] = [state] if features is None else [state, canonical_json(features)]
         ids: list[JsonValue] = [policy.id for policy in found]
         leading = [*memory.query("states.next", ids=ids, states=states, limit=MOST)]
     else:
-        found = memory.policies.top(agent=agent, limit=MOST)
+        found = memory.policies.list(agent=agent, limit=MOST)
     return {
         "policies": [row.model_dump(mode="json") for row in found],
         "next": [

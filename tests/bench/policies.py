@@ -187,8 +187,9 @@ def updated(memory: Memory, steps: Sequence[Move]) -> float:
 def _same_values(memory: Memory, bare: BareLoop) -> None:
     """Check that the loop by hand did the same work."""
     for identity, value in bare.values().items():
-        held = memory.policies.by_id(identity).q
-        assert abs(held - value) < 1e-9, f"policy {identity}: {held} here, {value} in the bare loop"
+        held = memory.policies.get(identity)
+        assert held is not None
+        assert abs(held.q - value) < 1e-9, f"policy {identity}: {value} in the bare loop"
 
 
 def best(folder: Path, scale: float) -> list[Result]:

@@ -339,7 +339,7 @@ def test_cycles_are_stored_where_that_is_wanted(weekly: str) -> None:
         (("update", "a=1", "x", "--reward", "1", "--terminal", "--spec", "{"), "--spec"),
         (("update", "a=1", "x", "--reward", "1", "--terminal", "--success", "so"), "yes"),
         (("update", "a=1", " ", "--success", "no"), "action: must not be empty"),
-        (("crystallize", "--threshold", "1"), "threshold: must be in [0, 1)"),
+        (("crystallize", "--threshold", "1"), "threshold: input should be less than 1"),
         (("cycles", "nobody knows this"), "no policy or strategy"),
         (("cycles", "a", "--only", "both"), "--only"),
         (("expect", "x"), "nothing is expected"),

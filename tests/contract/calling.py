@@ -31,7 +31,7 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
         return str(memory.store.read(adhoc(text, "read"), ns=memory.namespace)[0]["id"])
 
     def policies() -> tuple[str, str]:
-        found = memory.policies.values(HERE, agent="shared agent")
+        found = memory.policies.list(HERE, agent="shared agent")
         return found[0].id, found[1].id
 
     episode: Arguments = {
@@ -231,10 +231,8 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
             "batch_size": 10,
         },
         "policies.set_q": lambda: {**place, "q": 0.5},
-        "policies.set_many": lambda: {"values": [(HERE, "go", 0.5)], "agent": "shared agent"},
         "policies.signal": lambda: {**place, "signal": 0.5},
         "policies.get": lambda: place,
-        "policies.by_id": lambda: {"policy_id": policies()[0]},
         "policies.best": lambda: {
             "state": HERE,
             "agent": "shared agent",
@@ -246,18 +244,15 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
             "stored": False,
             **dated,
         },
-        "policies.values": lambda: {
+        "policies.list": lambda: {
             "state": HERE,
             "agent": "shared agent",
             "pressure": 0.0,
             "stored": False,
             **dated,
         },
-        "policies.top": lambda: {"agent": "shared agent", "limit": 5},
         "policies.seen": lambda: place,
-        "policies.seen_many": lambda: {"pairs": [(HERE, "go")], "agent": "shared agent"},
-        "policies.history": lambda: {"policy": policies()[0]},
-        "policies.history_many": lambda: {"policies": list(policies())},
+        "policies.history": lambda: {"policies": list(policies())},
         "policies.link": lambda: {**a_pair(), "weight": 0.2},
         "policies.strengthen": lambda: {**a_pair(), "delta": 0.05},
         "policies.weaken": lambda: {**a_pair(), "factor": 0.9},
@@ -436,7 +431,6 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
             "at": DAY,
         },
         "predictions.get": lambda: {"prediction_id": first("Prediction")},
-        "predictions.open": lambda: {"subject": policies()[0], "limit": 5},
         "predictions.list": lambda: {"status": "open", "subject": policies()[0], "limit": 5},
         "predictions.resolve": lambda: {
             "prediction_id": first("Prediction"),

@@ -64,7 +64,7 @@ def populate(memory: Memory, tag: str) -> None:
     policies.learn_episodes()
     policies.update(HERE, "go", 1.0, next_state=THERE, agent="shared agent", at=DAY)
     policies.update(THERE, "go", 1.0, terminal=True, agent="shared agent", success=True)
-    go, stay = (policies.by_id(policy) for policy in ids(memory, "Policy")[:2])
+    go, stay = ids(memory, "Policy")[:2]
     policies.strengthen(go, stay)
     memory.predictions.expect(go, probability=0.5)
     list(memory.events.consume("shared group", "shared consumer", limit=3))
@@ -424,12 +424,11 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "events.of_episodes": [
             {"id": i, "episode": ids(target, "Episode")[0]} for i in ids(target, "Transition")
         ],
-        "policies.describe_states": [{"id": i, "features": "{}"} for i in states],
+        "policies.open_states": [{"id": i, "features": "{}"} for i in states],
         "policies.open": [
             {"id": f"new {ns} {i}", "state_id": i, "stream": "x", "agent": "x"} for i in states
         ],
         "policies.put": [{"id": i, "q": 77.0} for i in policies],
-        "policies.put_values": [{"id": i, "q": 77.0, "updates": 77} for i in policies],
         "policies.put_links": [{**pair, "count": 77} for pair in pairs],
         "policies.drop_links": pairs,
         "policies.took": [
@@ -441,13 +440,8 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "events.append_transitions": [
             {"id": f"{ns}:{i}", "subject": i, "next_id": states[0], "seq": 1} for i in policies
         ],
-        "events.append_last_transitions": [
-            {"id": f"{ns}:last:{i}", "subject": i, "seq": 1} for i in policies
-        ],
-        "preferences.link": [
-            {"newer": newer, "older": older}
-            for newer in ids(target, "Preference")
-            for older in ids(target, "Preference")
+        "preferences.relink": [
+            {"newer": newer, "older": older} for newer, older in pairwise(ids(target, "Preference"))
         ],
         "consolidation.repeated_sentences": [{"text": "shared", "rules": ids(target, "Rule")}],
         "consolidation.repeated_clauses": [
@@ -589,7 +583,6 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "erasing.drop_agent": ids(target, "Agent")[0],
         "lessons.unmerge": next(i for i in ids(target, "Strategy") if i in merged(target)),
     }
-    rows["preferences.unlink"] = rows["preferences.link"]
     own = ns == target.namespace
     known: dict[str, Any] = {
         "ns": ns,

@@ -7,7 +7,7 @@ when the clock stands still.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,7 +15,7 @@ import hypothesis.strategies as st
 
 from graphmem import Episode, Memory, Settings, Step, StrategyUse
 from graphmem.graph.graph import Graph
-from graphmem.models import MistakeCard
+from graphmem.models import MistakeCard, Policy
 from graphmem.store.queries import adhoc
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -197,3 +197,16 @@ def histories(least: int = 1, most: int = 25) -> st.SearchStrategy[list[Episode]
         ]
 
     return st.lists(episodes, min_size=least, max_size=most).map(numbered)
+
+
+def known(memory: Memory, state: Any, action: str | None = None, **more: Any) -> Policy:
+    """Return a policy that is there, by its state and action or by its id."""
+    policy = memory.policies.get(state, action, **more)
+    assert policy is not None
+    return policy
+
+
+def set_all(memory: Memory, values: Iterable[tuple[Any, Any, float]], **more: Any) -> None:
+    """Set the values of actions, each (state, action, q)."""
+    for state, action, q in values:
+        memory.policies.set_q(state, action, q, **more)

@@ -77,15 +77,6 @@ def test_what_worked_often_enough_becomes_a_policy_worth_its_lower_bound(memory:
     assert memory.verify().ok
 
 
-def test_crystallizing_again_changes_nothing(memory: Memory) -> None:
-    observe(memory, "run", 10)
-    memory.policies.crystallize()
-    events, before = memory.stats().events, policy(memory, "run")
-    again = memory.policies.crystallize()
-    assert (again.created, again.updated, again.taken_back, again.kept) == ((), (), (), 1)
-    assert (memory.stats().events, policy(memory, "run")) == (events, before)
-
-
 def test_of_an_empty_memory_or_an_unknown_agent_nothing_is_made(memory: Memory) -> None:
     for agent in (None, "nobody"):
         report = memory.policies.crystallize(agent)
@@ -112,14 +103,6 @@ def test_what_does_not_qualify_is_listed_nearest_first_with_its_distance(memory:
         passing = (more for more in itertools.count() if lower_bound(ks + more, n + more) > 0.6)
         assert candidate.more == next(passing)
         assert candidate.missing == pytest.approx(0.6 - candidate.lower)
-
-
-def test_only_the_nearest_twenty_are_listed_and_all_are_counted(memory: Memory) -> None:
-    for number in range(23):
-        observe(memory, f"action {number}", 1, number)
-    report = memory.policies.crystallize()
-    assert (len(report.below), report.below_count) == (20, 23)
-    assert report.below[0].action == "action 0"
 
 
 def test_later_failures_take_a_policy_back_and_successes_bring_it_again(memory: Memory) -> None:
@@ -164,16 +147,6 @@ def test_a_value_that_was_learned_or_set_is_nobody_elses(memory: Memory, how: st
     assert (best.q, best.crystallized) == (-0.1, False)
 
 
-def test_learning_goes_on_from_the_value_that_crystallizing_gave(memory: Memory) -> None:
-    observe(memory, "run", 10)
-    lower = memory.policies.crystallize().created[0].lower
-    assert memory.policies.update(HERE, "run", 0.0, terminal=True, alpha=0.5).q == lower / 2
-    observe(memory, "run", 1)
-    assert memory.policies.crystallize().kept == 1
-    assert policy(memory, "run").q == lower / 2
-    assert memory.verify().ok
-
-
 def test_an_episode_counts_once_for_each_action_that_it_took_in_a_state(memory: Memory) -> None:
     again = [Step(action_type="run", state=HERE)] * 3
     other = [
@@ -191,16 +164,6 @@ def test_an_episode_counts_once_for_each_action_that_it_took_in_a_state(memory: 
         "RETURN k.steps AS steps, k.first AS first ORDER BY first"
     )
     assert [(row["steps"], row["first"]) for row in taken] == [(3, 0), (1, 3), (1, 4)]
-
-
-def test_an_outcome_keeps_the_date_that_was_given_and_gets_none_otherwise(memory: Memory) -> None:
-    memory.policies.observe(HERE, "run", True, at=MAY)
-    memory.policies.observe(HERE, "run", True)
-    found = memory.query(
-        "MATCH (x:Event) WHERE x.ns = $ns AND x.kind = 'outcome' RETURN x.at AS at ORDER BY x.seq"
-    )
-    assert [row["at"] for row in found] == [int(MAY.timestamp() * 1000), None]
-    assert policy(memory, "run").last_updated_at is None  # the value was not touched
 
 
 # Thresholds
@@ -492,14 +455,14 @@ class Machine(MemoryMachine):
 
     @rule(data=st.data(), signal=st.floats(0, 1))
     def signal(self, data: st.DataObject, signal: float) -> None:
-        known = self.memory.policies.top()
+        known = self.memory.policies.list()
         if known:
             one = data.draw(st.sampled_from(known))
             self.memory.policies.signal(one.state, one.action, signal, agent=one.agent)
 
     @rule(data=st.data(), how=st.sampled_from(["link", "strengthen", "weaken", "unlink"]))
     def link(self, data: st.DataObject, how: str) -> None:
-        known = self.memory.policies.top(agent=data.draw(agents))
+        known = self.memory.policies.list(agent=data.draw(agents))
         if len(known) > 1:
             ids = [policy.id for policy in known]
             pair = data.draw(st.lists(st.sampled_from(ids), min_size=2, max_size=2, unique=True))
@@ -579,7 +542,7 @@ class Machine(MemoryMachine):
             )
         stored = {
             (p.agent, (p.features or {})["s"], p.action): p
-            for p in self.memory.policies.top(limit=100)
+            for p in self.memory.policies.list(limit=100)
         }
         found = {key: (p.updates, p.trials, p.successes) for key, p in stored.items()}
         assert found == counted

@@ -12,7 +12,7 @@ import pytest
 from graphmem import Episode, Memory, Step, StrategyUse
 from graphmem.errors import NotFoundError, ReadOnlyError, ValidationError
 from graphmem.ids import node_id, to_millis
-from graphmem.store.queries import adhoc, procedure
+from graphmem.store.queries import adhoc
 from tests.conftest import Opener
 from tests.contract.teaching import graph_of
 
@@ -111,15 +111,6 @@ def test_what_was_discovered_is_kept_with_its_subject(memory: Memory) -> None:
     [row] = memory.store.read(COUNT, ns=memory.namespace)
     assert (row["label"], row["id"], row["alpha"]) == ("Strategy", cycle.id, 0.05)
     assert row["created_at"] == to_millis(weekly(20)[-1])  # of the evidence, not of the clock
-
-
-def test_cycles_are_there_when_the_memory_is_opened_again(opened: Opener) -> None:
-    memory = opened()
-    learn(memory, "weekly report", weekly(20))
-    found = memory.cycles.discover("weekly report")
-    memory.close()
-
-    assert opened().cycles.list("weekly report") == found
 
 
 def test_a_new_discovery_takes_the_place_of_the_last_in_its_zone(memory: Memory) -> None:
@@ -246,16 +237,6 @@ def test_namespaces_do_not_see_each_others_cycles(opened: Opener) -> None:
     assert ours.cycles.list() == []
     with pytest.raises(NotFoundError):
         ours.cycles.discover(str(cycle.subject))
-    for name, given in (
-        ("cycles.clear", {"ids": [cycle.id]}),
-        ("cycles.lock", {"id": cycle.subject}),
-        ("cycles.store", {"subject": cycle.subject, "rows": [{"id": "x"}]}),
-    ):
-        ours.store.transact(
-            lambda tx, name=name, given=given: tx.run(procedure(name), ns=ours.namespace, **given)  # type: ignore[misc]
-        )
-    for name in ("cycles.dates", "cycles.of", "lookup.subjects"):
-        assert ours.query(name, ids=[cycle.subject]) == []
     assert theirs.cycles.list() == [cycle]
 
 
@@ -284,22 +265,6 @@ def test_cycles_can_be_found_anew_when_facts_went(memory: Memory) -> None:
     assert memory.cycles.list() == [other]
 
 
-def test_the_zones_of_stored_cycles_are_known(memory: Memory) -> None:
-    """What a value needs clocks for."""
-    identity = policy(memory)
-    write(memory, TRANSITIONS, id=identity, rows=rows(identity, weekly(20)))
-    write(
-        memory,
-        "MATCH (p:Policy {id: $id}) CREATE (p)-[:IN_STATE]->(:State {id: $id + 's', ns: $ns})",
-        id=identity,
-    )
-    for timezone in ("UTC", "Asia/Tokyo"):
-        memory.cycles.discover(identity, timezone=timezone)
-    zones = [{"timezone": "Asia/Tokyo"}, {"timezone": "UTC"}]
-    assert memory.query("cycles.timezones_in", state_id=f"{identity}s") == zones
-    assert memory.query("cycles.timezones_in", state_id="no such state") == []
-
-
 def test_a_policy_of_mondays_is_worth_more_on_mondays(memory: Memory) -> None:
     """From episodes with steps to a value: two steps each Monday are one event, not three."""
     step: dict[str, Any] = {
@@ -310,12 +275,12 @@ def test_a_policy_of_mondays_is_worth_more_on_mondays(memory: Memory) -> None:
     }
     steps = [Step(**step), Step(**step, terminal=True)]
     learn(memory, "weekly report", weekly(20), steps=steps)
-    [found] = memory.policies.values({"page": 1})
+    [found] = memory.policies.list({"page": 1})
     [cycle] = memory.cycles.discover(found)
     assert (cycle.subject, cycle.when, cycle.events) == (found.id, "Monday", 20)
 
     week = [MONDAY + WEEK * 20 + DAY * day for day in range(7)]
-    scores = [memory.policies.values({"page": 1}, at=day)[0].score for day in week]
+    scores = [memory.policies.list({"page": 1}, at=day)[0].score for day in week]
     assert max(scores) == scores[0] > 0 > min(scores)
     assert max(map(abs, scores)) <= cycle.amplitude
 

@@ -118,7 +118,7 @@ class TestShares:
             here, there = {"at": number % 5}, {"at": (number + 1) % 5}
             memory.policies.update(here, "go", 0.5, next_state=there, agent="ben")
         memory.predictions.expect(
-            memory.policies.values({"at": 0}, agent="ben")[0].id, probability=0.5
+            memory.policies.list({"at": 0}, agent="ben")[0].id, probability=0.5
         )
         interruption, times = Interruption(memory, monkeypatch), 0
         while "ben" in repr(dump(memory)):

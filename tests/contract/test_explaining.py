@@ -495,7 +495,7 @@ class TestForms:
         memory.policies.learn_episodes()
         items: list[Any] = [
             *("guess", memory.lessons.anti_patterns()[0], memory.lessons.rules()[0]),
-            memory.policies.top()[0],
+            memory.policies.list()[0],
         ]
         for item in items:
             found = memory.explain(item)

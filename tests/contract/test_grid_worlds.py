@@ -126,7 +126,7 @@ def test_episodes_of_steps_teach_what_the_steps_themselves_do(memory: Memory) ->
     )  # one action: those never tried do not count, as in episodes, which do not name them
 
     def values(agent: str) -> dict[tuple[str, str], float]:
-        rows = memory.policies.top(agent=agent, limit=500)
+        rows = memory.policies.list(agent=agent, limit=500)
         return {(row.state, row.action): row.q for row in rows}
 
     expected = values("step by step")
@@ -166,57 +166,3 @@ def test_an_agent_that_asks_what_is_best_walks_along_the_cliff(memory: Memory) -
     assert walk(0.0, learning=False) == -13.0
     assert np.mean(returns[-20:]) > np.mean(returns[:20])
     assert memory.verify().ok
-
-
-@pytest.mark.slow
-@EMBEDDED
-def test_a_taxi_that_asks_what_is_best_drives_the_shortest_way(memory: Memory) -> None:
-    """It learns from what a random driver saw, which is not its own doing.
-
-    Each different step that was seen is applied several times, in another order each time. Then
-    every move is the answer of ``best``, and what comes of it is compared with the values that
-    value iteration finds in the rules of the environment.
-    """
-    world = make("Taxi")
-    actions = [str(action) for action in range(world.action_space.n)]
-    gamma = 0.99
-    seen = sorted(set(wander("Taxi", 120_000, seed=5)))
-    rng = random.Random(5)
-    for _ in range(13):
-        rng.shuffle(seen)
-        memory.policies.update_many(
-            (transition(one, len(actions), alpha=1.0, gamma=gamma) for one in seen),
-            batch_size=10_000,
-        )
-
-    optimum = value_iteration(world.unwrapped.P, gamma)
-    for start in range(40):
-        state, earned, factor = world.reset(seed=start)[0], 0.0, 1.0
-        best = optimum[int(state)]
-        for _ in range(30):
-            chosen = memory.policies.best(at(int(state)), actions=actions)
-            assert chosen is not None
-            state, reward, ends, _, _ = world.step(int(chosen.action))
-            earned, factor = earned + factor * float(reward), factor * gamma
-            if ends:
-                break
-        assert ends
-        assert earned == pytest.approx(best, abs=1e-9)
-
-
-def value_iteration(rules: Any, gamma: float) -> Table:
-    """The value of each state under the best policy, from {state: {action: outcomes}}."""
-    values = np.zeros(len(rules))
-    while True:
-        better = np.array(
-            [
-                max(
-                    sum(p * (r + (0.0 if ends else gamma * values[s2])) for p, s2, r, ends in found)
-                    for found in rules[state].values()
-                )
-                for state in range(len(rules))
-            ]
-        )
-        if np.abs(better - values).max() < 1e-12:
-            return better
-        values = better

@@ -44,10 +44,10 @@ EXEMPT = {
             *("communities", "to_networkx"),
             *("lessons.scores", "lessons.summary", "lessons.consolidation_due"),
             *("events.positions", "events.since", "events.pending"),
-            *("policies.by_id", "policies.history", "policies.history_many"),
+            "policies.history",
             *("policies.linked", "policies.propagate"),
             *("people.preferences", "people.knowledge"),
-            *("predictions.get", "predictions.open", "predictions.list"),
+            *("predictions.get", "predictions.list"),
             *("cycles.list", "cycles.discover", "cycles.examine"),
             *("upkeep.embedded_with", "upkeep.export", "upkeep.pending"),
         ),
@@ -58,7 +58,7 @@ EXEMPT = {
             *("learn", "learn_many", "record_episode", "attempt", "remember", "watch"),
             *("lessons.consolidate", "lessons.merge", "lessons.unmerge"),
             *("policies.update", "policies.update_many", "policies.observe"),
-            *("policies.observe_many", "policies.set_q", "policies.set_many", "policies.signal"),
+            *("policies.observe_many", "policies.set_q", "policies.signal"),
             *("policies.link", "policies.strengthen", "policies.weaken", "policies.unlink"),
             *("policies.learn_episodes", "policies.crystallize"),
             *("people.prefer", "people.know", "scopes.set", "scopes.remove"),
@@ -159,13 +159,10 @@ READS: dict[str, Callable[[Memory, str, Asked], Any]] = {
     "policies.seen": lambda m, a, names: [
         m.policies.seen(state, action, agent=a) for state in STATES for action in (None, *ACTIONS)
     ],
-    "policies.seen_many": lambda m, a, names: m.policies.seen_many(
-        [(state, action) for state in STATES for action in ACTIONS], agent=a
-    ),
-    "policies.values": lambda m, a, names: [
-        m.policies.values(state, agent=a, at=DAY) for state in STATES
+    "policies.list": lambda m, a, names: [
+        m.policies.list(agent=a),
+        *(m.policies.list(state, agent=a, at=DAY) for state in STATES),
     ],
-    "policies.top": lambda m, a, names: m.policies.top(agent=a),
     "levels.names": lambda m, a, names: m.levels.names(agent=a),
     "levels.info": lambda m, a, names: [
         said(m.levels.info, f"agent:{owner}:working", agent=a)

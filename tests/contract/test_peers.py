@@ -12,9 +12,10 @@ import pytest
 
 from graphmem import Memory, fingerprint
 from graphmem.errors import ValidationError
-from graphmem.policies import asking
+from graphmem.policies import values
 from graphmem.store.queries import _Shared, catalog
 from tests.conftest import SHARED
+from tests.contract.teaching import set_all
 
 VECTORS = SHARED / "vectors" / "peers.json"
 STATE = {"task": "deploy"}
@@ -178,14 +179,14 @@ def test_policies_decay_as_the_peers_did(memory: Memory, monkeypatch: pytest.Mon
     cases = [c for c in vectors()["decay_score"]["cases"] if c["confidence"] in (None, 0.5)]
     assert len(cases) == 6
     for number, case in enumerate(cases):
-        monkeypatch.setattr(asking, "DECAY_RATE", case["decay_rate"])
-        monkeypatch.setattr(asking, "DECAY_STRENGTH", case["s"])
+        monkeypatch.setattr(values, "DECAY_RATE", case["decay_rate"])
+        monkeypatch.setattr(values, "DECAY_STRENGTH", case["s"])
         state = {"case": number}
         memory.policies.update(state, "a", case["base"], terminal=True, alpha=1.0, at=NOON)
         if case["confidence"] is not None:
             assert memory.policies.signal(state, "a", 0.5) == case["confidence"]
         at = NOON + timedelta(days=case["elapsed_days"])
-        [policy] = memory.policies.values(state, at=at)
+        [policy] = memory.policies.list(state, at=at)
         assert policy.score == pytest.approx(case["expect"], rel=case["rel_tol"])
         assert policy.q == case["base"]
 
@@ -253,8 +254,8 @@ def test_links_answer_as_the_peers_in_order(memory: Memory) -> None:
 
 def named_policies(memory: Memory) -> dict[str, str]:
     """Four policies of one state; return their names by id."""
-    memory.policies.set_many((STATE, name, 0.0) for name in "abcd")
-    return {policy.id: policy.action for policy in memory.policies.values(STATE)}
+    set_all(memory, ((STATE, name, 0.0) for name in "abcd"))
+    return {policy.id: policy.action for policy in memory.policies.list(STATE)}
 
 
 def test_what_was_an_error_of_links_is_an_error_that_names_the_field(memory: Memory) -> None:

@@ -36,7 +36,6 @@ WHOLE = {
     "policies.crystallizing",
     "predictions.list",
     "predictions.expire",
-    "predictions.open_about",
     "predictions.drop_about",
     "predictions.reliability",
     "preferences.users",
@@ -65,8 +64,7 @@ WHOLE = {
     *("erasing.aged", "erasing.beliefs", "erasing.drop_predictions"),
     *("similarity.pending", "similarity.texts_of_strategies", "similarity.texts_of_tasks"),
     "similarity.any_text",
-    "cycles.all",
-    "cycles.asked",
+    "cycles.list",
     *("forecasting.totals", "forecasting.counts", "scopes.task_types", "forecasting.wholes"),
     *("forecasting.task_keys", "forecasting.drop_pooling"),
     *("calibration.ids", "calibration.similar"),
@@ -210,9 +208,9 @@ def test_the_form_that_scans_is_found() -> None:
 
 
 HOT = (
-    *("policies.td_update", "policies.td_finish", "policies.td_apply", "policies.best"),
-    *("policies.explore", "policies.values", "policies.get", "policies.seen"),
-    *("policies.linked", "policies.load", "policies.load_states", "events.claim"),
+    *("policies.td_update", "policies.td_finish", "policies.best"),
+    *("policies.values", "policies.get", "policies.seen"),
+    *("policies.linked", "policies.load", "events.claim"),
 )
 
 
@@ -234,7 +232,7 @@ def test_the_work_of_a_hot_procedure_does_not_grow_with_the_graph(memory: Memory
         return {name: _hits(memory, name) for name in HOT}
 
     memory.policies.update_many(step(place, action) for place in range(100) for action in range(4))
-    here = memory.policies.values({"place": 5})
+    here = memory.policies.list({"place": 5})
     memory.policies.link(here[0], here[1])
     small = hits()
     memory.policies.update_many(
@@ -251,7 +249,7 @@ def test_the_work_of_a_hot_procedure_does_not_grow_with_the_graph(memory: Memory
 
 def _hits(memory: Memory, name: str) -> int:
     """Return the database hits of one call of a procedure; what it writes is undone."""
-    policy = memory.policies.values({"place": 5})[0]
+    policy = memory.policies.list({"place": 5})[0]
     stream = stream_id(memory.namespace, "default")
     place = state_id(memory.namespace, policy.state)
     cursor = next(iter(memory.query("MATCH (c:Cursor) WHERE c.ns = $ns RETURN c.id AS id")), {})

@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import random
-import subprocess
-import sys
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -18,24 +16,17 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 
-from graphmem import Memory, Settings, Step, Transition, fingerprint
+from graphmem import Memory, Step, Transition, fingerprint
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.ids import to_millis
-from graphmem.models import Policy
 from graphmem.store.queries import adhoc
 from tests.conftest import Clock, Opener
-from tests.faults.learner import REPOSITORY, environment
+from tests.contract.teaching import known, set_all
 
 HERE: dict[str, Any] = {"task": "deploy", "load": 0.5, "tags": ["a", None, {"deep": True}]}
 THERE: dict[str, Any] = {"task": "verify"}
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
-
-
-def known(memory: Memory, state: Any, action: str, **more: Any) -> Policy:
-    found = memory.policies.get(state, action, **more)
-    assert found is not None
-    return found
 
 
 def rows(memory: Memory, agent: str | None = None) -> dict[tuple[str, ...], dict[str, Any]]:
@@ -70,7 +61,7 @@ def test_the_first_update_starts_at_zero_and_says_what_it_did(memory: Memory) ->
 
     policy = known(memory, HERE, "run")
     assert policy.id == answer.policy_id == again.policy_id
-    assert memory.policies.by_id(policy.id) == policy
+    assert known(memory, policy.id) == policy
     assert (policy.q, policy.updates, policy.state) == (0.55, 2, fingerprint(HERE))
     assert policy.features == HERE
     assert (policy.trials, policy.mean, policy.status) == (0, 0.5, "tentative")
@@ -85,7 +76,7 @@ def test_rates_are_those_of_the_call_else_of_the_settings(opened: Opener) -> Non
 @pytest.mark.parametrize("there", [THERE, fingerprint(THERE)], ids=["features", "fingerprint"])
 def test_the_next_state_is_worth_the_best_of_its_policies(memory: Memory, there: Any) -> None:
     policies = memory.policies
-    policies.set_many([(THERE, "good", 2.0), (THERE, ("good", {"slow": True}), 1.0)])
+    set_all(memory, [(THERE, "good", 2.0), (THERE, ("good", {"slow": True}), 1.0)])
     policies.set_q(THERE, "best", 99.0, agent="somebody else")  # agents are not mixed
     policies.observe(THERE, "watched", True)  # evidence, but no value yet
     assert policies.update(HERE, "run", 0.0, next_state=there).td_error == 0.95 * 2.0
@@ -101,19 +92,12 @@ def test_a_next_state_of_which_nothing_is_known_is_worth_nothing(memory: Memory)
 
 def test_actions_never_tried_count_with_zero_where_their_number_is_known(memory: Memory) -> None:
     policies = memory.policies
-    policies.set_many([(THERE, "bad", -2.0), (THERE, "worse", -3.0)])
+    set_all(memory, [(THERE, "bad", -2.0), (THERE, "worse", -3.0)])
     errors = [
         policies.update(HERE, name, 0.0, next_state=THERE, next_actions=actions).td_error
         for name, actions in {"a": None, "b": 3, "c": ["bad", "worse", "new"], "d": 2}.items()
     ]
     assert errors == [0.95 * -2.0, 0.0, 0.0, 0.95 * -2.0]
-
-
-def test_a_state_may_follow_itself(memory: Memory) -> None:
-    first = memory.policies.update(HERE, "wait", 1.0, next_state=HERE)
-    second = memory.policies.update(HERE, "wait", 1.0, next_state=HERE)
-    assert first.td_error == 1.0
-    assert second.td_error == 1.0 + 0.95 * 0.1 - 0.1
 
 
 def test_an_action_is_its_type_and_what_specifies_it(memory: Memory) -> None:
@@ -122,10 +106,10 @@ def test_an_action_is_its_type_and_what_specifies_it(memory: Memory) -> None:
     for number, spec in enumerate(specs):
         policies.set_q(HERE, "run", float(number), spec=spec)
     policies.set_q(HERE, "run", 100.0, spec={"a": [None], "b": 1})  # the same
-    assert len(policies.values(HERE)) == len(specs)
+    assert len(policies.list(HERE)) == len(specs)
     assert known(memory, HERE, "run").q == 0.0
     assert known(memory, HERE, "run", spec={"b": 1, "a": [None]}).q == 100.0
-    assert [(type(p.spec), p.spec) for p in policies.values(HERE)][1:] == [
+    assert [(type(p.spec), p.spec) for p in policies.list(HERE)][1:] == [
         (type(spec), spec) for spec in reversed(specs[:-1])
     ]
 
@@ -177,27 +161,26 @@ def test_of_what_was_never_seen_nothing_is_known(memory: Memory) -> None:
         assert policies.best(HERE, explore="ucb") is None
         assert policies.best(HERE, explore="epsilon", epsilon=1.0) is None
         assert policies.best(HERE, actions=[]) is None
-        assert policies.values(HERE, at=NOON) == []
+        assert policies.list(HERE, at=NOON) == []
         assert not policies.seen(HERE)
         assert not policies.seen(HERE, "run")
         policies.update(THERE, "run", 1.0, terminal=True)
-    with pytest.raises(NotFoundError):
-        policies.by_id("nobody")
+    assert policies.get("nobody") is None
 
 
 def test_the_best_action_is_that_with_the_highest_value_in_this_state(memory: Memory) -> None:
     policies = memory.policies
-    policies.set_many([(HERE, "a", 1.0), (HERE, "b", 3.0), (HERE, "c", -1.0), (THERE, "d", 9.0)])
+    set_all(memory, [(HERE, "a", 1.0), (HERE, "b", 3.0), (HERE, "c", -1.0), (THERE, "d", 9.0)])
     policies.set_q(HERE, "e", 99.0, agent="ada")
     policies.observe(HERE, "f", True)  # has no value yet
     best = policies.best(HERE, stored=True)
     assert best is not None
     assert (best.action, best.score) == ("b", 3.0)
     assert best == policies.best(fingerprint(HERE), stored=True)
-    assert [p.action for p in policies.values(HERE, agent="default")] == ["b", "a", "f", "c"]
-    assert [p.action for p in policies.values(HERE)] == ["e", "b", "a", "f", "c"]
-    assert [p.action for p in policies.top(limit=2)] == ["e", "d"]
-    assert [p.action for p in policies.top(agent="default", limit=2)] == ["d", "b"]
+    assert [p.action for p in policies.list(HERE, agent="default")] == ["b", "a", "f", "c"]
+    assert [p.action for p in policies.list(HERE)] == ["e", "b", "a", "f", "c"]
+    assert [p.action for p in policies.list(limit=2)] == ["e", "d"]
+    assert [p.action for p in policies.list(agent="default", limit=2)] == ["d", "b"]
 
 
 def test_of_the_actions_that_can_be_done_those_never_tried_stand_with_zero(memory: Memory) -> None:
@@ -209,7 +192,7 @@ def test_of_the_actions_that_can_be_done_those_never_tried_stand_with_zero(memor
         return found.action, found.q
 
     assert best("new", "newer") == ("new", 0.0)
-    policies.set_many([(HERE, "good", 1.0), (HERE, ("bad", 3), -1.0)])
+    set_all(memory, [(HERE, "good", 1.0), (HERE, ("bad", 3), -1.0)])
     assert best("new", "good") == ("good", 1.0)
     assert best("new", ("bad", 3)) == ("new", 0.0)
     assert best(("bad", 3), ("bad", 4)) == ("bad", 0.0)  # another spec, another action
@@ -219,9 +202,7 @@ def test_of_the_actions_that_can_be_done_those_never_tried_stand_with_zero(memor
 
 def test_epsilon_takes_any_action_now_and_then_as_the_given_chance_says(memory: Memory) -> None:
     policies = memory.policies
-    policies.set_many(
-        (HERE, name, value) for name, value in zip("abcd", (4.0, 3, 2, 1), strict=True)
-    )
+    set_all(memory, [(HERE, "a", 4.0), (HERE, "b", 3.0), (HERE, "c", 2.0), (HERE, "d", 1.0)])
 
     def drawn(seed: int, **more: Any) -> Counter[str]:
         rng = random.Random(seed)
@@ -278,17 +259,17 @@ def test_values_fade_with_the_days_more_slowly_where_confidence_is_high(memory: 
         policies.signal(HERE, "sure", 1.0)
         policies.signal(HERE, "vague", 0.0)
     later = NOON + 100 * DAY
-    scores = {policy.action: policy.score for policy in policies.values(HERE, at=later)}
+    scores = {policy.action: policy.score for policy in policies.list(HERE, at=later)}
     assert scores["fresh"] > scores["sure"] > scores["plain"] > scores["vague"] > 0
     assert scores["plain"] == pytest.approx(100**-0.1, rel=1e-12)
     best = policies.best(HERE, at=later)
     assert best is not None
     assert (best.action, best.q) == ("fresh", 0.9)
-    waited = {p.action: p.score for p in policies.values(HERE, at=later, pressure=0.01)}
+    waited = {p.action: p.score for p in policies.list(HERE, at=later, pressure=0.01)}
     assert waited["plain"] == pytest.approx(scores["plain"] + 1.0, rel=1e-12)
     # Asking changes nothing; the values that are stored are there where they are asked for.
-    assert scores == {policy.action: policy.score for policy in policies.values(HERE, at=later)}
-    assert sorted(p.score for p in policies.values(HERE, stored=True)) == [0.9, 1.0, 1.0, 1.0]
+    assert scores == {policy.action: policy.score for policy in policies.list(HERE, at=later)}
+    assert sorted(p.score for p in policies.list(HERE, stored=True)) == [0.9, 1.0, 1.0, 1.0]
 
 
 def test_without_a_time_the_values_are_those_of_now(memory: Memory, clock: Clock) -> None:
@@ -308,8 +289,8 @@ def test_without_a_time_the_values_are_those_of_now(memory: Memory, clock: Clock
     for more in ({"explore": "ucb", "width": 0.0}, {"actions": ["once", "fresh", "new"]}):
         assert found(**more) == found()
     assert found() == found(at=NOON + 100 * DAY)
-    assert [p.action for p in policies.values(HERE)] == ["fresh", "once"]
-    assert policies.values(HERE) == policies.values(HERE, at=NOON + 100 * DAY)
+    assert [p.action for p in policies.list(HERE)] == ["fresh", "once"]
+    assert policies.list(HERE) == policies.list(HERE, at=NOON + 100 * DAY)
     for more in ({}, {"explore": "ucb", "width": 0.0}, {"actions": ["once", "fresh", "new"]}):
         assert found(stored=True, **more) == ("once", 1.0)
     with pytest.raises(ValidationError, match="at: does not go with stored"):
@@ -346,35 +327,14 @@ def test_whether_something_was_tried_is_answered_for_each_agent(memory: Memory) 
     policies.update(HERE, "updated", 1.0, terminal=True)
     policies.observe(HERE, "observed", False)
     policies.set_q(HERE, "set", 1.0)  # nobody tried that
-    pairs: list[Any] = [(HERE, a) for a in ("updated", "observed", "set", "new")]
-    assert policies.seen_many([*pairs, (THERE, "updated"), (HERE, ("updated", 1))]) == [
-        *(True, True, False, False),
-        *(False, False),
-    ]
-    assert policies.seen_many(pairs, agent="ada") == [False] * 4
+    actions = ("updated", "observed", "set", "new")
+    assert [policies.seen(HERE, action) for action in actions] == [True, True, False, False]
+    assert not any(policies.seen(HERE, action, agent="ada") for action in actions)
+    assert not policies.seen(THERE, "updated")
+    assert not policies.seen(HERE, "updated", spec=1)
     assert policies.seen(HERE)
     assert not policies.seen(HERE, agent="ada")
     assert not policies.seen(THERE)
-
-
-def test_reads_are_counted_beside_the_graph_and_written_when_flushed(memory: Memory) -> None:
-    policies = memory.policies
-    policies.set_many([(HERE, "a", 1.0), (HERE, "b", 0.0)])
-    for _ in range(3):
-        policies.best(HERE)
-    policies.get(HERE, "b")
-    policies.best(HERE, actions=["new"])  # is in no graph
-    memory.upkeep.flush()
-    found = memory.query(
-        "MATCH (p:Policy) WHERE p.ns = $ns RETURN p.action_type AS name, p.reads AS reads, "
-        "p.last_read_at > 0 AS dated"
-    )
-    assert {row["name"]: (row["reads"], row["dated"]) for row in found} == {
-        "a": (3, True),
-        "b": (1, True),
-    }
-    assert memory.upkeep.flush() == 0
-    assert memory.verify().ok
 
 
 # Many updates
@@ -648,15 +608,14 @@ def test_what_is_wrong_is_named_and_nothing_is_half_written(memory: Memory) -> N
     assert everything(memory) == whole
 
 
-@pytest.mark.parametrize("q", [math.nan, math.inf, True, "1", None, 10**400, 1e101])
-def test_a_value_or_signal_that_is_no_number_is_refused(memory: Memory, q: Any) -> None:
-    with pytest.raises(ValidationError) as caught:
-        memory.policies.set_many([(HERE, "run", 1.0), (HERE, "other", q)])
-    assert caught.value.field == "q"
-    for signal in (q, -0.1, 1.1):
-        with pytest.raises(ValidationError) as caught:
-            memory.policies.signal(HERE, "run", signal)
-        assert caught.value.field == "signal"
+def test_a_value_or_signal_that_is_no_number_is_refused(memory: Memory) -> None:
+    wrong: list[Any] = [math.nan, math.inf, True, "1", None, 10**400, 1e101]
+    calls: dict[str, Any] = {"q": memory.policies.set_q, "signal": memory.policies.signal}
+    for field, call in calls.items():
+        for value in [*wrong, *([-0.1, 1.1] if field == "signal" else [])]:
+            with pytest.raises(ValidationError) as caught:
+                call(HERE, "run", value)
+            assert caught.value.field == field
     assert memory.stats().events == 0
 
 
@@ -690,26 +649,3 @@ def check_alone(memory: Memory, updates: int) -> None:
     stats = memory.stats()
     assert (stats.policies, stats.states, stats.events) == (1, 1, updates)
     assert memory.verify().ok
-
-
-PROCESS = """
-from graphmem import Memory
-with Memory.open() as memory:
-    for _ in range({times}):
-        memory.policies.update({state!r}, "run", 1.0, terminal=True)
-"""
-
-
-@pytest.mark.neo4j
-@pytest.mark.parametrize("engine", ["neo4j"], indirect=True)
-def test_processes_update_one_policy_of_a_server_exactly(
-    memory: Memory, url: str, settings: Settings
-) -> None:
-    surroundings = environment(url, memory.namespace, settings)
-    script = PROCESS.format(times=200, state=HERE)
-    writers = [
-        subprocess.Popen([sys.executable, "-c", script], cwd=REPOSITORY, env=surroundings)
-        for _ in range(4)
-    ]
-    assert [writer.wait(300) for writer in writers] == [0, 0, 0, 0]
-    check_alone(memory, 800)

@@ -76,11 +76,6 @@ class TestPreferring:
         ]
         assert chain(memory) == [("Friday's", "Wednesday's"), ("Wednesday's", "Monday's")]
 
-    def test_the_surer_of_two_of_one_moment_is_in_force(self, memory: Memory) -> None:
-        memory.people.prefer("ann", "seat", "aisle", at=MONDAY)
-        memory.people.prefer("ann", "seat", "window", source="inferred", at=MONDAY)
-        assert texts(memory.people.preferences("ann")) == ["aisle"]
-
     def test_the_same_again_changes_nothing(self, memory: Memory) -> None:
         first = memory.people.prefer("ann", "seat", "aisle", at=MONDAY)
         zone = timezone(timedelta(hours=5))
@@ -111,12 +106,6 @@ class TestWithoutATime:
         back = memory.people.prefer("ann", "seat", "aisle")
         assert back.created
         assert texts(memory.people.preferences("ann", history=True)) == ["aisle", "window", "aisle"]
-
-    def test_a_mind_that_changes_faster_than_the_clock_ticks(self, memory: Memory) -> None:
-        said = [f"seat {number}" for number in range(12)]
-        for text in said:
-            memory.people.prefer("ann", "seat", text)
-        assert texts(memory.people.preferences("ann", history=True)) == said[::-1]
 
     def test_a_clock_that_is_set_back(self, memory: Memory, clock: Clock) -> None:
         for text, clock.now in (("aisle", 5_000_000), ("window", 1_000_000), ("back", 2_000_000)):
@@ -251,12 +240,6 @@ class TestErasing:
         assert memory.people.preferences("ann marker", history=True) == []
         assert erase(memory, "ann marker") == (0, 0, 0, 0)
 
-    def test_an_erased_user_can_begin_again(self, memory: Memory) -> None:
-        first = memory.people.prefer("ann", "seat", "aisle", at=MONDAY)
-        erase(memory, "ann")
-        again = memory.people.prefer("ann", "seat", "aisle", at=MONDAY)
-        assert (again.id, again.created) == (first.id, True)
-
     def test_a_user_of_another_namespace_stays(self, opened: Opener) -> None:
         ours, theirs = opened(), opened(f"preferences-{uuid4().hex}")
         theirs.people.prefer("ann", "seat", "aisle", at=MONDAY)
@@ -266,33 +249,25 @@ class TestErasing:
         erase(theirs, "ann")
 
 
-@pytest.mark.parametrize(
-    ("field", "given"),
-    [
-        ("user", {"user": " "}),
-        ("user", {"user": None}),
-        ("category", {"category": ""}),
-        ("category", {"category": 7}),
-        ("text", {"text": "\n"}),
-        ("text", {"text": "x" * 1_000_000}),
-        ("text", {"text": "half of \ud83d"}),
-        ("source", {"source": "rumour"}),
-        ("source", {"source": None}),
-        ("at", {"at": datetime(2026, 5, 4)}),
-        ("at", {"at": "yesterday"}),
-    ],
-    ids=lambda value: str(value)[:40],
-)
-def test_what_is_wrong_is_named(memory: Memory, field: str, given: dict[str, Any]) -> None:
+WRONG: list[tuple[str, dict[str, Any]]] = [
+    ("user", {"user": " "}),
+    ("user", {"user": None}),
+    ("category", {"category": ""}),
+    ("category", {"category": 7}),
+    ("text", {"text": "\n"}),
+    ("text", {"text": "x" * 1_000_000}),
+    ("text", {"text": "half of \ud83d"}),
+    ("source", {"source": "rumour"}),
+    ("source", {"source": None}),
+    ("at", {"at": datetime(2026, 5, 4)}),
+    ("at", {"at": "yesterday"}),
+]
+
+
+def test_what_is_wrong_is_named(memory: Memory) -> None:
     good: dict[str, Any] = {"user": "ann", "category": "seat", "text": "aisle"}
-    with pytest.raises(ValidationError) as caught:
-        memory.people.prefer(**{**good, **given})
-    assert caught.value.field == field
+    for field, given in WRONG:
+        with pytest.raises(ValidationError) as caught:
+            memory.people.prefer(**{**good, **given})
+        assert caught.value.field == field
     assert memory.people.preferences("ann", history=True) == []
-
-
-def test_an_unknown_source_lists_the_known_ones(memory: Memory) -> None:
-    with pytest.raises(ValidationError) as caught:
-        memory.people.prefer("ann", "seat", "aisle", source="rumour")  # type: ignore[arg-type]
-    for source in ("explicit_instruction", "correction", "inferred", "rumour"):
-        assert source in str(caught.value)

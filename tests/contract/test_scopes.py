@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 
 from graphmem import Memory
 from graphmem.errors import ScopeError, ValidationError
-from graphmem.graph.access import Scopes, read_scopes, refusal
+from graphmem.graph.access import Scopes, refusal
 from graphmem.models import Scope
 from graphmem.people.scopes import circle, erase_agents
 from tests.conftest import Opener
@@ -173,12 +174,6 @@ class TestSetting:
         assert not theirs.scopes.remove("ada")
         assert ours.scopes.get("bob") is None
 
-    def test_some_scopes_are_read_in_one_statement(self, memory: Memory) -> None:
-        for agent in AGENTS:
-            memory.scopes.set(agent, can_learn=[agent])
-        found = read_scopes(graph_of(memory), ["bob", "dan", "eve"])
-        assert list(found) == ["bob", "dan"]
-
     def test_an_erased_agent_is_in_no_scope(self, memory: Memory) -> None:
         memory.scopes.set("ada", share_with=["bob", "cyd"], inherit_from=["bob", "dan"])
         memory.scopes.set("bob", can_learn=["sql"])
@@ -231,32 +226,31 @@ class TestCircles:
             assert not any(agent in scopes.ancestors(agent) for agent in ring)
 
 
-@pytest.mark.parametrize(
-    ("field", "given"),
-    [
-        ("agent", {"agent": ""}),
-        ("agent", {"agent": "*"}),
-        ("agent", {"agent": None}),
-        ("can_learn", {"can_learn": "sql"}),
-        ("can_learn.0", {"can_learn": [None]}),
-        ("can_learn", {"can_learn": ["x"] * 1_001}),
-        ("cannot_learn", {"cannot_learn": None}),
-        ("cannot_learn.1", {"cannot_learn": ["sql", " "]}),
-        ("share_with", {"share_with": "bob"}),
-        ("share_with.0", {"share_with": [7]}),
-        ("inherit_from.0", {"inherit_from": ["*"]}),
-        ("inherit_from", {"inherit_from": {"bob": 1}}),
-        ("min_occurrences", {"min_occurrences": 0}),
-        ("min_occurrences", {"min_occurrences": 2.0}),
-        ("min_occurrences", {"min_occurrences": True}),
-        ("min_occurrences", {"min_occurrences": 10**20}),
-    ],
-    ids=lambda value: str(value)[:40],
-)
-def test_what_is_wrong_is_named(memory: Memory, field: str, given: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError) as caught:
-        memory.scopes.set(**{"agent": "ada", **given})
-    assert caught.value.field == field
+WRONG: list[tuple[str, dict[str, Any]]] = [
+    ("agent", {"agent": ""}),
+    ("agent", {"agent": "*"}),
+    ("agent", {"agent": None}),
+    ("can_learn", {"can_learn": "sql"}),
+    ("can_learn.0", {"can_learn": [None]}),
+    ("can_learn", {"can_learn": ["x"] * 1_001}),
+    ("cannot_learn", {"cannot_learn": None}),
+    ("cannot_learn.1", {"cannot_learn": ["sql", " "]}),
+    ("share_with", {"share_with": "bob"}),
+    ("share_with.0", {"share_with": [7]}),
+    ("inherit_from.0", {"inherit_from": ["*"]}),
+    ("inherit_from", {"inherit_from": {"bob": 1}}),
+    ("min_occurrences", {"min_occurrences": 0}),
+    ("min_occurrences", {"min_occurrences": 2.0}),
+    ("min_occurrences", {"min_occurrences": True}),
+    ("min_occurrences", {"min_occurrences": 10**20}),
+]
+
+
+def test_what_is_wrong_is_named(memory: Memory) -> None:
+    for field, given in WRONG:
+        with pytest.raises(ValidationError) as caught:
+            memory.scopes.set(**{"agent": "ada", **given})
+        assert caught.value.field == field
     assert memory.scopes.list() == []
 
 
@@ -331,11 +325,30 @@ class Model:
 
     def seen_by(self, agent: str) -> dict[tuple[str, str], list[bool]]:
         """The outcomes that an agent reads, by who learned them and the type of task."""
+        return self.outcomes(
+            lambda source, task_type: (
+                source in self.readable(agent) and self.may_learn(agent, task_type)
+            )
+        )
+
+    def outcomes(self, reads: Callable[[str, str], bool]) -> dict[tuple[str, str], list[bool]]:
         found: dict[tuple[str, str], list[bool]] = {}
         for source, task_type, success in self.learned:
-            if source in self.readable(agent) and self.may_learn(agent, task_type):
+            if reads(source, task_type):
                 found.setdefault((source, task_type), []).append(success)
         return found
+
+
+def mostly(outcome: bool, seen: dict[tuple[str, str], list[bool]], least: int) -> set[str]:
+    """The strategies with so many trials that mostly worked, or so many failures that did not."""
+    found = set()
+    for (who, what), done in seen.items():
+        worked, failed = done.count(True), done.count(False)
+        if outcome and worked > failed and len(done) >= least:
+            found.add(f"{who}:{what}")
+        if not outcome and failed >= worked and failed >= least:
+            found.add(f"{who}:{what}")
+    return found
 
 
 def act(memory: Memory, model: Model, operation: str, agent: str, given: Any) -> None:
@@ -378,17 +391,16 @@ def act(memory: Memory, model: Model, operation: str, agent: str, given: Any) ->
 def compare(memory: Memory, model: Model) -> None:
     """Every agent reads what the model says, and nobody in particular reads everything."""
     assert memory.stats().episodes == len(model.learned)
-    everything = {f"{agent}:{task_type}" for agent, task_type, _ in model.learned}
-    assert {row.strategy for row in memory.lessons.heuristics()} == everything
+    nobody = model.outcomes(lambda *_: True)
+    assert {row.strategy for row in memory.lessons.heuristics()} == mostly(True, nobody, 1)
     for agent in TEAM:
         seen = model.seen_by(agent)
-        needed = model.scopes.get(agent, {}).get("min_occurrences", 1)
-        tried = {f"{who}:{what}" for (who, what), done in seen.items() if len(done) >= needed}
-        assert {row.strategy for row in memory.lessons.heuristics(agent=agent)} == tried
-        failed = {
-            f"{who}:{what}" for (who, what), done in seen.items() if done.count(False) >= needed
-        }
-        assert {row.strategy for row in memory.lessons.anti_patterns(agent=agent)} == failed
+        least = model.scopes.get(agent, {}).get("min_occurrences", 1)
+        heuristics = memory.lessons.heuristics(agent=agent)
+        assert {row.strategy for row in heuristics} == mostly(True, seen, least)
+        shown = {row.strategy for row in memory.lessons.anti_patterns(agent=agent)}
+        failed = {f"{a}:{what}" for (a, what), done in seen.items() if done.count(False) >= least}
+        assert mostly(False, seen, least) <= shown <= failed
         allowed = {f"{who}:{what}" for who, what in seen}
         told = [row.text for row in memory.lessons.rules(agent=agent)]
         told += [row.type for row in memory.lessons.mistakes(agent=agent)]

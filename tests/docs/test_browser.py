@@ -95,7 +95,7 @@ def test_those_that_need_nothing_show_the_demo(memory: Memory, rows: Rows, tmp_p
     seed(memory, sources([str(log)]))
     memory.policies.learn_episodes()
     memory.recall(ASKED)
-    ids = {"id": memory.episodes(limit=1)[0].id, "policy": memory.policies.top(limit=1)[0].id}
+    ids = {"id": memory.episodes(limit=1)[0].id, "policy": memory.policies.list(limit=1)[0].id}
     empty = []
     for text in QUERIES:
         given = dict(re.findall(r'^//   :param (\w+) => "(.*)"$', text, re.MULTILINE))

@@ -53,7 +53,7 @@ def learned(memory: Memory) -> dict[tuple[int, str], tuple[Any, ...]]:
     return {
         (page, policy.action): (policy.q, policy.updates, policy.trials, policy.successes)
         for page in range(PAGES)
-        for policy in memory.policies.values({"page": page})
+        for policy in memory.policies.list({"page": page})
     }
 
 
@@ -158,7 +158,8 @@ def _handle(memory: Memory, log: TextIO) -> None:
         before.append(event)
 
     memory.events.run(follow=False)
-    print(*[event.id for event in before], flush=True)
+    if before:  # else all were handled before a kill
+        print(before.pop().id, flush=True)
 
 
 def _consume(memory: Memory, name: str, log: TextIO, *, again: bool) -> None:

@@ -19,7 +19,7 @@ from hypothesis.stateful import rule
 from graphmem import Memory, Settings
 from graphmem.errors import ValidationError
 from graphmem.models.events import Event
-from graphmem.policies.events import Consumer
+from graphmem.policies.consumers import Consumer
 from tests.conftest import Clock, Opener
 from tests.faults.attack import rounds
 from tests.faults.consumer import GROUP, LIMIT, SIZES, Process, change, learned, running

@@ -52,7 +52,7 @@ def wander(env: Any, runs: int, seed: int = 0) -> None:
 
 
 def policies(memory: Memory) -> list[Any]:
-    rows = memory.policies.top(limit=5_000)
+    rows = memory.policies.list(limit=5_000)
     return sorted(
         (row.agent, row.state, row.action, row.q, row.trials, row.successes) for row in rows
     )

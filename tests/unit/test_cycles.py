@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections import Counter
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -134,21 +133,6 @@ def test_buckets_and_their_names() -> None:
         "week of month": "days 29-31",
         "month of year": "March",
     }
-
-
-def test_weeks_and_months_are_expected_by_the_days_that_they_have() -> None:
-    """From 1 January 2023 to 31 March 2025 there are 821 days, and three months of January."""
-    days = [datetime(2023, 1, 1) + timedelta(days=day) for day in range(821)]
-    weeks = count("week of month", days)
-    months = count("month of year", days)
-
-    in_month = Counter(day.month for day in days)
-    assert weeks.expected == pytest.approx([189, 189, 189, 189, 65])
-    assert months.expected == pytest.approx([in_month[month] for month in range(1, 13)])
-    # One event a day is as even as can be, though the last bucket is a third of the others.
-    assert weeks.buckets == (189, 189, 189, 189, 65)
-    assert weeks.chi2 == pytest.approx(0, abs=1e-9)
-    assert months.chi2 == pytest.approx(0, abs=1e-9)
 
 
 @hypothesis.given(
@@ -291,14 +275,6 @@ def test_a_clock_shows_the_phase_in_the_middle_of_the_bucket(kind: Kind, timezon
     assert tops[peak] == pytest.approx(1, abs=2e-3)
 
 
-def test_a_clock_keeps_the_hour_when_summer_time_begins() -> None:
-    angles = set()
-    for day in range(365):
-        nine = (datetime(2025, 1, 1, 9) + timedelta(days=day)).replace(tzinfo=PARIS)
-        angles.add(clock("hour of day", "Europe/Paris", nine) % PERIODS["hour of day"])
-    assert angles == {9 * 3600.0}
-
-
 def test_clocks_of_calendars() -> None:
     noon = datetime(2024, 2, 15, 12, tzinfo=UTC)  # a leap year
     assert clock("week of month", "UTC", noon) == pytest.approx(14.5 / 29 * 2_592_000)
@@ -310,14 +286,6 @@ def test_clocks_of_calendars() -> None:
     ]
     assert shown[4]["clock"] - shown[0]["clock"] == 9 * 3600
     assert clocks(noon, []) == []
-
-
-def test_phases_lie_in_the_middle_of_their_buckets() -> None:
-    assert phase_of("hour of day", 9) == 9.5 * 3600
-    assert phase_of("day of week", 0) == 388_800  # 1970 began on a Thursday
-    assert phase_of("week of month", 0) == 3.5 * 86_400
-    assert phase_of("week of month", 4) == 29 * 86_400  # of a month of 30 days
-    assert phase_of("month of year", 1) == (31 + 14) * 86_400
 
 
 # Wrong arguments

@@ -149,7 +149,7 @@ def test_every_view_has_its_answer(page: TestClient, memory: Memory) -> None:
     state = {"page": "fare"}
     for reward in (1.0, 0.0):
         memory.policies.update(state, "pay", reward, next_state={"page": "home"}, agent="ada")
-    [paid] = memory.policies.values(state)
+    [paid] = memory.policies.list(state)
     [led] = get("policies", state=paid.state)["next"]
     assert (led["state"], led["times"], led["reward"]) == (policy["state"], 2, 0.5), (
         "by transitions"

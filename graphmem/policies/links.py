@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from graphmem.errors import ValidationError
-from graphmem.graph.arguments import check_limit, check_text, checked_items
-from graphmem.graph.graph import Transaction
+from graphmem.graph.arguments import MOST, check_limit, checked_items
 from graphmem.models.policies import LinkedPolicy, Policy
 from graphmem.notebook.frames import Listed
 from graphmem.policies.base import PolicyBase, finite, positive, unit
 from graphmem.policies.replay import DECAY, INITIAL_WEIGHT, STRENGTHEN
-from graphmem.policies.streams import Draft, apply
+from graphmem.policies.streams import Change
 
 MAX_DEPTH = 10
-ALL = 1_000_000
-"""A limit above the number of edges of any policy."""
 
 
-class Linking(PolicyBase):
+class Links(PolicyBase):
     """Links policies of one agent manually; episodes create links automatically.
 
     A policy is given as a Policy or its id. Edges are undirected.
@@ -60,11 +57,11 @@ class Linking(PolicyBase):
         factor = unit("factor", factor)
         if b is not None:
             return self._join("weakened", a, b, factor)
-        first = self._known(a)
-        others = [policy.id for policy in self.linked(first, limit=ALL)]
+        first = self._policy(a)
+        others = [linked.id for linked in self.linked(first, limit=MOST)]
         if others:
-            self._write(first.agent, "weakened", first.id, others, factor)
-        return float(len(others) - len(self.linked(first, limit=ALL)))
+            self._write(first, "weakened", others, factor)
+        return float(len(others) - len(self.linked(first, limit=MOST)))
 
     def unlink(self, a: Policy | str, b: Policy | str) -> None:
         """Remove the edge between two policies, if there is one.
@@ -81,8 +78,7 @@ class Linking(PolicyBase):
             NotFoundError: the policy is not there.
         """
         check_limit(limit)
-        known = self._known(policy)
-        rows = self._graph.read("policies.linked", id=known.id, limit=limit)
+        rows = self._graph.read("policies.linked", id=self._policy(policy).id, limit=limit)
         return Listed([LinkedPolicy(**row) for row in rows])
 
     def propagate(
@@ -113,9 +109,9 @@ class Linking(PolicyBase):
         if not unit("decay_per_hop", decay_per_hop) < 1.0:
             raise ValidationError("decay_per_hop", decay_per_hop, "must be under 1")
         floor = finite("threshold", threshold)
-        reached = {self._known(policy).id: 1.0 for policy in checked_items("policies", policies)}
-        seeds = set(reached)
-        frontier: Mapping[str, float] = dict(reached)
+        seeds = {self._policy(policy).id: 1.0 for policy in checked_items("policies", policies)}
+        reached = dict(seeds)
+        frontier: Mapping[str, float] = seeds
         for _ in range(depth):
             rows = self._graph.read(
                 "policies.spread",
@@ -128,40 +124,26 @@ class Linking(PolicyBase):
                 if row["energy"] > max(reached.get(row["id"], 0.0), 0.0) and row["energy"] >= floor
             }
             reached.update(frontier)
-            if not frontier:
-                break
         if depth == 0:
             return reached
         return {key: energy for key, energy in reached.items() if key not in seeds}
 
-    def _known(self, policy: Policy | str) -> Policy:
-        if isinstance(policy, Policy):
-            policy = policy.id
-        check_text("policy", policy)
-        return self._get(policy)
-
     def _join(self, kind: str, a: Policy | str, b: Policy | str, value: float | None) -> float:
-        first, second = self._known(a), self._known(b)
+        """Change the edge between two policies; return its weight."""
+        first, second = self._policy(a), self._policy(b)
         if first.id == second.id:
             raise ValidationError("b", second.id, "is the same policy", "give two different ones")
         if first.agent != second.agent:
             raise ValidationError(
                 "b", second.agent, f"is of another agent than {first.agent!r}", "agents do not mix"
             )
-        self._write(first.agent, kind, first.id, [second.id], value)
-        for row in self.linked(first.id, limit=ALL):
-            if row.id == second.id:
-                return row.weight
-        return 0.0
+        self._write(first, kind, [second.id], value)
+        linked = self.linked(first, limit=MOST)
+        return next((row.weight for row in linked if row.id == second.id), 0.0)
 
-    def _write(
-        self, agent: str, kind: str, policy: str, others: list[str], value: float | None
-    ) -> None:
-        draft = Draft(agent)
-        for other in others:
-            draft.events.append((kind, {"subject": policy, "other": other, "value": value}))
-
-        def work(tx: Transaction) -> None:
-            apply(tx, [draft])
-
-        self._graph.transact(work)
+    def _write(self, policy: Policy, kind: str, others: list[str], value: float | None) -> None:
+        changes = [
+            Change(policy.agent, kind, {"subject": policy.id, "other": other, "value": value})
+            for other in others
+        ]
+        self._change(changes)

@@ -34,7 +34,7 @@ def ui(options: Options, host: str, port: int, no_open: bool, write: bool, anyon
       graphmem --url ./airline.graph ui --port 8766 --no-open
     """
     try:
-        from graphmem.view.serving import serve
+        from graphmem.view.server import serve
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("graphmem"):
             raise

@@ -296,7 +296,7 @@ _OWN: dict[str | None, Transformer] = {
 }
 
 
-def named(name: str | None) -> Transformer:
+def by_name(name: str | None) -> Transformer:
     """Return a transformer by name.
 
     Raises:

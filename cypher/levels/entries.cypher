@@ -51,6 +51,14 @@ CREATE (:Event {id: $stream + ':' + toString(seq), ns: $ns, created_at: $now, st
 RETURN e.id AS id, seq
 ORDER BY seq;
 
+// name: entries.stored
+// doc: The stored fields of some entries, to compare them with new ones.
+// returns: id string, content string, format string, tags list, tagset string, metadata string, expires_at integer
+MATCH (e:Entry)
+WHERE e.id IN $ids AND toString(e.ns) = $ns
+RETURN e.id AS id, e.content AS content, e.format AS format, e.tags AS tags, e.tagset AS tagset, e.metadata AS metadata,
+  e.expires_at AS expires_at;
+
 // name: entries.get
 // doc: Entries by id, with their relevance now.
 // returns: entry_columns

@@ -153,10 +153,19 @@ WITH e LIMIT $limit
 DETACH DELETE e
 RETURN count(*) AS removed;
 
+// name: levels.drop_events
+// mode: write
+// doc: Removes events of a level's stream, by id.
+// returns: removed integer
+MATCH (x:Event)
+WHERE x.id IN $ids AND toString(x.ns) = $ns
+DETACH DELETE x
+RETURN count(*) AS removed;
+
 // name: levels.drop
 // mode: write
-// doc: Removes a level that has no entries, its stream with the events, its cursors in other streams, and those of others in its own with
-// doc: what consumers claimed under them.
+// doc: Removes a level that has no entries, its stream, its cursors in other streams, and those of others in its own with what
+// doc: consumers claimed under them.
 // param: stream string
 // returns: removed integer
 MATCH (l:Level {id: $id})
@@ -170,13 +179,9 @@ WITH l, t, collect(own) AS own
 OPTIONAL MATCH (c:Cursor)-[:READS]->(t)
 OPTIONAL MATCH (k:Claim)-[:UNDER]->(c)
 WITH l, t, own, collect(DISTINCT c) AS cursors, collect(DISTINCT k) AS claims
-UNWIND CASE WHEN t.last > 0 THEN range(1, t.last) ELSE [0] END AS seq
-OPTIONAL MATCH (x:Event {id: t.id + ':' + toString(seq)})
-WITH l, t, own, cursors, claims, collect(x) AS events
 FOREACH (claim IN claims | DETACH DELETE claim)
 FOREACH (cursor IN cursors | DETACH DELETE cursor)
 FOREACH (cursor IN own | DETACH DELETE cursor)
-FOREACH (event IN events | DETACH DELETE event)
 DETACH DELETE l, t
 RETURN count(*) AS removed;
 

@@ -37,7 +37,7 @@ from graphmem.store.port import Row
 
 SEARCHED = 4_000
 """Characters of an entry that a search by meaning sees."""
-_COMPARED = ("content", "format", "tags", "metadata")
+_COMPARED = ("content", "format", "tagset", "metadata")
 
 
 class Entries(Base):
@@ -133,7 +133,7 @@ class Entries(Base):
         return Listed([entry_of(row) for row in rows])
 
     def _is_stored(self, row: Row) -> bool:
-        stored = self._graph.read("entries.get", ids=[row["id"]])
+        stored = self._graph.read("entries.stored", ids=[row["id"]])
         return any(_is_same(row, old, self._graph.now()) for old in stored)
 
 
@@ -221,7 +221,7 @@ def store(tx: Transaction, level: str, rows: Sequence[Row]) -> list[Added]:
     check_takes_entries(level, levels[0]["holds"])
     last = {row["id"]: row for row in rows}
     keyed = [row["id"] for row in last.values() if row["key"] is not None]
-    old = {row["id"]: row for row in tx.run("entries.get", ids=keyed)} if keyed else {}
+    old = {row["id"]: row for row in tx.run("entries.stored", ids=keyed)} if keyed else {}
     new = [row for key, row in last.items() if key not in old]
     replaced = {
         key: row for key, row in last.items() if key in old and not _is_same(row, old[key], tx.now)

@@ -167,7 +167,7 @@ def _new_ids(graph: Graph, entries: Sequence[EntryRecord]) -> dict[str, str]:
     """Return the ids of entries here, by the ids that they had."""
     there: set[str] = set()
     for page in pages([entry.id for entry in entries], PAGE):
-        there |= {row["id"] for row in graph.read("entries.get", ids=page)}
+        there |= {row["id"] for row in graph.read("entries.stored", ids=page)}
 
     def new_id(entry: EntryRecord) -> str:
         if entry.key is not None:
@@ -182,7 +182,7 @@ def _store_entries(
     tx: Transaction, level: str, page: Sequence[EntryRecord], ids: Mapping[str, str]
 ) -> int:
     """Store the missing entries of a level; return how many."""
-    there = {row["id"] for row in tx.run("entries.get", ids=[ids[entry.id] for entry in page])}
+    there = {row["id"] for row in tx.run("entries.stored", ids=[ids[entry.id] for entry in page])}
     new = [entry for entry in page if ids[entry.id] not in there]
     if not new:
         return 0

@@ -193,7 +193,7 @@ class Flow(Subscriptions):
                 "is a function that this process was not given",
                 "call levels.pull with it here, too, before the tick",
             )
-        return transformers.named(row["transformer"])
+        return transformers.by_name(row["transformer"])
 
     def _pages(
         self, row: Row, arguments: Mapping[str, JsonValue], where: Tags | None

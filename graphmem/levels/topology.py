@@ -17,10 +17,11 @@ from graphmem.models.levels import (
     default_name,
 )
 from graphmem.notebook.frames import Listed
+from graphmem.store.paging import pages
 from graphmem.store.port import Row
 
 PAGE = 10_000
-"""Entries that are removed in one transaction."""
+"""Entries, or events, that are removed in one statement."""
 PULL = "pull:"
 """The name of a pulling level's group begins with this; the name of the level follows."""
 _DEFAULT_TRANSFORMERS = {"working": "dedup", "stm": "summarise"}
@@ -177,13 +178,16 @@ def drop(tx: Transaction, name: str) -> int:
     """
     identity, stream = level_id(tx.ns, name), level_stream_id(tx.ns, name)
     removed = 0
-    if not tx.run("levels.lock", ids=[stream]):
+    locked = tx.run("levels.lock", ids=[stream])
+    if not locked:
         return removed
     while page := tx.run("levels.clear", id=identity, limit=PAGE)[0]["removed"]:
         removed += page
     lenses = tx.run("lenses.forget", id=identity)
     if empty := [row["id"] for row in lenses if not row["levels"]]:
         tx.run("lenses.drop", ids=empty)
+    for seqs in pages(range(1, locked[0]["last"] + 1), PAGE):
+        tx.run("levels.drop_events", ids=[f"{stream}:{seq}" for seq in seqs])
     tx.run("levels.drop", id=identity, stream=stream)
     return removed
 

@@ -155,7 +155,7 @@ def _count(page: Page) -> list[Draft]:
 
 def _settle_counts(tx: Transaction, _: str, drafts: list[Draft]) -> list[Draft]:
     """Add earlier counts, in the life of an entry."""
-    stored = tx.run("entries.get", ids=[draft.row["id"] for draft in drafts])
+    stored = tx.run("entries.stored", ids=[draft.row["id"] for draft in drafts])
     old = {row["id"]: row for row in stored if lives(row, tx.now)}
     for draft in drafts:
         if before := old.get(draft.row["id"]):
@@ -296,7 +296,7 @@ _OWN: dict[str | None, Transformer] = {
 }
 
 
-def named(name: str | None) -> Transformer:
+def by_name(name: str | None) -> Transformer:
     """Return a transformer by name.
 
     Raises:

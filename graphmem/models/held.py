@@ -24,16 +24,16 @@ def _tuple(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _known(name: str) -> str:
+def _level_name(name: str) -> str:
     return LevelName.of(name, "level").name
 
 
-def _source(name: str) -> str:
+def _source_name(name: str) -> str:
     return source_name(name).name
 
 
-Known = Annotated[Name, AfterValidator(_known)]
-Source = Annotated[Name, AfterValidator(_source)]
+LevelText = Annotated[Name, AfterValidator(_level_name)]
+Source = Annotated[Name, AfterValidator(_source_name)]
 
 
 class PullRecord(Input):
@@ -50,7 +50,7 @@ class LevelRecord(Line):
     """The line of a level."""
 
     held: Literal["level"]
-    name: Known
+    name: LevelText
     settings: LevelSettings
     pulls: Annotated[tuple[PullRecord, ...], BeforeValidator(_tuple)] = ()
 
@@ -68,7 +68,7 @@ class EntryRecord(Line):
 
     held: Literal["entry"]
     id: Name
-    level: Known
+    level: LevelText
     content: JsonValue
     tags: TagSet = ()
     key: Name | None = None
@@ -93,7 +93,7 @@ class LensRecord(Line):
 
     held: Literal["lens"]
     name: Annotated[Name, AfterValidator(lambda name: lens_name(name).name)]
-    levels: Annotated[tuple[Known, ...], BeforeValidator(_tuple), Field(min_length=1)]
+    levels: Annotated[tuple[LevelText, ...], BeforeValidator(_tuple), Field(min_length=1)]
     settings: LensSettings
 
 

@@ -79,10 +79,10 @@ class LevelName(NamedTuple):
         Raises:
             ValidationError: it is not the name of a level.
         """
-        return _known(name, field) if type(name) is str else _parts(name, field)
+        return _parse_known(name, field) if type(name) is str else _parse(name, field)
 
 
-def _parts(name: object, field: str) -> LevelName:
+def _parse(name: object, field: str) -> LevelName:
     text = _Named.checked(name, field)
     owner_kind, _, rest = text.partition(":")
     parts = rest.split(":")
@@ -109,7 +109,7 @@ def _parts(name: object, field: str) -> LevelName:
     return LevelName(text, kind, parts[0], ":".join(parts[1:]))
 
 
-_known = lru_cache(maxsize=4_096)(_parts)
+_parse_known = lru_cache(maxsize=4_096)(_parse)
 
 
 def source_name(name: object, field: str = "source") -> LevelName:
@@ -329,10 +329,10 @@ class Tags(Input):
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     def __and__(self, other: Tags) -> Tags:
-        return _joined("and", self, other)
+        return _combine("and", self, other)
 
     def __or__(self, other: Tags) -> Tags:
-        return _joined("or", self, other)
+        return _combine("or", self, other)
 
     def __invert__(self) -> Tags:
         return self.model_copy(update={"negated": not self.negated})
@@ -350,7 +350,7 @@ class Tags(Input):
         return fits is not self.negated
 
 
-def _joined(join: Literal["and", "or"], *tags: object) -> Tags:
+def _combine(join: Literal["and", "or"], *tags: object) -> Tags:
     """Return combined conditions; parts that are combined in the same way become one list."""
     parts: list[Tags] = []
     for one in tags:

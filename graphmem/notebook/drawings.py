@@ -92,7 +92,7 @@ def reliability(bins: Sequence[Any]) -> str:
 
 
 def level_map(
-    levels: Sequence[Any], edges: Sequence[Any], escaped: Callable[[str, int], str]
+    levels: Sequence[Any], edges: Sequence[Any], escape_text: Callable[[str, int], str]
 ) -> str:
     """Return levels as boxes, each to the right of those that it pulls from."""
     names = [level.name for level in levels[:BOXES]]
@@ -104,7 +104,7 @@ def level_map(
                 column[edge.target] = min(
                     max(column[edge.target], column[edge.source] + 1), len(names) - 1, 11
                 )
-    held = {
+    contents = {
         level.name: f"{counted(level.entries, 'entry')}, {level.pending:,} pending"
         for level in levels
     }
@@ -122,8 +122,8 @@ def level_map(
         parts.append(
             f'<rect x="{x}" y="{y}" width="{_BOX}" height="40" rx="6" fill="{_BLUE}" '
             f'fill-opacity=".18" stroke="{_BLUE}"/>'
-            + _letters(x + 8, y + 17, escaped(name, 24))
-            + _letters(x + 8, y + 32, held[name])
+            + _letters(x + 8, y + 17, escape_text(name, 24))
+            + _letters(x + 8, y + 32, contents[name])
         )
     width = max(x for x, _ in place.values()) + _BOX + 4
     height = max(y for _, y in place.values()) + _ROW

@@ -41,16 +41,16 @@ def frame(rows: Sequence[Any], library: Library | None = None, model: Any = None
 
     A cell holds an answer within an answer as JSON.
     """
-    made = _installed(library).DataFrame
-    read = [{name: _value(value) for name, value in fields(row).items()} for row in rows]
-    names = list(dict.fromkeys(name for row in read for name in row))
+    make = _import(library).DataFrame
+    cells = [{name: _cell(value) for name, value in fields(row).items()} for row in rows]
+    names = list(dict.fromkeys(name for row in cells for name in row))
     names = names or list(getattr(model, "model_fields", ()))
-    columns = {name: [row.get(name) for row in read] for name in names}
-    strict = {"strict": False} if made.__module__.startswith("polars") else {}
-    return made(columns, **strict)
+    columns = {name: [row.get(name) for row in cells] for name in names}
+    strict = {"strict": False} if make.__module__.startswith("polars") else {}
+    return make(columns, **strict)
 
 
-def _installed(library: Library | None) -> Any:
+def _import(library: Library | None) -> Any:
     if library is not None and library not in LIBRARIES:
         raise ValidationError("library", library, "is neither 'pandas' nor 'polars'")
     for name in LIBRARIES if library is None else (library,):
@@ -80,7 +80,7 @@ def as_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=plain)
 
 
-def _value(value: Any) -> Any:
+def _cell(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str | datetime):
         return value
     if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):

@@ -1,7 +1,7 @@
 """Answers as HTML, for notebooks: tables and inline SVG, without scripts.
 
-Everything from a memory passes :func:`escaped`. Text and lines have the colour of the page, so that
-they can be read on light and on dark pages.
+Everything from a memory passes :func:`escape_text`. Text and lines have the colour of the page, so
+that they can be read on light and on dark pages.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TEXT = 300
 """Most characters of a text to show; the answer itself has the rest."""
 CELL = 120
 """Most characters of a text in a row of a table."""
-LISTED = 3
+TEXTS = 3
 """Most texts of a list in a row of a table."""
 ROWS = 50
 """Most rows of a table to show."""
@@ -40,7 +40,7 @@ _BOUNDS = (
     ("low", "value", "high"),
 )
 """Fields that are one thing, drawn as an interval."""
-_SAID = {
+_WORDS = {
     "better_alternative": "instead",
     "course": "over time",
     "error_class": "it fails with",
@@ -74,7 +74,7 @@ _SHORT = 12
 """Letters of an id in a row of a table; `Memory.show` takes so many."""
 
 
-def escaped(text: str, limit: int = TEXT) -> str:
+def escape_text(text: str, limit: int = TEXT) -> str:
     """Return a text for HTML: shortened, without anything that a browser would obey or hide."""
     short = text if len(text) <= limit else f"{text[: limit - 1]}…"
     return escape(printable(short)).replace("\n", "<br>")
@@ -87,12 +87,12 @@ def answer(shown: BaseModel) -> str:
 
 def rows(shown: Sequence[Any]) -> str:
     """Return a list of answers or of rows as HTML."""
-    return _frame(_table([_joined(row) for row in shown]) if shown else "<p>nothing</p>")
+    return _frame(_table([_columns(row) for row in shown]) if shown else "<p>nothing</p>")
 
 
 def note(title: str, facts: Mapping[str, Any], more: str = "") -> str:
     """Return a heading with facts, and a text below them, as HTML."""
-    return _frame(_heading(title) + _facts(facts) + (f"<p>{escaped(more)}</p>" if more else ""))
+    return _frame(_heading(title) + _facts(facts) + (f"<p>{escape_text(more)}</p>" if more else ""))
 
 
 def _frame(inner: str) -> str:
@@ -104,12 +104,12 @@ def _frame(inner: str) -> str:
 
 
 def _heading(name: str) -> str:
-    return f"<strong>{escaped(_words(name))}</strong>"
+    return f"<strong>{escape_text(_words(name))}</strong>"
 
 
 def _words(name: str) -> str:
     """Return the name of a class or a field in words."""
-    name = _SAID.get(name, name)
+    name = _WORDS.get(name, name)
     name = name.replace("co_occ", "co-occ").replace("anti_p", "anti-p")
     return re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name).strip().capitalize()
 
@@ -117,11 +117,11 @@ def _words(name: str) -> str:
 def _body(shown: BaseModel, depth: int) -> str:
     """Return the fields of an answer: first short ones, then pictures, then tables."""
     facts, parts = {}, []
-    for name, value in _joined(shown).items():
+    for name, value in _columns(shown).items():
         if value is None or value in ((), {}, ""):
             continue
         if _is_table(value):
-            part = _table([_joined(one) for one in value])
+            part = _table([_columns(one) for one in value])
         elif isinstance(value, BaseModel):
             part = _body(value, depth + 1) if depth < DEPTH else ""
         elif isinstance(value, Mapping) and depth < DEPTH:
@@ -131,7 +131,7 @@ def _body(shown: BaseModel, depth: int) -> str:
             continue
         title = f"{_words(name)} ({len(value)})" if _is_table(value) else _words(name)
         opened = " open" if depth == 0 and _is_table(value) else ""
-        parts.append(f"<details{opened}><summary>{escaped(title)}</summary>{part}</details>")
+        parts.append(f"<details{opened}><summary>{escape_text(title)}</summary>{part}</details>")
     return _facts(facts) + _picture(shown) + "".join(parts)
 
 
@@ -150,27 +150,27 @@ class _Interval:
         return f"{_number(self.middle)} {drawn} {self.low:.2f} to {self.high:.2f}"
 
 
-def _joined(shown: Any) -> dict[str, Any]:
+def _columns(shown: Any) -> dict[str, Any]:
     """Return the fields of an answer, in which a rate with its bounds is one, as "31 of 38" is."""
-    held = fields(shown)
+    values = fields(shown)
     if not isinstance(shown, BaseModel):
-        return held
-    held = {name: value for name, value in held.items() if name not in _FOR_PROGRAMS}
-    bounds = next((those for those in _BOUNDS if set(those) <= set(held)), ("", "", ""))
+        return values
+    values = {name: value for name, value in values.items() if name not in _FOR_PROGRAMS}
+    bounds = next((those for those in _BOUNDS if set(those) <= set(values)), ("", "", ""))
     joined: dict[str, Any] = {}
-    for name, value in held.items():
+    for name, value in values.items():
         kind = next((end for end in ("trials", "successes") if name.endswith(end)), None)
         of = name.removesuffix(kind) if kind else ""
-        trials, successes = held.get(f"{of}trials"), held.get(f"{of}successes")
-        if of and "said" in held:
+        trials, successes = values.get(f"{of}trials"), values.get(f"{of}successes")
+        if of and "said" in values:
             continue  # that says it in words
         if name == "occurrences":
-            joined["failed"] = f"{value:,} of {value + held['successes']:,}"
+            joined["failed"] = f"{value:,} of {value + values['successes']:,}"
         elif name == bounds[1]:
-            joined[name] = _Interval(*(held[one] for one in bounds))
+            joined[name] = _Interval(*(values[one] for one in bounds))
         elif kind and isinstance(trials, int) and isinstance(successes, int):
             joined[f"{of}worked"] = f"{successes:,} of {trials:,}" if trials else None
-        elif name not in bounds and not (name == "successes" and "occurrences" in held):
+        elif name not in bounds and not (name == "successes" and "occurrences" in values):
             joined[name] = value
     return joined
 
@@ -180,9 +180,10 @@ def _is_table(value: Any) -> bool:
 
 
 def _facts(facts: Mapping[str, Any]) -> str:
+    style = f"{_CELL}left;font-weight:normal;opacity:.75"
     lines = "".join(
-        f'<tr><th style="{_CELL}left;font-weight:normal;opacity:.75">{escaped(_words(str(name)))}'
-        f'</th><td style="{_CELL}left">{_cell(value)}</td></tr>'
+        f'<tr><th style="{style}">{escape_text(_words(str(name)))}</th>'
+        f'<td style="{_CELL}left">{_cell(value)}</td></tr>'
         for name, value in _first(facts.items())
     )
     return _as_table(lines) + _more(len(facts)) if lines else ""
@@ -195,7 +196,7 @@ def _table(shown: Sequence[Mapping[str, Any]]) -> str:
     filled.sort(key=lambda name: name == "id")  # stable: only ids go to the end
     first = shown[0] if shown else {}
     head = "".join(
-        f'<th style="{_CELL}{_side(first.get(name))}">{escaped(_words(name))}</th>'
+        f'<th style="{_CELL}{_side(first.get(name))}">{escape_text(_words(name))}</th>'
         for name in filled
     )
     lines = [f"<tr>{head}</tr>"]
@@ -247,14 +248,14 @@ def _cell(value: Any, *, brief: bool = False) -> str:
     elif isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
         if brief and all(map(_ID.fullmatch, value)):
             return f"{len(value)}" if value else ""
-        shown = value[:LISTED] if brief else value
+        shown = value[:TEXTS] if brief else value
         more = f" and {len(value) - len(shown)} more" if len(value) > len(shown) else ""
         text = ", ".join(shown)
-        return escaped(text, CELL if brief else TEXT) + more
+        return escape_text(text, CELL if brief else TEXT) + more
     else:
         text = str(getattr(value, "strategy", "")) if brief else ""
         text = text or as_json(value)
-    return escaped(text, CELL if brief else TEXT)
+    return escape_text(text, CELL if brief else TEXT)
 
 
 def _number(value: float) -> str:
@@ -265,11 +266,11 @@ def _number(value: float) -> str:
 
 def _picture(shown: BaseModel) -> str:
     """Return the picture of an answer that has one."""
-    held = fields(shown)
-    if points := held.get("course"):
+    values = fields(shown)
+    if points := values.get("course"):
         return course(points)
-    if bins := held.get("bins"):
+    if bins := values.get("bins"):
         return reliability(bins)
-    if "edges" in held and _is_table(held["levels"]):
-        return level_map(held["levels"], held["edges"], escaped)
+    if "edges" in values and _is_table(values["levels"]):
+        return level_map(values["levels"], values["edges"], escape_text)
     return ""

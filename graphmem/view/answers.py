@@ -15,8 +15,9 @@ from graphmem.printable import listed
 
 Given = Mapping[str, str]
 """The named texts of a request."""
-Work = Callable[[Memory, Given, Callable[[int, int], None]], dict[str, Any]]
-"""What takes long; it calls the function with how much is done, and how much there is."""
+Question = Callable[[Memory, Given], dict[str, Any]]
+LongQuestion = Callable[[Memory, Given, Callable[[int, int], None]], dict[str, Any]]
+"""It calls the function with how much is done, and how much there is."""
 MOST = 200
 """Most nodes of a picture, and most rows of a table."""
 ENOUGH = 20
@@ -29,8 +30,8 @@ _EDGES = MOST - 1
 
 def overview(memory: Memory, given: Given) -> dict[str, Any]:
     """Return what works best: the first view, which waits for nothing else."""
-    shown = memory.strategies(task_type=given.get("task_type"), limit=FIRST)
-    return {"strategies": [row.model_dump(mode="json") for row in shown]}
+    best = memory.strategies(task_type=given.get("task_type"), limit=FIRST)
+    return {"strategies": _json(best)}
 
 
 def stats(memory: Memory, given: Given) -> dict[str, Any]:  # noqa: ARG001 - as all have it
@@ -58,35 +59,31 @@ def explain(memory: Memory, given: Given) -> dict[str, Any]:
     )
     expected = explained.expected
     because = [] if expected is None else [*expected.basis.lines]
-    told = explained.model_dump(mode="json")
-    _name_alternatives(memory, [told])
-    for row in told["by_task"]["rows"]:
+    answer = explained.model_dump(mode="json")
+    _name_alternatives(memory, [answer])
+    for row in answer["by_task"]["rows"]:
         row["id"] = task_id(memory.namespace, row["name"])
-    strategy = {
+    strategies = {
         "strategy": explained.id,
         "heuristic": strategy_id(memory.namespace, explained.text),
     }
-    return {**told, "because": because, "strategy": strategy.get(explained.kind)}
+    return {**answer, "because": because, "strategy": strategies.get(explained.kind)}
 
 
 def show(memory: Memory, given: Given) -> dict[str, Any]:
     """Return anything that has an id; with a task its latest episodes and what works there."""
     item = memory.show(_needed(given, "id"))
-    more: dict[str, Sequence[BaseModel]] = {}
+    answer = item.model_dump(mode="json")
     if item.kind == "task":
-        more["episodes"] = memory.episodes(item.id)
-        more["strategies"] = memory.strategies(item.id)
-    return {
-        **item.model_dump(mode="json"),
-        **{name: [row.model_dump(mode="json") for row in rows] for name, rows in more.items()},
-    }
+        answer["episodes"] = _json(memory.episodes(item.id))
+        answer["strategies"] = _json(memory.strategies(item.id))
+    return answer
 
 
 def history(memory: Memory, given: Given) -> dict[str, Any]:
     """Return the latest updates of a policy; all of its agent's are replayed for that."""
     points = memory.policies.history(_needed(given, "id"))
-    shown = [point.model_dump(mode="json") for point in points[-MOST:]]
-    return {"points": shown, "count": len(points)}
+    return {"points": _json(points[-MOST:]), "count": len(points)}
 
 
 def uses(memory: Memory, given: Given) -> dict[str, Any]:
@@ -95,7 +92,7 @@ def uses(memory: Memory, given: Given) -> dict[str, Any]:
     return {"points": memory.query("course.uses", id=_needed(given, "id"), **asked)}
 
 
-def near(memory: Memory, given: Given) -> dict[str, Any]:
+def neighbourhood(memory: Memory, given: Given) -> dict[str, Any]:
     """Return a node and what is around it, by at most ``limit`` edges, most trials first."""
     identity = _needed(given, "id")
     nodes = memory.query("neighbourhood.nodes", ids=[identity])
@@ -119,18 +116,17 @@ def near(memory: Memory, given: Given) -> dict[str, Any]:
 def lessons(memory: Memory, given: Given) -> dict[str, Any]:
     """Return heuristics, anti-patterns, rules and mistakes, and how many there are."""
     agent, task_type = given.get("agent"), given.get("task_type")
-    found: dict[str, Sequence[BaseModel]] = {
+    lists: dict[str, Sequence[BaseModel]] = {
         "heuristics": memory.lessons.heuristics(task_type, agent),
         "anti_patterns": memory.lessons.anti_patterns(task_type, agent),
         "rules": memory.lessons.rules(agent=agent),
         "mistakes": memory.lessons.mistakes(agent=agent),
     }
-    told: dict[str, dict[str, Any]] = {
-        name: {"count": len(rows), "rows": [row.model_dump(mode="json") for row in rows[:MOST]]}
-        for name, rows in found.items()
+    answer: dict[str, dict[str, Any]] = {
+        name: {"count": len(rows), "rows": _json(rows[:MOST])} for name, rows in lists.items()
     }
-    _name_alternatives(memory, told["anti_patterns"]["rows"])
-    return told
+    _name_alternatives(memory, answer["anti_patterns"]["rows"])
+    return answer
 
 
 def _name_alternatives(memory: Memory, rows: Sequence[dict[str, Any]]) -> None:
@@ -153,7 +149,7 @@ def policies(memory: Memory, given: Given) -> dict[str, Any]:
     else:
         found = memory.policies.list(agent=agent, limit=MOST)
     return {
-        "policies": [row.model_dump(mode="json") for row in found],
+        "policies": _json(found),
         "next": [
             {**row, "state": row["state"] or _fingerprint(row["features"])} for row in leading
         ],
@@ -174,34 +170,31 @@ def levels(memory: Memory, given: Given) -> dict[str, Any]:
 
 def course(memory: Memory, given: Given) -> dict[str, Any]:  # noqa: ARG001 - as all have it
     """Return how each agent did over time."""
-    return {"parts": _joined(memory.query("course.parts"))}
+    return {"parts": _join_parts(memory.query("course.parts"))}
 
 
-def _joined(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _join_parts(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Join short parts of an agent, as a rate of few episodes says little.
 
     ``at`` is where the middle of a part lies between the first episode and the latest, 0 to 1.
     """
-    joined: list[dict[str, Any]] = []
-    begun: dict[str, int] = {}
+    joined: dict[str, list[dict[str, Any]]] = {}
     for row in parts:
-        agent, last = row["agent"], joined[-1] if joined else None
-        start = begun.get(agent, 0)
-        if last is None or last["agent"] != agent or last["episodes"] >= ENOUGH:
-            joined.append({"agent": agent, "episodes": 0, "successes": 0, "from": start, "at": 0.0})
-            last = joined[-1]
-        last["episodes"] += row["episodes"]
-        last["successes"] += row["successes"]
-        begun[agent] = start + row["episodes"]
-    for index, last in reversed(list(enumerate(joined))):
-        before = joined[index - 1] if index else None
-        if before and before["agent"] == last["agent"] and last["episodes"] < ENOUGH:
-            before["episodes"] += last["episodes"]
-            before["successes"] += last["successes"]
-            del joined[index]
-    for row in joined:
-        row["at"] = (row.pop("from") + row["episodes"] / 2) / begun[row["agent"]]
-    return joined
+        of_agent = joined.setdefault(row["agent"], [])
+        if not of_agent or of_agent[-1]["episodes"] >= ENOUGH:
+            of_agent.append({"agent": row["agent"], "episodes": 0, "successes": 0})
+        of_agent[-1]["episodes"] += row["episodes"]
+        of_agent[-1]["successes"] += row["successes"]
+    for of_agent in joined.values():
+        if len(of_agent) > 1 and of_agent[-1]["episodes"] < ENOUGH:
+            last = of_agent.pop()
+            of_agent[-1]["episodes"] += last["episodes"]
+            of_agent[-1]["successes"] += last["successes"]
+        total, before = sum(row["episodes"] for row in of_agent), 0
+        for row in of_agent:
+            row["at"] = (before + row["episodes"] / 2) / total
+            before += row["episodes"]
+    return [row for of_agent in joined.values() for row in of_agent]
 
 
 def calibrate(
@@ -242,6 +235,10 @@ def erase(memory: Memory, given: Given) -> dict[str, Any]:
     return memory.upkeep.erase(_needed(given, "id")).model_dump(mode="json")
 
 
+def _json(rows: Sequence[BaseModel]) -> list[dict[str, Any]]:
+    return [row.model_dump(mode="json") for row in rows]
+
+
 def _needed(given: Given, name: str) -> str:
     value = given.get(name, "")
     if not value.strip():
@@ -256,15 +253,15 @@ def _number(given: Given, name: str, most: int) -> int:
     return int(value)
 
 
-READS: dict[str, Callable[[Memory, Given], dict[str, Any]]] = {
+READS: dict[str, Question] = {
     question.__name__: question
     for question in (
-        *(overview, stats, agents, recall, explain, uses, history, near, show),
+        *(overview, stats, agents, recall, explain, uses, history, neighbourhood, show),
         *(lessons, policies, levels, course),
     )
 }
-WORKS: dict[str, Work] = {"calibrate": calibrate, "verify": verify}
+LONG_READS: dict[str, LongQuestion] = {"calibrate": calibrate, "verify": verify}
 """Slow questions, which a button asks."""
-WRITES: dict[str, Callable[[Memory, Given], dict[str, Any]]] = {"erase": erase}
-LONG_WRITES: dict[str, Work] = {"rebuild": rebuild}
+WRITES: dict[str, Question] = {"erase": erase}
+LONG_WRITES: dict[str, LongQuestion] = {"rebuild": rebuild}
 """What takes long, and changes the memory."""

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
 
 import anyio.to_thread
 from starlette.applications import Starlette
@@ -38,7 +37,7 @@ from graphmem.errors import (
 )
 from graphmem.memory import Memory
 from graphmem.view import answers
-from graphmem.view.work import Works
+from graphmem.view.jobs import Jobs
 
 STATIC = Path(__file__).parent / "static"
 COOKIE = "graphmem"
@@ -76,7 +75,6 @@ _PLAIN = """<!doctype html>
 </body>
 </html>
 """
-Question = Callable[[Memory, answers.Given], dict[str, Any]]
 Endpoint = Callable[[Request], Response]
 _log = logging.getLogger(__name__)
 
@@ -91,45 +89,42 @@ def build(memory: Memory, token: str, hosts: Collection[str], *, write: bool = F
             site can ask it under a name of its own.
         write: whether it offers actions that change the memory.
     """
-    works = Works(memory, {**answers.WORKS, **(answers.LONG_WRITES if write else {})})
+    jobs = Jobs(memory, {**answers.LONG_READS, **(answers.LONG_WRITES if write else {})})
 
-    def told(question: Question) -> Endpoint:
-        return _answering(memory, question, write)
+    def endpoint(question: answers.Question) -> Endpoint:
+        return _endpoint(memory, question, write)
 
-    def begun(name: str) -> Endpoint:
-        return told(lambda _, given: works.start(name, given))
+    def starter(name: str) -> Endpoint:
+        return endpoint(lambda _, given: jobs.start(name, given))
 
-    def named(answer: Callable[[str], dict[str, Any]]) -> Endpoint:
-        return told(lambda _, given: answer(given.get("name", "")))
-
-    gets = {name: told(question) for name, question in answers.READS.items()}
-    gets["work"] = named(works.told)
-    posts = {name: begun(name) for name in answers.WORKS}
-    posts["stop"] = named(works.stop)
-    changes = {name: told(question) for name, question in answers.WRITES.items()}
-    changes |= {name: begun(name) for name in answers.LONG_WRITES}
+    gets = {name: endpoint(question) for name, question in answers.READS.items()}
+    gets["job"] = endpoint(lambda _, given: jobs.state(given.get("name", "")))
+    posts = {name: starter(name) for name in answers.LONG_READS}
+    posts["stop"] = endpoint(lambda _, given: jobs.stop(given.get("name", "")))
+    changes = {name: endpoint(question) for name, question in answers.WRITES.items()}
+    changes |= {name: starter(name) for name in answers.LONG_WRITES}
     posts |= changes if write else dict.fromkeys(changes, _read_only)
     app = Starlette(
         routes=[
             Route("/", _home),
-            *(Route(f"/api/{name}", endpoint) for name, endpoint in gets.items()),
+            *(Route(f"/api/{name}", end) for name, end in gets.items()),
             *(Route(f"/api/{name}", end, methods=["POST"]) for name, end in posts.items()),
             Mount("/static", StaticFiles(directory=STATIC)),
         ],
         exception_handlers={HTTPException: _no_such, Exception: _broken},
-        lifespan=_until_closed(works),
+        lifespan=_lifespan(jobs),
     )
     app.router.redirect_slashes = False
     return Guarded(app, token, hosts)
 
 
-def _until_closed(works: Works) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
-    """Return what stops the works when the server ends."""
+def _lifespan(jobs: Jobs) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
+    """Return what stops the jobs when the server ends."""
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
-        await anyio.to_thread.run_sync(works.close)
+        await anyio.to_thread.run_sync(jobs.close)
 
     return lifespan
 
@@ -138,7 +133,7 @@ def _home(_: Request) -> Response:
     return FileResponse(STATIC / "index.html")
 
 
-def _answering(memory: Memory, question: Question, write: bool) -> Endpoint:
+def _endpoint(memory: Memory, question: answers.Question, write: bool) -> Endpoint:
     """Return the endpoint of a question; it runs in a thread."""
 
     def endpoint(request: Request) -> Response:
@@ -147,7 +142,7 @@ def _answering(memory: Memory, question: Question, write: bool) -> Endpoint:
             answer = question(memory, given)
         except GraphMemError as error:
             status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
-            return told(status, type(error).__name__, str(error))
+            return error_response(status, type(error).__name__, str(error))
         age = memory.store.snapshot_age
         return JSONResponse({**answer, "snapshot_age": age, "write": write})
 
@@ -155,34 +150,36 @@ def _answering(memory: Memory, question: Question, write: bool) -> Endpoint:
 
 
 def _read_only(_: Request) -> Response:
-    return told(
+    return error_response(
         HTTPStatus.FORBIDDEN, "ReadOnly", "this page only reads; start it with graphmem ui --write"
     )
 
 
-def told(status: int, kind: str, message: str) -> Response:
+def error_response(status: int, kind: str, message: str) -> Response:
     """Return an error as JSON."""
     return JSONResponse({"error": {"kind": kind, "message": message}}, status)
 
 
-def _refused(scope: Scope, status: int, kind: str, message: str) -> Response:
+def _refuse(scope: Scope, status: int, kind: str, message: str) -> Response:
     """Return an error as JSON, or as a plain page to a browser that opens an address."""
-    asked = Headers(scope=scope).get("accept", "")
-    if scope["path"].startswith("/api/") or "text/html" not in asked:
-        return told(status, kind, message)
-    said = html.escape(message[:1].upper() + message[1:])
-    return HTMLResponse(_PLAIN.format(said), status)
+    accept = Headers(scope=scope).get("accept", "")
+    if scope["path"].startswith("/api/") or "text/html" not in accept:
+        return error_response(status, kind, message)
+    sentence = html.escape(message[:1].upper() + message[1:])
+    return HTMLResponse(_PLAIN.format(sentence), status)
 
 
 def _no_such(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - it handles no others
     message = f"{error.detail}; this page has no such address"
-    return _refused(request.scope, error.status_code, "Refused", message)
+    return _refuse(request.scope, error.status_code, "Refused", message)
 
 
 def _broken(_: Request, error: Exception) -> Response:
     _log.error("an answer failed", exc_info=error)
-    return told(500, "InternalError", "the answer failed; the terminal of the server says why")
+    return error_response(
+        500, "InternalError", "the answer failed; the terminal of the server says why"
+    )
 
 
 class Guarded:
@@ -200,20 +197,20 @@ class Guarded:
                 await self._app(scope, receive, send)
             return
 
-        async def guarded(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(_HEADERS)
             await send(message)
 
         answer: ASGIApp = self._refusal(scope) or self._app
-        await answer(scope, receive, guarded)
+        await answer(scope, receive, send_with_headers)
 
     def _refusal(self, scope: Scope) -> Response | None:
         """Return the answer to a refused request, and to the one that brings the token."""
         headers = Headers(scope=scope)
         host = headers.get("host", "").lower()
         if host not in self._hosts:
-            return _refused(
+            return _refuse(
                 scope,
                 HTTPStatus.BAD_REQUEST,
                 "WrongHost",
@@ -227,7 +224,7 @@ class Guarded:
             return response
         kept = cookie_parser(headers.get("cookie", "")).get(name, "")
         if given is not None or not self._is_token(kept):
-            return _refused(
+            return _refuse(
                 scope,
                 HTTPStatus.FORBIDDEN,
                 "WrongToken",
@@ -236,7 +233,9 @@ class Guarded:
             )
         origin = headers.get("origin")
         if scope["method"] not in ("GET", "HEAD") and origin != f"http://{host}":
-            return told(HTTPStatus.FORBIDDEN, "WrongOrigin", "only the page itself may ask this")
+            return error_response(
+                HTTPStatus.FORBIDDEN, "WrongOrigin", "only the page itself may ask this"
+            )
         return None
 
     def _is_token(self, given: str) -> bool:

@@ -178,7 +178,7 @@ def test_a_server_and_a_model_are_asked_without_telling_how(
                 out += [answer.text, str(answer.headers)]
             opened = page.get(f"/?token={CANARY}")
             assert CANARY in opened.headers["set-cookie"], "so that it is there afterwards"
-            for path in ("/", "/api/overview", "/api/near?id=x", "/nothing"):
+            for path in ("/", "/api/overview", "/api/neighbourhood?id=x", "/nothing"):
                 answer = page.get(path)
                 out += [answer.text, str(answer.headers)]
         assert server.requests, "the model was asked"

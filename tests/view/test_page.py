@@ -18,9 +18,9 @@ from starlette.testclient import TestClient
 from graphmem import Episode, Memory, Settings, Step
 from graphmem.errors import NotFoundError, StorageError, ValidationError
 from graphmem.view.answers import Given
+from graphmem.view.jobs import Jobs
 from graphmem.view.page import STATIC, build
-from graphmem.view.serving import serve
-from graphmem.view.work import Works
+from graphmem.view.server import serve
 from tests.faults.proxy import Proxy
 from tests.neo4j.server import Found
 
@@ -69,7 +69,7 @@ def ended(told: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 def finished(page: TestClient, name: str) -> dict[str, Any]:
     """Press a button, and wait for its work."""
     assert page.post(f"/api/{name}", headers=ORIGIN).status_code == 200
-    return ended(lambda: page.get("/api/work", params={"name": name}).json())
+    return ended(lambda: page.get("/api/job", params={"name": name}).json())
 
 
 @pytest.fixture
@@ -126,14 +126,14 @@ def test_every_view_has_its_answer(page: TestClient, memory: Memory) -> None:
     assert len(of_task["episodes"]) == 8
     assert of_task["strategies"][0]["id"] == best["id"]
 
-    near = get("near", id=best["id"])
+    near = get("neighbourhood", id=best["id"])
     kinds = {node["kind"] for node in near["nodes"]}
     assert {"strategy", "task", "heuristic"} <= kinds
     [one] = [edge for edge in near["edges"] if edge["type"] == "OUTCOME" and edge["agent"] == "ada"]
     assert (one["trials"], one["successes"]) == (3, 3)
-    assert get("near", id=best["id"], limit=1)["more"] is True
+    assert get("neighbourhood", id=best["id"], limit=1)["more"] is True
     for node in near["nodes"]:
-        assert get("near", id=node["id"])["nodes"][0] == node, "each can be opened"
+        assert get("neighbourhood", id=node["id"])["nodes"][0] == node, "each can be opened"
 
     lessons = get("lessons")
     assert lessons["heuristics"]["rows"][0]["strategy"] == "check the fare rules first"
@@ -195,7 +195,7 @@ def test_it_changes_the_memory_only_where_that_was_asked_for(
         assert (
             page.post(f"/api/{name}", params={"id": episode.id}, headers=ORIGIN).status_code == 403
         )
-    assert page.get("/api/work", params={"name": "rebuild"}).status_code == 404
+    assert page.get("/api/job", params={"name": "rebuild"}).status_code == 404
     with client(memory, write=True) as writing:
         assert finished(writing, "rebuild")["state"] == "done"
         erased = writing.post("/api/erase", params={"id": episode.id}, headers=ORIGIN)
@@ -221,29 +221,29 @@ def test_long_work_runs_beside_the_page_and_can_be_stopped() -> None:
         raise ValidationError("by", "x", "is wrong")
 
     with Memory.open("memory:") as memory:
-        works = Works(memory, {"count": count, "fail": fail})
-        assert works.told("count") == {"state": "idle"}
-        works.start("count", {"by": "time"})
+        jobs = Jobs(memory, {"count": count, "fail": fail})
+        assert jobs.state("count") == {"state": "idle"}
+        jobs.start("count", {"by": "time"})
         begun.wait(30)
         running = {"state": "running", "done": 1, "total": 3}
-        assert works.told("count") == running
-        assert works.start("count", {}) == running, "it runs once"
-        assert works.stop("count")["state"] == "running", "it ends when it next tells how far it is"
+        assert jobs.state("count") == running
+        assert jobs.start("count", {}) == running, "it runs once"
+        assert jobs.stop("count")["state"] == "running", "it ends when it next tells how far it is"
         go.set()
-        assert ended(lambda: works.told("count"))["state"] == "stopped"
-        works.start("count", {"by": "time"})
-        assert ended(lambda: works.told("count"))["answer"] == {"by": "time"}
-        works.start("fail", {})
-        assert "by: is wrong" in ended(lambda: works.told("fail"))["message"]
+        assert ended(lambda: jobs.state("count"))["state"] == "stopped"
+        jobs.start("count", {"by": "time"})
+        assert ended(lambda: jobs.state("count"))["answer"] == {"by": "time"}
+        jobs.start("fail", {})
+        assert "by: is wrong" in ended(lambda: jobs.state("fail"))["message"]
         with pytest.raises(NotFoundError, match="none of count, fail"):
-            works.told("other")
+            jobs.state("other")
         begun.clear()
         go.clear()
-        works.start("count", {})
+        jobs.start("count", {})
         begun.wait(30)
         go.set()
-        works.close()
-        assert works.told("count")["state"] in ("stopped", "done")
+        jobs.close()
+        assert jobs.state("count")["state"] in ("stopped", "done")
 
 
 def test_a_memory_that_went_away_is_told_in_words(tmp_path: Path) -> None:
@@ -274,15 +274,15 @@ def test_a_server_that_goes_away_is_told_in_words(neo4j: Found) -> None:
 
 def test_what_is_wrong_is_said_as_json(page: TestClient) -> None:
     for path, status, said in (
-        ("/api/near?id=unknown", 404, "no node with the id 'unknown'"),
+        ("/api/neighbourhood?id=unknown", 404, "no node with the id 'unknown'"),
         ("/api/explain?id=unknown", 404, "unknown"),
-        ("/api/near", 400, "id: is missing"),
+        ("/api/neighbourhood", 400, "id: is missing"),
         ("/api/show?id=unknown", 404, "unknown"),
         ("/api/history?id=unknown", 404, "unknown"),
         ("/api/policies?state=no-state", 400, "fingerprint"),
-        ("/api/work?name=unknown", 404, "none of calibrate, verify"),
+        ("/api/job?name=unknown", 404, "none of calibrate, verify"),
         ("/api/recall", 400, "text: is missing"),
-        ("/api/near?id=x&limit=many", 404, "no node"),
+        ("/api/neighbourhood?id=x&limit=many", 404, "no node"),
         ("/api/nothing", 404, "no such address"),
         ("/static/../page.py", 404, "no such address"),
         ("/static/%2e%2e/page.py", 404, "no such address"),

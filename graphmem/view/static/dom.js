@@ -87,7 +87,7 @@ export function table(columns, rows, nothing = "Nothing yet.", { stacked = false
 export function bar(lower, upper, mean) {
   const kind = lower > 0.6 ? "good" : upper < 0.4 ? "bad" : "";
   const said = `between ${percent(lower)} and ${percent(upper)}`;
-  return svg("svg", { viewBox: "0 0 120 14", class: "plot", role: "img", "aria-label": said },
+  return svg("svg", { viewBox: "0 0 120 14", class: "plot rate", role: "img", "aria-label": said },
     svg("title", {}, said),
     svg("rect", { class: "track", x: 0, y: 6, width: 120, height: 2, rx: 1 }),
     svg("rect", {
@@ -116,7 +116,7 @@ export function plot(lines, { from = "", to = "", even = false, said = "", label
       band ? svg("polygon", { class: "band", points: round.join(" ") }) : null,
       svg("polyline", { class: `line ${kind}`, points: path.join(" ") }),
       dots || points.length === 1
-        ? points.map(([at, share]) => svg("circle", { class: "dot", cx: x(at), cy: y(share), r: 3 })) : null,
+        ? points.map(([at, share]) => svg("circle", { class: `dot ${kind}`, cx: x(at), cy: y(share), r: 3 })) : null,
     ];
   });
   return svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "plot", role: "img", "aria-label": said },

@@ -58,7 +58,7 @@ export async function near(api, id) {
   const box = el("div", { class: "graph", role: "img", "aria-label": "the graph; the table below has the same" });
   const more = el("button", { hidden: true, onclick: async () => {
     try {
-      add(await api.get("near", { id }));
+      add(await api.get("neighbourhood", { id }));
       draw();
     } catch (error) {
       status.textContent = error.message;
@@ -88,7 +88,7 @@ export async function near(api, id) {
     more.hidden = full || !told.more;
   };
 
-  add(await api.get("near", { id, limit: few }));
+  add(await api.get("neighbourhood", { id, limit: few }));
   const start = nodes.get(id);
   await load();
 
@@ -200,7 +200,7 @@ export async function near(api, id) {
   const expand = async (which) => {
     if (open.has(which)) { location.hash = `#/near/${encodeURIComponent(which)}`; return; }
     try {
-      add(await api.get("near", { id: which, limit: few }));
+      add(await api.get("neighbourhood", { id: which, limit: few }));
       draw();
     } catch (error) {
       status.textContent = error.message;

@@ -12,13 +12,19 @@ const action = (row) => row.action + (row.spec === null ? "" : ` ${JSON.stringif
 export async function policies(api, state) {
   const { policies: found, next } = await api.get("policies", { state, agent: api.agent() });
   if (!state) {
-    const seen = [...new Map(found.toReversed().map((row) => [row.state, row])).values()].toReversed();
+    // Without updates all values are 0: then the bounds of what worked say which action is best.
+    const ranked = found.toSorted((one, other) => other.q - one.q || (other.lower ?? 0) - (one.lower ?? 0));
+    const seen = [...new Map(ranked.toReversed().map((row) => [row.state, row])).values()].toReversed();
+    const valued = found.some((row) => row.updates);
     return [
-      el("h1", {}, "States with the best values"),
+      el("h1", {}, valued ? "States with the best values" : "States"),
+      valued || !seen.length ? null : el("p", { class: "soft" },
+        "No action has a value yet: values come from rewards. Counts come from the steps of episodes."),
       table([
         ["state", (row) => el("a", { href: `#/policies/${encodeURIComponent(row.state)}` }, short(features(row)))],
         ["best action", (row) => short(action(row), 80)],
-        ["value", (row) => row.q.toFixed(3), "number"],
+        ["value", (row) => (row.updates ? row.q.toFixed(3) : "–"), "number"],
+        ["worked", worked, "number"],
         ["agent", (row) => row.agent, "less"],
       ], seen, "No policy has been learned; agents learn them from steps with states."),
     ];

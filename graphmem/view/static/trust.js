@@ -63,7 +63,7 @@ function worked(api, name, work, after) {
       if (total) { bar.max = total; bar.value = done; }
       said.textContent = total ? `${count(done)} of ${count(total)}` : "Working …";
       out.replaceChildren();
-      setTimeout(() => { if (out.isConnected) tell(api.get("work", { name: work })); }, 400);
+      setTimeout(() => { if (out.isConnected) tell(api.get("job", { name: work })); }, 400);
     } else if (state === "done") out.replaceChildren(...after(answer).flat().filter(Boolean));
     else if (state === "stopped") out.replaceChildren(el("p", {}, "It was stopped before its end."));
     else if (state === "failed") out.replaceChildren(failed(message));
@@ -78,7 +78,7 @@ function worked(api, name, work, after) {
       out.replaceChildren(failed(error.message));
     }
   };
-  api.after(async () => told(await api.get("work", { name: work })), out);
+  api.after(async () => told(await api.get("job", { name: work })), out);
   return [el("div", { class: "actions" }, start, stop), busy, out];
 }
 

@@ -238,16 +238,20 @@ export async function levels(api) {
   return [
     el("h1", {}, "Levels, and what flows where"),
     flow(found, edges),
+    el("p", { class: "small soft" }, "An arrow leads to a level that pulls at each tick; a thick one has entries pending. ",
+      "A long-term level shows what the memory learned, and holds no entries."),
     table([
       ["level", (row) => row.name, "text"],
-      ["kind", (row) => row.kind, "less"],
-      ["owner", (row) => row.owner ?? "", "less"],
-      ["entries", (row) => count(row.entries), "number"],
+      ["entries", held, "number"],
       ["pending", (row) => count(row.pending), "number"],
       ["expired", (row) => count(row.expired), "number less"],
+      ["stays, seconds", (row) => (row.ttl === null ? "" : count(row.ttl)), "number less"],
+      ["at most", (row) => (row.capacity === null ? "" : count(row.capacity)), "number less"],
     ], found, undefined, { stacked: true }),
   ];
 }
+
+const held = (level) => (level.holds === "entries" ? count(level.entries) : `shows ${level.holds}`);
 
 function flow(found, edges) {
   const depth = new Map();
@@ -261,7 +265,7 @@ function flow(found, edges) {
     return depth.get(name);
   };
   const columns = [];
-  const entries = new Map(found.map((level) => [level.name, level.entries]));
+  const entries = new Map(found.map((level) => [level.name, held(level) + (level.holds === "entries" ? " entries" : "")]));
   for (const name of new Set([...entries.keys(), ...edges.flatMap((edge) => [edge.source, edge.target])])) {
     (columns[deep(name)] ??= []).push(name);
   }
@@ -290,7 +294,7 @@ function flow(found, edges) {
   [...place].map(([name, [x, y]]) => [
     svg("rect", { class: "box", x, y, width: wide, height: high, rx: 6 }),
     svg("text", { class: "label", x: x + 12, y: y + 24 }, short(owned.get(name)?.[0] ?? name, 22), svg("title", {}, name)),
-    svg("text", { x: x + 12, y: y + 43 }, short((entries.has(name) ? `${count(entries.get(name))} entries` : "a stream") +
+    svg("text", { x: x + 12, y: y + 43 }, short((entries.get(name) ?? "a stream") +
       (owned.has(name) ? ` · ${owned.get(name)[1]}` : ""), 26)),
   ])));
 }

@@ -105,6 +105,12 @@ def _finite_json(value: JsonValue) -> JsonValue:
     return value
 
 
+def _tuple(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+AS_TUPLE = BeforeValidator(_tuple)
+"""Takes a list where a tuple is stored."""
 Name = Annotated[str, Field(max_length=MAX_KEY), AfterValidator(_normal)]
 TypeName = Annotated[
     str, Field(max_length=MAX_TYPE), AfterValidator(_normal), AfterValidator(_indexable)

@@ -206,9 +206,9 @@ class Output(_Model):
         """
         from graphmem.notebook.frames import frame
 
-        return frame(self._listed(), library, self._of_rows())
+        return frame(self._frame_rows(), library, self._of_rows())
 
-    def _listed(self) -> Sequence[BaseModel | Mapping[str, object]]:
+    def _frame_rows(self) -> Sequence[BaseModel | Mapping[str, object]]:
         """Return the rows of a frame."""
         return [self] if self._rows is None else tuple(getattr(self, self._rows))
 

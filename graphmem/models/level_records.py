@@ -20,7 +20,7 @@ from graphmem.models.levels import (
 )
 
 
-def _known(name: str) -> str:
+def _level_name(name: str) -> str:
     return LevelName.of(name, "level").name
 
 
@@ -28,7 +28,7 @@ def _source(name: str) -> str:
     return source_name(name).name
 
 
-Known = Annotated[Name, AfterValidator(_known)]
+Known = Annotated[Name, AfterValidator(_level_name)]
 Source = Annotated[Name, AfterValidator(_source)]
 
 

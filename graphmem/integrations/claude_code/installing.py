@@ -50,7 +50,7 @@ def install(path: Path, command: str) -> Change:
     """
     before = _read(path)
     text = before if before is not None and before.strip() else "{}\n"
-    settings = _parsed(path, text)
+    settings = _parse(path, text)
     if _commands(settings) == [(event, command) for event in TIMEOUTS]:
         return Change(path, before, text)
     _remove_ours(settings)
@@ -67,7 +67,7 @@ def uninstall(path: Path) -> Change:
         ValidationError: the file is not such settings.
     """
     before = _read(path)
-    settings = {} if before is None else _parsed(path, before)
+    settings = {} if before is None else _parse(path, before)
     if before is None or not _commands(settings):
         return Change(path, before, before or "")
     _remove_ours(settings)
@@ -83,7 +83,7 @@ def _read(path: Path) -> str | None:
         raise ValidationError(str(path), error.reason, "is not UTF-8", "mend the file") from None
 
 
-def _parsed(path: Path, text: str) -> dict[str, Any]:
+def _parse(path: Path, text: str) -> dict[str, Any]:
     """Return the settings in a file.
 
     Raises:

@@ -89,7 +89,6 @@ class Settings(BaseSettings):
     user: str = Field("neo4j", description="user name on a server")
     password: SecretStr | None = Field(None, description="password on a server")
     database: str | None = Field(None, description="database on a server (default: its own)")
-
     success_threshold: float = Field(
         0.5, ge=0, le=1, description="a score of at least this is a success, if no success is given"
     )
@@ -100,11 +99,8 @@ class Settings(BaseSettings):
         description="normal quantile of the Wilson bounds (Wilson 1927; 1.96 is 95 %)",
     )
     co_occurrence_half_life_days: float = Field(
-        90.0,
-        gt=0,
-        description="days after which a co-occurrence weighs half; kept in the memory",
+        90.0, gt=0, description="days after which a co-occurrence weighs half; kept in the memory"
     )
-
     alpha: float = Field(0.1, gt=0, le=1, description="TD(0): learning rate in (0, 1]")
     gamma: float = Field(0.95, ge=0, le=1, description="TD(0): discount of what comes next")
     record_transitions: bool = Field(
@@ -114,12 +110,10 @@ class Settings(BaseSettings):
     crystallize_above: float = Field(
         0.6, ge=0, lt=1, description="crystallize: the lower bound must be over this"
     )
-
     min_occurrences: int = Field(3, ge=1, description="heuristics: trials that one needs")
     anti_pattern_failures: int = Field(
         2, ge=1, description="anti-patterns: failures with the same class of error that one needs"
     )
-
     consolidate_every: int = Field(
         20, ge=1, description="consolidate: episodes after which it is due again"
     )
@@ -131,7 +125,6 @@ class Settings(BaseSettings):
     model_timeout: float = Field(
         30.0, gt=0, le=3600, description="consolidate: seconds for an answer"
     )
-
     embedder: str = Field(
         "minilm",
         min_length=1,
@@ -139,7 +132,6 @@ class Settings(BaseSettings):
         "sentence-transformers:<name or path> or what a package offers; "
         "`graphmem doctor embedders` lists them; a memory keeps the one it was built with",
     )
-
     relevance_floor: float | None = Field(
         None,
         ge=0,
@@ -147,7 +139,6 @@ class Settings(BaseSettings):
         description="recall, context: cosine below which nothing is relevant; default: what "
         "unrelated texts hardly ever reach, which depends on the embedder and the number of texts",
     )
-
     choice_sharpness: float = Field(
         4.0,
         ge=0.01,
@@ -155,11 +146,9 @@ class Settings(BaseSettings):
         description="choose: factor of the counts in Thompson sampling "
         "(with a higher one it explores less)",
     )
-
     count_reads: bool = Field(
         True, description="count how often policies and strategies are read, and when last"
     )
-
     query_seconds: float = Field(
         60.0,
         gt=0,
@@ -169,7 +158,6 @@ class Settings(BaseSettings):
     query_rows: int = Field(
         10_000, ge=1, le=10_000_000, description="query: rows of Cypher of your own; more are cut"
     )
-
     durability: Literal["normal", "full"] = Field(
         "normal",
         description="embedded: normal survives the death of the process, full also of the machine",
@@ -323,18 +311,15 @@ class _File(TomlConfigSettingsSource):
             found = found["tool"]["graphmem"]
         for name, value in found.items():
             hidden = isinstance(value, str) and without_password(value) != value
+            secret = {"url": "password", "model_base_url": "model_key"}.get(name, name)
             if name in SECRETS or (name in URLS and hidden):
                 raise SettingsError(
                     f"setting {name} in {file_path}: a file may not hold passwords or keys; "
-                    f"take it out, and set GRAPHMEM_{_secret_of(name).upper()}"
+                    f"take it out, and set GRAPHMEM_{secret.upper()}"
                 )
         if isinstance(url := found.get("url"), str):
             found["url"] = _seen_from(file_path.parent, url)
         return found
-
-
-def _secret_of(name: str) -> str:
-    return {"url": "password", "model_base_url": "model_key"}.get(name, name)
 
 
 def _seen_from(folder: Path, url: str) -> str:

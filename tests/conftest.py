@@ -159,9 +159,6 @@ def engine(request: pytest.FixtureRequest) -> str:
 def settings(engine: str, request: pytest.FixtureRequest) -> Settings:
     """Settings that open the engine under test."""
     if engine == "embedded":
-        # With the lease a search stores what it embeds at once, however slow the machine is.
-        patch = request.getfixturevalue("monkeypatch")
-        patch.setattr("graphmem.store.embedded.LEASE_IDLE", 600.0)
         return Settings(wait=0.2)
     found: Found = request.getfixturevalue("neo4j")
     return Settings(user=found.user, password=found.password)

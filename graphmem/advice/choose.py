@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, get_args
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from graphmem.advice.estimate import Estimate, Estimates, Estimator
 from graphmem.advice.recall import Recaller
@@ -22,7 +22,7 @@ from graphmem.ids import strategy_id
 from graphmem.lessons.anti_patterns import describe, find_warnings
 from graphmem.models.choices import Choice, Considered, Explore
 from graphmem.models.evaluations import Evaluation, OwnWay
-from graphmem.models.fields import MAX_CANDIDATES, Input, Name, TypeName
+from graphmem.models.fields import AS_TUPLE, MAX_CANDIDATES, Input, Name, TypeName
 from graphmem.models.lessons import AntiPattern
 from graphmem.policies.base import positive, unit
 from graphmem.printable import percent
@@ -38,16 +38,12 @@ RECALLED = 10
 """Most of these that recall finds."""
 
 
-def _tuple(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
-
-
 class _Asked(Input):
     task: Name
     candidates: (
         Annotated[
             tuple[Name, ...],
-            BeforeValidator(_tuple),
+            AS_TUPLE,
             Field(min_length=1, max_length=MAX_CANDIDATES),
         ]
         | None

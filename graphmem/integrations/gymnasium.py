@@ -116,19 +116,19 @@ class Recorder(gymnasium.Wrapper):
         self._end(None)
         seen, info = self.env.reset(seed=seed, options=options)
         self._seed = seed
-        self.state = self._encoded(seen)
+        self.state = self._encode(seen)
         return seen, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Take a step, and record it."""
         seen, reward, terminated, truncated, info = self.env.step(action)
-        after = self._encoded(seen)
+        after = self._encode(seen)
         over = bool(terminated) or bool(truncated) or len(self._run) + 1 == MAX_STEPS
         self._run.append(
             {
                 **self._head(),
                 "state": self.state,
-                "action": self._named(action),
+                "action": self._name_action(action),
                 "reward": float(reward),
                 "next_state": after,
                 "terminated": bool(terminated),
@@ -199,7 +199,7 @@ class Recorder(gymnasium.Wrapper):
                 task=last["env"],
                 steps=tuple(step(line) for line in run),
                 agent=self._agent,
-                stated=self._stated(total, info),
+                stated=self._outcome_of_environment(total, info),
                 metadata={
                     "return": total,
                     "info": info,
@@ -208,9 +208,9 @@ class Recorder(gymnasium.Wrapper):
                 },
             )
         )
-        return None if judged is None else checked(_plain(judged))
+        return None if judged is None else checked(_to_json(judged))
 
-    def _stated(self, total: float, info: Mapping[str, Any]) -> bool | None:
+    def _outcome_of_environment(self, total: float, info: Mapping[str, Any]) -> bool | None:
         """Return what the environment says of success."""
         for name in _SUCCESS:
             if name in info:
@@ -234,12 +234,12 @@ class Recorder(gymnasium.Wrapper):
         memory.learn_many([Episode(**known, **judged, strategy=told.strategy)])
         memory.policies.learn_episodes(self._agent)
 
-    def _encoded(self, seen: Any) -> dict[str, Any]:
+    def _encode(self, seen: Any) -> dict[str, Any]:
         """Return an observation as a state."""
-        value = _plain(seen if self._state_of is None else self._state_of(seen))
+        value = _to_json(seen if self._state_of is None else self._state_of(seen))
         return value if isinstance(value, dict) else {STATE: value}
 
-    def _named(self, action: Any) -> str:
+    def _name_action(self, action: Any) -> str:
         if self._name is not None:
             return self._name(action)
         return self.actions[int(action) - self._first]
@@ -271,12 +271,12 @@ def _names(space: Any, given: Sequence[str] | None) -> list[str]:
     return list(given) if given is not None else [str(start + at) for at in range(count)]
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     """Return a value of numpy, or one that contains such values, as JSON has it."""
     if isinstance(value, Mapping):
-        return {str(name): _plain(one) for name, one in value.items()}
+        return {str(name): _to_json(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_to_json(one) for one in value]
     if hasattr(value, "tolist"):
-        return _plain(value.tolist())
+        return _to_json(value.tolist())
     return value + 0.0 if isinstance(value, float) else value  # 0.0 and -0.0 are one state

@@ -57,9 +57,9 @@ def judge_of(outcome: Outcome) -> Judge:
         ValidationError: it is neither a function, nor a name, nor None.
     """
     if outcome is None:
-        return _unjudged
+        return _give_no_verdict
     if isinstance(outcome, str):
-        return _installed(outcome)
+        return _load_evaluator(outcome)
     if callable(outcome):
         return outcome
     raise ValidationError(
@@ -97,11 +97,11 @@ def tell(
         attempt.fail(error, score)
 
 
-def _unjudged(_: Run) -> None:
+def _give_no_verdict(_: Run) -> None:
     return None
 
 
-def _installed(name: str) -> Judge:
+def _load_evaluator(name: str) -> Judge:
     if name == "stated":
         return stated
     found = {entry.name: entry for entry in entry_points(group=GROUP)}

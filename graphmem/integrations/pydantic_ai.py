@@ -83,7 +83,7 @@ class GraphMemCapability(AbstractCapability[Any]):
         mine = copy.copy(self)
         task = None
         with self._runs.going_on("the task is not known"):
-            task = _asked(ctx) if self._task is None else self._task(ctx)
+            task = _task_of(ctx) if self._task is None else self._task(ctx)
         agent = None if ctx.agent is None else ctx.agent.name
         mine._running = self._runs.begin(task or "", agent=agent)
         return mine
@@ -153,19 +153,19 @@ class GraphMemCapability(AbstractCapability[Any]):
         raise error
 
 
-def _asked(ctx: RunContext[Any]) -> str:
+def _task_of(ctx: RunContext[Any]) -> str:
     """Return the words of the prompt; if a run goes on from messages, those of the last one."""
     if ctx.prompt is not None:
-        return _words(ctx.prompt)
+        return _text_of(ctx.prompt)
     for message in reversed(ctx.messages):
         if isinstance(message, ModelRequest):
             for part in reversed(message.parts):
                 if isinstance(part, UserPromptPart):
-                    return _words(part.content)
+                    return _text_of(part.content)
     return ""
 
 
-def _words(prompt: str | Sequence[Any]) -> str:
+def _text_of(prompt: str | Sequence[Any]) -> str:
     if isinstance(prompt, str):
         return prompt
     said = [part.content if isinstance(part, TextContent) else part for part in prompt]

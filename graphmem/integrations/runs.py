@@ -184,9 +184,9 @@ class Running:
         with self._runs.going_on("a step is not recorded"):
             step = Step(
                 action_type=_key(tool) or "tool",
-                action=_plain(_parsed(arguments)),
+                action=_to_json(_parse_arguments(arguments)),
                 observation=None if observation is None else _text(observation),
-                error=None if error is None else described(error),
+                error=None if error is None else describe_error(error),
             )
             attempt.step(**dict(step))
             self._steps.append(step)
@@ -218,7 +218,7 @@ class Running:
             task=self.task,
             answer=answer,
             steps=tuple(self._steps),
-            error=None if error is None else described(error),
+            error=None if error is None else describe_error(error),
             agent=self.agent,
             stated=stated,
             metadata=metadata or {},
@@ -271,7 +271,7 @@ class Running:
         )
 
 
-def described(error: BaseException | str) -> str:
+def describe_error(error: BaseException | str) -> str:
     """Return the kind of an error and what it says; a text as it is."""
     if isinstance(error, str):
         return _text(error)
@@ -291,32 +291,32 @@ def _key(text: str) -> str:
 def _text(value: Any) -> str:
     """Return a value as a text for storing: not too long, without lone surrogates."""
     if not isinstance(value, str):
-        plain = _plain(value)
+        plain = _to_json(value)
         value = plain if isinstance(plain, str) else canonical_json(plain)
     text: str = value.encode("utf-8", "replace").decode()
     return text[:MAX_TEXT]
 
 
-def _plain(value: Any) -> JsonValue:
+def _to_json(value: Any) -> JsonValue:
     """Return a value as JSON for storing; a value that is too large, or no JSON, as a text."""
     if isinstance(value, str):
         return _text(value)
     try:
-        plain: JsonValue = to_jsonable_python(value, fallback=_shown)
+        plain: JsonValue = to_jsonable_python(value, fallback=_safe_repr)
         said = canonical_json(plain)
         return plain if len(said.encode()) <= MAX_TEXT else _text(said)
     except (ValueError, RecursionError):  # it has cycles, is nested too deeply, or is no text
-        return _shown(value)
+        return _safe_repr(value)
 
 
-def _shown(value: Any) -> str:
+def _safe_repr(value: Any) -> str:
     try:
         return _text(repr(value))
     except Exception:  # noqa: BLE001 - of whatever class it is
         return type(value).__name__
 
 
-def _parsed(arguments: Any) -> Any:
+def _parse_arguments(arguments: Any) -> Any:
     """Return the arguments of a call, which models write as JSON."""
     if isinstance(arguments, str):
         try:

@@ -189,7 +189,7 @@ def _wrap(owner: type, name: str, recorder: _Recorder, operation: str, label: st
     first = [*inspect.signature(method).parameters, "", ""][1]
     asked = first if operation == SEARCH and first in _TEXTS else None
     known = _Known(operation, label, asked, writes=operation in (UPSERT, UPDATE))
-    wrapper = _awaited if inspect.iscoroutinefunction(method) else _called
+    wrapper = _wrap_coroutine if inspect.iscoroutinefunction(method) else _wrap_method
     _wrapped.append((owner, name, vars(owner).get(name)))
     setattr(owner, name, wrapper(method, recorder, known))
 
@@ -204,7 +204,9 @@ class _Known:
     writes: bool
 
 
-def _called(method: Callable[..., Any], recorder: _Recorder, known: _Known) -> Callable[..., Any]:
+def _wrap_method(
+    method: Callable[..., Any], recorder: _Recorder, known: _Known
+) -> Callable[..., Any]:
     @functools.wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not recorder.is_on():
@@ -216,7 +218,9 @@ def _called(method: Callable[..., Any], recorder: _Recorder, known: _Known) -> C
     return call
 
 
-def _awaited(method: Callable[..., Any], recorder: _Recorder, known: _Known) -> Callable[..., Any]:
+def _wrap_coroutine(
+    method: Callable[..., Any], recorder: _Recorder, known: _Known
+) -> Callable[..., Any]:
     @functools.wraps(method)
     async def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not recorder.is_on():
@@ -314,7 +318,7 @@ class _Recording:
                 span.set_attribute("error.type", common["error.type"])
                 span.set_status(trace.StatusCode.ERROR)
             else:
-                span.set_attributes(_told(self._known, self.result))
+                span.set_attributes(_answer_attributes(self._known, self.result))
             span.end()
         self._recorder.durations.record(seconds, common)
 
@@ -326,7 +330,7 @@ def _address(url: str) -> dict[str, Any]:
     return {"server.address": parts.hostname or "", "server.port": parts.port or 7687}
 
 
-def _told(known: _Known, result: Any) -> dict[str, Any]:
+def _answer_attributes(known: _Known, result: Any) -> dict[str, Any]:
     """Return the attributes from the answer of a call: how many, and the id of the only one."""
     record: object = None
     count: object = len(result) if isinstance(result, list) else None

@@ -23,14 +23,14 @@ from graphmem.levels.entries import row_of, store
 from graphmem.levels.lenses import lens_info, lens_row, put
 from graphmem.levels.subscriptions import edge_of, order_of, skip, source_id, subscribe
 from graphmem.levels.topology import level_row
-from graphmem.models.held import EntryRecord, HeldRecord, LensRecord, LevelRecord
 from graphmem.models.lenses import LensSettings, lens_name
+from graphmem.models.level_records import EntryRecord, LensRecord, LevelRecord, LevelsRecord
 from graphmem.models.levels import MAX_SECONDS, LevelName, source_name
 from graphmem.store.paging import pages
 from graphmem.store.port import Row
 
 PAGE = 500
-R = TypeVar("R", bound=HeldRecord)
+R = TypeVar("R", bound=LevelsRecord)
 
 
 def records(tx: Transaction) -> Iterator[dict[str, Any]]:
@@ -113,7 +113,7 @@ def check(reader: Reader, levels: Iterable[LevelRecord]) -> None:
         order_of([*map(edge_of, reader.read("levels.flow")), *edges])
 
 
-def take(graph: Graph, lines: Iterable[HeldRecord]) -> tuple[int, int, int]:
+def take(graph: Graph, lines: Iterable[LevelsRecord]) -> tuple[int, int, int]:
     """Store levels, entries and lenses that are missing; return how many of each are new.
 
     Existing levels and lenses keep their settings, and existing entries stay as they are.

@@ -24,7 +24,7 @@ from graphmem.graph.decorating import decorated, kind_of
 from graphmem.ids import level_id
 from graphmem.levels.base import check_takes_entries, check_writable
 from graphmem.levels.entries import Entries
-from graphmem.models.calls import Call, described
+from graphmem.models.calls import Call, describe_call
 from graphmem.models.fields import Input
 from graphmem.models.levels import LevelName, NewEntry, Seconds
 
@@ -188,7 +188,7 @@ class Producers:
         seconds = _Seconds(ttl=ttl).ttl
         [row] = self._levels._find(self._levels._graph, [name], self._levels._view(None), "level")
         check_takes_entries(name.name, row["holds"], "level")
-        return _Terms(name, extract or described, seconds, errors, writer)
+        return _Terms(name, extract or describe_call, seconds, errors, writer)
 
     def _produce(
         self, function: Callable[..., Any], terms: _Terms, hook: _Hook | None = None

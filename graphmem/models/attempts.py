@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from graphmem.errors import ValidationError
 from graphmem.models.episodes import Step, StrategyUse
 from graphmem.models.fields import (
+    AS_TUPLE,
     MAX_STEPS,
     MAX_STRATEGIES,
     JsonObject,
@@ -20,10 +21,6 @@ from graphmem.models.fields import (
 )
 
 
-def _tuple(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
-
-
 class AbandonedAttempt(Line):
     """An attempt that ended without an outcome: it is recorded, and counts nowhere.
 
@@ -33,13 +30,11 @@ class AbandonedAttempt(Line):
     abandoned: Literal[True] = True
     key: Name
     task: Name
-    strategy: Annotated[
-        tuple[StrategyUse, ...], BeforeValidator(_tuple), Field(max_length=MAX_STRATEGIES)
-    ]
+    strategy: Annotated[tuple[StrategyUse, ...], AS_TUPLE, Field(max_length=MAX_STRATEGIES)]
     agent: Name = "default"
     task_type: TypeName | None = None
     task_key: Name | None = None
-    steps: Annotated[tuple[Step, ...], BeforeValidator(_tuple), Field(max_length=MAX_STEPS)] = ()
+    steps: Annotated[tuple[Step, ...], AS_TUPLE, Field(max_length=MAX_STEPS)] = ()
     error: Text | None = None
     started_at: Moment
     ended_at: Moment

@@ -53,14 +53,14 @@ class Call:
         }
 
 
-def described(call: Call, result: Any) -> tuple[JsonValue, tuple[str, ...]]:
+def describe_call(call: Call, result: Any) -> tuple[JsonValue, tuple[str, ...]]:
     """Return the content and the tags of the entry for a call, if there is no extractor.
 
     What JSON cannot hold becomes text; long texts are cut.
     """
-    content: dict[str, JsonValue] = {"call": call.name, "arguments": _plain(call.arguments)}
+    content: dict[str, JsonValue] = {"call": call.name, "arguments": _to_json(call.arguments)}
     if call.error is None:
-        return content | {"result": _plain(result)}, (_tag(call),)
+        return content | {"result": _to_json(result)}, (_tag(call),)
     failure = shown(f"{type(call.error).__name__}: {call.error}", 1_000)
     return content | {"error": failure.strip("'\"")}, (_tag(call), "failed")
 
@@ -69,7 +69,7 @@ def _tag(call: Call) -> str:
     return f"call:{call.name[:900]}"
 
 
-def _plain(value: Any, depth: int = 0) -> JsonValue:
+def _to_json(value: Any, depth: int = 0) -> JsonValue:
     """Return a value as JSON can hold it."""
     if isinstance(value, str) and not has_surrogate(value):
         return str(value[:LONGEST])
@@ -81,7 +81,7 @@ def _plain(value: Any, depth: int = 0) -> JsonValue:
             value = dict(value)
         if isinstance(value, Mapping):
             pairs = list(value.items())[:MOST]
-            return {str(_plain(str(key))): _plain(item, depth + 1) for key, item in pairs}
+            return {str(_to_json(str(key))): _to_json(item, depth + 1) for key, item in pairs}
         if isinstance(value, list | tuple | set | frozenset):
-            return [_plain(item, depth + 1) for item in list(value)[:MOST]]
+            return [_to_json(item, depth + 1) for item in list(value)[:MOST]]
     return shown(value)

@@ -65,6 +65,6 @@ class Choice(Considered):
         """The propensities of all candidates by text, the taken one first; they sum to 1."""
         return {one.text: one.propensity for one in (self, *self.others)}
 
-    def _listed(self) -> Sequence[Considered]:
+    def _frame_rows(self) -> Sequence[Considered]:
         taken = {name: getattr(self, name) for name in Considered.model_fields}
         return (Considered.model_construct(**taken), *self.others)

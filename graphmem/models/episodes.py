@@ -13,6 +13,7 @@ from graphmem.errors import ValidationError, shown
 from graphmem.ids import canonical_json
 from graphmem.models.choices import Choice
 from graphmem.models.fields import (
+    AS_TUPLE,
     MAX_CANDIDATES,
     MAX_STEPS,
     MAX_STRATEGIES,
@@ -166,11 +167,7 @@ def _use(item: object) -> object:
     return {"shown": True} | {name: getattr(item, name) for name in names}
 
 
-def _tuple(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
-
-
-_Texts = Annotated[tuple[Name, ...], BeforeValidator(_tuple), Field(max_length=MAX_TEXTS)]
+_Texts = Annotated[tuple[Name, ...], AS_TUPLE, Field(max_length=MAX_TEXTS)]
 
 
 class Episode(Line):
@@ -195,15 +192,13 @@ class Episode(Line):
     agent: Name = "default"
     task_type: TypeName | None = None
     task_key: Name | None = None
-    steps: Annotated[tuple[Step, ...], BeforeValidator(_tuple), Field(max_length=MAX_STEPS)] = ()
+    steps: Annotated[tuple[Step, ...], AS_TUPLE, Field(max_length=MAX_STEPS)] = ()
     error: Text | None = None
     feedback: Text | None = None
     summary: Text | None = None
     successes: _Texts = ()
     mistakes: _Texts = ()
-    mistake_cards: Annotated[
-        tuple[MistakeCard, ...], BeforeValidator(_tuple), Field(max_length=MAX_TEXTS)
-    ] = ()
+    mistake_cards: Annotated[tuple[MistakeCard, ...], AS_TUPLE, Field(max_length=MAX_TEXTS)] = ()
     started_at: Moment | None = None
     ended_at: Moment | None = None
     duration: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None

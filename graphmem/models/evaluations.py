@@ -69,6 +69,6 @@ class Evaluation(Output):
     seed: int
     resamples: int
 
-    def _listed(self) -> Sequence[Mapping[str, object]]:
+    def _frame_rows(self) -> Sequence[Mapping[str, object]]:
         names = ("inverse_propensity", "self_normalised", "doubly_robust")
         return [{"estimator": name, **getattr(self, name).model_dump()} for name in names]

@@ -230,7 +230,7 @@ class Explanation(Output):
     def __str__(self) -> str:
         return self.to_text()
 
-    def _listed(self) -> Sequence[Evidence]:
+    def _frame_rows(self) -> Sequence[Evidence]:
         return (*self.supporting, *self.opposing)
 
     def to_text(self) -> str:

@@ -105,6 +105,12 @@ def _finite_json(value: JsonValue) -> JsonValue:
     return value
 
 
+def _tuple(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+AS_TUPLE = BeforeValidator(_tuple)
+"""Takes a list where a tuple is stored."""
 Name = Annotated[str, Field(max_length=MAX_KEY), AfterValidator(_normal)]
 TypeName = Annotated[
     str, Field(max_length=MAX_TYPE), AfterValidator(_normal), AfterValidator(_indexable)
@@ -200,9 +206,9 @@ class Output(_Model):
         """
         from graphmem.notebook.frames import frame
 
-        return frame(self._listed(), library, self._of_rows())
+        return frame(self._frame_rows(), library, self._of_rows())
 
-    def _listed(self) -> Sequence[BaseModel | Mapping[str, object]]:
+    def _frame_rows(self) -> Sequence[BaseModel | Mapping[str, object]]:
         """Return the rows of a frame."""
         return [self] if self._rows is None else tuple(getattr(self, self._rows))
 

@@ -16,13 +16,13 @@ MAX_NAMES = 1_000
 MAX_OCCURRENCES = 1_000_000_000
 
 
-def _listed(value: object) -> object:
+def _to_tuple(value: object) -> object:
     if isinstance(value, str):
         raise ValueError("must be a list of texts")  # noqa: TRY004 - pydantic wants this one
     return tuple(value) if isinstance(value, list | AbstractSet) else value
 
 
-def _named(agent: str) -> str:
+def _check_agent(agent: str) -> str:
     if agent == EVERYONE:
         raise ValueError("must be the name of one agent")
     return agent
@@ -34,9 +34,9 @@ def _sorted(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(set(names)))
 
 
-_Agent = Annotated[Name, AfterValidator(_named)]
-_Names = Annotated[tuple[Name, ...], BeforeValidator(_listed), AfterValidator(_sorted)]
-_Agents = Annotated[tuple[_Agent, ...], BeforeValidator(_listed), AfterValidator(_sorted)]
+_Agent = Annotated[Name, AfterValidator(_check_agent)]
+_Names = Annotated[tuple[Name, ...], BeforeValidator(_to_tuple), AfterValidator(_sorted)]
+_Agents = Annotated[tuple[_Agent, ...], BeforeValidator(_to_tuple), AfterValidator(_sorted)]
 
 
 class Scope(Input):

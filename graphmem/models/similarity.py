@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from graphmem.models.fields import Output
-
-Status = Literal["established", "tentative", "refuted"]
+from graphmem.models.reports import Status
 
 
 class SimilarStrategy(Output):

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 from graphmem.errors import ValidationError
 from graphmem.ids import from_millis
 from graphmem.models import AbandonedAttempt, Episode
-from graphmem.models.held import HELD, HeldRecord
+from graphmem.models.level_records import LEVELS_RECORDS, LevelsRecord
 from graphmem.seeding.formats import Format, Origin, Record, Refused, Unsettled
 from graphmem.seeding.reading import BOM, read_lines
 
@@ -44,7 +44,7 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
 
 def read_all(
     stream: BinaryIO, origin: Origin
-) -> Iterator[tuple[int, Episode | AbandonedAttempt | HeldRecord] | Refused]:
+) -> Iterator[tuple[int, Episode | AbandonedAttempt | LevelsRecord] | Refused]:
     """Yield the episodes, abandoned attempts, levels, entries and lenses of a file.
 
     Blank lines are skipped.
@@ -58,7 +58,7 @@ def _records(
     stream: BinaryIO,
     origin: Origin,
     unsettled: Callable[[int, bytes, ValidationError], Unsettled | None] | None,
-) -> Iterator[tuple[int, Episode | AbandonedAttempt | HeldRecord] | Unsettled | Refused]:
+) -> Iterator[tuple[int, Episode | AbandonedAttempt | LevelsRecord] | Unsettled | Refused]:
     for number, line in read_lines(stream, origin.limits):
         try:
             if isinstance(line, ValidationError):
@@ -94,7 +94,7 @@ def _open(number: int, line: bytes, error: ValidationError, *, by_field: bool) -
     )
 
 
-def _kind(line: bytes) -> type[Episode | AbandonedAttempt | HeldRecord]:
+def _kind(line: bytes) -> type[Episode | AbandonedAttempt | LevelsRecord]:
     if b'"abandoned"' not in line and b'"held"' not in line:
         return Episode
     try:
@@ -106,7 +106,7 @@ def _kind(line: bytes) -> type[Episode | AbandonedAttempt | HeldRecord]:
     if value.get("abandoned") is True:
         return AbandonedAttempt
     held = value.get("held")
-    return HELD.get(held, Episode) if isinstance(held, str) else Episode
+    return LEVELS_RECORDS.get(held, Episode) if isinstance(held, str) else Episode
 
 
 def record(

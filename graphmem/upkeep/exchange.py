@@ -32,7 +32,7 @@ from graphmem.levels import exchange as held
 from graphmem.models import AbandonedAttempt, Episode, Rejection
 from graphmem.models.episodes import content, resolve
 from graphmem.models.exchange import ExportReport, ImportReport
-from graphmem.models.held import HeldRecord, LevelRecord
+from graphmem.models.level_records import LevelRecord, LevelsRecord
 from graphmem.network.formats import graphml, mermaid
 from graphmem.network.selection import Selection
 from graphmem.seeding import jsonl, sentinel
@@ -170,7 +170,7 @@ class Exchange:
         )
         made, entries, lenses = held.take(
             self._graph,
-            (item for item in _lines(source, self._limits) if isinstance(item, HeldRecord)),
+            (item for item in _lines(source, self._limits) if isinstance(item, LevelsRecord)),
         )
         return ImportReport(
             file=source.name,
@@ -458,7 +458,7 @@ def _source(path: str | Path) -> Source:
 
 def _lines(
     source: Source, limits: Limits
-) -> Iterator[Episode | AbandonedAttempt | HeldRecord | Refused]:
+) -> Iterator[Episode | AbandonedAttempt | LevelsRecord | Refused]:
     with source.open(limits) as (_, stream):
         number = 0
         for item in jsonl.read_all(stream, Origin(source.name, source.stem, limits=limits)):

@@ -83,15 +83,13 @@ def test_a_reader_searches_beside_a_writer(tmp_path: Path, opened: Opener, engin
         assert memory.verify().ok
 
 
-def test_who_only_asks_does_not_take_the_lease_again(
-    tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_only_asks_does_not_take_the_lease(tmp_path: Path, engine: str) -> None:
     if engine == "neo4j":
         pytest.skip("there is no lease")
-    monkeypatch.setattr("graphmem.store.embedded.LEASE_IDLE", 0.0)
     settings = Settings(embedder="hashing")
     with Memory.open(tmp_path / "own.graph", settings=settings) as memory:
         memory.learn("refund a flight", ["check the fare", "ask first"], success=True)
+    with Memory.open(tmp_path / "own.graph", settings=settings) as memory:
         memory.choose("refund a train", ["check the fare", "ask first"])
         memory.recall("refund a flight")
         assert memory.context("refund a flight")

@@ -10,7 +10,7 @@ import pytest
 
 from graphmem import Memory
 from graphmem.integrations.claude_code.hooks import Terms, answer, learn_session, task_of
-from graphmem.integrations.claude_code.outcome import last_run, stated, without_statement
+from graphmem.integrations.claude_code.outcome import last_run, parse_statement, without_statement
 from graphmem.integrations.claude_code.transcript import Call, Work, works
 from graphmem.integrations.outcomes import Run
 from tests.integrations.claude_code_session import BEGIN, SESSION, Session, fixing
@@ -295,7 +295,8 @@ def test_what_was_not_replied_to_is_no_task(session: Session) -> None:
 def test_a_line_of_a_prompt_states_the_outcome(prompt: str, task: str, said: object) -> None:
     assert task_of(prompt) == task
     assert (
-        stated(without_statement(prompt)[1]) is said or stated(without_statement(prompt)[1]) == said
+        parse_statement(without_statement(prompt)[1]) is said
+        or parse_statement(without_statement(prompt)[1]) == said
     )
 
 

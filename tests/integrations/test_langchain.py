@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
 import logging
-import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -21,7 +19,7 @@ from langgraph.types import Command
 from pydantic import BaseModel
 
 from graphmem import AsyncMemory, Memory
-from graphmem.errors import NotFoundError, StoreError, ValidationError
+from graphmem.errors import StoreError
 from graphmem.integrations.langchain import GraphMemMiddleware
 from graphmem.integrations.outcomes import Run
 from tests.conftest import Opener
@@ -165,38 +163,6 @@ def test_many_runs_at_once_are_kept_apart(memory: Memory) -> None:
     assert memory.verify().ok
 
 
-@pytest.mark.parametrize(
-    ("strategy", "used"),
-    [
-        ("tools", ["look"]),
-        ("model", ["made-up-1"]),
-        ("agent", ["ada"]),
-        (lambda run: [f"{len(run.steps)} steps"], ["1 steps"]),
-    ],
-)
-def test_what_counts_as_the_strategy(strategy: Any, used: list[str]) -> None:
-    with Memory.open("memory:") as memory:
-        agent_of(memory, once("look"), strategy=strategy, agent="ada").invoke(ask())
-        assert episodes(memory)[-1]["used"] == used
-
-
-@pytest.mark.parametrize(
-    ("verdict", "success", "score"), [(0.75, True, 0.75), (0.25, False, 0.25), (1, True, 1.0)]
-)
-def test_an_outcome_may_be_a_score(verdict: float, success: bool, score: float) -> None:
-    with Memory.open("memory:") as memory:
-        agent_of(memory, once("look"), outcome=lambda _: verdict).invoke(ask())
-        assert [(row["success"], row["score"]) for row in episodes(memory)] == [(success, score)]
-
-
-def test_what_nobody_judges_counts_nowhere(memory: Memory) -> None:
-    agent_of(memory, once("look"), outcome=None).invoke(ask())
-    assert episodes(memory) == []
-    [left] = abandoned(memory)
-    assert left["task"] == TASK
-    assert [step["action_type"] for step in left["steps"]] == ["look"]
-
-
 class Total(BaseModel):
     """The answer."""
 
@@ -310,72 +276,9 @@ class TestTheAgentGoesOn:
         with pytest.raises(StoreError):
             strict.invoke(ask())
 
-    @pytest.mark.parametrize(
-        "given",
-        [
-            {"outcome": lambda _: 1 / 0},
-            {"outcome": lambda _: "good"},
-            {"strategy": lambda _: 1 / 0},
-            {"strategy": "no field"},
-            {"task": lambda _: 1 / 0},
-        ],
-    )
-    def test_where_a_function_fails(
-        self, given: dict[str, Any], caplog: pytest.LogCaptureFixture
-    ) -> None:
-        with Memory.open("memory:") as memory:
-            agent_of(memory, once("look"), **given).invoke(ask())
-            assert "WARNING" in caplog.text
-            assert all(row["success"] for row in episodes(memory))
-            with pytest.raises((ZeroDivisionError, ValidationError)):
-                agent_of(memory, once("look"), strict=True, **given).invoke(ask())
-
-    def test_the_error_of_a_tool_wins(
-        self, memory: Memory, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        agent = agent_of(memory, once("crash"), outcome=lambda _: 1 / 0, strict=True)
-        with pytest.raises(OSError, match="no it"):
-            agent.invoke(ask())
-        assert "the outcome is not known: ZeroDivisionError" in caplog.text
-        assert [left["error"] for left in abandoned(memory)] == ["OSError: no it"]
-
 
 def test_runs_of_nothing_are_left_out(memory: Memory) -> None:
     agent_of(memory, lambda _: AIMessage("done")).invoke(ask(" "))
     agent_of(memory, once("look"), task=lambda _: None).invoke(ask())
     agent_of(memory, once("look"), task=lambda state: f"{len(state['messages'])} in").invoke(ask())
     assert [row["task"] for row in episodes(memory)] == ["1 in"]
-
-
-def test_odd_texts_are_kept_as_far_as_they_can_be(memory: Memory) -> None:
-    agent_of(memory, lambda _: AIMessage("done")).invoke(ask("x\ud800" + "y" * 20_000))
-    [row] = episodes(memory)
-    assert row["task"].startswith("x?y")
-    assert row["used"] == ["no tools"]
-
-
-@pytest.mark.parametrize(
-    ("given", "error"),
-    [
-        ({"outcome": 3}, ValidationError),
-        ({"outcome": "nobody"}, NotFoundError),
-        ({"strategy": 3}, ValidationError),
-        ({"task": 3}, ValidationError),
-        ({"agent": ""}, ValidationError),
-        ({"task_type": 3}, ValidationError),
-        ({"max_tokens": 0}, ValidationError),
-        ({"strict": 1}, ValidationError),
-        ({"memory": "memory:"}, ValidationError),
-    ],
-)
-def test_what_is_wrong_is_said_at_once(given: dict[str, Any], error: type[Exception]) -> None:
-    with Memory.open("memory:") as memory:
-        with pytest.raises(error):
-            GraphMemMiddleware(**{"memory": memory, **given})
-
-
-def test_without_langchain_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "langchain.agents", None)
-    monkeypatch.delitem(sys.modules, "graphmem.integrations.langchain")
-    with pytest.raises(ImportError, match=r"pip install 'graphmem\[langchain\]'"):
-        importlib.import_module("graphmem.integrations.langchain")

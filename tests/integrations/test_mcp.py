@@ -105,7 +105,9 @@ def test_a_server_offers_what_it_may_do(access: Access, more: list[str]) -> None
     talk(build(lambda: Memory.open("memory:"), access), work)
 
 
-def test_a_server_that_only_reads_does_not_ask_to_learn() -> None:
+def test_a_server_that_only_reads_does_not_ask_to_learn_and_cannot_erase() -> None:
+    with pytest.raises(ValidationError, match="only reads"):
+        Access(read_only=True, admin=True)
     with Memory.open("memory:") as memory:
         taught(memory)
 
@@ -117,11 +119,6 @@ def test_a_server_that_only_reads_does_not_ask_to_learn() -> None:
             assert "graphmem_learn" not in prompt.messages[0].content.model_dump()["text"]
 
         talk(build(lambda: memory, Access(read_only=True)), work)
-
-
-def test_a_server_that_only_reads_cannot_erase() -> None:
-    with pytest.raises(ValidationError, match="admin"):
-        Access(read_only=True, admin=True)
 
 
 def test_learning_again_by_key_changes_nothing(memory: Memory) -> None:

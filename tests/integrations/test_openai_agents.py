@@ -395,23 +395,3 @@ def test_traces_become_episodes(memory: Memory) -> None:
         pass
     tracing.force_flush()
     assert len(episodes(memory)) == 2
-
-
-def test_runs_and_traces_name_the_same_strategies() -> None:
-    asked: list[Run] = []
-
-    def outcome(run: Run) -> bool:
-        asked.append(run)
-        return True
-
-    with Memory.open("memory:") as memory:
-        tracing = GraphMemTracing(memory, outcome=outcome, strategy="model")
-        set_tracing_disabled(False)
-        set_trace_processors([tracing])
-        agent = Agent(
-            name="ada", model=ScriptedModel([spoken([{"text": TASK}], "3")], emit_traces=True)
-        )
-        GraphMemRunner(memory, outcome=right, strict=True).run_sync(agent, TASK)
-        tracing.force_flush()
-        assert sorted(row["strategies"] for row in episodes(memory)) == [["no tools"], ["small"]]
-        assert (asked[0].task, asked[0].answer, asked[0].agent) == (TASK, "3", "ada")

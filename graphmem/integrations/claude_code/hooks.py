@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from graphmem.episodes.abandoned import abandoned_id
 from graphmem.episodes.naming import TOOLS, strategies
 from graphmem.errors import GraphMemError, NotFoundError, ValidationError
-from graphmem.integrations.claude_code.outcome import last_run, stated, without_statement
+from graphmem.integrations.claude_code.outcome import last_run, parse_statement, without_statement
 from graphmem.integrations.claude_code.transcript import Call, Work, works
 from graphmem.integrations.outcomes import Judge, Run, judge_of
 from graphmem.models import AbandonedAttempt, Step
@@ -78,7 +78,7 @@ def answer_prompt(
         raise ValidationError("prompt", prompt, "is not the text of a prompt")
     _, said = without_statement(prompt)
     answer: dict[str, Any] = {}
-    if said is not None and stated(said) is None:
+    if said is not None and parse_statement(said) is None:
         answer["systemMessage"] = (
             f"graphmem: {said!r} is no outcome; write success, failure, or a score from 0 to 1"
         )
@@ -114,7 +114,7 @@ def learn_session(memory: Memory, given: dict[str, Any], terms: Terms) -> Learni
     learning = Learning()
     problems = learning.problems
     with Path(str(path)).expanduser().open("rb") as lines:
-        for work, said in judged(works(lines, refused)):
+        for work, said in match_statements(works(lines, refused)):
             try:
                 _learn(memory, str(session), work, said, terms, judge, learning)
             except GraphMemError as error:
@@ -132,7 +132,7 @@ def learn_session(memory: Memory, given: dict[str, Any], terms: Terms) -> Learni
     return learning
 
 
-def judged(done: Iterator[Work]) -> Iterator[tuple[Work, bool | float | None]]:
+def match_statements(done: Iterator[Work]) -> Iterator[tuple[Work, bool | float | None]]:
     """Yield what was done for each task, and what the user said of it in a later prompt.
 
     A statement is about the latest work before it that had a reply.
@@ -141,7 +141,7 @@ def judged(done: Iterator[Work]) -> Iterator[tuple[Work, bool | float | None]]:
     said: bool | float | None = None
     for work in done:
         _, line = without_statement(work.prompt)
-        outcome = stated(line)
+        outcome = parse_statement(line)
         if outcome is not None:
             said = outcome
         if work.replied and task_of(work.prompt):
@@ -223,7 +223,7 @@ def _run(work: Work, common: dict[str, Any], terms: Terms) -> Run:
 
 
 def _step(call: Call) -> Step:
-    text = None if call.text is None else _shortened(_clean(call.text))
+    text = None if call.text is None else _shorten(_clean(call.text))
     return Step(
         action_type=_clean(call.name)[:200],
         action=_action(call.input),
@@ -235,14 +235,13 @@ def _step(call: Call) -> Step:
 def _action(given: dict[str, Any]) -> Any:
     """Return the input of a tool, its texts shortened."""
     short = {
-        name: _shortened(value) if isinstance(value, str) else value
-        for name, value in given.items()
+        name: _shorten(value) if isinstance(value, str) else value for name, value in given.items()
     }
     text = _clean(json.dumps(short, ensure_ascii=False))
-    return json.loads(text) if len(text) <= 5 * SHOWN else _shortened(text)
+    return json.loads(text) if len(text) <= 5 * SHOWN else _shorten(text)
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     rest = len(text) - SHOWN
     return text if rest <= 0 else f"{text[:SHOWN]}... ({rest:,} more characters)"
 

@@ -25,7 +25,7 @@ def without_statement(prompt: str) -> tuple[str, str | None]:
     return _LINE.sub("", prompt).strip(), said[-1] if said else None
 
 
-def stated(said: str | None) -> bool | float | None:
+def parse_statement(said: str | None) -> bool | float | None:
     """Return the outcome that a line states (success, failure, a score), or None."""
     if said is None:
         return None

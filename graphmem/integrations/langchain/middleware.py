@@ -123,7 +123,7 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
     ) -> ModelResponse[Any]:
         """Add what is known to the system prompt; an error ends the run."""
         try:
-            return handler(_informed(request))
+            return handler(_add_context(request))
         except GraphBubbleUp:
             raise
         except BaseException as error:
@@ -137,7 +137,7 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
     ) -> ModelResponse[Any]:
         """Add what is known to the system prompt; an error ends the run."""
         try:
-            return await handler(_informed(request))
+            return await handler(_add_context(request))
         except GraphBubbleUp:
             raise
         except BaseException as error:
@@ -182,7 +182,7 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
 
     def _begin(self, state: Mapping[str, Any]) -> Begun | None:
         """Return what a run is about; None if there is nothing to learn from."""
-        message = _asked(state["messages"])
+        message = _last_request(state["messages"])
         task = None if message is None else str(message.text)
         if self._task is not None:
             task = None
@@ -206,7 +206,7 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
     ) -> None:
         """Learn from a run that ends; from its error if a call ends it."""
         if run := self._run(state, error, call):
-            run.end(_answer(state, error), error, metadata=_shown(state))
+            run.end(_answer(state, error), error, metadata=_visible_state(state))
 
     async def _alearn(
         self,
@@ -216,7 +216,7 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
     ) -> None:
         """Do what :meth:`_learn` does."""
         if run := self._run(state, error, call):
-            await run.aend(_answer(state, error), error, metadata=_shown(state))
+            await run.aend(_answer(state, error), error, metadata=_visible_state(state))
 
     def _run(
         self, state: Mapping[str, Any], error: BaseException | None, call: ToolCall | None
@@ -230,7 +230,7 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
         )
         messages = _since(state["messages"], begun["after"])
         if error is None and state.get("structured_response") is not None:
-            messages = _worked(messages)
+            messages = _before_structured_response(messages)
         returned = {one.tool_call_id: one for one in messages if isinstance(one, ToolMessage)}
         for message in messages:
             if isinstance(message, AIMessage):
@@ -251,7 +251,7 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
         return first
 
 
-def _asked(messages: Sequence[AnyMessage]) -> HumanMessage | None:
+def _last_request(messages: Sequence[AnyMessage]) -> HumanMessage | None:
     """Return the last message of a person that has words, or None."""
     for message in reversed(messages):
         if isinstance(message, HumanMessage) and message.text.strip():
@@ -267,7 +267,7 @@ def _since(messages: Sequence[AnyMessage], identity: str | None) -> Sequence[Any
     return messages
 
 
-def _worked(messages: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
+def _before_structured_response(messages: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
     """Return the messages before the model's last one, if that is a structured response.
 
     A model may give it as the call of a tool that does not exist.
@@ -295,12 +295,12 @@ def _answer(state: Mapping[str, Any], error: BaseException | None) -> Any:
     return str(last.text) if isinstance(last, AIMessage | ToolMessage) else None
 
 
-def _shown(state: Mapping[str, Any]) -> dict[str, Any]:
+def _visible_state(state: Mapping[str, Any]) -> dict[str, Any]:
     """Return the state of an agent, without what the middleware keeps in it."""
     return {name: value for name, value in state.items() if name != "graphmem"}
 
 
-def _informed(request: ModelRequest[Any]) -> ModelRequest[Any]:
+def _add_context(request: ModelRequest[Any]) -> ModelRequest[Any]:
     """Return a request with what is known of the task at the end of its system prompt."""
     begun: Begun | None = request.state.get("graphmem")  # type: ignore[assignment]
     if begun is None or not begun["context"]:

@@ -139,7 +139,7 @@ class GraphMemStore(BaseStore):
         if not levels:
             return []
         most = MOST if op.filter else min(MOST, op.offset + op.limit)
-        found = self._found(levels, op.query, most)
+        found = self._search_levels(levels, op.query, most)
         if op.filter:
             found = [entry for entry in found if _fits(_value(entry), op.filter)]
         page = found[op.offset : op.offset + op.limit]
@@ -147,7 +147,7 @@ class GraphMemStore(BaseStore):
             self._refresh(page)
         return [SearchItem(**self._item(entry), score=entry.similarity) for entry in page]
 
-    def _found(self, levels: Sequence[str], query: str | None, most: int) -> list[Found]:
+    def _search_levels(self, levels: Sequence[str], query: str | None, most: int) -> list[Found]:
         """Return the items of levels; indexed ones near to a query come first."""
         recall = self._memory.levels.recall
         if not query or not query.strip() or self._fields is None:

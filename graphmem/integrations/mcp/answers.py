@@ -328,7 +328,7 @@ class Kept(NamedTuple, Generic[T]):
 
     def more(self, what: str, tool: str) -> str | None:
         """Return a sentence on what was left out, and how to get it, or None."""
-        return rest(self.left, what, tool, self.tokens)
+        return describe_rest(self.left, what, tool, self.tokens)
 
 
 def fitting(rows: Iterable[T], max_tokens: int) -> Kept[T]:
@@ -347,11 +347,11 @@ def fitting(rows: Iterable[T], max_tokens: int) -> Kept[T]:
         taken += 1
     needed = ASIDE + sum(costs)
     if rows and not taken:
-        return Kept((_shortened(rows[0], max_tokens - ASIDE),), len(rows), needed)
+        return Kept((_shorten_row(rows[0], max_tokens - ASIDE),), len(rows), needed)
     return Kept(tuple(rows[:taken]), len(rows) - taken, needed)
 
 
-def rest(left: int, what: str, tool: str, tokens: int) -> str | None:
+def describe_rest(left: int, what: str, tool: str, tokens: int) -> str | None:
     """Return a sentence on what was left out, and how to get it, or None."""
     if not left:
         return None
@@ -360,7 +360,7 @@ def rest(left: int, what: str, tool: str, tokens: int) -> str | None:
     return f"{counted(left, what)} cut or left out; for all, {asked}."
 
 
-def also(limit: int, tool: str) -> str | None:
+def suggest_limit(limit: int, tool: str) -> str | None:
     """Return a sentence on what is beyond a limit; None if no more can be asked for."""
     if limit >= 100:
         return None
@@ -372,22 +372,22 @@ def sentences(*said: str | None) -> str | None:
     return " ".join(filter(None, said)) or None
 
 
-def cut(text: str, max_tokens: int, tool: str, beside: int) -> tuple[str, str | None]:
+def cut_lines(text: str, max_tokens: int, tool: str, beside: int) -> tuple[str, str | None]:
     """Return the first lines of a text that fit beside other fields, and what was left out."""
     lines = text.splitlines()
     costs = [count_tokens(line) + 1 for line in lines]  # one for how JSON ends a line
     left, taken = max_tokens - ASIDE - beside, 0
-    kept = shortened(text, max(4 * left, 20))
+    kept = shorten(text, max(4 * left, 20))
     for cost in costs:
         left -= cost
         if left < 0:
             break
         taken += 1
         kept = "\n".join(lines[:taken])
-    return kept, rest(len(lines) - taken, "line", tool, ASIDE + beside + sum(costs))
+    return kept, describe_rest(len(lines) - taken, "line", tool, ASIDE + beside + sum(costs))
 
 
-def shortened(text: str, limit: int = SHOWN) -> str:
+def shorten(text: str, limit: int = SHOWN) -> str:
     """Return a text of at most so many characters."""
     return text if len(text) <= limit else text[: limit - 1] + ELLIPSIS
 
@@ -409,7 +409,7 @@ def _tokens(value: Any) -> int:
     return count_tokens_of_lines(text) + text.count('"') + text.count("\\") + text.count("\n")
 
 
-def _shortened(row: T, tokens: int) -> T:
+def _shorten_row(row: T, tokens: int) -> T:
     """Return a row without lists, and with texts cut until it fits."""
     row = row.model_copy(update={name: () for name, value in row if isinstance(value, tuple)})
     limit = max(4 * tokens, SHOWN)
@@ -419,6 +419,6 @@ def _shortened(row: T, tokens: int) -> T:
             for name, value in row
             if name != "id" and isinstance(value, str | list | dict)
         }
-        row = row.model_copy(update={name: shortened(text, limit) for name, text in texts.items()})
+        row = row.model_copy(update={name: shorten(text, limit) for name, text in texts.items()})
         limit //= 2
     return row

@@ -98,7 +98,7 @@ def build(opener: Callable[[], Memory], access: Access | None = None) -> MCPServ
         description="A memory of what works, with the evidence.",
         instructions=" ".join((ASK, *(() if access.read_only else (LEARN,)), DATA)),
         version=__version__,
-        tools=[*map(_tool, tools.offered(admin=access.admin, levels=access.levels))],
+        tools=[*map(_tool, tools.select(admin=access.admin, levels=access.levels))],
         log_level="WARNING",
         lifespan=living,
     )
@@ -109,7 +109,7 @@ def build(opener: Callable[[], Memory], access: Access | None = None) -> MCPServ
         description="As graphmem_context gives it: text for a system prompt.",
         mime_type="text/plain",
     )
-    @_raising(_failed)
+    @_translate_errors(_protocol_error)
     def context(task: str) -> str:
         return str(tools.graphmem_context(task))
 
@@ -119,7 +119,7 @@ def build(opener: Callable[[], Memory], access: Access | None = None) -> MCPServ
         description="As graphmem_explain gives it.",
         mime_type="text/plain",
     )
-    @_raising(_failed)
+    @_translate_errors(_protocol_error)
     def strategy(id: str) -> str:  # noqa: A002 - the name in the address
         return str(tools.graphmem_explain(id))
 
@@ -128,7 +128,7 @@ def build(opener: Callable[[], Memory], access: Access | None = None) -> MCPServ
         description="A task, with what is known of it"
         + ("." if access.read_only else ", and a request to learn afterwards."),
     )
-    @_raising(_failed)
+    @_translate_errors(_protocol_error)
     def with_memory(
         task: Annotated[str, Field(description="What is to be done, in words.")],
     ) -> str:
@@ -169,10 +169,10 @@ class Refusing(Tool):
         except ToolError as error:
             cause = error.__cause__
             if isinstance(cause, pydantic.ValidationError):
-                raise ToolError(self._refused(cause)) from cause
+                raise ToolError(self._describe_problems(cause)) from cause
             raise ToolError(str(cause)) from cause
 
-    def _refused(self, error: pydantic.ValidationError) -> str:
+    def _describe_problems(self, error: pydantic.ValidationError) -> str:
         known = list(self.parameters.get("properties", ()))
         problems = []
         for one in error.errors(include_url=False)[:_PROBLEMS]:
@@ -212,7 +212,7 @@ def _tool(method: Any) -> Tool:
         open_world_hint=False,
     )
     tool = Refusing.from_function(
-        _raising(ToolError)(call),
+        _translate_errors(ToolError)(call),
         title=title,
         description=inspect.getdoc(call),
         annotations=hints,
@@ -224,12 +224,12 @@ def _tool(method: Any) -> Tool:
     return tool
 
 
-def _failed(error: GraphMemError) -> MCPError:
+def _protocol_error(error: GraphMemError) -> MCPError:
     wrong = isinstance(error, NotFoundError | ValidationError)
     return MCPError(code=INVALID_PARAMS if wrong else INTERNAL_ERROR, message=str(error))
 
 
-def _raising(
+def _translate_errors(
     error: Callable[[GraphMemError], Exception],
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Let errors of the memory reach the client unchanged, in the protocol's own form."""

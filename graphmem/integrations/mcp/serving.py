@@ -60,7 +60,7 @@ async def _over_stdio(server: MCPServer[Any]) -> None:
                     async for line in incoming:
                         if not isinstance(line, Exception):
                             await lines.send(line)
-                        elif answer := _refused(line):
+                        elif answer := _answer_no_message(line):
                             await outgoing.send(answer)
 
         async def obey() -> None:
@@ -80,7 +80,7 @@ async def _over_stdio(server: MCPServer[Any]) -> None:
         beside.cancel_scope.cancel()
 
 
-def _refused(error: Exception) -> SessionMessage | None:
+def _answer_no_message(error: Exception) -> SessionMessage | None:
     """Return the answer to a line that is no message, with its id if that can be read.
 
     None for a line without any text.

@@ -17,12 +17,12 @@ from graphmem.integrations.mcp import answers
 from graphmem.integrations.mcp.answers import (
     ASIDE,
     MOST,
-    also,
-    cut,
+    cut_lines,
+    describe_rest,
     fitting,
-    rest,
     sentences,
-    shortened,
+    shorten,
+    suggest_limit,
 )
 from graphmem.lessons.prompt import SECTIONS
 from graphmem.memory import Memory
@@ -118,7 +118,7 @@ class Tools:
             )
         return self._speaks_for or name
 
-    def offered(self, *, admin: bool, levels: bool) -> list[Callable[..., object]]:
+    def select(self, *, admin: bool, levels: bool) -> list[Callable[..., object]]:
         """Return the tools that a server has."""
         kinds = {"read"} | ({"write"} if not self._read_only else set())
         kinds |= {"erase"} if admin and not self._read_only else set()
@@ -150,7 +150,7 @@ class Tools:
             task_type=found.task_type,
             more=sentences(
                 kept.more("item", "graphmem_recall"),
-                also(limit, "graphmem_recall") if full else None,
+                suggest_limit(limit, "graphmem_recall") if full else None,
             ),
         )
 
@@ -183,7 +183,9 @@ class Tools:
         )
         headings = {section.heading for section in SECTIONS}
         left = sum(line not in headings and line not in text for line in lines)
-        return answers.Prompt(context=text, more=rest(left, "line", "graphmem_context", tokens))
+        return answers.Prompt(
+            context=text, more=describe_rest(left, "line", "graphmem_context", tokens)
+        )
 
     @tool("read", "Choose what to try")
     def graphmem_choose(
@@ -236,9 +238,9 @@ class Tools:
     ) -> answers.Explained:
         """See why the memory believes something: counts, dates, episodes for and against."""
         found = self.memory.explain(item, task=task, agent=self._agent(agent))
-        shown = shortened(found.text, 100)
+        shown = shorten(found.text, 100)
         beside = _NUMBERS + count_tokens(shown)
-        text, more = cut(found.to_text(), max_tokens, "graphmem_explain", beside)
+        text, more = cut_lines(found.to_text(), max_tokens, "graphmem_explain", beside)
         return answers.Explained(
             id=found.id,
             kind=found.kind,
@@ -279,7 +281,7 @@ class Tools:
             episodes=kept.rows,
             more=sentences(
                 kept.more("episode", "graphmem_evidence"),
-                also(limit, "graphmem_evidence") if len(found) > limit else None,
+                suggest_limit(limit, "graphmem_evidence") if len(found) > limit else None,
             ),
         )
 
@@ -329,7 +331,7 @@ class Tools:
             version=__version__,
         )
 
-    def _kept(self, name: str) -> Choice:
+    def _find_choice(self, name: str) -> Choice:
         with self._lock:
             choice = self._choices.get(name)
         if choice is None:
@@ -387,7 +389,7 @@ class Tools:
         """
         used: str | list[str] | Choice
         if choice is not None and strategy is None:
-            used = self._kept(choice)
+            used = self._find_choice(choice)
         elif strategy is not None and choice is None:
             used = strategy
         else:
@@ -442,7 +444,7 @@ class Tools:
             entries=kept.rows,
             more=sentences(
                 kept.more("entries", "graphmem_levels_recall"),
-                also(limit, "graphmem_levels_recall") if len(rows) == limit else None,
+                suggest_limit(limit, "graphmem_levels_recall") if len(rows) == limit else None,
             ),
         )
 
@@ -453,7 +455,7 @@ class Tools:
         whole, tree = found.tree(MOST), found.tree(max(50, max_tokens - ASIDE))
         left = len(whole.splitlines()) - len(tree.splitlines()) + 1
         needed = ASIDE + count_tokens_of_lines(whole)
-        more = rest(left, "line", "graphmem_levels_map", needed) if tree != whole else None
+        more = describe_rest(left, "line", "graphmem_levels_map", needed) if tree != whole else None
         return answers.Map(tree=tree, more=more)
 
     @tool("write", "Add to a level")

@@ -8,7 +8,7 @@ from typing import Any
 from agents import RunState
 
 
-def asked(given: Any) -> str:
+def last_request(given: Any) -> str:
     """Return the words of the last message of the user in the input of a run or a model."""
     if isinstance(given, RunState):
         given = given._original_input
@@ -16,11 +16,11 @@ def asked(given: Any) -> str:
         return given
     for item in reversed(given or []):
         if isinstance(item, Mapping) and item.get("role") == "user":
-            return words(item.get("content"))
+            return text_of(item.get("content"))
     return ""
 
 
-def words(content: Any) -> str:
+def text_of(content: Any) -> str:
     """Return the words of a message."""
     if isinstance(content, str):
         return content

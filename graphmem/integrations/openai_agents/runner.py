@@ -34,7 +34,7 @@ from agents.run_config import ToolErrorFormatterArgs
 
 from graphmem.async_memory import AsyncMemory
 from graphmem.graph.arguments import check_function
-from graphmem.integrations.openai_agents.reading import asked
+from graphmem.integrations.openai_agents.reading import last_request
 from graphmem.integrations.runs import Running, RunOptions, Runs
 from graphmem.memory import Memory
 
@@ -122,7 +122,7 @@ class GraphMemRunner:
     def _begin(self, agent: Agent[Any], given: Input, options: dict[str, Any]) -> _Recorded:
         task = None
         with self._runs.going_on("the task is not known"):
-            task = asked(given) if self._task is None else self._task(given)
+            task = last_request(given) if self._task is None else self._task(given)
         running = self._runs.begin(task or "", agent=agent.name)
         return _Recorded(running, options)
 

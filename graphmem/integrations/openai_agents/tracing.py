@@ -28,7 +28,7 @@ from agents.tracing import (
 )
 
 from graphmem.async_memory import AsyncMemory
-from graphmem.integrations.openai_agents.reading import asked, words
+from graphmem.integrations.openai_agents.reading import last_request, text_of
 from graphmem.integrations.runs import RunOptions, Runs
 from graphmem.memory import Memory
 
@@ -118,7 +118,9 @@ class GraphMemTracing(TracingProcessor):
         spans = list(kept.spans.values())
         names = [span.span_data.name for span in _of(spans, AgentSpanData)]
         models = [span.span_data for span in _of(spans, GenerationSpanData, ResponseSpanData)]
-        task = metadata.get("task") or next(filter(None, (asked(one.input) for one in models)), "")
+        task = metadata.get("task") or next(
+            filter(None, (last_request(one.input) for one in models)), ""
+        )
         with self._runs.going_on("the run was not learned"):
             running = self._runs.begin(
                 str(task), agent=names[0] if names else None, started_at=kept.started_at
@@ -134,7 +136,7 @@ class GraphMemTracing(TracingProcessor):
             running.end(
                 next((said for one in reversed(models) if (said := _answer(one))), None),
                 errors[-1] if errors else None,
-                stated=_stated(spans),
+                stated=_last_outcome(spans),
                 metadata=metadata,
             )
 
@@ -173,10 +175,10 @@ def _model(data: GenerationSpanData | ResponseSpanData) -> str | None:
 def _answer(data: GenerationSpanData | ResponseSpanData) -> str:
     if isinstance(data, ResponseSpanData):
         return "" if data.response is None else data.response.output_text
-    return words(data.output[-1].get("content")) if data.output else ""
+    return text_of(data.output[-1].get("content")) if data.output else ""
 
 
-def _stated(spans: Sequence[Span[Any]]) -> bool | float | None:
+def _last_outcome(spans: Sequence[Span[Any]]) -> bool | float | None:
     """Return what the last span ``outcome`` states."""
     for span in reversed(_of(spans, CustomSpanData)):
         if span.span_data.name == OUTCOME and isinstance(said := span.span_data.data, Mapping):

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
+from pydantic import AfterValidator, Field, JsonValue
 
-from graphmem.models.fields import Input, JsonObject, Line, Moment, Name
+from graphmem.models.fields import AS_TUPLE, Input, JsonObject, Line, Moment, Name
 from graphmem.models.lenses import LensSettings, lens_name
 from graphmem.models.levels import (
     MAX_NAME,
@@ -18,10 +18,6 @@ from graphmem.models.levels import (
     TagSet,
     source_name,
 )
-
-
-def _tuple(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _level_name(name: str) -> str:
@@ -52,7 +48,7 @@ class LevelRecord(Line):
     held: Literal["level"]
     name: LevelText
     settings: LevelSettings
-    pulls: Annotated[tuple[PullRecord, ...], BeforeValidator(_tuple)] = ()
+    pulls: Annotated[tuple[PullRecord, ...], AS_TUPLE] = ()
 
 
 class BecameRecord(Input):
@@ -78,8 +74,8 @@ class EntryRecord(Line):
     expires_at: Moment | None = None
     reads: Annotated[int, Field(ge=0)] = 0
     last_read_at: Moment | None = None
-    made_from: Annotated[tuple[Name, ...], BeforeValidator(_tuple)] = ()
-    became: Annotated[tuple[BecameRecord, ...], BeforeValidator(_tuple)] = ()
+    made_from: Annotated[tuple[Name, ...], AS_TUPLE] = ()
+    became: Annotated[tuple[BecameRecord, ...], AS_TUPLE] = ()
 
     def new(self) -> NewEntry:
         """Return it as an entry to add."""
@@ -93,12 +89,12 @@ class LensRecord(Line):
 
     held: Literal["lens"]
     name: Annotated[Name, AfterValidator(lambda name: lens_name(name).name)]
-    levels: Annotated[tuple[LevelText, ...], BeforeValidator(_tuple), Field(min_length=1)]
+    levels: Annotated[tuple[LevelText, ...], AS_TUPLE, Field(min_length=1)]
     settings: LensSettings
 
 
-HeldRecord = LevelRecord | EntryRecord | LensRecord
-HELD: Mapping[str, type[HeldRecord]] = MappingProxyType(
+LevelsRecord = LevelRecord | EntryRecord | LensRecord
+LEVELS_RECORDS: Mapping[str, type[LevelsRecord]] = MappingProxyType(
     {"level": LevelRecord, "entry": EntryRecord, "lens": LensRecord}
 )
 """The models of lines, by what they hold."""

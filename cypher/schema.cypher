@@ -117,7 +117,8 @@ RETURN count(*) AS written;
 // doc: The settings that a namespace keeps (no row: nothing was written in it; null: written before that was kept).
 // doc: "removed" names settings that graphmem no longer has and for which an older one kept another value than today's.
 // returns: success_threshold float, z float, co_occurrence_half_life_days float, alpha float, gamma float
-// returns: crystallize_above float, min_events integer, min_occurrences integer, anti_pattern_failures integer, consolidate_every integer, removed list
+// returns: crystallize_above float, min_events integer, min_occurrences integer
+// returns: anti_pattern_failures integer, consolidate_every integer, removed list
 MATCH (n:Namespace {id: $id})
 RETURN n.success_threshold AS success_threshold, n.z AS z, n.co_occurrence_half_life_days AS co_occurrence_half_life_days,
   n.alpha AS alpha, n.gamma AS gamma, n.crystallize_above AS crystallize_above, n.min_events AS min_events,
@@ -154,7 +155,8 @@ RETURN n.success_threshold AS success_threshold, n.z AS z, n.co_occurrence_half_
 // mode: write
 // doc: Replaces the given settings of a namespace; rebuild then derives everything with them.
 // param: success_threshold float = null, z float = null, co_occurrence_half_life_days float = null, alpha float = null, gamma float = null
-// param: crystallize_above float = null, min_events integer = null, min_occurrences integer = null, anti_pattern_failures integer = null, consolidate_every integer = null
+// param: crystallize_above float = null, min_events integer = null, min_occurrences integer = null
+// param: anti_pattern_failures integer = null, consolidate_every integer = null
 // returns: success_threshold float, z float, co_occurrence_half_life_days float, alpha float, gamma float
 // returns: crystallize_above float, min_events integer, min_occurrences integer, anti_pattern_failures integer, consolidate_every integer
 MATCH (n:Namespace {id: $id})

@@ -212,7 +212,8 @@ MATCH (s)<-[:IN_STATE]-(p:Policy)
 WHERE ($agent IS NULL OR p.agent = $agent) AND (p.active OR NOT $only_active)
 OPTIONAL MATCH (p)-[:HAS_CYCLE]->(c:Cycle)
 WITH s, p, collect(c) AS cycles, wilson_lower(p.successes, p.trials, $z) AS lower, wilson_upper(p.successes, p.trials, $z) AS upper
-WITH s, p, lower, upper, size(cycles) > 0 AS cyclic, [c IN cycles | c.timezone] AS timezones, worth(p, $at, $rate, $strength) + swung(cycles, $clocks)
+WITH s, p, lower, upper, size(cycles) > 0 AS cyclic, [c IN cycles | c.timezone] AS timezones,
+  worth(p, $at, $rate, $strength) + swung(cycles, $clocks)
      + coalesce(pressed($pressure, ($at - p.last_updated_at) / 86400000.0), 0.0) AS score
 RETURN policy_columns(p, s, lower, upper), score, cyclic, timezones
 ORDER BY score DESC, id;

@@ -53,8 +53,8 @@ ORDER BY created_at DESC, id;
 // doc: Resolves an open prediction by the actual outcome, with its error in [0, 1]. If it is about a policy, moves the confidence in that
 // doc: toward the resulting signal, and stores the event. Pairs has for each name in the expected or actual outcome {p, a: both values, if
 // doc: both are numbers; predicted, actual: else their JSON texts, null if one lacks the name}; without pairs the error is the distance
-// doc: from the probability. A given error replaces both (`how` says where it is from; happened: null if undecided). The confidence is null if
-// doc: the subject is no policy. No row: it is not open, or there is nothing to compare.
+// doc: from the probability. A given error replaces both (`how` says where it is from; happened: null if undecided). The confidence is
+// doc: null if the subject is no policy. No row: it is not open, or there is nothing to compare.
 // param: pairs list = null, happened boolean = null, actual string = null, threshold float = 0.7, low_signal float = 0.2
 // param: error float = null, how string = null
 // returns: id string, error float, happened boolean, signal float, confidence float

@@ -30,7 +30,7 @@ class _Kind(NamedTuple):
     """A kind of things that a view shows."""
 
     name: str
-    """The statement ``views.NAME`` lists them."""
+    """The statement that lists them."""
     label: str | None
     """What their words are searched as; None: they have no words."""
     source: str
@@ -115,7 +115,7 @@ class Views:
             params["above"] = HEURISTIC_ABOVE
         if text is None and tags is None:
             params["limit"] = self.limit
-        rows = self.graph.read(f"views.{kind.name}", *options, **params)
+        rows = self.graph.read(kind.name, *options, **params)
         rows = [row for row in rows if self._fits(row, kind)]
         if text is not None and kind.label is not None and rows:
             rows = self._nearest(rows, text, kind.label, kind.source)
@@ -184,7 +184,7 @@ def episode_row(row: Row, level: str) -> Row:
 
 
 _EPISODES = _Kind(
-    "episodes",
+    "views.episodes",
     "Task",
     "task",
     ("task", "strategies", "success", "score", "summary", "error", "feedback"),
@@ -195,28 +195,28 @@ _EPISODES = _Kind(
     ],
 )
 _FACTS = _Kind(
-    "knowledge",
+    "views.knowledge",
     "Knowledge",
     "id",
     ("domain", "fact"),
     lambda row: ["kind:fact", f"domain:{row['domain']}"],
 )
 _STRATEGIES = _Kind(
-    "strategies",
+    "views.strategies",
     "Strategy",
     "id",
     ("strategy", "trials", "successes"),
     lambda row: ["kind:strategy", *(f"type:{one}" for one in row["types"])],
 )
 _HEURISTICS = _Kind(
-    "heuristics",
+    "views.heuristics",
     "Strategy",
     "source",
     ("strategy", "task_type", "trials", "successes", "lower", "status"),
     lambda row: ["kind:heuristic", f"status:{row['status']}", f"type:{row['task_type']}"],
 )
 _POLICIES = _Kind(
-    "policies",
+    "views.policies",
     None,
     "",
     ("features", "action_spec", "action_type", "q_value", "trials", "successes"),

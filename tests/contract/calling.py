@@ -249,6 +249,7 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
             "agent": "shared agent",
             "pressure": 0.0,
             "stored": False,
+            "limit": 10,
             **dated,
         },
         "policies.seen": lambda: place,

@@ -233,7 +233,7 @@ for command in (
     ("seed", str(folder.parent / "bad.jsonl"), "--refused"),
     ("upkeep", "export", "--format", "jsonl"),
     ("upkeep", "export", "--format", "sentinel"),
-    ("backup",),
+    ("upkeep", "export"),
 ):
     try:
         main([*command, str(folder / command[0])])
@@ -261,7 +261,7 @@ def test_a_file_that_does_not_fit_is_named_and_leaves_nothing(tmp_path: Path) ->
     )
     assert done.stdout == "1 []\n" * 4, done
     lines = done.stderr.splitlines()
-    for line, name in zip(lines, ("seed", "upkeep", "upkeep", "backup"), strict=True):
+    for line, name in zip(lines, ("seed", "upkeep", "upkeep", "upkeep"), strict=True):
         assert line.startswith("Error: ")
         assert str(out / name) in line
         assert "[Errno" not in line

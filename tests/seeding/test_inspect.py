@@ -302,7 +302,7 @@ def test_members_packed_by_zstd_are_read_and_damaged_ones_refused(
         read(bomb)
     monkeypatch.setitem(sys.modules, "zstandard", None)
     if sys.version_info < (3, 14):
-        with pytest.raises(SeedingError, match=r"pip install 'graphmem\[inspect\]'"):
+        with pytest.raises(SeedingError, match=r"pip install -e '\.\[inspect\]'"):
             read(content)
 
 

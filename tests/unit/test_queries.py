@@ -8,6 +8,7 @@ import pytest
 
 from graphmem.errors import NotFoundError, ProcedureError
 from graphmem.graph.derived import KINDS
+from graphmem.kinds import NODE_KINDS
 from graphmem.store.port import TEXTS
 from graphmem.store.queries import Catalog, catalog, readable
 
@@ -306,8 +307,10 @@ def test_the_code_names_every_procedure_in_full_or_by_a_table_of_kinds() -> None
     """A search for a name finds who runs it; what is made of a kind's name is in its table."""
     code = [file.read_text(encoding="utf-8") for file in (ROOT / "graphmem").rglob("*.py")]
     kinds = {kind.name for kind in KINDS} | set(TEXTS.values())
+    kinds |= {kind.replace("-", "_") for kind in NODE_KINDS}
     for query in catalog():
         subject, _, name = query.name.partition(".")
+        name = name.removesuffix("_edges")
         by_kind = any(name == kind or name.endswith(f"_{kind}") for kind in kinds)
         by_kind = by_kind or any(name.startswith(f"{kind}_by_") for kind in kinds)
         for_people = query.mode == "schema" or subject == "analysis" or query.install

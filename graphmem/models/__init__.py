@@ -57,7 +57,6 @@ from graphmem.models.knowledge import Knowledge as Knowledge
 from graphmem.models.knowledge import KnowledgeRef as KnowledgeRef
 from graphmem.models.knowledge import KnowledgeSource as KnowledgeSource
 from graphmem.models.knowledge import Statement as Statement
-from graphmem.models.lenses import LensInfo as LensInfo
 from graphmem.models.lessons import Alternative as Alternative
 from graphmem.models.lessons import AntiPattern as AntiPattern
 from graphmem.models.lessons import Heuristic as Heuristic
@@ -70,9 +69,13 @@ from graphmem.models.lessons import Wording as Wording
 from graphmem.models.levels import Added as Added
 from graphmem.models.levels import Entry as Entry
 from graphmem.models.levels import Found as Found
+from graphmem.models.levels import LensInfo as LensInfo
 from graphmem.models.levels import Level as Level
+from graphmem.models.levels import LevelEdge as LevelEdge
 from graphmem.models.levels import LevelInfo as LevelInfo
+from graphmem.models.levels import LevelStatistics as LevelStatistics
 from graphmem.models.levels import LevelUpkeep as LevelUpkeep
+from graphmem.models.levels import MemoryMap as MemoryMap
 from graphmem.models.levels import NewEntry as NewEntry
 from graphmem.models.levels import Tags as Tags
 from graphmem.models.looking import EpisodeRow as EpisodeRow
@@ -80,9 +83,6 @@ from graphmem.models.looking import Item as Item
 from graphmem.models.looking import ItemLink as ItemLink
 from graphmem.models.looking import StepRow as StepRow
 from graphmem.models.looking import TaskRow as TaskRow
-from graphmem.models.maps import LevelEdge as LevelEdge
-from graphmem.models.maps import LevelStatistics as LevelStatistics
-from graphmem.models.maps import MemoryMap as MemoryMap
 from graphmem.models.policies import Candidate as Candidate
 from graphmem.models.policies import CrystallizeReport as CrystallizeReport
 from graphmem.models.policies import EpisodesLearned as EpisodesLearned

@@ -35,6 +35,12 @@ from graphmem.store.port import Row
 
 SEARCHED = 4_000
 """Characters of an entry that a search by meaning sees."""
+LINKS = {
+    "entries": "flow.link_entries",
+    "episodes": "flow.link_episodes",
+    "knowledge": "flow.link_knowledge",
+}
+"""The statements that link entries to what they were made from, and to what they became."""
 _COMPARED = ("content", "format", "tags", "metadata")
 
 

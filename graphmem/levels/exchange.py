@@ -21,7 +21,7 @@ from graphmem.ids import (
     to_millis,
 )
 from graphmem.levels.base import to_seconds
-from graphmem.levels.entries import row_of, store
+from graphmem.levels.entries import LINKS, row_of, store
 from graphmem.levels.flow import edge_of, order_of, skip, source_id, subscribe
 from graphmem.levels.lenses import lens_info, lens_row, put
 from graphmem.levels.topology import level_row
@@ -191,7 +191,7 @@ def _store_entries(
 
 def _link(graph: Graph, entries: Sequence[EntryRecord], ids: Mapping[str, str]) -> None:
     """Link entries to what they were made from, and to what they became, if that is there."""
-    links: dict[str, list[Row]] = {"entries": [], "episodes": [], "knowledge": []}
+    links: dict[str, list[Row]] = {kind: [] for kind in LINKS}
     for entry in entries:
         own = ids[entry.id]
         links["entries"] += [{"id": own, "target": ids.get(one, one)} for one in entry.made_from]
@@ -204,7 +204,7 @@ def _link(graph: Graph, entries: Sequence[EntryRecord], ids: Mapping[str, str]) 
                 links["knowledge"].append({"id": own, "target": target})
     for kind, rows in links.items():
         for page in pages(rows, PAGE):
-            graph.write(f"flow.link_{kind}", rows=page)
+            graph.write(LINKS[kind], rows=page)
 
 
 def _put_lenses(tx: Transaction, lenses: Sequence[LensRecord]) -> int:

@@ -27,7 +27,7 @@ from graphmem.ids import (
 )
 from graphmem.levels import transformers
 from graphmem.levels.base import Search, check_readable, check_writable
-from graphmem.levels.entries import lives, store
+from graphmem.levels.entries import LINKS, lives, store
 from graphmem.levels.queries import episode_row
 from graphmem.levels.topology import note
 from graphmem.levels.transformers import Draft, Function, Outlets, Page, Transformer
@@ -270,7 +270,7 @@ class Flow(Maintenance):
                 check_readable(source, self._view(row["owner"]), "source")
             options = PullOptions.model_validate_json(row["arguments"])
             transformer = self._transformer(row)
-            for page in self._pages(row, options.arguments, options.where):
+            for page in self._pages(row, options):
                 drafts = transformer.make(page) if page.rows else []
                 became, skipped = self._convert(row, drafts)
                 write = partial(_write, row, transformer, page, drafts, became)
@@ -312,40 +312,29 @@ class Flow(Maintenance):
             )
         return transformers.of_own(row["transformer"])
 
-    def _pages(
-        self, row: Row, arguments: Mapping[str, JsonValue], where: Tags | None
-    ) -> Iterator[Page]:
+    def _pages(self, row: Row, options: PullOptions) -> Iterator[Page]:
         """Read what is pending, a page at a time, up to what there is at the beginning."""
-        after, stream = row["position"], row["stream"]
+        after, stream, where = row["position"], row["stream"], options.where
         for end in self._graph.read("levels.ends", ids=[stream]):
             while after < end["last"]:
                 upto = min(end["last"], after + PAGE)
                 ids = [f"{stream}:{number}" for number in range(after + 1, upto + 1)]
-                now = self._graph.now()
+                now, missed = self._graph.now(), 0
                 if is_stream(row["source"]):
+                    found = self._graph.read("flow.learned", ids=ids)
                     # An episode that an entry became is left out: it would come back as an entry.
-                    learned = self._graph.read("flow.learned", ids=ids)
-                    rows = [
-                        episode_row(one, row["source"]) for one in learned if not one["entries"]
-                    ]
-                    missed, left_out = 0, len(learned) - len(rows)
+                    rows = [episode_row(one, row["source"]) for one in found if not one["entries"]]
+                    left_out = len(found) - len(rows)
                 else:
-                    pending = self._graph.read("flow.pending", ids=ids, decay=row["decay"])
-                    rows, missed = _living(pending, row["since"], now)
+                    found = self._graph.read("flow.pending", ids=ids, decay=row["decay"])
+                    rows, missed = _living(found, row["since"], now)
+                    rows = [one | {"level": row["source"]} for one in rows]
                     left_out = 0
                 fit = [one for one in rows if where is None or where.fits(one["tags"])]
+                left_out += len(rows) - len(fit)
+                level, chat = row["level"], self._outlets.chat
                 yield Page(
-                    ns=self._graph.ns,
-                    level=row["level"],
-                    source=row["source"],
-                    now=now,
-                    arguments=arguments,
-                    chat=self._outlets.chat,
-                    rows=fit,
-                    after=after,
-                    position=upto,
-                    missed=missed,
-                    left_out=left_out + len(rows) - len(fit),
+                    self._graph.ns, level, now, options, chat, fit, after, upto, missed, left_out
                 )
                 after = upto
 
@@ -399,7 +388,7 @@ def _write(
     if drafts and row["holds"] == "entries":
         made = _store(tx, row["level"], transformer, drafts)
     if became:
-        tx.run(f"flow.link_{row['holds']}", rows=became)
+        tx.run(LINKS[row["holds"]], rows=became)
     if page.rows:
         read = [{"id": one["id"], "reads": 1, "at": tx.now} for one in page.rows]
         tx.run("entries.touch", rows=read)
@@ -420,7 +409,7 @@ def _store(tx: Transaction, level: str, transformer: Transformer, drafts: list[D
         for draft in drafts
         for source in draft.sources
     ]
-    tx.run("flow.link_entries", rows=links)
+    tx.run(LINKS["entries"], rows=links)
     return len({one.id for one in stored if one.created})
 
 

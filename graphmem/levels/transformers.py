@@ -23,6 +23,7 @@ from graphmem.graph.graph import Transaction
 from graphmem.ids import canonical_json, digest, entry_id, from_millis, level_id, node_id
 from graphmem.levels.entries import entry_fields, lives, row_of, tag_columns
 from graphmem.models.episodes import Episode
+from graphmem.models.flow import PullOptions
 from graphmem.models.knowledge import Knowledge
 from graphmem.models.levels import MAX_TAGS, Entry, NewEntry
 from graphmem.models.reports import LearnReport, Rejection
@@ -70,9 +71,8 @@ class Page(NamedTuple):
     ns: str
     level: str
     """The level that pulls, by name."""
-    source: str
     now: int
-    arguments: Mapping[str, JsonValue]
+    options: PullOptions
     chat: Chat | None
     rows: list[Row]
     """The entries: rows of ``flow.pending``, in order of storing."""
@@ -265,9 +265,9 @@ def of_function(function: Function) -> Transformer:
 
     def make(page: Page) -> list[Draft]:
         rows = {row["id"]: row for row in page.rows}
-        entries = [Entry(**entry_fields(row | {"level": page.source})) for row in page.rows]
+        entries = [Entry(**entry_fields(row)) for row in page.rows]
         drafts = []
-        for item in function(entries, **page.arguments):
+        for item in function(entries, **page.options.arguments):
             new, ids = _new_entry(item)
             sources = list(rows) if ids is None else ids
             for source in sources:
@@ -295,7 +295,7 @@ _OWN: dict[str | None, Transformer] = {
     None: Transformer(lambda page: [_copy(page, row) for row in page.rows]),
     "dedup": Transformer(_dedup, _settle_alike),
     "count": Transformer(_count, _settle_counts),
-    "summarise": Transformer(lambda page: _summarise(page, **page.arguments)),  # type: ignore[arg-type]
+    "summarise": Transformer(lambda page: _summarise(page, **page.options.arguments)),  # type: ignore[arg-type]
 }
 
 

@@ -18,7 +18,7 @@ from graphmem.graph.arguments import check_function, checked_agent, checked_item
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import entry_id, from_millis, level_stream_id, to_millis
 from graphmem.levels.base import Base, Search, check_takes_entries, check_writable, lock_levels
-from graphmem.levels.entries import lives, tag_columns
+from graphmem.levels.entries import LINKS, lives, tag_columns
 from graphmem.levels.topology import note
 from graphmem.models.flow import LevelMaintained, MaintainReport, Timing
 from graphmem.models.levels import MAX_TAGS, LevelName, NewEntry
@@ -304,7 +304,7 @@ def _change(tx: Transaction, entries: Sequence[Row]) -> None:
 
 def _hand_on_edges(tx: Transaction, goes: Mapping[str, str]) -> None:
     """Give the edges of removed entries to those that stay in their place."""
-    links: dict[str, list[Row]] = {"entries": [], "episodes": [], "knowledge": []}
+    links: dict[str, list[Row]] = {kind: [] for kind in LINKS}
     for row in tx.run("entries.evidence", ids=sorted(goes)):
         home = goes[row["id"]]
         links["entries"] += [{"id": home, "target": source} for source in row["made_from"]]
@@ -314,7 +314,7 @@ def _hand_on_edges(tx: Transaction, goes: Mapping[str, str]) -> None:
             links[kind].append({"id": home, "target": target["id"]})
     for kind, rows in links.items():
         if rows:
-            tx.run(f"flow.link_{kind}", rows=rows)
+            tx.run(LINKS[kind], rows=rows)
 
 
 def _fit(one: Row, other: Row) -> bool:

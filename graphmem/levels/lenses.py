@@ -45,12 +45,8 @@ class Lens:
 
     def __init__(self, levels: Lenses, name: str, agent: str | None) -> None:
         self._levels, self._name, self._agent = levels, name, agent
-        self._info = levels._lens(name, agent)
-
-    @property
-    def info(self) -> LensInfo:
+        self.info = levels._lens(name, agent)
         """The lens as it was when it was asked for."""
-        return self._info
 
     def recall(
         self,
@@ -92,9 +88,6 @@ class Lens:
             limit=lens.limit if limit is None else limit,
             agent=self._agent,
         )
-
-    def __repr__(self) -> str:
-        return f"Lens({self.info.name!r}, levels={list(self.info.levels)!r})"
 
 
 class Lenses(Queries):

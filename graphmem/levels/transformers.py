@@ -353,54 +353,48 @@ def _became(draft: Draft, target: str) -> list[Row]:
 def _learn(
     namespace: str, owner: str | None, drafts: Sequence[Draft], outlets: Outlets
 ) -> tuple[list[Row], Counter[str]]:
-    episodes: list[tuple[Episode, Draft]] = []
+    records: list[tuple[dict[str, Any], Draft]] = []
     reasons: Counter[str] = Counter()
     for draft in drafts:
+        fields = _mapping_of(draft.row)
         if _is_episode_entry(draft.row):
             reasons["it tells of an episode that was learned already"] += 1
         elif not is_record(draft.row):
             reasons["an episode needs a task, and success, score or outcome"] += 1
+        elif fields.setdefault("agent", owner) != owner:
+            reasons[f"agent {fields['agent']!r} does not own the level, but {owner!r}"] += 1
         else:
-            try:
-                episodes.append((_episode(draft, owner), draft))
-            except ValidationError as error:
-                reasons[str(error)] += 1
+            records.append((_episode_fields(draft, fields), draft))
     refused: set[int] = set()
 
     def reject(rejection: Rejection) -> None:
         refused.add(rejection.index)
         reasons[rejection.reason] += 1
 
-    if episodes:
-        outlets.learn([one for one, _ in episodes], on_error="collect", on_reject=reject)
+    if records:
+        outlets.learn([fields for fields, _ in records], on_error="collect", on_reject=reject)
     became = []
-    for index, (episode, draft) in enumerate(episodes):
+    for index, (fields, draft) in enumerate(records):
         if index not in refused:
-            became += _became(draft, node_id(namespace, "Episode", "key", str(episode.source_key)))
+            became += _became(draft, node_id(namespace, "Episode", "key", fields["source_key"]))
     return became, reasons
 
 
-def _episode(draft: Draft, owner: str | None) -> Episode:
-    """Return the episode that the record of an attempt becomes, or raise."""
-    fields = _mapping_of(draft.row)
+def _episode_fields(draft: Draft, fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of the episode that the record of an attempt becomes."""
     outcome = fields.pop("outcome", None)
     if isinstance(outcome, str):
         outcome = _OUTCOMES.get(outcome.lower(), outcome)
     if outcome is not None:
         number = isinstance(outcome, int | float) and not isinstance(outcome, bool)
         fields.setdefault("score" if number else "success", outcome)
-    agent = fields.setdefault("agent", owner)
-    if agent != owner:
-        raise ValidationError("agent", agent, f"does not own the level, which is {owner!r}'s")
     extra = fields.pop("extra", {})
     others = {name: fields.pop(name) for name in fields.keys() - Episode.model_fields}
     fields["extra"] = {**others, **extra} if isinstance(extra, dict) else extra
-    fields.setdefault("strategy", [])
     if fields.get("started_at") is None and fields.get("ended_at") is None:
         fields["ended_at"] = from_millis(draft.row["at"])
-    fields["source_key"] = source_key(draft)
     fields.pop("occurrence", None)
-    return Episode(**fields)
+    return {"strategy": [], **fields, "source_key": source_key(draft)}
 
 
 def source_key(draft: Draft) -> str:

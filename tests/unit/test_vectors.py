@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from graphmem.errors import StorageError
-from graphmem.store.vectors import KEY, Matrix, VectorTable, digest, freely
+from graphmem.store.vectors import KEY, Matrix, VectorTable, digest
 from tests.faults.test_disk import an_ordinary_user
 
 DIMENSIONS = 8
@@ -26,7 +26,9 @@ RECORD = KEY + 4 * DIMENSIONS + 4
 
 
 def table(folder: Path | None, embedder: str = "one", *, writable: bool = True) -> VectorTable:
-    filing = freely if writable else contextlib.nullcontext[bool]
+    def filing() -> contextlib.AbstractContextManager[bool]:
+        return contextlib.nullcontext(writable)
+
     return VectorTable(folder, "ns", embedder, DIMENSIONS, filing=filing)
 
 

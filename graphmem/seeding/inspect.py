@@ -416,3 +416,4 @@ def _resolved(value: Any, attached: Mapping[str, Any]) -> Any:
 
 
 FORMAT = Format("inspect", "Inspect (inspect_ai) logs, .eval or JSON: scored samples", detect, read)
+FORMATS = (FORMAT,)

@@ -246,3 +246,4 @@ def _snake(name: str) -> str:
 
 
 FORMAT = Format("langfuse", "Langfuse traces with their scores, as JSON or CSV", detect, read)
+FORMATS = (FORMAT,)

@@ -152,3 +152,4 @@ def _feedback(root: Mapping[str, Any], beside: Sequence[Mapping[str, Any]]) -> d
 
 
 FORMAT = Format("langsmith", "LangSmith runs with their feedback, as JSON", detect, read)
+FORMATS = (FORMAT,)

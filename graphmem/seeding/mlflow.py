@@ -152,3 +152,4 @@ def _judgements(assessments: Any, root: str) -> dict[str, Any]:
 
 
 FORMAT = Format("mlflow", "MLflow traces with their feedback, as JSON", detect, read)
+FORMATS = (FORMAT,)

@@ -426,3 +426,4 @@ def _time(item: Object, name: str) -> int | None:
 
 
 FORMAT = Format("otlp", "OpenTelemetry traces of agents, as OTLP JSON lines", detect, read)
+FORMATS = (FORMAT,)

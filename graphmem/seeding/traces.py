@@ -12,7 +12,7 @@ import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from types import TracebackType
 from typing import Any, BinaryIO, Self
 
@@ -245,8 +245,10 @@ def drop_empty(beside: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in beside.items() if value not in (None, "", [], {})}
 
 
-def parse_time(value: Any) -> datetime | None:
-    """Return a time: ISO 8601, in UTC if it has no zone, or nanoseconds since 1970.
+def parse_time(value: Any, zone: tzinfo | None = UTC) -> datetime | None:
+    """Return a time: ISO 8601, in this zone if it names none, or nanoseconds since 1970.
+
+    Without a zone it says nothing.
 
     Raises:
         ValidationError: it is none.
@@ -259,7 +261,9 @@ def parse_time(value: Any) -> datetime | None:
         parsed = datetime.fromisoformat(value)
     except (TypeError, ValueError, OverflowError):
         raise ValidationError("time", value, "is no time") from None
-    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+    if parsed.tzinfo is None:
+        return None if zone is None else parsed.replace(tzinfo=zone)
+    return parsed
 
 
 def _start_of(span: Span) -> datetime:

@@ -21,8 +21,7 @@ from graphmem import Memory
 from graphmem.advice.calibrate import History, Trial
 from graphmem.advice.pooling import DEFAULTS
 from graphmem.models import Episode
-from graphmem.seeding import intercode, jsonl, tau_bench
-from graphmem.seeding.formats import Format, Origin
+from graphmem.seeding import Format, Origin, formats
 from tests.bench.report import Result
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,7 +61,7 @@ def together(episode: Episode) -> str:
 def airline(trial: int, way: Callable[[Episode], str]) -> tuple[list[Run], list[Run]]:
     """Return the airline runs but one trial of each task, and that."""
     parts: tuple[list[Run], list[Run]] = ([], [])
-    for one in read(tau_bench.FORMAT, list(SHARED.glob("tau_airline/*.json.gz"))):
+    for one in read(formats()["tau-bench"], list(SHARED.glob("tau_airline/*.json.gz"))):
         parts[one.extra["trial"] == trial].append((str(one.task_key), way(one), bool(one.success)))
     return parts
 
@@ -128,7 +127,7 @@ def held_out(folder: Path, scale: float) -> list[Result]:
         results.append(_row(f"tau-bench airline by {name}, each trial in turn", rows, ""))
     logs: dict[str, tuple[Format, list[Path], dict[str, tuple[Callable[[Episode], str], str]]]] = {
         "InterCode": (
-            intercode.FORMAT,
+            formats()["intercode"],
             list(SHARED.glob("intercode_sql/*.json.gz")),
             {
                 "set-up": (lambda one: one.strategy[0].text, "at most .111"),
@@ -136,7 +135,7 @@ def held_out(folder: Path, scale: float) -> list[Result]:
             },
         ),
         "seeds/logs/sql": (
-            jsonl.FORMAT,
+            formats()["jsonl"],
             [ROOT / "seeds" / "logs" / "sql.jsonl.gz"],
             {"all strategies": (together, "")},
         ),
@@ -152,7 +151,7 @@ def held_out(folder: Path, scale: float) -> list[Result]:
 
 def calibrated(folder: Path, scale: float) -> list[Result]:
     """Prequential predictions of all of InterCode, as the parser learns it."""
-    episodes = list(read(intercode.FORMAT, list(SHARED.glob("intercode_sql/*.json.gz"))))
+    episodes = list(read(formats()["intercode"], list(SHARED.glob("intercode_sql/*.json.gz"))))
     episodes = episodes[: max(1_000, round(len(episodes) * scale))]
     with Memory.open(folder / "memory") as memory:
         memory.learn_many(one.model_copy(update={"steps": ()}) for one in episodes)

@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import mean
 
 from graphmem import Memory, StrategyUse
-from graphmem.seeding import intercode
+from graphmem.seeding import formats
 from tests.bench.forecasting import SHARED, read
 from tests.bench.report import Result
 
@@ -29,7 +29,7 @@ def value(folder: Path, scale: float) -> list[Result]:
     del folder
     outcomes = {
         (str(one.task_key), one.strategy[0].text): bool(one.success)
-        for one in read(intercode.FORMAT, list(SHARED.glob("intercode_sql/*.json.gz")))
+        for one in read(formats()["intercode"], list(SHARED.glob("intercode_sql/*.json.gz")))
     }
     runs = Counter(setup for _, setup in outcomes)
     setups = sorted(setup for setup, count in runs.items() if count > 1_000)  # one has a part

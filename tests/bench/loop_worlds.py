@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphmem.models import Episode
-from graphmem.seeding import intercode, jsonl, tau_bench
+from graphmem.seeding import formats
 from tests.bench.forecasting import ROOT, SHARED, read, together, tools
 
 Numbers = NDArray[np.float64]
@@ -60,7 +60,7 @@ def questions(visits: int, some: int) -> Callable[[int], World]:
     """InterCode: questions over databases, each answered by 15 set-ups of a model."""
     runs = [
         (one.task, one.strategy[0].text, bool(one.success))
-        for one in read(intercode.FORMAT, list(SHARED.glob("intercode_sql/*.json.gz")))
+        for one in read(formats()["intercode"], list(SHARED.glob("intercode_sql/*.json.gz")))
         if "refine" not in one.strategy[0].text  # it has few of the questions
     ]
     often = "each new" if visits == 1 else f"each {visits} times"
@@ -71,7 +71,7 @@ def airline(what: str, way: Callable[[Episode], str], visits: int) -> Callable[[
     """tau-bench: tasks of an airline, tried four times; a way is offered where it was tried."""
     runs = [
         (one.task, way(one), bool(one.success))
-        for one in read(tau_bench.FORMAT, list(SHARED.glob("tau_airline/*.json.gz")))
+        for one in read(formats()["tau-bench"], list(SHARED.glob("tau_airline/*.json.gz")))
     ]
     name = f"tau-bench airline by {what}, each {visits} times"
     return lambda seed: world(name, runs, None, visits, seed)
@@ -81,7 +81,7 @@ def seeds(log: str, visits: int) -> Callable[[int], World]:
     """The logs in ``seeds/``: each task tried with each combination of strategies."""
     runs = [
         (one.task, together(one), bool(one.success))
-        for one in read(jsonl.FORMAT, [ROOT / "seeds" / "logs" / f"{log}.jsonl.gz"])
+        for one in read(formats()["jsonl"], [ROOT / "seeds" / "logs" / f"{log}.jsonl.gz"])
     ]
     return lambda seed: world(f"seeds/ {log}, each {visits} times", runs, None, visits, seed)
 

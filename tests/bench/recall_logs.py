@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +17,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from graphmem import Episode
 from graphmem.search.embedding import Embedder
-from graphmem.seeding import intercode, jsonl, tau_bench
-from graphmem.seeding.formats import Origin
+from graphmem.seeding import Origin, formats
 
 Numbers = NDArray[np.float64]
 Strategies = Callable[[Episode], list[str]]
@@ -72,9 +70,9 @@ class Log:
 
 def logs(folder: Path, scale: float) -> Iterator[Log]:
     """Yield the logs; with a scale under 1 only so many of the tasks of InterCode."""
-    tau = list(_read(sorted((folder / "tau_airline").glob("*.json.gz")), tau_bench))
-    sql = list(_read(sorted((folder / "intercode_sql").glob("*.json.gz")), intercode))
-    seeds = list(_read([ROOT / "seeds" / "logs" / "sql.jsonl.gz"], jsonl))
+    tau = list(_read(sorted((folder / "tau_airline").glob("*.json.gz")), "tau-bench"))
+    sql = list(_read(sorted((folder / "intercode_sql").glob("*.json.gz")), "intercode"))
+    seeds = list(_read([ROOT / "seeds" / "logs" / "sql.jsonl.gz"], "jsonl"))
     tasks = sorted({str(episode.task_key) for episode in sql})
     kept = set(random.Random(1).sample(tasks, max(50, int(len(tasks) * min(1.0, scale)))))
     sql = [episode for episode in sql if episode.task_key in kept]
@@ -101,13 +99,13 @@ def logs(folder: Path, scale: float) -> Iterator[Log]:
         yield Log(f"{name}, a tenth of the episodes", episodes, folds, orders, 0.1)
 
 
-def _read(files: Sequence[Path], form: Any) -> Iterator[Episode]:
+def _read(files: Sequence[Path], name: str) -> Iterator[Episode]:
     for path in files:
         stem = path.name.split(".json")[0]
         stream = io.BufferedReader(io.BytesIO(gzip.decompress(path.read_bytes())))
-        for _, record in form.read(stream, Origin(path.name, stem)):
-            assert isinstance(record, Episode), record
-            yield record
+        for record in formats()[name].read(stream, Origin(path.name, stem)):
+            assert isinstance(record, tuple), record
+            yield record[1]
 
 
 # Choosing

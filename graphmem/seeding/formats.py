@@ -21,8 +21,7 @@ HEAD = 65_536
 """Bytes at the beginning of a file by which formats recognise it."""
 GZIP = b"\x1f\x8b"
 _MODULES = (
-    *("benchmarks", "gymnasium", "inspect", "jsonl", "langfuse", "langsmith", "mlflow", "otlp"),
-    *("reflexion", "sentinel"),
+    *("benchmarks", "exports", "gymnasium", "inspect", "jsonl", "otlp", "reflexion", "sentinel"),
 )
 """The modules of the formats of graphmem."""
 _LOOK = 40

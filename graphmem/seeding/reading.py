@@ -7,10 +7,12 @@ skipped while it is read.
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from typing import Any, BinaryIO, NoReturn
 
@@ -122,6 +124,101 @@ def read_lines(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, bytes | 
         elif reason is None and not line.strip():
             continue
         yield number, line if reason is None else refusal("line", line, reason)
+
+
+def read_objects(
+    stream: BinaryIO, limits: Limits, wrapper: str = ""
+) -> Iterator[tuple[int, Callable[[], Any]]]:
+    """Yield the number of each value of a file, and what reads it.
+
+    They are lines, or follow each other, or are in a list, or in the list ``wrapper`` of an object.
+    """
+    head = peek_head(stream)
+    wrapped = re.match(rb'\{\s*"%b"\s*:\s*\[' % wrapper.encode(), head) is not None
+    first, _, more = head.partition(b"\n")
+    is_line = first.startswith(b"{") or more.strip()
+    if is_line and not wrapped and not first.rstrip().endswith((b"{", b"[", b",")):
+        for number, line in read_lines(stream, limits):
+            yield number, partial(parse_line, line)
+        return
+    values = Values(stream, limits)
+    if wrapped:
+        for name in values.members():
+            if name != wrapper:
+                values.skip()
+                continue
+            for number in values.items():
+                yield number, values.value
+    elif head.startswith(b"["):
+        for number in values.items():
+            yield number, values.value
+    else:
+        number = 0
+        while values.peek():
+            number += 1
+            yield number, values.value
+    values.end()
+
+
+def read_rows(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, Callable[[], Any]]]:
+    """Yield the number of each row of a CSV file, from 1 behind the names, and what reads it.
+
+    Raises:
+        SeedingError: it is damaged, or a row is longer than a record may be.
+    """
+    csv.field_size_limit(max(csv.field_size_limit(), limits.text))
+    table = csv.DictReader(_bounded_rows(stream, limits), strict=True)
+    try:
+        for number, row in enumerate(table, 1):
+            yield number, partial(_cells, row)
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise DamagedError(reason_of(error, "the table is cut off or damaged here: ")) from None
+
+
+def _cells(row: dict[str, Any]) -> dict[str, str]:
+    if None in row or None in row.values():
+        raise ValidationError("row", None, "has not as many cells as there are names")
+    return {name: cell for name, cell in row.items() if cell != ""}
+
+
+def _bounded_rows(stream: BinaryIO, limits: Limits) -> Iterator[str]:
+    """Yield lines; the lines of one cell must not be too long together."""
+    size = quotes = number = 0
+    while line := stream.readline(limits.record + 1):
+        number += 1
+        size += len(line)
+        if size > limits.record:
+            raise SeedingError(f"a row {limits.too_long}")
+        quotes += line.count(b'"')
+        if quotes % 2 == 0:
+            size = 0
+        yield (line.removeprefix(BOM) if number == 1 else line).decode()
+
+
+def peek_head(stream: BinaryIO) -> bytes:
+    """Return the first bytes of a buffered stream, which stay in it.
+
+    Raises:
+        SeedingError: it has no buffer.
+    """
+    peek = getattr(stream, "peek", None)
+    if peek is None:
+        raise SeedingError("the format needs a buffered stream")
+    return bytes(peek(CHUNK)[:CHUNK]).removeprefix(BOM).lstrip()
+
+
+def parse_line(line: bytes | ValidationError) -> Any:
+    """Return the value in a line.
+
+    Raises:
+        ValidationError: it is over a limit, or no JSON.
+    """
+    if isinstance(line, ValidationError):
+        raise line
+    try:
+        return json.loads(line, parse_constant=refuse_constant)
+    except ValueError as error:
+        raise refusal("line", line, reason_of(error)) from None
 
 
 def refuse_constant(text: str) -> float:

@@ -25,7 +25,7 @@ from graphmem.errors import SeedingError, ValidationError
 from graphmem.models import Episode, Step
 from graphmem.seeding import chats
 from graphmem.seeding.formats import Format, Origin, Record, Unsettled, read_record
-from graphmem.seeding.reading import BOM, Limits, Values, read_lines
+from graphmem.seeding.reading import BOM, Limits, Values, read_objects
 from graphmem.seeding.sources import Source
 from graphmem.seeding.traces import judge, parse_time
 
@@ -48,6 +48,8 @@ class Marks(_Part):
     pattern: str | None = None
     """A pattern that does as well as names."""
     without: list[str] = []
+    columns: bool = False
+    """Whether a table with such names of columns has them, too."""
 
     def fit(self, head: bytes) -> bool:
         """Return whether a file that begins so has the marks."""
@@ -56,6 +58,9 @@ class Marks(_Part):
         def has(name: str) -> bool:
             return f'"{name}"'.encode() in text
 
+        if self.columns and text[:1] not in (b"{", b"["):
+            columns = {name.strip(b' "\r') for name in text.split(b"\n", 1)[0].split(b",")}
+            return any(columns.issuperset(map(str.encode, names)) for names in self.names)
         if not text[:1] or text[:1] not in self.first.encode() or any(map(has, self.without)):
             return False
         if self.pattern is not None and re.search(self.pattern.encode(), text):
@@ -64,9 +69,13 @@ class Marks(_Part):
 
 
 class Places(_Part):
-    """Where records are: lines, items of a list, members of an object, or the whole object."""
+    """Where records are.
 
-    form: Literal["lines", "list", "members", "object"] = "object"
+    Objects are lines, follow each other, or are items of a list, which ``at`` may wrap. Members are
+    those of an object; items are those of a list somewhere in an object, else that object.
+    """
+
+    form: Literal["objects", "members", "items"] = "objects"
     at: str | None = None
     """The member of the object that has the records, if it is there."""
     skip: str | None = None
@@ -115,8 +124,10 @@ class Steps(_Part):
 class Spans(_Part):
     """The spans of a trace: the names of their kinds, and their fields."""
 
-    kinds: dict[str, str]
-    fields: dict[str, Form]
+    kinds: dict[str, str] = {}
+    fields: dict[str, Form] = {}
+    root: dict[str, Form] = {}
+    """Fields of the trace that hold for its root."""
     whole: bool = False
     """Whether the root has to be there."""
 
@@ -148,7 +159,7 @@ class Table(_Part):
     also: list[str] = []
     """Objects whose members count as fields, too, where a field is the strategy."""
     steps: Steps | None = None
-    spans: Spans | None = None
+    spans: Spans = Spans()
 
     @classmethod
     def load(cls, name: str) -> Table:
@@ -216,7 +227,8 @@ class Fields:
         kept |= {name: one for name, one in self.values(extra.add).items() if one is not None}
         if extra.without == "null":
             return {name: value for name, value in kept.items() if value is not None}
-        return {name: value for name, value in kept.items() if value or extra.without == "nothing"}
+        empty = () if extra.without == "nothing" else _NOTHING
+        return {name: value for name, value in kept.items() if value not in empty}
 
     def outcome(self, outcome: Outcome) -> Any:
         """Return the outcome, None if it is unknown."""
@@ -341,29 +353,18 @@ def _records(
     places: Places, stream: BinaryIO, limits: Limits
 ) -> Iterator[tuple[int, str | None, Callable[[], Any]]]:
     """Yield number and key of each record, and what reads it."""
-    if places.form == "lines":
-        for number, line in read_lines(stream, limits):
-            yield number, None, partial(_parse, line)
+    if places.form == "objects":
+        for number, read in read_objects(stream, limits, places.at or ""):
+            yield number, None, read
         return
     values = Values(stream, limits)
-    if places.form == "list":
-        for number in values.items():
-            yield number, None, values.value
-    elif places.form == "members":
+    if places.form == "members":
         for number, key in enumerate(_keys(values, places), 1):
             yield number, key, values.value
-    elif places.at is None:
-        yield 1, None, values.value
     else:
-        for number, read in _items(values, places.at):
+        for number, read in _items(values, places.at or ""):
             yield number, None, read
     values.end()
-
-
-def _parse(line: bytes | ValidationError) -> Any:
-    if isinstance(line, ValidationError):
-        raise line
-    return json.loads(line)
 
 
 def _items(values: Values, at: str) -> Iterator[tuple[int, Callable[[], Any]]]:

@@ -162,14 +162,14 @@ def _mlflow_judgements(assessments: Sequence[Row]) -> Iterator[tuple[str | None,
 
 
 def _langsmith(found: list[dict[str, Any]]) -> Parts:
-    waiting = [one for one in reversed(found) if "run_type" in one]
+    waiting = [one for one in found if "run_type" in one][::-1]
     if not waiting:
         raise ValidationError("run_type", None, "is missing: there is feedback, but no run")
     runs: dict[str, Row] = {}
     judged: list[tuple[str | None, str, Any]] = []
     while waiting:
         run = waiting.pop()
-        waiting += reversed(run.get("child_runs") or [])
+        waiting += list(run.get("child_runs") or ())[::-1]
         runs[run["id"]] = _langsmith_span(run)
         for key, stats in (run.get("feedback_stats") or {}).items():
             values, mean = stats.get("values") or {}, stats.get("avg")

@@ -300,10 +300,11 @@ class Values:
             self._damaged("it ends too early")
         self._drop()
         beginning = bytes(self._text[:200])
+        reason = None
         if first in (b"{", b"[", b'"'):
             reason = self._pass(is_text=first == b'"')
         else:
-            reason = self._pass_scalar()
+            self._pass_scalar()
         text = bytes(self._text[: self._at])
         if reason is None:
             reason = self._limits.excess(text)

@@ -100,6 +100,11 @@ class Source:
         return name
 
     @property
+    def file(self) -> Path | None:
+        """The file; None for standard input."""
+        return None if self.path == "-" else Path(self.path)
+
+    @property
     def is_regular(self) -> bool:
         """Whether it can be read again: it is no pipe and no device."""
         path = Path(self.path)
@@ -107,14 +112,6 @@ class Source:
             return path.is_file() or path.is_dir() or not path.exists()
         except OSError:  # a name that is too long: opening it says so
             return True
-
-    @property
-    def size(self) -> int | None:
-        """Size of the file on disk in bytes."""
-        try:
-            return None if self.path == "-" else Path(self.path).stat().st_size
-        except OSError:
-            return None
 
     @contextmanager
     def open(self, limits: Limits = _DEFAULT) -> Iterator[tuple[bytes, BinaryIO]]:

@@ -117,7 +117,7 @@ class Members:
             )
         try:
             packed = self._zstd(info) if info.compress_type == _ZSTD else self._zip.open(info)
-        except (*_DAMAGES, *_zstd_errors()) as error:
+        except _damages() as error:
             raise DamagedError(reason_of(error, f"{name} is damaged: ")) from error
         return io.BufferedReader(_Member(self, name, cast(BinaryIO, packed)))
 
@@ -154,10 +154,12 @@ class Members:
         return unpacker.stream_reader(part, read_across_frames=True)
 
 
-def _zstd_errors() -> tuple[type[Exception], ...]:
+def _damages() -> tuple[type[Exception], ...]:
+    """Return the errors of reading a damaged member."""
     with suppress(ImportError):
-        return (import_module("compression.zstd" if _HAS_ZSTD else "zstandard").ZstdError,)
-    return ()
+        zstd = import_module("compression.zstd" if _HAS_ZSTD else "zstandard")
+        return (*_DAMAGES, zstd.ZstdError)
+    return _DAMAGES
 
 
 class _Part(io.RawIOBase):
@@ -194,7 +196,7 @@ class _Member(io.RawIOBase):
         target = cast(memoryview, memoryview(buffer))  # type: ignore[arg-type]
         try:
             data = self._content.read(len(target))
-        except (*_DAMAGES, *_zstd_errors()) as error:
+        except _damages() as error:
             raise DamagedError(reason_of(error, f"{self._name} is damaged: ")) from error
         self._members.count(len(data))
         target[: len(data)] = data

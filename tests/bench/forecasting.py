@@ -21,7 +21,7 @@ from graphmem import Memory
 from graphmem.advice.calibrate import History, Trial
 from graphmem.advice.pooling import DEFAULTS
 from graphmem.models import Episode
-from graphmem.seeding.formats import Origin, formats
+from graphmem.seeding import Origin, formats
 from tests.bench.report import Result, benchmark
 
 ROOT = Path(__file__).resolve().parents[2]

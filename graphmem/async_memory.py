@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from graphmem.config import DEFAULT_NAMESPACE, Settings
-from graphmem.episodes.attempts import AsyncAttempt, Attempt, Awaiting
+from graphmem.episodes.attempts import AsyncAttempt
 from graphmem.errors import ForkedError, StoreError
 from graphmem.lessons import Lessons
 from graphmem.levels import Lens, Levels
@@ -38,12 +38,11 @@ R = TypeVar("R")
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
-
 THREADS = 8
 """Most calls of one memory that read at the same time, and most that write."""
 
 
-class _Threads:
+class Threads:
     """The worker threads of one memory.
 
     Calls that write have threads of their own, so that calls that read go on while all writers wait
@@ -51,45 +50,36 @@ class _Threads:
     """
 
     def __init__(self) -> None:
-        self.reading = ThreadPoolExecutor(THREADS, "graphmem-read")
-        self.writing = ThreadPoolExecutor(THREADS, "graphmem-write")
+        self._reading = ThreadPoolExecutor(THREADS, "graphmem-read")
+        self._writing = ThreadPoolExecutor(THREADS, "graphmem-write")
         self._closed = False
         self._pid = os.getpid()
 
-    async def run(self, threads: ThreadPoolExecutor, call: Callable[[], R]) -> R:
-        """Return what ``call`` returns in a thread; if cancelled, stop waiting for the lease."""
-        self._check()
-        context, cancelled = copy_context(), Event()
+    async def read(self, call: Callable[[], R], *, writes: bool = False) -> R:
+        """Return what a call returns in a thread; if cancelled, it stops waiting for the lease."""
+        cancelled, context = Event(), copy_context()
         context.run(given_up.set, cancelled)
+        threads = self._writing if writes else self._reading
         try:
-            return await asyncio.wrap_future(threads.submit(context.run, call))
+            return await self._start(threads, lambda: context.run(call))
         except asyncio.CancelledError:
             cancelled.set()
             raise
 
-    async def read(self, call: Callable[[], R]) -> R:
-        """Return what ``call``, which reads, returns in a thread."""
-        return await self.run(self.reading, call)
-
     async def finish(self, call: Callable[[], R]) -> R:
         """Return what ``call``, which writes, returns in a thread; it ends even if cancelled."""
-        self._check()
-        future = asyncio.wrap_future(self.writing.submit(copy_context().run, call))
+        future = self._start(self._writing, functools.partial(copy_context().run, call))
         cancelled: asyncio.CancelledError | None = None
         while not future.done():
             try:
-                await asyncio.shield(future)
+                await asyncio.wait([future])
             except asyncio.CancelledError as error:
                 cancelled = error
-            except Exception:  # noqa: BLE001, S110 - told below
-                pass
-        if cancelled is not None and (problem := future.exception()):
-            raise cancelled from problem
         if cancelled is not None:
-            raise cancelled
+            raise cancelled from future.exception()
         return future.result()
 
-    def _check(self) -> None:
+    def _start(self, threads: ThreadPoolExecutor, call: Callable[[], R]) -> asyncio.Future[R]:
         if self._pid != os.getpid():
             raise ForkedError(
                 f"the memory was opened in process {self._pid}, this is its child {os.getpid()}; "
@@ -97,80 +87,42 @@ class _Threads:
             )
         if self._closed:
             raise StoreError(CLOSED)
+        return asyncio.wrap_future(threads.submit(call))
 
     def close(self) -> None:
         """Start no more calls. Threads end when their calls are done."""
         self._closed = True
-        self.reading.shutdown(wait=False)
-        self.writing.shutdown(wait=False)
-
-
-def threads_of(memory: AsyncMemory) -> Awaiting:
-    """Return what runs calls of a memory in its threads, for integrations."""
-    return memory._threads
+        self._reading.shutdown(wait=False)
+        self._writing.shutdown(wait=False)
 
 
 class _Awaited(Generic[T_co]):
     """An object whose methods are awaited."""
 
-    def __init__(self, awaited: T_co, threads: _Threads) -> None:
+    def __init__(self, awaited: T_co, threads: Threads) -> None:
         self._awaited = awaited
-        self._threads = threads
+        self.threads = threads
 
 
 def _in_thread(
     method: Callable[Concatenate[T, P], R], *, writes: bool = False
 ) -> Callable[Concatenate[_Awaited[T], P], Coroutine[Any, Any, R]]:
-    """Return an async method that runs ``method`` of the object in a worker thread."""
+    """Return an async method that runs the method of the object in a worker thread."""
 
     @functools.wraps(method)
     async def call(self: _Awaited[T], *args: P.args, **kwargs: P.kwargs) -> R:
-        threads = self._threads
-        chosen = threads.writing if writes else threads.reading
-        return await threads.run(chosen, lambda: method(self._awaited, *args, **kwargs))
+        bound = getattr(self._awaited, method.__name__)
+        return await self.threads.read(lambda: bound(*args, **kwargs), writes=writes)
 
     call.writes = writes  # type: ignore[attr-defined]
     return call  # type: ignore[return-value]
 
 
-def _as_async(
-    method: Callable[Concatenate[Memory, P], Attempt],
-) -> Callable[Concatenate[AsyncMemory, P], AsyncAttempt]:
-    """Return a method that returns an attempt whose end is awaited."""
-
-    @functools.wraps(method)
-    def call(self: AsyncMemory, *args: P.args, **kwargs: P.kwargs) -> AsyncAttempt:
-        return AsyncAttempt.of(method(self._awaited, *args, **kwargs), self._threads)
-
-    return call  # type: ignore[return-value]
-
-
-def _in_the_loop(
-    method: Callable[Concatenate[T, P], R],
-    awaited: Callable[Concatenate[T, P], Coroutine[Any, Any, R]],
-) -> Callable[Concatenate[_Awaited[T], P], Coroutine[Any, Any, R]]:
-    """Return the asynchronous twin of a method."""
-
-    @functools.wraps(method)
-    async def call(self: _Awaited[T], *args: P.args, **kwargs: P.kwargs) -> R:
-        return await awaited(self._awaited, *args, **kwargs)
-
-    return call  # type: ignore[return-value]
-
-
-def _awaiting(
-    method: Callable[Concatenate[Levels, P], Lens],
-) -> Callable[Concatenate[AsyncLevels, P], Coroutine[Any, Any, AsyncLens]]:
-    """Return an async method that returns a lens whose methods are awaited."""
-
-    @functools.wraps(method)
-    async def call(self: AsyncLevels, *args: P.args, **kwargs: P.kwargs) -> AsyncLens:
-        threads = self._threads
-        return AsyncLens(
-            await threads.read(lambda: method(self._awaited, *args, **kwargs)), threads
-        )
-
-    return call  # type: ignore[return-value]
+def _like(
+    method: Callable[Concatenate[Any, P], Any],
+) -> Callable[[Callable[..., R]], Callable[Concatenate[Any, P], R]]:
+    """Give a method the arguments and the docstring of another one."""
+    return functools.wraps(method)
 
 
 class AsyncLessons(_Awaited[Lessons]):
@@ -237,7 +189,11 @@ class AsyncLevels(_Awaited[Levels]):
     put_lens = _in_thread(Levels.put_lens, writes=True)
     lenses = _in_thread(Levels.lenses)
     remove_lens = _in_thread(Levels.remove_lens, writes=True)
-    lens = _awaiting(Levels.lens)
+
+    @_like(Levels.lens)
+    async def lens(self, *args: Any, **kwargs: Any) -> AsyncLens:  # noqa: D102 - of Levels
+        lens = await self.threads.read(lambda: self._awaited.lens(*args, **kwargs))
+        return AsyncLens(lens, self.threads)
 
 
 class AsyncLens(_Awaited[Lens]):
@@ -277,13 +233,16 @@ class AsyncEvents(_Awaited[Events]):
 
     listen = delegate("_awaited", Events.listen)
     on = delegate("_awaited", Events.on)
-    run = _in_the_loop(Events.run, Events._run)
     stop = _in_thread(Events.stop, writes=True)
     consume = _in_thread(Events.consume)
     tail = _in_thread(Events.tail)
     positions = _in_thread(Events.positions)
     since = _in_thread(Events.since)
     pending = _in_thread(Events.pending)
+
+    @_like(Events.run)
+    async def run(self, *args: Any, **kwargs: Any) -> int:  # noqa: D102 - of Events
+        return await self._awaited._run(*args, **kwargs)
 
 
 class AsyncPredictions(_Awaited[Predictions]):
@@ -335,16 +294,11 @@ class AsyncMemory(_Awaited[Memory]):
     another process. Once it writes, it finishes.
     """
 
-    def __new__(cls, *given: object, **named: object) -> Self:
-        """Refuse a call without the memory that :meth:`open` gives."""
-        if not isinstance(next(iter((*given, *named.values())), None), Memory):
-            raise TypeError(
-                f'{cls.__name__} is opened by await {cls.__name__}.open("path/to/folder")'
-            )
-        return super().__new__(cls)
-
     def __init__(self, memory: Memory) -> None:
-        threads = _Threads()
+        if not isinstance(memory, Memory):
+            name = type(self).__name__
+            raise TypeError(f'{name} is opened by await {name}.open("path/to/folder")')
+        threads = Threads()
         super().__init__(memory, threads)
         self.memory = memory
         self.lessons = AsyncLessons(memory.lessons, threads)
@@ -385,9 +339,9 @@ class AsyncMemory(_Awaited[Memory]):
                 raise
             return memory
 
-        threads = _Threads()
+        threads = Threads()
         try:
-            return cls(await threads.run(threads.reading, opened))
+            return cls(await threads.read(opened))
         finally:
             threads.close()
 
@@ -399,11 +353,17 @@ class AsyncMemory(_Awaited[Memory]):
             await asyncio.wrap_future(thread.submit(self.memory.close))
         finally:
             thread.shutdown(wait=False)
-            self._threads.close()
+            self.threads.close()
+
+    @_like(Memory.attempt)
+    def attempt(self, *args: Any, **kwargs: Any) -> AsyncAttempt:  # noqa: D102 - of Memory
+        return AsyncAttempt.of(self.memory.attempt(*args, **kwargs), self.threads)
+
+    @_like(Memory.current_attempt)
+    def current_attempt(self) -> AsyncAttempt:  # noqa: D102 - of Memory
+        return AsyncAttempt.of(self.memory.current_attempt(), self.threads)
 
     learn = _in_thread(Memory.learn, writes=True)
-    attempt = _as_async(Memory.attempt)
-    current_attempt = _as_async(Memory.current_attempt)
     remember = delegate("_producers", Producers.remember)
     watch = delegate("_producers", Producers.watch)
     learn_many = _in_thread(Memory.learn_many, writes=True)

@@ -52,7 +52,7 @@ def test_an_agent_asks_acts_and_learns(opened: Opener, mode: str) -> None:
         await good(client, "learn", task=FLIGHT, strategy=ways[0], success=True)
         found = await good(client, "recall", task="a passenger wants a refund for a flight")
         assert found["items"][0]["text"] == ways[0]
-        assert found["items"][0]["episodes"]
+        assert found["items"][0]["evidence"]
         prompt = await client.call_tool("graphmem_context", {"task": FLIGHT})
         assert ways[0] in said(prompt)
         why = await good(client, "explain", item=found["items"][0]["id"], task=FLIGHT)
@@ -137,10 +137,10 @@ def test_wrong_arguments_are_told_in_the_protocol(memory: Memory) -> None:
 
     async def work(client: Client) -> None:
         typo = await refused(client, "recall", task=FLIGHT, max_token=300)
-        assert typo == "max_token: is no argument of graphmem_recall; max_tokens is meant?"
+        assert typo.endswith("did you mean 'max_tokens'?")
         strange = await refused(client, "recall", task=FLIGHT, x=1)
-        assert strange.endswith("there are: task, limit, agent, max_tokens")
-        assert await refused(client, "recall") == "task: is missing"
+        assert strange.endswith("there are task, limit, agent, max_tokens")
+        assert (await refused(client, "recall")).startswith("task: is missing")
         assert (await refused(client, "recall", task=FLIGHT, limit=0)).startswith("limit: input")
         assert "empty" in await refused(client, "recall", task=" ")
         assert "100,000" in await refused(client, "recall", task="x" * 100_001)
@@ -150,12 +150,11 @@ def test_wrong_arguments_are_told_in_the_protocol(memory: Memory) -> None:
         assert long.startswith("summary: ")
         assert len(long) < 300
         step = await refused(client, "learn", **learn, success=True, steps=[{"acton": "look"}])
-        assert step == "steps.0.acton: is no argument of graphmem_learn"
+        assert step.startswith("steps.0.acton: is not a known field")
         assert "either" in await refused(client, "learn", task=FLIGHT, success=True)
         gone = await refused(client, "learn", task=FLIGHT, choice="none", success=True)
         assert "strategy" in gone
         assert "nothing such" in await refused(client, "explain", item="nothing such")
-        assert "next_cursor" in await refused(client, "strategies", cursor="-1")
         assert "lens" in await refused(client, "context", task=FLIGHT, lens="none such")
         assert (await client.call_tool("graphmem_none", {})).is_error
         for address, problem in (
@@ -191,6 +190,7 @@ def test_answers_keep_to_their_tokens_and_say_how_to_get_the_rest() -> None:
         "choose": {"task": FLIGHT},
         "explain": {"item": best, "task": FLIGHT},
         "evidence": {"strategy": best},
+        "strategies": {},
         "levels_recall": {"text": "orders"},
     }
 
@@ -218,15 +218,6 @@ def test_answers_keep_to_their_tokens_and_say_how_to_get_the_rest() -> None:
                     client, tool, **{**enough, "limit": int(limit), "max_tokens": 100_000}
                 )
                 assert len(str(more)) > len(str(whole)), tool
-        pages, cursor = [], None
-        while True:
-            page = await good(client, "strategies", max_tokens=400, cursor=cursor)
-            pages += [row["id"] for row in page["strategies"]]
-            cursor = page["next_cursor"]
-            if cursor is None:
-                break
-        assert sorted(pages) == sorted(row.id for row in memory.strategies(limit=100))
-        assert len(set(pages)) == 25
         assert count_tokens(said(await client.call_tool("graphmem_status", {}))) < 100
 
     talk(build(lambda: memory, Access(levels=True)), work)
@@ -291,7 +282,7 @@ def test_a_server_speaks_for_its_agent(opened: Opener) -> None:
         await good(client, "learn", task=FLIGHT, strategy="ask", success=True)
         found = await good(client, "recall", task=FLIGHT)
         assert [item["text"] for item in found["items"]] == ["ask"]
-        assert not (await good(client, "evidence", strategy="what only bob knows"))["episodes"]
+        assert not (await good(client, "evidence", strategy="what only bob knows"))["items"]
 
     namespace = memory.namespace
     talk(build(lambda: memory, Access(agent="ada")), work)
@@ -328,7 +319,7 @@ def test_erasing_and_levels_where_they_are_offered(memory: Memory) -> None:
         level = "agent:ada:working"
         added = await good(client, "levels_add", level=level, content={"saw": "order 17 is late"})
         found = await good(client, "levels_recall", text="late orders", levels=[level])
-        assert [entry["id"] for entry in found["entries"]] == [added["entry_id"]]
+        assert [entry["id"] for entry in found["items"]] == [added["id"]]
         assert "working" in (await good(client, "levels_map", agent="ada"))["tree"]
         noted = await good(client, "context", task="a late order", agent="ada", lens="planning")
         assert "order 17" in noted["context"]

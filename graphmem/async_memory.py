@@ -126,8 +126,6 @@ def _like(
 
 
 class AsyncLessons(_Awaited[Lessons]):
-    """The methods of :class:`Lessons`, awaited."""
-
     consolidation_due = _in_thread(Lessons.consolidation_due)
     consolidate = _in_thread(Lessons.consolidate, writes=True)
     merge = _in_thread(Lessons.merge, writes=True)
@@ -141,8 +139,6 @@ class AsyncLessons(_Awaited[Lessons]):
 
 
 class AsyncPolicies(_Awaited[Policies]):
-    """The methods of :class:`Policies`, awaited."""
-
     update = _in_thread(Policies.update, writes=True)
     update_many = _in_thread(Policies.update_many, writes=True)
     observe = _in_thread(Policies.observe, writes=True)
@@ -165,8 +161,6 @@ class AsyncPolicies(_Awaited[Policies]):
 
 
 class AsyncLevels(_Awaited[Levels]):
-    """The methods of :class:`Levels`, awaited."""
-
     put = _in_thread(Levels.put, writes=True)
     default = _in_thread(Levels.default, writes=True)
     names = _in_thread(Levels.names)
@@ -191,14 +185,12 @@ class AsyncLevels(_Awaited[Levels]):
     remove_lens = _in_thread(Levels.remove_lens, writes=True)
 
     @_like(Levels.lens)
-    async def lens(self, *args: Any, **kwargs: Any) -> AsyncLens:  # noqa: D102 - of Levels
+    async def lens(self, *args: Any, **kwargs: Any) -> AsyncLens:
         lens = await self.threads.read(lambda: self._awaited.lens(*args, **kwargs))
         return AsyncLens(lens, self.threads)
 
 
 class AsyncLens(_Awaited[Lens]):
-    """The methods of :class:`Lens`, awaited."""
-
     recall = _in_thread(Lens.recall)
 
     @property
@@ -208,8 +200,6 @@ class AsyncLens(_Awaited[Lens]):
 
 
 class AsyncPeople(_Awaited[People]):
-    """The methods of :class:`People`, awaited."""
-
     prefer = _in_thread(People.prefer, writes=True)
     preferences = _in_thread(People.preferences)
     know = _in_thread(People.know, writes=True)
@@ -217,8 +207,6 @@ class AsyncPeople(_Awaited[People]):
 
 
 class AsyncScopes(_Awaited[LearningScopes]):
-    """The methods of :class:`LearningScopes`, awaited."""
-
     set = _in_thread(LearningScopes.set, writes=True)
     list = _in_thread(LearningScopes.list)
     get = _in_thread(LearningScopes.get)
@@ -226,11 +214,6 @@ class AsyncScopes(_Awaited[LearningScopes]):
 
 
 class AsyncEvents(_Awaited[Events]):
-    """The methods of :class:`Events`, awaited; ``listen`` and ``on`` are not.
-
-    A consumer is not asynchronous: iterate over it in your own thread.
-    """
-
     listen = delegate("_awaited", Events.listen)
     on = delegate("_awaited", Events.on)
     stop = _in_thread(Events.stop, writes=True)
@@ -241,13 +224,11 @@ class AsyncEvents(_Awaited[Events]):
     pending = _in_thread(Events.pending)
 
     @_like(Events.run)
-    async def run(self, *args: Any, **kwargs: Any) -> int:  # noqa: D102 - of Events
+    async def run(self, *args: Any, **kwargs: Any) -> int:
         return await self._awaited._run(*args, **kwargs)
 
 
 class AsyncPredictions(_Awaited[Predictions]):
-    """The methods of :class:`Predictions`, awaited."""
-
     expect = _in_thread(Predictions.expect, writes=True)
     resolve = _in_thread(Predictions.resolve, writes=True)
     feedback = _in_thread(Predictions.feedback, writes=True)
@@ -258,16 +239,12 @@ class AsyncPredictions(_Awaited[Predictions]):
 
 
 class AsyncCycles(_Awaited[Cycles]):
-    """The methods of :class:`Cycles`, awaited."""
-
     discover = _in_thread(Cycles.discover, writes=True)
     examine = _in_thread(Cycles.examine, writes=True)
     list = _in_thread(Cycles.list)
 
 
 class AsyncUpkeep(_Awaited[Upkeep]):
-    """The methods of :class:`Upkeep`, awaited."""
-
     initialize = _in_thread(Upkeep.initialize, writes=True)
     rebuild = _in_thread(Upkeep.rebuild, writes=True)
     erase = _in_thread(Upkeep.erase, writes=True)
@@ -348,19 +325,18 @@ class AsyncMemory(_Awaited[Memory]):
     async def close(self) -> None:
         """Close the engine. Everything learned is stored."""
         # In a thread of its own: all others may be waiting, and closing ends that.
-        thread = ThreadPoolExecutor(1, "graphmem-close")
+        closing = ThreadPoolExecutor(1, "graphmem-close").submit(self.memory.close)
         try:
-            await asyncio.wrap_future(thread.submit(self.memory.close))
+            await asyncio.wrap_future(closing)
         finally:
-            thread.shutdown(wait=False)
             self.threads.close()
 
     @_like(Memory.attempt)
-    def attempt(self, *args: Any, **kwargs: Any) -> AsyncAttempt:  # noqa: D102 - of Memory
+    def attempt(self, *args: Any, **kwargs: Any) -> AsyncAttempt:
         return AsyncAttempt.of(self.memory.attempt(*args, **kwargs), self.threads)
 
     @_like(Memory.current_attempt)
-    def current_attempt(self) -> AsyncAttempt:  # noqa: D102 - of Memory
+    def current_attempt(self) -> AsyncAttempt:
         return AsyncAttempt.of(self.memory.current_attempt(), self.threads)
 
     learn = _in_thread(Memory.learn, writes=True)

@@ -103,6 +103,7 @@ class Recorder(gymnasium.Wrapper):
         self._seed: int | None = None
         self._run: Lines = []
         self._id = ""
+        self._about: dict[str, Any] = {}
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -111,6 +112,8 @@ class Recorder(gymnasium.Wrapper):
         self._end(None)
         seen, info = self.env.reset(seed=seed, options=options)
         self._seed = seed
+        about = {"agent": self._agent, "seed": seed, "strategy": self._strategy}
+        self._about = {name: value for name, value in about.items() if value not in (None, [])}
         self.state = self._encode(seen)
         return seen, info
 
@@ -118,10 +121,17 @@ class Recorder(gymnasium.Wrapper):
         """Take a step, and record it."""
         seen, reward, terminated, truncated, info = self.env.step(action)
         after = self._encode(seen)
+        if not self._run:
+            self._id = uuid4().hex
         over = bool(terminated) or bool(truncated) or len(self._run) + 1 == MAX_STEPS
         self._run.append(
             {
-                **self._head(),
+                MARK: VERSION,
+                "env": self.env.spec.id if self.env.spec else type(self.env.unwrapped).__name__,
+                "run": self._id,
+                "step": len(self._run),
+                "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+                **({} if self._run else self._about),
                 "state": self.state,
                 "action": self._name_action(action),
                 "reward": float(reward),
@@ -139,22 +149,6 @@ class Recorder(gymnasium.Wrapper):
         """Record a run that has not ended, and close the environment."""
         self._end(None)
         super().close()
-
-    def _head(self) -> dict[str, Any]:
-        """Return the fields of a line besides its transition."""
-        first = not self._run
-        if first:
-            self._id = uuid4().hex
-        about = {"agent": self._agent, "seed": self._seed, "strategy": self._strategy}
-        known = {name: value for name, value in about.items() if first and value not in (None, [])}
-        return {
-            MARK: VERSION,
-            "env": self.env.spec.id if self.env.spec else type(self.env.unwrapped).__name__,
-            "run": self._id,
-            "step": len(self._run),
-            "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
-            **known,
-        }
 
     def _end(self, info: Mapping[str, Any] | None) -> None:
         """Record the run; ``info`` is that of its last step, None if it has not ended."""
@@ -237,16 +231,16 @@ def _check_states(space: Any) -> None:
         )
 
 
-def _names(space: Any, given: Sequence[str] | None) -> list[str]:
+def _names(space: Any, names: Sequence[str] | None) -> list[str]:
     """Return the names of the actions of an environment."""
     if not isinstance(space, spaces.Discrete):
         raise ValidationError(
             "actions", str(space), "has no names", "give a function that names an action"
         )
-    count, start = int(space.n), int(space.start)
-    if given is not None and len(given) != count:
-        raise ValidationError("actions", list(given), f"must be {count} names")
-    return list(given) if given is not None else [str(start + at) for at in range(count)]
+    names = [str(int(space.start) + at) for at in range(int(space.n))] if names is None else names
+    if len(names) != space.n:
+        raise ValidationError("actions", list(names), f"must be {space.n} names")
+    return list(names)
 
 
 def _to_json(value: Any) -> Any:

@@ -53,13 +53,7 @@ class GraphMemCapability(AbstractCapability[Any]):
     cancelled, whose stream was left early, or that stops for an approval or an external tool; the
     rest of it is a run of its own.
 
-    Args:
-        memory: a Memory or an AsyncMemory.
-        options: see :class:`graphmem.integrations.runs.RunOptions`; ``task`` takes the RunContext.
-
-    Raises:
-        NotFoundError: no evaluator of that name is installed.
-        ValidationError: an argument is wrong.
+    Args and errors: see :class:`graphmem.integrations.runs.Runs`; ``task`` takes the RunContext.
     """
 
     def __init__(self, memory: Memory | AsyncMemory, **options: Unpack[RunOptions]) -> None:

@@ -89,7 +89,7 @@ class Runs:
     """What the runs of an agent have in common. Threads and event loops may share it.
 
     Args:
-        memory: a Memory or an AsyncMemory.
+        memory: a Memory or an AsyncMemory, for calls of both kinds.
         source: the origin of the episodes.
         options: see :class:`RunOptions`.
 
@@ -131,13 +131,7 @@ class Runs:
     def begin(
         self, task: str, *, agent: str | None = None, started_at: datetime | None = None
     ) -> Running:
-        """Return a run that begins. A run without a task in words is not recorded.
-
-        Args:
-            task: what the agent was asked.
-            agent: its name in the framework.
-            started_at: when it began, with time zone; default: now.
-        """
+        """Return a run that begins (now). A run without a task in words is not recorded."""
         running = Running(self, _key(task), self.agent or agent)
         if running.task:
             with self.going_on("the run is not recorded"):
@@ -185,14 +179,7 @@ class Running:
         observation: Any = None,
         error: BaseException | str | None = None,
     ) -> None:
-        """Record a call of a tool.
-
-        Args:
-            tool: its name.
-            arguments: its arguments; a text may be JSON.
-            observation: what it returned.
-            error: what it raised, or what it said of that.
-        """
+        """Record a call of a tool, and what it returned or raised; arguments may be JSON."""
         attempt = self.attempt
         if attempt is None:
             return
@@ -217,13 +204,8 @@ class Running:
     ) -> None:
         """Write the episode, or the abandoned attempt; only the first call does.
 
-        Args:
-            answer: the last answer, as the framework gives it.
-            error: what the run raised, or a text of it. A cancelled or interrupted run is
-                abandoned.
-            paused: it stopped before its end, for instance for an approval; it is abandoned.
-            stated: what the run itself says of its outcome.
-            metadata: what else the framework knows.
+        Abandoned is a run without an outcome, one that was cancelled or interrupted, and one that
+        ``paused``, for instance for an approval.
         """
         with self._lock:
             attempt, self.attempt = self.attempt, None
@@ -275,12 +257,11 @@ class Running:
     def _conclude(self, attempt: Attempt, run: Run) -> None:
         """Tell an attempt how its run ended, if that is known."""
         verdict = self._runs.judge(run)
-        if verdict is None:
-            return
-        score = None if isinstance(verdict, bool) else float(verdict)
-        if verdict >= (self._runs.memory.settings.success_threshold if score is not None else 1):
+        score = None if verdict is None or isinstance(verdict, bool) else float(verdict)
+        threshold = self._runs.memory.settings.success_threshold
+        if verdict is True or (score is not None and score >= threshold):
             attempt.succeed(score)
-        else:
+        elif verdict is not None:
             attempt.fail(run.error, score)
 
 
@@ -315,7 +296,7 @@ def _to_json(value: Any) -> JsonValue:
     if isinstance(value, str):
         return _text(value)
     try:
-        plain: JsonValue = to_jsonable_python(value, fallback=reprlib.repr)
+        plain: JsonValue = to_jsonable_python(value, serialize_unknown=True)
         text = canonical_json(plain)
         return plain if len(text.encode()) <= MAX_TEXT else _text(text)
     except (ValueError, RecursionError):  # it has cycles, is nested too deeply, or is no text

@@ -76,14 +76,7 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
     when it is resumed, in any process with the same checkpointer. A run is recorded once, at its
     first end, or not at all.
 
-    Args:
-        memory: a Memory or an AsyncMemory; both serve ``invoke`` and ``ainvoke``.
-        options: see :class:`graphmem.integrations.runs.RunOptions`; ``task`` takes the state of the
-            agent.
-
-    Raises:
-        NotFoundError: there is no such evaluator.
-        ValidationError: an argument is wrong.
+    Args and errors: see :class:`graphmem.integrations.runs.Runs`; ``task`` takes the state.
     """
 
     state_schema = GraphMemState

@@ -38,6 +38,13 @@ class Row(Output):
 
     model_config = ConfigDict(from_attributes=True)
 
+    id: str
+
+    def __str__(self) -> str:
+        fields = ((name, str(value)) for name, value in self if name != "id" and value is not None)
+        text = ", ".join(f"{name} {fenced(value, SHOWN)}" for name, value in fields)
+        return f"- {text} [{self.id}]"
+
 
 R = TypeVar("R", bound=Row)
 
@@ -64,7 +71,6 @@ class Item(Row):
     ``evidence`` are ids of the latest episodes.
     """
 
-    id: str
     kind: str
     text: str
     mean: Rate
@@ -85,7 +91,6 @@ def _name_alternative(better: object) -> object:
 class Warn(Row):
     """A strategy to avoid, how it fails, and what did better."""
 
-    id: str
     strategy: str
     sentence: str
     better_alternative: Annotated[str | None, BeforeValidator(_name_alternative)] = None
@@ -118,6 +123,16 @@ class Prompt(Answer):
         return self.context or super().__str__()
 
 
+class Text(Answer):
+    """A text whose lines hold fenced texts."""
+
+    text: str
+
+    def lines(self) -> Iterable[object]:
+        """Return its lines."""
+        return self.text.splitlines()
+
+
 class Candidate(Row):
     """A candidate: the expected success rate with its interval, and how likely it is taken."""
 
@@ -127,9 +142,6 @@ class Candidate(Row):
     high: Rate
     propensity: Rate
     why: str
-
-    def __str__(self) -> str:
-        return f"- {fenced(self.text, SHOWN)}: {fenced(self.why, SHOWN)}"
 
 
 class Chosen(Answer):
@@ -157,82 +169,34 @@ class Chosen(Answer):
         )
 
 
-class Stored(Answer):
-    """What was stored; ``created`` is false if its key was there before, with the same content."""
-
-    id: str
-    created: bool
-
-    def __str__(self) -> str:
-        return f"{'stored' if self.created else 'there already'}: {self.id}"
-
-
-class Explained(Answer):
-    """The evidence for a belief: its verdict, counts and bounds, and all of it as text."""
-
-    id: str
-    kind: str
-    text: str
-    trials: int
-    successes: int
-    lower: Rate
-    upper: Rate
-    status: str
-    explanation: str
-
-    def lines(self) -> Iterable[object]:
-        """Return the explanation; its texts are fenced already."""
-        return self.explanation.splitlines()
-
-
 class Episode(Row):
     """An episode in which a strategy was applied; its score is in [0, 1]."""
 
-    id: str
+    at: datetime | None
     task: str
     agent: str
-    at: datetime | None
-    score: Rate
     success: bool
+    score: Rate
     error: str | None
-
-    def __str__(self) -> str:
-        error = f": {fenced(self.error, SHOWN)}" if self.error else ""
-        when = f"{self.at:%Y-%m-%d}" if self.at else "no date"
-        task, agent = fenced(self.task, SHOWN), fenced(self.agent, SHOWN)
-        return f"- {when}, score {self.score:.2f}, {task}, by {agent}{error} [{self.id}]"
 
 
 class Ranked(Row):
     """A strategy, its counts, and the Wilson bounds of its success rate, in [0, 1]."""
 
-    id: str
     text: str
-    trials: int
     successes: int
+    trials: int
     lower: Rate
     upper: Rate
-
-    def __str__(self) -> str:
-        return (
-            f"- {fenced(self.text, SHOWN)}: {self.successes} of {self.trials} "
-            f"({self.lower:.2f} to {self.upper:.2f}) [{self.id}]"
-        )
 
 
 class Entry(Row):
     """An entry of a level."""
 
-    id: str
     level: str
     key: str | None
     content: Any
     tags: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        tags = f" ({', '.join(fenced(tag, SHOWN) for tag in self.tags)})" if self.tags else ""
-        level, content = fenced(self.level, SHOWN), fenced(str(self.content), SHOWN)
-        return f"- {level}: {content}{tags} [{self.id}]"
 
 
 class Listing(Answer, Generic[R]):
@@ -243,49 +207,6 @@ class Listing(Answer, Generic[R]):
     def lines(self) -> Iterable[object]:
         """Return an item a line."""
         return self.items
-
-
-class State(Answer):
-    """What the memory holds, and where."""
-
-    url: str
-    engine: str
-    namespace: str
-    agent: str | None
-    read_only: bool
-    episodes: int
-    tasks: int
-    strategies: int
-    version: str
-
-    def __str__(self) -> str:
-        return (
-            f"graphmem {self.version}: {self.episodes} episodes, {self.tasks} tasks, "
-            f"{self.strategies} strategies in {self.url} ({self.engine}, namespace "
-            f"{self.namespace}{', read only' if self.read_only else ''})"
-        )
-
-
-class Erased(Answer):
-    """How much was removed, for good."""
-
-    episodes: int
-    removed: tuple[str, ...] = Field(
-        description="Labels of nodes that nothing else supported, and that were removed too."
-    )
-
-    def __str__(self) -> str:
-        return f"erased {counted(self.episodes, 'episode')}"
-
-
-class Map(Answer):
-    """The levels that may be read, as a tree."""
-
-    tree: str
-
-    def lines(self) -> Iterable[object]:
-        """Return the tree, line by line."""
-        return self.tree.splitlines()
 
 
 def fit(
@@ -314,15 +235,15 @@ def fit(
     return rows[:kept], more
 
 
-def fit_lines(text: str, max_tokens: int, tool: str, beside: int) -> tuple[str, str | None]:
-    """Return the first lines of a text that fit beside other fields, and what was left out."""
-    lines, tokens = text.splitlines(), max_tokens - ASIDE - beside
+def fit_lines(text: str, max_tokens: int, tool: str) -> tuple[str, str | None]:
+    """Return the first lines of a text that fit, and what was left out."""
+    lines, tokens = text.splitlines(), max_tokens - ASIDE
     costs = [  # in JSON
         count_tokens_of_lines(line) + line.count('"') + line.count("\\") + 1 for line in lines
     ]
     kept = _first(costs, tokens)
     part = "\n".join(lines[:kept]) if kept else shorten(text, max(4 * tokens, 20))
-    return part, describe_rest(len(lines) - kept, "line", tool, beside + sum(costs))
+    return part, describe_rest(len(lines) - kept, "line", tool, sum(costs))
 
 
 def describe_rest(left: int, what: str, tool: str, tokens: int) -> str | None:

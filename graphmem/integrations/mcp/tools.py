@@ -11,15 +11,16 @@ from typing import Annotated, Literal, TypeVar
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field, JsonValue
 
-from graphmem import __version__
 from graphmem.errors import ValidationError
 from graphmem.integrations.mcp import answers
-from graphmem.integrations.mcp.answers import ASIDE, MOST, describe_rest, fit, fit_lines, shorten
+from graphmem.integrations.mcp.answers import ASIDE, MOST, describe_rest, fit, fit_lines
 from graphmem.lessons.prompt import SECTIONS
 from graphmem.memory import Memory
 from graphmem.models import Step
 from graphmem.models.choices import Choice, Explore
-from graphmem.text.tokens import count_tokens, count_tokens_of_lines
+from graphmem.models.levels import Added
+from graphmem.models.reports import EraseReport, Learned, Stats
+from graphmem.text.tokens import count_tokens_of_lines
 
 Task = Annotated[str, Field(description="The task in words, or its key.")]
 Agent = Annotated[
@@ -34,8 +35,6 @@ Kind = Literal["read", "write", "erase"]
 
 _SENTENCE = 30
 """Tokens kept for the sentence on what was left out."""
-_NUMBERS = 40
-"""Tokens of the counts and bounds of an explanation."""
 _CHOICES = 1_000
 """Choices that can still be learned by their names; the oldest go first."""
 F = TypeVar("F", bound=Callable[..., object])
@@ -234,24 +233,11 @@ class Tools:
         ] = None,
         agent: Agent = None,
         max_tokens: Tokens = 2_000,
-    ) -> answers.Explained:
+    ) -> answers.Text:
         """See why the memory believes something: counts, dates, episodes for and against."""
-        explained = self.memory.explain(item, task=task, agent=self._agent(agent))
-        why, shown = explained.why, shorten(explained.text, 100)
-        beside = _NUMBERS + count_tokens(shown)
-        text, more = fit_lines(explained.to_text(), max_tokens, "graphmem_explain", beside)
-        return answers.Explained(
-            id=explained.id,
-            kind=explained.kind,
-            text=shown,
-            trials=why.trials,
-            successes=why.successes,
-            lower=why.lower,
-            upper=why.upper,
-            status=why.status,
-            explanation=text,
-            more=more,
-        )
+        text = self.memory.explain(item, task=task, agent=self._agent(agent)).to_text()
+        part, more = fit_lines(text, max_tokens, "graphmem_explain")
+        return answers.Text(text=part, more=more)
 
     @tool("read", "Episodes behind a strategy")
     def graphmem_evidence(
@@ -280,15 +266,9 @@ class Tools:
         return _listing(answers.Ranked, rows, max_tokens, "graphmem_strategies", limit)
 
     @tool("read", "State of the memory")
-    def graphmem_status(self) -> answers.State:
+    def graphmem_status(self) -> Stats:
         """See which memory this is, and how much it holds."""
-        names = {"url", "engine", "namespace", "episodes", "tasks", "strategies"}
-        return answers.State(
-            **self.memory.stats().model_dump(include=names),
-            agent=self._agent(),
-            read_only=self._access.read_only,
-            version=__version__,
-        )
+        return self.memory.stats()
 
     @tool("write", "Learn an outcome")
     def graphmem_learn(
@@ -323,7 +303,7 @@ class Tools:
         steps: Annotated[
             list[Step] | None, Field(description="What was done, one step after another.")
         ] = None,
-    ) -> answers.Stored:
+    ) -> Learned:
         """Store how an attempt went. Call it after each task, whether it worked or not.
 
         Give success or score, as the user or a test said; don't guess.
@@ -336,7 +316,7 @@ class Tools:
                 f"choice: there is no choice {choice!r} (the server forgets them when it ends); "
                 "give `strategy` instead"
             )
-        learned = self.memory.learn(
+        return self.memory.learn(
             task,
             used,
             success=success,
@@ -352,7 +332,6 @@ class Tools:
             steps=steps or (),
             source="mcp",
         )
-        return answers.Stored(id=learned.episode_id, created=learned.created)
 
     @tool("erase", "Erase for good")
     def graphmem_erase(
@@ -360,10 +339,9 @@ class Tools:
         episode_id: Annotated[str | None, Field(description="Id of an episode.")] = None,
         agent: Annotated[str | None, Field(description="Everything of this agent.")] = None,
         user: Annotated[str | None, Field(description="Everything of this user.")] = None,
-    ) -> answers.Erased:
+    ) -> EraseReport:
         """Erase an episode, an agent or a user for good, as if it had never been. Give one."""
-        report = self.memory.upkeep.erase(episode_id, agent=agent, user=user)
-        return answers.Erased(episodes=report.episodes, removed=report.removed)
+        return self.memory.upkeep.erase(episode_id, agent=agent, user=user)
 
     @tool("read", "Recall from levels")
     def graphmem_levels_recall(
@@ -382,13 +360,13 @@ class Tools:
         return _listing(answers.Entry, rows, max_tokens, "graphmem_levels_recall", limit)
 
     @tool("read", "Map of levels")
-    def graphmem_levels_map(self, agent: Agent = None, max_tokens: Tokens = 500) -> answers.Map:
+    def graphmem_levels_map(self, agent: Agent = None, max_tokens: Tokens = 500) -> answers.Text:
         """See which levels there are, what is in them, and what flows where."""
         levels = self.memory.levels.map(self._agent(agent))
-        whole, tree = levels.tree(MOST), levels.tree(max(50, max_tokens - ASIDE))
-        left = len(whole.splitlines()) - len(tree.splitlines()) + 1 if tree != whole else 0
+        whole, part = levels.tree(MOST), levels.tree(max(50, max_tokens - ASIDE))
+        left = len(whole.splitlines()) - len(part.splitlines()) + 1 if part != whole else 0
         more = describe_rest(left, "line", "graphmem_levels_map", count_tokens_of_lines(whole))
-        return answers.Map(tree=tree, more=more)
+        return answers.Text(text=part, more=more)
 
     @tool("write", "Add to a level")
     def graphmem_levels_add(
@@ -401,12 +379,11 @@ class Tools:
         ] = None,
         ttl: Annotated[float | None, Field(gt=0, description="Seconds until it ends.")] = None,
         agent: Agent = None,
-    ) -> answers.Stored:
+    ) -> Added:
         """Put an entry into a level."""
-        added = self.memory.levels.add(
+        return self.memory.levels.add(
             level, content, tags=tags or (), key=key, ttl=ttl, agent=self._agent(agent)
         )
-        return answers.Stored(id=added.id, created=added.created)
 
 
 def _listing(

@@ -56,13 +56,7 @@ class GraphMemRunner:
     that was cancelled, or that stops for an approval; the rest of it is a run of its own. An agent
     that is called as a tool is one step.
 
-    Args:
-        memory: a Memory or an AsyncMemory.
-        options: see :class:`graphmem.integrations.runs.RunOptions`; ``task`` takes the input.
-
-    Raises:
-        NotFoundError: no evaluator of that name is installed.
-        ValidationError: an argument is wrong.
+    Args and errors: see :class:`graphmem.integrations.runs.Runs`; ``task`` takes the input.
     """
 
     def __init__(self, memory: Memory | AsyncMemory, **options: Unpack[RunOptions]) -> None:

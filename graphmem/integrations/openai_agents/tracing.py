@@ -51,13 +51,7 @@ class GraphMemTracing(TracingProcessor):
     states the outcome, as ``{"success": True}`` or ``{"score": 0.7}``. An error of a span is no
     outcome.
 
-    Args:
-        memory: a Memory or an AsyncMemory.
-        options: see :class:`graphmem.integrations.runs.RunOptions`.
-
-    Raises:
-        NotFoundError: no evaluator of that name is installed.
-        ValidationError: an argument is wrong.
+    Args and errors: see :class:`graphmem.integrations.runs.Runs`; ``task`` takes the metadata.
     """
 
     def __init__(self, memory: Memory | AsyncMemory, **options: Unpack[RunOptions]) -> None:

@@ -387,6 +387,9 @@ class Vectors:
         if stored["name"] is not None:
             with self._lock, self._graph.store.alone():
                 self._opened(stored).tidy()
+                entries = self._graph.store.entries(self._graph.ns)
+                entries.open(stored["name"], stored["dimensions"])
+                entries.tidy()
                 self._cache.clear()
 
     def rebuild(self) -> int:

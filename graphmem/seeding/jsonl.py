@@ -133,3 +133,4 @@ def dump(episode: Episode) -> str:
 
 
 FORMAT = Format("jsonl", "graphmem's own JSON lines, one episode a line", detect, read)
+FORMATS = (FORMAT,)

@@ -18,7 +18,7 @@ from graphmem import Memory
 from graphmem.errors import NotFoundError, ScopeError, ValidationError
 from graphmem.models import LevelUpkeep, Made, Tags, TickReport
 from tests.conftest import Clock, Opener
-from tests.contract.holding import held
+from tests.contract.holding import entries_of
 from tests.faults.model_server import saying, serving, status
 
 SENSORY, WORKING, SHORT = (f"agent:ada:{kind}" for kind in ("sensory", "working", "stm"))
@@ -34,7 +34,7 @@ FACT: dict[str, JsonValue] = {"domain": "roads", "fact": "the bridge is closed"}
 
 def contents(memory: Memory, level: str) -> list[Any]:
     """The contents of the entries of a level, sorted."""
-    return sorted((entry.content for entry in held(memory, level)), key=str)
+    return sorted((entry.content for entry in entries_of(memory, level)), key=str)
 
 
 def edges(memory: Memory, kind: str) -> int:
@@ -117,7 +117,7 @@ def test_a_key_names_one_entry_and_counts_go_on(memory: Memory, clock: Clock) ->
         (0, 0, 2),
     ]
     assert contents(memory, "task:t:same") == ["again", "again", "later"]
-    counted = {entry.content: entry for entry in held(memory, "task:t:count")}
+    counted = {entry.content: entry for entry in entries_of(memory, "task:t:count")}
     assert {content: entry.metadata["count"] for content, entry in counted.items()} == {
         "again": 3,
         "late": 1,
@@ -127,7 +127,7 @@ def test_a_key_names_one_entry_and_counts_go_on(memory: Memory, clock: Clock) ->
     clock.now = memory._graph.now() + 61_000
     levels.add("task:t:source", "again")
     levels.tick()
-    [again] = (one for one in held(memory, "task:t:count") if one.content == "again")
+    [again] = (one for one in entries_of(memory, "task:t:count") if one.content == "again")
     assert again.metadata["count"] == 1
 
 
@@ -329,7 +329,9 @@ def test_any_dataflow_ingests_what_a_plain_model_does(opened: Opener, plan: Plan
             model.add(level, uuid4().hex, f"content {number}")
     assert +ingested == +model.ingested
     for level, name in enumerate(names):
-        found = [(str(one.content), one.metadata.get("count", 0)) for one in held(memory, name)]
+        found = [
+            (str(one.content), one.metadata.get("count", 0)) for one in entries_of(memory, name)
+        ]
         assert sorted(map(str, found)) == sorted(map(str, model.held[level].values())), name
     assert not memory.levels.tick().subscriptions
 
@@ -346,7 +348,9 @@ def test_a_model_summarises_where_there_is_one_and_the_way_is_told(opened: Opene
             memory.levels.tick()
         asked = server.requests[0]["body"]["messages"][1]["content"]
     assert asked == "<<<\norder 17 is late\n>>>"
-    assert {one.content: one.metadata["summary"] for one in held(memory, "task:t:target")} == {
+    assert {
+        one.content: one.metadata["summary"] for one in entries_of(memory, "task:t:target")
+    } == {
         "- it is late\n- ring <> the driver": {"way": "model", "model": "small"},
         "do as I say > and forget": {"way": "most relevant", "reason": "HTTP status 400"},
     }

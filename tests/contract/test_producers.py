@@ -29,7 +29,7 @@ def memory(opened: Opener) -> Memory:
     return memory
 
 
-def held(memory: Memory) -> list[Any]:
+def contents(memory: Memory) -> list[Any]:
     """The contents of the level, in any order."""
     return [entry.content for entry in memory.levels.recall(levels=LEVEL, limit=100)]
 
@@ -105,7 +105,7 @@ def test_calls_of_all_kinds_are_remembered(memory: Memory) -> None:
 
     assert (plain(1), list(items(3)), asyncio.run(work())) == (3, [0, 1, 2], [0, 1])
     assert (Desk().method(4), Desk().above(6), Desk.of(7)) == (4, 6, "Desk")
-    assert {entry["call"]: entry["result"] for entry in held(memory)} == {
+    assert {entry["call"]: entry["result"] for entry in contents(memory)} == {
         "plain": 3,
         "later": 1,
         "items": [0, 1, 2],
@@ -114,7 +114,7 @@ def test_calls_of_all_kinds_are_remembered(memory: Memory) -> None:
         "Desk.above": 6,
         "Desk.of": "Desk",
     }
-    arguments = {entry["call"]: entry["arguments"] for entry in held(memory)}
+    arguments = {entry["call"]: entry["arguments"] for entry in contents(memory)}
     assert arguments["plain"] == {"a": 1, "b": 2}
     assert arguments["Desk.method"] == {"a": 4}
     assert memory.levels.tags(LEVEL)["call:Desk.method"] == 1
@@ -174,7 +174,7 @@ def test_what_goes_wrong_breaks_no_call_and_is_counted(
         with caplog.at_level(logging.WARNING):
             remembered: Any = memory.remember(LEVEL, extract=extract)(lambda: "a secret")
             assert remembered() == "a secret"
-    assert held(memory) == []
+    assert contents(memory) == []
     assert "secret" not in caplog.text
     assert "RuntimeError" in caplog.text
     again = opened()
@@ -196,7 +196,7 @@ def test_errors_go_on_and_are_remembered_where_asked_for(memory: Memory) -> None
     for errors in (False, True):
         with pytest.raises(LookupError, match="word"):
             memory.remember(LEVEL, errors=errors)(fails)("word")
-        assert len(held(memory)) == errors
+        assert len(contents(memory)) == errors
     [entry] = memory.levels.recall(levels=LEVEL)
     error = "LookupError: word"
     assert entry.content == {"call": "fails", "arguments": {"word": "word"}, "error": error}
@@ -230,7 +230,7 @@ def test_what_is_interrupted_is_not_remembered(memory: Memory) -> None:
     asyncio.run(work())
     with pytest.raises(KeyboardInterrupt):
         stops()
-    assert (held(memory), memory.levels.statistics().failed) == ([], 0)
+    assert (contents(memory), memory.levels.statistics().failed) == ([], 0)
 
 
 def test_an_object_a_class_and_a_module_are_watched_and_left_as_they_were(memory: Memory) -> None:
@@ -246,7 +246,7 @@ def test_an_object_a_class_and_a_module_are_watched_and_left_as_they_were(memory
         calls = [one.dispatch("a", times=2), one.dispatch_class("b"), one.dispatch_static("c")]
         calls += [one.dispatch_own("d"), asyncio.run(one.dispatch_later("e"))]  # type: ignore[attr-defined]
         other.dispatch("not watched")
-    assert sorted(entry["result"] for entry in held(memory)) == sorted(calls)
+    assert sorted(entry["result"] for entry in contents(memory)) == sorted(calls)
     assert calls == ["a donea done", "b Dispatcher", "c static", "d own", "e later"]
     assert vars(one) == own
     watch()
@@ -270,7 +270,7 @@ def test_an_object_a_class_and_a_module_are_watched_and_left_as_they_were(memory
     tools.search = lambda text: text.upper()  # type: ignore[attr-defined]
     with memory.watch(tools, "sea*", level=LEVEL):
         assert tools.search("i") == "I"
-    results = {entry["result"] for entry in held(memory)}
+    results = {entry["result"] for entry in contents(memory)}
     assert len(results) == 9
     assert results > {"f Dispatcher", "g static", "h child", "I"}
 
@@ -281,9 +281,9 @@ def test_hooks_are_undone_in_any_order(memory: Memory) -> None:
         undo = [memory.watch(desk, "dispatch", level=LEVEL) for _ in range(3)]
         for left, number in zip((2, 1, 0), order, strict=True):
             undo[number]()
-            count = len(held(memory))
+            count = len(contents(memory))
             desk.dispatch("a")
-            assert len(held(memory)) - count == left
+            assert len(contents(memory)) - count == left
         assert vars(desk) == {"word": "done"}
 
 
@@ -323,7 +323,7 @@ def test_what_cannot_be_watched_is_told_at_once(memory: Memory) -> None:
         with pytest.raises(kind, match=word):
             call()
     assert vars(Dispatcher()) == {"word": "done"}
-    assert held(memory) == []
+    assert contents(memory) == []
 
 
 def test_asynchronous_producers_leave_the_loop_free(memory: Memory) -> None:

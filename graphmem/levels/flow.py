@@ -109,8 +109,6 @@ class Flow(Maintenance):
         asking = checked_agent(agent)
         check_writable(puller, asking, "target")
         options = PullOptions(arguments={} if arguments is None else arguments, where=where)  # type: ignore[arg-type]
-        if not (transformer is None or isinstance(transformer, str) or callable(transformer)):
-            raise ValidationError("transformer", transformer, "is no name and no function")
         transformers.check_arguments(transformer, options.arguments)
         name = _name_of(transformer) if callable(transformer) else transformer
         row = {

@@ -301,7 +301,7 @@ _OWN: dict[str | None, Transformer] = {
 
 def of_own(name: str | None) -> Transformer:
     """Return one of our own transformers by name."""
-    if name not in _OWN:
+    if not isinstance(name, str | None) or name not in _OWN:
         names = ", ".join(filter(None, _OWN))
         remedy = f"give one of {names}, a function, or None"
         raise ValidationError("transformer", name, "is unknown", remedy)

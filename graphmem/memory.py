@@ -95,7 +95,7 @@ class Memory:
         self._learner = learner = Learner(graph)
         self._looking = Looking(graph)
         strengths = Strengths(graph)
-        estimator = Estimator(graph, strengths)
+        estimator = Estimator(graph, strengths, similarity)
         self.lessons = Lessons(graph, similarity.fresh)
         """Heuristics, anti-patterns, rules, mistakes: see :class:`graphmem.lessons.Lessons`."""
         self.policies = Policies(graph, reads)
@@ -121,9 +121,9 @@ class Memory:
         self.cycles = Cycles(graph)
         """Cycles in time: see :class:`graphmem.policies.cycles.Cycles`."""
         self._recaller = Recaller(graph, similarity, estimator)
-        self._forecaster = Forecaster(graph, strengths, estimator, similarity)
+        self._forecaster = Forecaster(graph, strengths, estimator)
         self._explainer = Explainer(graph, self.lessons, self._forecaster)
-        self._chooser = Chooser(graph, similarity, estimator, self._recaller)
+        self._chooser = Chooser(graph, estimator, self._recaller)
         self._maintainer = Maintainer(graph, similarity.vectors, strengths)
         self._network = network = Network(graph)
         self._communities = Communities(graph)

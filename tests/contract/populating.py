@@ -510,18 +510,14 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "forecasting.pool": [
             {"place": 0, "trials": 0, "successes": 0, "borrowed": LENT}
             | {"type_trials": 0, "type_successes": 0, "near_weight": 0.5, "near_won": 0.5}
-            | {"cell_trials": 0, "cell_successes": 0}
+            | {"here_trials": 0, "here_successes": 0}
         ],
         "forecasting.lent": [
-            {"whole": "another", "id": i, "similarity": 0.7} for i in ids(target, "Strategy")
+            {"borrower": "another", "id": i, "similarity": 0.7, "members": [i]}
+            for i in ids(target, "Strategy")
         ],
-        "choosing.weigh": [{"place": 0, "mean": 0.5, "concentration": 4.0, "here": 1}],
         "rates.weigh": [{"trials": 4, "successes": 3}],
         "rates.more": [{"trials": 4, "successes": 3}],
-        "recall.scored": [
-            {"place": 0, "text": "x", "relevance": 0.7, "freshness": 1.0}
-            | {"mean": 0.5, "concentration": 4.0, "failed": False}
-        ],
         "recall_kinds.told": [{"id": i, "relevance": 0.7} for i in ids(target, "Task")],
         "recall.episodes": [
             {"task": t, "ids": ids(target, "Strategy")} for t in ids(target, "Task")

@@ -200,7 +200,7 @@ PAIRS = st.lists(st.tuples(st.floats(1e-6, 1 - 1e-6), st.booleans()), min_size=1
 def test_the_scores_by_their_definitions(pairs: list[tuple[float, bool]]) -> None:
     told = np.array([p for p, _ in pairs])
     came = np.array([float(won) for _, won in pairs])
-    brier, loss, auc, ece = scores(told, came)
+    brier, loss, auc, ece = scores(told, came).values()
     assert brier == pytest.approx(float(np.mean((told - came) ** 2)))
     assert loss == pytest.approx(
         -sum(math.log(p if won else 1 - p) for p, won in pairs) / len(pairs)

@@ -11,7 +11,8 @@ import pytest
 from scipy.stats import beta
 
 from graphmem import AsyncMemory, Memory, Settings, StrategyUse
-from graphmem.advice.choose import DRAWS, FOUND
+from graphmem.advice.choose import FOUND
+from graphmem.advice.ways import DRAWS
 from graphmem.errors import NotFoundError, SettingsError, ValidationError
 from graphmem.models.choices import Choice, Considered, Explore
 from graphmem.printable import percent

@@ -56,7 +56,6 @@ WHOLE = {
     "context.agents",
     *("lessons.heuristics", "lessons.pooled_heuristics"),
     *("lessons.anti_patterns", "lessons.alternatives_on_types"),
-    "lessons.anti_patterns_there",
     *("lessons.rules", "lessons.rules_by", "lessons.mistakes", "lessons.mistakes_by"),
     *("lessons.task_scores", "lessons.clear_preferred", "lessons.preferred", "lessons.counts"),
     *("explaining.find_text", "explaining.alike", "scopes.task_types"),
@@ -70,7 +69,7 @@ WHOLE = {
     *("calibration.ids", "calibration.similar"),
     *("choosing.best", "choosing.best_of"),
     *("looking.episodes", "looking.tasks", "looking.tasks_by", "looking.find"),
-    *("evaluation.logged", "evaluation.merged"),
+    *("calibration.merged", "recall.warnings"),
     *(f"network.{kind}" for kind in ("strategy", "task", "heuristic", "anti_pattern", "rule")),
     *(f"network.{kind}" for kind in ("policy", "state", "agent", "episode")),
     "network.counts",
@@ -84,7 +83,6 @@ BY_ID = [
     if query.mode != "schema"
     and query.name not in WHOLE
     and (options or query.name != "learning.add_many")
-    and options != ("scanned",)  # for the embedded engine alone
     and query.name.split(".")[0]
     in (
         *("learning", "maintenance", "policies", "events", "predictions", "cycles"),
@@ -92,7 +90,7 @@ BY_ID = [
         *("lessons", "lessons_maintenance", "erasing", "recall", "explaining", "similarity"),
         "shares",
         "recall_kinds",
-        *("forecasting", "calibration", "evaluation", "lookup", "choosing"),
+        *("forecasting", "calibration", "lookup", "choosing"),
         *("looking", "network"),
     )
 ]

@@ -5,11 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import random
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import Any
 from uuid import uuid4
 
 import hypothesis
@@ -363,44 +361,6 @@ def test_warnings_come_with_what_did_better(compass: Memory) -> None:
     assert warning.sentence.startswith("failed 3 of 3")
     assert warning.better_alternative is not None
     assert warning.better_alternative.strategy == "ask first"
-
-
-def test_warnings_are_the_same_wherever_they_are_looked_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The embedded engine finds them along edges, or looks through all anti-patterns."""
-    chance, ways = random.Random(5), list(ANGLES)[5:]
-    rows = [
-        {
-            "task": chance.choice([REFUND, SEAT, METER]),
-            "strategy": chance.sample(ways, chance.choice([1, 2])),
-            "success": success,
-            "error": None if success else chance.choice(["late 5", "no booking 12", "rude"]),
-            "agent": chance.choice("abc"),
-            "task_type": chance.choice(["flights", "meters", None]),
-            "source_key": str(number),
-        }
-        for number in range(150)
-        for success in [chance.random() < 0.5]
-    ]
-
-    def warnings(memory: Memory) -> list[Any]:
-        asked = [REFUND, SEAT, METER, "refund a cancelled flight"]
-        recalled = [
-            memory.recall(task, agent=one).warnings for task in asked for one in (None, "a")
-        ]
-        return recalled + [memory.choose(task, ways, seed=1).warnings for task in asked]
-
-    with Memory.open("memory:", embedder=Compass()) as memory:
-        memory.learn_many(rows)
-        for merged in (False, True):
-            if merged:
-                memory.lessons.merge("ask first", "ask before you do it")
-            monkeypatch.setattr("graphmem.lessons.anti_patterns.COSTLY", -1)
-            walked = warnings(memory)
-            monkeypatch.setattr("graphmem.lessons.anti_patterns.COSTLY", 1_000_000)
-            assert warnings(memory) == walked
-            assert sum(map(len, walked)) > 10
 
 
 def test_an_agent_recalls_what_it_may_read(compass: Memory) -> None:

@@ -26,7 +26,7 @@ NAMES = ("inverse_propensity", "self_normalised", "doubly_robust")
 
 
 def asked(seed: int = 0, resamples: int = 200) -> Asked:
-    return Asked("greedy", None, None, seed, resamples)
+    return Asked(explore="greedy", seed=seed, resamples=resamples)
 
 
 def simulated(count: int, seed: int) -> Rows:
@@ -107,7 +107,7 @@ def test_what_holds_for_any_episodes(known: list[Any], data: st.DataObject) -> N
     assert found(same).inverse_propensity.value == pytest.approx(found(same).got)
 
 
-CHANCES = Chances(sharpness=4.0, epsilon=0.1, width=1.0, draws=2_000)
+CHANCES = Chances(sharpness=4.0, epsilon=0.1, width=1.0)
 
 
 @hypothesis.settings(max_examples=60, deadline=None)

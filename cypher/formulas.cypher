@@ -202,11 +202,6 @@ CASE WHEN a < b THEN a ELSE b END;
 // doc: The variance of the log odds of a rate, times the square of a slope, for `n` trials and the wider rate that it is shrunk to.
 slope * slope / (n * rate * (1.0 - rate) + (strength) * wider * (1.0 - wider));
 
-// formula: lasting(worth, met, candidates, strength)
-// doc: The knowledge of a strategy from other tasks, in trials, for a choice on a task that was met so often. A task that came often will
-// doc: come again, so it pays to find out how it differs; that takes several trials of each candidate.
-(worth) / (1.0 + (worth) * met / ((met + 4.0 * candidates) * strength));
-
 // formula: logit(p)
 // doc: The log odds of a probability.
 log(p / (1.0 - p));
@@ -231,6 +226,13 @@ CASE WHEN prune <= 0.0 THEN null WHEN base < prune THEN 1.0 * at WHEN decay <= 0
 // formula: living(expires_at, now)
 // doc: Whether an entry has not expired at a time (milliseconds).
 expires_at IS NULL OR expires_at > now;
+
+// columns: latest_trials(trials, most, sample)
+// doc: The dates and outcomes (1: supports) of the latest of trials {episode, dated, supports}, and a sample of episodes on either side.
+// returns: times list, outcomes list, supporting list, opposing list
+[t IN trials[..most] WHERE t.dated IS NOT NULL | t.dated] AS times, [t IN trials[..most] WHERE t.dated IS NOT NULL | t.supports] AS
+  outcomes, [t IN trials WHERE t.supports = 1 AND t.episode IS NOT NULL | t.episode][..sample] AS supporting, [t IN trials
+  WHERE t.supports = 0 AND t.episode IS NOT NULL | t.episode][..sample] AS opposing;
 
 // columns: entry_columns(e, l)
 // doc: The output columns of an entry in a level, at the time $now.
@@ -300,7 +302,6 @@ e.id AS id, e.task AS task, a.name AS agent, e.success AS success, e.score AS sc
 // formula: cosine_of(a, b)
 // doc: The cosine of two vectors that a server stores; null if they differ in size.
 CASE WHEN size(a) = size(b) THEN 2.0 * vector.similarity.cosine(a, b) - 1.0 END;
-
 
 // formula: edge_of(least, floor)
 // doc: The cosine at which another task or strategy counts for nothing: the floor of relevance, or the cosine of the farthest of many near

@@ -46,11 +46,3 @@ MATCH (s:Strategy)
 WHERE s.ns = $ns
 MATCH (s)-[l:SIMILAR_TO]->(n:Strategy)
 RETURN 'Strategy' AS label, whole(s) AS id, whole(n) AS similar, nearness(l.similarity, v.similar) AS weight;
-
-// name: calibration.merged
-// doc: The strategies that count as one with another.
-// returns: id string, whole string
-MATCH (s:Strategy)
-WHERE s.ns = $ns AND s.merged_into IS NOT NULL
-RETURN s.id AS id, s.merged_into AS whole
-ORDER BY id;

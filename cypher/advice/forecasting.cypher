@@ -13,8 +13,8 @@ RETURN coalesce(sum(s.trials), 0) AS trials, coalesce(sum(s.successes), 0) AS su
 // name: forecasting.counts
 // doc: The counts of an estimate. Parts: all (uses of strategies, those on the type, and whose), strengths (of pooling), task (the given
 // doc: tasks together), near (of nearby, rows {id, similarity}), strategies (the given ones), links (to strategies like these), outcomes
-// doc: (of the given ones on the tasks, and on near ones, also by weight), merged (what strategies count as, if any are merged). least is the
-// doc: cosine of the farthest of many near ones, else 0.
+// doc: (of the given ones on the tasks, and on near ones, also by weight), merged (what strategies count as, if any are merged). least is
+// doc: the cosine of the farthest of many near ones, else 0.
 // option: some  only episodes of some agents (and types) count, so those of tasks are counted one by one
 // param: own list, tasks list, nearby list, type string = null, least float = 0.0, floor float = null, pooling string
 // param: types list = null
@@ -178,12 +178,12 @@ RETURN t.id AS id, t.key AS key
 ORDER BY key, id;
 
 // name: forecasting.wholes
-// doc: The counts of all strategies, by the id of the strategy or of its whole.
-// returns: whole string, trials integer, successes integer
+// doc: The counts of all strategies, and the ids of what they count as.
+// returns: id string, whole string, trials integer, successes integer
 MATCH (s:Strategy)
 WHERE s.ns = $ns
-RETURN whole(s) AS whole, sum(s.trials) AS trials, sum(s.successes) AS successes
-ORDER BY whole;
+RETURN s.id AS id, whole(s) AS whole, s.trials AS trials, s.successes AS successes
+ORDER BY id;
 
 // name: forecasting.cells
 // doc: The counts of strategies on tasks, and those of these tasks: the data for fitting strengths.

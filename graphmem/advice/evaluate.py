@@ -97,7 +97,7 @@ class Evaluator:
         nothing = sum(not choices for choices in chosen)
         if once < FEWEST:
             raise self._too_few(once, len(trials), "say how one strategy was chosen", _REMEDY)
-        wholes = {row["id"]: row["whole"] for row in self._graph.read("calibration.merged")}
+        wholes = {row["id"]: row["whole"] for row in self._graph.read("forecasting.wholes")}
         replay = _Replay(self._graph.ns, wholes, asked, chances)
         history = History(self._calibrator.similar())
         for place, (trial, choices) in enumerate(zip(trials, chosen, strict=True), 1):
@@ -164,7 +164,7 @@ class _Replay:
         if not texts:
             self.none_offered += 1
             return
-        if chosen["candidates"] is not None and self._merged:  # with all that counts as one with it
+        if chosen["candidates"] is not None:  # with all that counts as one with it
             alike = fsum(p for text, p in offered.items() if self._whole(text) == whole)
             propensity = max(propensity, alike)
         wholes = [self._whole(text) for text in texts]

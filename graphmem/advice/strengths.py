@@ -141,10 +141,10 @@ class Strengths:
 
     def _cells(self) -> list[tuple[int, ...]]:
         """Read the data for fitting: rows as :func:`graphmem.advice.pooling.fit` takes them."""
-        wholes = {
-            row["whole"]: (row["trials"], row["successes"])
-            for row in self._graph.read("forecasting.wholes")
-        }
+        wholes: dict[str, tuple[int, int]] = {}
+        for row in self._graph.read("forecasting.wholes"):
+            trials, successes = wholes.get(row["whole"], (0, 0))
+            wholes[row["whole"]] = trials + row["trials"], successes + row["successes"]
         tasks = self._graph.read("forecasting.task_keys")
         tasks.sort(key=lambda row: (hashlib.sha256(row["key"].encode()).digest(), row["id"]))
         cells: list[tuple[int, ...]] = []

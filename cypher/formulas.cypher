@@ -15,19 +15,10 @@
 CASE WHEN n = 0 THEN 0.0 WHEN k = 0 THEN 0.0 ELSE (toFloat(k) / n + z * z / (2.0 * n) - z
   * sqrt(toFloat(k) / n * (1.0 - toFloat(k) / n) / n + z * z / (4.0 * n * n))) / (1.0 + z * z / n) END;
 
-// formula: at_most(k, n, z)
-// doc: A number that the lower Wilson bound never exceeds, and that it reaches where all trials worked.
-(toFloat(k) / (n + z * z));
-
 // formula: odds(k, f)
 // doc: How often something happened for each time that it did not, and for some times more: it is small while there are few of both. It
-// doc: depends on counts alone, and tells before anything is computed what can have a high lower Wilson bound (see odds_at).
+// doc: depends on counts alone, and tells before anything is computed what may have a high lower Wilson bound.
 (k) / ((f) + 2.0 + 2.0 * sqrt(1.0 + (f)));
-
-// formula: odds_at(lower, z)
-// doc: The least odds (see there) that k of n can have whose lower Wilson bound is so high: the bound, solved for k, is at least
-// doc: lower / (1 - lower) * (f + (z * z + z * sqrt(z * z + 4 * f)) / 2) for f = n - k.
-CASE WHEN lower < 1.0 THEN lower / (1.0 - lower) * CASE WHEN z < 2.0 THEN z * z / 4.0 ELSE 1.0 END ELSE 0.0 END;
 
 // formula: wilson_upper(k, n, z)
 // doc: Upper Wilson score bound of a rate; 1 without trials.

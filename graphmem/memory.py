@@ -26,7 +26,7 @@ from graphmem.errors import GraphMemError, ValidationError
 from graphmem.graph.arguments import check_text, listed
 from graphmem.graph.graph import Graph
 from graphmem.graph.reads import Reads
-from graphmem.lessons import Lessons, answering
+from graphmem.lessons import Lessons, chat
 from graphmem.lessons.prompt import ContextWriter
 from graphmem.levels import Levels, Outlets, relevant_entries
 from graphmem.levels.producers import Producers
@@ -102,12 +102,12 @@ class Memory:
         """The best actions in states: see :class:`graphmem.policies.Policies`."""
         self.people = People(graph)
         """Preferences and knowledge: see :class:`graphmem.people.People`."""
-        chat = partial(answering.answer, graph)
+        answer = partial(chat.answer, graph)
         search = EntrySearch(graph, similarity.vectors)
         self.levels = Levels(
             graph,
             search,
-            Outlets(learner.learn_many, self.people.know, chat),
+            Outlets(learner.learn_many, self.people.know, answer),
         )
         """Entries that agents hold for a time: see :class:`graphmem.levels.Levels`."""
         noted = partial(relevant_entries, self.levels, search.floor)

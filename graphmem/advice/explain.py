@@ -175,9 +175,9 @@ class Explainer:
         }
         better = None
         if group is not None and kind == "anti-pattern":
-            rows = self._lessons.anti_patterns(group["types"][0], view.reader)
-            fitting = (one.better_alternative for one in rows if one.id in group["ids"])
-            better = next(fitting, None)
+            for one in self._lessons.anti_patterns(group["types"][0], view.reader):
+                if one.id in group["ids"]:
+                    better = one.better_alternative
         return self._explanation(
             subject,
             row,

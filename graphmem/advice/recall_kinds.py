@@ -19,7 +19,7 @@ from graphmem.graph.access import View
 from graphmem.graph.graph import Graph
 from graphmem.graph.rates import HEURISTIC_ABOVE
 from graphmem.ids import from_millis
-from graphmem.lessons.general_rules import consolidation_id, general_rules_of
+from graphmem.lessons.general_rules import AgentRules, consolidation_id
 from graphmem.lessons.proposals import MODEL
 from graphmem.models.recall import Kind, NearTask, RecallItem
 from graphmem.store.port import Row
@@ -69,8 +69,7 @@ class Beside:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._general: tuple[tuple[object, ...], list[Row]] = (), []
-        """The general rules of the latest asking agent, and what they follow from."""
+        self._rules = AgentRules(graph)
 
     def items(
         self, asked: About, kinds: Collection[str], shown: Sequence[RecallItem]
@@ -107,13 +106,14 @@ class Beside:
         options = [] if typed else ["untyped"]
         if view.agents is not None:
             options += ["agents"] if seen["types"] is None else ["agents", "limited"]
+        by_agent = typed and view.agents is not None and "rule" in kinds
         near = [{"id": task.id, "relevance": task.relevance} for task in asked.near[:TASKS]]
         query: dict[str, Any] = {
             "rows": near,
             "task_type": asked.task_type,
             "fits": asked.fits,
             "consolidation": consolidation_id(self._graph.ns),
-            "general": self._rules_of(view) if typed and view.agents and "rule" in kinds else [],
+            "general": [_given(rule) for rule in self._rules.of(view)] if by_agent else [],
             "shown": [item.id for item in shown],
             "texts": [item.text for item in shown],
             "at_least": view.trials(settings),
@@ -129,18 +129,6 @@ class Beside:
         if any(row["kind"] == "merged" for row in rows):
             rows = self._graph.read("recall_kinds.told", *options, "merged", **query)
         return {row["kind"]: row["rows"] for row in rows}
-
-    def _rules_of(self, view: View) -> list[Row]:
-        """Return the general rules of an agent, as of the last consolidation."""
-        known = self._graph.read("consolidation.quantile", id=consolidation_id(self._graph.ns))
-        if not known:
-            return []
-        basis = *known[0].values(), *map(str, view.filters(self._graph).values())
-        held = self._general  # another thread may put those of another agent there
-        if held[0] != basis:
-            rules = general_rules_of(self._graph, view, until=known[0]["at"])
-            self._general = held = basis, [_given(rule) for rule in rules]
-        return held[1]
 
 
 _GIVEN = ("id", "text", "verdict", "source", "supporting", "opposing", "last_at", "task_types")

@@ -28,7 +28,7 @@ from graphmem.graph.arguments import check_function
 from graphmem.graph.graph import Graph
 from graphmem.graph.nearness import Expect, Expected, Near, Question, understood
 from graphmem.graph.rates import HEURISTIC_ABOVE, PRIOR
-from graphmem.lessons.general_rules import consolidation_id, general_rules_of
+from graphmem.lessons.general_rules import AgentRules, consolidation_id
 from graphmem.lessons.proposals import MODEL
 from graphmem.models.context import ContextQuery
 from graphmem.models.levels import Found, words_of
@@ -112,8 +112,7 @@ class ContextWriter:
         self._expect = expect
         self._shows = shows
         self._read = graph.read
-        self._rules: tuple[tuple[object, ...], list[Row]] = (), []
-        """The general rules of the latest asking agent, and what they follow from."""
+        self._rules = AgentRules(graph)
 
     def context(
         self,
@@ -233,15 +232,17 @@ class ContextWriter:
             errors = {names[row["id"]]: row["error_class"] for row in rows} | errors
         lines = []
         for one in good[:STRATEGIES]:
-            row = None if one.usual else warned.get(one.text)
-            but = row and f"failed {row['occurrences']}x with {row['error_class']}"
-            text = _above(f"- {_told(one)}: ", one.text, [("but", but)])
+            below = []
+            if one.text in warned and not one.usual:  # it failed elsewhere
+                row = warned[one.text]
+                below = [("but", f"failed {row['occurrences']}x with {row['error_class']}")]
+            text = _above(f"- {_told(one)}: ", one.text, below)
             about = _about("WORKS", fenced(one.text, SHOWN))
             lines.append(Line(HEURISTICS, one.probability, text, about))
         for one in bad:
             better = good[0].text if good and good[0].lower > one.probability else None
-            below = (("error", errors.get(one.text)), ("instead", better))
-            text = _above(f"- {_told(one)}: ", one.text, below)
+            less = (("error", errors.get(one.text)), ("instead", better))
+            text = _above(f"- {_told(one)}: ", one.text, less)
             lines.append(Line(ANTI_PATTERNS, 1 - one.probability, text))
         return lines
 
@@ -338,21 +339,12 @@ class ContextWriter:
         """Yield general rules; those of an agent follow only from what it may read."""
         rows = parts.get("general rules", [])
         if view.agents is not None:
-            rows = self._general_rules_of(view)
+            rows = self._rules.of(view)
         for row in rows[:GENERAL]:
             by_model = row["source"] == MODEL
             said = f"{row['verdict']}, {'a model says, ' if by_model else ''}"
             share = MODEL_SHARE if by_model else 1.0
             yield _rule(GENERAL_RULES, row["verdict"], row, said, share)
-
-    def _general_rules_of(self, view: View) -> list[Row]:
-        """Return the general rules of an agent; they stay the same while facts do."""
-        state = self._read("consolidation.state", id=consolidation_id(self._graph.ns))[0]
-        basis = *state.values(), *map(str, view.filters(self._graph).values())
-        held = self._rules  # another thread may put those of another agent there
-        if held[0] != basis:
-            self._rules = held = basis, general_rules_of(self._graph, view)
-        return held[1]
 
 
 def _rule(section: Section, verdict: str, row: Row, said: str = "", share: float = 1.0) -> Line:

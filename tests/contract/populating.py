@@ -451,7 +451,6 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
             {"id": "x", "verdict": "WORKS", "text": "x", "episodes": ids(target, "Episode")}
         ],
         "consolidation.create": [{"id": f"rule of {ns}"}],
-        "consolidation.update": [{"id": i, "worked": 77} for i in ids(target, "Rule")],
         "consolidation.link": [
             {"id": i, "episode": ids(target, "Episode")[0], "supports": False, "at": 7}
             for i in ids(target, "Rule")

@@ -393,24 +393,6 @@ class TestEvidence:
             learn(memory, task, 0.9)
         assert memory.lessons.consolidate().done
 
-    def test_what_is_erased_while_rules_are_derived(
-        self, memory: Memory, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Rules that were derived before are not written after it."""
-        ids = [learn(memory, task, 0.9, strategy=["it"]) for task in "abab"]
-        view = memory.store.view
-
-        def interrupted(work: Any) -> Any:
-            found = view(work)
-            if ids:
-                erase(memory, ids.pop())
-            return found
-
-        monkeypatch.setattr(memory.store, "view", interrupted)
-        assert memory.lessons.consolidate(force=True).rules == 0
-        monkeypatch.undo()
-        assert memory.verify().ok
-
     @pytest.mark.parametrize("whole", [False, True])
     def test_erasing_renews_what_it_touches(self, memory: Memory, whole: bool) -> None:
         """What is renewed alone comes to the same as when all is."""

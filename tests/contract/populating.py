@@ -458,7 +458,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "similarity.pend": [{"id": ids(target, "Task")[0], "kind": "Task"}],
         **{
             f"similarity.link_{name}": [
-                {"id": low, "other": high, "similarity": 0.77}
+                {"id": low, "links": [{"other": high, "similarity": 0.77}]}
                 for low, high in pairwise(ids(target, label))
             ]
             for name, label in (("strategies", "Strategy"), ("tasks", "Task"))

@@ -101,8 +101,6 @@ def test_learning_waits_for_no_model(memory: Memory, embedder: Counting) -> None
     assert memory.upkeep.pending() == {"Strategy": 0, "Task": 0}
     memory.learn("refund a train", "check the fare", success=True)
     assert memory.upkeep.pending() == {"Strategy": 0, "Task": 1}
-    rows = memory.query("similarity.pending")
-    assert [row["kind"] for row in rows] == ["Task"]
 
 
 def test_a_text_is_embedded_once(

@@ -212,22 +212,6 @@ WITH size(shares) AS groups, one.name AS name, one.text AS text, one.trials AS t
 RETURN name, text, trials, successes, wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper,
   groups;
 
-// name: explaining.general_rule
-// doc: The evidence of a general rule: its counts, the agents and types of tasks that it comes from, and the stored sample of episodes.
-// param: sample integer = 5
-// returns: verdict string, trials integer, successes integer, agents list, types list, supporting list, opposing list
-MATCH (r:Rule {id: $id})
-WITH r, r.ns AS ns WHERE ns = $ns
-OPTIONAL MATCH (r)-[d:DERIVED_FROM]->(e:Episode)
-WITH r, d.supports AS supports, d.at AS at, e.id AS episode
-ORDER BY at DESC, episode DESC
-WITH r, collect({episode: episode, supports: supports}) AS links
-WITH r, links, CASE r.verdict WHEN 'AVOID' THEN r.failed ELSE r.worked END AS successes,
-  CASE r.verdict WHEN 'AVOID' THEN r.praised ELSE r.blamed END AS against
-RETURN r.verdict AS verdict, successes + against AS trials, successes, r.agents AS agents, r.task_types AS types,
-       [one IN links WHERE one.supports | one.episode][..$sample] AS supporting,
-       [one IN links WHERE one.episode IS NOT NULL AND NOT one.supports | one.episode][..$sample] AS opposing;
-
 // name: explaining.attempts
 // doc: The trials of a policy, as in explaining.uses: episodes that took it, reported outcomes, and updates with a success. Only episodes
 // doc: appear in the sample.

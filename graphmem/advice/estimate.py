@@ -39,10 +39,7 @@ _MADE = (
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What to expect of one strategy on a task.
-
-    Rates are in (0, 1). Each is the one before it, moved by more outcomes.
-    """
+    """What to expect of one strategy on a task; each rate is the one before it, moved by outcomes."""
 
     id: str | None
     """Id of the strategy, or of what it is merged into; None if the memory does not have it."""
@@ -50,27 +47,20 @@ class Estimate:
     texts: tuple[str, ...]
     """The texts of all strategies that count as this one."""
     trials: int
-    """Outcomes over all tasks."""
     successes: int
     type_trials: int
-    """Outcomes on tasks of the same type."""
     type_successes: int
     near_trials: int
-    """Outcomes on near tasks."""
     near_successes: int
     here_trials: int
-    """Outcomes on this task."""
     here_successes: int
     lenders: tuple[Row, ...]
     """Similar strategies that lend their outcomes, the most similar first."""
     strategy_rate: float
-    """Rate of the strategy over all tasks, or on the type of this one."""
     prior: float
-    """Rate on this task, from the rates of the task and of the strategy."""
     near: float
-    """The same, moved by its outcomes on near tasks."""
     probability: float
-    """The same, moved by its outcomes on this task: the estimate."""
+    """The estimate."""
     concentration: float
     """How many trials on this task the estimate is worth; it makes the interval."""
     worth: float
@@ -95,22 +85,17 @@ class Estimate:
     @property
     def said(self) -> str:
         """The counts that moved it, in words: ``26 of 30 here; 37 of 60 on tasks like it``."""
-        parts, told = [], 0
-        for won, trials, where in (
-            (self.here_successes, self.here_trials, "here"),
-            (self.near_successes, self.near_trials, "on tasks like it"),
-        ):
-            if trials:
-                parts.append(f"{won} of {trials} {where}")
-                told += trials
-        for won, trials, where in (
-            (self.type_successes, self.type_trials, "on its type"),
-            (self.successes, self.trials, "in all"),
-        ):
-            if trials > told:
-                parts.append(f"{won} of {trials} {where}")
-                told = trials
-        return "; ".join(parts) or "never tried"
+        here, near = self.here_trials, self.near_trials
+        told = here + near
+        typed = told if self.type_trials <= told else self.type_trials
+        parts = (
+            (self.here_successes, here, "here", here),
+            (self.near_successes, near, "on tasks like it", near),
+            (self.type_successes, self.type_trials, "on its type", typed > told),
+            (self.successes, self.trials, "in all", self.trials > typed),
+        )
+        said = [f"{won} of {trials} {where}" for won, trials, where, tells in parts if tells]
+        return "; ".join(said) or "never tried"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +104,12 @@ class Estimates:
 
     question: Question
     trials: int
-    """Uses of strategies over all tasks."""
     successes: int
     rate: float
     type_trials: int
     type_successes: int
     type_rate: float
     task_trials: int
-    """Episodes of the task."""
     task_successes: int
     task_rate: float
     lenders: tuple[Row, ...]

@@ -126,7 +126,7 @@ class Explainer:
             return self._uses(item, view, read)
         if item["task"] is not None:
             return self._rule(item, view, read)
-        return self._general_rule(item["id"], view, item)
+        return self._general_rule(item["id"], view)
 
     # Strategies, and lessons on them
 
@@ -251,33 +251,28 @@ class Explainer:
             turns=self._verdict_turns(row),
         )
 
-    def _general_rule(self, given: str, view: View, item: Row | None = None) -> Explanation | None:
+    def _general_rule(self, given: str, view: View) -> Explanation | None:
         """Return the explanation of a general rule, by id or text; None if there is none.
 
         It says nothing of what would change the rule, because every consolidation derives it again.
         """
-        if view.agents is None and item is not None:
-            row = self._one("explaining.general_rule", id=item["id"], sample=SAMPLE)
-        else:
-            ids = {given, rule_id(self._graph.ns, "", given)}
-            rows = (row for row in general_rules_of(self._graph, view) if row["id"] in ids)
-            row = next(rows, {})
-            if not row:
-                return None
-            item = {**dict.fromkeys(("agent", "error_class", "task")), "kind": "rule", **row}
-            row |= {
-                "successes": row["supporting"],
-                "trials": row["supporting"] + row["opposing"],
-                "types": row["task_types"],
-                "supporting": [link["episode"] for link in row["episodes"]][:SAMPLE],
-                "opposing": [link["episode"] for link in row["against"]][:SAMPLE],
-            }
-        return self._explanation(
-            {**item, "types": sorted(row["types"] or ())},
-            {**row, "times": [], "outcomes": []},
-            view.reader,
-            {"ids": [item["id"]]},
-        )
+        ids = {given, rule_id(self._graph.ns, "", given)}
+        found = (row for row in general_rules_of(self._graph, view) if row["id"] in ids)
+        row = next(found, None)
+        if row is None:
+            return None
+        item = {**dict.fromkeys(("agent", "error_class", "task")), "kind": "rule", **row}
+        evidence = {
+            "successes": row["supporting"],
+            "trials": row["supporting"] + row["opposing"],
+            "supporting": [link["episode"] for link in row["episodes"]][:SAMPLE],
+            "opposing": [link["episode"] for link in row["against"]][:SAMPLE],
+            "times": [],
+            "outcomes": [],
+        }
+        types = sorted(row["task_types"] or ())
+        shown = {"ids": [row["id"]]}
+        return self._explanation({**item, "types": types}, evidence, view.reader, shown)
 
     def _verdict_turns(self, row: Row) -> list[Turn]:
         """Return how many episodes would give a rule of a task another verdict."""

@@ -358,9 +358,9 @@ class AgentRules:
 
 
 def general_rules_of(reader: Reader, view: View, until: int | None = None) -> list[Row]:
-    """Return the general rules of a reader that may not read everything, best supported first.
+    """Return the general rules of a reader, best supported first.
 
-    If a consolidation was done, they are derived from the episodes that the reader may read,
+    For one that may not read everything they are derived from the episodes that it may read,
     recorded ``until`` a time in milliseconds (None: all). A model's rules are among them if the
     model was sent nothing else. Rows are those of :func:`stored`, with ``source``, with
     ``supporting`` and ``opposing`` as counts, and ``episodes`` and ``against`` as samples
@@ -369,15 +369,17 @@ def general_rules_of(reader: Reader, view: View, until: int | None = None) -> li
     state = _state(reader)
     if state["z"] is None:
         return []
-    seen = view.filters(reader)
-    counted = {**seen, "until": until}
-    clauses = rules_of_summaries(reader, counted) if state["told"] else []
-    rows = _derive(reader, state["z"], clauses, seen=counted)
-    said = [row for row in _rules(reader) if row["source"] == MODEL]
-    if said:
-        ids = [row["id"] for row in said]
-        sent = {row["id"] for row in reader.read("access.sent_rules", ids=ids, **seen)}
-        said = [_linked(row) for row in said if row["id"] in sent]
+    held = [_linked(row) for row in _rules(reader)]
+    if view.agents is not None:
+        seen = view.filters(reader)
+        counted = {**seen, "until": until}
+        held = [row for row in held if row["source"] == MODEL]
+        if held:
+            ids = [row["id"] for row in held]
+            sent = {row["id"] for row in reader.read("access.sent_rules", ids=ids, **seen)}
+            held = [row for row in held if row["id"] in sent]
+        clauses = rules_of_summaries(reader, counted) if state["told"] else []
+        held += _derive(reader, state["z"], clauses, seen=counted)
     rows = [
         {
             **row,
@@ -386,7 +388,7 @@ def general_rules_of(reader: Reader, view: View, until: int | None = None) -> li
             "supporting": row["worked"] if row["verdict"] == "WORKS" else row["failed"],
             "opposing": row["blamed"] if row["verdict"] == "WORKS" else row["praised"],
         }
-        for row in rows + said
+        for row in held
     ]
     return sorted(rows, key=lambda row: (row["source"] == MODEL, -_support(row), row["id"]))
 

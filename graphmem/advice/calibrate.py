@@ -7,10 +7,8 @@ the replayed history has grown by a fifth.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import get_args
 
 from graphmem.advice.pooling import (
@@ -21,11 +19,9 @@ from graphmem.advice.pooling import (
     logistic,
     logit,
     prior_mean,
-    shrunk,
 )
 from graphmem.advice.strengths import DEFAULTS, LEAST
 from graphmem.arrays import NDArray, np
-from graphmem.errors import ValidationError
 from graphmem.graph.arguments import check_choice
 from graphmem.graph.graph import Graph
 from graphmem.graph.rates import PRIOR, rates_of
@@ -47,12 +43,10 @@ BINS = 10
 """Number of bins of equal width."""
 GROWTH = 1.2
 """Growth factor of the history until the next fit of strengths."""
-MAX_FOLDS = 1_000
 _PAGE = 2_000
 _NOTHING = (0, 0)
 Similar = dict[str, list[tuple[str, float]]]
 """Similar tasks or strategies, and what one of their outcomes counts for, by id."""
-_Told = tuple[tuple[float, ...], bool]
 Progress = Callable[[int, int], None]
 """Called with the number of predicted episodes, and of all episodes."""
 
@@ -141,16 +135,10 @@ class History:
         expected = logistic(logit(other_rate) - logit(rate) + logit(type_rate))
         strategy_rate = _shrunk(typed, expected, strengths.strategy)
         near = sum(weight for task, weight in near_tasks if task in self.tasks)
-        task_blur = blurred(
-            strengths.task_slope, tried[0], task_rate, strengths.task + near, near_rate
-        )
-        blur = blurred(
-            strengths.strategy_slope,
-            typed[0] + others[0],
-            strategy_rate,
-            strengths.strategy,
-            expected,
-        )
+        slope, weight = strengths.task_slope, strengths.task + near
+        task_blur = blurred(slope, tried[0], task_rate, weight, near_rate)
+        slope, elsewhere = strengths.strategy_slope, typed[0] + others[0]
+        blur = blurred(slope, elsewhere, strategy_rate, strengths.strategy, expected)
         mean = prior_mean(type_rate, task_rate, strategy_rate, strengths, task_blur + blur)
         lent = _lent((self.cells.get((task, strategy)), weight) for task, weight in near_tasks)
         spread = min(mean * (1.0 - mean), strategy_rate * (1.0 - strategy_rate))
@@ -163,17 +151,15 @@ class History:
         All but the first are shrunk toward the first, which counts as 2 trials.
         """
         rate = self.rate
-        n, k = self.tasks.get(trial.task, _NOTHING)
-        known = [self.strategies.get(name, _NOTHING) for name in trial.strategies] or [_NOTHING]
-        cells = [self.cells.get((trial.task, name), _NOTHING) for name in trial.strategies] or [
-            _NOTHING
-        ]
+        names = trial.strategies or ("",)
+        known = [self.strategies.get(name, _NOTHING) for name in names]
+        cells = [self.cells.get((trial.task, name), _NOTHING) for name in names]
         weights = [_weight(one) for one in known]
         return (
             rate,
-            shrunk(k, n, rate, 2.0),
-            _mean([shrunk(k, n, rate, 2.0) for n, k in known], weights),
-            _mean([shrunk(k, n, rate, 2.0) for n, k in cells], weights),
+            _shrunk(self.tasks.get(trial.task, _NOTHING), rate, 2.0),
+            _mean([_shrunk(one, rate, 2.0) for one in known], weights),
+            _mean([_shrunk(one, rate, 2.0) for one in cells], weights),
         )
 
     def strengths(self) -> PoolingStrengths:
@@ -201,30 +187,26 @@ class Calibrator:
     def calibrate(
         self,
         by: CalibrationOrder,
-        folds: int | None,
         strengths: Callable[[], PoolingStrengths],
         on_progress: Progress | None,
     ) -> Calibration:
-        """Predict every episode from others, and return the scores; then fit the strengths.
+        """Predict every episode from those before it, and return the scores; then fit strengths.
 
         Raises:
             ValidationError: an argument is wrong.
         """
         check_choice("by", by, get_args(CalibrationOrder))
-        if folds is not None and (type(folds) is not int or not 2 <= folds <= MAX_FOLDS):
-            raise ValidationError(
-                "folds", folds, f"must be a whole number from 2 to {MAX_FOLDS}, or None"
-            )
         trials = self.trials(by)
-        predict = self._in_order if folds is None else partial(self._in_folds, folds=folds)
+        history = History(self.similar())
         told, came = np.empty((len(trials), 5)), np.empty(len(trials))
-        for place, (values, success) in enumerate(predict(trials, self.similar())):
-            told[place], came[place] = values, success
+        for place, trial in enumerate(trials):
+            told[place, 0] = history.predict(trial, history.strengths_then())
+            told[place, 1:], came[place] = history.baselines(trial), trial.success
+            history.add(trial)
             if on_progress and (place % 500 == 499 or place + 1 == len(trials)):
                 on_progress(place + 1, len(trials))
         return Calibration(
             by=by,
-            folds=folds,
             episodes=len(came),
             successes=int(came.sum()),
             **scores(told[:, 0], came),
@@ -236,27 +218,6 @@ class Calibrator:
             ),
             strengths=strengths(),
         )
-
-    def _in_order(self, trials: Sequence[Trial], similar: Similar) -> Iterator[_Told]:
-        """Yield the predictions of each episode from those before it."""
-        history = History(similar)
-        for trial in trials:
-            yield _told(history, trial, history.strengths_then()), trial.success
-            history.add(trial)
-
-    def _in_folds(self, trials: Sequence[Trial], similar: Similar, folds: int) -> Iterator[_Told]:
-        """Yield the predictions of each episode from those of other folds."""
-        parts: dict[int, list[Trial]] = {}
-        for trial in trials:
-            digest = hashlib.sha256(trial.key.encode()).digest()
-            parts.setdefault(int.from_bytes(digest[:8]) % folds, []).append(trial)
-        for number, part in sorted(parts.items()):
-            history = History(similar)
-            for trial in (one for other in parts.keys() - {number} for one in parts[other]):
-                history.add(trial)
-            strengths = history.strengths()
-            for trial in part:
-                yield _told(history, trial, strengths), trial.success
 
     # Reading
 
@@ -315,7 +276,7 @@ class Calibrator:
 
 def _shrunk(counts: Sequence[float], rate: float, strength: float) -> float:
     """Return the rate of trials and successes, shrunk toward a wider one."""
-    return shrunk(counts[1], counts[0], rate, strength)
+    return (counts[1] + strength * rate) / (counts[0] + strength)
 
 
 def _without(counts: Sequence[int], part: Sequence[int]) -> tuple[int, int]:
@@ -367,10 +328,6 @@ def _auc(told: Floats, came: Floats) -> float | None:
     ranks = (np.cumsum(times) - (times - 1) / 2.0)[place]
     rank_sum = float(ranks[came == 1.0].sum())
     return (rank_sum - won * (won + 1) / 2.0) / (won * (len(came) - won))
-
-
-def _told(history: History, trial: Trial, strengths: PoolingStrengths) -> tuple[float, ...]:
-    return history.predict(trial, strengths), *history.baselines(trial)
 
 
 def _weight(counts: Sequence[int]) -> float:

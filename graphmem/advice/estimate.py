@@ -39,7 +39,7 @@ _MADE = (
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What to expect of one strategy on a task; each rate is the one before it, moved by outcomes."""
+    """What to expect of one strategy on a task; a rate is the one before it, moved by outcomes."""
 
     id: str | None
     """Id of the strategy, or of what it is merged into; None if the memory does not have it."""

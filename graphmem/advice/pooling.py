@@ -73,11 +73,6 @@ def prior_mean(
     return logistic(middle + distance / math.sqrt(1.0 + blur / BLUR))
 
 
-def shrunk(k: float, n: float, rate: float, strength: float) -> float:
-    """Return the rate of ``k`` successes in ``n`` trials, shrunk toward ``rate``."""
-    return (k + strength * rate) / (n + strength)
-
-
 def fit(
     rows: Sequence[tuple[int, ...]], trials: int, successes: int, prior: tuple[float, float]
 ) -> PoolingStrengths:

@@ -105,7 +105,6 @@ class Forecaster:
     def calibrate(
         self,
         by: CalibrationOrder = "order",
-        folds: int | None = None,
         *,
         on_progress: Progress | None = None,
     ) -> Calibration:
@@ -118,8 +117,6 @@ class Forecaster:
         Args:
             by: "order" of recording, or "time" of the end (else the start, else the recording);
                 ties are in order of recording.
-            folds: instead, split the episodes into so many parts (2 to 1000) by a hash of the
-                source key or content, and predict each part from the others.
             on_progress: called with the number of predicted episodes, and of all episodes.
 
         Raises:
@@ -128,7 +125,7 @@ class Forecaster:
         check_function("on_progress", on_progress)
         from graphmem.advice.calibrate import Calibrator
 
-        return Calibrator(self._graph).calibrate(by, folds, self._strengths.refit, on_progress)
+        return Calibrator(self._graph).calibrate(by, self._strengths.refit, on_progress)
 
 
 def _named(name: str, value: object) -> str:

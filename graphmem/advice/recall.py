@@ -19,7 +19,7 @@ from pydantic import Field
 from graphmem.advice.estimate import Estimate, Estimator
 from graphmem.advice.recall_kinds import EVIDENCE, HALF_LIFE_MS, KINDS, About, Beside
 from graphmem.graph.access import View, read_view
-from graphmem.graph.arguments import checked_items, searched
+from graphmem.graph.arguments import check_choice, checked_items, searched
 from graphmem.graph.graph import Graph
 from graphmem.graph.nearness import understood
 from graphmem.graph.rates import HEURISTIC_ABOVE
@@ -127,6 +127,8 @@ class Recaller:
         """Return strategies that worked on tasks similar to a text, and strategies to avoid."""
         asked = searched("text", text)
         wanted: Any = KINDS if kinds is None else tuple(checked_items("kinds", kinds))
+        for kind in wanted:
+            check_choice("kinds", kind, KINDS)
         how = _Asked(limit=limit, max_hops=max_hops, at=at, kinds=wanted)
         now = self._graph.now() if how.at is None else to_millis(how.at)
         view = read_view(self._graph, agent)

@@ -169,7 +169,7 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
             "kinds": ["strategy", "task", "episode"],
             "limit": 500,
         },
-        "calibrate": lambda: {"by": "order", "folds": 2, **progress},
+        "calibrate": lambda: {"by": "order", **progress},
         "evaluate": lambda: {
             "explore": "thompson",
             "strategies": None,

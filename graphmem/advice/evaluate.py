@@ -30,8 +30,7 @@ from graphmem.arrays import np, product
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.graph import Graph
 from graphmem.ids import strategy_id
-from graphmem.models.choices import Explore
-from graphmem.models.evaluations import Estimate, Evaluation, LeftOut, OwnWay
+from graphmem.models.choices import Estimate, Evaluation, Explore, LeftOut, OwnWay
 from graphmem.models.fields import AS_TUPLE, MAX_STRATEGIES, Input, Name
 from graphmem.models.forecasts import PoolingStrengths
 from graphmem.store.port import Row

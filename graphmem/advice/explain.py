@@ -323,7 +323,9 @@ class Explainer:
         place = state_id(self._graph.ns, state)
         rows = self._graph.read("policies.values", state_id=place, agent=item["agent"])
         rows = [row for row in rows if row["id"] != item["id"]][:NEAR]
-        linked = {row["id"]: row for row in self._graph.read("policies.linked", id=item["id"])}
+        start = [{"id": item["id"], "energy": 1.0}]
+        spread = self._graph.read("policies.spread", rows=start, decay=1.0)
+        linked = {row["id"]: row for row in spread}
         texts = self._graph.read("explaining.find", ids=sorted(linked)) if linked else []
         by_id = {
             row["id"]: row["text"]
@@ -335,7 +337,7 @@ class Explainer:
                 relation="linked",
                 id=identity,
                 text=by_id[identity],
-                weight=row["weight"],
+                weight=row["energy"],
                 episodes=row["count"],
             )
             for identity, row in linked.items()
@@ -478,16 +480,10 @@ def written(text: str, values: Mapping[str, Any]) -> str:
 
 
 def _literal(value: str | Sequence[str]) -> str:
-    """Return texts as Cypher literals; characters other than plain ASCII become escapes."""
     if not isinstance(value, str):
         return f"[{', '.join(map(_literal, value))}]"
-    return "'" + "".join(map(_escaped, value)) + "'"
-
-
-def _escaped(char: str) -> str:
-    if char in "\\'":
-        return f"\\{char}"
-    return char if char.isprintable() else f"\\u{ord(char):04x}" if ord(char) < 0x10000 else char
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def _action(row: Row) -> str:

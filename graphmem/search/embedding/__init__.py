@@ -23,7 +23,7 @@ from graphmem.search.embedding.minilm import MiniLM
 from graphmem.search.embedding.sentence_transformers import PREFIX, SentenceTransformers
 
 if TYPE_CHECKING:
-    from graphmem.models.embedders import EmbedderInfo
+    from graphmem.models.reports import EmbedderInfo
 
 __all__ = [
     "Embedder",
@@ -81,7 +81,7 @@ def embedders(in_force: str) -> list[EmbedderInfo]:
     Args:
         in_force: the name in the settings; it is listed even if there is no such embedder.
     """
-    from graphmem.models.embedders import EmbedderInfo
+    from graphmem.models.reports import EmbedderInfo
 
     lacking, library = minilm.missing(), sentence_transformers.missing()
     lacks = {MiniLM.name: lacking and f"pip install {lacking}", _ANY: library}

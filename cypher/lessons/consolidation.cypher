@@ -298,39 +298,21 @@ RETURN count(*) AS removed;
 
 // name: consolidation.create
 // mode: write
-// doc: Creates missing general rules.
-// returns: created integer
+// doc: Creates general rules with their evidence. Rows: the properties, and links {episode, supports, at}, or {episode, sent: true} to all
+// doc: episodes that were sent to a model.
+// returns: links integer
 MATCH (c:Consolidation {id: $id})
 WITH c, c.ns AS ns WHERE ns = $ns
 UNWIND $rows AS row
-OPTIONAL MATCH (r:Rule {id: row.id})
-WITH c, row, r WHERE r IS NULL
-CREATE (c)-[:HAS_RULE]->(:Rule {id: row.id, ns: $ns, created_at: row.created_at, text: row.text, task: null, source: row.source,
+CREATE (c)-[:HAS_RULE]->(r:Rule {id: row.id, ns: $ns, created_at: row.created_at, text: row.text, task: null, source: row.source,
   verdict: row.verdict, worked: row.worked, praised: row.praised, failed: row.failed, blamed: row.blamed, first_at: row.first_at,
   last_at: row.last_at, worked_at: row.worked_at, failed_at: row.failed_at, agents: row.agents, task_types: row.task_types})
-RETURN count(*) AS created;
-
-// name: consolidation.link
-// mode: write
-// doc: Links general rules to their evidence. Rows: {id, episode, supports, at}.
-// returns: links integer
-UNWIND $rows AS row
-MATCH (r:Rule {id: row.id})
-WITH row, r, r.ns AS ns WHERE ns = $ns
-MATCH (e:Episode {id: row.episode})
-CREATE (r)-[:DERIVED_FROM {supports: row.supports, at: row.at}]->(e)
-RETURN count(*) AS links;
-
-// name: consolidation.saw
-// mode: write
-// doc: Links general rules to all episodes that were sent to the model.
-// param: sent list
-// returns: links integer
-MATCH (r:Rule)
-WHERE r.id IN $ids AND toString(r.ns) = $ns
-UNWIND $sent AS episode
-MATCH (e:Episode {id: episode})
-CREATE (r)-[:SAW]->(e)
+WITH row, r
+UNWIND row.links AS link
+MATCH (e:Episode {id: link.episode})
+WITH r, e, link
+FOREACH (one IN CASE WHEN link.sent THEN [] ELSE [link] END | CREATE (r)-[:DERIVED_FROM {supports: one.supports, at: one.at}]->(e))
+FOREACH (one IN CASE WHEN link.sent THEN [link] ELSE [] END | CREATE (r)-[:SAW]->(e))
 RETURN count(*) AS links;
 
 // name: consolidation.touched

@@ -324,9 +324,11 @@ RETURN size(members) + 1 AS merged;
 
 // name: lessons.unmerge
 // mode: write
-// doc: Undoes the merging of a strategy: it and those merged into it count separately again.
+// doc: Undoes the merging of strategies (or of those of them that no episode uses): they and those merged into them count separately again.
+// param: unused boolean = false
 // returns: unmerged integer
-MATCH (s:Strategy {id: $id})
+MATCH (s:Strategy)
+WHERE s.id IN $ids AND NOT ($unused AND (s)<-[:USED]-())
 OPTIONAL MATCH (s)-[own:MERGED_INTO]->(w:Strategy)
 OPTIONAL MATCH (w)<-[other:MERGED_INTO]-(:Strategy)
 WITH s, own, w, count(other) AS others
@@ -335,21 +337,6 @@ WITH s, own, w, others, collect(old) AS olds, collect(m) AS members
 FOREACH (gone IN olds + CASE WHEN own IS NULL THEN [] ELSE [own] END | DELETE gone)
 FOREACH (part IN members + [s] + CASE WHEN others = 1 THEN [w] ELSE [] END | SET part.merged_into = null)
 RETURN size(olds) + CASE WHEN own IS NULL THEN 0 ELSE 1 END AS unmerged;
-
-// name: lessons.release
-// mode: write
-// doc: Undoes the merging of strategies into given ones, before these are removed.
-// returns: released integer
-MATCH (s:Strategy)
-WHERE s.id IN $ids AND NOT (s)<-[:USED]-()
-OPTIONAL MATCH (s)-[:MERGED_INTO]->(w:Strategy)
-OPTIONAL MATCH (w)<-[other:MERGED_INTO]-(:Strategy)
-WITH s, w, count(other) AS others
-OPTIONAL MATCH (s)<-[old:MERGED_INTO]-(m:Strategy)
-WITH s, w, others, collect(old) AS olds, collect(m) AS members
-FOREACH (gone IN olds | DELETE gone)
-FOREACH (part IN members + CASE WHEN others = 1 THEN [w] ELSE [] END | SET part.merged_into = null)
-RETURN size(olds) AS released;
 
 // name: lessons.clear_preferred
 // mode: write

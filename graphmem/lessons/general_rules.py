@@ -323,20 +323,21 @@ def _find(tx: Transaction, z: float) -> tuple[list[Row], int, int | None]:
     return rows, episodes, episodes if _state(tx) == before else None
 
 
-def _replace(tx: Transaction, before: Collection[str], rows: list[Row]) -> None:
-    """Write rules with their evidence, instead of some that there are (ids)."""
-    identity = consolidation_id(tx.ns)
+def _replace(
+    tx: Transaction, before: Collection[str], rows: list[Row], sent: Collection[str] = ()
+) -> None:
+    """Write rules with their evidence (and the episodes ``sent``), instead of some (ids)."""
     if gone := sorted({*before, *(row["id"] for row in rows)}):
         tx.run("consolidation.drop", ids=gone)
-    if rows:
-        tx.run("consolidation.create", id=identity, rows=rows)
-        links = [
-            {"id": row["id"], "supports": side == "supporting", **link}
-            for row in rows
+    for row in rows:
+        row["links"] = [
+            {"supports": side == "supporting", "sent": False, **link}
             for side in ("supporting", "opposing")
             for link in row[side]
         ]
-        tx.run("consolidation.link", rows=links)
+        row["links"] += [{"episode": one, "sent": True} for one in sorted(sent)]
+    if rows:
+        tx.run("consolidation.create", id=consolidation_id(tx.ns), rows=rows)
 
 
 class AgentRules:
@@ -481,8 +482,5 @@ def _replace_model_rules(tx: Transaction, proposal: Proposal) -> int:
     if proposal.rules:
         rows = [_sorted(row) for row in tx.run("consolidation.named", rows=list(proposal.rules))]
     before = [row["id"] for row in _rules(tx) if row["source"] == MODEL]
-    _replace(tx, before, [{**row, "source": MODEL} for row in rows])
-    if rows:
-        ids = [row["id"] for row in rows]
-        tx.run("consolidation.saw", ids=ids, sent=sorted(proposal.sent))
+    _replace(tx, before, [{**row, "source": MODEL} for row in rows], proposal.sent)
     return len(proposal.rules) - len(rows)

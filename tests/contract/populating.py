@@ -453,10 +453,11 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "consolidation.named": [
             {"id": "x", "verdict": "WORKS", "text": "x", "episodes": ids(target, "Episode")}
         ],
-        "consolidation.create": [{"id": f"rule of {ns}"}],
-        "consolidation.link": [
-            {"id": i, "episode": ids(target, "Episode")[0], "supports": False, "at": 7}
-            for i in ids(target, "Rule")
+        "consolidation.create": [
+            {
+                "id": f"rule of {ns}",
+                "links": [{"episode": ids(target, "Episode")[0], "supports": False, "at": 7}],
+            }
         ],
         "similarity.pend": [{"id": ids(target, "Task")[0], "kind": "Task"}],
         **{

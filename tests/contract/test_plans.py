@@ -23,7 +23,7 @@ WHOLE = {
     "maintenance.sizes",
     *(f"maintenance.ids_{what}" for what in ("strategies", "tasks", "agents", "episodes")),
     *(f"maintenance.drop_loose_{what}" for what in ("heuristics", "anti_patterns", "tallies")),
-    *("lessons_maintenance.hold_rules", "lessons_maintenance.release_rules", "consolidation.hold"),
+    *("lessons_maintenance.hold_rules", "consolidation.hold"),
     "maintenance.stats",
     "maintenance.namespaces",
     "maintenance.inhabited",

@@ -36,8 +36,8 @@ CHANGING = ("lessons", "erasing.", "shares.", "learning.add")
 """Of what begins so and writes each has something to do here, but for UNCHANGING."""
 UNCHANGING = {
     "shares.weigh_anti_patterns",
-    *("lessons_maintenance.drop_rules", "lessons_maintenance.drop_mistakes", "lessons.release"),
-    *("lessons_maintenance.release_rules", "lessons_maintenance.hold_rules"),
+    *("lessons_maintenance.drop_rules", "lessons_maintenance.drop_mistakes"),
+    "lessons_maintenance.hold_rules",
     *("lessons.trim_heuristics", "lessons.trim_anti_patterns", "lessons.trim_tasks"),
     "lessons.clear_preferred",
 }

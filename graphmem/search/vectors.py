@@ -96,8 +96,8 @@ class Vectors:
 
     def built_with(self) -> str | None:
         """Return the name of the embedder of the stored vectors; None if there are none."""
-        name: str | None = self._edges.state()["name"]
-        return name
+        built = self.built_for()
+        return built and built[0]
 
     def adopted(self) -> Embedder:
         """Return the embedder in force, with which the memory stays from its next write on.

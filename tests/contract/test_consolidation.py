@@ -41,12 +41,6 @@ class TestDue:
         report = memory.lessons.consolidate(force=True)
         assert (report.due, report.done, report.how) == (False, True, "repetition")
 
-    def test_another_process_sees_when_it_was_done(self, opened: Opener) -> None:
-        memory = opened(consolidate_every=1)
-        learn(memory, "a", 0.9)
-        memory.lessons.consolidate()
-        assert not opened(consolidate_every=1).lessons.consolidation_due()
-
 
 class TestStrategies:
     def test_what_worked_on_several_tasks_becomes_a_rule(self, memory: Memory) -> None:

@@ -6,7 +6,6 @@ import math
 import random
 from typing import Any
 
-import numpy as np
 import pytest
 
 from graphmem import Memory, StrategyUse
@@ -278,23 +277,3 @@ def test_progress_counts_all_episodes(memory: Memory) -> None:
     seen: list[tuple[int, int]] = []
     memory.evaluate("greedy", on_progress=lambda done, total: seen.append((done, total)))
     assert seen == [(500, 1_100), (1_000, 1_100), (1_100, 1_100)]
-
-
-@pytest.mark.parametrize("engine", ["embedded"])
-def test_values_are_those_of_the_environment_on_average(memory: Memory) -> None:
-    """Of one way over logs of the same environment: on average the truth; the doubly robust
-    estimate varies least."""
-    ns = memory.namespace
-    found = []
-    for seed in range(20):
-        with Memory.open("memory:", namespace=ns) as other:
-            other.learn_many(log(150, seed=100 + seed))
-            found.append(other.evaluate(strategies="guess", resamples=200))
-    truth = sum(RATES[task, "guess"] for task in TASKS) / 2
-    values = {name: [told(one)[name].value for one in found] for name in told(found[0])}
-    for name, several in values.items():
-        error = np.std(several, ddof=1) / math.sqrt(len(several))
-        assert abs(np.mean(several) - truth) < 3 * error, name
-    spread = {name: float(np.std(several)) for name, several in values.items()}
-    assert spread["doubly_robust"] < spread["inverse_propensity"]
-    assert sum(covers(one, truth) for one in found) >= 16

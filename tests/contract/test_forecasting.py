@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import math
 import random
@@ -15,7 +14,7 @@ import hypothesis.strategies as st
 import pytest
 from pydantic import JsonValue
 
-from graphmem import AsyncMemory, Episode, Memory
+from graphmem import Episode, Memory
 from graphmem.advice.calibrate import History, Trial
 from graphmem.advice.estimate import interval
 from graphmem.advice.strengths import DEFAULTS
@@ -95,16 +94,6 @@ def test_what_was_not_tried_is_expected_from_task_and_strategy(memory: Memory) -
 
 
 EXTREMES = (("rebook", "wait"), ("refund", "ask"))
-
-
-def test_more_evidence_narrows_the_bounds(memory: Memory) -> None:
-    tried(memory, "refund", "wait", "wf" * 3)
-    widths = []
-    for number in range(1, 4):
-        tried(memory, "refund", "ask", "wf" * 4**number)
-        found = memory.predict("refund", "ask")
-        widths.append(found.high - found.low)
-    assert widths == sorted(widths, reverse=True)
 
 
 def test_a_few_outcomes_that_agree_do_not_make_it_sure(memory: Memory) -> None:
@@ -385,16 +374,6 @@ def test_what_cannot_be_asked_is_an_error(
         memory.predict(task, strategy, agent)
 
 
-def test_it_can_be_awaited(memory: Memory) -> None:
-    async def ask() -> tuple[float, int]:
-        awaited = AsyncMemory(memory)
-        told = await awaited.predict("refund", "ask")
-        return told.probability, (await awaited.calibrate()).episodes
-
-    tried(memory, "refund", "ask", "ww")
-    assert asyncio.run(ask()) == (memory.predict("refund", "ask").probability, 2)
-
-
 # Strengths
 
 
@@ -481,26 +460,6 @@ def test_strengths_of_a_short_or_one_sided_history_are_the_defaults(memory: Memo
     assert not found.basis.strengths.fitted
     assert (found.basis.strengths.task, found.basis.strengths.task_slope) == (2.0, 1.0)
     assert found.probability > 0.98
-
-
-def test_strengths_give_way_to_certainty_alone() -> None:
-    """Rates of tasks from 0 to 1 alike, as the default strength has it: few histories mislead.
-
-    Strategies differ less on a task than the default strength has it, which a few histories show.
-    """
-    draw = random.Random(5)
-    accepted = 0
-    for _ in range(20):
-        rates = [draw.random() for _ in range(30)]
-        replay = History({})
-        for place in range(150):
-            task = place % 30
-            trial = Trial(
-                str(place), str(task), (f"{draw.randrange(4)}",), draw.random() < rates[task]
-            )
-            replay.add(trial)
-        accepted += replay.strengths().fitted
-    assert accepted <= 4
 
 
 def test_strengths_that_are_accepted_predict_better() -> None:

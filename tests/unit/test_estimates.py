@@ -124,14 +124,3 @@ def test_ways_give_probabilities(candidates: list[tuple[float, float]], way: Any
     assert odds.min() >= 0.0
     if way in ("greedy", "epsilon"):
         assert odds[means.argmax()] == odds.max()
-
-
-def test_what_ways_prefer() -> None:
-    rng = np.random.default_rng(1)
-    means, known = np.array([0.5, 0.6, 0.6]), np.array([2.0, 50.0, 50.0])
-    ways: Any = ("greedy", "epsilon", "ucb", "thompson")
-    odds = {way: probabilities(means, known, way, CHANCES, rng) for way in ways}
-    assert odds["greedy"].tolist() == [0.0, 0.5, 0.5]
-    assert odds["epsilon"].tolist() == pytest.approx([0.1 / 3, 0.1 / 3 + 0.45, 0.1 / 3 + 0.45])
-    assert odds["ucb"].tolist() == [1.0, 0.0, 0.0]  # of which least is known
-    assert 0.2 < odds["thompson"][0] < 0.4

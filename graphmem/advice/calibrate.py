@@ -190,11 +190,7 @@ class Calibrator:
         strengths: Callable[[], PoolingStrengths],
         on_progress: Progress | None,
     ) -> Calibration:
-        """Predict every episode from those before it, and return the scores; then fit strengths.
-
-        Raises:
-            ValidationError: an argument is wrong.
-        """
+        """Predict every episode from those before it, and return the scores; then fit strengths."""
         check_choice("by", by, get_args(CalibrationOrder))
         trials = self.trials(by)
         history = History(self.similar())
@@ -302,12 +298,7 @@ def places_of(told: Floats) -> NDArray[np.int64]:
 
 
 def scores(told: Floats, came: Floats) -> dict[str, float | None]:
-    """Return Brier score (Brier 1950), log loss, AUC and expected calibration error, by name.
-
-    Args:
-        told: probabilities in (0, 1), of shape [n].
-        came: 1 for a success, 0 for a failure, of shape [n].
-    """
+    """Return Brier score (Brier 1950), log loss, AUC and expected calibration error, by name."""
     if not len(came):
         return dict.fromkeys(("brier", "log_loss", "auc", "ece"))
     gaps = np.bincount(places_of(told), told - came, minlength=BINS)

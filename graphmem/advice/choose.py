@@ -213,11 +213,7 @@ class Chooser:
     # Candidates
 
     def _found(self, task: str, agent: str | None, view: View) -> list[str]:
-        """Return what recall finds for a task, and what worked best anywhere.
-
-        Raises:
-            NotFoundError: the memory has no strategy that was tried and may be read.
-        """
+        """Return what recall finds for a task, and what worked best anywhere."""
         recalled = self._recaller.recall(task, RECALLED, agent, kinds=("strategy",))
         texts = [item.text for item in recalled.items]
         name, seen = "choosing.best", {}

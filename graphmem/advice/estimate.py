@@ -363,11 +363,6 @@ def interval(probability: float, concentration: float, level: float = 0.95) -> t
     The interval is that of a Beta distribution whose parameters sum up to the concentration, with
     half a success and half a failure more (Jeffreys 1946, Proc. R. Soc. A 186:453-461). Without
     these, few outcomes that agree would leave nothing between the bounds.
-
-    Args:
-        probability: the expected rate, in (0, 1).
-        concentration: the trials that it is worth, over 0.
-        level: the probability inside, in (0, 1).
     """
     a, b = probability * concentration + 0.5, (1.0 - probability) * concentration + 0.5
     low, high = (beta_quantile(tail, a, b) for tail in ((1 - level) / 2, (1 + level) / 2))

@@ -85,11 +85,7 @@ class Evaluator:
         self._calibrator = Calibrator(graph)
 
     def evaluate(self, asked: Asked, chances: Chances, on_progress: Progress | None) -> Evaluation:
-        """Return what a way would have got.
-
-        Raises:
-            NotFoundError: there are too few episodes from which that can be estimated.
-        """
+        """Return what a way would have got."""
         trials = self._calibrator.trials("order")
         chosen = [[one for one in trial.uses if one["propensity"] is not None] for trial in trials]
         once = sum(len(choices) == 1 for choices in chosen)
@@ -216,11 +212,7 @@ def _own(explore: OwnWay, task: str, texts: Sequence[str]) -> Floats:
 
 
 def estimated(asked: Asked, rows: Rows, left_out: LeftOut) -> Evaluation:
-    """Return the estimates from what is known of each episode.
-
-    Raises:
-        NotFoundError: all weights are 0.
-    """
+    """Return the estimates from what is known of each episode."""
     success, weight, expected, own, unsupported = (
         np.array(part)
         for part in (rows.success, rows.weight, rows.expected, rows.own, rows.unsupported)

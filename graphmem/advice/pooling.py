@@ -47,15 +47,7 @@ def logistic(x: float) -> float:
 
 
 def blurred(slope: float, n: float, rate: float, strength: float, wider: float) -> float:
-    """Return the variance of the log odds of a rate, times the square of a slope.
-
-    Args:
-        slope: of the rate.
-        n: its trials.
-        rate: in (0, 1), shrunk to the wider one.
-        strength: trials that the wider rate counts for.
-        wider: in (0, 1).
-    """
+    """Return the variance of the log odds of a rate, times the square of a slope."""
     return slope**2 / (n * rate * (1.0 - rate) + strength * wider * (1.0 - wider))
 
 
@@ -76,15 +68,7 @@ def prior_mean(
 def fit(
     rows: Sequence[tuple[int, ...]], trials: int, successes: int, prior: tuple[float, float]
 ) -> PoolingStrengths:
-    """Return the strengths that predict each outcome best from all others.
-
-    Args:
-        rows: one for each strategy on each task: (number of the task, its trials, successes, those
-            of the strategy, those of the strategy on the task).
-        trials: trials of all strategies.
-        successes: successes of all strategies.
-        prior: successes and failures of the Beta prior of the overall rate.
-    """
+    """Return the strengths that predict each outcome best from all others."""
     if trials < LEAST:
         return DEFAULTS
     if not 0 < successes < trials:

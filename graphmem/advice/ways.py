@@ -38,13 +38,6 @@ def probabilities(
     Thompson sampling draws rates for all candidates :data:`DRAWS` times, and takes one of these
     draws by chance. One more draw gives each candidate the same chance. So no candidate is ever
     given up, and the choices can show what any other way would have got.
-
-    Args:
-        means: the means of their Beta posteriors, of shape [candidates].
-        worth: the sums of the two parameters of each.
-        way: how to choose.
-        chances: settings of the ways.
-        rng: draws for Thompson sampling.
     """
     from graphmem.arrays import np
 
@@ -71,12 +64,6 @@ def lasting(worth: Floats, here: Floats, met: int, strength: float) -> Floats:
 
     A task that came often will come again, so it pays to find out how it differs; that takes
     several trials of each candidate.
-
-    Args:
-        worth: what is known of them, of shape [candidates].
-        here: their trials on the task.
-        met: all trials of the task.
-        strength: the most that knowledge of other tasks counts for in the end.
     """
     known = worth - here
     lasts: Floats = here + known / (1.0 + known * met / ((met + 4.0 * len(worth)) * strength))

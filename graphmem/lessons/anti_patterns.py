@@ -28,16 +28,7 @@ def find_warnings(
     types: Sequence[str] | None,
     untyped: Sequence[str],
 ) -> list[Row]:
-    """Return the anti-patterns of strategies that failed more often than they worked.
-
-    Args:
-        graph: the graph.
-        strategies: the ids of what they count as.
-        texts: the texts of all that count as one of them.
-        view: what the reader may read.
-        types: the types of tasks to look for; None: all.
-        untyped: the ids of those of which failures on tasks without a type count, too.
-    """
+    """Return the anti-patterns of strategies that failed more often than they worked."""
     if not strategies:
         return []
     rows = graph.read(

@@ -36,11 +36,7 @@ def answer(graph: Graph, system: str, user: str) -> tuple[str | None, str]:
 
 
 def ask(model: ModelSettings, system: str, user: str) -> str:
-    """Return the answer of the model.
-
-    Raises:
-        ChatError: there is no usable answer.
-    """
+    """Return the answer of the model."""
     import httpx  # it is only needed for a model
 
     body = {

@@ -10,7 +10,7 @@ from typing import Any
 
 from graphmem.errors import ValidationError
 from graphmem.graph.access import read_view
-from graphmem.graph.arguments import MOST, check_flag, check_limit, checked_text
+from graphmem.graph.arguments import MOST, check_flag, check_limit, checked_number, checked_text
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import known_tasks, task_ids
 from graphmem.graph.rates import HEURISTIC_ABOVE, rates_of
@@ -77,7 +77,7 @@ class LessonReader:
         check_flag("pooled", pooled)
         if pooled and self._link is not None:
             self._link()
-        check_confidence(min_confidence)
+        checked_number("min_confidence", min_confidence, 0, 1)
         view = read_view(self._graph, agent)
         rows = self._graph.read(
             "lessons.pooled_heuristics" if pooled else "lessons.heuristics",
@@ -125,7 +125,7 @@ class LessonReader:
         Raises:
             ValidationError: an argument is wrong.
         """
-        check_confidence(min_confidence)
+        checked_number("min_confidence", min_confidence, 0, 1)
         view = read_view(self._graph, agent)
         rows = self._graph.read(
             "lessons.anti_patterns",
@@ -263,16 +263,6 @@ class LessonReader:
                 TaskScore(**row) for row in self._graph.read("lessons.task_scores", limit=TASKS)
             ),
         )
-
-
-def check_confidence(value: float) -> None:
-    """Refuse a wrong confidence.
-
-    Raises:
-        ValidationError: it is no number in [0, 1].
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise ValidationError("min_confidence", value, "must be a number from 0 to 1")
 
 
 def _dated(row: Row, *without: str) -> Row:

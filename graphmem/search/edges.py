@@ -76,13 +76,12 @@ class Edges:
 
         self._graph.transact(work)
 
-    def draw_all(self, index: SearchIndex, label: str, ids: list[str]) -> Iterator[tuple[int, int]]:
-        """Draw all edges of a label; yield the numbers of nodes and edges on the way.
+    def draw_all(self, index: SearchIndex, label: str, ids: list[str], settled: list[str]) -> int:
+        """Draw all edges of a label; return how many. Then take nodes from the queue.
 
-        The nodes stay in the queue: until the last page is drawn, edges that lead to them are
-        missing.
+        They stay there until the last page is drawn: before, edges that lead to them are missing.
         """
-        name = self.state()["name"]
+        name, links = self.state()["name"], 0
         for page in self._computed(index, label, ids):
 
             def work(tx: Transaction, page: Links = page) -> None:
@@ -90,12 +89,10 @@ class Edges:
                 draw(tx, name, label, page)
 
             self._graph.transact(work)
-            yield len(page), sum(map(len, page.values()))
-
-    def settle(self, ids: Sequence[str]) -> None:
-        """Remove nodes from the queue, when all edges are drawn."""
-        for page in pages(ids, PAGE):
-            self._graph.write("similarity.settle", ids=page)
+            links += sum(map(len, page.values()))
+        for some in pages(settled, PAGE):
+            self._graph.write("similarity.settle", ids=some)
+        return links
 
     def _computed(self, index: SearchIndex, label: str, ids: list[str]) -> Iterator[Links]:
         """Yield the exact edges that there should be, a page of nodes at a time."""

@@ -38,10 +38,6 @@ class EntrySearch:
         """Return the matching entries of levels (ids of their streams, by id), the nearest first.
 
         Texts without a vector are embedded before. See :meth:`EntryIndex.nearest`.
-
-        Raises:
-            ValidationError: the text is empty, too long, or holds a lone surrogate.
-            SettingsError: the memory was built with another embedder than the one in force.
         """
         wanted = searched("text", text)
         if not levels:

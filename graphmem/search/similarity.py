@@ -62,10 +62,6 @@ class Similarity:
         It searches by meaning (vectors) and by words (BM25), and fuses the ranks of both; the best
         come first. An empty memory gives nothing, and loads no model. ``view`` is the readable part
         of the memory: it finds only what is in it.
-
-        Raises:
-            ValidationError: the text is empty, too long, or holds a lone surrogate.
-            SettingsError: the memory was built with another embedder than the one in force.
         """
         check_limit(limit)
         asked = searched("text", text)

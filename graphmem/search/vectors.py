@@ -100,11 +100,7 @@ class Vectors:
         return built and built[0]
 
     def adopted(self) -> Embedder:
-        """Return the embedder in force, with which the memory stays from its next write on.
-
-        Raises:
-            SettingsError: the memory was built with another one.
-        """
+        """Return the embedder in force, with which the memory stays from its next write on."""
         with self._lock:
             stored = self._checked()
             if stored["name"] is None and self._graph.store.writing:
@@ -236,7 +232,8 @@ class Vectors:
                 left = {*waiting[label]} & {*there}
                 left -= set(() if server else index.lacking(label))
                 if left and len(left) * _SHARE >= index.count(label):
-                    self._draw(index, label, sorted(self._edges.texts_of(label)), sorted(left))
+                    ids = sorted(self._edges.texts_of(label))
+                    self._edges.draw_all(index, label, ids, sorted(left))
                 else:
                     for page in pages(sorted(left), PAGE):
                         self._edges.draw_some(index, label, page)
@@ -298,10 +295,6 @@ class Vectors:
         """Embed texts without a vector, and draw all edges anew.
 
         A given embedder is the one from now on, and embeds all texts.
-
-        Raises:
-            SettingsError: no embedder is given, and the memory was built with another one than
-                that in force.
         """
         with self._lock:
             if embedder is None:
@@ -314,26 +307,20 @@ class Vectors:
             with self._graph.store.alone():
                 self._opened().tidy()
             texts = {label: self._edges.texts_of(label) for label in TEXTS}
-            total = 2 * sum(map(len, texts.values()))
+            total = sum(map(len, texts.values()))
             embedded = links = done = 0
-
-            def step(count: int) -> None:
-                nonlocal done
-                done += count
-                if on_progress:
-                    on_progress(done, total)
-
             for label, of_label in texts.items():
                 for page in self._texts(label, sorted(of_label)):
                     lacking = page.keys() - self._opened().with_vectors(label, page)
                     embedded += self._put(label, page, sorted(lacking))
-                    step(len(page))
+                    done += len(page)
+                    if on_progress:
+                        on_progress(done, total)
             with self._graph.store.alone():
                 index = self._opened()
                 index.save()
                 for label, of_label in texts.items():
-                    ids = sorted(of_label)
-                    links += self._draw(index, label, ids, ids, step)
+                    links += self._edges.draw_all(index, label, sorted(of_label), sorted(of_label))
             return RelinkReport(
                 embedder=self.embedder.name,
                 dimensions=self.embedder.dimensions,
@@ -342,22 +329,6 @@ class Vectors:
                 embedded=embedded,
                 links=links,
             )
-
-    def _draw(
-        self,
-        index: SearchIndex,
-        label: str,
-        ids: list[str],
-        settled: list[str],
-        step: Callable[[int], object] = id,
-    ) -> int:
-        """Draw all edges of a label, and take nodes from the queue; return how many edges."""
-        links = 0
-        for count, drawn in self._edges.draw_all(index, label, ids):
-            links += drawn
-            step(count)
-        self._edges.settle(settled)
-        return links
 
     def tidy(self) -> None:
         """Remove erased texts for good."""
@@ -385,7 +356,7 @@ class Vectors:
             for label in TEXTS:
                 texts = self._edges.texts_of(label)
                 embedded = sorted(index.with_vectors(label, texts))
-                links += self._draw(index, label, embedded, embedded)
+                links += self._edges.draw_all(index, label, embedded, embedded)
                 self._pend(label, sorted(texts.keys() - {*embedded}))
         return links
 

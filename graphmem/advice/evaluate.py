@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from math import fsum
 from typing import Annotated, Any
 
@@ -62,19 +61,9 @@ class Asked(Input):
     resamples: Annotated[int, Field(ge=100, le=100_000)] = 1_000
 
 
-@dataclass(slots=True)
-class Rows:
-    """What the estimates need of each used episode.
-
-    ``weight`` is *w* above, ``expected`` the sum of *t(b) q(b)*, ``own`` *q(a)*; ``unsupported`` is
-    the probability with which the way takes candidates that had no chance.
-    """
-
-    success: list[float] = field(default_factory=list)
-    weight: list[float] = field(default_factory=list)
-    expected: list[float] = field(default_factory=list)
-    own: list[float] = field(default_factory=list)
-    unsupported: list[float] = field(default_factory=list)
+Numbers = tuple[float, ...]
+"""Of an episode: success, *w*, the sum of *t(b) q(b)*, *q(a)*, and the probability with which the
+way takes candidates that had no chance."""
 
 
 class Evaluator:
@@ -107,7 +96,7 @@ class Evaluator:
             no_candidates=replay.no_candidates,
             none_offered=replay.none_offered,
         )
-        used = len(replay.rows.success)
+        used = len(replay.rows)
         if used < FEWEST:
             remedy = "name strategies that were among the candidates"
             if replay.no_candidates:
@@ -137,7 +126,7 @@ class _Replay:
         self._only = None
         if asked.strategies is not None:
             self._only = {self._whole(text) for text in asked.strategies}
-        self.rows = Rows()
+        self.rows: list[Numbers] = []
         self.no_candidates = 0
         self.none_offered = 0
 
@@ -172,12 +161,15 @@ class _Replay:
         mine = np.array([one == whole for one in wholes])
         weight = float(taken[mine].sum()) / propensity
         never = np.array([offered[text] == 0.0 for text in texts])
-        rows = self.rows
-        rows.success.append(float(trial.success))
-        rows.weight.append(min(weight, self._asked.clip or weight))
-        rows.expected.append(float((taken * means).sum()))
-        rows.own.append(history.posterior(trial, whole, strengths)[0])
-        rows.unsupported.append(float(taken[never].sum()))
+        self.rows.append(
+            (
+                float(trial.success),
+                min(weight, self._asked.clip or weight),
+                float((taken * means).sum()),
+                history.posterior(trial, whole, strengths)[0],
+                float(taken[never].sum()),
+            )
+        )
 
     def _taken(self, task: str, texts: Sequence[str], means: Floats, worth: Floats) -> Floats:
         explore = self._asked.explore
@@ -211,12 +203,9 @@ def _own(explore: OwnWay, task: str, texts: Sequence[str]) -> Floats:
     return np.array(values, dtype=np.float64)
 
 
-def estimated(asked: Asked, rows: Rows, left_out: LeftOut) -> Evaluation:
+def estimated(asked: Asked, rows: Sequence[Numbers], left_out: LeftOut) -> Evaluation:
     """Return the estimates from what is known of each episode."""
-    success, weight, expected, own, unsupported = (
-        np.array(part)
-        for part in (rows.success, rows.weight, rows.expected, rows.own, rows.unsupported)
-    )
+    success, weight, expected, own, unsupported = np.array(rows).T
     if not weight.any():
         raise NotFoundError(
             f"none of {len(weight):,} episodes took a strategy that this way takes, so nothing can "

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from graphmem.advice.estimate import Estimator, interval
 from graphmem.advice.strengths import Strengths
-from graphmem.errors import ValidationError
 from graphmem.graph.access import read_view
-from graphmem.graph.arguments import check_function, checked_text
+from graphmem.graph.arguments import check_function
 from graphmem.graph.graph import Graph
-from graphmem.models.fields import MAX_STRATEGIES
+from graphmem.models.fields import AS_TUPLE, MAX_STRATEGIES, Input, Name
 from graphmem.models.forecasts import (
     Borrowed,
     Calibration,
@@ -29,6 +31,11 @@ _OWN = (
     *("text", "trials", "successes", "type_trials", "type_successes", "near_trials"),
     *("near_successes", "near", "here_trials", "here_successes", "prior", "probability"),
 )
+
+
+class _Asked(Input):
+    task: Name
+    strategy: Annotated[tuple[Name, ...], AS_TUPLE, Field(min_length=1, max_length=MAX_STRATEGIES)]
 
 
 class Forecaster:
@@ -60,7 +67,9 @@ class Forecaster:
             SettingsError: it must search for similar ones, and the memory was built with another
                 embedder.
         """
-        text, texts = _named("task", task), _strategies(strategy)
+        given: Any = (strategy,) if isinstance(strategy, str) else strategy
+        asked = _Asked(task=task, strategy=given)
+        text, texts = asked.task, list(dict.fromkeys(asked.strategy))
         view = read_view(self._graph, agent)
         found = self._estimator.estimates(text, texts, view)
         near = found.lenders
@@ -126,22 +135,6 @@ class Forecaster:
         from graphmem.advice.calibrate import Calibrator
 
         return Calibrator(self._graph).calibrate(by, self._strengths.refit, on_progress)
-
-
-def _named(name: str, value: object) -> str:
-    text = checked_text(name, value)  # type: ignore[arg-type]
-    if not text:
-        raise ValidationError(name, value, "is empty", "name it by its text, key or id")
-    return text
-
-
-def _strategies(given: object) -> list[str]:
-    several = [given] if isinstance(given, str) else given
-    if not isinstance(several, Sequence) or not 0 < len(several) <= MAX_STRATEGIES:
-        raise ValidationError(
-            "strategy", given, f"must be a text, or a list of 1 to {MAX_STRATEGIES} texts"
-        )
-    return list(dict.fromkeys(_named("strategy", one) for one in several))
 
 
 def _borrowed(rows: Iterable[Row]) -> tuple[Borrowed, ...]:

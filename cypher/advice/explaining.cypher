@@ -416,19 +416,19 @@ ORDER BY id;
 
 // name: explaining.show
 // doc: A small graph for Neo4j Browser: an item, with its sample of episodes, their tasks, and what is near.
-// param: lessons list, episodes list, transitions list, others list
+// param: strategies list, rules list, policies list, lessons list, episodes list, transitions list, others list
 // returns: part string, paths list
 MATCH p = (s:Strategy)
-WHERE s.id IN $ids AND toString(s.ns) = $ns
-RETURN 'strategies' AS part, collect(p) AS paths
+WHERE s.id IN $strategies AND toString(s.ns) = $ns
+RETURN 'what is explained' AS part, collect(p) AS paths
 UNION ALL
 MATCH p = (r:Rule)
-WHERE r.id IN $ids AND toString(r.ns) = $ns
-RETURN 'rules' AS part, collect(p) AS paths
+WHERE r.id IN $rules AND toString(r.ns) = $ns
+RETURN 'what is explained' AS part, collect(p) AS paths
 UNION ALL
 MATCH p = (x:Policy)-[:IN_STATE]->(:State)
-WHERE (x.id IN $ids OR x.id IN $others) AND toString(x.ns) = $ns
-RETURN 'policies' AS part, collect(p) AS paths
+WHERE x.id IN $policies AND toString(x.ns) = $ns
+RETURN 'what is explained' AS part, collect(p) AS paths
 UNION ALL
 MATCH p = (h:Heuristic)-[:RECOMMENDS]->(:Strategy)
 WHERE h.id IN $lessons AND toString(h.ns) = $ns
@@ -443,7 +443,7 @@ WHERE e.id IN $episodes AND x.id IN $ids AND toString(e.ns) = $ns
 RETURN 'evidence' AS part, collect(p) AS paths
 UNION ALL
 MATCH p = (r:Rule)-[:DERIVED_FROM]->(e:Episode)
-WHERE r.id IN $ids AND e.id IN $episodes AND toString(r.ns) = $ns
+WHERE r.id IN $rules AND e.id IN $episodes AND toString(r.ns) = $ns
 RETURN 'derived from' AS part, collect(p) AS paths
 UNION ALL
 MATCH p = (e:Episode)-[:ATTEMPTED]->(:Task)
@@ -455,17 +455,17 @@ WHERE t.id IN $transitions AND toString(t.ns) = $ns
 RETURN 'updates' AS part, collect(p) AS paths
 UNION ALL
 MATCH p = (s:Strategy)-[:SIMILAR_TO]->(o:Strategy)
-WHERE s.id IN $ids AND o.id IN $others AND toString(s.ns) = $ns
+WHERE s.id IN $strategies AND o.id IN $others AND toString(s.ns) = $ns
 RETURN 'similar' AS part, collect(p) AS paths
 UNION ALL
 MATCH p = (s:Strategy)-[:CO_OCCURS_WITH]-(o:Strategy)
-WHERE s.id IN $ids AND o.id IN $others AND toString(s.ns) = $ns
+WHERE s.id IN $strategies AND o.id IN $others AND toString(s.ns) = $ns
 RETURN 'used together' AS part, collect(p) AS paths
 UNION ALL
 MATCH p = (s:Strategy)-[:MERGED_INTO]->(o:Strategy)
-WHERE s.id IN $ids AND o.id IN $ids AND toString(s.ns) = $ns
+WHERE s.id IN $strategies AND o.id IN $strategies AND toString(s.ns) = $ns
 RETURN 'merged' AS part, collect(p) AS paths
 UNION ALL
 MATCH p = (x:Policy)-[:CO_OCCURS_WITH]-(o:Policy)
-WHERE x.id IN $ids AND o.id IN $others AND toString(x.ns) = $ns
+WHERE x.id IN $policies AND o.id IN $others AND toString(x.ns) = $ns
 RETURN 'linked' AS part, collect(p) AS paths;

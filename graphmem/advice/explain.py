@@ -402,6 +402,8 @@ class Explainer:
         course = self._graph.read("explaining.course", **dated) if row["times"] else []
         supporting, opposing = self._episodes(row)
         given = {name: (*shown.get(name, ()),) for name in _SHOWN}
+        of_kind = {"rule": "rules", "policy": "policies"}.get(kind, "strategies")
+        given[of_kind] = (*given["ids"], *(given["others"] if kind == "policy" else ()))
         given["episodes"] = tuple(episode.id for episode in (*supporting, *opposing))
         return Explanation(
             **{name: item[name] for name in _OF_ITEM},
@@ -419,7 +421,7 @@ class Explainer:
             better_alternative=better,
             policy=policy,
             what_would_change=(*self._turns(kind, counts), *turns),
-            cypher=written(procedure("explaining.show").text, {"ns": self._graph.ns, **given}),
+            cypher=written(_showing(given), {"ns": self._graph.ns, **given}),
         )
 
     def _sentence(self, kind: str, said: Mapping[str, Any]) -> str:
@@ -471,7 +473,18 @@ class Explainer:
 _OF_LESSONS = ("recommended", "warned against")
 _OF_POLICY = ("state", "q", "updates", "confidence", "signals", "crystallized")
 _OF_ITEM = ("kind", "id", "text", "agent", "error_class", "verdict", "task", "source")
-_SHOWN = ("ids", "lessons", "episodes", "transitions", "others")
+_SHOWN = (
+    *("ids", "strategies", "rules", "policies", "lessons", "episodes", "transitions", "others"),
+)
+
+
+def _showing(given: Mapping[str, Sequence[str]]) -> str:
+    """Return the statement that shows nodes (ids), without the parts that have none."""
+    parts = procedure("explaining.show").text.split("\nUNION ALL\n")
+    shown = (
+        part for part in parts if all(given.get(name, "ns") for name in _PARAMETER.findall(part))
+    )
+    return "\nUNION ALL\n".join(shown)
 
 
 def written(text: str, values: Mapping[str, Any]) -> str:

@@ -22,7 +22,7 @@ from graphmem.ids import canonical_json
 from graphmem.models import MAX_TEXT, Step
 from graphmem.seeding import chats
 from graphmem.seeding.formats import Format, Origin, Record, Refused, Unsettled, read_record
-from graphmem.seeding.reading import BOM, DamagedError, Limits, Values, reason_of
+from graphmem.seeding.reading import BOM, DamagedError, Limits, Values, peek_head, reason_of
 from graphmem.seeding.zips import MAGIC, Members, open_zip
 
 _OWN = (b"_journal/", b"samples/", b"header.json", b"summaries.json", b"reductions.json")
@@ -69,10 +69,7 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     Raises:
         SeedingError: it is no log of Inspect, or more than the limits allow.
     """
-    peek = getattr(stream, "peek", None)
-    if peek is None:
-        raise SeedingError("inspect needs a buffered stream")
-    if peek(len(MAGIC)).startswith(MAGIC):
+    if peek_head(stream).startswith(MAGIC):
         with open_zip(stream, origin.limits) as members:
             yield from _of_members(members, origin)
     else:
@@ -107,7 +104,7 @@ def _member(
             reduced = _Reduced(Values(content, limits), limits)
             if _CHUNKED.fullmatch(name):
                 return _put_together(reduced, members, name, limits)
-            return reduced.read(_Rest())
+            return reduced.read()
 
     try:
         return read_record(number, "sample", sample, partial(_episode, number, run=run))
@@ -120,23 +117,19 @@ def _of_object(values: Values, origin: Origin) -> Iterator[Record]:
     seen: dict[str, Any] = {}
     for name in values.members():
         if name in _HEAD:
-            seen[name] = _value(values)
+            try:
+                seen[name] = _parsed(values.text())
+            except ValidationError as error:
+                raise SeedingError(f"the head of the log: {error.problem}") from None
         elif name == "samples" and values.peek() == b"[":
             run = _run(seen.get("eval"), seen.get("plan"))
             for number in values.items():
                 reduced = _Reduced(values, origin.limits)
                 make = partial(_episode, number, run=run)
-                yield read_record(number, "sample", partial(reduced.read, _Rest()), make)
+                yield read_record(number, "sample", reduced.read, make)
         else:
             values.skip()
     values.end()
-
-
-def _value(values: Values) -> Any:
-    try:
-        return _parsed(values.text())
-    except ValidationError as error:
-        raise SeedingError(f"the head of the log: {error.problem}") from None
 
 
 def _run(spec: Any, plan: Any) -> dict[str, Any]:
@@ -147,20 +140,7 @@ def _run(spec: Any, plan: Any) -> dict[str, Any]:
     named = [step.get("solver") for step in steps or () if isinstance(step, Mapping)]
     solver = spec.get("solver") or (named[-1] if named else None)
     known = spec.get("eval_id") or spec.get("run_id") or spec.get("task_id")
-    return {
-        "task": spec["task"],
-        "model": spec.get("model"),
-        "solver": solver,
-        "id": known,
-        "eval": spec,
-    }
-
-
-class _Rest:
-    """All names of members except the skipped ones."""
-
-    def __contains__(self, name: object) -> bool:
-        return name not in _PASSED
+    return {"model": spec.get("model"), "solver": solver, "id": known, "eval": spec}
 
 
 class _Reduced:
@@ -173,8 +153,8 @@ class _Reduced:
         self._problem: ValidationError | None = None
         self._texts: dict[str, bytes] = {}
 
-    def read(self, wanted: Container[str]) -> Any:
-        """Return the wanted members; of the lists in a sample, what belongs to them.
+    def read(self, wanted: Container[str] | None = None) -> Any:
+        """Return the wanted members; None: those that a sample needs, of lists what it needs.
 
         Raises:
             ValidationError: they are over the limits; the reader can go on after the object.
@@ -185,7 +165,7 @@ class _Reduced:
                 self._texts[name] = b"[" + b",".join(self._events()) + b"]"
             elif name == "attachments" and first == b"{":
                 self._texts[name] = b"{" + b",".join(self._attachments()) + b"}"
-            elif name not in wanted:
+            elif name in _PASSED if wanted is None else name not in wanted:
                 self._values.skip()
             elif (text := self._text()) is not None:
                 self._texts[name] = text
@@ -255,7 +235,7 @@ class _Reduced:
 def _put_together(reduced: _Reduced, members: Members, name: str, limits: Limits) -> dict[str, Any]:
     """Return a sample whose messages and attachments stand in members beside its own."""
     folder = name.removesuffix("sample.json")
-    spans = reduced.read(_Rest()).get("message_refs") or []
+    spans = reduced.read().get("message_refs") or []
     if sum(end - start for start, end in spans) > limits.values:
         raise ValidationError("record", name, limits.too_many)
     wanted = [at for start, end in spans for at in range(start, end)]
@@ -326,7 +306,7 @@ def _episode(number: int, sample: dict[str, Any], run: Mapping[str, Any]) -> Uns
         {
             "task": chats.cut_task(task),
             "task_key": str(sample["id"]),
-            "task_type": run["task"],
+            "task_type": run["eval"]["task"],
             "agent": run["solver"] or run["model"],
             "steps": tuple(steps),
             "error": (error.get("message") or "")[:MAX_TEXT] or None,

@@ -7,8 +7,7 @@ stores; they are no episodes.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 from graphmem.errors import ValidationError
@@ -29,55 +28,58 @@ def detect(head: bytes) -> bool:
 
 def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     """Yield the episodes of a file; blank lines are skipped."""
-    for item in _records(stream, origin, partial(_open, by_field=origin.strategy_from is not None)):
-        if isinstance(item, Refused | Unsettled):
-            yield item
-        elif isinstance(item[1], Episode):
-            yield item[0], item[1]
-        elif isinstance(item[1], AbandonedAttempt):
+    for number, line, item in _records(stream, origin):
+        if isinstance(item, ValidationError):
+            by_field = origin.strategy_from is not None
+            yield _open(number, line, item, by_field=by_field) or Refused(
+                number, item.field, str(item)
+            )
+        elif isinstance(item, Episode):
+            yield number, item
+        elif isinstance(item, AbandonedAttempt):
             reason = "is an attempt without an outcome; `graphmem upkeep import` stores it"
-            yield Refused(item[0], "abandoned", reason)
+            yield Refused(number, "abandoned", reason)
         else:
             reason = "is of a level, and no episode; `graphmem upkeep import` stores it"
-            yield Refused(item[0], "held", reason)
+            yield Refused(number, "held", reason)
 
 
 def read_all(
     stream: BinaryIO, origin: Origin
 ) -> Iterator[tuple[int, Episode | AbandonedAttempt | LevelsRecord] | Refused]:
-    """Yield the episodes, abandoned attempts, levels, entries and lenses of a file.
-
-    Blank lines are skipped.
-    """
-    for item in _records(stream, origin, None):
-        if not isinstance(item, Unsettled):
-            yield item
+    """Yield the episodes, abandoned attempts, levels, entries and lenses of a file."""
+    for number, _, item in _records(stream, origin):
+        if isinstance(item, ValidationError):
+            yield Refused(number, item.field, str(item))
+        else:
+            yield number, item
 
 
 def _records(
-    stream: BinaryIO,
-    origin: Origin,
-    unsettled: Callable[[int, bytes, ValidationError], Unsettled | None] | None,
-) -> Iterator[tuple[int, Episode | AbandonedAttempt | LevelsRecord] | Unsettled | Refused]:
+    stream: BinaryIO, origin: Origin
+) -> Iterator[
+    tuple[int, bytes | ValidationError, Episode | AbandonedAttempt | LevelsRecord | ValidationError]
+]:
     for number, line in read_lines(stream, origin.limits):
         try:
             if isinstance(line, ValidationError):
                 raise line
             item = _kind(line).from_json(line)
         except ValidationError as error:
-            open_ = (
-                unsettled(number, line, error) if unsettled and isinstance(line, bytes) else None
-            )
-            yield open_ or Refused(number, error.field, str(error))
+            yield number, line, error
             continue
         if origin.agent and isinstance(item, Episode | AbandonedAttempt):
             item = item.model_copy(update={"agent": origin.agent})
-        yield number, item
+        yield number, line, item
 
 
-def _open(number: int, line: bytes, error: ValidationError, *, by_field: bool) -> Unsettled | None:
+def _open(
+    number: int, line: bytes | ValidationError, error: ValidationError, *, by_field: bool
+) -> Unsettled | None:
     """Return a line that lacks only an outcome, or strategies that a field gives."""
     if error.value is not None or error.field not in ("success", "strategy"):
+        return None
+    if isinstance(line, ValidationError):
         return None
     fields = json.loads(line)
     if fields.get("strategy") is None and not by_field:
@@ -110,7 +112,10 @@ def _kind(line: bytes) -> type[Episode | AbandonedAttempt | LevelsRecord]:
 
 
 def record(
-    content: Mapping[str, Any], source_key: str | None, occurrence: str | None, source: str | None
+    content: Mapping[str, Any],
+    source_key: str | None = None,
+    occurrence: str | None = None,
+    source: str | None = None,
 ) -> dict[str, Any]:
     """Return the object of a line from an episode's content and origin, as stored in the graph."""
     fields = {**content, "source_key": source_key, "occurrence": occurrence, "source": source}

@@ -22,7 +22,8 @@ from __future__ import annotations
 import io
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO
 
@@ -31,12 +32,12 @@ from graphmem.errors import SeedingError, ValidationError, has_surrogate
 from graphmem.ids import canonical_json
 from graphmem.models import Episode
 from graphmem.models.episodes import card_content
-from graphmem.seeding.formats import HEAD, Format, Origin, Record, Refused
+from graphmem.seeding.formats import Format, Origin, Record, Refused
 from graphmem.seeding.jsonl import record
 from graphmem.seeding.reading import (
-    BOM,
     Limits,
     Values,
+    peek_head,
     read_lines,
     reason_of,
     refusal,
@@ -89,12 +90,8 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
     Raises:
         SeedingError: the file is of a newer version, or its list of episodes is none.
     """
-    peek = getattr(stream, "peek", None)
-    if peek is None:
-        raise SeedingError("sentinel needs a buffered stream")
-    whole = _is_file(_names(peek(HEAD)[:HEAD]))
-    forms = (_of_file if whole else _of_lines)(stream, origin.limits)
-    for number, index, form in forms:
+    whole = _is_file(_names(peek_head(stream)))
+    for number, index, form in (_of_file if whole else _of_lines)(stream, origin.limits):
         key, entry = f"{origin.stem}/{index or number}", index is not None
         try:
             if isinstance(form, ValidationError):
@@ -180,34 +177,26 @@ def write(content: Mapping[str, Any], *, entry: bool = False) -> dict[str, Any]:
     return {**form, **{k: v for k, v in content.get("extra", {}).items() if k not in form}}
 
 
-def mark(source_key: str | None, occurrence: str | None, source: str | None) -> dict[str, Any]:
+def mark(
+    source_key: str | None = None, occurrence: str | None = None, source: str | None = None
+) -> dict[str, Any]:
     """Return what the field ``graphmem`` of a form says of an episode's origin."""
     own = {"source_key": source_key, "source": source}
     return own if occurrence is None else {**own, "occurrence": occurrence}
 
 
 def write_marked(
-    content: Mapping[str, Any],
-    source_key: str | None,
-    occurrence: str | None,
-    source: str | None,
-    *,
-    entry: bool = False,
+    content: Mapping[str, Any], *origin: str | None, entry: bool = False
 ) -> dict[str, Any]:
     """Return the form of an episode with its origin."""
-    return {**write(content, entry=entry), OWN: mark(source_key, occurrence, source)}
+    return {**write(content, entry=entry), OWN: mark(*origin)}
 
 
 def write_whole(
-    content: Mapping[str, Any],
-    source_key: str | None,
-    occurrence: str | None,
-    source: str | None,
-    *,
-    entry: bool = False,
+    content: Mapping[str, Any], *origin: str | None, entry: bool = False
 ) -> dict[str, Any]:
     """Return the form of an episode with its whole content in the field ``graphmem``."""
-    known = record(content, source_key, occurrence, source)
+    known = record(content, *origin)
     steps = content.get("steps", ())
     if entry:
         told = {name: content[name] for name in ("task", "task_key", "score") if name in content}
@@ -259,27 +248,12 @@ def check_version(version: Any) -> None:
 
 def _names(head: bytes) -> set[str]:
     """Return the names in the first object that are within ``head``."""
-    text = head.removeprefix(BOM).lstrip()
-    if not text.startswith(b"{"):
-        return set()
-    lists = (b'"episodes"', b'"episode_log"', b'"total_episodes"')
-    form = b'"task_id"' in text and b'"score"' in text
-    if not form and not any(name in text for name in lists):
-        return set()
-    try:
-        first = json.loads(text.partition(b"\n")[0])
-    except (ValueError, RecursionError):
-        first = None
-    if isinstance(first, dict):
-        return set(first)
     names: set[str] = set()
-    values = Values(io.BytesIO(text), Limits())
-    try:
+    values = Values(io.BytesIO(head), Limits())
+    with suppress(SeedingError):  # the head ends somewhere inside
         for name in values.members():
             names.add(name)
             values.skip()
-    except (SeedingError, ValidationError):
-        return names  # the head ends somewhere inside
     return names
 
 
@@ -358,8 +332,10 @@ def _told(form: Form, *, entry: bool) -> dict[str, Any]:
     own = entry and extra.get("trajectory_summary") is None
     told["summary"] = extra.pop("summary" if own else "trajectory_summary", None)
     for name in ("successes", "mistakes"):
-        told[name] = _texts(extra.pop(name, None), name)
-    told["mistake_cards"] = _cards(extra.pop("mistake_cards", None))
+        texts = enumerate(_listed(extra, name, "texts"))
+        told[name] = [one for one in texts if not isinstance(one[1], str) or one[1].strip()]
+    cards = enumerate(_listed(extra, "mistake_cards", "cards"))
+    told["mistake_cards"] = [_card(card, f"mistake_cards.{place}") for place, card in cards]
     for name, field in (("agent", "agent"), ("agent_id", "agent"), ("task_type", "task_type")):
         if field not in told and isinstance(extra.get(name), str) and extra[name].strip():
             told[field] = extra.pop(name)
@@ -410,25 +386,12 @@ def _unfit(item: tuple[str, Any]) -> str | None:
     return None
 
 
-def _texts(value: Any, name: str) -> list[tuple[int, Any]]:
-    """Return the items of a list with their places; blank ones say nothing."""
-    if value is None:
-        return []
-    if not isinstance(value, list | tuple):
-        raise ValidationError(name, value, "must be a list of texts")
-    return [
-        (index, item)
-        for index, item in enumerate(value)
-        if not (isinstance(item, str) and not item.strip())
-    ]
-
-
-def _cards(value: Any) -> list[dict[str, Any]]:
-    if value is None:
-        return []
-    if not isinstance(value, list | tuple):
-        raise ValidationError("mistake_cards", value, "must be a list of cards")
-    return [_card(card, f"mistake_cards.{index}") for index, card in enumerate(value)]
+def _listed(extra: dict[str, Any], name: str, what: str) -> Sequence[Any]:
+    """Return a list of a form, and take it out there."""
+    value = extra.pop(name, None)
+    if value is not None and not isinstance(value, list | tuple):
+        raise ValidationError(name, value, f"must be a list of {what}")
+    return value or ()
 
 
 def _card(card: Any, where: str) -> dict[str, Any]:

@@ -34,14 +34,7 @@ _ACTING = ("assistant", "ai")
 def steps(
     messages: Sequence[Mapping[str, Any]], *, is_error: Callable[[str], bool] | None = None
 ) -> Iterator[Step]:
-    """Yield the steps of a chat.
-
-    Args:
-        messages: the messages in order, in OpenAI's form with ``tool_calls`` and messages of the
-            role ``tool``, or in Anthropic's with blocks ``tool_use`` and ``tool_result``.
-        is_error: whether an observation tells of an error; a result that is marked as an error
-            always does.
-    """
+    """Yield the steps of a chat."""
     for at, message in enumerate(messages):
         if message.get("role") not in _ACTING:
             continue

@@ -163,11 +163,7 @@ def formats() -> dict[str, Format]:
 
 
 def find(name: str) -> Format:
-    """Return a format by name.
-
-    Raises:
-        NotFoundError: there is no such format.
-    """
+    """Return a format by name."""
     try:
         return formats()[name]
     except KeyError:

@@ -83,11 +83,7 @@ def _transition(told: Any) -> dict[str, Any]:
 
 
 def episode(number: int, run: Lines) -> Unsettled:
-    """Return the episode of a run from its transitions.
-
-    Raises:
-        ValidationError: they are no whole run.
-    """
+    """Return the episode of a run from its transitions."""
     first, last = run[0], run[-1]
     for place, line in enumerate(run):
         if line["step"] != place:
@@ -133,11 +129,7 @@ def step(line: Mapping[str, Any]) -> Step:
 
 
 def checked(value: Any) -> bool | float:
-    """Return an outcome.
-
-    Raises:
-        ValidationError: it is none.
-    """
+    """Return an outcome."""
     if isinstance(value, bool) or (isinstance(value, int | float) and 0 <= value <= 1):
         return value
     raise ValidationError("outcome", value, "must be true, false, or a score in [0, 1]")

@@ -64,11 +64,7 @@ def detect(head: bytes) -> bool:
 
 
 def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
-    """Yield the samples of a log.
-
-    Raises:
-        SeedingError: it is no log of Inspect, or more than the limits allow.
-    """
+    """Yield the samples of a log."""
     if peek_head(stream).startswith(MAGIC):
         with open_zip(stream, origin.limits) as members:
             yield from _of_members(members, origin)
@@ -154,11 +150,7 @@ class _Reduced:
         self._texts: dict[str, bytes] = {}
 
     def read(self, wanted: Container[str] | None = None) -> Any:
-        """Return the wanted members; None: those that a sample needs, of lists what it needs.
-
-        Raises:
-            ValidationError: they are over the limits; the reader can go on after the object.
-        """
+        """Return the wanted members; None: those that a sample needs, of lists what it needs."""
         for name in self._values.members():
             first = self._values.peek()
             if name == "events" and first == b"[":
@@ -177,11 +169,7 @@ class _Reduced:
         self._texts[name] = b"{" + b",".join(pairs) + b"}"
 
     def parsed(self) -> Any:
-        """Return what was read.
-
-        Raises:
-            ValidationError: it is not within limits.
-        """
+        """Return what was read."""
         if self._problem is not None:
             raise self._problem
         pairs = (json.dumps(name).encode() + b":" + text for name, text in self._texts.items())
@@ -271,11 +259,7 @@ def _chunks(
 
 
 def _parsed(text: str | bytes) -> Any:
-    """Parse JSON in which a number may be none, as Inspect writes what was not scored.
-
-    Raises:
-        ValidationError: it is no JSON, or not UTF-8.
-    """
+    """Parse JSON in which a number may be none, as Inspect writes what was not scored."""
     try:
         return json.loads(text, parse_constant=str)
     except ValueError as error:

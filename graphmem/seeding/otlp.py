@@ -386,11 +386,7 @@ def _text(given: Object, *names: str) -> str | None:
 
 
 def _id(item: Object, name: str, size: int, *, empty: bool = False) -> str | None:
-    """Return an id; None if it is empty and may be.
-
-    Raises:
-        ValidationError: it is not so many bytes in hexadecimal digits.
-    """
+    """Return an id; None if it is empty and may be."""
     given = item.get(name)
     if not given and empty:
         return None

@@ -107,11 +107,7 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
 
 
 def episode(attempt: _Attempt, origin: Origin) -> Episode:
-    """Return the episode of one attempt.
-
-    Raises:
-        ValidationError: it is cut off, lies outside of a trial or section, or has no steps.
-    """
+    """Return the episode of one attempt."""
     section, trial = attempt.section, attempt.trial
     if attempt.excess:
         raise ValidationError("record", attempt.question[:200], attempt.excess)

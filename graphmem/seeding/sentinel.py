@@ -85,11 +85,7 @@ def detect(head: bytes) -> bool:
 
 
 def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
-    """Yield the episodes with their position in the file, or their line number.
-
-    Raises:
-        SeedingError: the file is of a newer version, or its list of episodes is none.
-    """
+    """Yield the episodes with their position in the file, or their line number."""
     whole = _is_file(_names(peek_head(stream)))
     for number, index, form in (_of_file if whole else _of_lines)(stream, origin.limits):
         key, entry = f"{origin.stem}/{index or number}", index is not None
@@ -104,17 +100,7 @@ def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
 def episode(
     form: Form, *, source_key: str | None = None, agent: str | None = None, entry: bool = False
 ) -> Episode:
-    """Return the episode of a form.
-
-    Args:
-        form: the form as it was written; it is not changed.
-        source_key: the key, unless graphmem wrote the form with its key.
-        agent: overrides the agent of the form.
-        entry: whether it is an entry of a log.
-
-    Raises:
-        ValidationError: a field is wrong; the error has its name in the form.
-    """
+    """Return the episode of a form."""
     if not isinstance(form, Mapping):
         raise ValidationError("episode", form, "must be an object with task_id and score")
     for name in form:
@@ -141,11 +127,7 @@ def is_live(form: Form) -> bool:
 
 
 def identity(form: Form) -> str | None:
-    """Return a source key for a form that has an id (``episode_id``, else ``id``), else None.
-
-    Raises:
-        ValidationError: the id is neither a text nor an integer.
-    """
+    """Return a source key for a form that has an id (``episode_id``, else ``id``), else None."""
     for name in ("episode_id", "id"):
         value = form.get(name) if isinstance(form, Mapping) else None
         if value is not None:
@@ -214,12 +196,7 @@ def write_whole(
 
 
 def exact(text: str) -> Any:
-    """Return the JSON value of a text, exactly.
-
-    Raises:
-        ValueError: it is not JSON, or it is ambiguous: a name twice in one object, NaN, a number
-            that is too large, half a surrogate pair.
-    """
+    """Return the JSON value of a text, exactly."""
     value = json.loads(
         text, object_pairs_hook=_unique, parse_constant=refuse_constant, parse_float=_float
     )
@@ -231,11 +208,7 @@ def exact(text: str) -> Any:
 
 
 def check_version(version: Any) -> None:
-    """Raise for a file of a newer version.
-
-    Raises:
-        SeedingError: the version (a number, or a text that begins with one) is over 1.
-    """
+    """Raise for a file of a newer version."""
     if isinstance(version, str):
         digits = version.strip().lstrip("vV").partition(".")[0]
         version = int(digits) if digits.isdecimal() and len(digits) < 10 else None
@@ -430,11 +403,7 @@ def card_form(card: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _text(value: Any, where: str) -> str:
-    """Return a text; an integer or boolean becomes its JSON text.
-
-    Raises:
-        ValidationError: it is another type.
-    """
+    """Return a text; an integer or boolean becomes its JSON text."""
     if isinstance(value, str):
         return value
     if isinstance(value, int):

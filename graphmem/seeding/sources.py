@@ -112,9 +112,6 @@ class Source:
         """Yield the first bytes and the whole stream, unpacked if it is gzip.
 
         The stream ends at a limit; ``damage`` has the error.
-
-        Raises:
-            SeedingError: it cannot be opened, or its beginning cannot be read.
         """
         try:
             raw = sys.stdin.buffer if self.file is None else self.file.open("rb")
@@ -171,11 +168,7 @@ def sources(paths: Iterable[str]) -> list[Source]:
 
 
 def _inside(folder: Path) -> Iterator[Source]:
-    """Yield the logs in a folder: those that a format finds there, else by endings and content.
-
-    Raises:
-        SeedingError: a folder cannot be read.
-    """
+    """Yield the logs in a folder: those that a format finds there, else by endings and content."""
     try:
         for format_ in formats().values():
             if format_.logs is not None and (found := format_.logs(folder)) is not None:

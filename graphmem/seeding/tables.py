@@ -178,11 +178,7 @@ class Fields:
     at: str = ""
 
     def value(self, form: Form) -> Any:
-        """Return the value of a form; None if it says nothing.
-
-        Raises:
-            ValidationError: a path that has to be there is not.
-        """
+        """Return the value of a form; None if it says nothing."""
         if isinstance(form, list):
             values = map(self.value, form)
             return next((value for value in values if value not in _NOTHING), None)
@@ -408,11 +404,7 @@ def _logs(folder: Folder, path: Path) -> list[Path] | None:
 
 
 def read_beside(path: Path, limits: Limits) -> dict[str, Any] | None:
-    """Return the object in another file, if there is one.
-
-    Raises:
-        ValidationError: it cannot be read.
-    """
+    """Return the object in another file, if there is one."""
     if not path.is_file():
         return None
     try:

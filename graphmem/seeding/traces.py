@@ -60,19 +60,7 @@ def make_episode(
     names: Sequence[str] = (),
     record: Mapping[str, Any] | None = None,
 ) -> Unsettled:
-    """Return the episode of a trace, with the outcomes of its judges.
-
-    Args:
-        number: its number in the file.
-        spans: its spans.
-        fields: fields of the episode that go before those of the spans.
-        judgements: what each judge said.
-        names: by what outcomes are joined, besides the source key.
-        record: whose fields may give the strategy.
-
-    Raises:
-        ValidationError: it has no root.
-    """
+    """Return the episode of a trace, with the outcomes of its judges."""
     root = root_of(spans)
     ordered = sorted(spans, key=_start_of)
     acting = next((span for span in ordered if span.kind == AGENT), root)
@@ -120,11 +108,7 @@ def make_episode(
 
 
 def root_of(spans: Sequence[Span]) -> Span:
-    """Return the span that has no parent here; of several the one that began first.
-
-    Raises:
-        ValidationError: there is none: they are each other's parents, or there are no spans.
-    """
+    """Return the span that has no parent here; of several the one that began first."""
     ids = {span.id for span in spans}
     roots = [span for span in spans if span.parent is None or span.parent not in ids]
     if not roots:
@@ -229,9 +213,6 @@ def parse_time(value: Any, zone: tzinfo | None = UTC) -> datetime | None:
     """Return a time: ISO 8601, in this zone if it names none, or nanoseconds since 1970.
 
     Without a zone it says nothing.
-
-    Raises:
-        ValidationError: it is none.
     """
     if value is None or value == "" or isinstance(value, bool):
         return None
@@ -263,11 +244,7 @@ class Groups:
     @classmethod
     @contextmanager
     def open(cls, limits: Limits) -> Iterator[Groups]:
-        """Yield groups that are gone at the end of the block.
-
-        Raises:
-            StorageError: the temporary file cannot be written or read.
-        """
+        """Yield groups that are gone at the end of the block."""
         try:
             with closing(sqlite3.connect("", isolation_level=None)) as file:
                 yield cls(file, limits)

@@ -98,9 +98,6 @@ class Members:
 
         Reading it raises a ``DamagedError`` if it is damaged, and another ``SeedingError`` if
         everything that was read becomes too large.
-
-        Raises:
-            ValidationError: it cannot be read at all.
         """
         info = self._infos[name]
         path = PurePosixPath(name.replace("\\", "/"))
@@ -122,11 +119,7 @@ class Members:
         return io.BufferedReader(_Member(self, name, cast(BinaryIO, packed)))
 
     def count(self, size: int) -> None:
-        """Count bytes that were unpacked.
-
-        Raises:
-            SeedingError: they are too many.
-        """
+        """Count bytes that were unpacked."""
         self._unpacked += size
         if (excess := self._limits.file_excess(self._unpacked, self._size)) is not None:
             raise SeedingError(excess)

@@ -490,29 +490,3 @@ def test_what_is_too_large_is_refused() -> None:
         for number in range(30):
             agent.tool(f"tool {number}")
     assert "trace: is longer than 2,500 bytes" in refusals(*agent.lines(), record=2_500)[0]
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3)
-    ),
-    max_leaves=8,
-)
-
-
-@given(st.data())
-def test_whatever_is_in_a_line_nothing_breaks(data: st.DataObject) -> None:
-    lines: Any = counted()
-    for _ in range(data.draw(st.integers(1, 4))):
-        holder = lines
-        while True:
-            keys = sorted(holder) if isinstance(holder, dict) else range(len(holder))
-            if not keys:
-                break
-            key = data.draw(st.sampled_from(keys))
-            if not isinstance(holder[key], dict | list) or data.draw(st.integers(0, 9)) == 0:
-                holder[key] = data.draw(JSON)
-                break
-            holder = holder[key]
-    assert all(isinstance(item, Episode | Refused) for item in read(*lines))

@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 
 from graphmem import Memory
-from graphmem.episodes import occurrences
-from graphmem.errors import NotFoundError, SeedingError, ValidationError
-from graphmem.ids import digest
-from graphmem.seeding import Origin, Record, Refusal, Refused, SeedReport, formats, seed, sources
+from graphmem.errors import SeedingError, ValidationError
+from graphmem.seeding import Origin, Record, Refused, SeedReport, seed, sources
 from graphmem.seeding.formats import find
 from graphmem.seeding.jsonl import dump
 
@@ -82,12 +80,6 @@ def seeded(memory: Memory, *paths: Path | str, **options: Any) -> SeedReport:
     )
 
 
-def test_the_formats_of_graphmem_are_registered() -> None:
-    assert {"jsonl", "tau-bench", "intercode"} <= formats().keys()
-    with pytest.raises(NotFoundError, match=r"there are .*\bintercode\b"):
-        find("nonsense")
-
-
 def test_jsonl_round_trips_every_field() -> None:
     line = {
         **LINE,
@@ -128,16 +120,6 @@ def test_equal_lines_count_each_and_once(memory: Memory, tmp_path: Path) -> None
     assert seeded(memory, other).created == 0  # equal records of two files are the same
     assert seeded(memory, other, log, agent="ada").created == 9
     assert memory.verify().ok
-
-
-def test_equal_contents_are_numbered() -> None:
-    hashes = [digest(str(number % 40)) for number in range(120)]
-    with occurrences.Occurrences() as counted:
-        given = [counted.of(one) for one in hashes]
-        assert given == ["1"] * 40 + ["2"] * 40 + ["3"] * 40
-        assert counted.of(hashes[0], "7") == "7"
-        assert counted.of(hashes[0], "a mark") == "a mark"
-        assert (counted.of(hashes[0]), counted.of(hashes[1])) == ("9", "4")
 
 
 def test_jsonl_refuses_lines_and_names_the_field() -> None:
@@ -229,66 +211,6 @@ def test_intercode_maps_a_run() -> None:
     run = {**INTERCODE_RUN, "turn_history": {"actions": list(kinds)}}
     [(_, episode)] = records("intercode", json.dumps({"0": run}).encode())  # type: ignore[misc]
     assert [step.action_type for step in episode.steps] == list(kinds.values())
-
-
-def test_a_record_that_is_no_run_is_refused_and_the_others_are_read() -> None:
-    found = records("tau-bench", json.dumps([{"task_id": 1}, TAU_RUN, 5]).encode())
-    assert [isinstance(item, Refused) for item in found] == [True, False, True]
-
-
-@pytest.fixture
-def logs(tmp_path: Path) -> Path:
-    """A folder with a log of each format, plain and packed."""
-    folder = tmp_path / "logs"
-    (folder / "inner").mkdir(parents=True)
-    lines = "".join(json.dumps({**LINE, "source_key": f"own/{n}"}) + "\n" for n in range(5))
-    (folder / "own.jsonl").write_text(lines)
-    (folder / "gpt-4o-airline.json").write_text(json.dumps([TAU_RUN]))
-    packed = gzip.compress(json.dumps({"0": INTERCODE_RUN}).encode())
-    (folder / "inner" / "ic_sql_multiturn_gpt-4_10_turns.json.gz").write_bytes(packed)
-    (folder / "notes.txt").write_text("not a log")
-    return folder
-
-
-def test_a_folder_is_read_whatever_formats_are_in_it(memory: Memory, logs: Path) -> None:
-    report = seeded(memory, logs)
-    assert (report.files, report.created, report.refused) == (3, 7, 0)
-    again = seeded(memory, logs / "*.json*", logs / "inner")
-    assert (again.files, again.created, again.skipped) == (3, 0, 7)
-    assert memory.verify().ok
-
-
-def test_what_is_damaged_is_refused_and_the_rest_is_learned(memory: Memory, tmp_path: Path) -> None:
-    packed = gzip.compress(
-        b"".join(
-            json.dumps({**LINE, "source_key": f"k/{n}", "summary": f"{n * 7919}" * 9}).encode()
-            + b"\n"
-            for n in range(2000)
-        )
-    )
-    (tmp_path / "cut.jsonl.gz").write_bytes(packed[: len(packed) // 2])
-    (tmp_path / "cut.json").write_text(json.dumps([TAU_RUN, TAU_RUN])[:-300])
-    (tmp_path / "empty.json").write_text("")
-    told: list[Refusal] = []
-
-    report = seeded(
-        memory,
-        tmp_path / "cut.jsonl.gz",
-        tmp_path / "cut.json",
-        tmp_path / "empty.json",
-        on_refusal=told.append,
-    )
-
-    assert report.created > 100
-    assert {Path(item.file).name for item in told} == {
-        "cut.jsonl.gz",
-        "cut.json",
-        "empty.json",
-    }
-    reasons = {Path(item.file).name: item.reason for item in told}
-    assert "cut off" in reasons["cut.json"]
-    assert reasons["empty.json"] == "is empty"
-    assert memory.verify().ok
 
 
 def test_what_stands_before_the_cut_of_a_small_file_is_learned(
@@ -383,21 +305,3 @@ def test_intercode_seeds_as_its_readme_counts(memory: Memory, shared_data: Path)
     assert rates["multiturn vicuna, 10 turns"] == pytest.approx(0.063, abs=0.001)
     assert rates["multiturn gpt-4, 10 turns"] == pytest.approx(0.737, abs=0.001)
     assert memory.verify().ok
-
-
-@pytest.mark.neo4j
-@pytest.mark.parametrize("engine", ["neo4j"])
-def test_intercode_seeds_into_a_server_as_into_a_file(memory: Memory, shared_data: Path) -> None:
-    """The first hundred of each file of the log."""
-    with Memory.open("memory:") as file:
-        for one in (memory, file):
-            report = seeded(one, shared_data / "intercode_sql", limit=100)
-            assert report.created >= 1_500
-            assert (report.skipped, report.refused) == (0, 0)
-            assert one.verify().ok
-        here, there = memory.stats(), file.stats()
-        for name in ("episodes", "successes", "tasks", "strategies", "steps"):
-            assert getattr(here, name) == getattr(there, name)
-        assert {(row.text, row.trials, row.successes) for row in memory.strategies()} == {
-            (row.text, row.trials, row.successes) for row in file.strategies()
-        }

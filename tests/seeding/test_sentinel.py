@@ -147,12 +147,6 @@ def test_what_is_wrong_is_named_as_in_the_form(
     assert len(str(caught.value)) < 1_000
 
 
-@pytest.mark.parametrize("form", [None, 5, "text", [FORM]])
-def test_what_is_no_object_is_refused(form: Any) -> None:
-    with pytest.raises(ValidationError, match="must be an object"):
-        sentinel.episode(form)
-
-
 def test_an_edited_form_must_not_contradict_what_graphmem_wrote_beside_it() -> None:
     content = {"task": "t", "score": 0.5, "success": True, "reward": 0.5, "agent": "a"}
     form = sentinel.write_whole({**content, "strategy": [{"text": "s"}]}, "k", None, None)

@@ -23,6 +23,7 @@ from graphmem.models import MAX_TEXT, Step
 from graphmem.seeding import chats
 from graphmem.seeding.formats import Format, Origin, Record, Refused, Unsettled, read_record
 from graphmem.seeding.reading import BOM, DamagedError, Limits, Values, peek_head, reason_of
+from graphmem.seeding.traces import judge
 from graphmem.seeding.zips import MAGIC, Members, open_zip
 
 _OWN = (b"_journal/", b"samples/", b"header.json", b"summaries.json", b"reductions.json")
@@ -36,7 +37,6 @@ _ATTACHED = "attachment://"
 _REFERENCE = re.compile(rb"attachment://(\w+)")
 _TOOL = re.compile(rb'"event"\s*:\s*"tool"')
 _SCORES: dict[str, bool | float] = {"C": True, "I": False, "N": False, "P": 0.5}
-_WORDS = {"yes": True, "true": True, "no": False, "false": False}
 _KNOWN = frozenset(
     {
         *("id", "epoch", "input", "messages", "scores", "error", "uuid", "invalidation", "events"),
@@ -321,15 +321,8 @@ def _outcomes(scores: Mapping[str, Any]) -> Iterator[tuple[str, bool | float]]:
 
 
 def _outcome(value: Any) -> bool | float | None:
-    if isinstance(value, str):
-        if value in _SCORES:
-            return _SCORES[value]
-        return _WORDS.get(value.lower())
-    if isinstance(value, bool) or value is None:
-        return value
-    if isinstance(value, int | float) and 0 <= value <= 1:
-        return float(value)
-    return None
+    known = _SCORES.get(value) if isinstance(value, str) else None
+    return judge(value) if known is None else known
 
 
 def _unknown(scores: Mapping[str, Any], error: Mapping[str, Any]) -> ValidationError:

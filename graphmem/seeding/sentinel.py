@@ -34,6 +34,7 @@ from graphmem.models import Episode
 from graphmem.models.episodes import card_content
 from graphmem.seeding.formats import Format, Origin, Record, Refused
 from graphmem.seeding.jsonl import record
+from graphmem.seeding.places import rename_field
 from graphmem.seeding.reading import (
     Limits,
     Values,
@@ -305,8 +306,8 @@ def _told(form: Form, *, entry: bool) -> dict[str, Any]:
     own = entry and extra.get("trajectory_summary") is None
     told["summary"] = extra.pop("summary" if own else "trajectory_summary", None)
     for name in ("successes", "mistakes"):
-        texts = enumerate(_listed(extra, name, "texts"))
-        told[name] = [one for one in texts if not isinstance(one[1], str) or one[1].strip()]
+        texts = _listed(extra, name, "texts")
+        told[name] = [one for one in texts if not isinstance(one, str) or one.strip()]
     cards = enumerate(_listed(extra, "mistake_cards", "cards"))
     told["mistake_cards"] = [_card(card, f"mistake_cards.{place}") for place, card in cards]
     for name, field in (("agent", "agent"), ("agent_id", "agent"), ("task_type", "task_type")):
@@ -318,45 +319,15 @@ def _told(form: Form, *, entry: bool) -> dict[str, Any]:
 
 
 def _episode(form: Form, told: dict[str, Any], **origin: Any) -> Episode:
-    texts = {name: [text for _, text in told[name]] for name in ("successes", "mistakes")}
     try:
-        return Episode(**{**told, **texts}, strategy=[], steps=(), **origin)
+        return Episode(**told, strategy=[], steps=(), **origin)
     except ValidationError as error:
-        raise _renamed(error, form, told) from None
-
-
-def _renamed(error: ValidationError, form: Form, told: Mapping[str, Any]) -> ValidationError:
-    """Return an error with the name that its field has in the form."""
-    first, _, rest = error.field.partition(".")
-    if first in _ORIGIN:
-        return ValidationError(f"{OWN}.{first}", error.value, error.problem, error.remedy)
-    if first == "extra":
-        field = rest or next(filter(None, map(_unfit, told["extra"].items())), "episode")
-    elif first in ("successes", "mistakes") and rest.isdecimal():
-        field = f"{first}.{told[first][int(rest)][0]}"
-    elif first == "mistake_cards" and rest:
-        at, _, name = rest.partition(".")
-        card = form[first][int(at)]
-        names = _CARD_FIELDS.get(name, ())
-        name = next((known for known in names if known in card), name.removeprefix("extra."))
-        field = f"{first}.{at}.{name}"
-    else:
-        field = _NAMES.get(first, first)
-        if field == "trajectory_summary" and form.get(field) is None:
-            field = "summary"
-    remedy = error.remedy
-    if first == "score":
-        remedy = "give a number in [0, 1]"
-    return ValidationError(field, error.value, error.problem, remedy)
-
-
-def _unfit(item: tuple[str, Any]) -> str | None:
-    """Return the name of a field whose value JSON cannot hold."""
-    try:
-        canonical_json(item[1])
-    except (ValueError, TypeError, RecursionError):
-        return item[0]
-    return None
+        named = rename_field(error, dict(form))
+        if named is not error:
+            raise named from None
+        first, _, rest = error.field.partition(".")
+        field = rest if first == "extra" and rest else _NAMES.get(first, error.field)
+        raise ValidationError(field, error.value, error.problem, error.remedy) from None
 
 
 def _listed(extra: dict[str, Any], name: str, what: str) -> Sequence[Any]:

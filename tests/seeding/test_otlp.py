@@ -451,10 +451,9 @@ def test_a_span_with_a_wrong_field_is_refused_alone(name: str, value: Any, told:
     assert [step.action_type for step in episode.steps] == ["sql"]
 
 
-def test_a_line_that_is_no_export_is_refused_with_what_was_meant() -> None:
+def test_a_line_that_is_no_export_is_refused() -> None:
     reasons = refusals(
         '{"resource_spans": []}',
-        '{"resourceMetrics": []}',
         '{"spans": []}',
         "[]",
         "{",
@@ -465,14 +464,13 @@ def test_a_line_that_is_no_export_is_refused_with_what_was_meant() -> None:
     for reason, told in zip(
         reasons,
         [
-            "resourceSpans is meant",
-            "holds no runs",
-            "is missing",
+            "resourceSpans: is missing",
+            "resourceSpans: is missing",
             "must be an object",
             "Expecting property name",
             "nested too deeply",
             "is not a list of objects",
-            "traceId is meant by trace_id",
+            "traceId: is not 32 hexadecimal digits",
         ],
         strict=True,
     ):

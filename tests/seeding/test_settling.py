@@ -16,11 +16,12 @@ from hypothesis import given
 from graphmem import Memory
 from graphmem.errors import SeedingError, ValidationError
 from graphmem.models import Episode, Step
-from graphmem.seeding import Origin, Record, Refused, SeedReport, Unsettled, seed, sources
+from graphmem.seeding import Origin, Record, Refused, Unsettled, sources
 from graphmem.seeding.formats import Format, find, make_record
 from graphmem.seeding.outcomes import Outcomes
 from graphmem.seeding.reading import Limits
 from graphmem.seeding.settling import Settling
+from tests.seeding.test_seeding import seeded
 
 
 def run(key: str, **more: Any) -> Unsettled:
@@ -245,14 +246,6 @@ def test_what_is_no_log_says_what_to_do(
     (file := tmp_path / "log.jsonl").write_text(head)
     with pytest.raises(SeedingError, match=remedy):
         seeded(memory, file)
-
-
-def seeded(memory: Memory, *paths: Path, **options: Any) -> SeedReport:
-    return seed(
-        memory,
-        sources(map(str, paths)),
-        **options,
-    )
 
 
 def test_lines_get_their_outcomes_and_strategies_from_elsewhere(

@@ -17,11 +17,11 @@ from langsmith import schemas
 
 from graphmem import Memory
 from graphmem.errors import SeedingError, ValidationError
-from graphmem.seeding import Limits, Origin, Refused
-from graphmem.seeding.formats import Unsettled, detect, find
+from graphmem.seeding import Refused
+from graphmem.seeding.formats import Unsettled, detect
 from graphmem.seeding.traces import Span, answer_of, make_episode, question_of, root_of
 from tests.seeding.samples import LANGFUSE, LANGSMITH, MLFLOW
-from tests.seeding.test_seeding import seeded
+from tests.seeding.test_seeding import reasons, records, seeded
 
 BEGUN = datetime(2026, 11, 1, 12, tzinfo=UTC)
 ANSWERS = [("What is x?", "x is 42", True, "gone"), ("What is z?", "I do not know", False, None)]
@@ -113,21 +113,12 @@ def written(folder: Path, text: str, name: str = "log.json") -> Path:
     return path
 
 
-def read(name: str, text: str, **limits: int) -> list[Any]:
-    stream = io.BufferedReader(io.BytesIO(text.encode()))
-    return list(find(name).read(stream, Origin("log", "log", limits=Limits(**limits))))
-
-
-def reasons(name: str, text: str, **limits: int) -> list[str]:
-    return [one.reason for one in read(name, text, **limits) if isinstance(one, Refused)]
-
-
 @pytest.mark.parametrize("form", FORMS)
 def test_each_form_gives_the_same_episodes(form: str) -> None:
     name = form.split(":", maxsplit=1)[0]
     text = FORMS[form]
     assert detect(text.encode()[:65_536], "log").name == name
-    found = sorted(read(name, text), key=lambda one: str(one.fields["source_key"]))
+    found = sorted(records(name, text), key=lambda one: str(one.fields["source_key"]))
     assert [type(one) for one in found] == [Unsettled, Unsettled]
     for one, (question, answer, right, error) in zip(found, ANSWERS, strict=True):
         fields = one.fields
@@ -174,7 +165,7 @@ def test_unknown_fields_are_kept() -> None:
     logs["mlflow"][0]["info"]["flavour"] = "new"
     logs["langsmith"][2]["flavour"] = logs["langfuse"][0]["flavour"] = "new"
     for name, rows in logs.items():
-        assert read(name, in_lines(rows))[0].fields["extra"]["flavour"] == "new"
+        assert records(name, in_lines(rows))[0].fields["extra"]["flavour"] == "new"
 
 
 def test_what_nobody_judged_is_joined(tmp_path: Path) -> None:
@@ -239,16 +230,16 @@ def test_tables_that_are_damaged_or_too_long() -> None:
     short = "b,t,a\n"
     assert "as many cells" in reasons("langfuse", names + good + short)[0]
     with pytest.raises(SeedingError, match="cut off or damaged"):
-        read("langfuse", names + good + 'b,t,a,TOOL,"no end')
+        records("langfuse", names + good + 'b,t,a,TOOL,"no end')
     with pytest.raises(SeedingError, match="limit of a record"):
-        read("langfuse", names + good + 'b,t,a,TOOL,"' + "line\n" * 2_000, record=5_000)
+        records("langfuse", names + good + 'b,t,a,TOOL,"' + "line\n" * 2_000, record=5_000)
 
 
 @pytest.mark.parametrize("name", ["mlflow", "langsmith", "langfuse"])
 def test_damaged_records_do_not_stop_the_others(name: str) -> None:
     lines = FORMS[name].splitlines()
     broken = ["[1]", "{", "{}", '{"trace_id": 5}', '{"id": "x", "trace_id": "x", "data": 5}']
-    found = read(name, "\n".join([lines[0], *broken, *lines[1:]]))
+    found = records(name, "\n".join([lines[0], *broken, *lines[1:]]))
     assert sum(isinstance(one, Unsettled) for one in found) == 2
     assert sum(isinstance(one, Refused) for one in found) == len(broken)
 

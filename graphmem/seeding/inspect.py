@@ -31,8 +31,7 @@ _OWN = (b"_journal/", b"samples/", b"header.json", b"summaries.json", b"reductio
 _HEADERS = ("header.json", "_journal/start.json")
 _HEAD = ("eval", "plan")
 """Members of a log that hold for all samples."""
-_SAMPLE = re.compile(r"samples/.+_epoch_\d+\.json")
-_CHUNKED = re.compile(r"samples/.+_epoch_\d+/sample\.json")
+_SAMPLE = re.compile(r"samples/.+_epoch_\d+(\.json|/sample\.json)")
 _ATTACHED = "attachment://"
 _REFERENCE = re.compile(rb"attachment://(\w+)")
 _TOOL = re.compile(rb'"event"\s*:\s*"tool"')
@@ -83,29 +82,21 @@ def _of_members(members: Members, origin: Origin) -> Iterator[Record]:
     except ValidationError as error:
         raise SeedingError(f"{name}: {error}") from None
     run = _run(header.get("eval"), header.get("plan"))
-    number = 0
-    for name in members:
-        if _SAMPLE.fullmatch(name) or _CHUNKED.fullmatch(name):
-            number += 1
-            yield _member(members, name, number, run, origin.limits)
-
-
-def _member(
-    members: Members, name: str, number: int, run: Mapping[str, Any], limits: Limits
-) -> Record:
-    """Return the sample in a member, or in several beside it."""
-
-    def sample() -> Any:
-        with members.open(name) as content:
-            reduced = _Reduced(Values(content, limits), limits)
-            if _CHUNKED.fullmatch(name):
-                return _put_together(reduced, members, name, limits)
-            return reduced.read()
-
-    try:
-        return read_record(number, "sample", sample, partial(_episode, number, run=run))
-    except DamagedError as error:  # the other members can be read
-        return Refused(number, "sample", f"{name}: {error}")
+    names = [name for name in members if _SAMPLE.fullmatch(name)]
+    for number, name in enumerate(names, 1):
+        if name.endswith("/sample.json"):
+            reason = "is in parts; put it together by `inspect log convert`"
+            yield Refused(number, "sample", f"{name}: {reason}")
+            continue
+        try:
+            with members.open(name) as content:
+                reduced = _Reduced(Values(content, origin.limits), origin.limits)
+                make = partial(_episode, number, run=run)
+                yield read_record(number, "sample", reduced.read, make)
+        except ValidationError as error:
+            yield Refused(number, error.field, str(error))
+        except DamagedError as error:  # the other members can be read
+            yield Refused(number, "sample", f"{name}: {error}")
 
 
 def _of_object(values: Values, origin: Origin) -> Iterator[Record]:
@@ -161,15 +152,6 @@ class _Reduced:
                 self._values.skip()
             elif (text := self._text()) is not None:
                 self._texts[name] = text
-        return self.parsed()
-
-    def add(self, name: str, parts: Iterator[tuple[int, bytes]]) -> None:
-        """Add an object that was read elsewhere, by number."""
-        pairs = (b'"%d":%s' % (at, text) for at, text in parts if self._fits(text))
-        self._texts[name] = b"{" + b",".join(pairs) + b"}"
-
-    def parsed(self) -> Any:
-        """Return what was read."""
         if self._problem is not None:
             raise self._problem
         pairs = (json.dumps(name).encode() + b":" + text for name, text in self._texts.items())
@@ -206,56 +188,14 @@ class _Reduced:
             if not told and _TOOL.search(text) is not None and self._fits(text):
                 yield text
 
-    def references(self) -> set[bytes]:
-        """Return the names of attachments that what was read refers to."""
-        return {name for text in self._texts.values() for name in _REFERENCE.findall(text)}
-
     def _attachments(self) -> Iterator[bytes]:
         """Yield what other members refer to."""
-        wanted = self.references()
+        wanted = {name for text in self._texts.values() for name in _REFERENCE.findall(text)}
         for name in self._values.members():
             if name.encode() not in wanted:
                 self._values.skip()
             elif (text := self._text()) is not None:
                 yield json.dumps(name).encode() + b":" + text
-
-
-def _put_together(reduced: _Reduced, members: Members, name: str, limits: Limits) -> dict[str, Any]:
-    """Return a sample whose messages and attachments stand in members beside its own."""
-    folder = name.removesuffix("sample.json")
-    spans = reduced.read().get("message_refs") or []
-    if sum(end - start for start, end in spans) > limits.values:
-        raise ValidationError("record", name, limits.too_many)
-    wanted = [at for start, end in spans for at in range(start, end)]
-    reduced.add("held", _chunks(members, f"{folder}messages", set(wanted), limits))
-    numbers = {int(one) for one in reduced.references() if one.isdigit()}
-    reduced.add("attachments", _chunks(members, f"{folder}attachments", numbers, limits))
-    sample: dict[str, Any] = reduced.parsed()
-    held = sample.pop("held")
-    sample["messages"] = [held[str(at)] for at in wanted if str(at) in held]
-    sample.pop("message_refs", None)
-    if f"{folder}metadata.json" in members:
-        with members.open(f"{folder}metadata.json") as content:
-            sample["metadata"] = Values(content, limits).value()
-    return sample
-
-
-def _chunks(
-    members: Members, folder: str, wanted: Container[int], limits: Limits
-) -> Iterator[tuple[int, bytes]]:
-    """Yield the items that are wanted of a list in chunks, each named by its first number."""
-    for name in members.within(folder):
-        first = name.removeprefix(f"{folder}/").removesuffix(".json")
-        if not first.isdecimal():
-            continue
-        with members.open(name) as content:
-            values = Values(content, limits)
-            for at in values.items():
-                place = int(first) + at - 1
-                if place in wanted:
-                    yield place, values.text()
-                else:
-                    values.skip()
 
 
 def _parsed(text: str | bytes) -> Any:

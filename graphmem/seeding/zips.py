@@ -79,19 +79,12 @@ class Members:
         self._size = file.seek(0, io.SEEK_END)
         self._unpacked = 0
         self._infos = {info.filename: info for info in opened.infolist()}
-        self._folders: dict[str, list[str]] = {}
-        for name in self._infos:
-            self._folders.setdefault(name.rpartition("/")[0], []).append(name)
 
     def __contains__(self, name: str) -> bool:
         return name in self._infos
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._infos)
-
-    def within(self, folder: str) -> list[str]:
-        """Return the names of the members right in a folder."""
-        return self._folders.get(folder, [])
 
     def open(self, name: str) -> BinaryIO:
         """Return the content of a member.

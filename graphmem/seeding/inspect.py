@@ -1,13 +1,4 @@
-"""Logs of Inspect (inspect_ai): a zip file ``.eval``, or one JSON object, of scored samples.
-
-Mapping: the task is the sample's input, its key the sample's id, its type the task of the
-evaluation; an episode is one epoch of a sample. The agent is the solver; tool calls and replies of
-the messages are the steps, or the tool events where the messages hold no call. The outcome is a
-score, by the name of its scorer: ``C``, ``P``, ``I`` and ``N`` are 1, .5, 0 and 0 as in Inspect, a
-number is itself, and a score of several values has one outcome for each, ``SCORER.VALUE``. An error
-that ended a sample is no outcome. The target is the solution and is never read; neither are the
-model's raw calls.
-"""
+"""Logs of Inspect, whose samples stand in a zip file or in one object."""
 
 from __future__ import annotations
 
@@ -19,13 +10,15 @@ from typing import Any, BinaryIO
 
 from graphmem.errors import SeedingError, ValidationError
 from graphmem.ids import canonical_json
-from graphmem.models import MAX_TEXT, Step
+from graphmem.models import Step
 from graphmem.seeding import chats
-from graphmem.seeding.formats import Format, Origin, Record, Refused, Unsettled, read_record
-from graphmem.seeding.reading import BOM, DamagedError, Limits, Values, peek_head, reason_of
+from graphmem.seeding.formats import Format
+from graphmem.seeding.reading import DamagedError, Limits, Values, peek_head, reason_of
+from graphmem.seeding.tables import Reading, Table, TableReader
 from graphmem.seeding.traces import judge
 from graphmem.seeding.zips import MAGIC, Members, open_zip
 
+Object = dict[str, Any]
 _OWN = (b"_journal/", b"samples/", b"header.json", b"summaries.json", b"reductions.json")
 """The prefix of the names of members."""
 _HEADERS = ("header.json", "_journal/start.json")
@@ -36,12 +29,6 @@ _ATTACHED = "attachment://"
 _REFERENCE = re.compile(rb"attachment://(\w+)")
 _TOOL = re.compile(rb'"event"\s*:\s*"tool"')
 _SCORES: dict[str, bool | float] = {"C": True, "I": False, "N": False, "P": 0.5}
-_KNOWN = frozenset(
-    {
-        *("id", "epoch", "input", "messages", "scores", "error", "uuid", "invalidation", "events"),
-        *("started_at", "completed_at", "total_time", "attachments"),
-    }
-)
 _PASSED = frozenset(
     {
         *("target", "choices", "output", "store", "timelines", "events_data", "model_usage"),
@@ -56,50 +43,50 @@ def detect(head: bytes) -> bool:
     if head.startswith(MAGIC):
         length = int.from_bytes(head[26:28], "little")
         return head[30 : 30 + length].startswith(_OWN)
-    text = head.removeprefix(BOM).lstrip()
-    return text.startswith(b"{") and all(
-        name in text for name in (b'"version"', b'"status"', b'"eval"', b'"run_id"')
-    )
+    return TABLE.marks.fit(head)
 
 
-def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
-    """Yield the samples of a log."""
+def read_samples(stream: BinaryIO, limits: Limits) -> Iterator[Reading]:
+    """Yield the number of each sample of a log, and what reads it."""
     if peek_head(stream).startswith(MAGIC):
-        with open_zip(stream, origin.limits) as members:
-            yield from _of_members(members, origin)
+        with open_zip(stream, limits) as members:
+            yield from _of_members(members, limits)
     else:
-        yield from _of_object(Values(stream, origin.limits), origin)
+        yield from _of_object(Values(stream, limits), limits)
 
 
-def _of_members(members: Members, origin: Origin) -> Iterator[Record]:
+def _of_members(members: Members, limits: Limits) -> Iterator[Reading]:
     """Yield the samples of a zip file."""
     name = next((name for name in _HEADERS if name in members), None)
     if name is None:
         raise SeedingError(f"the zip file has no {_HEADERS[0]}")
     try:
         with members.open(name) as content:
-            header = _Reduced(Values(content, origin.limits), origin.limits).read(_HEAD)
+            header = _Reduced(Values(content, limits), limits).read(_HEAD)
     except ValidationError as error:
         raise SeedingError(f"{name}: {error}") from None
     run = _run(header.get("eval"), header.get("plan"))
     names = [name for name in members if _SAMPLE.fullmatch(name)]
     for number, name in enumerate(names, 1):
-        if name.endswith("/sample.json"):
-            reason = "is in parts; put it together by `inspect log convert`"
-            yield Refused(number, "sample", f"{name}: {reason}")
-            continue
-        try:
-            with members.open(name) as content:
-                reduced = _Reduced(Values(content, origin.limits), origin.limits)
-                make = partial(_episode, number, run=run)
-                yield read_record(number, "sample", reduced.read, make)
-        except ValidationError as error:
-            yield Refused(number, error.field, str(error))
-        except DamagedError as error:  # the other members can be read
-            yield Refused(number, "sample", f"{name}: {error}")
+        yield number, None, partial(_read_member, members, name, limits, run)
 
 
-def _of_object(values: Values, origin: Origin) -> Iterator[Record]:
+def _read_member(members: Members, name: str, limits: Limits, run: Object) -> Object:
+    if name.endswith("/sample.json"):
+        remedy = "put it together by `inspect log convert`"
+        raise ValidationError("sample", name, "is in parts", remedy)
+    try:
+        with members.open(name) as content:
+            return _read_sample(_Reduced(Values(content, limits), limits), run)
+    except DamagedError as error:  # the other members can be read
+        raise ValidationError("sample", name, str(error)) from None
+
+
+def _read_sample(reduced: _Reduced, run: Object) -> Object:
+    return {**reduced.read(), "run": run}
+
+
+def _of_object(values: Values, limits: Limits) -> Iterator[Reading]:
     """Yield the samples of a JSON object."""
     seen: dict[str, Any] = {}
     for name in values.members():
@@ -111,9 +98,7 @@ def _of_object(values: Values, origin: Origin) -> Iterator[Record]:
         elif name == "samples" and values.peek() == b"[":
             run = _run(seen.get("eval"), seen.get("plan"))
             for number in values.items():
-                reduced = _Reduced(values, origin.limits)
-                make = partial(_episode, number, run=run)
-                yield read_record(number, "sample", reduced.read, make)
+                yield number, None, partial(_read_sample, _Reduced(values, limits), run)
         else:
             values.skip()
     values.end()
@@ -206,74 +191,32 @@ def _parsed(text: str | bytes) -> Any:
         raise ValidationError("record", None, reason_of(error, "is not JSON: ")) from None
 
 
-def _episode(number: int, sample: dict[str, Any], run: Mapping[str, Any]) -> Unsettled:
-    """Return the episode of a sample, with the outcomes of its scorers."""
-    attached = sample.get("attachments") or {}
-    if attached:
-        for name in ("input", "messages", "events"):
-            sample[name] = _resolved(sample.get(name), attached)
-    given = sample["input"]
-    task = given if isinstance(given, str) else _asked(given)
+def sample_steps(sample: Any, names: dict[str, Any]) -> list[Step]:
+    """Return the steps of a sample; ``first`` is what was asked, ``outcomes`` are the verdicts."""
     if sample.get("invalidation"):
         raise ValidationError("sample", sample.get("id"), "was invalidated")
-    messages = [_message(one) for one in sample.get("messages") or ()]
-    steps = list(chats.steps(messages))
-    if not chats.tools(steps) and sample.get("events"):
-        steps = [_step(one) for one in sample["events"] if one.get("event") == "tool"] + steps
-    error = sample.get("error") or {}
-    scores = sample.get("scores") or {}
-    extra = {name: value for name, value in sample.items() if name not in _KNOWN}
-    extra |= {"epoch": sample["epoch"], "model": run["model"]}
-    place = f"{sample['id']}/{sample['epoch']}"
-    return Unsettled(
-        number,
-        {
-            "task": chats.cut_task(task),
-            "task_key": str(sample["id"]),
-            "task_type": run["eval"]["task"],
-            "agent": run["solver"] or run["model"],
-            "steps": tuple(steps),
-            "error": (error.get("message") or "")[:MAX_TEXT] or None,
-            "started_at": sample.get("started_at"),
-            "ended_at": sample.get("completed_at"),
-            "duration": sample.get("total_time"),
-            "source_key": f"{run['id']}/{place}",
-            "source": "inspect",
-            "extra": {name: value for name, value in extra.items() if value not in (None, {}, [])},
-        },
-        outcomes=dict(_outcomes(scores)),
-        names=[name for name in (sample.get("uuid"), place, str(sample["id"])) if name],
-        tools=chats.tools(steps),
-        model=run["model"],
-        record={**sample, "eval": run["eval"]},
-        unknown=_unknown(scores, error),
+    attached = sample.get("attachments") or {}
+    given, messages, events = (
+        _resolved(sample.get(name), attached) for name in ("input", "messages", "events")
     )
-
-
-def _outcomes(scores: Mapping[str, Any]) -> Iterator[tuple[str, bool | float]]:
-    """Yield the verdict of each scorer."""
-    for name, score in scores.items():
-        value = score.get("value")
+    names["first"] = given if isinstance(given, str) else _asked(sample["input"] and given)
+    steps = list(chats.steps(list(map(_message, messages or ()))))
+    if not chats.tools(steps) and events:
+        steps = [_step(one) for one in events if one.get("event") == "tool"] + steps
+    scores = {name: score.get("value") for name, score in (sample.get("scores") or {}).items()}
+    names["outcomes"] = outcomes = {}
+    for name, value in scores.items():
         for key, one in value.items() if isinstance(value, Mapping) else (("", value),):
-            outcome = _outcome(one)
-            if outcome is not None:
-                yield f"{name}.{key}" if key else name, outcome
-
-
-def _outcome(value: Any) -> bool | float | None:
-    known = _SCORES.get(value) if isinstance(value, str) else None
-    return judge(value) if known is None else known
-
-
-def _unknown(scores: Mapping[str, Any], error: Mapping[str, Any]) -> ValidationError:
-    """Return what to say of a sample without an outcome."""
-    given = {name: score.get("value") for name, score in scores.items()}
-    if given:
-        return ValidationError(
-            "score", canonical_json(given), "is neither C, P, I or N nor a number in [0, 1]"
-        )
-    why = "an error ended it" if error else "it has no score"
-    return ValidationError("outcome", None, f"is unknown: {why}", "join one with --outcomes")
+            known = _SCORES.get(one) if isinstance(one, str) else None
+            outcomes[f"{name}.{key}" if key else name] = judge(one) if known is None else known
+    if scores:
+        problem = "is neither C, P, I or N nor a number in [0, 1]"
+        names["unknown"] = ValidationError("score", canonical_json(scores), problem)
+    else:
+        why = "an error ended it" if sample.get("error") else "it has no score"
+        remedy = "join one with --outcomes"
+        names["unknown"] = ValidationError("outcome", None, f"is unknown: {why}", remedy)
+    return steps
 
 
 def _asked(messages: Any) -> str:
@@ -312,5 +255,7 @@ def _resolved(value: Any, attached: Mapping[str, Any]) -> Any:
     return value
 
 
-FORMAT = Format("inspect", "Inspect (inspect_ai) logs, .eval or JSON: scored samples", detect, read)
+TABLE = Table.load("inspect")
+READER = TableReader("inspect", TABLE, read_samples, steps=sample_steps)
+FORMAT = Format("inspect", TABLE.doc, detect, READER.read, mapping=TABLE.mapping)
 FORMATS = (FORMAT,)

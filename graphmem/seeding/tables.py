@@ -30,6 +30,8 @@ from graphmem.seeding.sources import Source
 from graphmem.seeding.traces import judge, parse_time
 
 Form = str | list[str]
+Reading = tuple[int, str | None, Callable[[], Any]]
+"""Number and key of a record, and what reads it."""
 _NOTHING: tuple[Any, ...] = (None, "", [], {})
 _ABOVE = 3
 """A file beside may be in so many folders: that of the log, or those above it."""
@@ -149,6 +151,8 @@ class Table(_Part):
     """Patterns of values that say nothing, by their paths."""
     let: dict[str, Form] = {}
     fields: dict[str, Form]
+    framed: bool = False
+    """Whether a frame in the prompt may hold the task."""
     outcome: Outcome | None = None
     names: list[Form] = []
     """By what outcomes are joined, besides the source key."""
@@ -275,6 +279,7 @@ class TableReader:
 
     name: str
     table: Table
+    records: Callable[[BinaryIO, Limits], Iterator[Reading]] | None = None
     join: Callable[[Any, Origin], dict[str, Any]] | None = None
     """Joins a record with other files."""
     steps: Callable[[Any, dict[str, Any]], list[Step] | None] | None = None
@@ -296,7 +301,8 @@ class TableReader:
             *_, above, folder = ("", *origin.path.absolute().parent.parts)
             names["folder"] = above if folder == origin.stem else folder
             names["beside"] = table.beside and _above(origin.path, table.beside, origin.limits)
-        for number, key, read in _records(table.records, stream, origin.limits):
+        records = self.records or partial(_records, table.records)
+        for number, key, read in records(stream, origin.limits):
             known = {**names, "key": key, "number": number}
             make = partial(self._make, origin=origin, names=known)
             yield read_record(number, table.record, partial(self._joined, read, origin), make)
@@ -319,7 +325,7 @@ class TableReader:
         fields = look.values(table.fields)
         fields |= {"source": self.name, "steps": None if steps is None else tuple(steps)}
         if isinstance(fields["task"], str):
-            fields["task"] = chats.task_of(fields["task"])
+            fields["task"] = (chats.task_of if table.framed else chats.cut_task)(fields["task"])
         fields["error"] = chats.cut_text(chats.text_of(fields.get("error")))
         for name in ("started_at", "ended_at"):
             fields[name] = parse_time(fields.get(name), zone=None)
@@ -341,14 +347,13 @@ class TableReader:
             names=[name for name in map(look.value, table.names) if isinstance(name, str)],
             strategy=strategies,
             model=look.value(table.model),
+            unknown=names.get("unknown"),
             record={k: v for one in (*also, record) if one for k, v in one.items()},
         )
 
 
-def _records(
-    places: Places, stream: BinaryIO, limits: Limits
-) -> Iterator[tuple[int, str | None, Callable[[], Any]]]:
-    """Yield number and key of each record, and what reads it."""
+def _records(places: Places, stream: BinaryIO, limits: Limits) -> Iterator[Reading]:
+    """Yield the records."""
     if places.form == "objects":
         for number, read in read_objects(stream, limits, places.at or ""):
             yield number, None, read

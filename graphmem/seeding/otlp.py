@@ -271,7 +271,7 @@ def _error(item: Object, given: Object) -> str | None:
 
 def _question(given: Object) -> str | None:
     """Return the first words of the user, or the question, if a span has them."""
-    told = question(_messages(given.get("gen_ai.input.messages")))
+    told = question(traces.messages_of(given.get("gen_ai.input.messages")))
     if told is None:
         told = question(_flat_messages(given))
     if told is None:
@@ -281,7 +281,7 @@ def _question(given: Object) -> str | None:
 
 def _answer(given: Object) -> str | None:
     """Return the last words of an agent."""
-    messages = _messages(_first(given, "gen_ai.output.messages"))
+    messages = traces.messages_of(given.get("gen_ai.output.messages"))
     said = text_of(messages[-1].get("content")) if messages else None
     return said or traces.answer_of(_io_value(given, (*_OUT, "final_result")))
 
@@ -296,30 +296,6 @@ def _io_value(given: Object, names: tuple[str, ...]) -> Any:
         if isinstance(inner, dict) and inner.get(name) is not None:
             return inner[name]
     return value
-
-
-def _messages(value: Any) -> list[dict[str, Any]]:
-    """Return messages whose content is a text, or blocks with texts, of whichever convention."""
-    found = arguments(value)
-    if not isinstance(found, list):
-        return []
-    messages = []
-    for message in found:
-        if isinstance(message, dict):
-            parts = message.get("parts")
-            if isinstance(parts, list):
-                content: Any = [
-                    part["content"]
-                    for part in parts
-                    if isinstance(part, dict)
-                    and part.get("type") == "text"
-                    and isinstance(part.get("content"), str)
-                ]
-            else:
-                content = message.get("content")
-            role = message.get("role", message.get("type"))
-            messages.append({"role": role, "content": content or None})
-    return messages
 
 
 def _flat_messages(given: Object) -> list[dict[str, Any]]:

@@ -134,7 +134,7 @@ def _step(span: Span) -> Step:
 def _chat_steps(output: Any) -> list[Step]:
     """Return the steps that a chat in an output tells, if it holds a call of a tool."""
     messages = output.get("messages") if isinstance(output, Mapping) else None
-    steps = list(chats.steps(_messages(messages))) if isinstance(messages, list) else []
+    steps = list(chats.steps(messages_of(messages)))
     return steps if chats.tools(steps) else []
 
 
@@ -144,7 +144,7 @@ def question_of(given: Any) -> str | None:
     if given is None or isinstance(given, str):
         return given
     held = given.get("messages") if isinstance(given, Mapping) else given
-    if isinstance(held, list) and (question := chats.question(_messages(held))):
+    if isinstance(held, list) and (question := chats.question(messages_of(held))):
         return question
     if isinstance(given, Mapping):
         texts = [given[name] for name in _ASKS if isinstance(given.get(name), str)]
@@ -167,17 +167,23 @@ def answer_of(given: Any) -> str | None:
     return chats.text_of(given)
 
 
-def _messages(given: Sequence[Any]) -> list[Mapping[str, Any]]:
+def messages_of(given: Any) -> list[Mapping[str, Any]]:
     """Return messages with roles; those of LangChain have types, or are pairs, or in lists."""
     found: list[Mapping[str, Any]] = []
-    for one in given:
+    listed = chats.arguments(given)
+    for one in listed if isinstance(listed, list) else ():
         if isinstance(one, list):
             pair = len(one) == 2 and all(isinstance(part, str) for part in one)
-            found += [{"role": one[0], "content": one[1]}] if pair else _messages(one)
+            found += [{"role": one[0], "content": one[1]}] if pair else messages_of(one)
         elif isinstance(one, Mapping):
             inner = one.get("kwargs") if "lc" in one else one
-            known = inner if isinstance(inner, Mapping) else one
-            found.append(known if "role" in known else {**known, "role": known.get("type")})
+            known = dict(inner if isinstance(inner, Mapping) else one)
+            known.setdefault("role", known.get("type"))
+            if isinstance(parts := known.get("parts"), list):  # as OpenTelemetry writes them
+                told = [part for part in parts if isinstance(part, Mapping)]
+                texts = [part.get("content") for part in told if part.get("type") == "text"]
+                known["content"] = [text for text in texts if isinstance(text, str)] or None
+            found.append(known)
     return found
 
 

@@ -37,19 +37,31 @@ EPISODE = {
     "steps": [{"action_type": "look", "action": {"at": [1]}, "observation": "o"}],
     "started_at": "2026-01-01T10:00:00+02:00", "source_key": "k", "extra": {"seed": 3},
 }  # fmt: skip
-TAU = {
-    "task_id": 7, "trial": 0, "reward": 1.0, "info": {"task": {"instruction": "cancel it"}},
+TAU: dict[str, Any] = {
+    "task_id": 7, "trial": 2, "reward": 1.0, "flavour": "kept",
+    "info": {
+        "task": {"user_id": "u1", "instruction": "cancel it", "actions": ["GOLD"], "outputs": []},
+        "reward_info": {"gold": "GOLD"}},
     "traj": [
+        {"role": "system", "content": "policy"},
         {"role": "user", "content": "hello"},
         {"role": "assistant", "content": None, "tool_calls": [
-            {"id": "c", "function": {"name": "cancel", "arguments": "{\"id\": 1}"}}]},
-        {"role": "tool", "tool_call_id": "c", "content": "done"},
+            {"id": "c1", "function": {"name": "get_user", "arguments": "{\"id\": \"u1\"}"}}]},
+        {"role": "tool", "tool_call_id": "c1", "name": "get_user", "content": "Error: no user"},
+        {"role": "assistant", "content": "What is your id?"},
+        {"role": "user", "content": "u2"},
+        {"role": "assistant", "content": None, "tool_calls": [
+            {"id": "c2", "function": {"name": "cancel_x", "arguments": "broken{"}}]},
+        {"role": "tool", "tool_call_id": "c2", "name": "cancel_x", "content": "done"},
     ],
 }  # fmt: skip
-INTERCODE = {
-    "environment": "sql", "task_id": 3, "query": "How many?",
-    "turn_history": {"actions": ["SELECT 1"], "observations": [[[1]]], "rewards": [1.0]},
-    "summary": {"max_reward": 1.0},
+INTERCODE: dict[str, Any] = {
+    "environment": "sql", "task_id": 3, "query": "How many?", "hardness": "easy",
+    "turn_history": {
+        "actions": ["execute[DESC t]", "I think so", "SELECT 1"],
+        "observations": ["Error executing query: no table", None, [[1]]],
+        "rewards": [0.0, 0.0, 1.0], "valid_action": [False, True, True]},
+    "summary": {"max_reward": 1.0, "turns_taken": 3},
 }  # fmt: skip
 SENTINEL = {"task_id": "t", "score": 0.5, "trajectory_summary": "s", "successes": ["a"]}
 REFLEXION = """BEGIN TRIAL 1

@@ -15,52 +15,9 @@ from graphmem.errors import SeedingError, ValidationError
 from graphmem.seeding import Limits, Origin, Refused, SeedReport, seed, sources
 from graphmem.seeding.formats import find
 from graphmem.seeding.jsonl import dump
+from tests.seeding.samples import INTERCODE, TAU
 
 LINE = {"task": "t", "strategy": "s", "success": True}
-
-TAU_RUN = {
-    "task_id": 7,
-    "trial": 2,
-    "reward": 1.0,
-    "flavour": "kept",
-    "info": {
-        "task": {"user_id": "u1", "instruction": "cancel it", "actions": ["GOLD"], "outputs": []},
-        "reward_info": {"gold": "GOLD"},
-    },
-    "traj": [
-        {"role": "system", "content": "policy"},
-        {"role": "user", "content": "hello"},
-        {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [
-                {"id": "c1", "function": {"name": "get_user", "arguments": '{"id": "u1"}'}}
-            ],
-        },
-        {"role": "tool", "tool_call_id": "c1", "name": "get_user", "content": "Error: no user"},
-        {"role": "assistant", "content": "What is your id?"},
-        {"role": "user", "content": "u2"},
-        {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [{"id": "c2", "function": {"name": "cancel_x", "arguments": "broken{"}}],
-        },
-        {"role": "tool", "tool_call_id": "c2", "name": "cancel_x", "content": "done"},
-    ],
-}
-INTERCODE_RUN = {
-    "environment": "sql",
-    "task_id": 3,
-    "query": "How many?",
-    "hardness": "easy",
-    "turn_history": {
-        "actions": ["execute[DESC t]", "I think so", "SELECT 1"],
-        "observations": ["Error executing query: no table", None, [[1]]],
-        "rewards": [0.0, 0.0, 1.0],
-        "valid_action": [False, True, True],
-    },
-    "summary": {"max_reward": 1.0, "turns_taken": 3},
-}
 
 
 def records(name: str, content: bytes | str, stem: str = "log", **limits: Any) -> list[Any]:
@@ -152,7 +109,7 @@ def test_jsonl_refuses_lines_and_names_the_field() -> None:
 
 
 def test_tau_bench_maps_a_run() -> None:
-    [(_, episode)] = records("tau-bench", json.dumps([TAU_RUN]).encode(), "gpt-4o-airline")
+    [(_, episode)] = records("tau-bench", json.dumps([TAU]).encode(), "gpt-4o-airline")
 
     assert (episode.agent, episode.task_type, episode.task_key) == ("gpt-4o", "airline", "7")
     assert episode.task == "cancel it"
@@ -172,14 +129,14 @@ def test_tau_bench_maps_a_run() -> None:
         (calls, ["writes: update_a > send_b > update_a", "update_a", "get_x", "send_b"]),
         (calls[1:2], ["writes: nothing", "get_x"]),
     ):
-        run = {**TAU_RUN, "traj": [{"role": "assistant", "tool_calls": taken}]}
+        run = {**TAU, "traj": [{"role": "assistant", "tool_calls": taken}]}
         [(_, episode)] = records("tau-bench", json.dumps([run]).encode())
         assert [use.text for use in episode.strategy] == texts
 
 
 def test_intercode_maps_a_run() -> None:
     stem = "ic_sql_multiturn_gpt-4_10_turns"
-    [(_, episode)] = records("intercode", json.dumps({"0": INTERCODE_RUN}).encode(), stem)
+    [(_, episode)] = records("intercode", json.dumps({"0": INTERCODE}).encode(), stem)
 
     assert (episode.task, episode.task_key, episode.task_type) == ("How many?", "3", "sql")
     assert (episode.agent, episode.source_key) == ("gpt-4", f"{stem}/0")
@@ -205,7 +162,7 @@ def test_intercode_maps_a_run() -> None:
         ),
         ("ic_sql_react_10_turns", "react 10 turns", "react 10 turns"),
     ):
-        wrapped = json.dumps({"meta": {}, "logs": {"852": INTERCODE_RUN}}).encode()
+        wrapped = json.dumps({"meta": {}, "logs": {"852": INTERCODE}}).encode()
         [(_, episode)] = records("intercode", wrapped, stem)
         assert (episode.strategy[0].text, episode.agent) == (setup, agent)
         assert episode.source_key == f"{stem}/852"
@@ -213,7 +170,7 @@ def test_intercode_maps_a_run() -> None:
         "select 1": "SELECT", "execute[SELECT 1]": "SELECT", "```sql\nDESC t": "DESCRIBE",
         "The answer is 4": "(no SQL)", "submit": "SUBMIT", "": "(no SQL)",
     }  # fmt: skip
-    run = {**INTERCODE_RUN, "turn_history": {"actions": list(kinds)}}
+    run = {**INTERCODE, "turn_history": {"actions": list(kinds)}}
     [(_, episode)] = records("intercode", json.dumps({"0": run}).encode())
     assert [step.action_type for step in episode.steps] == list(kinds.values())
 
@@ -221,7 +178,7 @@ def test_intercode_maps_a_run() -> None:
 def test_what_stands_before_the_cut_of_a_small_file_is_learned(
     memory: Memory, tmp_path: Path
 ) -> None:
-    runs = {str(n): {**INTERCODE_RUN, "query": f"{n * 7919**9}"} for n in range(40)}
+    runs = {str(n): {**INTERCODE, "query": f"{n * 7919**9}"} for n in range(40)}
     packed = gzip.compress(json.dumps(runs).encode())
     log = tmp_path / "ic_sql_react_10_turns.json.gz"
     log.write_bytes(packed[: len(packed) * 3 // 4])

@@ -31,11 +31,9 @@ from pydantic_ai.models.test import TestModel
 from graphmem import Memory
 from graphmem.errors import SeedingError
 from graphmem.models import Episode
-from graphmem.seeding import Origin, Refused, seed, sources
+from graphmem.seeding import Refused, seed, sources
 from graphmem.seeding import otlp as otlp_format
-from graphmem.seeding.outcomes import Outcomes
-from graphmem.seeding.reading import Limits
-from graphmem.seeding.settling import Settling
+from tests.seeding.test_seeding import records, settled
 
 Line = dict[str, Any]
 PASSED = ("correct", "pass", None)
@@ -87,23 +85,10 @@ def judge(span: Span, *result: Any) -> None:
     span.add_event("gen_ai.evaluation.result", judged(*result))
 
 
-def read(*lines: Line | str, **options: Any) -> list[Episode | Refused]:
+def read(*lines: Line | str, record: int = 16_000_000, **options: Any) -> list[Episode | Refused]:
     """Read lines as `graphmem seed` does."""
-    text = "".join(
-        (line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines
-    ).encode("utf-8", "surrogatepass")
-    outcomes = options.get("outcomes")
-    settling = Settling(
-        None,
-        options.get("strategy_from"),
-        options.get("evaluator"),
-        None if outcomes is None else Outcomes.of(outcomes, Limits()),
-        0.5,
-    )
-    stream: Any = io.BufferedReader(io.BytesIO(text))
-    limits = Limits(record=options.get("record", Limits().record))
-    records = otlp_format.read(stream, Origin("log", "log", limits=limits))
-    return [item if isinstance(item, Refused) else item[1] for item in settling.settled(records)]
+    text = "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines)
+    return settled(*records("otlp", text, record=record), **options)
 
 
 def one(lines: list[Line], **options: Any) -> Episode:

@@ -12,9 +12,12 @@ import pytest
 
 from graphmem import Memory
 from graphmem.errors import SeedingError, ValidationError
-from graphmem.seeding import Limits, Origin, Refused, SeedReport, seed, sources
+from graphmem.models import Episode
+from graphmem.seeding import Limits, Origin, Record, Refused, SeedReport, seed, sources
 from graphmem.seeding.formats import find
 from graphmem.seeding.jsonl import dump
+from graphmem.seeding.outcomes import Outcomes
+from graphmem.seeding.settling import Settling
 from tests.seeding.samples import INTERCODE, TAU
 
 LINE = {"task": "t", "strategy": "s", "success": True}
@@ -31,6 +34,20 @@ def reasons(name: str, content: bytes | str, **limits: Any) -> list[str]:
     """Why records are refused."""
     found = records(name, content, **limits)
     return [one.reason for one in found if isinstance(one, Refused)]
+
+
+def settled(
+    *found: Record,
+    agent: str | None = None,
+    strategy_from: str | None = None,
+    evaluator: str | None = None,
+    outcomes: str | dict[str, Any] | None = None,
+) -> list[Episode | Refused]:
+    """The episodes and refusals of records."""
+    joined = None if outcomes is None else Outcomes.of(outcomes, Limits())
+    settling = Settling(agent, strategy_from, evaluator, joined, 0.5)
+    told = settling.settled(iter(found))
+    return [item if isinstance(item, Refused) else item[1] for item in told]
 
 
 def seeded(memory: Memory, *paths: Path | str, **options: Any) -> SeedReport:

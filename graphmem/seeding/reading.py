@@ -134,8 +134,11 @@ def read_objects(
     head = peek_head(stream)
     wrapped = re.match(rb'\{\s*"%b"\s*:\s*\[' % wrapper.encode(), head) is not None
     first, _, more = head.partition(b"\n")
-    is_line = first.startswith(b"{") or more.strip()
-    if is_line and not wrapped and not first.rstrip().endswith((b"{", b"[", b",")):
+    last = first.rstrip()[-1:]
+    is_line = last not in (b"{", b"[", b",") and not wrapped
+    if first.startswith(b"["):
+        is_line = last == b"]" and bool(more.strip())
+    if is_line:
         for number, line in read_lines(stream, limits):
             yield number, partial(parse_line, line)
         return

@@ -252,7 +252,9 @@ class Groups:
     def open(cls, limits: Limits) -> Iterator[Groups]:
         """Yield groups that are gone at the end of the block."""
         try:
-            with closing(sqlite3.connect("", isolation_level=None)) as file:
+            with closing(
+                sqlite3.connect("", isolation_level=None, check_same_thread=False)
+            ) as file:
                 yield cls(file, limits)
         except sqlite3.Error as error:
             raise StorageError(f"traces cannot be put together: {error}") from error

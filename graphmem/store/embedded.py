@@ -28,24 +28,23 @@ from graphmem.store.embedded_errors import rows, run, translated
 from graphmem.store.embedded_files import (
     DAMAGED,
     GRAPH,
+    accept_loss,
     check_folder,
     holds_graph,
     holds_log,
+    open_snapshot,
     open_writer,
     remove_left,
     write_backup,
 )
 from graphmem.store.embedded_later import leave
 from graphmem.store.embedded_locks import readers_of
-from graphmem.store.embedded_loss import accept_loss
 from graphmem.store.embedded_sessions import (
     ENGINE,
     Leases,
     Reader,
     Writer,
 )
-from graphmem.store.embedded_snapshot import open_snapshot
-from graphmem.store.expressions import check_stoppable, hear_in_time
 from graphmem.store.port import (
     CLOSED,
     Capabilities,
@@ -148,12 +147,10 @@ class EmbeddedStore:
 
     @property
     def url(self) -> str:
-        """The folder, or ``memory:``."""
         return str(self.folder) if self.folder else "memory:"
 
     @property
     def snapshot_age(self) -> float | None:
-        """Seconds since the snapshot was copied; None if what is read is all there is."""
         reader = self._reader
         return reader.age if reader and not (self._writer and self._writer.held) else None
 
@@ -163,7 +160,6 @@ class EmbeddedStore:
         return self._writer is not None and self._writer.held and not self._closed
 
     def try_writing(self) -> bool:
-        """Take the lease if no other process has it, without waiting; return whether it worked."""
         try:
             self._writable(wait=0.0)
         except StoreError:
@@ -171,7 +167,6 @@ class EmbeddedStore:
         return True
 
     def leave(self, query: Query, /, **params: Any) -> bool:
-        """Leave a statement for who writes next."""
         return self.folder is not None and self.exists() and leave(self.folder, query, params)
 
     @contextlib.contextmanager
@@ -181,19 +176,15 @@ class EmbeddedStore:
             yield
 
     def exists(self) -> bool:
-        """Return whether the folder holds a memory (``memory:`` always does)."""
         return self.folder is None or holds_graph(self.folder)
 
     def read(self, query: Query, /, **params: Any) -> list[Row]:
-        """Run a reading statement, on the writer's graph or on a snapshot."""
         bound = query.bind(params)
         session = self._readable().session
         with translated(query):
             return rows(session.cypher, query.text, bound)
 
     def ask(self, query: Query, limits: Limits, /, **params: Any) -> Rows:
-        """Run a user's query, within limits that the engine keeps."""
-        check_stoppable(query.text)
         bound = query.bind(params)
         session = self._readable().session
 
@@ -210,7 +201,7 @@ class EmbeddedStore:
             return Rows(answer.to_list(), truncated=total is not None and total > limits.rows)
 
         try:
-            return hear_in_time(work, limits)
+            return limits.hear(work)
         except QueryError as error:
             if isinstance(error.__cause__, kglite.CypherTimeoutError):
                 raise limits.too_long() from error
@@ -243,7 +234,6 @@ class EmbeddedStore:
         *,
         brief: bool = False,  # noqa: ARG002 - here it waits for no locks within
     ) -> T:
-        """Run ``work`` in one transaction; writers of this process take turns."""
         with self._begun() as writer:
             tx = _Transaction(writer.session)
             try:
@@ -266,14 +256,12 @@ class EmbeddedStore:
         return work(_View(self._readable().session.snapshot()))
 
     def apply_schema(self, *, repair: bool = False) -> int:
-        """Create missing constraints and indexes; return the schema version."""
         with self._begun() as writer:
             if repair:
                 writer.apply_schema(repair=True)
             return writer.schema
 
     def compact(self) -> bool:
-        """Fold the log into a new graph file, which contains nothing of removed data."""
         with self._begun() as writer:
             writer.compact()
             if self.folder:
@@ -281,17 +269,14 @@ class EmbeddedStore:
         return not (self.folder and any(self.folder.glob(f"{DAMAGED}*")))
 
     def readers(self) -> tuple[str, ...]:
-        """Return the other processes that have a snapshot."""
         return readers_of(self.folder) if self.folder else ()
 
     def backup(self, folder: Path) -> tuple[int, int]:
-        """Write all namespaces to a new folder; writers may go on meanwhile."""
         if not self.exists():
             raise StorageError(f"{self.url} holds no memory, so there is nothing to back up")
         return write_backup(self._readable().session, folder.expanduser().absolute())
 
     def restore(self, folder: Path) -> tuple[int, int]:
-        """Fill this memory, of which nothing is there yet, from a backup."""
         self._check_usable()
         if self.folder is None:
             raise StorageError("memory: has no files; open a folder and restore the backup there")
@@ -305,7 +290,6 @@ class EmbeddedStore:
         return write_backup(open_snapshot(source)[0], self.folder)
 
     def accept_loss(self) -> Loss:
-        """Make a memory of the files that are there."""
         self._check_usable()
         checked = self._writer is not None and self._writer.held  # when it was opened
         if self.folder is None or not holds_graph(self.folder) or checked:
@@ -313,13 +297,11 @@ class EmbeddedStore:
         return accept_loss(self.folder)
 
     def index(self, namespace: str) -> EmbeddedIndex:
-        """Return the index of a namespace: the writer's, or that of the snapshot."""
         from graphmem.store.embedded_search import EmbeddedIndex
 
         return self._index(EmbeddedIndex, namespace)
 
     def entries(self, namespace: str) -> EmbeddedEntries:
-        """Return the index of the entries of a namespace's levels."""
         from graphmem.store.embedded_entries import EmbeddedEntries
 
         return self._index(EmbeddedEntries, namespace)

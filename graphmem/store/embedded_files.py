@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 
 import kglite
 
-from graphmem.errors import NotAMemoryError, StorageError, StoreError
+from graphmem.errors import LockedError, NotAMemoryError, StorageError, StoreError
 from graphmem.files import part_of
 from graphmem.store.embedded_errors import full, locked, translated
 from graphmem.store.embedded_locks import READERS, owner_of, unused
@@ -37,6 +37,7 @@ from graphmem.store.manifest import (
     sync_folder,
     write_mark,
 )
+from graphmem.store.port import Loss
 
 GRAPH = "graph.kgl"
 LOG = "graph.kgl-wal"
@@ -48,10 +49,12 @@ DAMAGED = f"{LOG}.damaged-"
 """How the names begin under which damaged logs are kept, for people."""
 _LOG_HEAD = 8
 """A log without transactions is not longer than these bytes."""
-COPIES = "graphmem-copy-"
+_COPIES = "graphmem-copy-"
 _COLUMNS = "kglite_portable_"
 """How the names of folders in the system's temporary folder begin, with the number of the process:
 the copies of readers, and what the engine keeps of large graphs."""
+_ATTEMPTS, _POLL = 20, 0.05
+"""How often a snapshot is tried beside a writer, and the seconds between."""
 _LOADED = 60
 """Seconds after which files in such folders are open, so that nobody needs their names."""
 VECTORS = "vectors"
@@ -334,7 +337,7 @@ def remove_left(folder: Path) -> None:
     for pattern in _LEFT:
         for left in folder.glob(pattern):
             left.unlink(missing_ok=True)
-    for there in (*_temporary(f"{COPIES}*"), *_temporary(f"{_COLUMNS}*")):
+    for there in (*_temporary(f"{_COPIES}*"), *_temporary(f"{_COLUMNS}*")):
         number = re.search(r"\d+", there.name)
         with contextlib.suppress(OSError):
             # A process of another container has a number that is not known here.
@@ -428,3 +431,133 @@ def signature_of(folder: Path) -> tuple[Any, ...]:
     """Return what changes whenever somebody writes."""
     beginning = f"{folder}{os.sep}"
     return stat_of(beginning + GRAPH), stat_of(beginning + LOG), stat_of(beginning + MANIFEST)
+
+
+def open_snapshot(folder: Path) -> tuple[kglite.Session, bool]:
+    """Return a graph with every acknowledged transaction, and whether others may write it now.
+
+    Raises:
+        LockedError: it is being rewritten continuously.
+        StorageError: files are missing, damaged, or do not belong together.
+    """
+    check_folder(folder)
+    for attempt in range(_ATTEMPTS):
+        before = signature_of(folder)
+        try:
+            with name_file(folder):
+                snapshot = _snapshot(folder)
+        except StorageError:
+            if attempt and signature_of(folder) == before:
+                raise
+            snapshot = None  # a writer replaced one of the files between two looks
+        if snapshot:
+            return snapshot
+        time.sleep(_POLL if attempt else 0)
+    raise LockedError(f"{folder} is being rewritten continuously; try again")
+
+
+def _snapshot(folder: Path) -> tuple[kglite.Session, bool] | None:
+    """Return a snapshot; None if a writer changed the files meanwhile."""
+    graph = folder / GRAPH
+    before = stat_of(graph)
+    manifest = read_manifest(folder)
+    if before and not holds_log(folder):
+        check_complete(folder, folder, manifest)
+        session = open_session(graph)
+        unchanged = stat_of(graph) == before and not holds_log(folder)
+        return (session, False) if unchanged else None
+    if not before and not (folder / LOG).exists() and not manifest:
+        return kglite.KnowledgeGraph().session(), False
+    with tempfile.TemporaryDirectory(prefix=f"{_COPIES}{os.getpid()}-") as name:
+        copy = Path(name)
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copyfile(folder / LOG, copy / LOG)
+            if before:
+                _link(graph, copy / GRAPH)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            where = error.filename or folder
+            raise StorageError(f"cannot copy {where} to read it: {error.strerror}") from error
+        if stat_of(graph) != before:  # a checkpoint began another log meanwhile
+            return None
+        acknowledged = check_complete(folder, copy, manifest)
+        if acknowledged is not None and (copy / LOG).exists():
+            os.truncate(copy / LOG, acknowledged)
+        try:
+            # Both files are read: nothing of the copy need stay on the disk.
+            return open_session(copy / GRAPH, "normal"), True
+        except StoreError as error:
+            raise type(error)(str(error).replace(name, str(folder))) from error
+
+
+def _link(file: Path, name: Path) -> None:
+    """Give a file another name, or copy it: it is replaced, never changed in place."""
+    try:
+        name.hardlink_to(file)
+    except OSError:  # on another disk, of another user, or not supported
+        shutil.copyfile(file, name)
+
+
+def accept_loss(folder: Path) -> Loss:
+    """Make a memory of the files that are there; return what they lack.
+
+    Damaged files stay in the folder, under other names.
+
+    Raises:
+        LockedError: another process writes.
+        StorageError: there is nothing to go on with, or a file cannot be read or written.
+    """
+    with unused(folder) as free, name_file(folder):
+        if not free:
+            raise locked(owner_of(folder))
+        problems: tuple[str, ...] = ()
+        try:
+            manifest = read_manifest(folder)
+        except StorageError as error:
+            if isinstance(error.__cause__, OSError):
+                raise
+            manifest, problems = None, ("its manifest is damaged",)
+        problems += find_problems(folder, folder, manifest)
+        if not problems:
+            return Loss()
+        kept = [keep_damaged(folder, part.name) for part in folder.glob(QUARANTINED)]
+        if holds_log(folder):
+            kept.append(keep_damaged(folder, LOG))
+    try:
+        session = open_session(folder / GRAPH, "normal")
+    except StorageError:
+        problems += ("its log does not continue its graph file",)
+        session = _open_alone(folder)
+    before = manifest or Manifest()
+    try:
+        with name_file(folder), translated(path=folder / GRAPH):
+            # Until the new manifest is there, nothing is checked: the graph file is the next one.
+            replace(before, saving=True, graph=None, mark=Mark(before.checkpoint)).write(folder)
+            session.save()
+            Manifest(
+                checkpoint=before.checkpoint + 1,
+                graph=print_of(folder / GRAPH),
+                nodes=session.node_count(),
+                transactions=before.transactions,
+            ).write(folder)
+            for part in folder.glob(QUARANTINED):  # the log is kept as a whole
+                part.unlink()
+            remove_left(folder)
+    finally:
+        abandon(session)
+    return Loss(problems, before.mark.transactions, tuple(kept))
+
+
+def _open_alone(folder: Path) -> kglite.Session:
+    """Open the graph file without its log."""
+    try:
+        (folder / LOG).rename(folder / f"{LOG}.tmp")
+        return open_session(folder / GRAPH, "normal")
+    except (StorageError, FileNotFoundError) as error:
+        with contextlib.suppress(OSError):
+            (folder / f"{LOG}.tmp").rename(folder / LOG)
+        raise StorageError(
+            f"{error}; restore a backup, or move the file away and try again with the log alone"
+        ) from error

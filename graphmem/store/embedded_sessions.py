@@ -23,10 +23,9 @@ import kglite
 from graphmem.errors import LockedError, StorageError, shown
 from graphmem.store import schema
 from graphmem.store.embedded_errors import full, run, translated
-from graphmem.store.embedded_files import WrittenFiles, abandon, signature_of
+from graphmem.store.embedded_files import WrittenFiles, abandon, open_snapshot, signature_of
 from graphmem.store.embedded_later import take_over
 from graphmem.store.embedded_locks import READERS, WAITERS, lock_shared, wanted
-from graphmem.store.embedded_snapshot import open_snapshot
 from graphmem.store.tables import naming
 
 if TYPE_CHECKING:
@@ -44,10 +43,9 @@ _LOOK = 0.02
 """Seconds between two looks whether another process waits."""
 _RESTS = 0.1
 """Seconds without a write after which the lease is given to a process that waits."""
-_TURN = (0.5, 2.0)
-"""A process that goes on writing keeps the lease at least and at most so many seconds."""
-_OPENINGS = 8
-"""In between, it keeps the lease so many times as long as opening took."""
+_TURN = (0.5, 8, 2.0)
+"""A process that goes on writing keeps the lease at least so many seconds, so many times as long as
+opening took, and at most so many seconds."""
 _PAUSE = 0.25
 """Seconds that a process leaves to those who wait before it takes the lease again."""
 _CLOSING = 60.0
@@ -141,7 +139,7 @@ class Writer(Reader):
             self.end()
             raise
         now = self._used = self._taken = self._at = time.monotonic()
-        self._turn = min(max(_TURN[0], _OPENINGS * (now - began)), _TURN[1])
+        self._turn = min(max(_TURN[0], _TURN[1] * (now - began)), _TURN[2])
         self._seconds = max(SNAPSHOT_SECONDS, _COSTLY * (now - began))
         if folder:
             threading.Thread(

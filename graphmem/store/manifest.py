@@ -27,7 +27,6 @@ _SIZE = 1024
 """Bytes of the text, which is padded; the mark follows."""
 _MARK = struct.Struct("<QQQII")
 _SAMPLED = 65_536
-_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,13 +165,10 @@ def checksum_of(log: BinaryIO, size: int, start: int = 0, checksum: int = 0) -> 
         EOFError: the log is shorter.
     """
     log.seek(start)
-    while start < size:
-        part = log.read(min(size - start, _BLOCK))
-        if not part:
-            raise EOFError
-        checksum = zlib.crc32(part, checksum)
-        start += len(part)
-    return checksum
+    data = log.read(size - start)
+    if len(data) < size - start:
+        raise EOFError
+    return zlib.crc32(data, checksum)
 
 
 def sync_folder(folder: Path) -> None:

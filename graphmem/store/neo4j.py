@@ -30,7 +30,6 @@ from graphmem.errors import (
 from graphmem.forks import in_child, keep
 from graphmem.printable import without_password
 from graphmem.store import schema
-from graphmem.store.expressions import check_stoppable, hear_in_time
 from graphmem.store.neo4j_errors import (
     AlreadyThereError,
     DeadlockError,
@@ -163,7 +162,6 @@ class Neo4jStore:
         return not self._closed
 
     def try_writing(self) -> bool:
-        """Return whether it is open."""
         return self.writing
 
     def leave(self, query: Query, /, **params: Any) -> bool:  # noqa: ARG002 - see try_writing
@@ -171,18 +169,14 @@ class Neo4jStore:
         return False
 
     def exists(self) -> bool:
-        """Return whether the server answers (it did when this was opened)."""
         return True
 
     def read(self, query: Query, /, **params: Any) -> list[Row]:
-        """Run a reading statement; the server refuses one that writes."""
         if not self._looked:
             self._look()
         return self._again(lambda _: self._alone(query, params, neo4j.RoutingControl.READ, _rows))
 
     def ask(self, query: Query, limits: Limits, /, **params: Any) -> Rows:
-        """Run a user's query once; the server ends it when its time is over."""
-        check_stoppable(query.text)
         bound = query.bind(params)
 
         def work() -> Rows:
@@ -193,17 +187,15 @@ class Neo4jStore:
                 return _first(transaction, query.text, bound, limits)
 
         with self._call():  # until the answer comes, whatever the server goes on with
-            return hear_in_time(work, limits)
+            return limits.hear(work)
 
     def write(self, query: Query, /, **params: Any) -> list[Row]:
-        """Run one statement in a managed transaction; repeat it if that can help."""
         self._ready()
         return self._again(lambda _: self._alone(query, params, neo4j.RoutingControl.WRITE, _rows))
 
     def attempt(
         self, query: Query, fits: Callable[[list[Row]], bool], /, **params: Any
     ) -> list[Row]:
-        """Run one statement in a managed transaction; roll it back if its rows do not fit."""
 
         def take(result: neo4j.Result) -> list[Row]:
             rows = _rows(result)
@@ -223,13 +215,11 @@ class Neo4jStore:
         return self._again(once)
 
     def transact(self, work: Callable[[Transaction], T], *, brief: bool = False) -> T:
-        """Run ``work`` in one managed transaction; retry after transient errors."""
         self._ready()
         return self._transact(work, brief=brief)
 
     @contextlib.contextmanager
     def one_call(self) -> Iterator[None]:
-        """Let all calls within share the time of one call."""
         self._shared.deadline = time.monotonic() + self._retry_seconds
         try:
             yield
@@ -322,7 +312,6 @@ class Neo4jStore:
         return self._transact(work)
 
     def apply_schema(self, *, repair: bool = False) -> int:
-        """Create missing constraints and indexes; return the schema version."""
         with self._applying:  # threads that share the store do this once
             if self._schema is None or repair:
                 self._schema = schema.apply(ENGINE, self.read, self._ensure, repair=repair)
@@ -346,19 +335,15 @@ class Neo4jStore:
         return self._again(attempt)
 
     def compact(self) -> bool:
-        """Return False: the server itself prunes store files and transaction logs."""
         return False
 
     def readers(self) -> tuple[str, ...]:
-        """Return nothing: a server shows everybody the present state."""
         return ()
 
     def backup(self, folder: Path) -> tuple[int, int]:
-        """Raise StoreError: a server has backups of its own."""
         raise self._has_backups(folder)
 
     def restore(self, folder: Path) -> tuple[int, int]:
-        """Raise StoreError: a server has backups of its own."""
         raise self._has_backups(folder)
 
     def _has_backups(self, _: Path) -> StoreError:
@@ -368,17 +353,14 @@ class Neo4jStore:
         )
 
     def accept_loss(self) -> Loss:
-        """Return no loss: a server looks after its own files."""
         return Loss()
 
     def index(self, namespace: str) -> Neo4jIndex:
-        """Return the server's index of a namespace."""
         from graphmem.store.neo4j_search import Neo4jIndex
 
         return Neo4jIndex(self._search, self.write, namespace)
 
     def entries(self, namespace: str) -> Neo4jEntries:
-        """Return the server's index of the entries of a namespace's levels."""
         from graphmem.store.neo4j_search import Neo4jEntries
 
         return Neo4jEntries(self.read, self.write, namespace)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import queue
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
@@ -23,6 +25,9 @@ TEXTS = {"Strategy": "strategies", "Task": "tasks"}
 
 CLOSED = "the memory is closed; open it again with Memory.open"
 """The message for a use after closing."""
+
+_GRACE = 2.0
+"""Seconds after which nobody waits any more for an engine that does not end a query."""
 
 Row = dict[str, Any]
 Near = list[tuple[str, float]]
@@ -60,6 +65,31 @@ class Limits:
             f"the query ran longer than {self.seconds:g} s and was stopped; narrow it, or raise "
             "the setting query_seconds (GRAPHMEM_QUERY_SECONDS)"
         )
+
+    def hear(self, work: Callable[[], Rows]) -> Rows:
+        """Run a query in a thread of its own, and return its answer, if it comes in time.
+
+        The thread goes on until the engine answers.
+
+        Raises:
+            QueryError: the time is over.
+        """
+        answers: queue.SimpleQueue[Rows | BaseException] = queue.SimpleQueue()
+
+        def run() -> None:
+            try:
+                answers.put(work())
+            except BaseException as error:  # noqa: BLE001 - raised by who waits
+                answers.put(error)
+
+        threading.Thread(target=run, name="graphmem-query", daemon=True).start()
+        try:
+            answer = answers.get(timeout=self.seconds + _GRACE)
+        except queue.Empty:
+            raise self.too_long() from None
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
 
 
 @dataclass(frozen=True, slots=True)

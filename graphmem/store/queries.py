@@ -41,7 +41,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from graphmem.errors import NotFoundError, ProcedureError, ReadOnlyError, shown
-from graphmem.store.allowed import only_reads
+from graphmem.store.allowed import check_stoppable, only_reads
 
 Mode = Literal["read", "write", "schema"]
 
@@ -188,6 +188,7 @@ def readable(text: str) -> Query:
     allowed = only_reads(text, _installed)
     if not allowed.strip():
         raise ProcedureError("the query is empty; for instance: MATCH (s:Strategy) RETURN s.text")
+    check_stoppable(allowed)
     return Query("query", "read", allowed, checked=False)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphmem.errors import QueryError
-from graphmem.store.expressions import check_stoppable
+from graphmem.store.allowed import check_stoppable
 from graphmem.store.queries import catalog
 from tests.faults.hostile import HONEST, LARGE
 from tests.unit.test_allowed import documented

@@ -22,7 +22,7 @@ from graphmem.forks import in_child, renew_lock
 from graphmem.graph.graph import Graph
 from graphmem.ids import node_id
 from graphmem.models import Difference
-from graphmem.models.similarity import RelinkReport
+from graphmem.models.reports import RelinkReport
 from graphmem.search.edges import PAGE, Edges
 from graphmem.store.paging import pages
 from graphmem.store.port import TEXTS, Row, SearchIndex

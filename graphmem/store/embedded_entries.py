@@ -180,7 +180,7 @@ class EmbeddedEntries(VectorIndex):
             new = None if held is None else self._new(row["stream"], held, last)
             if held is None or new is None:
                 held = self._levels[level] = _Held()
-                new = self._read(procedure("entries.held"), ns=self._namespace, id=level)
+                new = self._read(procedure("entries.held").wanting(), ns=self._namespace, id=level)
             held.put(new, self._tags)
             held.find(table.row)
             held.seen = last
@@ -197,7 +197,9 @@ class EmbeddedEntries(VectorIndex):
             found = self._read(procedure("events.read"), ns=self._namespace, ids=page)
             if any(event["kind"] != "entry" for event in found):
                 return None  # entries may have been removed
-            rows += self._read(procedure("entries.stored_by"), ns=self._namespace, ids=page)
+            rows += self._read(
+                procedure("entries.held").wanting("stored"), ns=self._namespace, ids=page
+            )
         return rows
 
     def _fill(self) -> None:

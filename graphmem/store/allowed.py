@@ -166,11 +166,7 @@ def only_reads(text: str, procedures: Callable[[], frozenset[str]] = frozenset) 
 
 
 def tokenize(text: str) -> Iterator[Token]:
-    """Yield the tokens of a text, without comments and white space.
-
-    Raises:
-        QueryError: something is no token.
-    """
+    """Yield the tokens of a text, without comments and white space."""
     at = 0
     while at < len(text):
         match = _TOKEN.match(text, at)
@@ -207,11 +203,7 @@ def _spaced(text: str, tokens: list[Token]) -> str:
 
 
 def _check(tokens: list[Token], at: int, procedures: Callable[[], frozenset[str]]) -> None:
-    """Check a token beside its neighbours.
-
-    Raises:
-        QueryError: it may not stand there.
-    """
+    """Check a token beside its neighbours."""
     token, before = tokens[at], tokens[at - 1] if at else _END
     after = tokens[at + 1] if at + 1 < len(tokens) else _END
     word = token.text.upper() if token.kind == "word" else ""
@@ -274,11 +266,7 @@ def _unexpected(before: Token, token: Token) -> QueryError:
 
 
 def check_stoppable(text: str) -> None:
-    """Check a text that :func:`only_reads` let through.
-
-    Raises:
-        QueryError: an expression could go on where nothing stops it.
-    """
+    """Check a text that :func:`only_reads` let through."""
     tokens = list(tokenize(text))
     if prod(max(1, size) for size in _ranges(tokens)) > MOST_TURNS:
         raise QueryError(
@@ -302,7 +290,6 @@ def _text(tokens: Sequence[Token], at: int) -> str:
 
 
 def _closing(tokens: Sequence[Token], at: int) -> int:
-    """Return the place of the bracket that closes the one there."""
     depth = 0
     for place in range(at, len(tokens)):
         depth += (tokens[place].text in "([{") - (tokens[place].text in ")]}")

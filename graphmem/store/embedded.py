@@ -326,14 +326,7 @@ class EmbeddedStore:
         return cast("Index", index)
 
     def close(self) -> None:
-        """Close the handle after its running transaction; the last one writes a checkpoint.
-
-        Other threads that wait for the lease, or call later, get a StoreError.
-
-        Raises:
-            LockedError: another thread's transaction takes too long; close again later.
-            StorageError: there is no room for a checkpoint. Everything is in the log.
-        """
+        """Close the handle after its running transaction; the last one writes a checkpoint."""
         self._closed = True
         if self._pid != os.getpid():
             return
@@ -351,7 +344,6 @@ class EmbeddedStore:
 
     @contextlib.contextmanager
     def _begun(self) -> Iterator[Writer]:
-        """Keep the lease within, for a transaction."""
         while not (writer := self._writable()).enter():
             pass
         try:
@@ -373,7 +365,6 @@ class EmbeddedStore:
         check_wanted()
 
     def _own(self, writer: Writer) -> Writer:
-        """Write with what the lease gave, and read it."""
         self._writer = writer
         if self._closed:  # meanwhile
             self._writer = None
@@ -403,7 +394,6 @@ class EmbeddedStore:
             return Writer(folder, session, durable=durable, began=began)
 
     def _readable(self) -> Reader:
-        """Return what this process has in memory, if it is new enough, else a snapshot."""
         self._check_usable()
         writer = self._writer
         if writer is not None and writer.held:
@@ -426,7 +416,6 @@ class EmbeddedStore:
         return self._snapshot(self.folder)
 
     def _snapshot(self, folder: Path) -> Reader:
-        """Return a snapshot, or the writer where that has to change something first."""
         if holds_log(folder) and not readers_of(folder):
             # Who is alone replays the log once, to read and to write.
             with contextlib.suppress(StoreError):
@@ -440,7 +429,6 @@ class EmbeddedStore:
         return self._writable()
 
     def _drop_reader(self) -> None:
-        """Let the snapshot go: two graphs would take twice the memory."""
         with self._reading:
             reader, self._reader = self._reader, None
         if reader and not isinstance(reader, Writer):

@@ -162,14 +162,12 @@ class EmbeddedEntries(VectorIndex):
         return self._read(procedure("views.facts"), ns=self._namespace)
 
     def _fitting(self, ids: Sequence[str], asked: Question, levels: Mapping[str, str]) -> list[Row]:
-        """Return which entries are there and fit a question."""
         query = procedure("entries.matching").wanting("within", *asked.options)
         common = {"ns": self._namespace, "levels": sorted(levels), "limit": len(ids)}
         given = {**asked.params, **common}
         return [row for page in pages(ids, _PAGE) for row in self._read(query, ids=page, **given)]
 
     def _look(self, levels: Mapping[str, str]) -> None:
-        """Take over what was stored in levels since the last look."""
         table = self._opened_table()
         query = procedure("levels.ends")
         for row in self._read(query, ns=self._namespace, ids=sorted(levels.values())):
@@ -203,7 +201,6 @@ class EmbeddedEntries(VectorIndex):
         return rows
 
     def _fill(self) -> None:
-        """Forget what was read: a level is read when it is asked."""
         self._levels: dict[str, _Held] = {}
         self._tags: dict[str, int] = {}
         """The sets of tags of entries, as JSON, numbered."""

@@ -59,12 +59,12 @@ _LOADED = 60
 """Seconds after which files in such folders are open, so that nobody needs their names."""
 VECTORS = "vectors"
 """The folder of vectors within that of the memory."""
-CHECKPOINT_BYTES = 32 * 1024 * 1024
+CHECKPOINT_BYTES = 16 * 1024 * 1024
 """A log may be so long without a checkpoint."""
-SELDOM = 30.0
-"""Seconds without a write after which the log is folded into the graph file."""
-_LEAST_SHARE = 50
-"""A shorter log than so small a part of the graph file is not folded only because it rests."""
+SELDOM = 5.0
+"""Seconds without a write after which the log is folded into a small graph file."""
+_BYTES_A_SECOND = 10e6
+"""A larger graph file needs a second more of rest for so many bytes."""
 
 # Snapshots read the graph file alone, on purpose.
 warnings.filterwarnings("ignore", r"the write-ahead log at ", UserWarning)
@@ -97,11 +97,7 @@ class WrittenFiles:
         (folder / READERS).touch()
 
     def acknowledge(self) -> None:
-        """Note that the log contains one more transaction, which counts from now on.
-
-        Raises:
-            StorageError: the manifest cannot be written.
-        """
+        """Note that the log contains one more transaction, which counts from now on."""
         size = os.stat(self._path).st_size  # noqa: PTH116 - at every write: a Path costs more
         checkpoint, transactions, before, checksum = self._mark
         if size <= max(before, _LOG_HEAD) and self._written:
@@ -121,11 +117,7 @@ class WrittenFiles:
             self._write()
 
     def checkpoint(self) -> None:
-        """Write a new graph file, and begin a new log, unless nothing changed since the last.
-
-        Raises:
-            OSError, kglite.KgError: there is no room; the old files are still in force.
-        """
+        """Write a new graph file, and begin a new log, unless nothing changed since the last."""
         if not self.pending and self._manifest.graph:
             return
         before = self._manifest
@@ -153,18 +145,15 @@ class WrittenFiles:
 
     @property
     def grown(self) -> bool:
-        """Whether the log is so long that it is folded at once.
-
-        Half of the graph file keeps the average cost of a transaction constant.
-        """
+        """Whether the log is so long that it is folded at once."""
         graph = self._manifest.graph
         return self._mark.size > max(CHECKPOINT_BYTES, graph.bytes // 2 if graph else 0)
 
     def idle(self, seconds: float) -> bool:
         """Return whether to fold the log when nobody wrote for so many seconds."""
         graph = self._manifest.graph
-        worth = self._mark.size * _LEAST_SHARE > (graph.bytes if graph else 0)
-        return seconds > SELDOM and worth and self.pending
+        rest = SELDOM + (graph.bytes / _BYTES_A_SECOND if graph else 0)
+        return seconds > rest and self.pending
 
     def close(self) -> None:
         """Release the files."""
@@ -187,14 +176,7 @@ class WrittenFiles:
 
 
 def open_writer(folder: Path, durable: Any, before: Callable[[], None]) -> kglite.Session:
-    """Open a folder for writing; the caller then has kglite's lease.
-
-    ``before`` is called before the graph is loaded, if no other process writes.
-
-    Raises:
-        LockedError: another process writes.
-        StorageError: files are missing, damaged, or do not belong together.
-    """
+    """Open a folder for writing; the caller then has kglite's lease."""
     if holds_graph(folder):
         with unused(folder) as free:
             if not free:
@@ -210,11 +192,8 @@ def open_writer(folder: Path, durable: Any, before: Callable[[], None]) -> kglit
 
 
 def abandon(session: kglite.Session) -> None:
-    """End a session, and with it the lease, as it is.
-
-    Closing it writes a graph file that the manifest does not know, even where a statement changed
-    nothing since the last checkpoint.
-    """
+    """End a session, and with it the lease, as it is."""
+    # Closing it would write a graph file that the manifest does not know.
     session.__exit__(StoreError, None, None)
 
 
@@ -231,10 +210,7 @@ def name_file(folder: Path) -> Iterator[None]:
 
 
 def _mend(folder: Path) -> None:
-    """Remove what killed processes left; raise if acknowledged work is missing.
-
-    Nobody was told that a transaction behind the mark is there, so it is cut off.
-    """
+    """Remove what killed processes left; raise if acknowledged work is missing."""
     remove_left(folder)
     manifest = read_manifest(folder)
     acknowledged = check_complete(folder, folder, manifest)
@@ -245,13 +221,7 @@ def _mend(folder: Path) -> None:
 
 
 def check_complete(folder: Path, copy: Path, manifest: Manifest | None) -> int | None:
-    """Return how many bytes of the log were acknowledged; None: the manifest does not say.
-
-    ``copy`` has the files of ``folder``, or their copies.
-
-    Raises:
-        StorageError: the files are not what the manifest says.
-    """
+    """Return how many bytes of the log were acknowledged; None: the manifest does not say."""
     if problems := find_problems(folder, copy, manifest):
         raise incomplete(f"{folder} is not complete: {'; '.join(problems)}")
     return manifest.mark.size if manifest and manifest.counts(print_of(copy / GRAPH)) else None
@@ -327,7 +297,6 @@ def _temporary(pattern: str) -> Iterator[Path]:
 
 @atexit.register
 def _remove_columns() -> None:
-    """Remove what the engine leaves of graphs that are still open when this process ends."""
     for folder in _temporary(f"{_COLUMNS}{os.getpid()}_*"):
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -358,11 +327,7 @@ def _runs(process: int) -> bool:
 
 
 def write_backup(session: kglite.Session, folder: Path) -> tuple[int, int]:
-    """Write a graph to a new folder, whole or not at all; return its bytes and nodes.
-
-    Raises:
-        StorageError: the folder holds something, or cannot be written.
-    """
+    """Write a graph to a new folder, whole or not at all; return its bytes and nodes."""
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise StorageError(f"{folder} is not empty; give a new folder")
@@ -434,12 +399,7 @@ def signature_of(folder: Path) -> tuple[Any, ...]:
 
 
 def open_snapshot(folder: Path) -> tuple[kglite.Session, bool]:
-    """Return a graph with every acknowledged transaction, and whether others may write it now.
-
-    Raises:
-        LockedError: it is being rewritten continuously.
-        StorageError: files are missing, damaged, or do not belong together.
-    """
+    """Return a graph with every acknowledged transaction, and whether others may write it now."""
     check_folder(folder)
     for attempt in range(_ATTEMPTS):
         before = signature_of(folder)
@@ -457,7 +417,6 @@ def open_snapshot(folder: Path) -> tuple[kglite.Session, bool]:
 
 
 def _snapshot(folder: Path) -> tuple[kglite.Session, bool] | None:
-    """Return a snapshot; None if a writer changed the files meanwhile."""
     graph = folder / GRAPH
     before = stat_of(graph)
     manifest = read_manifest(folder)
@@ -501,14 +460,7 @@ def _link(file: Path, name: Path) -> None:
 
 
 def accept_loss(folder: Path) -> Loss:
-    """Make a memory of the files that are there; return what they lack.
-
-    Damaged files stay in the folder, under other names.
-
-    Raises:
-        LockedError: another process writes.
-        StorageError: there is nothing to go on with, or a file cannot be read or written.
-    """
+    """Make a memory of the files that are there; return what they lack."""
     with unused(folder) as free, name_file(folder):
         if not free:
             raise locked(owner_of(folder))
@@ -551,7 +503,6 @@ def accept_loss(folder: Path) -> Loss:
 
 
 def _open_alone(folder: Path) -> kglite.Session:
-    """Open the graph file without its log."""
     try:
         (folder / LOG).rename(folder / f"{LOG}.tmp")
         return open_session(folder / GRAPH, "normal")

@@ -158,10 +158,7 @@ class EmbeddedIndex(VectorIndex):
             return {identity: matrix[row] for identity, row in rows.items() if row >= 0}
 
     def matrix(self, label: str, ids: Sequence[str]) -> tuple[list[str], Matrix]:
-        """Return the nodes that have a vector, and their vectors as rows.
-
-        Rows that are consecutive on disk are not copied.
-        """
+        """Return the nodes that have a vector, and their vectors as rows."""
         with self._lock:
             nodes, table = self._of(label), self._opened_table()
             known = [key for key in ids if key in nodes.places]

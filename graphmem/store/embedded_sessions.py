@@ -174,11 +174,7 @@ class Writer(Reader):
             self.lock.release()
 
     def acknowledge(self) -> None:
-        """Note that a transaction is in the log, and write a checkpoint when that pays.
-
-        It runs between two transactions: kglite's own checkpoints run beside the writer, which then
-        copies the whole graph.
-        """
+        """Note that a transaction is in the log, and write a checkpoint when that pays."""
         if self._files is not None:
             self._files.acknowledge()
             if self._files.grown:
@@ -234,10 +230,7 @@ class Writer(Reader):
                 self._files.checkpoint()
 
     def _give(self) -> None:
-        """Give the lease back, unless something is being written.
-
-        The engine takes long to read a log, so the next writer finds none.
-        """
+        """Give the lease back, unless something is being written."""
         if self._folder is None or self._depth or not self.held:
             return
         if not self._filing.acquire(blocking=False):
@@ -272,7 +265,6 @@ class Writer(Reader):
 
 
 def _look_after(writer: weakref.ref[Writer]) -> None:
-    """Look after a writer as long as it has the lease."""
     while True:
         present = writer()
         if present is None or not present.held:
@@ -283,11 +275,7 @@ def _look_after(writer: weakref.ref[Writer]) -> None:
 
 
 def _declared(session: kglite.Session) -> bool:
-    """Return whether the engine knows all names: a replay of its log does not declare them.
-
-    It warns of names that it does not know. To look is quicker than to declare them again, which
-    copies the columns of all labels, and leaves a log that closing writes into the graph file.
-    """
+    """Return whether the engine knows all names: a replay of its log does not declare them."""
     return not any(session.cypher(text).warnings for text in naming())
 
 
@@ -308,14 +296,7 @@ class Lease:
         wait: float,
         check: Callable[[], None],
     ) -> Writer:
-        """Return the writer, which has the lease; the user has the writer until :meth:`give`.
-
-        Args:
-            user: who wants it.
-            open_writer: opens a writer; it raises LockedError if another process has the lease.
-            wait: seconds to try again for, from the last change of the lease's holder.
-            check: called in between; an error of it ends the wait.
-        """
+        """Return the writer, which has the lease; the user has the writer until :meth:`give`."""
         since, refused, flag = time.monotonic(), "", None
         try:
             while True:
@@ -337,7 +318,6 @@ class Lease:
                 os.close(flag)
 
     def _attempt(self, user: object, open_writer: Callable[[], Writer]) -> Writer | None:
-        """Return the writer with the lease; None if others should have it first."""
         with self._lock:
             before = self.writer
             if before is None or not before.held:
@@ -364,11 +344,7 @@ class Lease:
                 writer.end()
 
     def give(self, user: object) -> None:
-        """Give the writer back; the last user closes it after the running transaction.
-
-        Raises:
-            LockedError: the transaction takes too long. The writer was not given back.
-        """
+        """Give the writer back; the last user closes it after the running transaction."""
         with self._lock:
             writer = self.writer
             if writer is None or user not in self._users:

@@ -127,7 +127,6 @@ class VectorIndex(ABC):
         """Return the keys of the texts that are there."""
 
     def _keep(self) -> None:
-        """Keep only the vectors of texts that are there."""
         table = self._opened_table()
         there = len(table.matrix)
         try:
@@ -151,7 +150,6 @@ class VectorIndex(ABC):
         return bool(new)
 
     def _asking(self, vector: Matrix) -> Asked:
-        """Return what looks for a vector; what it finds out serves more than one search."""
         asked = self._asked
         if asked is None or asked.vector is not vector:
             asked = self._asked = Asked(self._opened_table().matrix, vector, self._rounded)

@@ -69,10 +69,7 @@ class Manifest:
     mark: Mark = Mark()  # noqa: RUF009 - a tuple
 
     def counts(self, graph: Print | None) -> bool:
-        """Return whether the mark holds for the log beside a graph file.
-
-        During a checkpoint the new graph file contains all of the old log.
-        """
+        """Return whether the mark holds for the log beside a graph file."""
         return not (self.saving and graph is not None and graph != self.graph)
 
     def write(self, folder: Path) -> None:
@@ -91,11 +88,7 @@ class Manifest:
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """Return the manifest of a folder; None if it has none of this form, as of earlier versions.
-
-    Raises:
-        StorageError: it is damaged.
-    """
+    """Return the manifest of a folder; None if it has none of this form, as of earlier versions."""
     try:
         data = (folder / MANIFEST).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -159,11 +152,7 @@ def print_of(graph: Path) -> Print | None:
 
 
 def checksum_of(log: BinaryIO, size: int, start: int = 0, checksum: int = 0) -> int:
-    """Return the checksum of the first ``size`` bytes; ``checksum`` is that of the first ``start``.
-
-    Raises:
-        EOFError: the log is shorter.
-    """
+    """Return the checksum of the first ``size`` bytes, from that of the first ``start`` on."""
     log.seek(start)
     data = log.read(size - start)
     if len(data) < size - start:

@@ -107,7 +107,6 @@ class Asked:
     def _left(
         self, places: Places, rows: Places, bounds: Matrix, limit: int, at_least: float
     ) -> Places:
-        """Return those of the places that upper bounds leave."""
         least = at_least - CLOSE
         if limit < len(places):
             best = np.argpartition(-bounds, limit)[:limit]  # quicker than the last ones, with ties
@@ -117,7 +116,6 @@ class Asked:
 
 
 def _rounded(vectors: Matrix) -> tuple[NDArray[np.int8], Matrix]:
-    """Return rows in eight bits, and their scales."""
     scales = np.abs(vectors).max(axis=1) / np.float32(_MOST)
     scales[scales == 0] = 1
     return np.rint(vectors / scales[:, np.newaxis]).astype(np.int8), scales

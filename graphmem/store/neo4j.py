@@ -231,7 +231,6 @@ class Neo4jStore:
         return contextlib.nullcontext()
 
     def _look(self) -> None:
-        """Bring data of an older graphmem to the present version before the first read."""
         self._looked = True  # what follows reads, too
         try:
             if schema.outdated(schema.check(self.read)):
@@ -241,7 +240,6 @@ class Neo4jStore:
             raise
 
     def _ready(self) -> None:
-        """Have the schema there before anything is written."""
         if self._schema is None:
             self.apply_schema()
 
@@ -258,10 +256,7 @@ class Neo4jStore:
         return self._again(attempt)
 
     def _again(self, attempt: Callable[[float], T]) -> T:
-        """Return the result of an attempt; repeat it, if that can help, within the call's time.
-
-        An attempt is told how many seconds it may wait.
-        """
+        """Return the result of an attempt; repeat it, if that can help, within the call's time."""
         alone = time.monotonic() + self._retry_seconds
         deadline, attempts = getattr(self._shared, "deadline", alone), 0
         while True:
@@ -401,7 +396,6 @@ class Neo4jStore:
 
     @contextlib.contextmanager
     def _call(self) -> Iterator[None]:
-        """Keep the connections open as long as something runs."""
         self._check_usable()
         thread = threading.get_ident()
         with self._calls:
@@ -435,12 +429,7 @@ class Neo4jStore:
 
 
 def _parts(url: str) -> SplitResult:
-    """Return the parts of a url.
-
-    Raises:
-        SettingsError: it is no url of a server. What of it is a password is unknown then, so
-            nothing of the parts is shown.
-    """
+    """Return the parts of a url."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port

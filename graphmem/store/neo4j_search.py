@@ -170,10 +170,7 @@ class Neo4jIndex(_ServerIndex):
         enough: Callable[[Row], bool] = lambda _: False,
         **asked: object,
     ) -> list[Row]:
-        """Return the best rows of this namespace; the index spans all namespaces.
-
-        ``enough`` says of the last row whether the rows after it are not wanted.
-        """
+        """Return the best rows of this namespace; the index spans all namespaces."""
         size = max(_LEAST, limit)
         while True:
             rows = self._read(procedure(name), ns=self._namespace, limit=size, **asked)

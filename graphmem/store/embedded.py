@@ -37,13 +37,13 @@ from graphmem.store.embedded_files import (
     remove_left,
     write_backup,
 )
-from graphmem.store.embedded_later import leave
 from graphmem.store.embedded_locks import readers_of
 from graphmem.store.embedded_sessions import (
     ENGINE,
     Leases,
     Reader,
     Writer,
+    leave,
 )
 from graphmem.store.port import (
     CLOSED,
@@ -54,7 +54,6 @@ from graphmem.store.port import (
     Rows,
     Transaction,
     check_process,
-    check_wanted,
 )
 from graphmem.store.queries import Query
 
@@ -358,11 +357,7 @@ class EmbeddedStore:
         if writer is not None and writer.held:
             return writer
         wait = self._wait if wait is None else wait
-        return self._own(self._lease.take(self, self._open_writer, wait, self._check_waiting))
-
-    def _check_waiting(self) -> None:
-        self._check_open()
-        check_wanted()
+        return self._own(self._lease.take(self, self._open_writer, wait, self._check_open))
 
     def _own(self, writer: Writer) -> Writer:
         self._writer = writer

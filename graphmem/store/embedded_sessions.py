@@ -8,6 +8,7 @@ then read on like a snapshot.
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import random
@@ -20,18 +21,22 @@ from typing import TYPE_CHECKING, Any
 
 import kglite
 
-from graphmem.errors import LockedError, StorageError, shown
+from graphmem.errors import GraphMemError, LockedError, StorageError, shown
 from graphmem.store import schema
 from graphmem.store.embedded_errors import full, run, translated
 from graphmem.store.embedded_files import WrittenFiles, abandon, open_snapshot, signature_of
-from graphmem.store.embedded_later import take_over
-from graphmem.store.embedded_locks import READERS, WAITERS, lock_shared, wanted
+from graphmem.store.embedded_locks import READERS, WAITERS, lock_shared, open_locked, wanted
+from graphmem.store.port import check_wanted
+from graphmem.store.queries import Query, procedure
 from graphmem.store.tables import naming
 
 if TYPE_CHECKING:
     from graphmem.store.embedded_vectors import VectorIndex
 
 ENGINE = "kglite"
+LATER = "graph.kgl-later"
+"""Statements that a reader leaves for who writes next: a process that only asked would otherwise
+load the graph again, and write the graph file, to write how often things were read."""
 
 SNAPSHOT_SECONDS = 5.0
 """A reader beside a writer takes a new snapshot after this many seconds."""
@@ -52,6 +57,50 @@ _CLOSING = 60.0
 """Seconds that closing waits for a running transaction."""
 
 _log = logging.getLogger(__name__)
+
+
+def leave(folder: Path, query: Query, params: dict[str, Any]) -> bool:
+    """Leave a statement for who writes next; return False where that cannot be."""
+    line = json.dumps({"procedure": query.name, "params": query.bind(params)})
+    try:
+        with open_locked(folder / LATER, "a+b") as file:
+            if file is None:
+                return False
+            file.write(b"\n" + line.encode())  # a line that was cut off ends before it
+    except OSError as error:
+        _log.info("%s: %s", shown(str(folder / LATER)), error)
+        return False
+    return True
+
+
+def take_over(folder: Path, session: kglite.Session, *, remove: bool) -> None:
+    """Run what was left, on a snapshot of one's own, or with the lease and remove it."""
+    try:
+        if not (folder / LATER).exists():
+            return
+        with open_locked(folder / LATER, "rb") as file:
+            for query, params in _statements(file.read() if file else b""):
+                try:
+                    run(session.execute, query, params)
+                except StorageError:
+                    raise
+                except (GraphMemError, TypeError, OverflowError) as error:
+                    _log.info("%s of %s is dropped: %s", query.name, shown(str(folder)), error)
+            if remove:
+                (folder / LATER).unlink()
+    except (OSError, StorageError) as error:  # the next one tries again
+        _log.info("%s: %s", shown(str(folder / LATER)), error)
+
+
+def _statements(data: bytes) -> Iterator[tuple[Query, dict[str, Any]]]:
+    for line in data.splitlines():
+        try:
+            left = json.loads(line)
+            query = procedure(left["procedure"])
+            query.bind(left["params"])
+        except (ValueError, TypeError, LookupError, RecursionError, GraphMemError):
+            continue  # it is empty, was cut off, is damaged, or of another version
+        yield query, left["params"]
 
 
 class Reader:
@@ -301,6 +350,7 @@ class Lease:
         try:
             while True:
                 check()
+                check_wanted()
                 try:
                     writer = self._attempt(user, open_writer)
                     if writer is not None:

@@ -47,7 +47,7 @@ from graphmem.store.port import (
     Transaction,
     check_process,
 )
-from graphmem.store.queries import Query, procedure
+from graphmem.store.queries import Query, adhoc
 
 if TYPE_CHECKING:
     from graphmem.store.neo4j_search import Neo4jEntries, Neo4jIndex
@@ -71,8 +71,6 @@ _CLOSING = 10.0
 """Seconds that closing waits for running calls."""
 _NO_INDEX = " schema index: graphmem_"
 """Part of the server's message about a search by an index that does not exist."""
-_POLL = 0.1
-"""Seconds between two looks at an index that is being built."""
 _log = logging.getLogger(__name__)
 
 
@@ -244,14 +242,13 @@ class Neo4jStore:
             self.apply_schema()
 
     def _transact(self, work: Callable[[Transaction], T], *, brief: bool = False) -> T:
-        def run(inner: neo4j.ManagedTransaction) -> T:
-            return work(_Transaction(inner))
-
         def attempt(seconds: float) -> T:
+            @neo4j.unit_of_work(timeout=seconds if brief else None)
+            def run(inner: neo4j.ManagedTransaction) -> T:
+                return work(_Transaction(inner))
+
             with self._session(neo4j.WRITE_ACCESS) as session:
-                return session.execute_write(
-                    neo4j.unit_of_work(timeout=seconds)(run) if brief else run
-                )
+                return session.execute_write(run)
 
         return self._again(attempt)
 
@@ -277,9 +274,8 @@ class Neo4jStore:
                 if left <= 0 and not (changed and attempts < _ATTEMPTS):
                     raise UnavailableError(str(error)) from error
                 first, most = _SOON if changed else _LATER
-                pause = min(most, first * 2.0 ** min(attempts, 10))
-                pause *= random.uniform(0.25, 1.0)  # noqa: S311 - not to meet again
-                time.sleep(min(pause, max(left, first)))
+                pause = min(most, first * 2.0 ** min(attempts, 10), max(left, first))
+                time.sleep(pause * random.uniform(0.25, 1.0))  # noqa: S311 - not to meet again
 
     def _alone(
         self,
@@ -369,11 +365,7 @@ class Neo4jStore:
                 raise
             _log.warning("%s has lost a search index; it is made anew", self.url)
         self.apply_schema(repair=True)
-        deadline = time.monotonic() + self._retry_seconds
-        while any(row["state"] == "POPULATING" for row in self.read(procedure("schema.indexes"))):
-            if time.monotonic() >= deadline:
-                raise UnavailableError(f"{self.url} is still making a search index; try again")
-            time.sleep(_POLL)
+        self.read(adhoc("CALL db.awaitIndexes()"))
         return self.read(query, **params)
 
     def close(self) -> None:

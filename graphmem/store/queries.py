@@ -32,7 +32,6 @@ TYPES: dict[str, tuple[type, ...]] = {
     "list": (list, tuple),
     "map": (dict,),
 }
-_OFTEN = {name: {type(None), *types} for name, types in TYPES.items()}
 Headers = dict[str, list[str]]
 _HEADER = re.compile(
     r"//\s*(name|mode|engine|install|each|doc|option|param|returns|shared|formula|columns):\s*(.*)"
@@ -123,7 +122,7 @@ class Query:
                     )
                 bound[name] = param.default
             value = bound[name]
-            if not (type(value) in _OFTEN[param.type] or isinstance(value, TYPES[param.type])):
+            if not (value is None or isinstance(value, TYPES[param.type])):
                 raise ProcedureError(
                     f"{self.name}: parameter {name} must be {param.type} (got {shown(value)})"
                 )

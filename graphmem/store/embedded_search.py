@@ -93,7 +93,8 @@ class EmbeddedIndex(VectorIndex):
     def lacking(self, label: str) -> list[str]:
         with self._lock:
             nodes = self._of(label)
-            return [key for key, place in nodes.places.items() if nodes.rows[place] < 0]
+            missing = np.flatnonzero(nodes.rows < 0).tolist()
+            return [key for place in missing if (key := nodes.ids[place])]
 
     def put(self, label: str, texts: Mapping[str, str], vectors: Mapping[str, Matrix]) -> None:
         with self._lock:

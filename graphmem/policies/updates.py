@@ -1,4 +1,9 @@
-"""Learning: values by TD(0) from rewards, counts of trials from outcomes, and signals."""
+"""Learning: values by TD(0) from rewards, counts of trials from outcomes, and signals.
+
+Actions that worked often enough crystallize, until they no longer do. Every episode and outcome
+updates the counts in its own transaction. So the result does not depend on their order, on batches,
+or on the number of recording processes.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
+
+from pydantic import Field
 
 from graphmem.errors import ValidationError
 from graphmem.graph.arguments import (
@@ -18,13 +25,22 @@ from graphmem.graph.arguments import (
     checked_number,
 )
 from graphmem.graph.graph import Transaction
+from graphmem.graph.rates import rates_of
 from graphmem.ids import node_id, stream_id
 from graphmem.models.fields import MAX_VALUE, Chance, Input, Unit, millis
-from graphmem.models.policies import EpisodesLearned, Observation, State, TDUpdate, Transition
+from graphmem.models.policies import (
+    Candidate,
+    CrystallizeReport,
+    EpisodesLearned,
+    Observation,
+    State,
+    TDUpdate,
+    Transition,
+)
 from graphmem.notebook.frames import Listed
-from graphmem.policies.base import PolicyBase
 from graphmem.policies.rebuilding import event_ids
 from graphmem.policies.streams import Change, PolicyKey, StateKey, apply, lock, open_nodes_of
+from graphmem.policies.values import Values
 from graphmem.store.port import ChangedError, Row
 
 MAX_BATCH = 100_000
@@ -32,6 +48,9 @@ GROUP = "graphmem: learn episodes"
 """The group whose cursor in a stream marks the last learned episode."""
 PAGE = 100
 """Events of which the episodes are learned in one transaction."""
+
+BELOW_SHOWN = 20
+_EVENTS = {"created": "crystallized", "updated": "crystallized", "taken_back": "taken_back"}
 
 I = TypeVar("I", bound=Input)  # noqa: E741
 
@@ -43,8 +62,16 @@ class Rates(Input):
     gamma: Unit
 
 
-class Updates(PolicyBase):
-    """Learns from steps, outcomes, signals and recorded episodes."""
+class Thresholds(Input):
+    """The conditions for crystallizing: enough trials, a Wilson lower bound over the threshold."""
+
+    min_events: Annotated[int, Field(ge=1, le=1_000_000_000)]
+    threshold: Annotated[float, Field(ge=0, lt=1)]
+    z: Annotated[float, Field(gt=0, le=10)]
+
+
+class Updates(Values):
+    """Learns from steps, outcomes, signals and recorded episodes; crystallizes what worked."""
 
     def update(
         self,
@@ -286,6 +313,61 @@ class Updates(PolicyBase):
         names = EpisodesLearned.model_fields
         return EpisodesLearned(**{name: total[name] for name in names})
 
+    def crystallize(
+        self,
+        agent: str | None = None,
+        *,
+        min_events: int | None = None,
+        threshold: float | None = None,
+        z: float | None = None,
+    ) -> CrystallizeReport:
+        """Crystallize actions that worked often enough; take back those that no longer do.
+
+        Trials are episodes with steps that have a state (once for every action in a state),
+        outcomes given to :meth:`observe`, and updates with ``success``. A policy without updates
+        and without a set value gets its lower bound as its value.
+
+        Args:
+            agent: only this agent; default: all agents, each separately.
+            min_events: required trials; default: the setting (3).
+            threshold: the Wilson lower bound must exceed this; default: the setting (0.6).
+            z: normal quantile of the bound; default: the setting (1.96). At 1.96, 3 successes in 3
+                trials have a lower bound of .438; the report has the number of trials that a
+                threshold needs.
+
+        Raises:
+            ValidationError: a threshold is out of range.
+        """
+        settings = self._graph.settings
+        limits = Thresholds(
+            min_events=settings.min_events if min_events is None else min_events,
+            threshold=settings.crystallize_above if threshold is None else threshold,
+            z=settings.z if z is None else z,
+        )
+        agent = checked_agent(agent)
+        rows = self._graph.transact(lambda tx: _crystallized(tx, agent, limits))
+        counts = {(0, 0), *((row["trials"], row["successes"]) for row in rows)}
+        more = rates_of(self._graph, counts, "rates.more", **limits.model_dump())
+        by_change: dict[str, list[Candidate]] = {name: [] for name in (*_EVENTS, "kept", "below")}
+        for row in rows:
+            candidate = Candidate(
+                **row,
+                action=row["action_type"],
+                spec=json.loads(row["action_spec"]) if row["action_spec"] else None,
+                missing=max(0.0, limits.threshold - row["lower"]),
+                more=more[row["trials"], row["successes"]]["more"],
+            )
+            by_change[row["change"]].append(candidate)
+        below = by_change["below"]
+        return CrystallizeReport(
+            **{name: tuple(by_change[name]) for name in _EVENTS},
+            kept=len(by_change["kept"]),
+            below=tuple(below[:BELOW_SHOWN]),
+            below_count=len(below),
+            **limits.model_dump(),
+            needed=more[0, 0]["more"],
+        )
+
     def _learn_page(self, tx: Transaction, stream: Row, rates: Rates) -> Mapping[str, int]:
         """Learn the episodes among the next events of a stream; return counts."""
         cursor = node_id(tx.ns, "Cursor", GROUP, stream["stream"])
@@ -366,6 +448,30 @@ class Updates(PolicyBase):
         key = PolicyKey.of(self._graph.ns, seen.agent, place, seen.action, seen.spec)
         fact = {"subject": key.id, "success": seen.success, "at": millis(seen.at)}
         return Change(key.agent, "outcome", fact, key)
+
+
+def _crystallized(tx: Transaction, agent: str | None, limits: Thresholds) -> list[Row]:
+    """Write what changes; return all tried policies."""
+    streams = [row["stream"] for row in tx.run("events.streams", agent=agent)]
+    if not streams:
+        return []
+    locked = lock(tx, streams)
+    rows = tx.run(
+        "policies.crystallizing",
+        agent=agent,
+        min_events=limits.min_events,
+        threshold=limits.threshold,
+        z_score=limits.z,
+    )
+    rows = [row for row in rows if row["stream"] in locked]  # others appeared meanwhile
+    changes = [
+        Change(row["agent"], _EVENTS[row["change"]], {"subject": row["id"], "value": row["lower"]})
+        for row in rows
+        if row["change"] in _EVENTS
+    ]
+    if changes:
+        apply(tx, changes)
+    return rows
 
 
 def _batches(

@@ -20,27 +20,62 @@ from graphmem.graph.arguments import (
     checked_items,
     checked_number,
 )
-from graphmem.graph.graph import Transaction
+from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.rates import rates_of
+from graphmem.graph.reads import Reads
 from graphmem.ids import from_millis
-from graphmem.models.fields import millis
+from graphmem.models.fields import Input, Json, Moment, Name, millis
 from graphmem.models.policies import Point, Policy, State
 from graphmem.notebook.frames import Listed
-from graphmem.policies.base import Action, Named, PolicyBase, policy_of
 from graphmem.policies.cycles import clocks
 from graphmem.policies.rebuilding import blank, opened, replayed
-from graphmem.policies.streams import StateKey
+from graphmem.policies.replay import EDGES
+from graphmem.policies.streams import PolicyKey, StateKey, missing
 from graphmem.store.port import Row
 
+Action = str | tuple[str, Any]
+"""An action type, or a pair of a type and a spec (JSON)."""
 Explore = Literal["ucb", "epsilon"]
 DECAY_RATE, DECAY_STRENGTH = 0.1, 0.5
 """The exponent of the decay of values by days, and how much confidence slows it."""
-_OF_EDGES = ("linked", "strengthened", "weakened", "unlinked")
-"""Kinds of events that change only an edge, not the policies at its ends."""
 
 
-class Values(PolicyBase):
-    """Reads policies; ``best`` and ``get`` count a read of the returned policy."""
+class Named(Input):
+    """The names in the key of a policy, and a time."""
+
+    action: Name = "-"
+    spec: Json = None
+    agent: Name = "default"
+    at: Moment | None = None
+
+
+class Values:
+    """Reads the policies of one namespace; ``best`` and ``get`` count that as a read."""
+
+    def __init__(self, graph: Graph, reads: Reads) -> None:
+        self._graph = graph
+        self._reads = reads
+
+    def _key(self, agent: str, state: State, action: Action, spec: Any = None) -> PolicyKey:
+        """Return the key of a policy, after checking its parts."""
+        if isinstance(action, tuple):
+            if len(action) != 2:
+                raise ValidationError(
+                    "action", action, "must be a type, or a pair of type and spec"
+                )
+            action, spec = action
+        named = Named(action=action, spec=spec, agent=agent)
+        place = StateKey.of(self._graph.ns, state)
+        return PolicyKey.of(self._graph.ns, named.agent, place, named.action, named.spec)
+
+    def _policy(self, policy: Policy | str) -> Policy:
+        """Return a policy that is given itself or by its id, or raise NotFoundError."""
+        identity = policy.id if isinstance(policy, Policy) else policy
+        check_text("policy", identity)
+        rows = self._graph.read("policies.get", id=identity)
+        if not rows:
+            raise missing(identity, self._graph.ns)
+        return policy_of(rows[0])
 
     def get(
         self,
@@ -274,6 +309,14 @@ class Values(PolicyBase):
         return [*ordered, *untried]
 
 
+def policy_of(row: Row) -> Policy:
+    """Return the policy of a procedure's row."""
+    shown = {"action": row["action_type"], "q": row["q_value"]}
+    shown["features"] = json.loads(row["features"]) if row["features"] else None
+    shown["spec"] = json.loads(row["action_spec"]) if row["action_spec"] else None
+    return Policy(**{**row, **shown, "last_updated_at": from_millis(row["last_updated_at"])})
+
+
 def _upper(policies: Sequence[Policy], width: float) -> Policy:
     """Return the policy with the highest upper confidence bound, which is its score."""
     tries = {policy.id: policy.updates + policy.trials for policy in policies}
@@ -295,7 +338,7 @@ def _points(tx: Transaction, agent: str, ids: Sequence[str]) -> list[Point]:
         for event, error in replayed(tx, stream, table):
             about = event["policies"] if event["kind"] == "episode" else (event["subject"],)
             for identity in ids:
-                if identity not in about or event["kind"] in _OF_EDGES:
+                if identity not in about or event["kind"] in EDGES:
                     continue
                 if (entry := table.entries.get(identity)) is not None:
                     at = event["created_at"] if event["at"] is None else event["at"]

@@ -37,7 +37,7 @@ MATCH (p:Policy {id: $id}) MATCH (e:Episode {id: $episode}) CREATE (e)-[:TOOK {s
 OF = "MATCH (x:Transition {id: $id}) MATCH (e:Episode {id: $episode}) CREATE (x)-[:OF]->(e)"
 COUNT = adhoc(
     "MATCH (n)-[r:HAS_CYCLE]->(c:Cycle) WHERE c.ns = $ns RETURN labels(n)[0] AS label, c.id AS id, "
-    "c.created_at AS created_at, c.alpha AS alpha, c.correction AS correction ORDER BY id"
+    "c.created_at AS created_at, c.alpha AS alpha ORDER BY id"
 )
 
 
@@ -120,11 +120,9 @@ def test_a_new_discovery_takes_the_place_of_the_last_in_its_zone(memory: Memory)
     assert memory.cycles.list("report") == [tokyo, monday]
 
     learn(memory, "report", weekly(15, MONDAY + 2 * DAY), agent="b")
-    [wednesday] = memory.cycles.discover("report", correction="bonferroni")
+    [wednesday] = memory.cycles.discover("report")
     assert (wednesday.id, wednesday.when, wednesday.events) == (monday.id, "Wednesday", 23)
     assert memory.cycles.list("report") == [tokyo, wednesday]
-    corrections = {row["correction"] for row in memory.store.read(COUNT, ns=memory.namespace)}
-    assert corrections == {"holm", "bonferroni"}
 
     assert memory.cycles.discover("report", at_least=1000) == []
     assert memory.cycles.list("report") == [tokyo]
@@ -247,7 +245,6 @@ def test_cycles_can_be_found_anew_when_facts_went(memory: Memory) -> None:
     learn(memory, "gone", weekly(20), agent="b")
     asked: dict[str, Any] = {
         "timezone": "Asia/Tokyo",
-        "correction": "bonferroni",
         "only": "success",
     }
     for subject in ("report", "other", "gone"):

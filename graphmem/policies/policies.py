@@ -1,4 +1,4 @@
-"""Co-occurrence of policies: edges with a weight in [0, 1], and spreading activation."""
+"""Policies: what to do in a state; co-occurrence and spreading activation."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from graphmem.errors import ValidationError
 from graphmem.graph.arguments import MOST, check_limit, checked_items, checked_number
 from graphmem.models.policies import LinkedPolicy, Policy
 from graphmem.notebook.frames import Listed
-from graphmem.policies.base import PolicyBase
 from graphmem.policies.replay import DECAY, INITIAL_WEIGHT, STRENGTHEN
 from graphmem.policies.streams import Change, apply
+from graphmem.policies.updates import Updates
 
 MAX_DEPTH = 10
 
 
-class Links(PolicyBase):
-    """Links policies of one agent manually; episodes create links automatically.
+class Policies(Updates):
+    """Learns, ranks and links the policies of one namespace: ``memory.policies``.
 
-    A policy is given as a Policy or its id. Edges are undirected.
+    A state is a dict of features or a fingerprint. An action is a type, with ``spec`` (any JSON) if
+    the type alone does not identify it. Each agent has its own policies. Episodes link policies;
+    the methods that link by hand take a Policy or its id.
     """
 
     def link(self, a: Policy | str, b: Policy | str, *, weight: float = INITIAL_WEIGHT) -> float:

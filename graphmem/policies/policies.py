@@ -9,7 +9,7 @@ from graphmem.graph.arguments import MOST, check_limit, checked_items, checked_n
 from graphmem.models.policies import LinkedPolicy, Policy
 from graphmem.notebook.frames import Listed
 from graphmem.policies.replay import DECAY, INITIAL_WEIGHT, STRENGTHEN
-from graphmem.policies.streams import Change, apply
+from graphmem.policies.streams import Change
 from graphmem.policies.updates import Updates
 
 MAX_DEPTH = 10
@@ -150,4 +150,4 @@ class Policies(Updates):
             Change(policy.agent, kind, {"subject": policy.id, "other": other, "value": value})
             for other in others
         ]
-        self._graph.transact(lambda tx: apply(tx, changes))
+        self._apply(*changes)

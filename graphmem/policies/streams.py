@@ -62,14 +62,15 @@ class PolicyKey(NamedTuple):
     spec: str | None
 
     @classmethod
-    def of(cls, namespace: str, agent: str, state: StateKey, action: str, spec: Any) -> PolicyKey:
-        """Return the key of an action (a type, and a spec as JSON)."""
+    def of(cls, namespace: str, agent: str, state: Any, action: str, spec: Any) -> PolicyKey:
+        """Return the key of an action (a type, and a spec as JSON) in a state."""
+        place = StateKey.of(namespace, state)
         spec_json = None if spec is None else canonical_json(spec)
         return cls(
-            policy_id(namespace, agent, state.fingerprint, action, spec_json),
+            policy_id(namespace, agent, place.fingerprint, action, spec_json),
             stream_id(namespace, agent),
             agent,
-            state,
+            place,
             action,
             spec_json,
         )
@@ -87,8 +88,7 @@ def took(namespace: str, agent: str, steps: Iterable[tuple[Any, str, Any]]) -> l
     places: dict[PolicyKey, list[int]] = {}
     for index, (state, action_type, action) in enumerate(steps):
         if state is not None:
-            place = StateKey.of(namespace, state)
-            key = PolicyKey.of(namespace, agent, place, action_type, action)
+            key = PolicyKey.of(namespace, agent, state, action_type, action)
             places.setdefault(key, []).append(index)
     return [(key, len(indexes), indexes[0]) for key, indexes in places.items()]
 

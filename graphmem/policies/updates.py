@@ -96,24 +96,9 @@ class Updates(Values):
         The graph computes the maximum over the next state's policies in the same statement. The
         step is stored as a Transition, so that ``rebuild`` gives the same value.
 
-        Args:
-            state: features or fingerprint.
-            action: the type of action, for instance "run_playbook".
-            reward: a number from -1e100 to 1e100.
-            spec: further identification of the action, as JSON.
-            next_state: features or fingerprint of the next state.
-            next_max_q: the value of the best action in the next state; default: the best in the
-                graph.
-            terminal: there is no next state; the step bootstraps from 0.
-            next_actions: the number of actions of the next state (or a list of them). Untried
-                actions then count with a value of 0; by default only tried ones count.
-            alpha: learning rate in (0, 1]; default: the setting (0.1).
-            gamma: discount in [0, 1]; default: the setting (0.95).
-            success: counts the step also as a successful or failed trial.
-            agent: who learns.
-            at: when it happened, with time zone; default: unknown, and the value decays from the
-                time of recording.
-            record: False stores no Transition; default: the setting ``record_transitions``.
+        The arguments are the fields of :class:`graphmem.Transition`; ``next_actions`` can be a list
+        of the actions. Without ``at`` the value decays from the time of recording.
+        ``record=False`` stores no Transition; default: the setting ``record_transitions``.
 
         Raises:
             ValidationError: a field is wrong, or what came next is missing.
@@ -183,10 +168,8 @@ class Updates(Values):
             ValidationError: one is wrong (the error begins with its position); its batch is not
                 written, earlier batches stay.
         """
-        answers: list[TDUpdate] = []
-        for batch in _batches("transitions", transitions, batch_size):
-            answers += self._learn(_made(Transition, self._transition, batch, len(answers)))
-        return Listed(answers)
+        batches = _batches(Transition, self._transition, "transitions", transitions, batch_size)
+        return Listed([answer for changes in batches for answer in self._learn(changes)])
 
     def observe(
         self,
@@ -208,7 +191,7 @@ class Updates(Values):
         change = self._outcome(
             Observation(state=state, action=action, success=success, spec=spec, agent=agent, at=at)
         )
-        self._graph.transact(lambda tx: apply(tx, [change]))
+        self._apply(change)
         return str(change.fact["subject"])
 
     def observe_many(
@@ -219,11 +202,8 @@ class Updates(Values):
         Raises:
             ValidationError: one is wrong; its batch is not written, earlier batches stay.
         """
-        done = 0
-        for batch in _batches("observations", observations, batch_size):
-            changes = _made(Observation, self._outcome, batch, done)
-            done += len(self._graph.transact(lambda tx, changes=changes: apply(tx, changes)))  # type: ignore[misc]
-        return done
+        batches = _batches(Observation, self._outcome, "observations", observations, batch_size)
+        return sum(len(self._apply(*changes)) for changes in batches)
 
     def set_q(
         self,
@@ -241,8 +221,7 @@ class Updates(Values):
         """
         key = self._key(agent, state, action, spec)
         fact = {"subject": key.id, "value": checked_number("q", q, -MAX_VALUE, MAX_VALUE)}
-        change = Change(key.agent, "set", fact, key)
-        self._graph.transact(lambda tx: apply(tx, [change]))
+        self._apply(Change(key.agent, "set", fact, key))
 
     def signal(
         self,
@@ -412,9 +391,12 @@ class Updates(Values):
             "incomplete": len(steps) - len(changes),
         }
 
+    def _apply(self, *changes: Change, record: bool = True) -> list[tuple[int, Any]]:
+        return self._graph.transact(lambda tx: apply(tx, changes, record=record))
+
     def _learn(self, changes: Sequence[Change], *, record: bool = True) -> list[TDUpdate]:
         """Learn transitions in one transaction."""
-        answers = self._graph.transact(lambda tx: apply(tx, changes, record=record))
+        answers = self._apply(*changes, record=record)
         return [
             TDUpdate(q, error, change.fact["subject"], seq)
             for change, (seq, (q, error)) in zip(changes, answers, strict=True)
@@ -423,10 +405,10 @@ class Updates(Values):
     def _transition(self, step: Transition) -> Change:
         """Return the event of a step."""
         ns, settings = self._graph.ns, self._graph.settings
-        place, after = StateKey.of(ns, step.state), None
+        key = PolicyKey.of(ns, step.agent, step.state, step.action, step.spec)
+        after = None
         if step.next_state is not None:
             after = StateKey.of(ns, step.next_state, "next_state")
-        key = PolicyKey.of(ns, step.agent, place, step.action, step.spec)
         fact = {
             "subject": key.id,
             "next_id": after.id if after else None,
@@ -444,8 +426,7 @@ class Updates(Values):
 
     def _outcome(self, seen: Observation) -> Change:
         """Return the event of an outcome."""
-        place = StateKey.of(self._graph.ns, seen.state)
-        key = PolicyKey.of(self._graph.ns, seen.agent, place, seen.action, seen.spec)
+        key = PolicyKey.of(self._graph.ns, seen.agent, seen.state, seen.action, seen.spec)
         fact = {"subject": key.id, "success": seen.success, "at": millis(seen.at)}
         return Change(key.agent, "outcome", fact, key)
 
@@ -475,34 +456,24 @@ def _crystallized(tx: Transaction, agent: str | None, limits: Thresholds) -> lis
 
 
 def _batches(
-    name: str, items: Iterable[I | Mapping[str, Any]], size: int
-) -> Iterator[list[I | Mapping[str, Any]]]:
+    model: type[I], make: Callable[[I], Change], name: str, items: Iterable[Any], size: int
+) -> Iterator[list[Change]]:
+    """Yield the events of items; the field of an error begins with the position of its item."""
     if type(size) is not int or not 1 <= size <= MAX_BATCH:
         raise ValidationError("batch_size", size, f"must be from 1 to {MAX_BATCH}")
-    rest = checked_items(name, items)
+    rest = enumerate(checked_items(name, items))
     while batch := list(islice(rest, size)):
-        yield batch
-
-
-def _made(
-    model: type[I],
-    change: Callable[[I], Change],
-    items: Sequence[I | Mapping[str, Any]],
-    first: int,
-) -> list[Change]:
-    """Return the events of a batch; the field of an error begins with the position of its item."""
-    changes = []
-    for index, given in enumerate(items, first):
-        try:
-            if not isinstance(given, model | Mapping):
-                raise ValidationError("item", given, f"must be a {model.__name__} or a dict")
-            if isinstance(given, Mapping):
-                for name in given:
-                    if not isinstance(name, str):
-                        raise ValidationError("field", name, "is no name of a field", "give a text")
-                given = model(**given)  # noqa: PLW2901
-            changes.append(change(given))
-        except ValidationError as error:
-            field = f"{index}.{error.field}"
-            raise ValidationError(field, error.value, error.problem, error.remedy) from None
-    return changes
+        changes = []
+        for index, given in batch:
+            try:
+                if isinstance(given, model):
+                    changes.append(make(given))
+                elif isinstance(given, Mapping) and all(isinstance(key, str) for key in given):
+                    changes.append(make(model(**given)))
+                else:
+                    problem = f"must be a {model.__name__} or a dict of its fields"
+                    raise ValidationError("item", given, problem)
+            except ValidationError as error:
+                field = f"{index}.{error.field}"
+                raise ValidationError(field, error.value, error.problem, error.remedy) from None
+        yield changes

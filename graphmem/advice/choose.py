@@ -20,8 +20,7 @@ from graphmem.graph.graph import Graph
 from graphmem.graph.rates import HEURISTIC_ABOVE
 from graphmem.ids import strategy_id
 from graphmem.lessons.anti_patterns import describe, find_warnings
-from graphmem.models.choices import Choice, Considered, Explore
-from graphmem.models.evaluations import Evaluation, OwnWay
+from graphmem.models.choices import Choice, Considered, Evaluation, Explore, OwnWay
 from graphmem.models.fields import AS_TUPLE, MAX_CANDIDATES, Input, Name, TypeName
 from graphmem.models.lessons import AntiPattern
 from graphmem.printable import percent

@@ -29,8 +29,7 @@ from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.arguments import check_choice, checked_number
 from graphmem.graph.graph import Graph
 from graphmem.ids import strategy_id
-from graphmem.models.choices import Explore
-from graphmem.models.evaluations import Estimate, Evaluation, LeftOut, OwnWay
+from graphmem.models.choices import Estimate, Evaluation, Explore, LeftOut, OwnWay
 from graphmem.models.fields import MAX_STRATEGIES, Input, Name
 from graphmem.store.paging import pages
 

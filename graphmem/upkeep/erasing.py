@@ -169,7 +169,7 @@ class Eraser:
         labels |= {"Policy"} if policies else set()
         labels |= {"Level"} if levels else set()
         if lenses:
-            tx.run("lenses.drop", ids=lenses)
+            tx.run("levels.remove_lenses", ids=lenses)
             labels.add("Lens")
         return EraseReport(
             agent=name,

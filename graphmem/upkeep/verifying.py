@@ -13,7 +13,7 @@ from graphmem.graph.derived import COUNTED, TASKS, Page, Part, Whole
 from graphmem.graph.graph import Graph
 from graphmem.ids import from_millis
 from graphmem.lessons.general_rules import Consolidated
-from graphmem.levels.verifying import LevelCheck
+from graphmem.levels.topology import LevelCheck
 from graphmem.models import Difference, RebuildReport, Stats, VerifyReport
 from graphmem.people.users import Supersessions
 from graphmem.policies.cycles import Cycles

@@ -494,18 +494,17 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "entries.replace": [
             {"id": i, "place": place, "at": 7} for place, i in enumerate(ids(target, "Entry"), 1)
         ],
-        "entries.prolong": [{"id": i, "expires_at": 7} for i in ids(target, "Entry")],
         "entries.touch": [{"id": i, "reads": 7, "at": 7} for i in ids(target, "Entry")],
-        "entries.derive": [
-            {"id": low, "source": high} for low, high in pairwise(ids(target, "Entry"))
-        ],
         "upkeep.absorb": [
             {"id": i, "tags": ["77"], "tagset": "77", "at": 77} for i in ids(target, "Entry")
         ],
-        "flow.became_episodes": [
+        "flow.link_entries": [
+            {"id": low, "target": high} for low, high in pairwise(ids(target, "Entry"))
+        ],
+        "flow.link_episodes": [
             {"id": i, "target": ids(target, "Episode")[0]} for i in ids(target, "Entry")
         ],
-        "flow.became_knowledge": [
+        "flow.link_knowledge": [
             {"id": i, "target": ids(target, "Knowledge")[0]} for i in ids(target, "Entry")
         ],
         "exchange.hold": [{"episode": i, "position": 7} for i in ids(target, "Episode")],
@@ -571,7 +570,7 @@ def arguments(query: Query, ns: str, target: Asked) -> dict[str, Any]:
         "preferences.prefer": f"preference of {ns}",
         **dict.fromkeys(
             (
-                *("levels.clear", "levels.count", "levels.drop"),
+                *("levels.count", "levels.drop"),
                 *("lenses.forget", "entries.held"),
                 *(f"upkeep.{name}" for name in ("look", "fade", "same", "shrink", "mark")),
             ),

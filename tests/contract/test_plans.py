@@ -40,7 +40,7 @@ WHOLE = {
     "preferences.users",
     "knowledge.list",
     "levels.list",
-    *("levels.flow", "entries.texts", "entries.astray", "upkeep.levels", "lenses.list"),
+    *("levels.flow", "entries.texts", "upkeep.astray", "lenses.list"),
     *(f"views.{what}" for what in ("knowledge", "strategies", "heuristics", "policies", "facts")),
     "scopes.list",
     "exchange.episodes",

@@ -281,8 +281,8 @@ class Values:
                 id=key.id,
                 agent=key.agent,
                 state=key.state.fingerprint,
-                action=key.action,
-                spec=json.loads(key.spec) if key.spec else None,
+                action=key.action_type,
+                spec=json.loads(key.action_spec) if key.action_spec else None,
             )
         return sorted(found.values(), key=lambda one: (-one.score, one.id not in tried))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import hypothesis.strategies as st
@@ -62,6 +61,10 @@ def test_what_one_episode_takes_is_linked_and_both_ends_agree(memory: Memory) ->
     assert weights(memory) == {"a": {"b": 0.1}, "b": {"a": 0.1}}
     [linked] = memory.policies.linked(ids(memory)["a"])
     assert linked.count == 2
+    learn(memory, "bc", agent="ben", source_key="3")
+    assert weights(memory, "ben") == {"b": {"c": 0.05}, "c": {"b": 0.05}}
+    with pytest.raises(ValidationError, match="agents do not mix"):
+        memory.policies.link(ids(memory, "default")["a"], ids(memory, "ben")["c"])
     assert memory.verify().ok
 
 
@@ -100,16 +103,6 @@ def test_an_action_is_linked_with_the_next_ten_of_its_episode(memory: Memory) ->
     assert set(found["a"]) == set("bcdefghijk")
     assert set(found["o"]) == set("efghijklmn")
     assert sum(map(len, found.values())) == 2 * sum(min(10, 14 - n) for n in range(15))
-
-
-def test_the_agents_keep_their_own_links(memory: Memory) -> None:
-    learn(memory, "ab", agent="ada", source_key="1")
-    learn(memory, "bc", agent="ben", source_key="2")
-    assert weights(memory, "ada") == {"a": {"b": 0.05}, "b": {"a": 0.05}}
-    assert weights(memory, "ben") == {"b": {"c": 0.05}, "c": {"b": 0.05}}
-    a, b = ids(memory, "ada")["a"], ids(memory, "ben")["c"]
-    with pytest.raises(ValidationError, match="agents do not mix"):
-        memory.policies.link(a, b)
 
 
 episodes = st.lists(
@@ -201,17 +194,6 @@ def test_links_are_strengthened_to_one_weakened_to_nothing_and_cut(
     assert weights(memory) == before
 
 
-def test_many_at_once_strengthen_one_link_exactly(memory: Memory, abcd: dict[str, str]) -> None:
-    def work(_: int) -> None:
-        for _ in range(5):
-            memory.policies.strengthen(abcd["a"], abcd["b"], delta=1 / 64)
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(work, range(8)))
-    assert weights(memory)["a"]["b"] == 40 / 64
-    assert memory.verify().ok
-
-
 # Spreading
 
 
@@ -293,14 +275,3 @@ def test_what_is_wrong_is_named_and_nothing_is_written(
             call()
     assert memory.stats().events == events
     assert weights(memory)["a"] == {}
-
-
-def test_another_namespace_has_its_own_policies(opened: Opener) -> None:
-    ours, theirs = opened(), opened(f"{opened().namespace}-theirs")
-    learn(theirs, "ab", source_key="1")
-    known = ids(theirs)
-    assert ours.policies.get(known["a"]) is None
-    for call in (ours.policies.linked, ours.policies.weaken):
-        with pytest.raises(NotFoundError):
-            call(known["a"])
-    assert weights(theirs)["a"] == {"b": 0.05}

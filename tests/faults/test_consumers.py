@@ -169,42 +169,6 @@ def test_processes_of_a_group_process_each_event_exactly_once(
     assert memory.events.pending(GROUP) == []
 
 
-@only_neo4j
-@pytest.mark.slow
-@pytest.mark.parametrize("round_", range(rounds(2, 10)))
-def test_one_of_several_consumers_is_killed_and_comes_back(
-    url: str, settings: Settings, opened: Opener, tmp_path: Path, round_: int
-) -> None:
-    chance = random.Random(CHANCE + round_)
-    namespace = f"consumers-{uuid4().hex}"
-    memory = opened(namespace)
-    outcomes(memory, 150)
-    surroundings = environment(url, namespace, settings)
-    logs = [Log(tmp_path / name) for name in ("one", "two", "three")]
-    with contextlib.ExitStack() as stack:
-        processes = [
-            stack.enter_context(running(surroundings, "consume", log.path.name, str(log.path)))
-            for log in logs
-        ]
-        for process in processes:
-            process.begin()
-        processes[0].wait_for_acknowledged(chance.randrange(1, 20))
-        time.sleep(chance.uniform(0, 0.02))
-        processes[0].kill()
-        assert [process.finish() for process in processes[1:]] == [0, 0]  # nobody waits for it
-        for log, process in zip(logs, processes, strict=True):
-            log.note(process)
-    assert {row.consumer for row in memory.events.pending(GROUP)} <= {"one"}
-
-    left = sum(row.count for row in memory.events.pending(GROUP))
-    with running(surroundings, "consume", "one", str(logs[0].path), "again") as process:
-        process.begin()
-        assert process.finish() == 0
-    logs[0].note(process)
-    assert len(logs[0].runs[-1][0]) == left
-    check_nothing_is_lost(memory, logs, kills=1)
-
-
 # Killed writers
 
 
@@ -253,58 +217,7 @@ def test_a_killed_writer_loses_no_acknowledged_change(
         assert memory.verify().ok
 
 
-@only_neo4j
-@pytest.mark.slow
-def test_a_writer_goes_on_when_another_one_of_the_stream_is_killed(
-    url: str, settings: Settings, opened: Opener
-) -> None:
-    namespace = f"changes-{uuid4().hex}"
-    memory = opened(namespace)
-    surroundings = environment(url, namespace, settings)
-    with running(surroundings, "change", "0", "100000") as killed:
-        with running(surroundings, "change", "0", "80") as other:
-            killed.begin()
-            other.begin()
-            killed.wait_for_acknowledged(25)
-            killed.kill()
-            assert other.finish() == 0
-    assert len(other.acknowledged) == 80
-
-    report = memory.verify()
-    assert report.ok, report.differences
-    events = everything(memory)
-    assert [event.seq for event in events] == [*range(1, len(events) + 1)]
-    durable = sum(SIZES[int(n) % 4] for n in killed.acknowledged + other.acknowledged)
-    assert durable <= len(events) <= durable + max(SIZES)
-
-
 # Writers and consumers at once
-
-
-def test_writers_at_once_leave_numbers_without_gaps(memory: Memory, opened: Opener) -> None:
-    handles = [memory, opened(), opened(), opened()]
-    here = {"page": 1}
-
-    def write(place: int) -> list[int]:
-        policies, found = handles[place].policies, []
-        for n in range(6):
-            agent = "ab"[n % 2]
-            found.append(policies.update(here, "go", 1.0, terminal=True, agent=agent).seq)
-            policies.observe(here, f"try {place}", True, agent=agent)
-        return found
-
-    with ThreadPoolExecutor(4) as pool:
-        given = [seq for found in pool.map(write, range(4)) for seq in found]
-    assert memory.events.positions() == {"a": 24, "b": 24}
-    events = everything(memory)
-    for agent in "ab":
-        assert sorted(event.seq for event in events if event.agent == agent) == [*range(1, 25)]
-        policy = memory.policies.get(here, "go", agent=agent)
-        assert policy is not None
-        assert policy.updates == 12
-    assert sorted(given) == sorted(event.seq for event in events if event.kind == "transition")
-    report = memory.verify()
-    assert report.ok, report.differences
 
 
 def test_consumers_in_threads_share_the_events(memory: Memory, opened: Opener) -> None:

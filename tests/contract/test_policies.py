@@ -137,15 +137,10 @@ def test_no_other_evidence_erases_a_learned_value(memory: Memory) -> None:
 
 def test_of_what_was_never_seen_nothing_is_known(memory: Memory) -> None:
     policies = memory.policies
+    ways: list[dict[str, Any]] = [{}, {"explore": "ucb"}, {"explore": "epsilon"}, {"actions": []}]
     for _ in range(2):  # in an empty memory, and in one that holds something else
         assert policies.get(HERE, "run") is None
-        for more in (
-            {},
-            {"explore": "ucb"},
-            {"explore": "epsilon", "epsilon": 1.0},
-            {"actions": []},
-        ):
-            assert policies.best(HERE, **more) is None  # type: ignore[arg-type]
+        assert [policies.best(HERE, **way) for way in ways] == [None] * 4
         assert policies.list(HERE, at=NOON) == []
         assert not policies.seen(HERE)
         assert not policies.seen(HERE, "run")

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
 from typing import Any
 
-import hypothesis.strategies as st
 import pytest
-from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 
 from graphmem import Episode, Memory, Step
 from graphmem.errors import NotFoundError, ValidationError
-from tests.conftest import Opener
 from tests.contract.teaching import set_all
 
 HERE: dict[str, Any] = {"task": "deploy"}
@@ -103,54 +98,6 @@ def test_an_action_is_linked_with_the_next_ten_of_its_episode(memory: Memory) ->
     assert set(found["a"]) == set("bcdefghijk")
     assert set(found["o"]) == set("efghijklmn")
     assert sum(map(len, found.values())) == 2 * sum(min(10, 14 - n) for n in range(15))
-
-
-episodes = st.lists(
-    st.tuples(
-        st.text(alphabet="abcd", min_size=1, max_size=5),
-        st.booleans(),
-        st.sampled_from(["ada", "ben"]),
-        st.sampled_from([True, True, False]),
-    ),
-    max_size=20,
-)
-
-
-def test_batches_and_erasing_leave_the_links_of_the_episodes_that_are_left(
-    opened: Opener, engine: str
-) -> None:
-    """Learned one by one, or in batches with others that are erased: the same edges."""
-    base = opened().namespace
-    turns = itertools.count()
-
-    @hypothesis_settings(max_examples=25 if engine == "embedded" else 5, deadline=None)
-    @given(found=episodes, size=st.integers(1, 12))
-    def check(found: list[tuple[str, bool, str, bool]], size: int) -> None:
-        turn = next(turns)
-        one, many = opened(f"{base}-one-{turn}"), opened(f"{base}-many-{turn}")
-        items = [
-            episode(actions, success=success, agent=agent, source_key=f"{number} {stays}")
-            for number, (actions, success, agent, stays) in enumerate(found)
-        ]
-        staying = [item for item, (*_, stays) in zip(items, found, strict=True) if stays]
-        one.learn_many(staying, batch_size=1)
-        many.learn_many(items, batch_size=size)
-        for row in many.query(
-            "MATCH (e:Episode) WHERE e.ns = $ns AND e.source_key ENDS WITH 'False' "
-            "RETURN e.id AS id"
-        ):
-            many.upkeep.erase(row["id"])
-        for agent in ("ada", "ben"):
-            alone, together = weights(one, agent), weights(many, agent)
-            assert together.keys() == alone.keys()
-            for action, links in alone.items():
-                assert together[action] == pytest.approx(links, rel=1e-9)
-        for memory in (one, many):
-            report = memory.verify()
-            assert report.ok, report.differences
-            memory.close()
-
-    check()
 
 
 # By hand

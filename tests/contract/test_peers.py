@@ -66,20 +66,6 @@ def test_a_date_among_the_features_is_an_error_and_not_hashed_as_python_prints_i
     assert fingerprint({"t": text}) == entry["expect"]  # the text itself can be given
 
 
-def test_the_wilson_bound_in_the_store_is_the_peers(memory: Memory) -> None:
-    by_z: dict[float, dict[str, Any]] = {}
-    for entry in vectors()["wilson_ci_lower"]:
-        by_z.setdefault(entry["z"], {})[f"{entry['successes']} of {entry['total']}"] = entry
-    for z, entries in by_z.items():
-        agent = f"z = {z}"
-        observe(memory, agent, {name: (e["successes"], e["total"]) for name, e in entries.items()})
-        report = memory.policies.crystallize(agent, z=z)
-        lower = {found.action: found.lower for found in (*report.created, *report.below)}
-        for name, entry in entries.items():
-            if entry["total"]:
-                assert lower[name] == exactly(max(0.0, entry["expect"])), name
-
-
 def observe(memory: Memory, agent: str, counts: dict[str, tuple[int, int]]) -> None:
     """Record for each action how often it worked, and of how many times."""
     memory.policies.observe_many(

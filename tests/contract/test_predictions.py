@@ -11,8 +11,6 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
-import hypothesis
-import hypothesis.strategies as st
 import pytest
 
 from graphmem import Memory
@@ -230,25 +228,6 @@ def test_how_far_off_an_outcome_was(
     made = came(predictions, outcome, actual)
     assert made.error == pytest.approx(error, abs=1e-12)
     assert (made.happened, made.how, made.actual) == (error < 0.5, "outcome", actual)
-
-
-PLAIN = (
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
-)  # fmt: skip
-JSON = PLAIN | st.lists(PLAIN, max_size=2) | st.dictionaries(st.sampled_from("ab"), PLAIN)
-OUTCOMES = st.dictionaries(st.sampled_from("xyz"), JSON)
-
-
-@hypothesis.given(one=OUTCOMES, other=OUTCOMES)
-def test_an_error_is_a_distance(
-    predictions: Predictions, one: dict[str, Any], other: dict[str, Any]
-) -> None:
-    error = came(predictions, one, other).error
-    assert error is not None
-    assert 0 <= error <= 1
-    assert came(predictions, other, one).error == error
-    assert came(predictions, one, one).error == 0
 
 
 def test_an_outcome_that_came_goes_before_the_probability(predictions: Predictions) -> None:

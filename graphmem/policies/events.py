@@ -186,18 +186,13 @@ class Events:
     def consume(
         self, group: str, consumer: str, *, limit: int = 100, agent: str | None = None
     ) -> Consumer:
-        """Return a consumer of a group; it can be iterated, and can acknowledge and re-claim.
-
-        Each event goes to one consumer of the group. A new group begins with the first event.
+        """Return a consumer of a group; a new group begins with the first event.
 
         Args:
-            group: consumers of one group share the events; groups are independent.
+            group: each event goes to one consumer of a group; groups are independent.
             consumer: the unique name of this consumer, the same after a restart.
             limit: most events that one iteration claims.
             agent: only the stream of this agent.
-
-        Raises:
-            ValidationError: an argument is wrong.
         """
         given = Interest(group=group, consumer=consumer, agent=agent)
         check_limit(limit)
@@ -216,13 +211,11 @@ class Events:
         """Return the events of a group as they come: iterate with ``for`` or ``async for``.
 
         An event is acknowledged when you ask for the next one. So each comes at least once, also
-        after a crash or a restart; if you leave the loop at an event, it comes again. The position
-        of the group is in the graph; a new group begins with the first event. Writes of this
-        process wake a listener at once; it looks for those of others every second. It ends with
-        ``stop`` or the memory.
+        after a crash or a restart. Writes of this process wake a listener at once; it looks for
+        those of others every second. It ends with ``stop`` or the memory.
 
         Args:
-            group: listeners of one group share the events; groups are independent.
+            group: as in :meth:`consume`.
             kinds: the kinds of events to give, one or several; None: all. Others are acknowledged.
             agent: only streams of agents and levels whose names match; ``*`` stands for any
                 letters.
@@ -230,9 +223,6 @@ class Events:
             idle: seconds without a sign of life after which it takes over the events of another
                 consumer; longer than any consumer needs for one event.
             follow: wait for more events; False: end after those that are there.
-
-        Raises:
-            ValidationError: an argument is wrong.
         """
         return self._listen(
             Interest(
@@ -284,10 +274,10 @@ class Events:
         consumer "parked" of the group (see :meth:`pending`), and the next one follows.
 
         Args:
-            kinds: the kinds of events to handle, one or several; None: all.
+            kinds: as in :meth:`listen`.
             group: handlers of one group are one consumer: an event is acknowledged when all of them
                 succeeded.
-            agent: only for agents and levels whose names match; ``*`` stands for any letters.
+            agent: as in :meth:`listen`.
             attempts: how often it is called with one event, at most.
             backoff: seconds before the second attempt.
 
@@ -324,8 +314,8 @@ class Events:
             follow: wait for more events; False: end after those that are there.
 
         Raises:
-            ValidationError: an argument is wrong, there are no handlers, or the caller runs in an
-                event loop (there, await ``run`` of an AsyncMemory).
+            ValidationError: there are no handlers, or the caller runs in an event loop (there,
+                await ``run`` of an AsyncMemory).
             StoreError: the engine failed, and trying again does not help.
         """
         try:

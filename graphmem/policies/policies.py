@@ -20,26 +20,18 @@ class Policies(Updates):
 
     A state is a dict of features or a fingerprint. An action is a type, with ``spec`` (any JSON) if
     the type alone does not identify it. Each agent has its own policies. Episodes link policies;
-    the methods that link by hand take a Policy or its id.
+    the methods that link by hand take a Policy or its id, and raise NotFoundError if it is not there.
     """
 
     def link(self, a: Policy | str, b: Policy | str, *, weight: float = INITIAL_WEIGHT) -> float:
-        """Link two policies; an existing edge keeps its weight. Return the weight in [0, 1].
+        """Link two policies of an agent; an existing edge keeps its weight. Return the weight.
 
-        Raises:
-            ValidationError: they are the same, of different agents, or the weight is outside
-                [0, 1].
-            NotFoundError: one does not exist.
+        Weights are in [0, 1].
         """
         return self._join("linked", a, b, checked_number("weight", weight, 0, 1))
 
     def strengthen(self, a: Policy | str, b: Policy | str, *, delta: float = STRENGTHEN) -> float:
-        """Add to the weight of an edge, up to 1; create the edge if there is none.
-
-        Raises:
-            ValidationError: ``delta`` is not over 0.
-            NotFoundError: a policy is not there.
-        """
+        """Add ``delta``, over 0, to the weight of an edge, up to 1; create it if there is none."""
         if not (more := checked_number("delta", delta, 0)):
             raise ValidationError("delta", delta, "must be over 0")
         return self._join("strengthened", a, b, more)
@@ -50,11 +42,7 @@ class Policies(Updates):
         """Multiply the weight of an edge, or without ``b`` of all edges of ``a``, by a factor.
 
         An edge whose weight falls below 0.001 is removed. Return the weight of the edge (0 if it
-        was removed), or without ``b`` the number of removed edges.
-
-        Raises:
-            ValidationError: the factor is outside [0, 1].
-            NotFoundError: a policy is not there.
+        was removed), or without ``b`` the number of removed edges. The factor is in [0, 1].
         """
         factor = checked_number("factor", factor, 0, 1)
         if b is not None:
@@ -66,19 +54,11 @@ class Policies(Updates):
         return float(len(others) - len(self.linked(first, limit=MOST)))
 
     def unlink(self, a: Policy | str, b: Policy | str) -> None:
-        """Remove the edge between two policies, if there is one.
-
-        Raises:
-            NotFoundError: a policy is not there.
-        """
+        """Remove the edge between two policies, if there is one."""
         self._join("unlinked", a, b, None)
 
     def linked(self, policy: Policy | str, *, limit: int = 100) -> Listed[LinkedPolicy]:
-        """Return the policies linked with one, strongest first.
-
-        Raises:
-            NotFoundError: the policy is not there.
-        """
+        """Return the policies linked with one, strongest first."""
         check_limit(limit)
         start = [{"id": self._policy(policy).id, "energy": 1.0}]
         rows = self._graph.read("policies.spread", rows=start, decay=1.0, limit=limit)
@@ -102,10 +82,6 @@ class Policies(Updates):
             depth: hops, from 0 to 10.
             decay_per_hop: in [0, 1).
             threshold: smaller activations are neither passed on nor returned.
-
-        Raises:
-            ValidationError: an argument is wrong.
-            NotFoundError: a policy is not there.
         """
         if type(depth) is not int or not 0 <= depth <= MAX_DEPTH:
             raise ValidationError("depth", depth, f"must be from 0 to {MAX_DEPTH}")

@@ -184,9 +184,6 @@ class Updates(Values):
         """Record whether an action worked in a state; return the policy's id.
 
         This is evidence for ``crystallize``; the value does not change.
-
-        Raises:
-            ValidationError: a field is wrong.
         """
         change = self._outcome(
             Observation(state=state, action=action, success=success, spec=spec, agent=agent, at=at)
@@ -214,11 +211,7 @@ class Updates(Values):
         spec: Any = None,
         agent: str = "default",
     ) -> None:
-        """Set the value of an action, for instance before its first trial.
-
-        Raises:
-            ValidationError: a field is wrong.
-        """
+        """Set the value of an action (from -1e100 to 1e100), also before its first trial."""
         key = self._key(agent, state, action, spec)
         fact = {"subject": key.id, "value": checked_number("q", q, -MAX_VALUE, MAX_VALUE)}
         self._apply(Change(key.agent, "set", fact, key))
@@ -268,9 +261,6 @@ class Updates(Values):
             alpha: learning rate in (0, 1]; default: the setting (0.1).
             gamma: discount in [0, 1]; default: the setting (0.95).
             on_progress: called after each transaction with the number of events read so far.
-
-        Raises:
-            ValidationError: alpha or gamma is out of range.
         """
         rates = Rates(
             alpha=self._graph.settings.alpha if alpha is None else alpha,
@@ -313,9 +303,6 @@ class Updates(Values):
             z: normal quantile of the bound; default: the setting (1.96). At 1.96, 3 successes in 3
                 trials have a lower bound of .438; the report has the number of trials that a
                 threshold needs.
-
-        Raises:
-            ValidationError: a threshold is out of range.
         """
         settings = self._graph.settings
         limits = Thresholds(

@@ -85,11 +85,7 @@ class Values:
     ) -> Policy | None:
         """Return the policy of an action in a state, or None: it was never tried or set.
 
-        Args:
-            state: features or fingerprint; without ``action`` a policy or its id.
-            action: the type of action.
-            spec: further identification of the action, as JSON.
-            agent: whose policy.
+        Without ``action`` the state is a policy or its id.
         """
         identity: object = state.id if isinstance(state, Policy) else state
         if action is not None and not isinstance(state, Policy):
@@ -116,8 +112,7 @@ class Values:
     ) -> Policy | None:
         """Return the best known action in a state, or None if there is none.
 
-        Actions are ranked by their values now (:meth:`list`): decayed, with the bonuses of their
-        cycles. The time that this takes does not depend on other states.
+        Actions are ranked by their values at a time (:meth:`list`).
 
         Args:
             state: features or fingerprint.
@@ -132,9 +127,6 @@ class Values:
             at: rank by the values at this time, with time zone; default: now.
             stored: rank by the stored values, which neither decay nor have cycles.
             rng: random number generator; default: Python's.
-
-        Raises:
-            ValidationError: an argument is wrong.
         """
         if explore is not None:
             check_choice("explore", explore, get_args(Explore))
@@ -204,8 +196,7 @@ class Values:
     ) -> bool:
         """Return whether an agent tried an action in a state (without ``action``: any action).
 
-        The answer comes from an index of the graph, so it is always exact. The procedure
-        ``policies.seen`` answers for many ids of policies at once.
+        The procedure ``policies.seen`` answers for many ids of policies at once.
         """
         if action is not None:
             ids = [self._key(agent, state, action, spec).id]
@@ -215,13 +206,9 @@ class Values:
     def history(self, policies: Policy | str | Iterable[Policy | str]) -> Listed[Point]:
         """Return the state of one or several policies after every event, in order.
 
-        All events of an agent's stream are replayed, because a value depends on the values of other
-        states; so the time grows with the stream. Episodes are events of the policies that they
-        took; events of edges are left out. ``at`` is the time of the event, else the time of
-        recording. Erased events and unrecorded updates are missing.
-
-        Args:
-            policies: policies or their ids.
+        All events of an agent's stream are replayed, so the time grows with the stream. Episodes
+        are events of the policies that they took; events of edges are left out. ``at`` is the time
+        of the event, else the time of recording. Erased events and unrecorded updates are missing.
 
         Raises:
             NotFoundError: a policy is not there.

@@ -20,7 +20,7 @@ class Policies(Updates):
 
     A state is a dict of features or a fingerprint. An action is a type, with ``spec`` (any JSON) if
     the type alone does not identify it. Each agent has its own policies. Episodes link policies;
-    the methods that link by hand take a Policy or its id, and raise NotFoundError if it is not there.
+    the methods that link by hand take a Policy or its id (NotFoundError: it is not there).
     """
 
     def link(self, a: Policy | str, b: Policy | str, *, weight: float = INITIAL_WEIGHT) -> float:

@@ -118,20 +118,6 @@ def test_an_action_is_its_type_and_what_specifies_it(memory: Memory) -> None:
     ]
 
 
-def test_no_other_evidence_erases_a_learned_value(memory: Memory) -> None:
-    policies = memory.policies
-    learned = policies.update(HERE, "run", 1.0, terminal=True, alpha=0.7).q
-    for _ in range(8):
-        policies.observe(HERE, "run", True)
-    policies.signal(HERE, "run", 0.25)
-    memory.policies.crystallize()
-    memory.learn("t", "s", success=True, steps=[Step(action_type="run", state=HERE)])
-    memory.upkeep.rebuild()
-    policy = known(memory, HERE, "run")
-    assert (policy.q, policy.crystallized, policy.trials) == (learned, True, 9)
-    assert policy.confidence == 0.375
-
-
 # Asking
 
 
@@ -238,7 +224,9 @@ def after_the_end(state: Any, action: str, reward: float, **more: Any) -> dict[s
     return {"state": state, "action": action, "reward": reward, "terminal": True, **more}
 
 
-def test_values_fade_with_the_days_more_slowly_where_confidence_is_high(memory: Memory) -> None:
+def test_values_fade_with_the_days_more_slowly_where_confidence_is_high(
+    memory: Memory, clock: Clock
+) -> None:
     policies = memory.policies
     policies.update_many(
         after_the_end(HERE, action, 1.0, alpha=1.0, at=NOON)
@@ -257,36 +245,22 @@ def test_values_fade_with_the_days_more_slowly_where_confidence_is_high(memory: 
     assert (best.action, best.q) == ("fresh", 0.9)
     waited = {p.action: p.score for p in policies.list(HERE, at=later, pressure=0.01)}
     assert waited["plain"] == pytest.approx(scores["plain"] + 1.0, rel=1e-12)
-    # Asking changes nothing; the values that are stored are there where they are asked for.
-    assert scores == {policy.action: policy.score for policy in policies.list(HERE, at=later)}
-    assert sorted(p.score for p in policies.list(HERE, stored=True)) == [0.9, 1.0, 1.0, 1.0]
-
-
-def test_without_a_time_the_values_are_those_of_now(memory: Memory, clock: Clock) -> None:
-    """What was best long ago, and was not tried since, is not the best for ever."""
-    policies = memory.policies
-    clock.now = to_millis(NOON)
-    policies.update(HERE, "once", 1.0, terminal=True, alpha=1.0)
-    clock.now = to_millis(NOON + 100 * DAY)
-    policies.update(HERE, "fresh", 0.9, terminal=True, alpha=1.0)
-
-    def found(**more: Any) -> Any:
-        best = policies.best(HERE, **more)
-        assert best is not None
-        return best.action, best.score
-
-    assert found() == ("fresh", pytest.approx(0.9 * 0.01**-0.1, rel=1e-12))
-    for more in ({"explore": "ucb", "width": 0.0}, {"actions": ["once", "fresh", "new"]}):
-        assert found(**more) == found()
-    assert found() == found(at=NOON + 100 * DAY)
-    assert [p.action for p in policies.list(HERE)] == ["fresh", "once"]
-    assert policies.list(HERE) == policies.list(HERE, at=NOON + 100 * DAY)
-    for more in ({}, {"explore": "ucb", "width": 0.0}, {"actions": ["once", "fresh", "new"]}):
-        assert found(stored=True, **more) == ("once", 1.0)
+    clock.now = to_millis(later)  # without a time the values are those of now
+    assert policies.list(HERE) == policies.list(HERE, at=later)
+    ways: list[dict[str, Any]] = [
+        {}, {"explore": "ucb", "width": 0.0}, {"actions": ["sure", "fresh", "new"]}]  # fmt: skip
+    for way in ways:
+        for more, action in (({}, "fresh"), ({"at": later}, "fresh"), ({"stored": True}, "sure")):
+            found = policies.best(HERE, **way, **more)
+            assert found is not None
+            assert found.q == known(memory, HERE, action).q
     with pytest.raises(ValidationError, match="at: does not go with stored"):
         policies.best(HERE, at=NOON, stored=True)
     with pytest.raises(ValidationError, match="stored"):
         policies.best(HERE, stored="yes")  # type: ignore[arg-type]
+    # Asking changes nothing; the values that are stored are there where they are asked for.
+    assert scores == {policy.action: policy.score for policy in policies.list(HERE, at=later)}
+    assert sorted(p.score for p in policies.list(HERE, stored=True)) == [0.9, 1.0, 1.0, 1.0]
 
 
 def test_the_bonus_of_a_cycle_counts_where_no_time_is_given(memory: Memory, clock: Clock) -> None:

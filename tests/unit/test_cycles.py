@@ -110,16 +110,6 @@ def test_nine_in_the_morning_is_one_hour_all_the_year() -> None:
         assert examine(late, timezone=timezone).cycles[0].when == day
 
 
-def test_buckets_and_their_names() -> None:
-    moment = datetime(2025, 3, 31, 23, 59)
-    assert {kind: BUCKETS[kind][bucket_of(kind, moment)] for kind in BUCKETS} == {
-        "hour of day": "23:00",
-        "day of week": "Monday",
-        "week of month": "days 29-31",
-        "month of year": "March",
-    }
-
-
 @hypothesis.given(
     first=st.dates(), length=st.integers(0, 900), kind=st.sampled_from(list(PERIODS)[2:])
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import click
+
 _NOW = {
     "stats": "list",
     "strategies": "list strategies",
@@ -52,10 +54,8 @@ _NOW = {
 }
 
 
-def find_new_name(words: Sequence[str]) -> str | None:
-    """Return a sentence that says what to type instead of an old command; None for other words."""
-    for count in (2, 1):
-        old = " ".join(words[:count])
+def refuse_old_name(words: Sequence[str], ctx: click.Context) -> None:
+    """Raise a UsageError that says what to type instead of an old command."""
+    for old in (" ".join(words[:2]), words[0]):
         if old in _NOW:
-            return f"`graphmem {old}` is now `graphmem {_NOW[old]}`"
-    return None
+            raise click.UsageError(f"`graphmem {old}` is now `graphmem {_NOW[old]}`", ctx)

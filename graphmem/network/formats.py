@@ -19,6 +19,7 @@ _EDGE = {
 }
 _LABEL = 40
 _WORKED, _FAILED = "#2e8b57", "#c0392b"
+_DARK = ("agent", "anti-pattern", "heuristic")
 _CLASSES = {
     "strategy": "#57a773",
     "task": "#f79767",
@@ -79,21 +80,17 @@ def mermaid(subgraph: Subgraph, file: TextIO) -> tuple[int, int]:
             if (target, source) in alike:
                 continue
             alike.add((source, target))
-        edges += 1
         words = charts.label(_words(values), _LABEL)
         file.write(f'  {places[source]} -->|"{words}"| {places[target]}\n')
         if (trials := values.get("trials")) and "successes" in values:
             color = _WORKED if 2 * values["successes"] >= trials else _FAILED
             width = 1 + min(trials, 30) / 6
-            styles.append(f"  linkStyle {edges - 1} stroke:{color},stroke-width:{width:.1f}px\n")
+            styles.append(f"  linkStyle {edges} stroke:{color},stroke-width:{width:.1f}px\n")
+        edges += 1
     file.writelines(styles)
-    for kind, color in _CLASSES.items():
-        if kind not in kinds:
-            continue
-        dark = kind in ("agent", "anti-pattern", "heuristic")
-        file.write(
-            f"  classDef {kind.replace('-', '_')} fill:{color},color:#{'fff' if dark else '222'}\n"
-        )
+    for kind in sorted(kinds):
+        color = f"fill:{_CLASSES[kind]},color:#{'fff' if kind in _DARK else '222'}"
+        file.write(f"  classDef {kind.replace('-', '_')} {color}\n")
     return len(places), edges
 
 

@@ -6,11 +6,12 @@ import hmac
 import html
 import logging
 from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
 
 import anyio.to_thread
+from pydantic_core import to_jsonable_python
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.exceptions import HTTPException
@@ -101,36 +102,28 @@ def build(memory: Memory, token: str, hosts: Collection[str], *, write: bool = F
     gets["job"] = endpoint(lambda _, given: jobs.state(given.get("name", "")))
     posts = {name: starter(name) for name in answers.LONG_READS}
     posts["stop"] = endpoint(lambda _, given: jobs.stop(given.get("name", "")))
-    changes = {name: endpoint(question) for name, question in answers.WRITES.items()}
-    changes |= {name: starter(name) for name in answers.LONG_WRITES}
-    posts |= changes if write else dict.fromkeys(changes, _read_only)
-    app = Starlette(
-        routes=[
-            Route("/", _home),
-            *(Route(f"/api/{name}", end) for name, end in gets.items()),
-            *(Route(f"/api/{name}", end, methods=["POST"]) for name, end in posts.items()),
-            Mount("/static", StaticFiles(directory=STATIC)),
-        ],
-        exception_handlers={HTTPException: _no_such, Exception: _broken},
-        lifespan=_lifespan(jobs),
-    )
-    app.router.redirect_slashes = False
-    return Guarded(app, token, hosts)
-
-
-def _lifespan(jobs: Jobs) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
-    """Return what stops the jobs when the server ends."""
+    for name, question in answers.WRITES.items():
+        posts[name] = endpoint(question) if write else _read_only
+    for name in answers.LONG_WRITES:
+        posts[name] = starter(name) if write else _read_only
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
         await anyio.to_thread.run_sync(jobs.close)
 
-    return lifespan
-
-
-def _home(_: Request) -> Response:
-    return FileResponse(STATIC / "index.html")
+    app = Starlette(
+        routes=[
+            Route("/", lambda _: FileResponse(STATIC / "index.html")),
+            *(Route(f"/api/{name}", end) for name, end in gets.items()),
+            *(Route(f"/api/{name}", end, methods=["POST"]) for name, end in posts.items()),
+            Mount("/static", StaticFiles(directory=STATIC)),
+        ],
+        exception_handlers={HTTPException: _no_such, Exception: _broken},
+        lifespan=lifespan,
+    )
+    app.router.redirect_slashes = False
+    return Guarded(app, token, hosts)
 
 
 def _endpoint(memory: Memory, question: answers.Question, write: bool) -> Endpoint:
@@ -144,7 +137,8 @@ def _endpoint(memory: Memory, question: answers.Question, write: bool) -> Endpoi
             status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
             return error_response(status, type(error).__name__, str(error))
         age = memory.store.snapshot_age
-        return JSONResponse({**answer, "snapshot_age": age, "write": write})
+        found = {**answer, "snapshot_age": age, "write": write}
+        return JSONResponse(to_jsonable_python(found))
 
     return endpoint
 

@@ -24,7 +24,7 @@ from graphmem.cli.list import KINDS
 from graphmem.cli.main import main
 from graphmem.errors import GraphMemError
 from graphmem.models import MistakeCard
-from tests.cli.forking import CODE
+from tests.cli.running import CODE
 
 NASTY = "\x1b[31m\x1b]0;own\x07\r\x08\x7f\x9b31m\x85\u202e\u2066\u200b\ufeff\U000e0041\u2028\t"
 """Colours, a title, a bell, going back, C1, direction, nothing, tags, another end of a line."""

@@ -69,12 +69,6 @@ def test_seeding_with_limit_agent_and_batch_size(url: str, log: Path) -> None:
     assert row["agents"] == ["zoe"]
 
 
-def test_a_blank_agent_is_refused(url: str, log: Path) -> None:
-    done = run("--url", url, "seed", str(log), "--agent", " ")
-    assert done.code == 2
-    assert "agent" in done.err
-
-
 TAU = [
     {
         "task_id": 1,

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from graphmem import Settings
-from tests.cli.forking import CODE
-from tests.cli.running import HUSH, good, run, start
+from tests.cli.running import CODE, HUSH, good, run, start
 from tests.faults.learner import BATCH, environment, learning
 
 # Settings from the environment

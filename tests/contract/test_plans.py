@@ -71,9 +71,7 @@ WHOLE = {
     *("choosing.best", "choosing.best_of"),
     *("looking.episodes", "looking.tasks", "looking.tasks_by", "looking.find"),
     *("evaluation.logged", "evaluation.merged"),
-    *(f"network.{kind}" for kind in ("strategy", "task", "heuristic", "anti_pattern", "rule")),
-    *(f"network.{kind}" for kind in ("policy", "state", "agent", "episode")),
-    "network.counts",
+    "network.nodes",
     "network.uses",
 }
 SCANS = {"AllNodesScan", "NodeByLabelScan", "DirectedAllRelationshipsScan"}

@@ -13,7 +13,6 @@ from neo4j import GraphDatabase
 
 from graphmem import Memory, Settings
 from graphmem.store import installing
-from tests.cli.running import quick
 from tests.docs.snippets import CONSOLE, Runner, blocks, commands, same
 from tests.neo4j.jars import locked
 from tests.neo4j.patience import patiently
@@ -44,9 +43,7 @@ def test_page(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     environment = {
-        "PATH": os.pathsep.join(
-            [str(quick()), str(Path(sys.executable).parent), os.environ["PATH"]]
-        ),
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
         "HOME": str(tmp_path / "home"),
         "XDG_DATA_HOME": str(tmp_path / "home" / "data"),
         "TERM": "dumb",

@@ -124,7 +124,6 @@ def test_pictures_are_drawn() -> None:
         (models.Explanation, "polyline"),
         (models.Calibration, "circle"),
         (models.Reliability, "circle"),
-        (models.MemoryMap, "rect"),
     ):
         assert f"<{picture} " in made(answer, "a")._repr_html_()
 

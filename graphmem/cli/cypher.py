@@ -1,0 +1,236 @@
+"""Run Cypher that only reads, and see and install the procedures: query, procedures."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from graphmem.cli.options import Group, Options, parse_value, several
+from graphmem.cli.printing import print_json, print_table, to_plain
+from graphmem.errors import shown
+
+_NAMES = "`graphmem procedures list --subject analysis` says what each name answers"
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("-e", "--execute", "text", metavar="CYPHER", help="Cypher that only reads.")
+@click.option("--file", type=click.File(encoding="utf-8"), metavar="FILE", help="A file of Cypher.")
+@click.option("-p", "--param", "given", multiple=True, metavar="NAME=VALUE", help="A parameter.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+@click.pass_obj
+def query(
+    options: Options,
+    name: str | None,
+    text: str | None,
+    file: Any,
+    given: tuple[str, ...],
+    as_csv: bool,
+) -> None:
+    """Run a query that only reads.
+
+    It is a NAME from `graphmem procedures list`, a text, or a file. A parameter is JSON if it
+    parses as JSON, else text; $ns is the namespace. Your own Cypher may only read the graph, for
+    GRAPHMEM_QUERY_SECONDS (60). Rows after GRAPHMEM_QUERY_ROWS (10000) are cut.
+
+    \b
+    Examples:
+      graphmem --url ./airline.graph query what_works
+      graphmem --url ./airline.graph query -e "MATCH (s:Strategy) RETURN s.text AS text LIMIT 5"
+    """
+    if sum(part is not None for part in (name, text, file)) != 1:
+        raise click.UsageError(f"give one of NAME, --execute CYPHER and --file FILE; {_NAMES}")
+    parameters: dict[str, Any] = {}
+    for item in given:
+        parameter, equals, value = item.partition("=")
+        if not equals or not parameter.isidentifier():
+            raise click.UsageError(f"--param {item!r}: give NAME=VALUE")
+        parameters[parameter] = parse_value(value)
+    cypher = text or ""
+    if name is not None:
+        cypher = _find_query(name)
+    elif file is not None:
+        try:
+            cypher = file.read()
+        except UnicodeDecodeError as error:
+            raise click.UsageError(f"cannot read {file.name}: {error}") from error
+    rows = options.memory().query(cypher, parameters)
+    columns = list(rows[0]) if rows else []
+    if as_csv:
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([_write_value(row[column]) for column in columns] for row in rows)
+    elif options.as_json:
+        print_json({"rows": list(rows), "truncated": rows.truncated})
+    elif rows:
+        print_table(columns, ([row[column] for column in columns] for row in rows))
+    else:
+        click.echo("no rows")
+    if rows.truncated:
+        click.echo(
+            f"(the first {len(rows):,} rows, there are more; GRAPHMEM_QUERY_ROWS says how many)",
+            err=True,
+        )
+    options.note_snapshot()
+
+
+def _find_query(name: str) -> str:
+    from graphmem.errors import NotFoundError
+    from graphmem.store.queries import catalog
+
+    for candidate in (name, f"analysis.{name}"):
+        if candidate in catalog():
+            return candidate
+    known = sorted(query.name.removeprefix("analysis.") for query in catalog().subject("analysis"))
+    raise NotFoundError(
+        f"no query {name!r}; {catalog().meant(name)}there are {', '.join(known)}; {_NAMES}; for "
+        "Cypher use --execute"
+    )
+
+
+def _write_value(value: Any) -> Any:
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    return json.dumps(to_plain(value), ensure_ascii=False)
+
+
+@click.group(cls=Group)
+def procedures() -> None:
+    """See and install the Cypher procedures."""
+
+
+@procedures.command("list")
+@click.argument("name", required=False)
+@click.option("--subject", help="Only those whose names begin with this.")
+@several("--with", "wanted", metavar="OPTION", help="With NAME: with the lines for this option.")
+@click.pass_obj
+def list_(options: Options, name: str | None, subject: str | None, wanted: tuple[str, ...]) -> None:
+    """List the procedures, or print the procedure NAME as Cypher for Neo4j Browser.
+
+    The column custom.graphmem. has their names on a server; names in brackets are those of their
+    parameters there. Some have optional lines; without --with, all lines are shown, with marks.
+
+    \b
+    Examples:
+      graphmem procedures list --subject analysis
+      graphmem procedures list learning.best
+    """
+    if name is not None:
+        if subject is not None:
+            raise click.UsageError("give NAME or --subject")
+        _print_text(options, name, wanted)
+        return
+    from graphmem.store.installing import CALLED, PREFIX, called, renames
+    from graphmem.store.queries import catalog
+
+    rows: list[dict[str, Any]] = [
+        {
+            "name": query.name,
+            "mode": query.mode,
+            "parameters": {name: param.type for name, param in query.params.items()},
+            "returns": dict(query.returns),
+            "install": called(query),
+            "renamed": renames(query) if query.install else {},
+            "doc": query.doc,
+        }
+        for query in (catalog().subject(subject) if subject else catalog())
+    ]
+    if options.as_json:
+        print_json(rows)
+        return
+    print_table(
+        ("procedure", "mode", "parameters", CALLED + PREFIX, "what"),
+        [
+            (
+                row["name"],
+                row["mode"],
+                [
+                    f"{name} ({row['renamed'][name]})" if name in row["renamed"] else name
+                    for name in row["parameters"]
+                ],
+                (row["install"] or "").rpartition(".")[2],
+                row["doc"],
+            )
+            for row in rows
+        ],
+    )
+
+
+def _print_text(options: Options, name: str, wanted: tuple[str, ...]) -> None:
+    from graphmem.store.queries import procedure
+
+    query = procedure(name)
+    if wanted:
+        query = query.wanting(*wanted)
+    if options.as_json:
+        print_json({"name": query.name, "mode": query.mode, "doc": query.doc, "text": query.text})
+        return
+    click.echo(f"// {query.name} ({query.mode}): {query.doc}")
+    for param in query.params.values():
+        default = "" if param.default is ... else f" = {shown(param.default)}"
+        click.echo(f"// ${param.name}: {param.type}{default}")
+    for option, what in query.options.items():
+        click.echo(f"// option {option}: {what}")
+    click.echo(f"{query.text};")
+
+
+@procedures.command()
+@click.option("--print", "print_", is_flag=True, help="Print the Cypher that does it; do nothing.")
+@click.pass_obj
+def install(options: Options, print_: bool) -> None:
+    """Install procedures into a Neo4j server, for Cypher users.
+
+    The server needs APOC Extended, and the user the right to administer it. Each procedure becomes
+    custom.graphmem.NAME; see `graphmem procedures list`. Run it again after you upgrade graphmem:
+    it replaces what changed, and leaves the rest alone.
+
+    \b
+    Example:
+      graphmem --url neo4j://localhost:7687 procedures install
+    """
+    from graphmem.store import installing
+
+    if print_:
+        text = installing.script(options.settings().database or "neo4j")
+        options.show({"text": text}, lambda _: click.echo(text, nl=False))
+    else:
+        _change(options, installing.install, "can be called")
+
+
+@procedures.command()
+@click.pass_obj
+def uninstall(options: Options) -> None:
+    """Drop the procedures that graphmem installed on a server.
+
+    \b
+    Example:
+      graphmem --url neo4j://localhost:7687 procedures uninstall
+    """
+    from graphmem.store import installing
+
+    _change(options, installing.uninstall, "are gone")
+
+
+def _change(options: Options, change: Callable[..., Any], what: str) -> None:
+    """Change the procedures of a server, and print its progress on standard error."""
+    from graphmem.store.installing import TIMEOUT
+
+    printed: set[int] = set()
+
+    def advance(done: int, total: int) -> None:
+        if total and done not in printed:
+            printed.add(done)
+            click.echo(f"{done} of {total} procedures {what}", err=True)
+
+    store = options.memory(must_exist=False).store
+    options.show_rows(
+        change(store, timeout=TIMEOUT, progress=advance),
+        "procedure=name done signature",
+        "none were installed",
+        signature=lambda item: item.short.removeprefix(item.name),
+    )
